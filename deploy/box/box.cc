@@ -62,12 +62,24 @@ std::unique_ptr<PageArena> make_arena(std::size_t page_bytes, std::size_t pages)
   }
 }
 
+EtcdOptions etcd_options(const Config& config, const std::string& urls) {
+  EtcdOptions options{.endpoints = urls, .prefix = "/troupe/" + config.text("cluster.name") + "/"};
+  const TlsClientFiles files{config.text("cluster.coordination_authority"), config.text("cluster.coordination_certificate"),
+                             config.text("cluster.coordination_key")};
+  const bool is_tls = urls.find("https://") != urls.npos;
+  if (is_tls) options.tls = std::make_shared<const TlsClient>(files);
+  if (!is_tls && files != TlsClientFiles{})
+    throw ConfigError("cluster.coordination_… names files for TLS, and cluster.coordination has no URL of https; expected both, or none");
+  const std::string& login = config.text("cluster.coordination_login");
+  if (!login.empty()) options.login = read_login(login);
+  if (!login.empty() && options.login.user.empty()) throw ConfigError(login + ": the login has no user; expected one line user:password");
+  return options;
+}
+
 // `damage`: of the file that was set aside, if one was.
 std::unique_ptr<Coordination> make_coordination(const Config& config, const Place& place, std::string& damage) {
   const std::string& urls = config.text("cluster.coordination");
-  if (!urls.empty())
-    return std::make_unique<EtcdCoordination>(
-        EtcdOptions{.endpoints = urls, .prefix = "/troupe/" + config.text("cluster.name") + "/"});
+  if (!urls.empty()) return std::make_unique<EtcdCoordination>(etcd_options(config, urls));
   if (!place.is_alone())
     throw ConfigError("cluster.coordination is empty; expected the URLs of etcd, for there are other nodes");
   const std::filesystem::path file = std::filesystem::path(required_text(config, "node.data_dir")) / "coordination";

@@ -164,6 +164,8 @@ const std::set<std::string_view> of_the_box{
     "pool.split",        "pool.split_trained", "node.log_file_max",    "node.log_files",            "http.access_log",
     "telemetry.collector", "telemetry.sampled",
     "cluster.name",      "cluster.coordination", "cluster.certificates",      "cluster.listen_address",
+    "cluster.coordination_login", "cluster.coordination_authority", "cluster.coordination_certificate", "cluster.coordination_key",
+    "features.login",    "features.authority",   "features.certificate",      "features.key",              "http.api_keys_refresh",
     "features.store",    "http.tls_certificate", "http.tls_key",        "http.api_keys",        "grpc.listen",          "router.device",        "inference.executors",
     "inference.cores", "router.history_part",
     "inference.memory_max"};

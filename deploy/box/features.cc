@@ -7,7 +7,6 @@
 #include "router/request/request_check.h"
 #include "runtime/features/store_features.h"
 #include "runtime/redis/redis_features.h"
-#include "runtime/redis/redis_url.h"
 
 namespace troupe::deploy {
 
@@ -39,6 +38,14 @@ CachedFeatureOptions cached_feature_options(const Config& config) {
   return options;
 }
 
+RedisAddress redis_address(const Config& config, const std::string& url) {
+  RedisAddress address = parse_redis_url(url);
+  complete(address,
+           {config.text("features.authority"), config.text("features.certificate"), config.text("features.key")},
+           config.text("features.login"));
+  return address;
+}
+
 bool features_in_redis(const Config& config) { return !config.text("features.store").empty(); }
 
 std::unique_ptr<FeatureStore> open_features(const Config& config, Store* folder, const FeatureLimits& limits,
@@ -49,7 +56,7 @@ std::unique_ptr<FeatureStore> open_features(const Config& config, Store* folder,
     return std::make_unique<FeaturePort>(*folder, limits, std::move(name_item));
   }
   RedisFeatureOptions options;
-  options.address = parse_redis_url(config.text("features.store"));
+  options.address = redis_address(config, config.text("features.store"));
   options.prefix = "troupe:" + config.text("cluster.name") + ":" + (model.empty() ? "" : model + ":");
   options.lanes = lanes;
   options.time_limit = std::chrono::microseconds(config.duration_us("features.time_limit"));

@@ -8,6 +8,7 @@
 #include "deploy/families/families.h"
 #include "runtime/features/cached_features.h"
 #include "runtime/features/feature_store.h"
+#include "runtime/redis/redis_url.h"
 #include "runtime/settings/config.h"
 #include "runtime/store/store.h"
 #include "runtime/store/store_rows.h"
@@ -17,6 +18,9 @@ namespace troupe::deploy {
 FeatureLimits feature_limits(const Config& config, const ModelFacts& model);
 bool features_in_redis(const Config& config);
 StoreOptions store_options(const Config& config);  // of a store that keeps them
+
+// A Redis by its address in the configuration, with login and authorities of features.…. Throws ConfigError, which tells no secret.
+RedisAddress redis_address(const Config& config, const std::string& url);
 
 CachedFeatureOptions cached_feature_options(const Config& config);  // but for the lane
 

@@ -16,6 +16,7 @@
 #include "deploy/watch/capture_socket.h"
 #include "deploy/box/control_socket.h"
 #include "deploy/box/own_rows.h"
+#include "deploy/box/shared_keys.h"
 #include "deploy/watch/span_exporter.h"
 #include "deploy/box/store_reports.h"
 #include "deploy/data/text_file.h"
@@ -93,7 +94,7 @@ router::DoorCertificate door_certificate(const Config& config) {
 
 std::shared_ptr<const router::ApiKeys> door_keys(const Config& config) {
   const std::string& file = config.text("http.api_keys");
-  if (file.empty()) return nullptr;
+  if (file.empty() || keys_in_redis(file)) return nullptr;
   try {
     return std::make_shared<const router::ApiKeys>(
         router::ApiKeys::parse(read_whole_file(file, router::ApiKeys::file_bytes_max, "a file of troupe keys")));
@@ -299,6 +300,7 @@ class Running {
         peers_(serving_.place),
         log_(log_options(serving_.config, serving_.name)),
         exporter_(make_exporter()),
+        shared_keys_(make_shared_keys()),
         box_(serving_.config, serving_.place, &metrics_, all_families(), log_, std::move(serving_.models)),
         host_(metrics_, log_),
         door_(
@@ -331,6 +333,7 @@ class Running {
   // No more requests, then no more answers to a door that is going, on every way out.
   ~Running() {
     capture_socket_.reset();  // it reads profiles
+    if (shared_keys_) shared_keys_->stop();
     door_.close();
     grpc_.reset();
     if (box_.transport()) box_.transport()->stop();  // its callers are threads of the host
@@ -340,6 +343,7 @@ class Running {
   void run() {
     host_.start();
     door_.open();
+    if (shared_keys_) shared_keys_->start([this](SharedKeys::Keys keys) { door_.renew(std::move(keys)); });
     if (!serving_.config.text("grpc.listen").empty())
       grpc_ = std::make_unique<router::GrpcDoor>(grpc_config(serving_.config, serving_.place, box_), [this](router::DoorCall call, router::OnDoorReply then) {
         door_.ask(std::move(call), std::move(then));
@@ -357,8 +361,10 @@ class Running {
   router::DoorConfig own_door() {
     router::DoorConfig door =
         door_config(serving_.config, serving_.place, box_, [this] { return peers_.obstacle(); });
+    if (shared_keys_) door.keys = shared_keys_->keys();
     door.metrics = [this](MetricForm form) {
       record_process(metrics_);
+      if (shared_keys_) metrics_.record(Metric::api_keys_age, shared_keys_->age_seconds());
       return box_.render_metrics(metrics_, form);
     };
     door.names = serving_.names;
@@ -370,6 +376,13 @@ class Running {
   std::unique_ptr<SpanExporter> make_exporter() {
     const std::string& url = serving_.config.text("telemetry.collector");
     return url.empty() ? nullptr : std::make_unique<SpanExporter>(parse_collector(url), serving_.name, metrics_, log_);
+  }
+
+  std::unique_ptr<SharedKeys> make_shared_keys() {
+    const std::string& place = serving_.config.text("http.api_keys");
+    if (!keys_in_redis(place)) return nullptr;
+    const std::chrono::microseconds refresh(serving_.config.duration_us("http.api_keys_refresh"));
+    return std::make_unique<SharedKeys>(shared_keys_options(serving_.config, place), refresh, log_);
   }
 
   void add_store_health(StatusReply& router) {
@@ -443,7 +456,10 @@ class Running {
   // The files that were named at the start. "": done; else why all stays as it was.
   std::string renew_door() {
     try {
-      door_.renew(door_certificate(serving_.config), door_keys(serving_.config));
+      const router::DoorCertificate certificate = door_certificate(serving_.config);
+      door_.renew(certificate, shared_keys_ ? shared_keys_->keys() : door_keys(serving_.config));
+      if (grpc_) grpc_->renew(certificate);
+      if (shared_keys_) shared_keys_->read_now();
       return "";
     } catch (const std::exception& error) {
       return std::string("door: ") + error.what();
@@ -498,6 +514,7 @@ class Running {
   Log log_;
   MetricRegistry metrics_;
   std::unique_ptr<SpanExporter> exporter_;  // null: no spans are sent
+  std::unique_ptr<SharedKeys> shared_keys_;  // null: keys are in a file, or there are none
   Box box_;
   DrainReports reports_;
   RequestId next_drain_ = own_ids;

@@ -1,4 +1,4 @@
-// `troupe keys`: API keys of the door, in a file that has no secret. A key is told once, when it is made.
+// `troupe keys`: API keys of the door, in a file or a Redis, which have no secret. A key is told once, when it is made.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -9,8 +9,10 @@
 #include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <stdexcept>
 
+#include "deploy/box/shared_keys.h"
 #include "deploy/commands/commands.h"
 #include "deploy/reports/table.h"
 #include "router/guard/api_keys.h"
@@ -23,8 +25,10 @@ namespace {
 namespace fs = std::filesystem;
 
 struct KeysOptions {
-  std::string file, id;
+  std::string file, id, cluster = "troupe", login;  // `file`: or the address of a Redis, which takes the rest
+  TlsClientFiles tls;
   router::ApiKey key;
+  bool in_redis() const { return keys_in_redis(file); }
 };
 
 router::ApiKeys keys_in(const fs::path& file) {
@@ -81,23 +85,72 @@ std::string today() {
   return text;
 }
 
-int run_add(const KeysOptions& options) {
+// ---- in a Redis ----
+
+struct Shared {
+  explicit Shared(const KeysOptions& options) : address(parse_redis_url(options.file)) {
+    complete(address, options.tls, options.login);
+    where = describe(address);
+    keys.emplace(RedisApiKeysOptions{.address = address, .cluster = options.cluster});
+  }
+  [[noreturn]] void fail(const std::string& why) const {
+    throw std::runtime_error(where + ": " + why + "; expected a Redis that can be read and written");
+  }
+  router::ApiKeys read() {
+    auto lines = keys->read();
+    if (const auto* failure = std::get_if<RedisFailure>(&lines)) fail(failure->why);
+    return *keys_of(std::get<0>(lines), where);
+  }
+  void put(const router::ApiKey& key) {
+    router::ApiKeys one;
+    one.add(key);
+    std::string line = text_of(one);
+    line.pop_back();  // its end
+    if (const std::string why = keys->put(key.id, line); !why.empty()) fail(why);
+  }
+  bool erase(const std::string& id) {
+    const auto erased = keys->erase(id);
+    if (const auto* failure = std::get_if<RedisFailure>(&erased)) fail(failure->why);
+    return std::get<bool>(erased);
+  }
+  RedisAddress address;
+  std::string where;  // without a login
+  std::optional<RedisApiKeys> keys;
+};
+
+void put_into_file(const KeysOptions& options, const router::ApiKey& key) {
   const Turn turn(options.file);
   router::ApiKeys keys = keys_in(options.file);
+  keys.add(key);
+  replace(options.file, text_of(keys));
+}
+
+bool erase_from_file(const KeysOptions& options) {
+  const Turn turn(options.file);
+  router::ApiKeys keys = keys_in(options.file);
+  const bool there = keys.revoke(options.id);
+  if (there) replace(options.file, keys.text());
+  return there;
+}
+
+// Without what is secret.
+std::string place_of(const KeysOptions& options) { return options.in_redis() ? describe(parse_redis_url(options.file)) : options.file; }
+const char* when(const KeysOptions& options) { return options.in_redis() ? "within http.api_keys_refresh" : "at SIGHUP"; }
+
+int run_add(const KeysOptions& options) {
   router::ApiKey wanted = options.key;
   wanted.made = today();
   const router::MadeKey made = router::make_key(wanted);
-  keys.add(made.key);
-  replace(options.file, text_of(keys));
-  std::cerr << "troupe: key " << made.key.id << " is in " << options.file
-            << "; servers take it at SIGHUP. Nobody can tell it again:\n";
+  options.in_redis() ? Shared(options).put(made.key) : put_into_file(options, made.key);
+  std::cerr << "troupe: key " << made.key.id << " is in " << place_of(options) << "; servers take it " << when(options)
+            << ". Nobody can tell it again:\n";
   std::cout << made.text << "\n";
   return 0;
 }
 
 int run_list(const KeysOptions& options) {
   Table table({{"id"}, {"tenant"}, {"may"}, {"requests/s", Table::Align::right}, {"at once", Table::Align::right}, {"made"}});
-  const router::ApiKeys keys = keys_in(options.file);
+  const router::ApiKeys keys = options.in_redis() ? Shared(options).read() : keys_in(options.file);
   for (const auto& [id, key] : keys.all())
     table.row({id, key.tenant.empty() ? "(default)" : key.tenant,
                std::string(key.admin ? "administer" : "ask") + (key.any_tenant ? " for any tenant" : ""),
@@ -107,12 +160,9 @@ int run_list(const KeysOptions& options) {
 }
 
 int run_revoke(const KeysOptions& options) {
-  const Turn turn(options.file);
-  router::ApiKeys keys = keys_in(options.file);
-  if (!keys.revoke(options.id))
-    throw std::runtime_error(options.file + ": there is no key " + options.id + "; expected an id of troupe keys list");
-  replace(options.file, keys.text());
-  std::cerr << "troupe: key " << options.id << " is no more; servers forget it at SIGHUP\n";
+  if (!(options.in_redis() ? Shared(options).erase(options.id) : erase_from_file(options)))
+    throw std::runtime_error(place_of(options) + ": there is no key " + options.id + "; expected an id of troupe keys list");
+  std::cerr << "troupe: key " << options.id << " is no more; servers forget it " << when(options) << "\n";
   return 0;
 }
 
@@ -123,7 +173,12 @@ void add_keys(Command app) {
   Command keys = app.add_command("keys", "Make, list and revoke API keys of the door (http.api_keys)");
   keys.needs_command();
   const auto of_file = [&](Command command) {
-    command.add_option("file", options->file, "The file of http.api_keys; add makes it").required();
+    command.add_option("file", options->file, "What http.api_keys names: a file, which add makes, or redis://host…").required();
+    command.add_option("--cluster", options->cluster, "In a Redis: whose keys, cluster.name; else troupe");
+    command.add_option("--login", options->login, "Of a Redis: the file of features.login");
+    command.add_option("--authority", options->tls.authority, "Of rediss://: the file of features.authority");
+    command.add_option("--certificate", options->tls.certificate, "The same, of features.certificate");
+    command.add_option("--key", options->tls.key, "The same, of features.key");
     return command;
   };
   Command add = of_file(keys.add_command("add", "Make a key, and print it once"));

@@ -481,6 +481,23 @@ TEST_CASE("another model begins the walk anew, under its names") {
   CHECK(b.sent<Execute>()->model_version == "m2");
 }
 
+TEST_CASE("an item that is put or becomes hot under another model is looked for by that model's name, whatever name it comes with") {
+  Bench b;
+  b.walk();
+  b.list(2, {item(1)}, true);
+  b.find(3, {1});
+  b.precompute.follow(b.at(4), "m2", "");
+  b.list(5, {item(1)}, true);
+  b.find(6, {1});
+  b.precompute.add(b.at(7), item(9));
+  const BlockName own = BlockNames(form, {"m2", "l"}).item(item(9).tokens);
+  CHECK(own != item(9).block);
+  CHECK(b.sent<LookupBlocks>()->blocks == std::vector<AskedBlock>{{own, SegmentKind::item, 3}});
+  b.find(8, {0});
+  CHECK(b.sent<Execute>()->model_version == "m2");
+  CHECK(b.sent<Execute>()->blocks.at(1).name == own);
+}
+
 TEST_CASE("switched off it does nothing") {
   Bench b;
   Precompute precompute({.on = false}, b.workers, b.leader, form, names);

@@ -14,6 +14,20 @@ namespace {
 
 constexpr std::size_t tenants_shown = 8, workers_shown = 64;
 
+std::optional<Refusal> find_fault_of_share(const Reload& reload, const std::string& present) {
+  if (reload.share == 1) return std::nullopt;
+  const auto fault = [](std::string what, std::string expected) {
+    return Refusal{400, "bad_share", std::move(what), "share", std::move(expected)};
+  };
+  if (!(reload.share >= 0 && reload.share < 1)) return fault("the share is none", "0 to 1, of the users");
+  if (reload.model_version.empty() || reload.model_version == present)
+    return fault("a share is that of another model than the present one", "model: the one that the share is to have");
+  if (!reload.catalog_version.empty()) return fault("two models that share the users have one catalog", "no catalog beside a share");
+  return std::nullopt;
+}
+
+std::uint32_t thousandths(double share) { return static_cast<std::uint32_t>(std::lround(share * Versions::all_users)); }
+
 std::string weight_text(double weight) {
   char text[32];
   std::snprintf(text, sizeof text, "%g", weight);
@@ -30,6 +44,7 @@ void RouterCore::on_beat(Step step) {
   precompute_.lose(step, silent);
   may_unpark_ = !parked_.empty();
   versions_.tick(step, workers_);
+  see_to_share(step.now);
   see_to_reload(step);
   features_.tick(step);
   pull_cost_.beat();
@@ -75,9 +90,22 @@ void RouterCore::follow_versions(Step step, std::uint64_t epoch_before, bool own
                     {"model", versions().model_version},
                     {"catalog", versions().catalog_version},
                     {"next_model", versions().next_model},
+                    {"next_share", versions().next_model.empty() ? 0 : versions().next_share},
                     {"next_catalog", versions().next_catalog}});
   if (own_doing) tell_routers(step, versions());
-  precompute_.follow(step, versions().model_version, versions().catalog_version);
+  see_to_share(step.now);
+  // Item blocks are computed ahead for whom most users have.
+  const bool most_have_next = versions().is_shared() && 2 * versions().next_share >= Versions::all_users;
+  precompute_.follow(step, most_have_next ? versions().next_model : versions().model_version, versions().catalog_version);
+}
+
+// Nobody is pinned to the next model before every worker that lives has it: the first of them would get all of its share.
+void RouterCore::see_to_share(Instant now) {
+  const Versions& served = versions();
+  if (!served.is_shared())
+    shared_.clear();
+  else if (shared_ != served.next_model && workers_.all_have(now, served.next_model))
+    shared_ = served.next_model;
 }
 
 void RouterCore::on_reload(Step step, Address from, const Reload& reload) {
@@ -92,6 +120,7 @@ void RouterCore::on_reload(Step step, Address from, const Reload& reload) {
     return refuse(step, asked,
                   {400, "bad_version", "a version is too long or has a line break", "body",
                    "at most " + std::to_string(config_.limits.id_bytes_max) + " bytes in one line"});
+  if (const auto fault = find_fault_of_share(reload, versions().model_version)) return refuse(step, asked, *fault);
   if (!config_.coordinate)
     return refuse(step, asked,
                   {422, "versions_fixed", "this process serves the one model " + versions().model_version,
@@ -104,7 +133,7 @@ void RouterCore::on_reload(Step step, Address from, const Reload& reload) {
     return refuse(step, asked,
                   {503, "busy", "another reload is under way", "router", "a retry when it is done"});
   open_.insert({from, reload.id});
-  versions_.wish(reload.model_version, reload.catalog_version);
+  versions_.wish(reload.model_version, reload.catalog_version, thousandths(reload.share));
   reloading_ = Reloading{asked, std::nullopt};
   versions_.tick(step, workers_);
 }
@@ -131,10 +160,10 @@ std::optional<Refusal> RouterCore::find_failure(Instant now) const {
 
 // What is wished for is served, every worker that lives follows, and nothing of the old versions runs here.
 bool RouterCore::is_followed(Instant now) const {
-  const Pinned present{versions().model_version, versions().catalog_version};
   const bool old_runs = std::any_of(flights_.begin(), flights_.end(),
-                                    [&](const auto& flight) { return !(flight.second.pinned == present); });
-  const bool served = versions_.wish_state() == VersionKeeper::Wish::served;
+                                    [&](const auto& flight) { return !is_present(flight.second.pinned); });
+  const bool shared = !versions().is_shared() || shared_ == versions().next_model;
+  const bool served = versions_.wish_state() == VersionKeeper::Wish::served && shared;
   return served && !old_runs && workers_.all_follow(now, versions().epoch);
 }
 
@@ -152,7 +181,7 @@ void RouterCore::see_to_reload(Step step) {
   const bool done = (followed && is_heard_of(step.now)) || planted(Bug::end_reload_early);
   if (!failure && !done) return;
   const Asked asked = std::exchange(reloading_, std::nullopt)->asked;
-  versions_.end_wish(step.now);
+  versions_.end_wish(step.now, !failure);
   if (failure) return refuse(step, asked, *failure);
   settle(asked);
   step.effects.send(asked.from, Stored{asked.id, versions().epoch});
@@ -217,6 +246,7 @@ StatusReply RouterCore::status(Instant now, RequestId id) const {
   field("model_serves", std::string(served_kinds(config_.form)));
   field("catalog_version", catalog_version_.empty() ? versions().catalog_version : catalog_version_);
   field("next_model", versions().next_model);
+  if (versions().is_shared()) field("next_share", weight_text(versions().next_share / double{Versions::all_users}));
   field("next_catalog", versions().next_catalog);
   field("versions_epoch", std::to_string(versions().epoch));
   field("policy", config_.policy.name());

@@ -1,6 +1,11 @@
 // Versions, reloads, the index's leader, draining.
 #include "router/core/router_core_test.h"
 
+#include <functional>
+#include <set>
+
+#include "router/fleet/fingerprint.h"
+
 namespace troupe::router {
 namespace {
 
@@ -169,6 +174,67 @@ TEST_CASE("a reload of what is served is answered at once, when the Coordination
   CHECK(c.sent_to<Stored>(Role::door) == 1);
   CHECK(c.revision == 1);
   CHECK_FALSE(c.core.swapping());
+}
+
+// The models that users are pinned to.
+std::set<std::string> pinned_to(CoordinatedBench& c, std::int64_t us, RequestId first, const std::function<bool(const std::string&)>& of) {
+  std::set<std::string> models;
+  for (RequestId i = 0; i < 40; ++i) {
+    const std::string user = "user " + std::to_string(i);
+    if (!of(user)) continue;
+    c.rank(us, first + i, "recompute", 0, user);
+    const auto asked = c.probe.started<FindFeatures>();
+    REQUIRE(asked.size() == 1);
+    models.insert(asked[0].second.model_version);
+  }
+  return models;
+}
+
+TEST_CASE("of two models each user has one: the next one by its share, once every worker has it, and while one has") {
+  const auto is_of_next = [](const std::string& user) { return share_place(user_hash("t", user), "model 2") < 300; };
+  const auto is_other = [&](const std::string& user) { return !is_of_next(user); };
+  const auto all = [](const std::string&) { return true; };
+  using Models = std::set<std::string>;
+  RouterConfig config = coordinated();
+  config.in_flight_max = 1'000;
+  CoordinatedBench c(config);
+  c.start();
+  c.beats(10, {"model 1"}, 1);
+  c.probe.receive(20, door, Reload{50, "model 2", "", 0.3});
+  c.settle(20);
+  CHECK(c.value == "model 1\n\nmodel 2\n\n300");
+  Heartbeat one = beat_of(5);
+  one.models = {"model 1", "model 2"};
+  one.versions_epoch = c.revision;
+  c.beat(500, 1, one);  // the other has it not yet
+  c.tick(1'000);
+  CHECK(pinned_to(c, 1'010, 1'000, all) == Models{"model 1"});
+  CHECK(c.sent_to<Stored>(Role::door) == 0);
+  c.beats(1'900, {"model 1", "model 2"}, c.revision);
+  std::size_t stored = 0;
+  for (std::int64_t us = 2'000; us <= 6'000; us += 1'000) {
+    c.tick(us);
+    stored += c.sent_to<Stored>(Role::door);
+    c.beats(us + 900, {"model 1", "model 2"}, c.revision);
+  }
+  CHECK(stored == 1);
+  CHECK(pinned_to(c, 6'910, 2'000, is_of_next) == Models{"model 2"});
+  CHECK(pinned_to(c, 6'920, 3'000, is_other) == Models{"model 1"});
+  c.beats(7'000, {"model 1"}, c.revision);  // no worker has it any more
+  CHECK(pinned_to(c, 7'010, 4'000, all) == Models{"model 1"});
+}
+
+TEST_CASE("a share is one of another model, without a catalog") {
+  CoordinatedBench c;
+  c.start();
+  RequestId id = 70;
+  for (const Reload& bad : {Reload{0, "model 2", "", 1.01}, Reload{0, "model 2", "", -0.1}, Reload{0, "model 1", "", 0.5},
+                            Reload{0, "", "catalog 2", 0.5}, Reload{0, "model 2", "catalog 2", 0.5}}) {
+    Reload asked = bad;
+    asked.id = id++;
+    c.probe.receive(1, door, asked);
+    CHECK(c.refused() == "400 bad_share");
+  }
 }
 
 TEST_CASE("a reload that a worker refuses is taken back and ends in a refusal that says why") {

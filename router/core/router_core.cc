@@ -252,11 +252,10 @@ std::optional<Refusal> RouterCore::find_no_worker(Instant now, Flight& flight, s
 }
 
 // The new flight, or null if it was refused or is a copy.
-Flight* RouterCore::admit(Step step, const Asked& asked, TenantId tenant, std::uint64_t home,
+Flight* RouterCore::admit(Step step, const Asked& asked, TenantId tenant, Pinned pinned, std::uint64_t home,
                           const placement::Work& work, const std::optional<Refusal>& fault) {
   if (is_copy(asked.from, asked.id)) return nullptr;
-  Flight flight{.serial = next_id_, .asked = asked, .tenant = tenant};
-  flight.pinned = {versions().model_version, versions().catalog_version};
+  Flight flight{.serial = next_id_, .asked = asked, .tenant = tenant, .pinned = std::move(pinned)};
   std::optional<Refusal> refusal = fault ? fault : find_obstacle(step.now);
   if (!refusal) refusal = find_excess(tenant);
   if (!refusal) refusal = find_no_worker(step.now, flight, home, work);
@@ -308,8 +307,11 @@ void RouterCore::refuse_flight(Step step, Flight& flight, const Refusal& refusal
 
 void RouterCore::close(Step step, Flight& flight) {
   ++answered_;
-  step.effects.count(Metric::request_seconds,
-                     static_cast<double>((step.now - flight.asked.received).us) * 1e-6, flight.request->trace());
+  const double seconds = static_cast<double>((step.now - flight.asked.received).us) * 1e-6;
+  step.effects.count(Metric::request_seconds, seconds, flight.request->trace());
+  step.effects.count(Metric::version_answered, 1, flight.pinned.model_version);
+  step.effects.count(Metric::tenant_answered, 1, tenants_[flight.tenant].name);
+  step.effects.count(Metric::tenant_seconds, seconds, tenants_[flight.tenant].name);
   settle(flight.asked);
   drop(step, flight);
 }

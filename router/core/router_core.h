@@ -149,6 +149,8 @@ class RouterCore final : public Core {
   void plan(Step step, Flight& flight);
   std::vector<Considered> consider(const Request& request, const Pinned& pinned);
   const BlockNames& names_of(const std::string& model_version);
+  Pinned pin(Instant now, const Request& request) const;
+  bool is_present(const Pinned& pinned) const;
   void look_up(Step step, Flight& flight, NodeId leader);
   void on_found(Step step, const BlocksFound& found);
   void choose_plan(Step step, Flight& flight);
@@ -211,6 +213,7 @@ class RouterCore final : public Core {
   bool is_heard_of(Instant now) const;
   void see_to_reload(Step step);
   void follow_versions(Step step, std::uint64_t epoch_before, bool own_doing);
+  void see_to_share(Instant now);
   void tell_routers(Step step, const Message& message) const;
   void on_drain(Step step, Address from, const Drain& drain);
   StatusReply status(Instant now, RequestId id) const;
@@ -235,7 +238,7 @@ class RouterCore final : public Core {
                                         const placement::Work& work) const;
   bool is_copy(Address from, RequestId id) const;
   // `work`: of the plan, as far as known.
-  Flight* admit(Step step, const Asked& asked, TenantId tenant, std::uint64_t home, const placement::Work& work,
+  Flight* admit(Step step, const Asked& asked, TenantId tenant, Pinned pinned, std::uint64_t home, const placement::Work& work,
                 const std::optional<Refusal>& fault);
   Duration budget_of(std::int64_t budget_us) const;
   void settle(const Asked& asked);  // it has its outcome
@@ -257,7 +260,8 @@ class RouterCore final : public Core {
   LeaderView leader_;
   FeatureWatch features_;
   VersionKeeper versions_;
-  std::unique_ptr<const BlockNames> names_;  // of the model that was last asked for
+  std::vector<std::unique_ptr<const BlockNames>> names_;  // of the models that were asked for last
+  std::string shared_;  // the next model of a share of users, once every worker had it
   PullCost pull_cost_;
   Suspects suspects_;
   RetryBudget retry_budget_;

@@ -5,6 +5,7 @@
 #include "kernels/base/check.h"
 #include "router/core/answer_check.h"
 #include "router/core/router_core.h"
+#include "router/fleet/fingerprint.h"
 #include "router/request/planner.h"
 #include "router/request/plans.h"
 #include "runtime/actor/planted.h"
@@ -13,9 +14,14 @@ namespace troupe::router {
 
 namespace {
 
-std::optional<Refusal> find_other_model(const Request& request, const std::string& served) {
-  if (request.model().empty() || request.model() == served) return std::nullopt;
-  return Refusal{404, "unknown_model", "the model that is asked is not served", "model", served + ", or none"};
+constexpr std::size_t names_kept = 3;  // the present model's, the next one's, that of requests pinned before
+
+std::optional<Refusal> find_other_model(const Request& request, const Versions& versions) {
+  const std::string_view model = request.model();
+  if (model.empty() || model == versions.model_version) return std::nullopt;
+  if (versions.is_shared() && model == versions.next_model) return std::nullopt;
+  return Refusal{404, "unknown_model", "the model that is asked is not served", "model",
+                 versions.model_version + (versions.is_shared() ? ", " + versions.next_model : "") + ", or none"};
 }
 
 std::optional<Metric> metric_of(Features::Of of) {
@@ -36,19 +42,40 @@ void RouterCore::on_request(Step step, Address from, const RequestKind& kind, co
   const Asked asked{from, request->id(), step.now, step.now + budget_of(request->budget_us())};
   if (is_copy(from, asked.id)) return;
   std::optional<Refusal> fault = request->find_fault(config_.form, config_.limits);
-  if (!fault) fault = find_other_model(*request, versions().model_version);
+  if (!fault) fault = find_other_model(*request, versions());
   const bool at_once = !request->features();
+  const Pinned pinned = pin(step.now, *request);
   std::vector<Considered> plans;
-  if (!fault && at_once) plans = consider(*request, {versions().model_version, versions().catalog_version});
+  if (!fault && at_once) plans = consider(*request, pinned);
   const placement::Work work = plans.empty() ? placement::Work{} : plans.front().cost.nothing_held();
   const TenantId tenant = fault ? Tenants::others : tenants_.id_of(request->tenant());
-  Flight* flight = admit(step, asked, tenant, request->home(), work, fault);
+  Flight* flight = admit(step, asked, tenant, pinned, request->home(), work, fault);
   if (!flight) return;
   flight->request = std::move(request);
   flight->stage_began = step.now;
   if (!at_once) return find_features(step, *flight);
   flight->plans = std::move(plans);
   plan(step, *flight);
+}
+
+// What it sees from now on. Of two models that share the users the next one has those whose place is below its share; while a
+// worker that has it is there, else they are answered by the present one.
+Pinned RouterCore::pin(Instant now, const Request& request) const {
+  const Versions& served = versions();
+  Pinned pinned{served.model_version, served.catalog_version};
+  if (!served.is_shared() || shared_ != served.next_model || !workers_.any_usable(now, served.next_model)) return pinned;
+  const bool is_named = request.model() == served.next_model;
+  const bool is_other_named = !request.model().empty() && !is_named;
+  if (is_named || (!is_other_named && share_place(request.home(), served.next_model) < served.next_share))
+    pinned.model_version = served.next_model;
+  return pinned;
+}
+
+// Requests that are pinned to that may go on.
+bool RouterCore::is_present(const Pinned& pinned) const {
+  const Versions& served = versions();
+  return pinned.catalog_version == served.catalog_version &&
+         (pinned.model_version == served.model_version || (served.is_shared() && pinned.model_version == served.next_model));
 }
 
 // ---- features ----
@@ -63,15 +90,13 @@ void RouterCore::find_features(Step step, const Flight& flight) {
 }
 
 void RouterCore::on_features(Step step, Flight& flight, const JobResult& result) {
-  const Pinned present{versions().model_version, versions().catalog_version};
   if (const auto* refusal = std::get_if<Refusal>(&result)) {
     // The versions were flipped while the request was here, and nothing was done for it yet.
-    if (refusal->code != "wrong_catalog" || present == flight.pinned ||
-        std::exchange(flight.pinned_again, true))
+    if (refusal->code != "wrong_catalog" || is_present(flight.pinned) || std::exchange(flight.pinned_again, true))
       return refuse_flight(step, flight, *refusal);
-    if (const auto other = find_other_model(*flight.request, present.model_version))
+    if (const auto other = find_other_model(*flight.request, versions()))
       return refuse_flight(step, flight, *other);
-    flight.pinned = present;
+    flight.pinned = pin(step.now, *flight.request);
     return find_features(step, flight);
   }
   if (planted(Bug::refuse_known) && flight.serial % 32 == 0)
@@ -84,7 +109,7 @@ void RouterCore::on_features(Step step, Flight& flight, const JobResult& result)
   if (const auto refusal = flight.request->take(config_.form, config_.limits, features))
     return refuse_flight(step, flight, *refusal);
   flight.timings.features = (step.now - flight.stage_began).us;
-  if (flight.pinned == present) precompute_.note_accesses(step, flight.request->items());
+  if (is_present(flight.pinned)) precompute_.note_accesses(step, flight.request->items());
   flight.plans = consider(*flight.request, flight.pinned);
   plan(step, flight);
 }
@@ -114,11 +139,12 @@ std::vector<Considered> RouterCore::consider(const Request& request, const Pinne
 }
 
 const BlockNames& RouterCore::names_of(const std::string& model_version) {
-  if (!names_ || names_->model_version() != model_version)
-    names_ =
-        std::make_unique<BlockNames>(config_.form, NameContext{model_version, config_.names.layout_version},
-                                         model_version == config_.names.model_version);
-  return *names_;
+  const auto at = std::ranges::find(names_, model_version, [](const auto& names) -> const std::string& { return names->model_version(); });
+  if (at != names_.end()) return **at;
+  if (names_.size() == names_kept) names_.erase(names_.begin());
+  names_.push_back(std::make_unique<const BlockNames>(config_.form, NameContext{model_version, config_.names.layout_version},
+                                                      model_version == config_.names.model_version));
+  return *names_.back();
 }
 
 // One question for all plans.

@@ -129,14 +129,21 @@ FrontDoor::Answer FrontDoor::Answer::of_models(std::span<const StatusReply> rout
   if (routers.empty())
     return of(Refusal{503, "not_ready", "the router does not answer", "router", "a router that does"});
   std::string text = R"({"object":"list","data":[)";
-  for (const StatusReply& router : routers) {
-    const std::string name = field_of(router, "model"), version = field_of(router, "model_version");
+  const auto add = [&](const StatusReply& router, const std::string& id, const std::string& version) {
     text += text.ends_with('[') ? R"({"id":)" : R"(,{"id":)";
-    append_json_string(text, name.empty() ? version : name);
+    append_json_string(text, id);
     text += R"(,"object":"model","created":0,"owned_by":"troupe","serves":)";
     append_json_string(text, field_of(router, "model_serves"));
-    if (!name.empty()) append_json_string(text += R"(,"version":)", version);
+    if (!version.empty()) append_json_string(text += R"(,"version":)", version);
     text += '}';
+  };
+  for (const StatusReply& router : routers) {
+    const std::string name = field_of(router, "model"), version = field_of(router, "model_version");
+    add(router, name.empty() ? version : name, name.empty() ? "" : version);
+    if (const std::string share = field_of(router, "next_share"); !share.empty()) {  // of two that share the users
+      add(router, field_of(router, "next_model"), "");
+      text.insert(text.size() - 1, R"(,"share":)" + share);
+    }
   }
   return {200, text + "]}"};
 }
@@ -211,7 +218,7 @@ void FrontDoor::Server::take(Tcp::socket socket) {
   socket.set_option(Tcp::no_delay(true), error);
   const Origin from = origin_of(client.address());
   DoorPlaces& among = make_room(places, from) ? places : lane;
-  if (!make_room(among, from)) return metrics.record(Metric::http_refused, 1);  // the socket closes
+  if (!make_room(among, from)) return metrics.record(Metric::http_refused, 1, "too_many_connections");  // the socket closes
   const DoorPlaces::Guest guest = ++last_guest;
   among.enter(guest, from);
   std::make_shared<Session>(*this, std::move(socket), among, guest)->begin();
@@ -473,6 +480,10 @@ void FrontDoor::renew(const DoorCertificate& certificate, std::shared_ptr<const 
     server->security = std::move(security);
     server->keys = std::move(keys);
   });
+}
+
+void FrontDoor::renew(std::shared_ptr<const ApiKeys> keys) {
+  asio::post(server_->io, [server = server_.get(), keys = std::move(keys)]() mutable { server->keys = std::move(keys); });
 }
 
 void FrontDoor::retire() {

@@ -76,7 +76,7 @@ class FrontDoor::Call : public std::enable_shared_from_this<Call> {
 
   void end(Server& server, Answer answer) {
     server.rates.end(counted_);
-    if (answer.status >= 400) server.metrics.record(Metric::http_refused, 1);
+    if (answer.status >= 400) server.metrics.record(Metric::http_refused, 1, answer.code);
     seen_.tenant = asked_.tenant;
     seen_.status = answer.status;
     seen_.code = answer.code;

@@ -301,7 +301,7 @@ void FrontDoor::Session::write(Answer answer, bool keep_alive) {
     keep_alive = false;
     fits();
   }
-  if (answer.status >= 400) server.metrics.record(Metric::http_refused, 1);
+  if (answer.status >= 400) server.metrics.record(Metric::http_refused, 1, answer.code);
   if (seen.request_id.empty()) begin_request();  // it ended before its head did
   note(answer, length);
   response.version(asked.version);

@@ -1,6 +1,7 @@
 // All that knows of gRPC, with the code that is made of troupe.proto, which takes long to compile.
 #include "router/door/grpc_door.h"
 
+#include <grpc/grpc_security.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -354,18 +355,59 @@ class Service final : public RawService {
   std::uint64_t kept_ = 0;
 };
 
-std::shared_ptr<grpc::ServerCredentials> credentials(const DoorCertificate& certificate) {
-  if (certificate.empty()) return grpc::InsecureServerCredentials();
-  grpc::SslServerCredentialsOptions options;
-  options.pem_key_cert_pairs.push_back({certificate.key, certificate.chain});
-  return grpc::SslServerCredentials(options);
-}
+// The certificate that each new connection is shown. gRPC's threads ask for it at each handshake.
+class ShownCertificate {
+ public:
+  explicit ShownCertificate(DoorCertificate first) : shown_(std::move(first)) {}
+  void renew(const DoorCertificate& next) {
+    const std::lock_guard lock(mutex_);
+    if (next.chain == shown_.chain && next.key == shown_.key) return;
+    shown_ = next;
+    is_new_ = true;
+  }
+  // For gRPC's core; `self` is one of these.
+  static grpc_ssl_certificate_config_reload_status fetch(void* self, grpc_ssl_server_certificate_config** config) {
+    auto& shown = *static_cast<ShownCertificate*>(self);
+    const std::lock_guard lock(shown.mutex_);
+    if (!std::exchange(shown.is_new_, false)) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    const grpc_ssl_pem_key_cert_pair pair{shown.shown_.key.c_str(), shown.shown_.chain.c_str()};
+    // It wants an authority of clients' certificates, too, which nobody asks for.
+    *config = grpc_ssl_server_certificate_config_create(pair.cert_chain, &pair, 1);
+    return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
+  }
+
+ private:
+  std::mutex mutex_;
+  DoorCertificate shown_;
+  bool is_new_ = true;
+};
+
+// Those of gRPC's own C++ keep the certificate that they began with.
+class RenewedCredentials final : public grpc::ServerCredentials {
+ public:
+  explicit RenewedCredentials(ShownCertificate& shown)
+      : credentials_(grpc_ssl_server_credentials_create_with_options(grpc_ssl_server_credentials_create_options_using_config_fetcher(
+                         GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE, ShownCertificate::fetch, &shown)),
+                     grpc_server_credentials_release) {}
+  void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}  // keys are the door's
+
+ private:
+  int AddPortToServer(const std::string& listen, grpc_server* server) override {
+    return credentials_ ? grpc_server_add_http2_port(server, listen.c_str(), credentials_.get()) : 0;
+  }
+  const std::unique_ptr<grpc_server_credentials, void (*)(grpc_server_credentials*)> credentials_;
+};
 
 }  // namespace
 
 struct GrpcDoor::Server {
-  Server(const GrpcConfig& config, Ask ask) : service(config, std::move(ask)) {}
+  Server(const GrpcConfig& config, Ask ask) : service(config, std::move(ask)), certificate(config.certificate) {}
+  std::shared_ptr<grpc::ServerCredentials> credentials(bool is_tls) {
+    if (!is_tls) return grpc::InsecureServerCredentials();
+    return std::make_shared<RenewedCredentials>(certificate);
+  }
   Service service;
+  ShownCertificate certificate;  // outlives the server
   std::unique_ptr<grpc::Server> server;
   int port = 0;
 };
@@ -388,7 +430,7 @@ std::size_t quota_bytes(const GrpcConfig& config) {
 
 GrpcDoor::GrpcDoor(const GrpcConfig& config, Ask ask) : server_(std::make_unique<Server>(config, std::move(ask))) {
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(config.listen, credentials(config.certificate), &server_->port);
+  builder.AddListeningPort(config.listen, server_->credentials(!config.certificate.empty()), &server_->port);
   builder.RegisterService(&server_->service);
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.message_bytes_max));
   builder.SetResourceQuota(grpc::ResourceQuota("troupe").Resize(quota_bytes(config)));
@@ -412,6 +454,8 @@ GrpcDoor::~GrpcDoor() {
   server_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(300));
   server_->server->Wait();
 }
+
+void GrpcDoor::renew(const DoorCertificate& certificate) { server_->certificate.renew(certificate); }
 
 std::uint16_t GrpcDoor::port() const { return static_cast<std::uint16_t>(server_->port); }
 

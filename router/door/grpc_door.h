@@ -35,6 +35,8 @@ class GrpcDoor {
   ~GrpcDoor();  // waits for the last answers; whoever answers has to have stopped, or to answer still
 
   std::uint16_t port() const;
+  // What new connections are shown from now on: a certificate with its key, which the front door has looked at.
+  void renew(const DoorCertificate& certificate);
 
  private:
   struct Server;

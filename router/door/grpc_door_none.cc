@@ -12,6 +12,7 @@ GrpcDoor::GrpcDoor(const GrpcConfig&, Ask) {
                   "libprotobuf-dev and protobuf-compiler-grpc installed");
 }
 GrpcDoor::~GrpcDoor() = default;
+void GrpcDoor::renew(const DoorCertificate&) {}
 std::uint16_t GrpcDoor::port() const { return 0; }
 
 }  // namespace troupe::router

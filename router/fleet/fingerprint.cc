@@ -85,4 +85,11 @@ std::uint64_t user_hash(std::string_view tenant, std::string_view user) {
   return print.value();
 }
 
+std::uint32_t share_place(std::uint64_t home, std::string_view next_model) {
+  Fingerprint print("share");
+  print.add(home);
+  print.add(next_model);
+  return static_cast<std::uint32_t>(print.value() % Versions::all_users);
+}
+
 }  // namespace troupe::router

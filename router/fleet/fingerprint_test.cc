@@ -45,5 +45,20 @@ TEST_CASE("a user's number depends on the tenant and where its name ends") {
   CHECK(user_hash("t", "ann") != user_hash("ta", "nn"));
 }
 
+TEST_CASE("users' places for a model are spread over all thousandths, and other ones for another model") {
+  std::size_t below = 0, same = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    const std::uint64_t home = user_hash("t", std::to_string(i));
+    const std::uint32_t place = share_place(home, "m2");
+    CHECK(place < Versions::all_users);
+    CHECK(place == share_place(home, "m2"));
+    below += place < 100;
+    same += place < 100 && share_place(home, "m3") < 100;
+  }
+  CHECK(below > 850);
+  CHECK(below < 1'150);
+  CHECK(same < 200);  // a tenth of them
+}
+
 }  // namespace
 }  // namespace troupe::router

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <utility>
 
 #include "kernels/base/check.h"
@@ -9,8 +10,16 @@
 namespace troupe::router {
 namespace {
 
+// Fewer than all; nothing for another text.
+std::optional<std::uint32_t> parse_share(std::string_view text) {
+  std::uint32_t share = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), share);
+  if (error != std::errc() || end != text.data() + text.size() || share >= Versions::all_users) return std::nullopt;
+  return share;
+}
+
 bool announces_same(const Versions& a, const Versions& b) {
-  return a.next_model == b.next_model && a.next_catalog == b.next_catalog;
+  return a.next_model == b.next_model && a.next_catalog == b.next_catalog && a.next_share == b.next_share;
 }
 
 }  // namespace
@@ -18,11 +27,12 @@ bool announces_same(const Versions& a, const Versions& b) {
 std::string versions_text(const Versions& versions) {
   const std::string text =
       versions.model_version + '\n' + versions.catalog_version + '\n' + versions.next_model;
+  if (versions.is_shared()) return text + '\n' + versions.next_catalog + '\n' + std::to_string(versions.next_share);
   return versions.next_catalog.empty() ? text : text + '\n' + versions.next_catalog;
 }
 
 std::optional<Versions> parse_versions(std::uint64_t epoch, std::string_view text) {
-  std::array<std::string, 4> lines;
+  std::array<std::string, 5> lines;
   std::size_t count = 0;
   for (bool more = true; more; ++count) {
     if (count == lines.size()) return std::nullopt;
@@ -31,10 +41,14 @@ std::optional<Versions> parse_versions(std::uint64_t epoch, std::string_view tex
     more = end != text.npos;
     if (more) text.remove_prefix(end + 1);
   }
-  auto& [model, catalog, next_model, next_catalog] = lines;
+  auto& [model, catalog, next_model, next_catalog, share] = lines;
   if (count < 3 || model.empty() || (next_model.empty() && !next_catalog.empty())) return std::nullopt;
-  return Versions{epoch, std::move(model), std::move(catalog), std::move(next_model),
-                  std::move(next_catalog)};
+  Versions versions{epoch, std::move(model), std::move(catalog), std::move(next_model), std::move(next_catalog)};
+  if (count < lines.size()) return versions;
+  const auto next_share = parse_share(share);
+  if (!next_share || versions.next_model.empty()) return std::nullopt;
+  versions.next_share = *next_share;
+  return versions;
 }
 
 void VersionKeeper::hear(Instant now, const Versions& heard, const WorkerTable& workers) {
@@ -137,7 +151,7 @@ std::optional<Versions> VersionKeeper::next_step(Instant now, const WorkerTable&
   forget_withdrawn(now);
   if (!now_.next_model.empty() && must_take_back(now, workers)) return settled();
   if (auto next = next_of_wish()) return next;
-  if (now_.next_model.empty() || !workers.all_have(now, now_.next_model)) return std::nullopt;
+  if (now_.next_model.empty() || now_.is_shared() || !workers.all_have(now, now_.next_model)) return std::nullopt;
   Versions next = settled();
   next.model_version = now_.next_model;
   if (!now_.next_catalog.empty()) next.catalog_version = now_.next_catalog;
@@ -150,7 +164,7 @@ bool VersionKeeper::must_take_back(Instant now, const WorkerTable& workers) cons
   if (withdrawn_ && withdrawn_->announced.epoch == now_.epoch) return true;
   if (!workers.load_refusal(now, now_.epoch, now_.next_model).empty()) return true;
   const bool is_wished = wish_ && target() == now_;  // whoever wishes for it has a deadline of its own
-  return !is_wished && now.us - announced_since_.us > patience_.us;
+  return !is_wished && !now_.is_shared() && now.us - announced_since_.us > patience_.us;
 }
 
 void VersionKeeper::note_announcement(Instant now) {
@@ -178,24 +192,26 @@ std::optional<Versions> VersionKeeper::next_of_wish() {
 }
 
 Versions VersionKeeper::target() const {
-  Versions target = settled();
+  // Another catalog is for both of two models that share the users.
+  Versions target = wish_->model.empty() && now_.is_shared() ? now_ : settled();
   const std::string& catalog = wish_->catalog.empty() ? now_.catalog_version : wish_->catalog;
   if (wish_->model.empty() || wish_->model == now_.model_version) {
     target.catalog_version = catalog;
   } else {
     target.next_model = wish_->model;
+    target.next_share = wish_->share;
     if (catalog != now_.catalog_version) target.next_catalog = catalog;
   }
   return target;
 }
 
 Versions VersionKeeper::settled() const {
-  return {now_.epoch, now_.model_version, now_.catalog_version, "", ""};
+  return {.epoch = now_.epoch, .model_version = now_.model_version, .catalog_version = now_.catalog_version};
 }
 
-void VersionKeeper::wish(const std::string& model, const std::string& catalog) {
+void VersionKeeper::wish(const std::string& model, const std::string& catalog, std::uint32_t share) {
   TROUPE_CHECK(coordinate_ && !wish_, "one wish at a time, and somebody to keep it");
-  wish_ = Wished{model, catalog};
+  wish_ = Wished{.model = model, .catalog = catalog, .share = share};
   if (question_ != Question::none) wish_->earlier_job = job_;
   wish_->catalog_known = catalog.empty() || catalog == now_.catalog_version;
   withdrawn_.reset();
@@ -203,8 +219,8 @@ void VersionKeeper::wish(const std::string& model, const std::string& catalog) {
 
 // Its announcement stands, or nothing newer is known than what its last write replaces: that write may still
 // be on its way, or its answer was lost.
-void VersionKeeper::end_wish(Instant now) {
-  if (wish_ && wish_->job != 0 && !target().next_model.empty()) {
+void VersionKeeper::end_wish(Instant now, bool kept) {
+  if (!kept && wish_ && wish_->job != 0 && !target().next_model.empty()) {
     const bool stands = target() == now_;
     if (stands || now_.epoch == wish_->over) {
       withdrawn_ = Withdrawn{target(), wish_->job, wish_->over, now};
@@ -240,7 +256,7 @@ VersionKeeper::Wish VersionKeeper::wish_state() const {
   if (!wish_) return Wish::none;
   if (wish_->catalog_wrong) return Wish::wrong_catalog;
   const bool in_place = target() == now_;
-  if (wish_->confirmed && in_place && now_.next_model.empty()) return Wish::served;
+  if (wish_->confirmed && in_place && (now_.next_model.empty() || now_.is_shared())) return Wish::served;
   if (!wish_->why_refused.empty() && !in_place) return Wish::refused;
   return wish_->replaced ? Wish::replaced : Wish::pending;
 }

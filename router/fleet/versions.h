@@ -1,10 +1,14 @@
 #pragma once
 // Which model and catalog new requests are pinned to (promise 4). The truth is one key of the Coordination,
-// "model\ncatalog\nnext model\nnext catalog"; its revision is the epoch. Every router reads it once per
+// "model\ncatalog\nnext model\nnext catalog\nshare"; its revision is the epoch. Every router reads it once per
 // heartbeat and follows the highest epoch that it hears of. An operator's wish is carried out in steps, each
 // a compare-and-set:
 //
 //   announce the next model, and the catalog that comes with it → every live worker has the model → flip both
+//
+// A next model that only a share of users is to have stays announced: once it is everywhere they are pinned to it, by their
+// hash (share_place in fingerprint.h), and the others to the present one. Another share, all of it, or the present model for
+// all (the way back) is another wish.
 //
 // A catalog alone is flipped to at once. Any router flips once it sees the announced model everywhere, so a
 // swap goes on when the router that was asked dies. Any router takes the announcement back when a worker can
@@ -22,7 +26,7 @@ namespace troupe::router {
 
 inline constexpr std::string_view versions_key = "versions";
 
-// The key's value. Where there is no next catalog the fourth line is left out, so that older readers take it.
+// The key's value. Lines that say nothing are left out at the end, so that older readers take it; they do not take a share.
 std::string versions_text(const Versions& versions);
 std::optional<Versions> parse_versions(std::uint64_t epoch, std::string_view text);
 
@@ -53,18 +57,20 @@ class VersionKeeper {
   Answer on_done(Step step, std::uint64_t job, const JobResult& result, const WorkerTable& workers);
 
   // An empty version keeps the present one. There is no wish yet, and there is a Coordination.
-  void wish(const std::string& model, const std::string& catalog);
+  // `share`: of users, in thousandths, that get the model.
+  void wish(const std::string& model, const std::string& catalog, std::uint32_t share = Versions::all_users);
   // `served` is said after the key was read or written since the wish; `refused` once nothing of it is left.
   enum class Wish : std::uint8_t { none, pending, served, replaced, wrong_catalog, refused };
   Wish wish_state() const;
   bool wish_changes() const { return wish_ && wish_->changes; }  // false: it was served when it came
   std::string why_refused() const { return wish_ ? wish_->why_refused : ""; }
-  void end_wish(Instant now);  // what it has announced is taken back
+  void end_wish(Instant now, bool kept = false);  // what it has announced is taken back, unless it is `kept`
   bool swapping() const { return wish_.has_value() || !now_.next_model.empty(); }
 
  private:
   struct Wished {
     std::string model, catalog;  // as named
+    std::uint32_t share = Versions::all_users;
     bool catalog_known = false, catalog_wrong = false;
     bool confirmed = false, changes = false;
     std::uint64_t earlier_job = 0;  // was under way when it came: its answer says nothing of this wish

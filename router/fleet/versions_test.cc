@@ -85,6 +85,66 @@ TEST_CASE("the text of versions comes back as it was, older writers' too, and no
     CHECK_FALSE(parse_versions(4, bad).has_value());
 }
 
+TEST_CASE("a share stands behind the next model, and no other text is one") {
+  const Versions shared{4, "m1", "c1", "m2", "", 250};
+  CHECK(versions_text(shared) == "m1\nc1\nm2\n\n250");
+  CHECK(parse_versions(4, versions_text(shared)) == shared);
+  CHECK(parse_versions(4, "m1\n\nm2\n\n0")->next_share == 0);
+  for (const char* bad : {"m1\nc1\nm2\n\n", "m1\nc1\nm2\n\n1000", "m1\nc1\nm2\n\n-1", "m1\nc1\nm2\n\n5x", "m1\nc1\n\n\n5",
+                          "m1\nc1\nm2\n\n5\n"})
+    CHECK_FALSE(parse_versions(4, bad).has_value());
+}
+
+TEST_CASE("a next model that only a share of users is to have stays beside the present one, however long") {
+  Bench b;
+  b.round();
+  b.keeper.wish("m2", "", 100);
+  b.round();
+  CHECK(b.value == "m1\nc1\nm2\n\n100");
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::served);
+  b.keeper.end_wish({0}, true);
+  b.all_load("m2");
+  for (const std::int64_t us : {0, 1'000'000, 90'000'000}) b.round(us);
+  CHECK(b.value == "m1\nc1\nm2\n\n100");
+  b.keeper.wish("m2", "", 500);  // more of them
+  b.round();
+  CHECK(b.value == "m1\nc1\nm2\n\n500");
+  b.keeper.end_wish({0}, true);
+  b.keeper.wish("", "c2");  // another catalog is for both
+  b.round();
+  CHECK(b.value == "m1\nc2\nm2\n\n500");
+  b.keeper.end_wish({0}, true);
+  b.keeper.wish("m2", "");  // all of them
+  for (int i = 0; i < 3; ++i) b.round();
+  CHECK(b.value == "m2\nc2\n");
+  CHECK(b.keeper.wish_state() == VersionKeeper::Wish::served);
+}
+
+TEST_CASE("the way back from a share is a wish for the present model; a worker that cannot load the next one is another") {
+  for (const bool is_wished : {true, false}) {
+    CAPTURE(is_wished);
+    Bench b;
+    b.round();
+    b.keeper.wish("m2", "", 100);
+    b.round();
+    b.keeper.end_wish({0}, true);
+    if (is_wished) b.keeper.wish("m1", "");
+    if (!is_wished) b.refuse_load("m2", b.revision);
+    b.round();
+    CHECK(b.value == "m1\nc1\n");
+  }
+}
+
+TEST_CASE("a share that was not everywhere in time is taken back") {
+  Bench b;
+  b.round();
+  b.keeper.wish("m2", "", 100);
+  b.round();
+  b.keeper.end_wish({0});
+  b.round();
+  CHECK(b.value == "m1\nc1\n");
+}
+
 TEST_CASE("nothing is known before the key was read; who finds none writes its own") {
   Bench b;
   CHECK_FALSE(b.keeper.known());

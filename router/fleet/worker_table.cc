@@ -194,6 +194,10 @@ double WorkerTable::done_us(Instant now, const Row& row, const Option& option) c
   return planted(Bug::ignore_slowness) ? predicted : predicted * row.slowness;
 }
 
+bool WorkerTable::any_usable(Instant now, std::string_view model) const {
+  return std::any_of(rows_.begin(), rows_.end(), [&](const Row& row) { return usable(now, row, model); });
+}
+
 bool WorkerTable::any_has(std::string_view model) const {
   return std::any_of(rows_.begin(), rows_.end(), [&](const Row& row) {
     const auto& models = row.last.models;

@@ -87,6 +87,7 @@ class WorkerTable {
   placement::Pace pace(NodeId node) const;
   std::size_t alive_count(Instant now) const;
   double lanes_alive(Instant now) const;  // of all workers that are, one at least
+  bool any_usable(Instant now, std::string_view model) const;
   bool any_has(std::string_view model) const;  // that was heard of since the start, and is not lost
   bool all_have(Instant now,
                 std::string_view model) const;              // that are alive and not draining; half are heard

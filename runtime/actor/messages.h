@@ -197,6 +197,7 @@ struct CompleteReply {
 struct Reload {
   RequestId id = 0;
   std::string model_version, catalog_version;
+  double share = 1;  // of users that get the model; below 1 the present one goes on beside it, for the others
   bool operator==(const Reload&) const = default;
 };
 struct Stored {  // answer to writes and reloads
@@ -502,6 +503,11 @@ struct Versions {
   std::string model_version, catalog_version;
   std::string next_model;    // to be loaded beside the present one; "" if none
   std::string next_catalog;  // that comes with next_model, in the same step; "": the present one stays
+  // Thousandths of users that have next_model once every worker has it. All: then it becomes the present one. Fewer: both
+  // are served, by the user, until somebody wishes for something else.
+  static constexpr std::uint32_t all_users = 1000;
+  std::uint32_t next_share = all_users;
+  bool is_shared() const { return !next_model.empty() && next_share < all_users; }
   bool operator==(const Versions&) const = default;
 };
 // A process that seems lost. It is not if it says something later: a heartbeat of it with the number `proof`,

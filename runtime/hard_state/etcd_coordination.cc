@@ -13,11 +13,11 @@ namespace {
 constexpr std::chrono::milliseconds look_every(50);                             // of a watch
 constexpr std::uint64_t number_max = std::numeric_limits<std::int64_t>::max();  // etcd's are signed
 
-std::vector<std::unique_ptr<EtcdEndpoint>> endpoints_of(const std::string& list) {
+std::vector<std::unique_ptr<EtcdEndpoint>> endpoints_of(const std::string& list, const std::shared_ptr<const TlsClient>& tls) {
   std::vector<std::unique_ptr<EtcdEndpoint>> endpoints;
   for (std::size_t at = 0; at <= list.size();) {
     const std::size_t comma = std::min(list.find(',', at), list.size());
-    endpoints.push_back(std::make_unique<EtcdEndpoint>(list.substr(at, comma - at)));
+    endpoints.push_back(std::make_unique<EtcdEndpoint>(list.substr(at, comma - at), tls));
     at = comma + 1;
   }
   return endpoints;
@@ -34,7 +34,10 @@ const std::string* key_out_of_reach(const Coordinate& question) {
 }  // namespace
 
 EtcdCoordination::EtcdCoordination(const EtcdOptions& options)
-    : prefix_(options.prefix), limit_(options.limit_us), endpoints_(endpoints_of(options.endpoints)) {
+    : prefix_(options.prefix),
+      limit_(options.limit_us),
+      login_(options.login),
+      endpoints_(endpoints_of(options.endpoints, options.tls)) {
   if (!prefix_.ends_with('/'))
     throw std::runtime_error("etcd prefix \"" + prefix_ + "\": expected one that ends with a slash");
   if (options.limit_us < 1 || options.limit_us > CoordinationState::ttl_us_max)
@@ -90,18 +93,52 @@ EtcdCoordination::Answer EtcdCoordination::ask_by(const Coordinate& question, Cl
   return tried.answer;
 }
 
+// With a login, if etcd asks for one.
 EtcdCoordination::Tried EtcdCoordination::try_at(EtcdEndpoint& endpoint, const Coordinate& question,
                                                  const EtcdQuestion& asked, Clock::time_point connected_by,
                                                  Clock::time_point answered_by) {
+  if (login_.user.empty()) return try_once(endpoint, question, asked, "", connected_by, answered_by);
+  std::string token;
+  {
+    const std::lock_guard held(mutex_);
+    token = token_;
+  }
+  if (!token.empty()) {
+    Tried tried = try_once(endpoint, question, asked, token, connected_by, answered_by);
+    if (!tried.no_login) return tried;
+  }
+  if (auto failed = log_in(endpoint, token, connected_by, answered_by)) return *std::move(failed);
+  return try_once(endpoint, question, asked, token, connected_by, answered_by);
+}
+
+// Why it came to nothing, if so.
+std::optional<EtcdCoordination::Tried> EtcdCoordination::log_in(EtcdEndpoint& endpoint, std::string& token,
+                                                                Clock::time_point connected_by, Clock::time_point answered_by) {
+  const EtcdQuestion asked = etcd_login_question(login_);
+  const auto reply = endpoint.post(asked.path, asked.body, "", connected_by, answered_by);
+  const std::string where = endpoint.url() + asked.path;
+  if (const auto* silence = std::get_if<EtcdSilence>(&reply)) return Tried{.answer = unavailable(silence->what, where)};
+  const auto& [status, body] = std::get<EtcdReply>(reply);
+  auto answer = etcd_login_answer(status, body);
+  if (const auto* fault = std::get_if<EtcdFault>(&answer)) return Tried{.answer = unavailable(fault->what, where)};
+  token = std::get<std::string>(std::move(answer));
+  const std::lock_guard held(mutex_);
+  token_ = token;
+  return std::nullopt;
+}
+
+EtcdCoordination::Tried EtcdCoordination::try_once(EtcdEndpoint& endpoint, const Coordinate& question,
+                                                   const EtcdQuestion& asked, const std::string& token,
+                                                   Clock::time_point connected_by, Clock::time_point answered_by) {
   const Revision before = highest();
-  const auto reply = endpoint.post(asked.path, asked.body, connected_by, answered_by);
+  const auto reply = endpoint.post(asked.path, asked.body, token, connected_by, answered_by);
   const std::string where = endpoint.url() + asked.path;
   if (const auto* silence = std::get_if<EtcdSilence>(&reply))
     return {.answer = unavailable(silence->what, where), .sent = silence->sent};
   const auto& [status, body] = std::get<EtcdReply>(reply);
   const auto answer = etcd_answer(question, prefix_, status, body);
   if (const auto* fault = std::get_if<EtcdFault>(&answer))
-    return {unavailable(fault->what, where), fault->no_lease, true, fault->no_lease};
+    return {unavailable(fault->what, where), fault->no_lease, !fault->no_login, fault->no_lease, fault->no_login};
   const auto& understood = std::get<EtcdAnswer>(answer);
   if (const auto strange = note(question, understood, before))
     return {.answer = unavailable(*strange, where), .sent = true};

@@ -17,6 +17,9 @@
 // second, so up to 2.5 s after the leader's last heartbeat where 1 s was asked for. A restart of etcd, or a
 // new leader among its members, begins every lease anew.
 //
+// Login. With a user, a token is asked for before the first question, and again when etcd says that it does not know it (it
+// keeps one for five minutes): a question that is answered so has changed nothing, and is asked once more.
+//
 // An etcd that was wiped, restored from an old copy, or is another one than before could give out revisions
 // twice. Its answers are refused.
 #include <chrono>
@@ -37,6 +40,8 @@ struct EtcdOptions {
   std::string endpoints = "http://127.0.0.1:2379";  // with commas between them; of one etcd cluster
   std::string prefix = "/troupe/default/";          // of this cluster's keys; ends with a slash
   std::int64_t limit_us = 2'000'000;                // for each question; a watch has its wait on top
+  std::shared_ptr<const TlsClient> tls = nullptr;   // of https endpoints; null: the system's authorities
+  Login login = {};                                 // no user: etcd asks for none
 };
 
 // Thread-safe; as many questions are on their way as threads ask.
@@ -58,7 +63,7 @@ class EtcdCoordination final : public Coordination {
     Answer answer;
     bool understood = false;  // else the next endpoint may do better
     bool sent = false;        // that endpoint may have done what was asked
-    bool no_lease = false;
+    bool no_lease = false, no_login = false;
   };
 
   Answer watch(const WatchKey& key);
@@ -66,6 +71,10 @@ class EtcdCoordination final : public Coordination {
   Answer fail_by(const std::string& key, Clock::time_point end);
   Tried try_at(EtcdEndpoint& endpoint, const Coordinate& question, const EtcdQuestion& asked,
                Clock::time_point connected_by, Clock::time_point answered_by);
+  Tried try_once(EtcdEndpoint& endpoint, const Coordinate& question, const EtcdQuestion& asked, const std::string& token,
+                 Clock::time_point connected_by, Clock::time_point answered_by);
+  std::optional<Tried> log_in(EtcdEndpoint& endpoint, std::string& token, Clock::time_point connected_by,
+                              Clock::time_point answered_by);
   std::optional<std::string> note(const Coordinate& question, const EtcdAnswer& answer, Revision before);
   Revision highest() const;
   std::size_t preferred() const;
@@ -74,11 +83,13 @@ class EtcdCoordination final : public Coordination {
 
   const std::string prefix_;
   const std::chrono::microseconds limit_;
+  const Login login_;
   std::vector<std::unique_ptr<EtcdEndpoint>> endpoints_;
   mutable std::mutex mutex_;
   std::size_t preferred_ = 0;  // is asked first; this and what follows is guarded by mutex_
   std::uint64_t cluster_ = 0;  // of the first answer
   Revision highest_ = 0;       // of the store, in all answers
+  std::string token_;          // of the last login
 };
 
 }  // namespace troupe

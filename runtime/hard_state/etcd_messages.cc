@@ -1,5 +1,7 @@
 #include "runtime/hard_state/etcd_messages.h"
 
+#include <openssl/evp.h>
+
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
@@ -14,8 +16,8 @@ using Value = nlohmann::json;
 
 constexpr JsonBounds bounds{.values_max = 4'096, .depth_max = 16};  // of what is meant for us
 constexpr std::size_t words_max = 200;  // of what a stranger says, in our refusals
+constexpr std::size_t token_bytes_max = 4 << 10;
 constexpr int code_not_found = 5;       // gRPC's
-constexpr std::string_view digits64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 // ---- questions ----
 
@@ -189,6 +191,8 @@ EtcdFault fault_of(unsigned status, const Value& body) {
   if (!words.empty()) fault.what += ": " + printable(words.substr(0, words_max));
   fault.no_lease = object.contains("code") && object["code"] == code_not_found &&
                    words.find("lease not found") != std::string::npos;
+  for (const char* said : {"invalid auth token", "user name is empty", "revision of auth store is old"})
+    fault.no_login = fault.no_login || words.find(said) != std::string::npos;
   return fault;
 }
 
@@ -218,36 +222,43 @@ std::variant<EtcdAnswer, EtcdFault> etcd_answer(const Coordinate& question, cons
   return answer;
 }
 
+EtcdQuestion etcd_login_question(const Login& login) {
+  const Value body{{"name", login.user}, {"password", login.password}};
+  return {"/v3/auth/authenticate", body.dump(-1, ' ', false, Value::error_handler_t::replace)};
+}
+
+std::variant<std::string, EtcdFault> etcd_login_answer(unsigned status, std::string_view text) {
+  const Value body = parse(text);
+  if (status != 200) return fault_of(status, body);
+  const bool has_token = body.is_object() && body.contains("token") && body["token"].is_string();
+  const std::string token = has_token ? body["token"].get<std::string>() : "";
+  const bool is_header = std::ranges::all_of(token, [](char c) { return c > ' ' && c < 0x7f; });
+  if (token.empty() || token.size() > token_bytes_max || !is_header)
+    return EtcdFault{"not an answer of etcd: expected \"token\", a short word"};
+  return token;
+}
+
 std::string to_base64(std::string_view bytes) {
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t at = 0; at < bytes.size(); at += 3) {
-    const std::size_t count = std::min<std::size_t>(3, bytes.size() - at);
-    std::uint32_t bits = 0;
-    for (std::size_t i = 0; i < 3; ++i)
-      bits = bits << 8 | (i < count ? static_cast<unsigned char>(bytes[at + i]) : 0);
-    for (std::size_t i = 0; i < 4; ++i) text += i <= count ? digits64[bits >> (18 - 6 * i) & 63] : '=';
-  }
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // and a zero, which OpenSSL puts behind it
+  EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), reinterpret_cast<const unsigned char*>(bytes.data()),
+                  static_cast<int>(bytes.size()));
+  text.pop_back();
   return text;
 }
 
+// OpenSSL takes blanks around it and bits behind the last byte, too: what does not come back as it was is none.
 bool from_base64(std::string_view text, std::string& bytes) {
   bytes.clear();
+  if (text.empty()) return true;
   if (text.size() % 4 != 0) return false;
-  std::size_t padding = 0;
-  while (padding < 2 && text.ends_with('=')) {
-    text.remove_suffix(1);
-    ++padding;
-  }
-  std::uint32_t bits = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const std::size_t digit = digits64.find(text[i]);
-    if (digit == std::string_view::npos) return false;
-    bits = bits << 6 | static_cast<std::uint32_t>(digit);
-    // Each digit but the first of four completes a byte.
-    if (i % 4 != 0) bytes += static_cast<char>(bits >> (6 - 2 * (i % 4)) & 255);
-  }
-  return true;
+  bytes.resize(text.size() / 4 * 3);
+  const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()), reinterpret_cast<const unsigned char*>(text.data()),
+                                   static_cast<int>(text.size()));
+  const int padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
+  bytes.resize(static_cast<std::size_t>(std::max(size - padding, 0)));
+  if (to_base64(bytes) == text) return true;
+  bytes.clear();
+  return false;
 }
 
 }  // namespace troupe

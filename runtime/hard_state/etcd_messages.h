@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "runtime/actor/coordination.h"
+#include "runtime/trust/login.h"
 
 namespace troupe {
 
@@ -29,9 +30,14 @@ struct EtcdAnswer {
 struct EtcdFault {
   std::string what;
   bool no_lease = false;  // nothing was done, since the lease is unknown or has ended
+  bool no_login = false;  // nothing was done: who asks has to say who he is, or again
 };
 std::variant<EtcdAnswer, EtcdFault> etcd_answer(const Coordinate& question, const std::string& prefix,
                                                 unsigned status, std::string_view body);
+
+// Who asks. Answered with a token, which goes with each question until etcd has forgotten it.
+EtcdQuestion etcd_login_question(const Login& login);
+std::variant<std::string, EtcdFault> etcd_login_answer(unsigned status, std::string_view body);
 
 std::string to_base64(std::string_view bytes);
 bool from_base64(std::string_view text, std::string& bytes);  // false: that is none; with its padding

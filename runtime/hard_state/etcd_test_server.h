@@ -49,10 +49,14 @@ inline std::uint16_t free_port() {
 
 class EtcdServer {
  public:
-  // Tries other ports if somebody was faster.
-  EtcdServer() {
+  // Tries other ports if somebody was faster. `tls`: for clients, with `arguments` that say what they are shown; its endpoint is
+  // then at localhost.
+  explicit EtcdServer(std::vector<std::string> arguments = {}, std::shared_ptr<const TlsClient> tls = nullptr)
+      : more_(std::move(arguments)), tls_(std::move(tls)) {
     for (int tries = 0; tries < 3 && !started_ && here_; ++tries) {
-      client_ = url(free_port());
+      const std::uint16_t port = free_port();
+      client_ = tls_ ? "https://127.0.0.1:" + std::to_string(port) : url(port);
+      endpoint_ = tls_ ? "https://localhost:" + std::to_string(port) : client_;
       peer_ = url(free_port());
       start();
     }
@@ -63,7 +67,7 @@ class EtcdServer {
   EtcdServer& operator=(const EtcdServer&) = delete;
 
   bool here() const { return here_; }  // false: this machine has no etcd
-  const std::string& endpoint() const { return client_; }
+  const std::string& endpoint() const { return endpoint_; }
 
   // On the data of before.
   void start() {
@@ -99,6 +103,7 @@ class EtcdServer {
                                        "--initial-cluster=t=" + peer_,
                                        "--heartbeat-interval=50",
                                        "--election-timeout=500"};
+    arguments.insert(arguments.end(), more_.begin(), more_.end());
     std::vector<char*> pointers;
     for (std::string& argument : arguments) pointers.push_back(argument.data());
     pointers.push_back(nullptr);
@@ -110,7 +115,7 @@ class EtcdServer {
   }
 
   bool wait_for_answer() {
-    EtcdCoordination asking({.endpoints = client_, .limit_us = 1'000'000});
+    EtcdCoordination asking({.endpoints = endpoint_, .limit_us = 1'000'000, .tls = tls_});
     for (int tries = 0; tries < 2'000; ++tries) {
       int status = 0;
       if (waitpid(child_, &status, WNOHANG) == child_) {
@@ -118,7 +123,9 @@ class EtcdServer {
         child_ = 0;
         return false;
       }
-      if (std::holds_alternative<Coordinated>(asking.ask({ReadKey{"ready"}}))) return true;
+      const auto answer = asking.ask({ReadKey{"ready"}});
+      const auto* refusal = std::get_if<Refusal>(&answer);
+      if (!refusal || refusal->what.find("user name is empty") != std::string::npos) return true;  // it asks for a login
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     crash();
@@ -126,7 +133,9 @@ class EtcdServer {
   }
 
   const TestFolder folder_;
-  std::string client_, peer_;
+  const std::vector<std::string> more_;
+  const std::shared_ptr<const TlsClient> tls_;
+  std::string client_, peer_, endpoint_;
   pid_t child_ = 0;
   bool here_ = true, started_ = false;
 };

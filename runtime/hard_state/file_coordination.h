@@ -10,6 +10,9 @@
 // A file may have been replaced without our knowing that the disk has it (the folder's flush failed). The
 // state is then in doubt: whoever asked is told so, and nobody reads anything and nothing more is changed
 // until the file has been written again, as a whole.
+//
+// Not a few keys more in the box's RocksDB: that one may be set aside when it is damaged, and who leads may not; a cache-meta
+// alone has none; and the whole state is one block of a disk.
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>

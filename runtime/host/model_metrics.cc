@@ -110,6 +110,7 @@ bool is_of_model(Metric metric) {
     case process_threads:
     case process_start_seconds:
     case http_refused:
+    case api_keys_age:
     case http_connections:
     case http_made_room:
     case http_accept_failed:

@@ -8,33 +8,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstring>
 
 namespace troupe {
 namespace {
-
-constexpr const char* too_late = "no answer in time";
-
-std::string system_text(int error) {
-  std::array<char, 128> text{};
-  return strerror_r(error, text.data(), text.size());
-}
-
-// "" when ready, otherwise why not.
-std::string wait_for(int socket, short events, RedisDeadline deadline) {
-  for (;;) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return too_late;
-    pollfd wanted{socket, events, 0};
-    const int ready = poll(&wanted, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 60'000)));
-    if (ready > 0) return "";
-    if (ready < 0 && errno != EINTR) return system_text(errno);
-  }
-}
 
 // A socket that connects or has connected; -1 and why.
 int start_connect(const addrinfo& at, RedisDeadline deadline, std::string& why) {
@@ -66,11 +43,6 @@ std::string encode(std::span<const RedisCommand> commands) {
 
 }  // namespace
 
-RedisConnection::RedisConnection(int socket, const RedisReplyLimits& limits)
-    : socket_(socket), replies_(limits) {}
-
-RedisConnection::~RedisConnection() { close(socket_); }
-
 OrRedisFailure<std::unique_ptr<RedisConnection>> RedisConnection::open(const RedisAddress& address,
                                                                        RedisDeadline deadline,
                                                                        const RedisReplyLimits& limits) {
@@ -86,13 +58,18 @@ OrRedisFailure<std::unique_ptr<RedisConnection>> RedisConnection::open(const Red
   for (const addrinfo* at = found; at && made < 0; at = at->ai_next) made = start_connect(*at, deadline, why);
   freeaddrinfo(found);
   if (made < 0) return RedisFailure{"cannot connect: " + why};
-  return std::unique_ptr<RedisConnection>(new RedisConnection(made, limits));
+  std::unique_ptr<RedisConnection> connection(new RedisConnection(made, limits));
+  if (!address.tls) return connection;
+  if (!address.trust) return RedisFailure{"whom to believe over TLS was not read"};
+  if (why = connection->stream_.begin_tls(*address.trust, address.host, deadline); !why.empty())
+    return RedisFailure{"no TLS: " + why};
+  return connection;
 }
 
 OrRedisFailure<std::vector<RedisReply>> RedisConnection::run(std::span<const RedisCommand> commands,
                                                              RedisDeadline deadline) {
   bool any_sent = false;
-  if (std::string why = send_all(encode(commands), deadline, any_sent); !why.empty())
+  if (std::string why = stream_.send_all(encode(commands), deadline, any_sent); !why.empty())
     return RedisFailure{std::move(why), any_sent};
   replies_.begin();
   std::vector<RedisReply> replies(commands.size());
@@ -100,21 +77,6 @@ OrRedisFailure<std::vector<RedisReply>> RedisConnection::run(std::span<const Red
     if (std::string why = read_reply(reply, deadline); !why.empty()) return RedisFailure{std::move(why), true};
   if (!replies_.is_empty()) return RedisFailure{"more replies than commands", true};
   return replies;
-}
-
-std::string RedisConnection::send_all(std::string_view bytes, RedisDeadline deadline, bool& any_sent) {
-  while (!bytes.empty()) {
-    const ssize_t sent = send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent > 0) {
-      any_sent = true;
-      bytes.remove_prefix(static_cast<std::size_t>(sent));
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      if (std::string why = wait_for(socket_, POLLOUT, deadline); !why.empty()) return why;
-    } else if (errno != EINTR) {
-      return "cannot send: " + system_text(errno);
-    }
-  }
-  return "";
 }
 
 std::string RedisConnection::read_reply(RedisReply& reply, RedisDeadline deadline) {
@@ -127,16 +89,9 @@ std::string RedisConnection::read_reply(RedisReply& reply, RedisDeadline deadlin
 }
 
 std::string RedisConnection::receive(RedisDeadline deadline) {
-  if (std::string why = wait_for(socket_, POLLIN, deadline); !why.empty()) return why;
-  const ssize_t got = recv(socket_, incoming_.data(), incoming_.size(), 0);
-  if (got == 0) return "it closed the connection";
-  if (got < 0) return errno == EAGAIN || errno == EINTR ? "" : "the connection broke: " + system_text(errno);
-  return replies_.add({incoming_.data(), static_cast<std::size_t>(got)});
-}
-
-bool RedisConnection::is_quiet() const {
-  char byte;
-  return recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+  auto got = stream_.receive(incoming_, deadline);
+  if (auto* why = std::get_if<std::string>(&got)) return std::move(*why);
+  return replies_.add({incoming_.data(), std::get<std::size_t>(got)});
 }
 
 }  // namespace troupe

@@ -1,6 +1,7 @@
 #pragma once
 // One connection to a Redis. A pipeline of commands goes out at once and all replies are read before the deadline, which holds for the whole of it,
-// however slowly bytes drip in. Whatever is not a sound reply within the bounds ends the connection.
+// however slowly bytes drip in. Whatever is not a sound reply within the bounds ends the connection. hiredis, of which only the parser
+// is used, has time limits for each read and no TLS as Debian has it.
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "runtime/redis/redis_reply.h"
+#include "runtime/redis/redis_stream.h"
 #include "runtime/redis/redis_url.h"
 
 namespace troupe {
@@ -24,7 +26,6 @@ template <class T>
 using OrRedisFailure = std::variant<T, RedisFailure>;
 
 using RedisCommand = std::vector<std::string>;  // words
-using RedisDeadline = std::chrono::steady_clock::time_point;
 
 // Not thread-safe.
 class RedisConnection {
@@ -33,7 +34,6 @@ class RedisConnection {
   static OrRedisFailure<std::unique_ptr<RedisConnection>> open(const RedisAddress& address,
                                                                RedisDeadline deadline,
                                                                const RedisReplyLimits& limits = {});
-  ~RedisConnection();
   RedisConnection(const RedisConnection&) = delete;
   RedisConnection& operator=(const RedisConnection&) = delete;
 
@@ -42,15 +42,14 @@ class RedisConnection {
   OrRedisFailure<std::vector<RedisReply>> run(std::span<const RedisCommand> commands, RedisDeadline deadline);
 
   // False: the server has closed it, or said what nobody asked for.
-  bool is_quiet() const;
+  bool is_quiet() { return stream_.is_quiet(); }
 
  private:
-  RedisConnection(int socket, const RedisReplyLimits& limits);
-  std::string send_all(std::string_view bytes, RedisDeadline deadline, bool& any_sent);
+  RedisConnection(int socket, const RedisReplyLimits& limits) : stream_(socket), replies_(limits) {}
   std::string read_reply(RedisReply& reply, RedisDeadline deadline);
   std::string receive(RedisDeadline deadline);
 
-  const int socket_;
+  RedisStream stream_;
   RedisReplyReader replies_;
   std::array<char, 65536> incoming_;
 };

@@ -116,7 +116,7 @@ TEST_CASE("a connection that was closed, or that says what nobody asked for, is 
     return std::get<std::unique_ptr<RedisConnection>>(
         RedisConnection::open(server.address(), in(std::chrono::seconds(5))));
   };
-  const auto becomes_loud = [](const RedisConnection& connection) {
+  const auto becomes_loud = [](RedisConnection& connection) {
     for (int tries = 0; tries < 1000 && connection.is_quiet(); ++tries) poll(nullptr, 0, 5);
     return !connection.is_quiet();
   };

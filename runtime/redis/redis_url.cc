@@ -72,11 +72,11 @@ void take_host(std::string_view text, RedisAddress& address) {
 }  // namespace
 
 RedisAddress parse_redis_url(std::string_view url) {
-  constexpr std::string_view scheme = "redis://";
-  if (url.starts_with("rediss://")) fail("TLS (rediss://) is not supported", form);
-  if (!url.starts_with(scheme)) fail("another scheme", form);
-  url.remove_prefix(scheme.size());
+  constexpr std::string_view scheme = "redis://", secure = "rediss://";
   RedisAddress address;
+  address.tls = url.starts_with(secure);
+  if (!address.tls && !url.starts_with(scheme)) fail("another scheme", form);
+  url.remove_prefix(address.tls ? secure.size() : scheme.size());
   // The last @: some put theirs into the password as it is.
   if (const std::size_t at = url.rfind('@'); at != std::string_view::npos) {
     take_login(url.substr(0, at), address);
@@ -90,9 +90,19 @@ RedisAddress parse_redis_url(std::string_view url) {
   return address;
 }
 
+void complete(RedisAddress& address, const TlsClientFiles& files, const std::string& login_file) {
+  if (address.tls) address.trust = std::make_shared<const TlsClient>(files);
+  if (!address.tls && files != TlsClientFiles{})
+    fail("files for TLS, and an address in the clear", "rediss://, or no such files");
+  if (login_file.empty()) return;
+  if (!address.password.empty()) fail("a login in the address and one in a file", "one of them");
+  const Login login = read_login(login_file);
+  address.user = login.user, address.password = login.password;
+}
+
 std::string describe(const RedisAddress& address) {
   const bool bracket = address.host.find(':') != std::string::npos;
-  return "redis://" + (bracket ? "[" + address.host + "]" : address.host) + ":" +
+  return (address.tls ? "rediss://" : "redis://") + (bracket ? "[" + address.host + "]" : address.host) + ":" +
          std::to_string(address.port) + "/" + std::to_string(address.database);
 }
 

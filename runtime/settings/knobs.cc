@@ -112,6 +112,13 @@ constexpr Knob knobs[] = {
     {"cluster.coordination", text, "", "", "",
      "URLs of etcd, with commas between, such as http://10.0.0.9:2379; empty: a file in node.data_dir, "
      "for a process that is alone."},
+    {"cluster.coordination_login", text, "", "", "",
+     "File with one line user:password, of an etcd that asks for a login; empty: none."},
+    {"cluster.coordination_authority", text, "", "", "",
+     "PEM file of the authorities that sign etcd's certificate, where its URLs are https; empty: those that the system knows."},
+    {"cluster.coordination_certificate", text, "", "", "",
+     "PEM file of this process's certificate for an etcd that asks for one; empty: none."},
+    {"cluster.coordination_key", text, "", "", "", "PEM file of that certificate's key."},
     {"cluster.certificates", text, "", "", "",
      "Folder with ca.pem and each node's NAME.pem and NAME.key (`troupe certs` makes them): nodes speak TLS; "
      "empty: in the clear."},
@@ -122,9 +129,15 @@ constexpr Knob knobs[] = {
      "How often nodes say that they live; three silent ones are taken for a loss."},
 
     {"features.store", text, "", "", "",
-     "Where profiles and the catalog are: redis://[user:password@]host[:port][/database], which several "
-     "routers "
-     "may share; empty: in node.data_dir."},
+     "Where profiles and the catalog are: redis://[user:password@]host[:port][/database], or rediss:// for TLS, which several "
+     "routers may share; empty: in node.data_dir."},
+    {"features.login", text, "", "", "",
+     "File with one line user:password, or :password, of that Redis: then none stands in its address. Empty: none."},
+    {"features.authority", text, "", "", "",
+     "PEM file of the authorities that sign the Redis's certificate (rediss://); empty: those that the system knows."},
+    {"features.certificate", text, "", "", "",
+     "PEM file of this process's certificate for a Redis that asks for one; empty: none."},
+    {"features.key", text, "", "", "", "PEM file of that certificate's key."},
     {"features.when_away", choice, "refuse", "refuse|last_known", "",
      "While Redis is away: refuse, or answer from what this router has read, as it was at one point."},
     {"features.time_limit", duration, "200ms", "1ms..10s", "", "For a round trip to Redis."},
@@ -246,8 +259,11 @@ constexpr Knob knobs[] = {
      "PEM file of the door's certificate and those that sign it: clients speak TLS. Empty: in the clear. Read again at SIGHUP."},
     {"http.tls_key", text, "", "", "", "PEM file of that certificate's key."},
     {"http.api_keys", text, "", "", "",
-     "File of API keys (troupe keys): who asks needs one, and is its tenant; only /v2/health/ is for everybody. Empty: nobody "
-     "needs one, and a header names the tenant. Read again at SIGHUP."},
+     "File of API keys (troupe keys), or redis://host… or rediss://… (with login and certificates as features.store): who asks "
+     "needs one, and is its tenant; only /v2/health/ is for everybody. Empty: nobody needs one, and a header names the tenant. "
+     "Read again at SIGHUP."},
+    {"http.api_keys_refresh", duration, "10s", "100ms..1h", "",
+     "How often keys in a Redis are read. While it is away those that were read last go on."},
     {"http.tenant_rate", real, "0", "0..1000000", "requests/s",
      "Most requests a second of one tenant through this door, unless its key says another; 0: any."},
     {"http.tenant_at_once", integer, "0", "0..1000000", "requests",

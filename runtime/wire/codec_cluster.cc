@@ -150,6 +150,7 @@ void put(const Versions& m, schema::Versions::Builder to) {
   to.setCatalogVersion(wire(m.catalog_version));
   to.setNextModel(wire(m.next_model));
   to.setNextCatalog(wire(m.next_catalog));
+  to.setNextShare(m.next_share);
 }
 void get(schema::Versions::Reader from, Versions& m) {
   m.epoch = from.getEpoch();
@@ -157,6 +158,7 @@ void get(schema::Versions::Reader from, Versions& m) {
   get(from.getCatalogVersion(), m.catalog_version);
   get(from.getNextModel(), m.next_model);
   get(from.getNextCatalog(), m.next_catalog);
+  m.next_share = from.getNextShare();
 }
 
 void put(const Loss& m, schema::Loss::Builder to) {

@@ -6,10 +6,8 @@ namespace troupe::codec {
 static_assert(static_cast<int>(schema::SegmentKind::SYSTEM) == static_cast<int>(SegmentKind::system));
 static_assert(static_cast<int>(schema::SegmentKind::USER) == static_cast<int>(SegmentKind::user));
 static_assert(static_cast<int>(schema::SegmentKind::ITEM) == static_cast<int>(SegmentKind::item));
-static_assert(static_cast<int>(schema::SegmentKind::INSTRUCTION) ==
-              static_cast<int>(SegmentKind::instruction));
-static_assert(static_cast<int>(schema::SegmentKind::DISCRIMINANT) ==
-              static_cast<int>(SegmentKind::discriminant));
+static_assert(static_cast<int>(schema::SegmentKind::INSTRUCTION) == static_cast<int>(SegmentKind::instruction));
+static_assert(static_cast<int>(schema::SegmentKind::DISCRIMINANT) == static_cast<int>(SegmentKind::discriminant));
 static_assert(static_cast<int>(schema::SegmentKind::BEAM) == static_cast<int>(SegmentKind::beam));
 static_assert(static_cast<int>(schema::Readout::What::ROWS) == static_cast<int>(Readout::What::rows));
 static_assert(static_cast<int>(schema::Readout::What::ALL_ROWS) == static_cast<int>(Readout::What::all_rows));
@@ -21,8 +19,7 @@ static_assert(static_cast<int>(schema::Priority::SERVING) == static_cast<int>(Pr
 static_assert(static_cast<int>(schema::Priority::BACKGROUND) == static_cast<int>(Priority::background));
 
 void get(capnp::Data::Reader name, BlockName& out) {
-  KJ_REQUIRE(name.size() == out.bytes.size(), "a block name has the wrong length; expected 32 bytes",
-             name.size());
+  KJ_REQUIRE(name.size() == out.bytes.size(), "a block name has the wrong length; expected 32 bytes", name.size());
   std::copy(name.begin(), name.end(), out.bytes.begin());
 }
 
@@ -363,11 +360,13 @@ void put(const Reload& m, schema::Reload::Builder to) {
   to.setId(m.id);
   to.setModelVersion(wire(m.model_version));
   to.setCatalogVersion(wire(m.catalog_version));
+  to.setShare(m.share);
 }
 void get(schema::Reload::Reader from, Reload& m) {
   m.id = from.getId();
   get(from.getModelVersion(), m.model_version);
   get(from.getCatalogVersion(), m.catalog_version);
+  m.share = from.getShare();
 }
 
 void put(const Stored& m, schema::Stored::Builder to) {

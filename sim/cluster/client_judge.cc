@@ -1,6 +1,8 @@
 // What the clients make of the outcomes that they get, and of those that they do not get.
 #include <algorithm>
+#include <cmath>
 
+#include "router/fleet/fingerprint.h"
 #include "router/request/plans.h"
 #include "runtime/actor/message_id.h"
 #include "sim/cluster/clients.h"
@@ -180,13 +182,25 @@ bool Clients::served_for(const Asked& asked, std::size_t index) const {
          served_[index + 1].from.us + grace >= asked.sent.us;
 }
 
+// Of two models that share the users the next one is for those whose place is below its share, and nobody else; they have the
+// present one, too, while no worker has the other.
+bool Clients::may_have(const Asked& asked, const Versions& versions, const std::string& model) {
+  if (model == versions.model_version) return true;
+  if (!versions.is_shared() || model != versions.next_model) return false;
+  std::uint64_t home = 0;
+  if (const auto* rank = std::get_if<RankRequest>(&asked.request)) home = router::user_hash(rank->tenant, rank->user);
+  if (const auto* generate = std::get_if<GenerateRequest>(&asked.request)) home = router::user_hash(generate->tenant, generate->user);
+  if (const auto* score = std::get_if<ScoreRequest>(&asked.request)) home = router::fingerprint(*score);
+  return router::share_place(home, model) < versions.next_share;
+}
+
 // Nothing is answered from versions that were replaced before the request was sent, nor from any that were
 // not served.
 void Clients::judge_versions(const Asked& asked, const std::string& model, const std::string& catalog) {
   note_versions();
   for (std::size_t i = 0; i < served_.size(); ++i) {
     const Versions& versions = served_[i].versions;
-    if (served_for(asked, i) && model == versions.model_version &&
+    if (served_for(asked, i) && may_have(asked, versions, model) &&
         (catalog.empty() || catalog == versions.catalog_version))
       return;
   }
@@ -208,9 +222,13 @@ void Clients::judge_reload(const Asked& asked, const Reload& reload, const Refus
   if (!exists) return report(4, asked, "is answered as done, and there is no such model");
   note_versions();
   const Versions now = cluster_.versions();
-  const bool has_model = reload.model_version.empty() || reload.model_version == now.model_version;
+  const bool is_share = reload.share < 1;
+  const bool has_model = reload.model_version.empty() || reload.model_version == (is_share ? now.next_model : now.model_version);
   const bool has_catalog = reload.catalog_version.empty() || reload.catalog_version == now.catalog_version;
-  if (!has_model || !has_catalog || !now.next_model.empty())
+  const bool may_stay = is_share || (reload.model_version.empty() && now.is_shared());
+  const bool has_other = !now.next_model.empty() && !may_stay;
+  const bool has_share = !is_share || now.next_share == std::lround(reload.share * Versions::all_users);
+  if (!has_model || !has_catalog || !has_share || has_other)
     report(4, asked, "is answered as done, and other versions are served or to come");
   if (reload.model_version.empty() || reload.catalog_version.empty()) return;
   for (const Served& served : served_)

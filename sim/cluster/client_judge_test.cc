@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "router/fleet/fingerprint.h"
 #include "router/fleet/versions.h"
 #include "router/request/ranking.h"
 #include "runtime/actor/message_id.h"
@@ -62,8 +63,8 @@ struct JudgeBench {
     return asked;
   }
   void ask_other(const Message& request) { clients.ask(request), lose(); }
-  void reload(const std::string& model, const std::string& catalog) {
-    clients.reload(model, catalog), lose();
+  void reload(const std::string& model, const std::string& catalog, double share = 1) {
+    clients.reload(model, catalog, share), lose();
   }
   void ask_nonsense() {
     clients.set_malformed(1);
@@ -98,10 +99,11 @@ struct JudgeBench {
   void refuse(std::uint16_t status, const std::string& code, NodeId at = 0) {
     answer(at ? at : router(), Refused{last, {status, code, "what", "where", "expected"}});
   }
-  void serve(const std::string& model, const std::string& catalog, const std::string& next = "") {
+  void serve(const std::string& model, const std::string& catalog, const std::string& next = "",
+             std::uint32_t share = Versions::all_users) {
     Coordinate question{ReadKey{"versions"}};
     const auto present = std::get<Coordinated>(cluster.coordination().ask(cluster.now(), first, question));
-    const Versions versions{0, model, catalog, next, ""};
+    const Versions versions{0, model, catalog, next, "", share};
     question.what = WriteKey{"versions", router::versions_text(versions), present.revision};
     REQUIRE(std::get<Coordinated>(cluster.coordination().ask(cluster.now(), first, question)).ok);
   }
@@ -464,6 +466,43 @@ TEST_SUITE("client judge") {
     end = done("m3", "");
     b.serve("m3", "c1", "m1");
     end();
+    CHECK(b.finds(4, "other versions are served or to come"));
+  }
+
+  TEST_CASE("of two models that share the users each user has the present one, or the next one if its place is below the share") {
+    JudgeBench b;
+    b.serve("m1", "c1", "m2", 500);
+    std::size_t of_next = 0;
+    constexpr int users = 12;
+    for (int i = 0; i < users; ++i) {
+      const RankRequest wanted = b.rank("u" + std::to_string(i));
+      b.answer(b.right(b.ask(wanted), 0, "m2"));
+      const bool may = router::share_place(router::user_hash("", wanted.user), "m2") < 500;
+      const bool is_found = b.verdict().find("which were not served then") != std::string::npos;
+      CHECK(is_found == !may);
+      of_next += may;
+      b.answer(b.right(b.ask(wanted)));
+      CHECK(b.verdict() == "");
+    }
+    CHECK(of_next > 0);
+    CHECK(of_next < users);
+  }
+
+  TEST_CASE("a share is answered as done when the next model has it, and stays through another catalog") {
+    JudgeBench b;
+    b.reload("m2", "", 0.5);
+    b.serve("m1", "c1", "m2", 250);
+    b.answer(Stored{b.last, 5});
+    CHECK(b.finds(4, "other versions are served or to come"));
+    b.reload("m2", "", 0.25);
+    b.answer(Stored{b.last, 5});
+    CHECK(b.verdict() == "");
+    b.reload("", "c2");
+    b.serve("m1", "c2", "m2", 250);
+    b.answer(Stored{b.last, 5});
+    CHECK(b.verdict() == "");
+    b.reload("m2", "");
+    b.answer(Stored{b.last, 5});
     CHECK(b.finds(4, "other versions are served or to come"));
   }
 

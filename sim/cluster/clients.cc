@@ -336,9 +336,9 @@ void Clients::ask_poison(const RankRequest& request) {
   send(std::move(asked));
 }
 
-void Clients::reload(const std::string& model_version, const std::string& catalog_version) {
+void Clients::reload(const std::string& model_version, const std::string& catalog_version, double share) {
   Asked asked;
-  asked.request = Reload{0, model_version, catalog_version};
+  asked.request = Reload{0, model_version, catalog_version, share};
   asked.kind = Asked::Kind::reload;
   asked.alone = true;
   for (auto& [id, other] : open_)

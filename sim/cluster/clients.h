@@ -83,7 +83,7 @@ class Clients {
   RankRequest draw_for(const std::string& tenant, const std::string& user);
   void ask(const Message& request);             // judged as all others
   void ask_poison(const RankRequest& request);  // it may be refused as such
-  void reload(const std::string& model_version, const std::string& catalog_version);
+  void reload(const std::string& model_version, const std::string& catalog_version, double share = 1);
 
   // Processes that were killed take the connections of their clients with them.
   void cut_off(NodeId router);
@@ -131,6 +131,7 @@ class Clients {
   template <class Reply>
   void judge_content(const Asked& asked, const Reply& reply, const std::string& fault);
   void note_versions();
+  static bool may_have(const Asked& asked, const Versions& versions, const std::string& model);
   void judge_versions(const Asked& asked, const std::string& model, const std::string& catalog);
   bool served_for(const Asked& asked, std::size_t index) const;
   void judge_refusal(const Asked& asked, const Refusal& refusal);

@@ -143,7 +143,8 @@ void Inspector::judge_end() {
 }
 
 void Inspector::judge_rest() {
-  if (const Versions v = cluster_.versions(); !v.next_model.empty() || !v.next_catalog.empty())
+  // A model that has a share of the users has come.
+  if (const Versions v = cluster_.versions(); !v.is_shared() && (!v.next_model.empty() || !v.next_catalog.empty()))
     report(4, "model " + v.next_model + " is still to come at rest, with catalog \"" + v.next_catalog + "\"");
   for (const auto& [id, node] : cluster_.nodes()) {
     const auto left = [&, id = id](const char* what, std::size_t count) {

@@ -111,7 +111,7 @@ class Injector {
   void end_deposed(std::size_t index);
   void deafen(NodeId router, NodeId leader, bool on);
   std::string draw_catalog();
-  bool reload(const std::string& model, const std::string& catalog);
+  bool reload(const std::string& model, const std::string& catalog, double share = 1);
 
   // ---- injector_storage.cc ----
   bool fill_disk(const Change& change);

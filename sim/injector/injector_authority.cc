@@ -1,6 +1,7 @@
 // Faults of authority: the hard state cannot be reached, leaders who have been succeeded still speak,
 // versions change.
 #include <algorithm>
+#include <iterator>
 
 #include "sim/injector/injector.h"
 
@@ -119,8 +120,8 @@ std::string Injector::draw_catalog() {
   return draw_other(random_, cluster_.world().options().catalogs, cluster_.versions().catalog_version);
 }
 
-bool Injector::reload(const std::string& model, const std::string& catalog) {
-  clients_.reload(model, catalog);
+bool Injector::reload(const std::string& model, const std::string& catalog, double share) {
+  clients_.reload(model, catalog, share);
   return std::ranges::any_of(cluster_.nodes(), [&](const auto& entry) {
     return entry.second.is_router && !entry.second.draining && alive(entry.first);
   });
@@ -131,6 +132,13 @@ bool Injector::swap_catalog(const Change& change) { return change.on && reload("
 bool Injector::swap_model(const Change& change) {
   if (!change.on) return false;
   if (chance(random_, 0.1)) return reload("no such model", "");
+  const Versions now = cluster_.versions();
+  if (now.is_shared() && chance(random_, 0.7))  // on, or back
+    return reload(chance(random_, 0.3) ? now.model_version : now.next_model, "");
+  if (chance(random_, 0.4)) {
+    constexpr double shares[] = {0, 0.05, 0.5, 0.95};
+    return reload(draw_other(random_, Cluster::models, now.model_version), "", shares[random_.below(std::size(shares))]);
+  }
   const std::string catalog = chance(random_, 0.5) ? draw_catalog() : "";
   return reload(draw_other(random_, Cluster::models, cluster_.versions().model_version), catalog);
 }

@@ -30,6 +30,8 @@ def find_fault(reply, right, tolerance=TOLERANCE, more=False):
 class Ranking:
     path, plans, tolerance = "/v1/rank", ("item", "user"), TOLERANCE
     catalog = False  # workers compute with it
+    deletes = True   # a request may name an item that is gone
+    swaps = True     # the model may be changed for another version of it
     names = ()  # of several models
     routes = ""  # behind a path, of whom it asks
 
@@ -59,12 +61,15 @@ class Ranking:
 
     def learn(self, box, requests, written):
         """`written`: items that others write meanwhile."""
-        self.answers = {(request["user"], plan): self.scores(box, request, plan)
-                        for request in requests for plan in self.plans}
+        for request in requests:
+            for plan in self.plans:
+                truth, scores = self.right(box, request, plan)
+                self.answers[request["user"], truth] = scores
 
-    def scores(self, box, request, plan):
+    def right(self, box, request, plan):
+        """By what was computed, and what came of it."""
         reply = box.ask("POST", self.path, self.with_plan(request, plan))
-        return {item["id"]: value_of(item) for item in reply["items"]}
+        return self.truth_of(reply), {item["id"]: value_of(item) for item in reply["items"]}
 
     def with_plan(self, request, plan):
         return {**request, "policy": plan}
@@ -75,19 +80,25 @@ class Ranking:
     def plan_of(self, reply):
         return reply["plan"]
 
+    def truth_of(self, reply):
+        """The plan, and where it may be one of several the model's version."""
+        version = reply.get("model_version", "") if self.swaps else ""
+        return f"{self.plan_of(reply)}@{version}" if version else self.plan_of(reply)
+
     def fault(self, request, turn, reply):
-        return find_fault(reply, self.answers[request["user"], reply["plan"]], self.tolerance)
+        right = self.answers.get((request["user"], self.truth_of(reply)))
+        return find_fault(reply, right, self.tolerance) if right else f"{self.truth_of(reply)}, which nobody serves"
 
     def request_of(self, user, items):
-        """Of a client that writes, whose answer shows each of these items."""
-        return {"user": user, "candidates": items}
+        """Of a client that writes, whose answer shows each of these items that is there."""
+        return {"user": user, "candidates": items, "unknown": "skip"}
 
 
 class Generating(Ranking):
     """Items of the whole catalog, of it without the seen ones, and of a list. What is written meanwhile is denied to the
     first two, so that what is right stays so; that goes for all of a search, as what is denied is not entered."""
     path, plans, tolerance = "/v1/generate", ("generated",), 5e-4  # log-probabilities are around -10
-    catalog = True
+    catalog, deletes, swaps = True, False, False
     WIDTH, TOP, NEXT = 64, 20, 5
 
     def prompt(self, demo, folder):

@@ -5,6 +5,7 @@ import argparse
 import contextlib
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -17,12 +18,14 @@ import time
 import hosts as network
 from asking import KINDS
 import families
-from cluster import HEARTBEAT, HOSTS, ROLES, STRICT, Cluster
+from cluster import HEARTBEAT, HOSTS, ROLES, STRICT, TENANTS, Cluster
 from faults import Faults
+from journals import Journal
 from judge import (HEAD, answers_of, find_fault_of_store, judge_deaths, judge_faults, judge_kinds, judge_load, judge_writers,
                    measure, row)
-from load import Box, Load
+from load import Box, Load, ask
 from recovery import Recovery
+from versions import make_other
 from writers import Subject, Writers
 
 DEADLINE = 1.0
@@ -30,7 +33,7 @@ GRACE = 2 * HEARTBEAT + 0.2  # promise 1, and a little for a client that shares 
 USERS, WRITERS = 60, 2
 SETTLE, SETTLE_LONG = 12, 20  # heartbeats after a fault that count as its own; its bounds are 5 and 10
 ASKS = {**KINDS, "several": families.Several}
-PARTS = ("upgrade", "few", "brief", "faults", "cables", "kills")  # cables are among the faults, as few and brief ones
+PARTS = ("upgrade", "few", "brief", "faults", "cables", "swaps", "kills")  # cables and swaps are among the faults, as few and brief ones
 
 
 class Chaos:
@@ -46,16 +49,21 @@ class Chaos:
         self.faults = []
         self.tries = []  # the faults, and those that the machine was too busy to tell
         self.hosts = self.cluster = self.load = self.writers = self.recovery = None
+        self.journals = []
+        self.chance = random.Random(2)
         self.asking = ASKS[options.asks]()
+        self.swaps = self.asking.swaps and bool({"faults", "swaps"} & set(options.parts))
+        self.versions = []  # the one that is served, and the other
         self.prompt = self.asking.prompt(self.demo, self.folder)
         self.models = self.asking.models(self.demo, self.folder)
 
     # ---- what is right ----
 
     @contextlib.contextmanager
-    def box(self):
-        data = os.path.join(self.folder, "reference")
-        model = ["--model", f"{self.demo}/model", *(["--prompt", self.prompt] if self.prompt else []), "--data-dir", data]
+    def box(self, directory=None):
+        """Of that model; else of the one that is served at first."""
+        data = os.path.join(self.folder, "reference" if directory is None else "reference-" + os.path.basename(directory))
+        model = ["--model", directory or f"{self.demo}/model", *(["--prompt", self.prompt] if self.prompt else []), "--data-dir", data]
         rows = [(model, f"{self.demo}/world")]
         if self.models:
             model = ["--config", f"{self.folder}/reference.yaml"]
@@ -81,6 +89,34 @@ class Chaos:
         finally:
             box.terminate()
             box.wait()
+
+    def learn_other(self, requests, subjects):
+        """Another version of the model, and the folder in which both lie under their names."""
+        make_other(f"{self.demo}/model", f"{self.folder}/other")
+        with self.box(f"{self.folder}/other") as box:
+            self.versions.append(box.ask("GET", "/v1/models", None)["data"][0]["id"])
+            for subject in subjects:
+                subject.learn(box)
+            self.asking.learn(box, requests, [subject.item for subject in subjects])
+        shutil.copytree(f"{self.demo}/model", f"{self.folder}/versions/{self.versions[0]}")
+        shutil.move(f"{self.folder}/other", f"{self.folder}/versions/{self.versions[1]}")
+        os.symlink(f"versions/{self.versions[0]}", f"{self.folder}/served")
+
+    def reload(self, **body):
+        """By a request of the operator to any router that is ready. "" or what was answered instead of success."""
+        said = []
+        def ask_for_it():
+            self.hosts.enter("client")
+            router = self.chance.choice(self.writers.routers())
+            try:
+                status, text = ask(self.hosts.address[router], "POST", "/v1/models/reload", json.dumps(body), 130, self.cluster.headers())
+                said.append("" if status == 200 else f"{router} answers {body} with {status} {text.decode()[:300]}")
+            except OSError as error:
+                said.append(f"{router}: {body}: {error}")
+        asking = threading.Thread(target=ask_for_it)
+        asking.start()
+        asking.join()
+        return said[0]
 
     # ---- one fault ----
 
@@ -132,22 +168,31 @@ class Chaos:
             vocabulary = json.load(file)
         of_ranker, requests = requests, self.asking.requests(requests)
         with self.box() as box:
-            subjects = [Subject.told_apart(number, of_ranker, vocabulary, self.asking, box) for number in range(WRITERS)]
+            if self.swaps:
+                self.versions.append(box.ask("GET", "/v1/models", None)["data"][0]["id"])
+            subjects = [Subject.told_apart(number, TENANTS[1 + number], of_ranker, vocabulary, self.asking, box)
+                        for number in range(WRITERS)]
             self.asking.learn(box, requests, [subject.item for subject in subjects])
+        if self.swaps:
+            self.learn_other(requests, subjects)
         self.hosts = network.Hosts(HOSTS)
         first = self.before if "upgrade" in self.options.parts else self.troupe
         self.cluster = Cluster(self.hosts, self.troupe, self.demo, self.folder, first,
-                               self.options.clear, self.prompt, self.asking.catalog, self.models)
+                               self.options.clear, self.prompt, self.asking.catalog, self.models,
+                               f"{self.folder}/versions" if self.swaps else None)
         self.cluster.up()
         self.wait_until_up()
         routers = [name for name, role in ROLES.items() if role == "router"]
         self.load = Load(self.hosts, "client", list(ROLES), routers, requests, self.asking, self.options.rate,
-                         DEADLINE, GRACE)
-        self.writers = Writers(self.load, subjects, DEADLINE + GRACE, {STRICT})
+                         DEADLINE, GRACE, headers=self.cluster.headers())
+        self.writers = Writers(self.load, subjects, DEADLINE + GRACE, {STRICT}, self.cluster.headers)
+        self.journals = [Journal(self.writers, tenant, requests_of) for tenant, requests_of in zip(TENANTS[1:], (of_ranker, of_ranker[::-1]))]
         threading.Thread(target=self.look_after, daemon=True).start()
         time.sleep(5)
         self.run_parts()
         self.writers.stop()
+        for journal in self.journals:
+            journal.stop()
         self.load.stop()
         return self.judge()
 
@@ -160,6 +205,8 @@ class Chaos:
             faults.short()
         elif "cables" in self.options.parts:
             faults.cables()
+        elif "swaps" in self.options.parts:
+            faults.swaps()
         elif "brief" in self.options.parts:
             faults.brief()
         elif "few" in self.options.parts:
@@ -176,13 +223,11 @@ class Chaos:
 
     def blocks_pulled(self):
         """By the workers that run now, since their last start."""
-        seen = self.hosts.inside("router-2", self.troupe, "status", "--server", "127.0.0.1:8080", check=False)
-        return sum(int(line.split()[-1]) for line in seen.splitlines() if "blocks_pulled" in line)
+        return sum(int(line.split()[-1]) for line in self.cluster.status("router-2").splitlines() if "blocks_pulled" in line)
 
     def wait_until_up(self):
         for _ in range(150):
-            seen = self.hosts.inside("router-1", self.troupe, "status", "--server", "127.0.0.1:8080", check=False)
-            table = seen.split("What each page saved")[0]  # that of the actors
+            table = self.cluster.status("router-1").split("What each page saved")[0]  # that of the actors
             actors = [line for line in table.splitlines() if line[:4].strip().isdigit()]
             if len(actors) == self.asking.actors(2, 2, 4):
                 return
@@ -219,7 +264,7 @@ class Chaos:
                 file.write(json.dumps({"at": sent - self.load.began, "writer": kind, "what": what}) + "\n")
 
     def remove(self, keep):
-        for clients in (self.load, self.writers):
+        for clients in (self.load, self.writers, *self.journals):
             if clients:
                 clients.stopping = True
         try:

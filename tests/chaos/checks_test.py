@@ -15,7 +15,9 @@ from asking import Generating, find_fault
 from chaos import Chaos
 from cluster import HEARTBEAT, HOSTS, Cluster
 from faults import LINK_PORT, UNGUARDED, Faults as FaultMaker
-from judge import find_fault_of_store, judge_deaths, judge_faults, judge_load, measure, unpromised
+from judge import (WRITERS_DO, WRITERS_MUST_NOT, find_fault_of_store, judge_deaths, judge_faults, judge_load, judge_writers,
+                   measure, unpromised)
+from journals import find_fault as find_journal_fault
 from load import Load
 from relay import Relay, Segment, checksum
 from writers import Known, Writers
@@ -76,7 +78,7 @@ class WrittenVersions(unittest.TestCase):
 
     def setUp(self):
         right = {(h, c, "item"): {"x": 10.0 * h + c} for h in (0, 1) for c in (0, 1)}
-        self.subject = types.SimpleNamespace(user="u", right=right)
+        self.subject = types.SimpleNamespace(name="u", right=right)
         self.writers = Writers.__new__(Writers)
         self.writers.load = types.SimpleNamespace(starved=lambda since, until: False)
         self.writers.lock = __import__("threading").Lock()
@@ -121,6 +123,66 @@ class WrittenVersions(unittest.TestCase):
         self.assertEqual(self.judge(0, 0, 6, 7), "mixed")
 
 
+class Appends(unittest.TestCase):
+    """A writer whose router answers as is said here."""
+
+    def setUp(self):
+        self.subject = types.SimpleNamespace(name="u", tenant="north", histories=[["a"]], events=[["b", "c"]],
+                                             history_of=lambda content: ["a", "b", "c"][:1 + content[1]],
+                                             append_of=lambda content, id: ("POST", "/events", {"id": id, "content": content}))
+        self.writers = Writers.__new__(Writers)
+        self.writers.lock, self.writers.outcomes = threading.Lock(), []
+        self.writers.load = mock.Mock(routers=["r"], ready={"r": True})
+        self.writers.headers = lambda tenant: {"authorization": tenant}
+        self.writers.known = {"u": {"user": Known()}}
+        self.writers.last, self.writers.appends = {"u": (5, (0, 0))}, {"u": None}
+        self.asked, self.answers = [], []
+        def ask(router, method, path, body, headers):
+            self.asked.append((body["id"], headers["If-Match"]))
+            return 0.0, *self.answers.pop(0)
+        self.writers.ask = ask
+
+    def append(self, *answers, again=1.0):
+        self.answers = list(answers)
+        self.writers._append(self.subject, mock.Mock(random=lambda: again, choice=lambda some: some[0]), "r")
+        return [kind for _, kind, _ in self.writers.outcomes]
+
+    @staticmethod
+    def done(version=6, appended=1, events=2):
+        return 200, {"version": version, "appended": appended, "repeated": 1 - appended, "events": events}
+
+    def test_an_event_whose_outcome_is_unknown_is_sent_again_under_its_id_behind_the_same_version(self):
+        self.append((None, None))
+        self.assertEqual(self.writers._choose(self.subject, None), "events")
+        self.assertEqual(self.writers.known["u"]["user"].pending(), {(0, 1)})
+        self.assertEqual(self.append(self.done(appended=0)), ["appended"])
+        self.assertEqual(self.asked, [("u-5", '"5"')] * 2)
+        self.assertEqual(self.writers.last["u"], (6, (0, 1)))
+        self.assertEqual(self.writers.known["u"]["user"].by_version, {6: (0, 1)})
+        self.append(self.done(version=7, events=3))
+        self.assertEqual(self.asked[-1], ("u-6", '"6"'))
+
+    def test_an_event_that_is_there_twice_or_not_is_found(self):
+        self.assertEqual(self.append(self.done(events=3)), ["doubled"])
+        self.setUp()
+        self.assertEqual(self.append(self.done(), self.done(appended=0), again=0.0), ["appended", "repeated"])
+        for again in (self.done(), self.done(version=7, appended=0), self.done(appended=0, events=3)):
+            self.setUp()
+            self.assertEqual(self.append(self.done(), again, again=0.0), ["appended", "doubled"])
+
+    def test_who_was_overtaken_knows_nothing_of_the_user_until_it_writes_anew(self):
+        self.assertEqual(self.append((412, {})), ["overtaken"])
+        self.assertIsNone(self.writers.last["u"])
+        self.assertIn(self.writers._choose(self.subject, random.Random(1)), ("user", "item"))
+
+    def test_a_journal_has_each_event_once_and_in_order(self):
+        ids = lambda *numbers: [f"north-{number}" for number in numbers]
+        for numbers, least, most in (((), 0, 1), ((0, 1), 2, 2), ((0, 1, 2), 2, 3), ((4, 5, 6), 7, 8)):
+            self.assertEqual(find_journal_fault(ids(*numbers), least, most), "")
+        for numbers, least, most in (((), 1, 1), ((0, 0), 1, 1), ((0, 2), 3, 3), ((1, 0), 2, 2), ((0, 1), 3, 3), ((0, 1, 2), 2, 2)):
+            self.assertNotEqual(find_journal_fault(ids(*numbers), least, most), "")
+
+
 class Faults(unittest.TestCase):
     def fault(self, outcomes, expect="kill", **more):
         fault = {"name": "f", "expect": expect, "at": 0.0, "ended": 3.0, "missed": "", "starved": False, "back_s": 0.5,
@@ -132,6 +194,12 @@ class Faults(unittest.TestCase):
     def outcomes(count, bad=(), kind="refused", what="503"):
         return [(i * 0.05, kind if i in bad else "ok", what if i in bad else "item at 5", 0.01,
                  f"router-{1 + i % 2}") for i in range(count)]
+
+    @staticmethod
+    def writers_that_did(counts, load):
+        writers = Writers.__new__(Writers)
+        writers.load, writers.outcomes = load, [(0.0, kind, "") for kind, count in counts.items() for _ in range(count)]
+        return writers
 
     def test_one_of_a_hundred_may_fail_late_and_none_while_a_node_is_ended_in_order(self):
         self.assertEqual(judge_faults([self.fault(self.outcomes(200))]), [])
@@ -196,6 +264,11 @@ class Faults(unittest.TestCase):
 
     def test_wrong_hung_and_untyped_are_found(self):
         load = types.SimpleNamespace(starved=lambda since, until: False)
+        self.assertEqual(judge_writers(self.writers_that_did(WRITERS_DO, load), [])[1], [])
+        for kind in WRITERS_DO:
+            self.assertEqual(len(judge_writers(self.writers_that_did({**WRITERS_DO, kind: 0}, load), [])[1]), 1)
+        for kind in WRITERS_MUST_NOT:
+            self.assertEqual(len(judge_writers(self.writers_that_did({**WRITERS_DO, kind: 1}, load), [])[1]), 1)
         for kind, what, is_fault in (("wrong", "x", True), ("hung", "x", True), ("refused", "500 x", True),
                                      ("refused", '422 "poison"', True), ("refused", "503 x", False)):
             load.outcomes = self.outcomes(50, bad=[20], kind=kind, what=what)
@@ -293,7 +366,7 @@ class Processes(unittest.TestCase):
 
     def test_the_hosts_go_also_where_the_cluster_does_not_go_down(self):
         chaos = Chaos.__new__(Chaos)
-        chaos.load = chaos.writers = None
+        chaos.load, chaos.writers, chaos.journals = None, None, []
         chaos.cluster, chaos.hosts = mock.Mock(), mock.Mock()
         chaos.cluster.down.side_effect = RuntimeError("busy")
         with self.assertRaises(RuntimeError):

@@ -18,13 +18,15 @@ HOSTS = [*ROLES, "keeper", "client"]  # keeper: etcd and Redis
 HEARTBEAT = 0.2
 STRICT = "router-2"
 ROOMY = "worker-3"  # has a disk of its own from the beginning, large enough
+TENANTS = ("", "north", "south")  # each has a key; items are the first one's, whose name is none
 
 
 class Cluster:
-    def __init__(self, hosts, troupe, demo, folder, first=None, clear=False, prompt=None, catalog=False, models=()):
+    def __init__(self, hosts, troupe, demo, folder, first=None, clear=False, prompt=None, catalog=False, models=(), versions=None):
         """`first`: the program that nodes start with; `troupe` is what they are upgraded to. `clear`: without TLS.
         `prompt`: another form than the model's own. `catalog`: workers compute with it, so each has a router, too. `models`: of
-        several name, directory, data and settings; none: the demo's."""
+        several name, directory, data and settings; none: the demo's. `versions`: a folder of versions of the model, the first of
+        which is served at first."""
         self.hosts, self.troupe, self.demo, self.folder = hosts, troupe, demo, folder
         self.program = dict.fromkeys(ROLES, first or troupe)
         self.processes, self.disks = {}, []
@@ -33,6 +35,8 @@ class Cluster:
         self.deaths = []  # when, who, how: of those that nobody ended
         self.file = os.path.join(folder, "cluster.yaml")
         self.clear, self.prompt, self.catalog, self.models = clear, prompt, catalog, list(models)
+        self.versions = versions
+        self.keys = {}  # by tenant
         self._write_file()
 
     def data(self, name):
@@ -44,7 +48,7 @@ class Cluster:
                  "" if self.clear else f"  certificates: {self.folder}/certificates",
                  f"  heartbeat: {int(HEARTBEAT * 1000)}ms",
                  f"features: {{store: \"redis://{keeper}:6379\", when_away: last_known, time_limit: 400ms}}",
-                 *self._model_lines(), "http: {address: 0.0.0.0, port: 8080}",
+                 *self._model_lines(), f"http: {{address: 0.0.0.0, port: 8080, api_keys: {self.folder}/keys.jsonl}}",
                  "pool: {memory: 48MiB, placement: hash}", "inference: {executors: 1, cores: 1}",
                  # Placed, for then a worker that lost its blocks is sent for them; else requests go to those who have
                  # some, and it pulls nothing. The model is so small that computing is quicker than pulling.
@@ -61,8 +65,28 @@ class Cluster:
 
     def _model_lines(self):
         if not self.models:
-            return [f"model: {{directory: {self.demo}/model{', prompt: ' + self.prompt if self.prompt else ''}}}"]
+            directory = f"{self.folder}/served" if self.versions else f"{self.demo}/model"
+            more = (f", prompt: {self.prompt}" if self.prompt else "") + (f", versions: {self.versions}" if self.versions else "")
+            return [f"model: {{directory: {directory}{more}}}"]
         return ["models:", *(f"  - {{name: {name}, directory: {directory}{settings}}}" for name, directory, _, settings in self.models)]
+
+    # ---- keys ----
+
+    def make_keys(self):
+        for tenant in TENANTS:
+            made = subprocess.run([self.troupe, "keys", "add", f"{self.folder}/keys.jsonl", "--tenant", tenant,
+                                   *([] if tenant else ["--admin"])], check=True, capture_output=True, text=True)
+            self.keys[tenant] = made.stdout.strip()
+        with open(f"{self.folder}/key", "w") as file:
+            file.write(self.keys[""])
+
+    def headers(self, tenant=""):
+        return {"authorization": f"Bearer {self.keys[tenant]}"}
+
+    def status(self, name):
+        """What `troupe status` says of all actors, asked of that node."""
+        return self.hosts.inside(name, self.troupe, "status", "--server", "127.0.0.1:8080", "--key-file", f"{self.folder}/key",
+                                 check=False)
 
     # ---- processes ----
 
@@ -135,6 +159,7 @@ class Cluster:
     def up(self):
         run = lambda *words: subprocess.run(words, check=True, capture_output=True)
         run(self.troupe, "certs", f"{self.folder}/certificates", "--config", self.file)
+        self.make_keys()
         self.start_etcd()
         self.start_redis()
         time.sleep(1.5)
@@ -163,8 +188,7 @@ class Cluster:
         for name in ("meta-1", "meta-2"):
             if name not in self.processes:
                 continue
-            status = self.hosts.inside(name, self.troupe, "status", "--server", "127.0.0.1:8080", check=False)
-            rows = [line.split() for line in status.splitlines() if line.strip()]
+            rows = [line.split() for line in self.status(name).splitlines() if line.strip()]
             actor = ""
             for row in rows:
                 if len(row) > 2 and row[0].isdigit():

@@ -63,7 +63,7 @@ def rows_of(*path):
 class Several(Ranking):
     """Requests of the others have `name`, their path and their body; those of the ranker are as of a cluster that serves it
     alone, but for its name."""
-    catalog = True
+    catalog, swaps = True, False
     names = (RANKER, *(name for name, _, _ in OTHERS))
     routes = "?model=" + RANKER
 

@@ -20,6 +20,7 @@ class Faults:
         self.chaos, self.hosts, self.cluster = chaos, chaos.hosts, chaos.cluster
         self.load, self.writers = chaos.load, chaos.writers
         self.chance = random.Random(1)  # of what is harmed
+        self.missed = []  # of a change of versions, by step: "", or what was not done
 
     # ---- processes ----
 
@@ -49,6 +50,41 @@ class Faults:
             self.cluster.start(name)
         self.chaos.fault(f"{'upgraded' if to else 'ended in order, restarted'}: {name}",
                          lambda: self.cluster.end(name), end, hold=0.5, expect="lossless")
+
+    # ---- versions ----
+
+    def swap(self, kill=None):
+        """The other version of the model: for some of the users, for more, then for all. `kill`: who dies on the way. Again, if the
+        machine was too busy, it goes back."""
+        def begin():
+            self.missed = [self.chaos.reload(model=self.chaos.versions[1], share=share) for share in (0, 0.2)]
+            if kill:
+                self.out_of_reach(kill)
+                self.cluster.kill(kill)
+        def end():
+            if kill:
+                self.cluster.start(kill)
+                self.within_reach(kill)
+            self.missed += [self.chaos.reload(model=self.chaos.versions[1], share=0.6), self.chaos.reload(model=self.chaos.versions[1])]
+            self.chaos.versions.reverse()
+            return {"missed": next(filter(None, self.missed), "")}
+        self.chaos.fault("another model" + (f", kill -9 {kill}" if kill else ""), begin, end, expect="kill" if kill else "lossless")
+
+    def take_back(self):
+        """A share of the users gets the other version, and then nobody."""
+        def begin():
+            self.missed = [self.chaos.reload(model=self.chaos.versions[1], share=0.5)]
+        def end():
+            return {"missed": self.missed[0] or self.chaos.reload(model=self.chaos.versions[0])}
+        self.chaos.fault("another model, taken back", begin, end, expect="lossless")
+
+    def swaps(self):
+        if not self.chaos.swaps:
+            return
+        self.swap()
+        self.take_back()
+        self.swap(kill=self.chaos.busiest())
+        self.swap(kill="router-1")
 
     # ---- the network ----
 
@@ -161,6 +197,7 @@ class Faults:
         self.kill(self.cluster.leader())
         self.roll(self.chaos.busiest())
         self.roll("router-2")
+        self.swaps()
         self.stop(self.chaos.busiest())
         self.cut(self.chaos.busiest())
         self.deaf(self.chaos.busiest())

@@ -9,6 +9,9 @@ HEAD = (f"{'fault':<49} {'asked':>5} {'ok':>5} {'ref.':>4} {'lost':>4} {'none':>
 UCX_ASSERTION = re.compile(r"\b(uct_)?tcp_\w+\.c:\d+:? +Assertion `")  # in its transport over TCP
 STORE_AWAY = "the shared feature store is away"  # why a router is not ready, in its words
 KINDS = ("ok", "refused", "lost", "nobody", "wrong", "hung")
+# Of clients that write: how often at least, for a run to show anything; and what must not be.
+WRITERS_DO = {"written": 20, "right": 20, "appended": 10, "repeated": 2, "journal": 20, "journal right": 5, "kept out": 3}
+WRITERS_MUST_NOT = ("mixed", "older", "hung", "doubled", "journal wrong", "let in")
 
 
 def share(some):
@@ -141,11 +144,11 @@ def judge_kinds(load, names):
 
 
 def judge_writers(writers, faults):
-    counts = {kind: writers.count(kind) for kind in ("written", "write refused", "right", "last known", "refused", "lost",
-                                                     "nobody", "hung", "mixed", "older")}
+    counts = {kind: writers.count(kind) for kind in (*WRITERS_DO, "write refused", "refused", "lost", "nobody", "overtaken",
+                                                     "gone already", "last known", *WRITERS_MUST_NOT)}
     print("writing clients:", ", ".join(f"{count} {kind}" for kind, count in counts.items()))
     found = []
-    for kind in ("mixed", "older", "hung"):
+    for kind in WRITERS_MUST_NOT:
         bad = [o for o in writers.outcomes if o[1] == kind and
                (kind != "hung" or not writers.load.starved(o[0] - 2, o[0] + 2))]
         if bad:
@@ -153,6 +156,7 @@ def judge_writers(writers, faults):
     untyped = unpromised([o for o in writers.outcomes if "refused" in o[1]], faults)
     if untyped:
         found.append(f"writing clients, {len(untyped)} refusals that were not promised: {untyped[0][2]}")
-    if counts["written"] < 20 or counts["right"] < 20:
-        found.append("writing clients: too few writes or answers to show anything")
+    few = [kind for kind, least in WRITERS_DO.items() if counts[kind] < least]
+    if few:
+        found.append(f"writing clients: too few to show anything: {', '.join(few)}")
     return counts, found

@@ -10,7 +10,7 @@ import time
 CONNECT_LIMIT = 0.3  # as a load balancer would wait
 
 
-def ask(address, method, path, body, limit):
+def ask(address, method, path, body, limit, headers=None):
     connection = http.client.HTTPConnection(address, 8080, timeout=CONNECT_LIMIT)
     try:
         connection.connect()
@@ -19,7 +19,7 @@ def ask(address, method, path, body, limit):
         raise ConnectionRefusedError(str(error)) from error
     connection.sock.settimeout(limit)
     try:
-        connection.request(method, path, body)
+        connection.request(method, path, body, headers or {})
         answer = connection.getresponse()
         return answer.status, answer.read()
     finally:
@@ -34,7 +34,7 @@ class Box:
 
     def ask(self, method, path, body):
         connection = http.client.HTTPConnection(self.address, self.port, timeout=20)
-        connection.request(method, path, json.dumps(body))
+        connection.request(method, path, None if body is None else json.dumps(body))
         answer = connection.getresponse()
         reply = json.loads(answer.read())
         connection.close()
@@ -47,8 +47,9 @@ class Load:
     """Outcomes are when it was sent, the kind, what, how long it took, who answered. Kinds: ok, wrong, refused (a typed
     error), lost (with the connection), nobody (no router is ready), hung."""
 
-    def __init__(self, hosts, at, nodes, routers, requests, asking, rate, deadline, grace, threads=12):
-        self.hosts, self.at, self.routers = hosts, at, routers
+    def __init__(self, hosts, at, nodes, routers, requests, asking, rate, deadline, grace, threads=12, headers=None):
+        """`headers`: of all that is asked."""
+        self.hosts, self.at, self.routers, self.headers = hosts, at, routers, headers or {}
         self.requests, self.asking = requests, asking  # which has learnt
         self.rate, self.deadline, self.grace = rate, deadline, grace
         self.outcomes, self.lock = [], threading.Lock()
@@ -144,7 +145,7 @@ class Load:
         body = json.dumps({**self.asking.body(request, turn), "budget_us": int(self.deadline * 1e6)})
         for router in self._order(number):
             try:
-                status, text = ask(self.hosts.address[router], "POST", self.asking.path_of(request), body, limit)
+                status, text = ask(self.hosts.address[router], "POST", self.asking.path_of(request), body, limit, self.headers)
             except ConnectionRefusedError:
                 self.ready[router] = False
                 continue  # nothing was sent: the next one

@@ -1,7 +1,8 @@
-"""Clients that write while others read. Each has a user and an item of its own, writes one or the other through one
-router, and asks through all, all the time. Each content of the user with each content of the item was asked for before of
-a box that nothing happened to, so an answer shows which contents it was made of. Judged by version: what was
-acknowledged is what every router serves next; never older, never a mix, never what nobody wrote (promise 4)."""
+"""Clients that write while others read. Each is of a tenant of its own and has a user, whom other tenants have under the same
+name, and an item; it replaces the user's history, appends events to it, writes the item or takes it off the catalog, through one
+router, and asks through all, all the time. Each content of the user with each content of the item was asked for before of a box
+that nothing happened to, so an answer shows which contents it was made of. Judged by version: what was acknowledged is what
+every router serves next; never older, never a mix, never what nobody wrote, nor what another tenant wrote (promises 4, 14)."""
 import http.client
 import json
 import random
@@ -11,58 +12,84 @@ import time
 from asking import Ranking, find_fault
 from load import ask
 
-HISTORIES, CONTENTS = 4, 3
+HISTORIES, APPENDS, CONTENTS = 4, 2, 3
+GONE = CONTENTS  # the content of an item that was deleted
+USER = "writer"
 FORGOTTEN = 60.0  # seconds after which a write without an outcome is lost for good
 
 
 class Subject:
-    """One user, one item, and all that may be asked about them."""
+    """One user, one item, and all that may be asked about them. A user's content is a history and how many of its events were
+    appended to it."""
 
-    def __init__(self, number, requests, vocabulary, asking, attempt=0):
-        self.asking = asking
+    def __init__(self, number, tenant, requests, vocabulary, asking, attempt=0):
+        self.asking, self.tenant = asking, tenant
         chance = random.Random(number + 1000 * attempt)
         items = requests[number]["candidates"]
-        self.user, self.item = f"writer-{number}", f"written-{number}"
-        self.histories = [chance.sample(items, 6) for _ in range(HISTORIES)]
+        self.name, self.user, self.item = f"writer-{number}", USER, f"written-{number}"
+        drawn = [chance.sample(items, 6 + APPENDS) for _ in range(HISTORIES)]
+        self.histories, self.events = [items[:6] for items in drawn], [items[6:] for items in drawn]
         codes = {level: [vocabulary[f"<{level}_{code}>"] for code in range(20) if f"<{level}_{code}>" in vocabulary]
                  for level in "abc"}
         self.contents = [[chance.choice(codes[level]) for level in "abc"] for _ in range(CONTENTS)]
         self.identifier = vocabulary[f"<item_{number}>"]
         self.request = asking.request_of(self.user, [*items[:8], self.item])
-        self.right = {}  # by history, content and plan
+        self.right = {}  # by content of the user, content of the item, and what was computed
+
+    def user_contents(self):
+        return [(history, appended) for history in range(HISTORIES) for appended in range(APPENDS + 1)]
+
+    def item_contents(self):
+        return [*range(CONTENTS), *([GONE] if self.asking.deletes else [])]
+
+    def history_of(self, content):
+        return self.histories[content[0]] + self.events[content[0]][:content[1]]
 
     def write_of(self, kind, which):
-        """Path and body."""
+        """Method, path and body."""
         if kind == "user":
-            return f"/v1/users/{self.user}{self.asking.routes}", {"history": self.histories[which]}
-        return f"/v1/items/{self.item}{self.asking.routes}", {"title": f"content {which}", "tokens": self.contents[which],
-                                          "identifier": self.identifier}
+            return "PUT", f"/v1/users/{self.user}{self.asking.routes}", {"history": self.history_of(which)}
+        path = f"/v1/items/{self.item}{self.asking.routes}"
+        if which == GONE:
+            return "DELETE", path, None
+        return "PUT", path, {"title": f"content {which}", "tokens": self.contents[which], "identifier": self.identifier}
+
+    def append_of(self, content, id):
+        """That brings the user from the content before to this one."""
+        event = {"id": id, "item": self.events[content[0]][content[1] - 1]}
+        return "POST", f"/v1/users/{self.user}/events{self.asking.routes}", {"events": [event]}
 
     @staticmethod
-    def told_apart(number, requests, vocabulary, asking, box):
+    def told_apart(number, tenant, requests, vocabulary, asking, box):
         """One whose contents each give other answers."""
         for attempt in range(20):
-            subject = Subject(number, requests, vocabulary, asking, attempt)
+            subject = Subject(number, tenant, requests, vocabulary, asking, attempt)
             if subject.learn(box):
                 return subject
         raise RuntimeError(f"writer-{number}: two contents give the same answers: nothing could be judged")
 
     def learn(self, box):
         """False if two contents give the same answers."""
-        for content in range(CONTENTS):
-            box.ask("PUT", *self.write_of("item", content))
-            for history in range(HISTORIES):
-                box.ask("PUT", *self.write_of("user", history))
+        truths = set()
+        for content in self.item_contents():
+            box.ask(*self.write_of("item", content))
+            for user in self.user_contents():
+                box.ask(*self.write_of("user", user))
                 for plan in self.asking.plans:
-                    self.right[history, content, plan] = self.asking.scores(box, self.request, plan)
-        for plan in self.asking.plans:
-            answers = [self.right[h, c, plan] for h in range(HISTORIES) for c in range(CONTENTS)]
+                    truth, scores = self.asking.right(box, self.request, plan)
+                    self.right[user, content, truth] = scores
+                    truths.add(truth)
+        for truth in truths:
+            answers = [self.right[u, c, truth] for u in self.user_contents() for c in self.item_contents()]
             for i, one in enumerate(answers):
-                for other in answers[:i]:
-                    apart = max(abs(one[item] - other[item]) / max(1, abs(one[item])) for item in one)
-                    if apart < 4 * self.asking.tolerance:
-                        return False
+                if any(not self._apart(one, other) for other in answers[:i]):
+                    return False
         return True
+
+    def _apart(self, one, other):
+        if one.keys() != other.keys():
+            return True
+        return max(abs(one[item] - other[item]) / max(1, abs(one[item])) for item in one) >= 4 * self.asking.tolerance
 
 
 class Known:
@@ -93,14 +120,25 @@ class Known:
         return self.pending() | ({self.by_version[max(before)]} if before else set())
 
 
+class Append:
+    """One event that a user's history is to have, asked for until it is known that it has it. It goes behind the version that
+    was acknowledged last and no other: a history that a write of unknown outcome has replaced does not get it."""
+
+    def __init__(self, entry, id, version):
+        self.entry, self.id, self.version = entry, id, version
+
+
 class Writers:
     asking = Ranking()
 
-    def __init__(self, load, subjects, limit, strict, seed=1):
-        """`strict`: routers that refuse when their store is away; the others may then answer from what they know."""
-        self.load, self.subjects, self.limit, self.strict = load, subjects, limit, strict
+    def __init__(self, load, subjects, limit, strict, headers=lambda tenant="": {}, seed=1):
+        """`strict`: routers that refuse when their store is away; the others may then answer from what they know. `headers`: of
+        who asks for a tenant."""
+        self.load, self.subjects, self.limit, self.strict, self.headers = load, subjects, limit, strict, headers
         self.asking = load.asking
-        self.known = {s.user: {"user": Known(), "item": Known()} for s in subjects}
+        self.known = {s.name: {"user": Known(), "item": Known()} for s in subjects}
+        self.last = {s.name: None for s in subjects}  # version and content of the user, as acknowledged last
+        self.appends = {s.name: None for s in subjects}  # that are not known to be there
         self.away = []  # [since, until]: when the store may have been away for a router that is not strict
         self.lock = threading.Lock()
         self.outcomes = []  # (when, kind, what)
@@ -119,98 +157,162 @@ class Writers:
     def count(self, kind):
         return sum(1 for outcome in self.outcomes if outcome[1] == kind)
 
-    def _note(self, at, kind, what=""):
+    def note(self, at, kind, what=""):
         with self.lock:
             self.outcomes.append((at, kind, what))
 
-    def _routers(self):
+    def routers(self):
         return [router for router in self.load.routers if self.load.ready[router]] or list(self.load.routers)
 
     def _write_on(self, subject):
         self.load.hosts.enter(self.load.at)
-        chance = random.Random(f"{self.seed} {subject.user}")
+        chance = random.Random(f"{self.seed} {subject.name}")
         first = ["user", "item"]  # before anybody asks
         while not self.stopping:
-            kind = first[0] if first else chance.choice(("user", "item"))
-            count = HISTORIES if kind == "user" else CONTENTS
-            router = chance.choice(self._routers())
-            if self._write(subject, kind, chance.randrange(count), router):
+            kind = first[0] if first else self._choose(subject, chance)
+            router = chance.choice(self.routers())
+            if kind == "events":
+                done = self._append(subject, chance, router)
+            else:
+                contents = [(h, 0) for h in range(HISTORIES)] if kind == "user" else subject.item_contents()
+                done = self._write(subject, kind, chance.choice(contents), router)
+            if done:
                 if first:
                     first.pop(0)
-                for other in self._routers():
+                for other in self.routers():
                     if other != router and not first:
                         self._read(subject, other, chance.choice(self.asking.plans))
             time.sleep(0.4)
 
+    def _choose(self, subject, chance):
+        """An event that may be there or not comes first: until that is known nothing is to be said about the user."""
+        if self.appends[subject.name]:
+            return "events"
+        last = self.last[subject.name]
+        may_append = last is not None and last[1][1] < APPENDS
+        return chance.choice(("user", "item", "events", "events") if may_append else ("user", "item"))
+
     def _read_on(self, subject):
         self.load.hosts.enter(self.load.at)
-        chance = random.Random(f"{self.seed} reader of {subject.user}")
+        chance = random.Random(f"{self.seed} reader of {subject.name}")
         while not self.stopping:
-            if all(known.floor for known in self.known[subject.user].values()):
-                self._read(subject, chance.choice(self._routers()), chance.choice(self.asking.plans))
+            if all(known.floor for known in self.known[subject.name].values()):
+                self._read(subject, chance.choice(self.routers()), chance.choice(self.asking.plans))
             time.sleep(0.2)
 
-    def _ask(self, router, method, path, body):
+    def ask(self, router, method, path, body, headers):
         """Status and reply; none: there was no answer, and that was noted."""
         sent = time.monotonic()
         try:
-            status, text = ask(self.load.hosts.address[router], method, path, json.dumps(body), self.limit)
+            text = None if body is None else json.dumps(body)
+            status, text = ask(self.load.hosts.address[router], method, path, text, self.limit, headers)
             return sent, status, json.loads(text)
         except ConnectionRefusedError:
-            self._note(sent, "nobody")
+            self.note(sent, "nobody")
         except TimeoutError:
             was_away = self.load._was_away(router, sent)
-            self._note(sent, "lost" if was_away else "hung", f"{router}: {method} {path}")
+            self.note(sent, "lost" if was_away else "hung", f"{router}: {method} {path}")
         except (OSError, http.client.HTTPException) as error:
-            self._note(sent, "lost", f"{router}: {error}")
+            self.note(sent, "lost", f"{router}: {error}")
         return sent, None, None
 
     def _write(self, subject, kind, which, router):
-        known = self.known[subject.user][kind]
+        """Items are the tenant's who has no name."""
+        known = self.known[subject.name][kind]
         with self.lock:
             entry = known.begin(which)
-        sent, status, reply = self._ask(router, "PUT", *subject.write_of(kind, which))
+        if kind == "user":
+            self.last[subject.name] = None
+        sent, status, reply = self.ask(router, *subject.write_of(kind, which), self.headers(subject.tenant if kind == "user" else ""))
+        gone_already = kind == "item" and which == GONE and status == 404
         if status == 200:
             with self.lock:
                 known.acknowledge(entry, reply["version"])
-            self._note(sent, "written", kind)
+            if kind == "user":
+                self.last[subject.name] = (reply["version"], which)
+            self.note(sent, "written", kind)
+        elif gone_already:
+            with self.lock:
+                known.open.remove(entry)
+            self.note(sent, "gone already")
         elif status:
-            self._note(sent, "write refused", f"{status} {reply}")
+            self.note(sent, "write refused", f"{status} {reply}")
         return status == 200
+
+    def _append(self, subject, chance, router):
+        known = self.known[subject.name]["user"]
+        append = self.appends[subject.name]
+        if append is None:
+            version, (history, appended) = self.last[subject.name]
+            with self.lock:
+                entry = known.begin((history, appended + 1))
+            append = self.appends[subject.name] = Append(entry, f"{subject.name}-{version}", version)
+        sent, status, reply = self._send_append(subject, append, router)
+        if status == 412:  # somebody's write of before, whose outcome was unknown, came between
+            self.appends[subject.name] = self.last[subject.name] = None
+            return self.note(sent, "overtaken")
+        if status != 200:
+            return status and self.note(sent, "write refused", f"{status} {reply}")
+        self._note_append(subject, append, sent, reply)
+        if chance.random() < 0.3:  # as who has lost the answer would
+            sent, status, again = self._send_append(subject, append, chance.choice(self.routers()))
+            if status == 200:
+                self._note_repeated(subject, append, sent, reply, again)
+        return True
+
+    def _send_append(self, subject, append, router):
+        headers = {**self.headers(subject.tenant), "If-Match": f'"{append.version}"'}
+        return self.ask(router, *subject.append_of(append.entry[1], append.id), headers)
+
+    def _note_append(self, subject, append, sent, reply):
+        content = append.entry[1]
+        with self.lock:
+            self.known[subject.name]["user"].acknowledge(append.entry, reply["version"])
+        self.last[subject.name], self.appends[subject.name] = (reply["version"], content), None
+        events = len(subject.history_of(content))
+        if reply["appended"] + reply["repeated"] != 1 or reply["events"] != events:
+            return self.note(sent, "doubled", f"{subject.name}: one event, {reply}; expected {events} events")
+        self.note(sent, "appended")
+
+    def _note_repeated(self, subject, append, sent, first, again):
+        if again["appended"] or again["events"] != first["events"] or again["version"] != first["version"]:
+            return self.note(sent, "doubled", f"{subject.name}: {append.id} was answered with {first}, and again with {again}")
+        self.note(sent, "repeated")
 
     def _read(self, subject, router, plan):
         with self.lock:
-            floors = {kind: known.floor for kind, known in self.known[subject.user].items()}
-        sent, status, reply = self._ask(router, "POST", self.asking.path, self.asking.with_plan(subject.request, plan))
+            floors = {kind: known.floor for kind, known in self.known[subject.name].items()}
+        body = self.asking.with_plan(subject.request, plan)
+        sent, status, reply = self.ask(router, "POST", self.asking.path, body, self.headers(subject.tenant))
         if status is None:
             return
         if status != 200:
-            return self._note(sent, "refused", f"{status} {reply}")
-        self._note(sent, *self._judge(subject, router, sent, floors, reply))
+            return self.note(sent, "refused", f"{status} {reply}")
+        self.note(sent, *self._judge(subject, router, sent, floors, reply))
 
     def _judge(self, subject, router, sent, floors, reply):
         profile, catalog = reply["profile_version"], int(reply["catalog_version"][1:])
-        known = self.known[subject.user]
+        known = self.known[subject.name]
         with self.lock:
             histories, contents = known["user"].exactly(profile), known["item"].as_of(catalog)
             fits = [(h, c) for h in histories for c in contents
-                    if not find_fault(reply, subject.right[h, c, self.asking.plan_of(reply)], self.asking.tolerance)]
+                    if not find_fault(reply, subject.right[h, c, self.asking.truth_of(reply)], self.asking.tolerance)]
             if fits and profile not in known["user"].by_version:
                 known["user"].by_version[profile] = fits[0][0]
         if not fits:
             return "mixed", (f"{router}: profile {profile} of {sorted(histories)}, catalog {catalog} of "
-                             f"{sorted(contents)} for {subject.user}; it is {self._resemblance(subject, reply)}")
+                             f"{sorted(contents)} for {subject.name}; it is {self._resemblance(subject, reply)}")
         if profile >= floors["user"] and catalog >= floors["item"]:
             return "right", ""
-        if router not in self.strict and self._may_be_old(sent):
+        if router not in self.strict and self.may_be_old(sent):
             return "last known", ""
-        return "older", (f"{router}: profile {profile}, catalog {catalog} for {subject.user}, acknowledged before it was "
+        return "older", (f"{router}: profile {profile}, catalog {catalog} for {subject.name}, acknowledged before it was "
                          f"asked: {floors['user']}, {floors['item']}")
 
-    def _may_be_old(self, sent):
+    def may_be_old(self, sent):
         was_away = any(since <= sent and (until is None or sent < until + 2) for since, until in self.away)
         return was_away or self.load.starved(sent - 2, sent + 1)
 
     def _resemblance(self, subject, reply):
-        return [(h, c) for (h, c, plan), right in subject.right.items()
-                if plan == self.asking.plan_of(reply) and not find_fault(reply, right, self.asking.tolerance)] or "of no content that was ever written"
+        return [(h, c) for (h, c, truth), right in subject.right.items()
+                if truth == self.asking.truth_of(reply) and not find_fault(reply, right, self.asking.tolerance)] or "of no content that was ever written"

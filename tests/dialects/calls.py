@@ -8,6 +8,8 @@ refusals. Exit status 1 on any difference, 77 where grpc, protoc or a build with
 """
 import argparse
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -34,8 +36,17 @@ def messages(folder):
     return troupe_pb2, ""
 
 
+def make_certificate(folder):
+    """Signed by itself, for localhost."""
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj",
+                    "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", os.path.join(folder, "door.key"), "-out",
+                    os.path.join(folder, "door.pem")], check=True, capture_output=True)
+    with open(os.path.join(folder, "door.pem"), "rb") as file:
+        return file.read()
+
+
 class Box:
-    def __init__(self, troupe, folder):
+    def __init__(self, troupe, folder, more=()):
         at = lambda name: os.path.join(folder, name)
         common = ["--model", os.path.join(DEMO, "model"), "--data-dir", at("data")]
         subprocess.run([troupe, "import", *common, "--data", os.path.join(DEMO, "world")], check=True, stdout=subprocess.DEVNULL)
@@ -44,7 +55,7 @@ class Box:
         self.log = at("log")
         self.process = subprocess.Popen([troupe, "serve", *common, "--port", "0", "--port-file", at("port"), "--set", "grpc.listen=127.0.0.1:0",
                                          "--set", f"http.api_keys={at('keys')}", "--set", "router.policy=item", "--set", "http.access_log=all",
-                                         "--set", "http.body_bytes_max=64KiB"], stdout=open(self.log, "w"), stderr=subprocess.STDOUT)
+                                         "--set", "http.body_bytes_max=64KiB", *more], stdout=open(self.log, "w"), stderr=subprocess.STDOUT)
         while not os.path.exists(at("port")) or not open(at("port")).read().strip():
             if self.process.poll() is not None:
                 raise RuntimeError(self.said())
@@ -138,6 +149,48 @@ def try_calls(box, pb):
     return wrong
 
 
+def try_certificates(troupe, folder, pb):
+    """New connections are shown the certificate that was read last, and those that are there go on."""
+    import grpc
+    wrong = []
+    first = make_certificate(folder)
+    box = Box(troupe, folder, ["--set", f"http.tls_certificate={folder}/door.pem", "--set", f"http.tls_key={folder}/door.key"])
+
+    def connect(authority):
+        return grpc.secure_channel("localhost:" + box.grpc.split(":")[1], grpc.ssl_channel_credentials(authority),
+                                   [("grpc.use_local_subchannel_pool", 1)])
+
+    def answers(channel, timeout=30):
+        method = channel.unary_unary("/troupe.v1.Troupe/Score", lambda m: m.SerializeToString(), pb.ScoreReply.FromString)
+        request = pb.ScoreRequest(query=[1, 2, 3], items=[pb.TokenList(tokens=[5])], label_tokens=[8, 9])
+        try:
+            method(request, timeout=timeout, metadata=[("authorization", "Bearer " + box.open)])
+            return True
+        except grpc.RpcError:
+            return False
+
+    def check(holds, what):
+        print(("ok      " if holds else "FAILED  ") + what)
+        wrong.extend([] if holds else [what])
+
+    try:
+        before = connect(first)
+        check(answers(before), "over TLS")
+        second = make_certificate(folder)
+        check(answers(connect(first)), "another certificate is none before SIGHUP")
+        box.process.send_signal(signal.SIGHUP)
+        deadline = time.time() + 20
+        while '"reloaded"' not in box.said() and time.time() < deadline:
+            time.sleep(0.05)
+        check(answers(connect(second)), "new connections are shown the new certificate")
+        check(not answers(connect(first), timeout=2), "and no other")
+        check(answers(before), "a connection that was there goes on")
+    finally:
+        box.process.terminate()
+        box.process.wait(40)
+    return wrong
+
+
 def main(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--troupe", required=True)
@@ -157,6 +210,9 @@ def main(argv):
         finally:
             box.process.terminate()
             ended = box.process.wait(40)
+        os.makedirs(os.path.join(folder, "secure"))
+        if shutil.which("openssl"):
+            wrong += try_certificates(args.troupe, os.path.join(folder, "secure"), pb)
         return 1 if wrong or ended else 0
 
 

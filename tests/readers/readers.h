@@ -59,7 +59,7 @@ inline constexpr ReaderFile reader_files[] = {
     {"runtime/pages/page_arena.cc", "", "memory of its own, and no file"},
     {"runtime/process/certificates.cc", "certificates"},
     {"runtime/process/link_connection.cc", "links"},
-    {"runtime/redis/redis_connection.cc", "redis"},
+    {"runtime/redis/redis_stream.cc", "redis"},
     {"runtime/settings/config.cc", "config"},
     {"runtime/settings/whole_file.cc", "whole"},
     {"runtime/store/store_backup.cc", "store"},
@@ -70,6 +70,8 @@ inline constexpr ReaderFile reader_files[] = {
     {"runtime/store/store_salvage.cc", "store"},
     {"runtime/text/tokenizer_file.cc", "whole"},
     {"runtime/transfer/ucx_worker.cc", "ucx"},
+    {"runtime/trust/login.cc", "whole"},
+    {"runtime/trust/tls_client.cc", "whole"},
     {"sim/runs/load.cc", "", of_kernel},
 };
 

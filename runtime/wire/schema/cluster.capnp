@@ -126,6 +126,7 @@ struct Versions {
   catalogVersion @2 :Text;
   nextModel @3 :Text;                             # to be loaded beside the present one; "" if none
   nextCatalog @4 :Text;                           # comes with nextModel; "" keeps the present one
+  nextShare @5 :UInt32 = 1000;                    # thousandths of users that have nextModel; below 1000 both are served
 }
 
 struct Loss {

@@ -349,6 +349,7 @@ struct Reload {
   id @0 :UInt64 $internal;
   modelVersion @1 :Text $Json.name("model");      # "" keeps the present one
   catalogVersion @2 :Text $Json.name("catalog");  # "" keeps the present one
+  share @3 :Float64 = 1;                          # of users that get the model, 0 to 1; below 1 the present one serves the others
 }
 
 struct Stored {

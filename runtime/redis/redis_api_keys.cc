@@ -1,0 +1,56 @@
+#include "runtime/redis/redis_api_keys.h"
+
+#include <utility>
+
+namespace troupe {
+namespace {
+
+using Kind = RedisReply::Kind;
+
+}  // namespace
+
+RedisApiKeys::RedisApiKeys(const RedisApiKeysOptions& options)
+    : key_("troupe:" + options.cluster + ":api_keys"),
+      lanes_({.address = options.address, .lanes = 1, .time_limit = options.time_limit}, {}) {}
+
+OrRedisFailure<RedisReply> RedisApiKeys::ask(RedisCommand command) {
+  auto taken = lanes_.take(0);
+  if (auto* failure = std::get_if<RedisFailure>(&taken)) return std::move(*failure);
+  auto answer = std::get<RedisLanes::Session>(taken).run({&command, 1});
+  if (auto* failure = std::get_if<RedisFailure>(&answer)) return std::move(*failure);
+  RedisReply reply = std::move(std::get<std::vector<RedisReply>>(answer).front());
+  if (reply.is(Kind::error)) return RedisFailure{"it answers " + command.front() + " with " + error_code(reply)};
+  return reply;
+}
+
+// How many there are is asked first: a list that is too long breaks the connection.
+OrRedisFailure<std::map<std::string, std::string>> RedisApiKeys::read() {
+  auto counted = ask({"HLEN", key_});
+  if (auto* failure = std::get_if<RedisFailure>(&counted)) return std::move(*failure);
+  if (const auto count = std::get<RedisReply>(counted).integer; count < 0 || static_cast<std::uint64_t>(count) > keys_max)
+    return RedisFailure{"it has " + std::to_string(count) + " keys, more than " + std::to_string(keys_max)};
+  auto answer = ask({"HGETALL", key_});
+  if (auto* failure = std::get_if<RedisFailure>(&answer)) return std::move(*failure);
+  RedisReply& all = std::get<RedisReply>(answer);
+  if (!all.is(Kind::list) || all.list.size() % 2 != 0) return RedisFailure{"it does not answer with fields and values"};
+  std::map<std::string, std::string> lines;
+  for (std::size_t i = 0; i < all.list.size(); i += 2) {
+    if (!all.list[i].is(Kind::text) || !all.list[i + 1].is(Kind::text)) return RedisFailure{"it does not answer with texts"};
+    lines.emplace(std::move(all.list[i].text), std::move(all.list[i + 1].text));
+  }
+  return lines;
+}
+
+std::string RedisApiKeys::put(const std::string& id, const std::string& line) {
+  const auto answer = ask({"HSET", key_, id, line});
+  const auto* failure = std::get_if<RedisFailure>(&answer);
+  return failure ? failure->why : "";
+}
+
+OrRedisFailure<bool> RedisApiKeys::erase(const std::string& id) {
+  auto answer = ask({"HDEL", key_, id});
+  if (auto* failure = std::get_if<RedisFailure>(&answer)) return std::move(*failure);
+  return std::get<RedisReply>(answer).integer > 0;
+}
+
+}  // namespace troupe
