@@ -54,6 +54,17 @@ struct Bench {
 };
 using Floats = std::vector<float>;
 
+TEST_CASE_FIXTURE(Bench, "a table with rows of another size is given back as it is") {
+  struct Wide final : kernels::EmbeddingTable {
+    std::uint32_t rows() const override { return 3; }
+    std::uint32_t columns() const override { return 5; }
+    void fetch(std::span<const Token>, float*) override {}
+  };
+  const auto wide = std::make_shared<Wide>();
+  CHECK(cache->cached(wide) == wide);
+  CHECK(table != slow);
+}
+
 TEST_CASE_FIXTURE(Bench, "each row of a pass is fetched once, and not at all when it is in the pool") {
   CHECK(read({3, 5, 3, 3}) == Floats{3, 5, 3, 3});
   CHECK(slow->fetched == 2);

@@ -12,6 +12,8 @@
 #include "actors/cache_meta/cache_meta_core.h"
 #include "actors/inference/inference_core.h"
 #include "actors/kv_worker/kv_worker_core.h"
+#include "deploy/box/core_configs.h"
+#include "deploy/box/served_model.h"
 #include "kernels/decoder/decoder.h"
 #include "placement/heat/hot_items.h"
 #include "placement/heat/popularity.h"
@@ -37,23 +39,23 @@ struct Default {
       : knob(name), value(std::to_string(static_cast<double>(number))) {}
 };
 
-std::vector<Default> defaults_of_actors() {
-  const router::RouterConfig router;
-  const actors::CacheMetaConfig cache_meta;
-  const actors::KvWorkerConfig kv_worker;
-  const actors::InferenceConfig inference;
-  const actors::AllocatorConfig allocator;
+struct Cores {
+  router::RouterConfig router;
+  actors::CacheMetaConfig cache_meta;
+  actors::KvWorkerConfig kv_worker;
+  actors::InferenceConfig inference;
+};
+
+// What the knobs came to in them.
+std::vector<Default> values_of(const Cores& cores) {
+  const auto& [router, cache_meta, kv_worker, inference] = cores;
   const double heartbeat = static_cast<double>(router.heartbeat.us);
   CHECK(heartbeat == cache_meta.heartbeat.us);
   CHECK(heartbeat == kv_worker.heartbeat.us);
   CHECK(heartbeat == inference.heartbeat.us);
-  CHECK(heartbeat == router::WorkerTableConfig{}.heartbeat.us);
   CHECK(5 * heartbeat == cache_meta.leader_lease.us);
-  CHECK(3 * heartbeat == actors::FollowConfig{}.silent_after.us);
   return {{"cluster.heartbeat", heartbeat},
           {"router.policy", router.policy.name()},
-          {"pool.split_window", allocator.window.us},
-          {"pool.split_objective", allocator.objective.us},
           {"router.requests_in_flight_max", router.in_flight_max},
           {"router.tenant_weights", router.tenants.weights.empty() ? "" : "some"},
           {"router.tenants_max", router.tenants.tenants_max},
@@ -61,7 +63,6 @@ std::vector<Default> defaults_of_actors() {
           {"router.tenant_work_max", router.tenants.work_us_max},
           {"router.turn", router.quantum.us},
           {"router.window", router.window.us},
-          {"router.window", router::WorkerTableConfig{}.window.us},
           {"router.routing", std::string(router::routing_names()[static_cast<std::size_t>(router.routing.by)])},
           {"router.affinity", router.routing.alpha},
           {"router.approximate", router.limits.approximate},
@@ -82,12 +83,22 @@ std::vector<Default> defaults_of_actors() {
           {"router.needs_items", router.features.needs_items},
           {"pool.precompute_items", router.precompute.on},
           {"pool.hot_share", router.precompute.refresh.hot_share},
-          {"pool.hot_share", placement::HotItemsConfig{}.hot_share},
           {"pool.check_reads", kv_worker.check_reads},
           {"pool.scrub_interval", kv_worker.scrub.interval.us},
           {"pool.scrub_cost", kv_worker.scrub.cost},
           {"inference.queue_max", inference.queue_max},
           {"inference.batch_tokens_max", inference.batch_tokens_max}};
+}
+
+std::vector<Default> defaults_of_actors() {
+  const actors::AllocatorConfig allocator;
+  const double heartbeat = static_cast<double>(router::RouterConfig{}.heartbeat.us);
+  CHECK(heartbeat == router::WorkerTableConfig{}.heartbeat.us);
+  CHECK(3 * heartbeat == actors::FollowConfig{}.silent_after.us);
+  return {{"pool.split_window", allocator.window.us},
+          {"pool.split_objective", allocator.objective.us},
+          {"router.window", router::WorkerTableConfig{}.window.us},
+          {"pool.hot_share", placement::HotItemsConfig{}.hot_share}};
 }
 
 std::vector<Default> defaults_of_edges() {
@@ -190,13 +201,76 @@ std::string shown(const Config& config, const Knob& knob) {
   return "";
 }
 
+// Another value than the default, and than that of any other knob.
+std::string other_value(const Knob& knob, int number) {
+  const std::string initial(knob.initial);
+  switch (knob.kind) {
+    case KnobKind::boolean:
+      return initial == "true" ? "false" : "true";
+    case KnobKind::integer: {
+      const std::int64_t now = std::stoll(initial), most = std::stoll(std::string(knob.range.substr(knob.range.find("..") + 2)));
+      return std::to_string(now + number <= most ? now + number : now - number);
+    }
+    case KnobKind::real:
+      return std::to_string(0.3 + number / 1000.0);
+    case KnobKind::duration:
+      return std::to_string(5'000 + number) + "ms";
+    default:
+      return knob.name == "router.policy" ? "item" : knob.name == "router.routing" ? std::string(router::routing_names()[1]) : initial;
+  }
+}
+
 }  // namespace
+
+TEST_CASE("every knob of a core reaches the field that is its own, whatever it is set to, and every core knows its peers") {
+  deploy::ServedModel model;
+  model.prompt = {{1, 2}, {3}, {4, 5}, {6}, 64, 40};
+  model.names.model_version = "m7";
+  model.facts.shape = {.name = "s", .layers = 2, .hidden = 8, .heads = 2, .kv_heads = 2, .head_dim = 4, .intermediate = 16};
+  model.facts.pass_tokens_max = 77;
+  model.facts.token_bytes = 78;
+  model.facts.table_columns = 4;
+  int number = 0;
+  for (const Default& given : values_of({}))
+    model.config.set(given.knob, other_value(*find_knob(given.knob), ++number));
+  kernels::PageLayout layout;
+  layout.page_tokens = 4, layout.bytes = 400;
+  const deploy::Place place{.node = 2, .routers = {1, 2}, .cache_metas = {3, 4}, .workers = {2, 5}};
+  const Cores cores{deploy::router_config(model, place), deploy::cache_meta_config(model.config, place),
+                    deploy::kv_worker_config(model.config, place, layout, 100), deploy::inference_config(model, place)};
+  for (const Default& given : values_of(cores)) {
+    CAPTURE(given.knob);
+    if (given.knob != "router.tenant_weights") CHECK(given.value == shown(model.config, *find_knob(given.knob)));
+  }
+  using Nodes = std::vector<NodeId>;
+  CHECK(cores.router.node == 2);
+  CHECK(cores.router.routers == Nodes{1});
+  CHECK(cores.router.cache_metas == Nodes{3, 4});
+  CHECK(cores.router.workers == Nodes{2, 5});
+  CHECK(cores.router.coordinate);
+  CHECK(cores.router.model_version == "m7");
+  CHECK(cores.router.limits.pass_tokens_max == 77);
+  CHECK(cores.router.limits.token_bytes == 78);
+  CHECK(cores.cache_meta.node == 2);
+  CHECK(cores.cache_meta.kv_nodes == Nodes{2, 5});
+  CHECK(cores.cache_meta.routers == Nodes{1, 2});
+  CHECK(cores.kv_worker.node == 2);
+  CHECK(cores.kv_worker.cache_metas == Nodes{3, 4});
+  CHECK(cores.kv_worker.pulls);
+  CHECK(cores.inference.node == 2);
+  CHECK(cores.inference.routers == Nodes{1, 2});
+  CHECK(cores.inference.model_version == "m7");
+  CHECK(cores.inference.refill_bytes == model.config.size_bytes("model.table_refill"));
+  const actors::AllocatorConfig allocator = deploy::allocator_config(model.config, place, 100);
+  CHECK(allocator.node == 2);
+  CHECK(allocator.pages == 100);
+}
 
 TEST_CASE(
     "the defaults of every struct are the knobs', and every knob has such a struct or is the box's own") {
   const Config config;
   std::set<std::string_view> found;
-  for (const auto& list : {defaults_of_actors(), defaults_of_edges(), defaults_of_scenario()})
+  for (const auto& list : {values_of({}), defaults_of_actors(), defaults_of_edges(), defaults_of_scenario()})
     for (const Default& given : list) {
       CAPTURE(given.knob);
       const Knob* knob = find_knob(given.knob);

@@ -50,6 +50,30 @@ struct Rows {
 }  // namespace
 
 TEST_SUITE("own rows") {
+  TEST_CASE("words and a prompt are told from others that are as long, and are the same each time") {
+    TestFolder folder;
+    const auto words = [&](const char* text) {
+      folder.write("vocab.json", text);
+      return kernels::read_vocabulary(folder.path(), 4);
+    };
+    const router::PromptForm form{{1, 2}, {3}, {4, 5}, {6}, 64, 4};
+    const MadeFor one = made_for("m", words(R"({"ab":1,"c":2})"), form);
+    CHECK(one == made_for("m", words(R"({"ab":1,"c":2})"), form));
+    for (const char* others : {R"({"ab":1,"d":2})", R"({"a":1,"bc":2})", R"({"ab":2,"c":1})", R"({"ab":1,"c":3})"}) {
+      const MadeFor other = made_for("m", words(others), form);
+      CHECK(other.vocabulary != one.vocabulary);
+      CHECK(other.prompt == one.prompt);
+    }
+    for (Tokens router::PromptForm::*part :
+         {&router::PromptForm::system, &router::PromptForm::user, &router::PromptForm::instruction, &router::PromptForm::discriminant}) {
+      router::PromptForm changed = form;
+      std::vector<Token> tokens((changed.*part).begin(), (changed.*part).end());
+      ++tokens.back();
+      changed.*part = tokens;
+      CHECK(made_for("m", words(R"({"ab":1,"c":2})"), changed).prompt != one.prompt);
+    }
+  }
+
   TEST_CASE("rows belong to the model that was there when they came") {
     Rows rows;
     CHECK(rows.refusal(ours).empty());

@@ -73,6 +73,7 @@ void add_sim(Command app) {
                      "Seeds to run, A..B: each draws a cluster, a load and its faults");
   command.add_option("--replay", options->replay, "Run this one seed and say how it went");
   command.add_flag("--messages", options->messages, "With --replay: print every message");
+  command.add_flag("--figures", options->figures, "With --replay: print what metrics and logs of all nodes came to");
   command.add_option("--keep", options->keep,
                      "With --replay: only the faults with these numbers (2,5), or none");
   command.add_option("--nodes", options->nodes, "Size of the cluster; drawn if it is not given")

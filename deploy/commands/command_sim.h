@@ -22,7 +22,7 @@ struct SimCommandOptions {
   std::uint32_t cores = 0;            // of each node; 0: as many as this machine has
   std::string seeds;                    // "1..2000"
   std::optional<std::uint64_t> replay;  // a seed
-  bool messages = false;
+  bool messages = false, figures = false;
   std::string keep;  // with replay: only these faults, "2,5" by their numbers; "none"
   std::optional<std::uint32_t> nodes;
   std::optional<double> minutes;

@@ -216,7 +216,9 @@ int run_sim_replay(const SimCommandOptions& options) {
   scenario.faults = kept(scenario.faults, options.keep);
   sim::RunOptions run_options;
   if (options.messages) run_options.history = [](const std::string& line) { std::cout << line << '\n'; };
+  run_options.figures = options.figures;
   const sim::RunResult result = run(scenario, run_options);
+  for (const std::string& figure : result.figures) std::cout << figure << '\n';
   const sim::Tally& t = result.tally;
   std::cout << "events " << result.events << ", digest " << std::hex << result.digest << std::dec
             << "; requests " << t.requests << ", answered " << t.answered << ", refused " << t.refused

@@ -144,6 +144,29 @@ TEST_SUITE("dataset") {
     CHECK(error_of(f).find("items.tsv.gz") != std::string::npos);
   }
 
+  TEST_CASE("requests that are evaluated are the same from a table and from lines") {
+    Folder f;
+    f.write("e.tsv", "user_id\thistory\tcandidates\ttrue_index\nu\ta b\tc d e\t2\nv\t\tc\t0\n");
+    f.write("e.jsonl", R"({"user":"u","history":["a","b"],"candidates":["c","d","e"],"true_item":"e"})" "\n"
+                       R"({"user":"v","candidates":["c"],"true_item":"c"})" "\n");
+    for (const char* name : {"e.tsv", "e.jsonl"}) {
+      CAPTURE(name);
+      const auto rows = read_evaluation(f.path() / name);
+      REQUIRE(rows.size() == 2);
+      CHECK(rows[0].user == "u");
+      CHECK(rows[0].history == std::vector<std::string>{"a", "b"});
+      CHECK(rows[0].candidates == std::vector<std::string>{"c", "d", "e"});
+      CHECK(rows[0].true_index == 2);
+      CHECK(rows[1].user == "v");
+      CHECK(rows[1].history.empty());
+      CHECK(rows[1].true_index == 0);
+    }
+    f.write("e.tsv", "user_id\thistory\tcandidates\ttrue_index\nu\t\tc d\t2\n");
+    CHECK_THROWS_AS(read_evaluation(f.path() / "e.tsv"), ImportError);
+    f.write("e.jsonl", R"({"user":"u","candidates":["c"],"true_item":"d"})");
+    CHECK_THROWS_AS(read_evaluation(f.path() / "e.jsonl"), ImportError);
+  }
+
   TEST_CASE("random damage to a catalog never crashes the importer") {
     std::mt19937 random(20);
     const std::string good = "item_id\tsid\ttitle\n0\t1,2\tA tent\n1\t1,2\tA stove\n";

@@ -2,7 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "kernels/base/test_folder.h"
+#include "kernels/checkpoint/hf_config.h"
+#include "kernels/climber/climber_config.h"
+#include "kernels/climber/small_climber_test.h"
 
 using namespace troupe;
 using namespace troupe::deploy;
@@ -15,9 +20,88 @@ std::string error_of(const std::string& config) {
   return kernels::load_error_of([&] { family_of(all_families(), folder.path()); });
 }
 
+// What is known of a model before its weights are read.
+std::string facts_of(const std::string& model, const Config& config) {
+  const kernels::TestFolder folder;
+  folder.write("config.json", model);
+  const ModelFacts f = family_of(all_families(), folder.path()).describe(folder.path(), config);
+  const placement::ModelShape& s = f.shape;
+  std::string text;
+  const auto add = [&](const char* name, auto value) { text += std::string(" ") + name + " " + nlohmann::json(value).dump(); };
+  add("tokens", f.limits.vocabulary), add("positions", f.limits.positions_max), add("features", f.limits.features);
+  add("heads", f.limits.heads), add("width", f.limits.width_max), add("state", f.limits.state), add("moves", f.limits.moves);
+  add("repairs", f.limits.repairs), add("page", f.layout.bytes), add("of", f.layout.page_tokens);
+  text += ";";
+  add("layers", s.layers), add("hidden", s.hidden), add("heads", s.heads), add("kv_heads", s.kv_heads), add("head_dim", s.head_dim);
+  add("intermediate", s.intermediate), add("rows", s.rows_read), add("weight", s.weight_bytes), add("kv", s.kv_bytes);
+  add("linear", static_cast<int>(s.linear)), add("attention", static_cast<int>(s.attention));
+  text += ";";
+  add("tasks", f.tasks), add("scenarios", f.scenarios), add("plan", std::string(f.history_plan)), add("columns", f.table_columns);
+  add("needs_memory", f.token_bytes > 0);
+  for (const EventFeature& feature : f.event_features)
+    text += "; " + feature.name + (feature.ascending ? " ascending " : " ") + std::to_string(feature.least) + ".." + std::to_string(feature.most);
+  for (const router::Tower& tower : f.towers) text += "; tower " + std::to_string(tower.events_max) + " " + std::to_string(tower.action_min);
+  return text;
+}
+
+kernels::DecoderConfig small_decoder() {
+  kernels::DecoderConfig config;
+  config.layers = 3, config.hidden = 32, config.heads = 4, config.kv_heads = 2, config.head_dim = 8, config.intermediate = 40;
+  config.vocabulary = 50, config.positions_max = 64;
+  return config;
+}
+const char small_hstu[] = R"json({"model_type":"hstu","num_items":9,"pad_item_id":0,"hidden_size":8,"num_hidden_layers":1,
+  "num_attention_heads":2,"attention_dim":4,"linear_dim":4,"max_sequence_length":10,"linear_activation":"silu",
+  "attention_activation":"silu","attention_alpha":1.0,"attention_normalizer":11,"layer_norm_eps":1e-06,
+  "layer_norm_affine":false,"concat_ua":false,"input_scale":"sqrt(hidden_size)","position_embedding":"absolute",
+  "relative_attention_bias":{"type":"bucketed_time_and_position","max_positions":11,"num_time_buckets":128,
+    "time_bucket_function":"log","time_bucket_divisor":0.301,"time_reference":"next","per_layer":true,
+    "shared_by_heads":true},
+  "l2_norm_eps":1e-06,"temperature":0.05,"task_head":{"hidden":6,"activation":"silu","num_tasks":2}})json";
+
 }  // namespace
 
 TEST_SUITE("families") {
+  TEST_CASE("what is known of a model before its weights follows from its configuration and the formats") {
+    const std::string decoder = kernels::config_text(small_decoder(), kernels::StoredAs::f32);
+    const std::string climber = kernels::config_text(kernels::small_climber_config());
+    Config floats, bytes;
+    floats.set("pool.page_tokens", "8");
+    bytes.set("pool.page_tokens", "4");
+    bytes.set("model.weights", "int8");
+    bytes.set("pool.kv_format", "f16");
+    CHECK(facts_of(decoder, floats) ==
+          " tokens 50 positions 64 features 0 heads 0 width 512 state 32 moves true repairs true page 3072 of 8;"
+          " layers 3 hidden 32 heads 4 kv_heads 2 head_dim 8 intermediate 40 rows 1 weight 4.0 kv 4.0 linear 0 attention 0;"
+          " tasks [] scenarios 1 plan \"\" columns 0 needs_memory true");
+    CHECK(facts_of(decoder, bytes) ==
+          " tokens 50 positions 64 features 0 heads 0 width 512 state 32 moves true repairs true page 768 of 4;"
+          " layers 3 hidden 32 heads 4 kv_heads 2 head_dim 8 intermediate 40 rows 1 weight 1.0 kv 2.0 linear 2 attention 0;"
+          " tasks [] scenarios 1 plan \"\" columns 0 needs_memory true");
+    CHECK(facts_of(climber, floats) ==
+          " tokens 51 positions 13 features 3 heads 2 width 0 state 0 moves false repairs false page 4608 of 8;"
+          " layers 3 hidden 24 heads 3 kv_heads 3 head_dim 8 intermediate 26 rows 1 weight 4.0 kv 4.0 linear 0 attention 0;"
+          " tasks [\"click\",\"like\"] scenarios 2 plan \"towers\" columns 0 needs_memory true;"
+          " actions 0..5;"
+          " tower 12 -9223372036854775808;"
+          " tower 7 4");
+    CHECK(facts_of(climber, bytes) ==
+          " tokens 51 positions 13 features 3 heads 2 width 0 state 0 moves false repairs false page 1152 of 4;"
+          " layers 3 hidden 24 heads 3 kv_heads 3 head_dim 8 intermediate 26 rows 1 weight 1.0 kv 2.0 linear 2 attention 0;"
+          " tasks [\"click\",\"like\"] scenarios 2 plan \"towers\" columns 0 needs_memory true;"
+          " actions 0..5;"
+          " tower 12 -9223372036854775808;"
+          " tower 7 4");
+    CHECK(facts_of(small_hstu, floats) ==
+          " tokens 10 positions 11 features 2 heads 2 width 0 state 8 moves false repairs false page 512 of 8;"
+          " layers 1 hidden 8 heads 2 kv_heads 2 head_dim 4 intermediate 2 rows 1 weight 4.0 kv 4.0 linear 0 attention 0;"
+          " tasks [\"task_0\",\"task_1\"] scenarios 1 plan \"history\" columns 0 needs_memory true;"
+          " timestamps ascending -9007199254740992..9007199254740992");
+    floats.set("model.tables", "mapped");
+    CHECK(facts_of(small_hstu, floats).find(" columns 8 ") != std::string::npos);
+    CHECK_THROWS_AS(facts_of(small_hstu, bytes), ConfigError);
+  }
+
   TEST_CASE("a model's family is that of its model_type; one without, or of another, is refused with the known ones") {
     CHECK(error_of(R"({"model_type":"llama"})").empty());
     for (const char* config : {R"({})", R"({"model_type":"bert"})"}) {

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include <nlohmann/json.hpp>
+
 #include "deploy/data/dataset.h"
 #include "runtime/store/store_test_folder.h"
 
@@ -11,6 +13,28 @@ using namespace troupe;
 using namespace troupe::deploy;
 
 TEST_SUITE("trace stats") {
+  TEST_CASE("a trace of nothing, and of one request, has no rates and no gaps") {
+    TestFolder folder;
+    TraceWriter(folder.path() / "none", "nothing").close();
+    TraceReader none(folder.path() / "none");
+    CHECK(to_json(measure_trace(none)) == to_json(TraceStats{.source = "nothing"}));
+    TraceWriter writer(folder.path() / "one", "one");
+    writer.write({{7'000'000}, "", "u", 0, {"a"}, {"c", "d"}, "c"});
+    writer.close();
+    TraceReader one(folder.path() / "one");
+    const TraceStats s = measure_trace(one);
+    CHECK(s.requests == 1);
+    CHECK(s.seconds == 0);
+    CHECK(s.per_second == 0);
+    CHECK(s.gap_cv == 0);
+    CHECK(s.dispersion_1s == 0);
+    CHECK(s.most_in_1s == 1);
+    CHECK(s.again == 0);
+    CHECK(s.with_truth == 1);
+    CHECK(s.candidates_mean == 2);
+    CHECK(s.events_first_mean == 1);
+  }
+
   TEST_CASE("the figures of a small trace are as counted by hand") {
     TestFolder folder;
     TraceWriter writer(folder.path() / "t", "by hand");

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/base/test_folder.h"
+#include "kernels/checkpoint/takes_test.h"
 
 namespace troupe::kernels {
 namespace hf_config_test {
@@ -49,6 +50,53 @@ TEST_CASE("what a configuration leaves out has Hugging Face's defaults") {
   CHECK_FALSE(config.qk_norm);
   CHECK_FALSE(config.tied_embeddings);
   CHECK(read(with({{"head_dim", nullptr}, {"rope_scaling", nullptr}})).head_dim == 16);
+}
+
+const char taken_of_llama[] = R"takes(/attention_bias takes null true false nothing; true or false
+/head_dim takes null 2 2 256 nothing; an even number up to 256 for each head; an integer from 2 to 256
+/hidden_act takes null nothing; "silu"; a string
+/hidden_size takes 1 2 5 1 1048576; an integer from 1 to 1048576
+/intermediate_size takes 1 2 5 1 1048576; an integer from 1 to 1048576
+/layer_types/0 takes; only "full_attention"
+/max_position_embeddings takes 1 2 5 1 16777216; an integer from 1 to 16777216
+/mlp_bias takes null false nothing; false; true or false
+/model_type takes; a string; one of "qwen2", "qwen3", "llama"
+/num_attention_heads takes 2 1024; a divisor of num_attention_heads, 1; a divisor of num_attention_heads, 5; an integer from 1 to 1024
+/num_hidden_layers takes 1 2 5 1 1024; an integer from 1 to 1024
+/num_key_value_heads takes null 1 2 1 nothing; a divisor of num_attention_heads, 4; an integer from 1 to 1024
+/partial_rotary_factor takes null 1 nothing; 1: all of a head is rotated; a number from 0 to 1
+/rms_norm_eps takes null nothing; a number from 9.9999999999999998e-13 to 0.10000000000000001
+/rope_scaling/factor takes 1 2 5; a number from 1 to 10000
+/rope_scaling/high_freq_factor takes 2 5; a number from 0.001 to 1000; more than low_freq_factor
+/rope_scaling/low_freq_factor takes 1 2 5 0.5; a number from 0.001 to 1000
+/rope_scaling/original_max_position_embeddings takes 1 2 5 1 16777216; an integer from 1 to 16777216
+/rope_scaling/rope_type takes; a string; one of "default", "linear", "llama3"
+/rope_theta takes null 1 2 5 nothing; a number from 1 to 1000000000000
+/sliding_window takes null 0 1 2 5 0 0 16777216 nothing; an integer from 0 to 16777216
+/tie_word_embeddings takes null true false nothing; true or false
+/use_sliding_window takes null false nothing; false, or a sliding_window of at least max_position_embeddings, 64; true or false
+/vocab_size takes 1 2 5 1 67108864; an integer from 1 to 67108864
+)takes";
+
+TEST_CASE("each field takes what is within its bounds, and its fault says what that is") {
+  const json all = with({{"num_key_value_heads", 2},
+                         {"head_dim", 16},
+                         {"rope_theta", 1e6},
+                         {"rope_scaling",
+                          {{"rope_type", "llama3"},
+                           {"factor", 8},
+                           {"low_freq_factor", 1.5},
+                           {"high_freq_factor", 7.0},
+                           {"original_max_position_embeddings", 4096}}},
+                         {"attention_bias", false},
+                         {"tie_word_embeddings", true},
+                         {"partial_rotary_factor", 1},
+                         {"sliding_window", 32},
+                         {"use_sliding_window", false},
+                         {"layer_types", {"full_attention"}},
+                         {"hidden_act", "silu"},
+                         {"mlp_bias", false}});
+  CHECK(takes(all, [](const json& document) { return load_error_of([&] { decoder_config_of("c", document); }); }) == taken_of_llama);
 }
 
 TEST_CASE("the family decides on biases and on norms of queries and keys") {

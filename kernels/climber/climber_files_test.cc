@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/base/test_folder.h"
+#include "kernels/checkpoint/takes_test.h"
 #include "kernels/climber/climber.h"
 #include "kernels/climber/climber_config.h"
 #include "kernels/climber/small_climber_test.h"
@@ -47,6 +48,46 @@ TEST_CASE("a bad value of config.json is named, with what was expected") {
   CHECK(fault_of([](auto& d) { d["hidden_activation"] = "gelu"; }) ==
         "hidden_activation is \"gelu\"; expected \"silu\", which is what is computed");
   CHECK(fault_of([](auto& d) { d["model_type"] = "qwen2"; }) == "model_type is \"qwen2\"; expected \"climber\"");
+}
+
+const char taken_of_climber[] = R"takes(/attention_mask takes null nothing; "causal_history_independent_candidates", which is what is computed; a string
+/blocks/0/max_sequence_length takes 1 2 5 1 1048576; an integer from 1 to 1048576
+/blocks/0/strategy takes; a string; one of "recent", "liked"
+/blocks/1/max_sequence_length takes 1 2 5 1 1048576; an integer from 1 to 1048576
+/blocks/1/strategy takes; a string; one of "recent", "liked"
+/expert_size takes 1 2 5 1 65536; an integer from 1 to 65536
+/fusion takes null nothing; "elementwise_sigmoid_gate", which is what is computed; a string
+/hidden_activation takes null nothing; "silu", which is what is computed; a string
+/hidden_size takes; a divisor of hidden_size, 1; a divisor of hidden_size, 2; a divisor of hidden_size, 5; a divisor of hidden_size, 65536; an integer from 1 to 65536
+/intermediate_size takes 1 2 5 1 65536; an integer from 1 to 65536
+/layer_norm_eps takes null nothing; a number from 9.9999999999999998e-13 to 0.10000000000000001
+/model_type takes; "climber"; a string
+/num_actions takes 1 2 5 1 4096; an integer from 1 to 4096
+/num_attention_heads takes 1 2 1; a divisor of hidden_size, 24; an integer from 1 to 1024
+/num_blocks takes 2; an array of num_blocks, 1; an array of num_blocks, 5; an array of num_blocks, 64; an integer from 1 to 64
+/num_experts takes 1 2 5 1 4096; an integer from 1 to 4096
+/num_hidden_layers takes 1 2 5 1 1024; an integer from 1 to 1024
+/num_items takes 1 2 5 1 67108863; an integer from 1 to 67108863
+/num_scenarios takes 1 2 5 1 4096; an integer from 1 to 4096
+/pad_item_id takes null 0 0 0 nothing; 0; an integer from 0 to 67108863
+/tasks/0 takes "x"; an array of up to 64 different names
+/tasks/1 takes "x"; an array of up to 64 different names
+/temperature/activation takes null nothing; "tanh", which is what is computed; a string
+/temperature/embedding_dim takes 1 2 5 1 4096; an integer from 1 to 4096
+/temperature/form takes null nothing; "sqrt(head_dim) * exp(mlp)", which is what is computed; a string
+/temperature/hidden takes 1 2 5 1 4096; an integer from 1 to 4096
+/torch_dtype takes null -1 0 1 2 5 0.5 "x" true false nothing
+/tower_size takes 1 2 5 1 65536; an integer from 1 to 65536
+)takes";
+
+TEST_CASE("each field takes what is within its bounds, and its fault says what that is") {
+  const TestFolder folder;
+  const auto read = [&](const nlohmann::json& document) {
+    folder.write("config.json", document.dump());
+    const std::string fault = load_error_of([&] { read_climber_config(folder.path()); });
+    return fault.substr(std::min(fault.size(), fault.find("config.json")));
+  };
+  CHECK(takes(nlohmann::json::parse(config_text(small_climber_config())), read) == taken_of_climber);
 }
 
 TEST_CASE("tensors that are missing, of another shape or unknown are named") {

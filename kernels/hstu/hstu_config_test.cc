@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/base/test_folder.h"
+#include "kernels/checkpoint/takes_test.h"
 #include "kernels/hstu/hstu_model.h"
 #include "kernels/hstu/time_steps.h"
 
@@ -27,6 +28,66 @@ std::string error_with(const std::string& pointer, const nlohmann::json& value) 
   return load_error_of([&] { hstu_config_of("config.json", document); });
 }
 
+const char taken_of_research[] = R"takes(/attention_activation takes; "silu"; a string
+/attention_alpha takes 1 2 5 0.5; a number from 9.9999999999999995e-07 to 1000000
+/attention_dim takes; an integer from 1 to 256; attention_dim, 1, as pages hold keys and values of one width; attention_dim, 2, as pages hold keys and values of one width; attention_dim, 256, as pages hold keys and values of one width; attention_dim, 5, as pages hold keys and values of one width
+/attention_normalizer takes 1 2 5; a number from 1 to 1000000000
+/concat_ua takes false; false; true or false
+/hidden_size takes 1 2 5 1 65536; an integer from 1 to 65536
+/input_scale takes; "sqrt(hidden_size)"; a string
+/l2_norm_eps takes 1 0.5; a number from 1.0000000000000001e-30 to 1
+/layer_norm_affine takes false; false; true or false
+/layer_norm_eps takes 0 1 0.5; a number from 0 to 1
+/linear_activation takes; "silu"; a string
+/linear_dim takes; an integer from 1 to 65536; attention_dim, 4, as pages hold keys and values of one width
+/max_sequence_length takes; an integer from 1 to 1048576; an integer from 1048577 to 1048577; an integer from 2 to 2; an integer from 3 to 3; an integer from 4 to 4; an integer from 5 to 5; an integer from 6 to 6; an integer from 7 to 7; an integer from 8 to 8
+/model_type takes; "hstu"; a string
+/num_attention_heads takes 1 2 5 1 1024; an integer from 1 to 1024
+/num_hidden_layers takes 1 2 5 1 1024; an integer from 1 to 1024
+/num_items takes 1 2 5 1 67108864; an integer from 1 to 67108864
+/pad_item_id takes null 0 0 0 0 nothing; an integer from 0 to 0
+/position_embedding takes; "absolute"; a string
+/relative_attention_bias/max_positions takes 11 11; an integer from 11 to 11
+/relative_attention_bias/num_time_buckets takes 1 2 5 1; an integer from 1 to 1024; at most 43 divided by time_bucket_divisor
+/relative_attention_bias/per_layer takes true; true; true or false
+/relative_attention_bias/shared_by_heads takes true; true; true or false
+/relative_attention_bias/time_bucket_divisor takes; a number from 0.001 to 100; at most 43 divided by time_bucket_divisor
+/relative_attention_bias/time_bucket_function takes; "log"; a string
+/relative_attention_bias/time_reference takes; "next"; a string
+/relative_attention_bias/type takes; "bucketed_time_and_position"; a string
+/task_head/activation takes; "silu"; a string
+/task_head/hidden takes 1 2 5 1 65536; an integer from 1 to 65536
+/task_head/num_tasks takes 1 2 5 1 1024; an integer from 1 to 1024
+/temperature takes 1 2 5 0.5; a number from 9.9999999999999995e-07 to 1000000
+)takes";
+const char taken_of_production[] = R"takes(/attention_activation takes; "silu"; a string
+/attention_alpha takes 1 2 5 0.5; a number from 9.9999999999999995e-07 to 1000000
+/attention_dim takes; an integer from 1 to 256; attention_dim, 1, as pages hold keys and values of one width; attention_dim, 2, as pages hold keys and values of one width; attention_dim, 256, as pages hold keys and values of one width; attention_dim, 5, as pages hold keys and values of one width
+/attention_normalizer takes 1 2 5; a number from 1 to 1000000000
+/concat_ua takes true; true; true or false
+/contextual_sequence_length takes null 0 1 2 5 0 0 10 nothing; an integer from 0 to 10
+/hidden_size takes 1 2 5 1 65536; an integer from 1 to 65536
+/input_scale takes; "sqrt(hidden_size)"; a string
+/l2_norm_eps takes 1 0.5; a number from 1.0000000000000001e-30 to 1
+/layer takes; "silu"; "stu"; a string
+/layer_norm_affine takes true; true; true or false
+/layer_norm_eps takes 0 1 0.5; a number from 0 to 1
+/linear_activation takes; "silu_u_only"; a string
+/linear_dim takes; an integer from 1 to 65536; attention_dim, 4, as pages hold keys and values of one width
+/max_attention_length takes null 0 1 2 5 0 0 1048576 nothing; an integer from 0 to 1048576
+/max_sequence_length takes 2 5 2 1048576; an integer from 0 to 1; an integer from 1 to 1048576
+/model_type takes; "hstu"; a string
+/num_attention_heads takes 1 2 5 1 1024; an integer from 1 to 1024
+/num_hidden_layers takes 1 2 5 1 1024; an integer from 1 to 1024
+/num_items takes 1 2 5 1 67108864; an integer from 1 to 67108864
+/pad_item_id takes null 0 0 0 0 nothing; an integer from 0 to 0
+/position_embedding takes; "absolute"; a string
+/task_head/activation takes; "silu"; a string
+/task_head/hidden takes 1 2 5 1 65536; an integer from 1 to 65536
+/task_head/num_tasks takes 1 2 5 1 1024; an integer from 1 to 1024
+/temperature takes 1 2 5 0.5; a number from 9.9999999999999995e-07 to 1000000
+)takes";
+
 }  // namespace
 
 TEST_SUITE("configuration of hstu") {
@@ -46,6 +107,16 @@ TEST_SUITE("configuration of hstu") {
     CHECK(error_with("/task_head/hidden", "six") ==
           "config.json: task_head.hidden is \"six\"; expected an integer from 1 to 65536");
     CHECK(error_with("/temperature", nullptr) == "config.json: temperature is null; expected a number from 9.9999999999999995e-07 to 1000000");
+  }
+
+  TEST_CASE("each field takes what is within its bounds, and its fault says what that is") {
+    nlohmann::json document = nlohmann::json::parse(small_hstu);
+    const auto read = [](const nlohmann::json& changed) { return load_error_of([&] { hstu_config_of("c", changed); }); };
+    CHECK(takes(document, read) == taken_of_research);
+    document.erase("relative_attention_bias");
+    document.update({{"layer", "stu"}, {"linear_activation", "silu_u_only"}, {"layer_norm_affine", true}, {"concat_ua", true},
+                     {"contextual_sequence_length", 2}, {"max_attention_length", 7}});
+    CHECK(takes(document, read) == taken_of_production);
   }
 
   TEST_CASE("generated weights depend on name and index, and the version on the configuration") {

@@ -41,6 +41,17 @@ TEST_CASE("each area keeps its least") {
   CHECK(cells == std::vector<std::size_t>{5, 90, 5});
 }
 
+TEST_CASE("all of the pool goes to one area, whichever it is, where no other saves anything") {
+  for (std::size_t only = 0; only < 3; ++only) {
+    std::vector<Savings> savings(3, curve([](double) { return 0.0; }));
+    savings[only] = curve([](double x) { return x; });
+    std::vector<std::size_t> cells(3), all(3);
+    best_cells(savings, 0, cells);
+    all[only] = split_cells;
+    CHECK(cells == all);
+  }
+}
+
 TEST_CASE("no split of three areas saves more (random curves)") {
   std::uint64_t state = 11;
   CAPTURE(state);

@@ -90,6 +90,18 @@ TEST_SUITE("front door routes") {
       CHECK(refusal_of(ask("DELETE", bad)).code == "bad_id");
   }
 
+  TEST_CASE("events are of the user in the path, who is decoded, bounded and the one in the body") {
+    const char* const body = R"({"events":[{"item":"i"}]})";
+    const auto m = message_of<AppendEvents>(ask("POST", "/v1/users/a%20b/events", body, "acme"));
+    CHECK(m.user == "a b");
+    CHECK(m.tenant == "acme");
+    CHECK(m.history == std::vector<std::string>{"i"});
+    for (const char* bad : {"/v1/users//events", "/v1/users/a/b/events", "/v1/users/%/events", "/v1/users/12345678901234567/events"})
+      CHECK(refusal_of(ask("POST", bad, body)).code == "bad_id");
+    CHECK(refusal_of(ask("PUT", "/v1/users/a/events", body)).status == 405);
+    CHECK(refusal_of(ask("POST", "/v1/users/a/events", R"({"user":"b","events":[{"item":"i"}]})")).code == "id_mismatch");
+  }
+
   TEST_CASE("the id in the body must be the one in the path") {
     CHECK(message_of<PutUser>(ask("PUT", "/v1/users/ana", R"({"history":["a"]})")).user == "ana");
     CHECK(refusal_of(ask("PUT", "/v1/users/ana", R"({"user":"bob","history":[]})")).code == "id_mismatch");

@@ -167,9 +167,11 @@ ClusterPlace place_of(NodeId node, std::vector<PeerAddress> peers) {
 // A stranger at the port.
 class Stranger {
  public:
-  explicit Stranger(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit Stranger(std::uint16_t port, std::uint32_t from = INADDR_LOOPBACK) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(from);
+    REQUIRE(bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     REQUIRE(connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
@@ -235,6 +237,15 @@ TEST_CASE("two hundred who connect and say nothing keep no peer from joining") {
   End two(place_of(2, {{1, "", "127.0.0.1", one.port()}}));
   CHECK(two.await("peer_met", std::chrono::milliseconds(1'000)));
   CHECK(one.has("strangers_displaced address=127.0.0.1"));
+}
+
+TEST_CASE("a peer's address has more places than others, before it has joined") {
+  End one(place_of(1, {{2, "", "127.0.0.1", 1}}));
+  std::vector<std::unique_ptr<Stranger>> silent;
+  for (int i = 0; i < 12; ++i) silent.push_back(std::make_unique<Stranger>(one.port()));
+  for (int i = 0; i < 12; ++i) silent.push_back(std::make_unique<Stranger>(one.port(), INADDR_LOOPBACK + 1));
+  CHECK(one.await("strangers_displaced address=127.0.0.2"));
+  CHECK_FALSE(one.has("strangers_displaced address=127.0.0.1"));
 }
 
 TEST_CASE("one who has said nothing for a second is cut off, one who has begun has longer") {

@@ -422,6 +422,19 @@ TEST_CASE_FIXTURE(Damaged, "a mark that is damaged keeps nobody from starting; w
   CHECK(counter >= least);
 }
 
+TEST_CASE_FIXTURE(Damaged, "without a mark the numbers of users and of items jump also in a store that is made anew") {
+  flip_byte(log(), bytes_of(log()).size() / 2);
+  fs::remove(folder.path() / mark_file);
+  Store store(folder.path(), {.on_damage = OnDamage::start});
+  CHECK_FALSE(store.health().aside.empty());
+  for (const std::string_view key : counter_keys) {
+    CAPTURE(key);
+    std::uint64_t counter = 0;
+    store.read(Column::meta, key, [&](std::string_view value) { counter = decode_counter(key, value).value_or(0); });
+    CHECK(counter >= 1'000'000);
+  }
+}
+
 TEST_CASE("saved blocks that are damaged are left out, and keep nobody from starting") {
   Damaged damaged(50, 0);
   {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "runtime/store/store.h"
+#include "runtime/store/store_log_sums.h"
 #include "runtime/store/store_test_folder.h"
 
 using namespace troupe;
@@ -114,6 +115,33 @@ TEST_CASE("damage in which every byte claims a long piece is searched in linear 
   CHECK(reading.records == records);
   REQUIRE(reading.damage.size() == 1);
   CHECK(reading.damage[0].offset == 0);
+}
+
+TEST_CASE("records may end, begin and be empty at any of the last bytes of a block") {
+  constexpr std::size_t block_bytes = 32'768, head = 7;
+  const auto piece = [](char type, const std::string& bytes) {  // 1: whole, 2: a first one, 4: a last one
+    const std::string summed = type + bytes;
+    const std::uint32_t sum = crc32c(summed), masked = (sum >> 15 | sum << 17) + 0xa282'ead8u;
+    std::string text;
+    for (int byte = 0; byte < 4; ++byte) text += static_cast<char>(masked >> (8 * byte));
+    text += static_cast<char>(bytes.size());
+    return text + static_cast<char>(bytes.size() >> 8) + summed;
+  };
+  for (std::size_t left = 0; left < head + 3; ++left) {
+    CAPTURE(left);
+    std::string bytes = piece(1, std::string(block_bytes - head - left, 'a'));
+    if (left < head)
+      bytes += std::string(left, '\0') + piece(1, "bb") + piece(1, "");
+    else
+      bytes += piece(2, std::string(left - head, 'b')) + piece(4, "bb") + piece(1, "");
+    std::vector<std::string> records;
+    const LogReading reading = read_log_bytes(bytes, [&](auto, std::string_view record) { records.emplace_back(record); });
+    CHECK(reading.damage.empty());
+    CHECK_FALSE(reading.torn);
+    REQUIRE(records.size() == 3);
+    CHECK(records[1] == std::string(left < head ? 0 : left - head, 'b') + "bb");
+    CHECK(records[2].empty());
+  }
 }
 
 TEST_CASE("a file that is not there is an error of the system") {

@@ -113,7 +113,11 @@ Cluster::Cluster(const Scenario& scenario, Violations& violations)
       coordination_(mix(scenario.seed, 7), {200}, {2'000}, {300'000}),
       random_(scenario.seed, 11),
       host_(
-          metrics_, [](auto&&...) {}, sim_options()) {
+          metrics_,
+          [this](LogLevel level, std::string_view actor, std::string_view event, std::span<const LogField> fields) {
+            if (on_log) on_log(level, actor, event, fields);
+          },
+          sim_options()) {
   if (scenario.hardware) cost_.emplace(scenario.hardware->device, scenario.hardware->shape);
   if (scenario.processors > 0 && scenario.hardware)
     charge_.emplace(scenario.hardware->device.host, scenario.hardware->shape.kv_token_bytes());

@@ -71,6 +71,7 @@ class Cluster {
   Node& node(NodeId id) { return nodes_.at(id); }
   std::set<std::uint64_t>& poisons() { return poisons_; }
   const StruckAnswers& struck() const { return struck_; }
+  LogSink on_log;  // what nodes write down; empty: nobody reads it
   // A bit of a block in that node's memory has flipped: nobody but the inspector hears of it.
   std::function<void(NodeId, std::uint64_t generation)> on_bit_flipped;
   Instant now() const { return host_.now(); }

@@ -53,6 +53,21 @@ TEST_CASE("features are of the pinned catalog, with names under the pinned model
   CHECK(std::get<Refusal>(store.run(FindFeatures{"", "u1", {}, "", "c9"})).code == "wrong_catalog");
 }
 
+TEST_CASE("what is read is what the world has: a user, an item, and that there is none") {
+  Store store;
+  const auto user = std::get<UserReply>(store.run(Read{GetUser{.user = "u1"}}));
+  CHECK(user.user == "u1");
+  CHECK(user.version == 1);
+  CHECK(user.tokens == store.world.profile("", "u1")->tokens);
+  CHECK(user.event_tokens == store.world.profile("", "u1")->events);
+  const auto item = std::get<ItemReply>(store.run(Read{GetItem{.item = "i5"}}));
+  CHECK(item.item == "i5");
+  CHECK(item.tokens == store.world.item("i5", "c1")->tokens);
+  CHECK(item.identifier == 5);
+  CHECK(std::get<Refusal>(store.run(Read{GetUser{.user = "nobody"}})).code == "unknown_user");
+  CHECK(std::get<Refusal>(store.run(Read{GetItem{.item = "nothing"}})).code == "unknown_item");
+}
+
 TEST_CASE("a name is computed once, and the names are bounded") {
   Store store;
   for (int round = 0; round < 3; ++round) store.run(ListItems{0, 100});

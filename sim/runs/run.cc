@@ -1,6 +1,8 @@
 #include "sim/runs/run.h"
 
 #include <algorithm>
+#include <charconv>
+#include <map>
 
 #include "sim/cluster/clients.h"
 #include "sim/cluster/cluster.h"
@@ -22,6 +24,10 @@ class Run {
         clients_(cluster_, violations_),
         injector_(cluster_, clients_, violations_),
         inspector_(cluster_, clients_, violations_) {
+    if (options.figures)
+      cluster_.on_log = [this](LogLevel, std::string_view, std::string_view event, std::span<const LogField> fields) {
+        count(event, fields);
+      };
     if (!options.history) return;
     tell_history(cluster_.host(), options.history);
     injector_.history = [this](const std::string& line) {
@@ -85,8 +91,32 @@ class Run {
     return advance(cluster_.now() + inspector_.quiet());
   }
 
+  void count(std::string_view event, std::span<const LogField> fields) {
+    Logged& logged = logged_[std::string(event)];
+    ++logged.times;
+    for (const LogField& field : fields) {
+      std::int64_t number = 0;
+      const char* const end = field.value.data() + field.value.size();
+      if (field.is_number && std::from_chars(field.value.data(), end, number).ptr == end) logged.sum += number;
+    }
+  }
+
+  std::vector<std::string> figures() {
+    std::vector<std::string> lines;
+    const std::string metrics = cluster_.metrics().render();
+    for (std::size_t at = 0, end = 0; at < metrics.size(); at = end + 1) {
+      end = std::min(metrics.find('\n', at), metrics.size());
+      const std::string line = metrics.substr(at, end - at);
+      if (!line.starts_with('#') && !line.ends_with(" 0")) lines.push_back(line);
+    }
+    for (const auto& [event, logged] : logged_)
+      lines.push_back("logged " + event + " " + std::to_string(logged.times) + " " + std::to_string(logged.sum));
+    return lines;
+  }
+
   RunResult result() {
     RunResult result;
+    if (options_.figures) result.figures = figures();
     result.seed = scenario_.seed;
     result.digest = cluster_.host().digest();
     result.events = cluster_.host().events();
@@ -99,8 +129,14 @@ class Run {
     return result;
   }
 
+  struct Logged {
+    std::uint64_t times = 0;
+    std::int64_t sum = 0;
+  };
+
   const Scenario scenario_;
   const RunOptions options_;
+  std::map<std::string, Logged> logged_;
   Violations violations_;
   Cluster cluster_;
   Clients clients_;

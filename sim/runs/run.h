@@ -19,6 +19,7 @@ namespace troupe::sim {
 struct RunOptions {
   bool first_violation_ends = true;
   std::function<void(const std::string& line)> history;  // one line for each message and fault; empty: none
+  bool figures = false;
 };
 
 struct RunResult {
@@ -27,6 +28,9 @@ struct RunResult {
   std::array<std::uint32_t, fault_kinds> injected{}, missed{};  // missed: struck, and found nothing to act on
   Meetings meetings{};
   Tally tally;
+  // If they were asked for, of all nodes together: samples of metrics that are not 0, and how often each event was logged,
+  // with the sum of the whole numbers in its fields.
+  std::vector<std::string> figures;
 };
 
 RunResult run(const Scenario& scenario, const RunOptions& options = {});

@@ -40,6 +40,25 @@ TEST_CASE("faults strike, their phases are counted, and the history tells of the
   CHECK(met > 0);
 }
 
+TEST_CASE("what metrics and logs of all nodes came to is told where it is asked for, and is the same again") {
+  Scenario scenario = draw_scenario(3);
+  scenario.faults = {{FaultKind::kill, {1'500'000}, {500'000}, scenario.worker(0)}};
+  CHECK(run(scenario).figures.empty());
+  RunOptions options;
+  options.figures = true;
+  const RunResult result = run(scenario, options);
+  CHECK(result.figures == run(scenario, options).figures);
+  int logged = 0, counted = 0;
+  for (const std::string& line : result.figures) {
+    logged += line.starts_with("logged ");
+    counted += line.starts_with("troupe_");
+    CHECK_FALSE(line.ends_with(" 0 0"));
+  }
+  CHECK(logged > 0);
+  CHECK(counted > 20);
+  CHECK(static_cast<std::size_t>(logged + counted) == result.figures.size());
+}
+
 TEST_CASE("what is left over is judged when the catalog's blocks have been computed, however slowly") {
   Scenario scenario;
   scenario.us_per_token = 8'000;  // a dozen seconds for 256 items; who is full is seen by trying in vain

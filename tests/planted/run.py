@@ -9,9 +9,12 @@ A bug is caught if a test fails, crashes or hangs. `--wider` asks what crosses r
 room's tests let through. `--resume` keeps the verdicts that are in FOLDER/verdicts.jsonl already, for bugs whose entry
 is the same; `--seconds N` begins no bug after that. Ends with 1 if a bug survives or does not build, or fewer than
 `--least` per cent are caught. `--together` builds all bugs that can be switched (switched.py) at once: one build and
-then a run of each. `--within` asks only after bugs' own folders, which is quick.
+then a run of each. `--within` asks only after bugs' own folders, which is quick. `--reached`, of such a build, first records
+which tests enter the functions with bugs, and then asks those that enter a bug's, all of them (reached.py); `--beside`
+so many bugs at once.
 """
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -22,6 +25,7 @@ import subprocess
 import sys
 import time
 
+import reached
 import switched
 import table
 
@@ -43,17 +47,27 @@ PROGRAMS["reference"] = {"target": "reference_test", "command": ["tests/referenc
 PROGRAMS["cuda_emulated"] = {"target": "cuda_emulated_test",
                              "command": ["kernels/cuda/cuda_emulated_test", "--profile", "90", "--abort-after=1"]}
 PROGRAMS["swarm"] = {"target": "troupe", "command": ["deploy/troupe", "sim", "--seeds", "1..100"]}
+PROGRAMS |= {name: {"target": f"{name}_test", "command": [f"tests/hstu/{name}_test", "--abort-after=1", "--no-intro"]}
+             for name in ("hstu", "hstu_rows")}
+PROGRAMS |= {f"{name}_device": {"target": f"{name}_device_test",
+                                "command": [f"tests/{name}/{name}_device_test", "--profile", "90", "--abort-after=1", "--no-intro"]}
+             for name in ("hstu", "reference")}
 PROGRAMS["readers"] = wider_test("readers")
 PROGRAMS["commands"] = {"target": "troupe", "command": ["../tests/commands/transcripts.py", "--troupe", "../../build/deploy/troupe"]}
+PROGRAMS["fuzz_targets"] = {"target": "fuzz_replay", "command": ["tests/fuzz/targets/fuzz_replay", str(ROOT / "tests/fuzz/corpus"), "20000"]}
 # What else asks boxes, by ctest's names.
 BOXES = ("mistakes|examples|climber_golden|generate_golden|repair_golden|repair_served|generate_clients|hstu_golden|request_cost|"
-         "papers_rcllm|papers_flame|disk|refresh|linearizability")
+         "papers_rcllm|papers_flame|disk|refresh|linearizability|dialects|appends|several_models|page|client|features_outage|foresight|"
+         "papers_hlem|several_models_cluster")
 PROGRAMS["boxes"] = {"target": "troupe", "command": ["ctest", "-R", f"^({BOXES})$", "--stop-on-failure", "--timeout", "300"]}
 # Asked by --wider, in this order, about what survived a bug's own tests.
 WIDER = {"kernels": ["reference", "commands", "scenario", "fuzz", "boxes"], "placement": ["router", "actors", "commands", "boxes"],
          "runtime": ["commands", "scenario", "readers", "fuzz", "boxes"], "actors": ["sim", "commands", "scenario", "boxes"],
          "router": ["sim", "commands", "scenario", "readers", "boxes"], "sim": ["commands", "boxes"],
          "deploy": ["commands", "scenario", "fuzz", "boxes"]}
+# Asked by --reached, in this order behind a bug's own: of whatever room, if it enters the bug's function.
+ALL = ["placement", "router", "actors", "commands", "deploy", "sim", "scenario", "readers", "families", "kernels", "runtime", "fuzz",
+       "fuzz_targets", "hstu", "hstu_rows", "reference", "cuda_emulated", "hstu_device", "reference_device", "boxes", "swarm"]
 BUILD_SECONDS = 1800
 FOLDER_SECONDS = 30  # that a folder's tests usually take, on a busy machine
 UNSTEADY_MAX = 5  # tests that fail and pass by turns, of one run of a program
@@ -71,6 +85,9 @@ class Scratch:
         self.wrap, self.jobs = wrap, jobs
         self.usual = {}  # of a program, without a bug: its seconds
         self.numbers = {bug.name: number for number, bug in enumerate(together, 1) if switched.switchable(whole(bug.file), bug)}
+        self.book = folder / "not_beside.txt"  # names of those that did not compile beside the others, from run to run
+        for name in self.book.read_text().split() if self.book.is_file() else []:
+            self.numbers.pop(name, None)
         self.together = [bug for bug in together if bug.name in self.numbers]  # in one build; the number says which runs
         self.chosen = 0
         if (self.tree / ".git").exists():
@@ -156,6 +173,8 @@ class Scratch:
                 print(f"{bug.name}: does not compile beside the others, is built alone", flush=True)
                 self.together.remove(bug)
                 del self.numbers[bug.name]
+                with self.book.open("a") as out:
+                    out.write(bug.name + "\n")
             self.copy()
 
     def ask_without_bugs(self, program):
@@ -264,6 +283,8 @@ def parse():
     parser.add_argument("--wider", action="store_true", help="ask what crosses rooms, too")
     parser.add_argument("--together", action="store_true", help="one build with all that can be switched")
     parser.add_argument("--within", action="store_true", help="ask only the tests in bugs' own folders")
+    parser.add_argument("--reached", action="store_true", help="ask exactly those tests that enter a bug's function")
+    parser.add_argument("--beside", type=int, default=1, help="with --reached: so many bugs at once")
     parser.add_argument("--resume", action="store_true", help="keep the verdicts of an earlier run")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no bug after so many")
     parser.add_argument("--least", type=float, default=100, help="per cent that have to be caught")
@@ -271,43 +292,68 @@ def parse():
     parser.add_argument("--jobs", type=int, default=0, help="of a build; 0: the builder's own choice")
     parser.add_argument("--configure", type=shlex.split, default=["-DTROUPE_CUDA=OFF"], help="options for cmake")
     parser.add_argument("--json", type=pathlib.Path, help="the verdicts go there, too")
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.together |= options.reached
+    return options
 
 
-def programs_of(bug, wider):
+def programs_of(bug, wider, all_of_them=False):
     further = [program for own in bug.programs for program in WIDER.get(own, [])] if wider else []
-    return list(dict.fromkeys(bug.programs + further))
+    return list(dict.fromkeys(bug.programs + (ALL if all_of_them else further)))
+
+
+def judges(options, scratch, bugs, earlier):
+    """Of each bug a function that asks about it, all of them to be called, in this order. `earlier`: of each, whom it has passed."""
+    if not options.reached:
+        return [(bug, lambda bug=bug: asked_of(scratch, bug, options)) for bug in sorted(bugs, key=lambda bug: bug.name not in scratch.numbers)]
+    tests = reached.Tests(options.scratch.resolve(), scratch.build, PROGRAMS, scratch.numbers, scratch.wrap, options.beside)
+    def judged(bug):
+        if bug.name not in scratch.numbers:
+            return {"verdict": "does not build", "why": "cannot be switched; ask about it without --reached"}
+        return tests.judge(bug, scratch.numbers[bug.name], programs_of(bug, options.wider, options.wider), why, earlier.get(bug.name, {}))
+
+    return [(bug, lambda bug=bug: judged(bug)) for bug in bugs]
+
+
+def asked_of(scratch, bug, options):
+    programs = programs_of(bug, options.wider)
+    for program in programs if not options.within else []:
+        scratch.ask_without_bugs(program)
+    return judge(scratch, bug, programs, options.within)
 
 
 def run_bugs(options, bugs, table_bugs):
-    start, verdicts = time.monotonic(), {}
+    start, verdicts, earlier = time.monotonic(), {}, {}
     scratch = Scratch(options.scratch.resolve(), options.wrap, options.jobs, options.configure,
                       table_bugs if options.together else [])  # all, so that a run in pieces has one build
     book = options.scratch / "verdicts.jsonl"
     entries = {bug.name: [bug.file, bug.present, bug.planted, bug.programs] for bug in bugs}
-    asked = [options.within, options.wider]  # who survived one question may be asked another
+    asked = [options.within, options.wider, options.reached]  # who survived one question may be asked another
     if options.resume and book.is_file():
         for line in book.read_text().splitlines():
             row = json.loads(line)
             if entries.get(row["name"]) == row["entry"] and (row["verdict"] == "caught" or row["asked"] == asked):
                 verdicts[row["name"]] = row
+            elif entries.get(row["name"]) == row["entry"]:
+                earlier[row["name"]] = row.get("reached", {})
     elif book.is_file():
         book.unlink()
     if options.together:
-        scratch.make_together({program for bug in bugs for program in programs_of(bug, options.wider)})
-    for bug in sorted(bugs, key=lambda bug: bug.name not in scratch.numbers):
+        scratch.make_together({program for bug in bugs for program in programs_of(bug, options.wider, options.reached and options.wider)})
+
+    def one(bug, ask):
         if bug.name in verdicts or time.monotonic() - start > options.seconds:
-            continue
-        programs = programs_of(bug, options.wider)
-        for program in programs if not options.within else []:
-            scratch.ask_without_bugs(program)
+            return
         began = time.monotonic()
-        row = {"name": bug.name, "room": bug.room, **judge(scratch, bug, programs, options.within)}
+        row = {"name": bug.name, "room": bug.room, **ask()}
         row |= {"seconds": round(time.monotonic() - began, 1), "asked": asked, "entry": entries[bug.name]}
         verdicts[bug.name] = row
         print(f"{bug.name:<36} {row['verdict']:<15} {row.get('by', '')} {row.get('why', '')}", flush=True)
         with book.open("a") as out:
             out.write(json.dumps(row) + "\n")
+
+    with concurrent.futures.ThreadPoolExecutor(options.beside if options.reached else 1) as pool:
+        list(pool.map(lambda pair: one(*pair), judges(options, scratch, bugs, earlier)))
     return verdicts
 
 

@@ -7,7 +7,7 @@
 A slip stands in the first line at or behind its place in which one can be made: a bound that is one further, a test the
 other way round, "and" for "or", a step forgotten, a statement or an early return left out, a constant one larger. It stands
 in a function, so that all of a pool can be built together (switched.py). Left out is what no test should ask for: checks
-of our own state, and what is merely reserved. Of headers those are left out that more than so many files include
+of our own state, what is merely reserved, and what nobody can see (UNSEEN); how many places those hid is said. Of headers those are left out that more than so many files include
 (--includers), since each would be a build of everything.
 """
 import argparse
@@ -24,6 +24,13 @@ import table
 QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])+\'|//.*')
 LEFT_OUT = re.compile(r"TROUPE_CHECK|static_assert|\bassert\(|reserve\(|shrink_to_fit|constexpr|\boperator\b|^\s*(using|typedef|case) |"
                       r"R\"\(|\\$|#")
+# By kinds, whoever's code it is: what a slip there changes is no promise, or never happens.
+UNSEEN = {"hint": re.compile(r"\b(mallopt|madvise|posix_fadvise|readahead|__builtin_prefetch|Prefetch|expect_\w*reads|pthread_setname_np)\("),
+          "remark of a debug log": re.compile(r"LogLevel::debug"),
+          "mixer's constant": re.compile(r"0x[0-9a-fA-F]{15,}"),
+          "compile time": re.compile(r"\b(static_assert|consteval)\b")}
+DURATION = re.compile(r"(seconds|minutes|hours)[({]$")  # how long exactly a limit is
+DESCRIPTOR = re.compile(r"(descriptor|socket|\bfd)[\w.]* (<|>=) 0")  # 0 is the standard input's
 GUARD = re.compile(r"^\s+if \(.*\) (return\b.*|continue|break);$")
 CALL = re.compile(r"^\s+(?!return\b|if\b|for\b|while\b|throw\b|delete\b|switch\b)[\w.\->\[\]:]+\(.*\);$")
 SET = re.compile(r"^\s+[\w.\->\[\]]+ (=|\+=|-=|\|=) .*;$|^\s+(\+\+|--)[\w.\->\[\]]+;$")
@@ -56,7 +63,11 @@ def slips_of(line):
         for match in re.finditer(re.escape(old), shown):
             if at_words_end(shown, *match.span()) and shown[match.end():match.end() + 1] not in (".", "="):
                 found.append((old.strip(), line[:match.start()] + new + line[match.end():]))
+    if DESCRIPTOR.search(shown):
+        found = [(kind, text) for kind, text in found if kind not in ("<", ">=")]
     for match in NUMBER.finditer(shown):
+        if DURATION.search(shown[:match.start()]) or DESCRIPTOR.search(shown[:match.end()]):
+            continue
         found.append(("number", line[:match.start()] + str(int(match[0]) + 1) + line[match.end():]))
     if shown.count("(") == shown.count(")") and shown.count("{") == shown.count("}"):
         if GUARD.match(shown):
@@ -72,11 +83,20 @@ def begins_statement(lines, number):
     return before.endswith((";", "{", "}")) and not (before.endswith(")") or before.endswith("else"))
 
 
+def unseen(line):
+    return next((why for why, those in UNSEEN.items() if those.search(line)), None)
+
+
+def unseen_body(text, body):
+    """Whether the compiler runs it, and nothing else."""
+    return unseen(text[max(text.rfind(end, 0, body.begin) for end in ";}") + 1:body.begin]) == "compile time"
+
+
 def slip_at(name, text, number, chance):
     """One slip in this line, as a bug of the table, or None."""
     lines = text.split("\n")
     line = lines[number]
-    if LEFT_OUT.search(line):
+    if LEFT_OUT.search(line) or unseen(line):
         return None
     kinds = collections.defaultdict(list)
     for kind, planted in slips_of(line):
@@ -91,7 +111,8 @@ def slip_at(name, text, number, chance):
         before = lines[begin:number]
         bug = table.Bug(f"slip_{pathlib.Path(name).stem}_{number + 1}", "", name, f"slip: {kind}", present=before + [line],
                         planted=before + ([planted] if planted else []))
-        if text.count("\n".join(bug.present)) == 1 and all(text for text in bug.present[:1]) and switched.switchable(text, bug):
+        body = switched.switchable(text, bug)
+        if text.count("\n".join(bug.present)) == 1 and all(text for text in bug.present[:1]) and body and not unseen_body(text, body):
             return bug
         del kinds[kind]
     return None
@@ -117,15 +138,19 @@ def includers():
 
 
 def make(count, seed, most):
-    known, chance, counts = {}, random.Random(seed), includers()
+    known, chance, counts, hidden = {}, random.Random(seed), includers(), collections.Counter()
     places = [place for place in draw.lines_of_code() if not place[0].endswith(".h") or counts.get(place[0], 0) <= most]
     for place in draw.draw(places, min(count, len(places)), seed):
         for name, number in places[places.index(place):][:200]:
             text = (draw.ROOT / name).read_text()
+            line = text.split("\n")[number - 1]
             bug = slip_at(name, text, number - 1, chance)
+            if (why := unseen(line)) and slips_of(line) and not LEFT_OUT.search(line):
+                hidden[why] += 1
             if bug and bug.name not in known:
                 known[bug.name] = bug
                 break
+    print("passed over, as nobody sees what is wrong there:", dict(hidden) or "nothing", file=sys.stderr)
     return list(known.values())
 
 

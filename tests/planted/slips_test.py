@@ -48,6 +48,14 @@ class Slips(unittest.TestCase):
         self.assertIsNone(slips.slip_at("router/x.cc", TEXT, 5, random.Random(1)), "a check of our own state")
         self.assertIsNone(slips.slip_at("router/x.cc", "const int a = 7;\n", 0, random.Random(1)))
 
+    def test_what_nobody_sees_is_left_alone(self):
+        self.assertEqual(kinds("  if (descriptor.number < 0) fail(a);"), [])
+        self.assertEqual(kinds("  limit = std::chrono::seconds(10);"), ["statement"])
+        for line in ("  mallopt(a, b);", "  log(LogLevel::debug, a + 1);", "  n = (n ^ (n >> 27)) * 0x94d049bb133111eb;"):
+            self.assertIsNone(slips.slip_at("router/x.cc", f"int f() {{\n{line}\n  return 1;\n}}\n", 1, random.Random(1)), line)
+        text = "int f() { return 1; }\nstatic_assert(\n    [] {\n      int i = f(2);\n      return i == 1;\n    }());\n"
+        self.assertIsNone(slips.slip_at("router/x.cc", text, 4, random.Random(1)), "the compiler runs it")
+
     def test_the_same_seed_makes_the_same_table(self):
         self.assertEqual(slips.make(3, 5, 12), slips.make(3, 5, 12))
 

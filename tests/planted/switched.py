@@ -5,14 +5,17 @@ A function with a bug gets its body twice, with the bug and without, and asks at
     int f() { if (::troupe_planted::chosen(7)) { return 2; } else { return 1; } }
 
 So one build serves all bugs, children of a program have the bug of their parent, and a bug that is not chosen does
-nothing. What stands in no function's body (tables, defaults of members, signatures) cannot be switched, and what the
+nothing. Of a file that TROUPE_REACHED names, each such function marks a byte when it is entered (reached.py). What stands in no function's body (tables, defaults of members, signatures) cannot be switched, and what the
 compiler computes runs without bugs.
 """
 import re
 from dataclasses import dataclass
 
-HEADER, CHOSEN = "planted_switch.h", "TROUPE_BUG"
+HEADER, CHOSEN, REACHED, MARKS = "planted_switch.h", "TROUPE_BUG", "TROUPE_REACHED", 1 << 14
 HEADER_TEXT = """#pragma once
+#include <fcntl.h>
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <type_traits>
 #pragma GCC diagnostic warning "-Wunused-variable"
@@ -31,7 +34,19 @@ inline const int number = [] {
   const char* const text = std::getenv("TROUPE_BUG");
   return text ? std::atoi(text) : 0;
 }();
-constexpr bool chosen(int bug) { return !std::is_constant_evaluated() && number == bug; }
+// A byte for each bug whose function was entered, in a file that processes share.
+inline unsigned char* const marks = []() -> unsigned char* {
+  const char* const file = std::getenv("TROUPE_REACHED");
+  const int descriptor = file ? open(file, O_RDWR | O_CLOEXEC) : -1;
+  if (descriptor < 0) return nullptr;
+  void* const at = mmap(nullptr, 16384, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  return at == MAP_FAILED ? nullptr : static_cast<unsigned char*>(at);
+}();
+inline bool entered(int bug) {
+  if (marks) marks[bug] = 1;
+  return number == bug;
+}
+constexpr bool chosen(int bug) { return !std::is_constant_evaluated() && entered(bug); }
 }  // namespace troupe_planted
 """
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-zA-Z_])\'(?:\\.|[^\'\\\n])+\'|'
