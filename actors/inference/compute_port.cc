@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "actors/inference/coming_blocks.h"
 #include "kernels/base/check.h"
 #include "kernels/base/errors.h"
 #include "runtime/meter/cpu_rooms.h"
@@ -17,6 +18,7 @@ namespace troupe::actors {
 struct ComputePort::Work {
   std::vector<kernels::Request> requests;
   std::vector<PassBlocks> blocks;
+  std::vector<ComingBlocks> coming;
   std::vector<std::size_t> index;  // in the batch
 };
 
@@ -239,6 +241,7 @@ std::optional<Refusal> ComputePort::prepare(const BatchRequest& request, const k
   PassBlocks& blocks = work.blocks.emplace_back();
   for (std::uint32_t i = 0; i < request.kv.size(); ++i)
     if (request.kv[i].grant != Grant::none) blocks.push_back({&request.kv[i], i, {}});
+  work.coming.emplace_back(arena_.arrivals(), request);
   work.requests.push_back(std::move(asked));
   work.index.push_back(index);
   return std::nullopt;
@@ -283,9 +286,37 @@ void ComputePort::clear_tails(std::span<const PassBlocks> requests) const {
           std::memset(arena_.page(page) + layout_.page_bytes(), 0, arena_.page_bytes() - layout_.page_bytes());
 }
 
+// Who does not wait by layer begins when all is here, and right.
+void ComputePort::await_all(Work& work, std::size_t first, const kernels::Executor& executor) const {
+  for (std::size_t i = first; !executor.waits_by_layer() && i < work.requests.size(); ++i)
+    if (work.coming[i].any()) work.coming[i].settle(work.blocks[i], work.requests[i]);
+}
+
+// The others may have computed from bytes that are not right, or did not come: then once more, without these.
+std::vector<kernels::Reply> ComputePort::compute(Work& work, std::size_t first, std::size_t count,
+                                                 kernels::Executor& executor) const {
+  const CpuScope kernels(CpuRoom::kernels);
+  const auto requests = std::span(work.requests).subspan(first, count);
+  const bool by_layer = executor.waits_by_layer();
+  for (std::size_t i = 0; i < count; ++i)
+    if (by_layer && work.coming[first + i].any()) requests[i].coming = &work.coming[first + i];
+  std::vector<kernels::Reply> replies;
+  bool in_vain = false;
+  try {
+    executor.run(requests, replies);
+  } catch (const kernels::PagesMissing&) {
+    in_vain = true;
+  }
+  for (std::size_t i = 0; i < count; ++i)
+    if (requests[i].coming != nullptr && !work.coming[first + i].settle(work.blocks[first + i], requests[i])) in_vain = true;
+  if (in_vain) executor.run(requests, replies);
+  return replies;
+}
+
 // As many requests from `first` on as there is room for. Returns how many have their reply.
 std::size_t ComputePort::run_pass(Work& work, std::size_t first, kernels::Executor& executor,
                                   std::uint32_t lane, BatchDone& done) const {
+  await_all(work, first, executor);
   Hold hold{*pages_, lane};
   const auto blocks = std::span(work.blocks).subspan(first);
   const std::size_t count = pages_->begin(blocks, lane, done.device);
@@ -296,10 +327,7 @@ std::size_t ComputePort::run_pass(Work& work, std::size_t first, kernels::Execut
   const auto requests = std::span(work.requests).subspan(first, count);
   for (std::size_t i = 0; i < count; ++i) place(blocks[i], requests[i]);
   hold.failed = true;  // until it turns out otherwise
-  const std::vector<kernels::Reply> computed = [&] {
-    const CpuScope kernels(CpuRoom::kernels);
-    return executor.run(requests);
-  }();
+  const std::vector<kernels::Reply> computed = compute(work, first, count, executor);
   for (std::size_t i = 0; i < count; ++i)
     if (!computed[i].too_large.empty()) blocks[i].clear();  // nothing of them was written
   clear_tails(blocks.first(count));
@@ -307,6 +335,10 @@ std::size_t ComputePort::run_pass(Work& work, std::size_t first, kernels::Execut
   hold.failed = false;
   for (std::size_t i = 0; i < count; ++i) {
     BatchReply& reply = done.replies[work.index[first + i]];
+    const ComingBlocks& coming = work.coming[first + i];
+    done.coming_us += coming.coming_us();
+    done.waited_us += coming.waited_us();
+    reply.missed = coming.missed();
     if (computed[i].too_large.empty())
       collect(blocks[i], computed[i], requests[i].kv.size(), reply);
     else

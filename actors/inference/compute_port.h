@@ -2,7 +2,7 @@
 // The inference worker's device: runs batches of plans on a model's executors, reading and writing key-value
 // pages of the node's arena, in place or by copies on a device (pass_pages_port.h). A request that is wrong,
 // or whose pages are, fails alone; cached pages are checked against their checksum before use and computed
-// again if they do not match (promise 2). Pages of the arena may be larger than the models' own: then they are other
+// again if they do not match (promise 2); so are blocks that come from other nodes while a pass runs, and do not come. Pages of the arena may be larger than the models' own: then they are other
 // models', too. It holds several models at a time, all of one page layout, each with
 // what it computes with of the catalogs that plans name, and changes them while batches of others run.
 #include <functional>
@@ -52,6 +52,7 @@ class ComputePort final : public Port {
   // That its host has to give it: with a loader, or rows that are refilled, one more than there are batches at a time, so
   // that neither keeps a batch waiting.
   std::uint32_t lanes() const { return lanes_; }
+  bool waits_by_layer() const { return find("")->executors.front()->waits_by_layer(); }  // while the first model is here
 
   // Thread-safe, one call at a time per lane.
   JobResult run(const Job& job, std::uint32_t lane) override;
@@ -76,6 +77,8 @@ class ComputePort final : public Port {
                                  ModelAssets& assets, std::size_t index, Work& work) const;
   std::string pages_fault(const BatchRequest& request) const;
   void clear_tails(std::span<const PassBlocks> requests) const;
+  void await_all(Work& work, std::size_t first, const kernels::Executor& executor) const;
+  std::vector<kernels::Reply> compute(Work& work, std::size_t first, std::size_t count, kernels::Executor& executor) const;
   std::size_t run_pass(Work& work, std::size_t first, kernels::Executor& executor, std::uint32_t lane,
                        BatchDone& done) const;
 

@@ -28,8 +28,8 @@ void InferenceCore::Waiting::remove(const Task& task) {
 
 void InferenceCore::run_ready(Instant now, Effects& effects) {
   while (batches_.size() < config_.lanes) {
-    for (Queue* queue : {&serving_, &background_, &background_arrived_}) refuse_expired(now, *queue, effects);
-    Queue& next = background_.empty() ? serving_ : background_;
+    for (Queue* queue : {&serving_, &coming_, &background_, &background_arrived_}) refuse_expired(now, *queue, effects);
+    Queue& next = !background_.empty() ? background_ : !serving_.empty() ? serving_ : coming_;
     if (!next.empty()) {
       start_batch(now, take_batch(now, next), effects);
     } else if (!begin_background(now, effects)) {
@@ -101,9 +101,11 @@ void InferenceCore::start_batch(Instant now, std::vector<Serial> batch, Effects&
     waiting_with(task.plan).remove(task);
     pass += task.pass;
     work.requests.push_back(batch_request(task, batch.size() > 1));
+    if (task.coming) work.requests.back().coming_us = std::max<std::int64_t>((task.patience_ends - now).us, 0);
   }
   effects.count(Metric::batch_tokens, static_cast<double>(pass.new_tokens));
   effects.count(Metric::batch_requests, static_cast<double>(batch.size()));
+  if (tasks_.at(batch.front()).coming) effects.count(Metric::overlap_begun);
   const Serial job = next_serial_++;
   batches_[job] = {std::move(batch), now, config_.costs.of(pass)};
   effects.start(job, std::move(work));
@@ -119,7 +121,7 @@ BatchRequest InferenceCore::batch_request(Task& task, bool keep) const {
     if (!task.want_of[i]) continue;
     const BlockGrant& grant = task.grants[*task.want_of[i]];
     const bool computed_elsewhere = grant.grant == Grant::write && task.writer_of[*task.want_of[i]] != i;
-    if (!computed_elsewhere) kv = {grant.grant, grant.checksum, grant.pages, grant.generation, grant.check};
+    if (!computed_elsewhere) kv = {grant.grant, grant.checksum, grant.pages, grant.generation, grant.check, grant.coming};
   }
   check_sources(task, request);
   request.plan = keep ? task.plan.plan : std::move(task.plan.plan);
@@ -169,13 +171,15 @@ void InferenceCore::on_batch_done(Instant now, const Done& done, Effects& effect
   effects.count(Metric::compute_seconds, static_cast<double>(result.compute_us) * 1e-6);
   count_use(result.device, effects);
   count_rows(result.rows, effects);
+  if (result.coming_us > 0)
+    effects.count(Metric::overlap_spared, static_cast<double>(result.coming_us - result.waited_us) * 1e-6);
   placement::Pass pass;
   for (std::size_t i = 0; i < batch.tasks.size(); ++i) {
     if (!result.replies[i].refusal) pass += tasks_.at(batch.tasks[i]).pass;
     finish(batch.tasks[i], result.replies[i], result.compute_us, effects);
   }
   const double nominal_us = config_.nominal_pace.us(config_.costs.of(pass));
-  if (nominal_us > 0) slowness_.add(static_cast<double>((now - batch.started).us), nominal_us);
+  if (nominal_us > 0) slowness_.add(static_cast<double>((now - batch.started).us - result.waited_us), nominal_us);
 }
 
 // One bad plan does not fail its neighbours: those that still have time go first, in order, each alone.
@@ -202,6 +206,8 @@ void InferenceCore::finish(Serial serial, const BatchReply& reply, std::int64_t 
   Executed executed{task.plan.id, reply.readouts};
   for (std::size_t i = 0; i < task.want_of.size(); ++i) executed.reused.push_back(is_reused(task, i));
   for (const std::uint32_t segment : reply.corrupt) executed.reused.at(segment) = 0;
+  for (const std::uint32_t segment : reply.missed) executed.reused.at(segment) = 0;
+  if (!reply.missed.empty()) effects.count(Metric::overlap_missed);
   std::vector<BlockOutcome> outcomes = outcomes_of(task, reply);
   executed.blocks_written = static_cast<std::uint32_t>(std::count_if(
       outcomes.begin(), outcomes.end(), [](const BlockOutcome& o) { return o.outcome == Outcome::written; }));

@@ -98,7 +98,9 @@ void InferenceCore::on_timer(Instant now, std::uint64_t timer, Effects& effects)
   Task& task = at->second;
   const bool expired = now >= task.deadline && !planted(Bug::unbounded_queue);
   if (task.state != State::running && expired) return refuse(serial, too_late(), effects);
-  if (timer != acquire_timer(serial) || task.state != State::acquiring) return;
+  if (timer != acquire_timer(serial)) return;
+  if (task.coming && task.state == State::ready) return stop_awaiting(now, serial, task);
+  if (task.state != State::acquiring) return;
   release(serial, task, {}, effects);  // the KV-cache worker is silent: the same answer, slower (promise 7)
   make_ready(now, serial, task);
 }
@@ -226,9 +228,11 @@ void InferenceCore::acquire(Instant now, Serial serial, Task& task, Effects& eff
   const bool may_evict = !is_background(task.plan) || task.plan.retention.belongs;
   weigh_wants(task);
   AcquireBlocks ask{serial, patience.us, task.wants, std::move(task.plan.retention), may_evict};
+  ask.early = config_.overlap && !is_background(task.plan);
   ask.trace = task.plan.trace;
   effects.send(kv_worker(), std::move(ask));
-  effects.set_timer(acquire_timer(serial), now + patience + config_.acquire_grace);
+  task.patience_ends = now + patience + config_.acquire_grace;
+  effects.set_timer(acquire_timer(serial), task.patience_ends);
 }
 
 void InferenceCore::on_acquired(Instant now, Address from, const BlocksAcquired& acquired, Effects& effects) {
@@ -241,8 +245,30 @@ void InferenceCore::on_acquired(Instant now, Address from, const BlocksAcquired&
     at->second.holds_grants = true;
     return make_ready(now, acquired.id, at->second);
   }
-  if (at != tasks_.end() && at->second.holds_grants) return;  // doubled
+  if (at != tasks_.end() && at->second.holds_grants)  // doubled, or the second of two
+    return on_final_grants(now, acquired.id, at->second, acquired);
   effects.send(kv_worker(), ReleaseBlocks{acquired.id, {}});  // too late, or not an answer to what was asked
+}
+
+// All that was on its way has come or not. One that runs already sees that by itself.
+void InferenceCore::on_final_grants(Instant now, Serial serial, Task& task, const BlocksAcquired& acquired) {
+  const auto is_coming = [](const BlockGrant& grant) { return grant.coming; };
+  if (!task.coming || acquired.grants.size() != task.wants.size() || std::ranges::any_of(acquired.grants, is_coming)) return;
+  task.pull_us = acquired.pull_us;
+  if (task.state != State::ready) return;
+  task.grants = acquired.grants;
+  task.coming = false;
+  std::erase(coming_, serial);
+  make_ready(now, serial, task);
+}
+
+// It takes too long: what is not here is computed.
+void InferenceCore::stop_awaiting(Instant now, Serial serial, Task& task) {
+  for (BlockGrant& grant : task.grants)
+    if (grant.coming) grant = {};
+  task.coming = false;
+  std::erase(coming_, serial);
+  make_ready(now, serial, task);
 }
 
 bool InferenceCore::is_reused(const Task& task, std::size_t segment) {
@@ -255,7 +281,8 @@ void InferenceCore::make_ready(Instant now, Serial serial, Task& task) {
   waiting_with(task.plan).remove(task);
   task.pass = placement::pass_of(task.plan.plan, [&](std::size_t i) { return is_reused(task, i); }, config_.costs.layers);
   waiting_with(task.plan).add(task);
-  (is_background(task.plan) ? background_ : serving_).push_back(serial);
+  task.coming = std::ranges::any_of(task.grants, &BlockGrant::coming);
+  (task.coming ? coming_ : is_background(task.plan) ? background_ : serving_).push_back(serial);
 }
 
 // ---- and ends ----
@@ -289,7 +316,7 @@ void InferenceCore::end(Serial serial) {
   const Task& task = tasks_.at(serial);
   if (task.state != State::running) {
     waiting_with(task.plan).remove(task);
-    for (Queue* queue : {&serving_, &background_, &background_arrived_}) std::erase(*queue, serial);
+    for (Queue* queue : {&serving_, &coming_, &background_, &background_arrived_}) std::erase(*queue, serial);
   }
   if (task.state != State::arrived) background_begun_ -= is_background(task.plan);
   recent_.add(task.from, task.plan.id);
@@ -340,7 +367,7 @@ std::string InferenceCore::check_bounds() const {
            " are here";
   return excess("waiting plans", waiting_[0].plans, config_.queue_max + again) +
          excess("waiting background plans", waiting_[1].plans, config_.background_queue_max + again) +
-         excess("queued plans", serving_.size() + background_.size() + background_arrived_.size(),
+         excess("queued plans", serving_.size() + coming_.size() + background_.size() + background_arrived_.size(),
                 waiting()) +
          excess("plans", tasks_.size(), waiting_max + config_.lanes * batch_max) +
          excess("running batches", batches_.size(), config_.lanes) +

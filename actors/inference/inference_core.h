@@ -13,6 +13,8 @@
 //     that failed as a whole;
 //   - only plans that the batch, by its work and the device's pace, ends in time for; a plan that is late
 //     even by itself is refused, unless it is the only one here (it shows the pace anew);
+//   - a plan whose blocks are still coming from other nodes only when none is ready, and alone: it waits for them layer by
+//   layer, and may hold its lane for that. Until it runs it is as the others: it is ready when they have come;
 //   - background plans only when no serving plan is ready, at most `background_max` at a time. Such a plan
 //   asks for its blocks when it has its turn, and then runs next: otherwise serving plans would wait for
 //   blocks whose writer waits for them to pass.
@@ -55,6 +57,7 @@ struct InferenceConfig {
   Duration model_keep{12'000'000};  // of a model, after the versions that no longer name it
   std::size_t models_max = 4;       // loaded at the same time
   std::size_t recent_max = 4'096;   // plans that are remembered after their end
+  bool overlap = false;             // plans begin while blocks come from other nodes
   double refill_bytes = 0;          // a second, for rows of embedding tables ahead of passes; 0: none
 };
 
@@ -81,7 +84,9 @@ class InferenceCore final : public Core {
     State state = State::arrived;
     bool holds_grants = false;  // blocks were acquired and not released
     bool again = false;         // its batch failed: it runs once more, alone
+    bool coming = false;        // ready but for blocks that are on their way
     Instant received, deadline, ready_at, started;
+    Instant patience_ends;      // for blocks
     std::int64_t pull_us = 0;                         // until the blocks of other nodes were here
     std::vector<BlockWant> wants;                     // one per name
     std::vector<std::optional<std::size_t>> want_of;  // per segment
@@ -125,6 +130,8 @@ class InferenceCore final : public Core {
   void begin(Instant now, Serial serial, Task& task, Effects& effects);
   void acquire(Instant now, Serial serial, Task& task, Effects& effects);
   void on_acquired(Instant now, Address from, const BlocksAcquired& acquired, Effects& effects);
+  void on_final_grants(Instant now, Serial serial, Task& task, const BlocksAcquired& acquired);
+  void stop_awaiting(Instant now, Serial serial, Task& task);
   void make_ready(Instant now, Serial serial, Task& task);
   static bool is_reused(const Task& task, std::size_t segment);
   void refuse(Serial serial, Refusal refusal, Effects& effects);  // and ends the task
@@ -172,7 +179,7 @@ class InferenceCore final : public Core {
 
   static bool is_background(const Execute& plan) { return plan.priority == Priority::background; }
   Waiting& waiting_with(const Execute& plan) { return waiting_[is_background(plan)]; }
-  static bool runs_alone(const Task& task) { return task.plan.alone || task.again; }
+  static bool runs_alone(const Task& task) { return task.plan.alone || task.again || task.coming; }
   std::uint32_t queue_max(const Execute& plan) const;
   const std::string& model_of(const Execute& plan) const;
   std::size_t count(State state) const;
@@ -184,6 +191,7 @@ class InferenceCore final : public Core {
   std::map<std::pair<Address, RequestId>, Serial> serials_;
   RecentIds recent_;                    // plans that have had their outcome
   Queue serving_, background_;          // ready tasks
+  Queue coming_;                        // that are but for blocks on their way
   Queue background_arrived_;            // that have not begun
   std::uint32_t background_begun_ = 0;  // and not ended
   std::map<Serial, Batch> batches_;     // running jobs

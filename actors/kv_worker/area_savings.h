@@ -10,6 +10,7 @@
 #include "placement/heat/frequency_sketch.h"
 #include "placement/split/shadow_cache.h"
 #include "runtime/actor/core.h"
+#include "runtime/actor/messages.h"
 
 namespace troupe::actors {
 

@@ -101,7 +101,7 @@ void KvWorkerCore::on_request_timer(Instant now, Serial serial, Effects& effects
     effects.log(LogLevel::warning, "lease_ended",
                 {{"request", request.ask.id}, {"node", request.from.node}});
     end_request(now, serial, {}, effects);
-  } else if (now >= request.patience_ends && !request.answered) {
+  } else if (now >= request.patience_ends && !request.answered && !awaits_coming(request)) {
     end_patience(serial, effects);
   }
 }
@@ -211,6 +211,7 @@ StatusReply KvWorkerCore::status(Instant now, RequestId id) const {
   field("requests_holding", requests_.size());
   field("remote_reads", remote_reads_);
   field("blocks_in_the_making", making_.size());
+  if (config_.pull_parts > 1) field("blocks_read_while_they_come", early_reads_.size());
   field("pulls", pulls_.size());
   field("blocks_pulled", blocks_pulled_);
   field("blocks_corrupt", blocks_corrupt_);
@@ -249,6 +250,7 @@ std::string KvWorkerCore::check_bounds() const {
         fault("remote reads", remote_reads_, config_.remote_reads_max),
         fault("blocks in the making", making_.size(), pool_.pages()),
         fault("waiters for one block", waiters, config_.requests_max), pulls_.check_bounds(),
+        fault("blocks read while they come", early_reads_.size(), pool_.pages()),
         fault("suspects", scrub_.suspects(), config_.scrub.suspects_max),
         tier_.check_bounds(pool_.pages())})
     if (!found.empty()) return found;

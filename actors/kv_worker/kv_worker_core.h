@@ -11,6 +11,10 @@
 // so this stays true. The earliest of all waits for nobody: there is no circle, hence no deadlock. A pull
 // waits for another node's worker, which answers at once, and only for a time.
 //
+// Who asks `early` is told, too, when the last block that it waits for begins to come from another node, and may then read
+// that block's pages behind the copy (runtime/pages/page_arrivals.h). It waits on, and gets its answer when the copy has
+// ended; until it lets go the pages are nobody else's, however that was (kv_worker_early.cc).
+//
 // Grants to the inference worker of this node last until they are released: both are one process. Other
 // nodes' KV-cache workers get pins with a lease. They count it from their question, this worker from its
 // receipt and a tenth longer: as long as clocks run within 10 % of each other, no page changes hands under a
@@ -49,6 +53,7 @@ struct KvWorkerConfig {
   Duration report{1'000'000};            // between two reports to the allocator
   std::size_t inventory_part = 4'096;    // blocks in one message
   bool pulls = false;                    // is there a port that pulls from other nodes?
+  std::uint32_t pull_parts = 1;          // of a page, of what somebody reads while it comes; PullBlocks::parts
   double token_bytes = 0;                // of the keys and values of a token, for the metric and the scrubber
   Scrub::Config scrub;                   // its page_bytes are the core's to say
   double check_reads = 0.01;             // share of the reads that are checked again
@@ -84,6 +89,7 @@ class KvWorkerCore final : public Core {
     bool waiting = false;              // not decided yet
     const PoolBlock* block = nullptr;  // while it is read: pinned
     std::uint64_t generation = 0;
+    std::uint64_t early = 0;  // of what it may read while it comes, or did; 0: nothing
   };
   struct Request {
     Address from;
@@ -95,7 +101,7 @@ class KvWorkerCore final : public Core {
     Duration pulling{};  // from then until the last block that was pulled for it was here
     Instant patience_ends;
     Instant lease_ends;  // of a remote one
-    bool answered = false;
+    bool told_early = false, answered = false;
     bool counts = false;            // its wants are hits and misses
     std::uint64_t user = 0;         // whose it is, as AreaSavings::user_key
     std::uint32_t user_tokens = 0;  // that it wants
@@ -109,6 +115,12 @@ class KvWorkerCore final : public Core {
     std::uint64_t generation = 0;
     std::deque<Waiter> waiters;         // earliest first; some may have given up
     std::optional<Instant> pull_asked;  // if it is pulled
+    std::optional<std::uint64_t> coming;  // its checksum, once it is being copied
+  };
+  struct EarlyReads {  // of a block that comes, or did not
+    BlockName name;
+    std::uint32_t readers = 0;
+    bool over = false;  // it did not, or nobody may find it: its pages go with the last reader
   };
   // kv_worker_core.cc: what arrives, reports, bounds
   void on_message(Instant now, const Received& received, Effects& effects);
@@ -179,6 +191,14 @@ class KvWorkerCore final : public Core {
   void on_pull_timer(Instant now, Serial serial, Effects& effects);
   void lose(Instant now, NodeId node, Effects& effects);
 
+  // kv_worker_early.cc: blocks that are read while they come
+  void tell_coming(Serial serial, Effects& effects);
+  bool awaits_coming(const Request& request) const;
+  bool has_early_waiter(const Pull& pull) const;
+  void carry_early(const Hold& before, Hold& after);
+  void end_early_read(std::uint64_t generation);
+  bool keep_for_readers(const ComingBlock& coming);
+
   // kv_worker_scrub.cc: blocks that are checked again
   void scrub(Instant now, Effects& effects);
   void on_scrubbed(Instant now, const JobResult& result, Effects& effects);
@@ -229,6 +249,7 @@ class KvWorkerCore final : public Core {
   Serial scrub_job_ = 0;       // 0: not running
   std::uint64_t samples_ = 0;  // the state of what chooses reads to be checked
   std::map<BlockName, Making> making_;
+  std::map<std::uint64_t, EarlyReads> early_reads_;  // by generation
   Pulls pulls_;
   std::uint64_t blocks_pulled_ = 0, blocks_corrupt_ = 0;
   bool ready_ = false;

@@ -75,6 +75,7 @@ void KvWorkerCore::on_acquire(Instant now, Address from, const AcquireBlocks& as
   if (remote) effects.set_timer(serial, request.lease_ends);
   if (request.undecided == 0) return answer(serial, effects);
   effects.set_timer(serial, request.patience_ends);
+  tell_coming(serial, effects);
 }
 
 KvWorkerCore::Serial KvWorkerCore::add_request(Instant now, Address from, const AcquireBlocks& ask) {
@@ -109,6 +110,10 @@ void KvWorkerCore::send_grants(const Request& request, Effects& effects) const {
 
 BlockGrant KvWorkerCore::grant_of(const Request& request, std::size_t want) const {
   const Hold& hold = request.holds[want];
+  if (hold.waiting && hold.early != 0) {
+    const Making& making = making_.at(request.ask.wants[want].name);
+    return {Grant::read, hold.early, *making.coming, find(request.ask.wants[want].name)->pages, false, true};
+  }
   if (hold.grant == Grant::read)
     return {Grant::read, hold.generation, hold.block->checksum, hold.block->pages, hold.check};
   if (hold.grant == Grant::none) return {};
@@ -179,7 +184,7 @@ void KvWorkerCore::decide_absent(Instant now, Serial serial, Request& request,
     if (pulled || loaded) {
       wait_for(want.name, serial, i, request);
     } else {
-      request.holds[i] = {Grant::write, false, false, block, block->generation};
+      request.holds[i] = {Grant::write, false, false, block, block->generation, 0};
     }
   }
   if (!loads.empty()) load(loads, false, effects);
@@ -272,7 +277,7 @@ KvWorkerCore::Hold KvWorkerCore::read_hold(const PoolBlock& block, bool remote, 
   const bool first = !block.checked && !planted(Bug::skip_first_check);
   const bool check = !remote && (first || is_sampled());
   if (check) effects.count(Metric::blocks_checked);
-  return {Grant::read, check, false, &block, block.generation};
+  return {Grant::read, check, false, &block, block.generation, 0};
 }
 
 bool KvWorkerCore::is_sampled() {
@@ -314,16 +319,19 @@ void KvWorkerCore::answer(Serial serial, Effects& effects) {
   Request& request = requests_.at(serial);
   send_grants(request, effects);
   request.answered = true;
-  const bool holds = std::any_of(request.holds.begin(), request.holds.end(),
-                                 [](const Hold& hold) { return hold.grant != Grant::none; });
+  const bool holds = std::any_of(request.holds.begin(), request.holds.end(), [](const Hold& hold) {
+    return hold.grant != Grant::none || hold.early != 0;
+  });
   if (!holds) take(serial);
 }
 
 // Only for one that still waits.
 void KvWorkerCore::decide(Waiter waiter, Hold hold, Effects& effects) {
   Request& request = requests_.at(waiter.request);
+  carry_early(request.holds[waiter.want], hold);
   request.holds[waiter.want] = hold;
-  if (--request.undecided == 0) answer(waiter.request, effects);
+  if (--request.undecided == 0) return answer(waiter.request, effects);
+  if (request.told_early) effects.set_timer(waiter.request, request.patience_ends);  // it may have ended while something came
 }
 
 void KvWorkerCore::end_patience(Serial serial, Effects& effects) {
@@ -358,6 +366,7 @@ void KvWorkerCore::end_request(Instant now, Serial serial, const ReleaseBlocks& 
   for (const BlockOutcome& outcome : release.outcomes) outcomes[outcome.generation] = &outcome;
   for (std::size_t i = 0; i < request.holds.size(); ++i) {
     const Hold& hold = request.holds[i];
+    if (hold.early != 0) end_early_read(hold.early);
     if (hold.grant == Grant::none) continue;
     const auto at = outcomes.empty() ? outcomes.end() : outcomes.find(hold.generation);
     const BlockOutcome* outcome = at == outcomes.end() ? nullptr : at->second;
@@ -436,8 +445,11 @@ void KvWorkerCore::not_made(const BlockName& name, std::uint64_t generation, Eff
     waiters.pop_front();
     if (!waits(first)) continue;
     const PoolBlock* block = reserve(requests_.at(first.request), first.want, false, false, effects);
+    for (const Waiter& waiter : waiters)  // as in decide
+      if (waits(waiter) && requests_.at(waiter.request).told_early)
+        effects.set_timer(waiter.request, requests_.at(waiter.request).patience_ends);
     if (block) making_.at(name).waiters = std::move(waiters);
-    decide(first, block ? Hold{Grant::write, false, false, block, block->generation} : Hold{}, effects);
+    decide(first, block ? Hold{Grant::write, false, false, block, block->generation, 0} : Hold{}, effects);
     if (block || planted(Bug::drop_waiters)) return;
   }
 }

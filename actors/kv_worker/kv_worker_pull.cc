@@ -85,9 +85,16 @@ void KvWorkerCore::run_pull(Instant now, Serial serial, Effects& effects) {
   PullBlocks work{pull.node, pull.incarnation, (pull.lease_ends - now).us, {}};
   for (const ComingBlock& coming : pull.blocks)
     work.blocks.push_back({coming.name, coming.there.generation, coming.there.checksum, coming.tokens,
-                           coming.there.pages, pool_.find(coming.name)->pages});
+                           coming.there.pages, pool_.find(coming.name)->pages, coming.generation});
+  if (has_early_waiter(pull)) work.parts = config_.pull_parts;
+  const bool in_parts = work.parts > 1;
   if (planted(Bug::pull_twice)) effects.start(next_serial_++, work);
   effects.start(serial, std::move(work));
+  for (const ComingBlock& coming : pull.blocks)
+    if (in_parts) making_.at(coming.name).coming = coming.there.checksum;
+  for (const ComingBlock& coming : pull.blocks)
+    for (const Waiter& waiter : making_.at(coming.name).waiters)
+      if (in_parts && waits(waiter)) tell_coming(waiter.request, effects);
 }
 
 // What nobody waits for any more, or was forgotten meanwhile, is not worth a transfer.
@@ -149,10 +156,13 @@ void KvWorkerCore::note_pulled(Instant now, const BlockName& name) {
 }
 
 void KvWorkerCore::end_coming(const ComingBlock& coming, bool arrived, Effects& effects) {
-  if (arrived && pool_.commit(coming.name, coming.generation, coming.there.checksum, true)) {
+  const PoolBlock* const block = pool_.find(coming.name);
+  const bool found = block && block->generation == coming.generation;  // else it was forgotten meanwhile
+  const bool lost = !found && early_reads_.contains(coming.generation);
+  if (arrived && !lost && pool_.commit(coming.name, coming.generation, coming.there.checksum, true)) {
     ++blocks_pulled_;
     made(coming.name, coming.generation, effects);
-  } else if (pool_.abandon(coming.name, coming.generation)) {
+  } else if (keep_for_readers(coming) || pool_.abandon(coming.name, coming.generation)) {
     not_made(coming.name, coming.generation, effects);
   }
 }

@@ -444,12 +444,21 @@ actors::CacheMetaConfig cache_meta_config(const Config& config, const Place& pla
   return c;
 }
 
+// One for each layer, as far as that leaves enough of a page to send.
+std::uint32_t Box::pull_parts() const {
+  constexpr std::size_t part_bytes_min = 1'024;
+  std::uint32_t layers = 2;
+  for (const auto& model : models_) layers = std::max(layers, static_cast<std::uint32_t>(model->facts.shape.layers));
+  return static_cast<std::uint32_t>(std::clamp<std::size_t>(arena_->page_bytes() / part_bytes_min, 2, layers));
+}
+
 // Of several models it hears pages instead of tokens.
 actors::KvWorkerConfig Box::kv_worker_config() const {
   const auto pages = static_cast<std::uint32_t>(arena_->pages());
   actors::KvWorkerConfig c = deploy::kv_worker_config(config_, place_, first().facts.layout, pages);
   c.incarnation = incarnation_;
   c.rows.borrowers = with_rows();
+  if (config_.boolean("inference.overlap")) c.pull_parts = pull_parts();
   c.pool = pool_sizes(pages, has_names() ? 1 : first().facts.layout.page_tokens, split_pages(pages, shares()));
   if (!has_names()) return c;
   c.models = numbers({&place_.node, 1});
@@ -476,6 +485,7 @@ actors::KvWorkerConfig kv_worker_config(const Config& config, const Place& place
 std::unique_ptr<Core> Box::make_inference_worker(const ServedModel& model) const {
   actors::InferenceConfig c = inference_config(model, place_);
   c.incarnation = incarnation_;
+  c.overlap = c.overlap && model.compute->waits_by_layer();
   return std::make_unique<actors::InferenceCore>(c);
 }
 
@@ -489,6 +499,7 @@ actors::InferenceConfig inference_config(const ServedModel& model, const Place& 
   c.lanes = executors_of(config);
   c.queue_max = static_cast<std::uint32_t>(config.integer("inference.queue_max"));
   c.batch_tokens_max = static_cast<std::uint32_t>(config.integer("inference.batch_tokens_max"));
+  c.overlap = config.boolean("inference.overlap");
   const placement::ModelShape& shape = model.facts.shape;
   const std::string& device = config.text("router.device");
   c.costs = placement::unit_costs(shape);

@@ -104,6 +104,7 @@ class Box {
   std::vector<double> shares() const;     // of the pool's areas
   std::unique_ptr<Core> make_router(const ServedModel& model) const;
   std::unique_ptr<Core> make_cache_meta() const;
+  std::uint32_t pull_parts() const;
   actors::KvWorkerConfig kv_worker_config() const;
   std::unique_ptr<Core> make_inference_worker(const ServedModel& model) const;
   std::unique_ptr<Core> make_allocator() const;

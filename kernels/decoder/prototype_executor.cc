@@ -24,6 +24,7 @@ class PrototypeExecutor final : public Executor {
   std::string fault(const Plan& plan) const override;
   const PageLayout& layout() const override { return executor_->layout(); }
   void run(std::span<const Request> batch, std::vector<Reply>& replies) override;
+  bool waits_by_layer() const override { return executor_->waits_by_layer(); }
   void measure(PassTimes* times) override { executor_->measure(times); }
   std::unique_ptr<Executor> share(std::uint32_t executor) const override {
     return std::make_unique<PrototypeExecutor>(executor_->share(executor), kv_layout_, prototypes_);

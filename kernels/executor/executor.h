@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,19 @@ struct SegmentKv {
       pages;  // layout.pages_for(tokens) addresses, 64-byte aligned; may be empty for compute
 };
 
+// Cached pages of a request that are still being filled, from their beginnings on.
+class ComingPages {
+ public:
+  virtual ~ComingPages() = default;
+  // Waits until the first `bytes` bytes of each of them are there. False: they will not be, and the pass is in vain.
+  virtual bool wait(std::size_t bytes) = 0;
+};
+
+// Thrown by run() when they will not be. The executor is as it was; what was to be left in pages is not.
+struct PagesMissing : std::runtime_error {
+  PagesMissing() : std::runtime_error("cached keys and values did not come") {}
+};
+
 // What a model computes with beside its weights, and makes of a state of the catalog. It never changes.
 class CatalogAssets {
  public:
@@ -63,6 +77,8 @@ struct Request {
   std::vector<SegmentKv> kv;  // one per segment
   // Of the catalog that the plan was made against; null: the plan needs none.
   std::shared_ptr<const CatalogAssets> assets = nullptr;
+  // Not null: cached pages may be read only as far as these say. For executors that wait by layer.
+  ComingPages* coming = nullptr;
 
   // What the plan's search may return where it does not say so itself; null: all tokens of the vocabulary.
   std::shared_ptr<const PathIndex> paths() const {
@@ -95,6 +111,8 @@ class Executor {
   // it before they are run.
   virtual std::string fault(const Plan&) const { return ""; }
   virtual const PageLayout& layout() const = 0;
+  // Whether run() heeds Request::coming, and waits for each layer before it reads it. The others want all pages there.
+  virtual bool waits_by_layer() const { return false; }
   // Computes all requests: replies[i] becomes the answer to batch[i], and its memory is used again. The
   // answer to each does not depend on the others (up to rounding). It may take as many passes as the
   // executor's bounds ask for; its working memory is its own, and within those. Not safe to call

@@ -6,9 +6,9 @@ namespace troupe::kernels {
 namespace {
 
 // What of them is beyond the bounds, if so.
-std::string run_parts(const std::vector<RequestPart>& parts, Reply& reply, const OnePass& pass) {
+std::string run_parts(const std::vector<RequestPart>& parts, ComingPages* coming, Reply& reply, const OnePass& pass) {
   for (const RequestPart& part : parts) {
-    const Request request{&part.plan, part.kv};
+    const Request request{&part.plan, part.kv, nullptr, coming};
     Reply answer;
     if (std::string beyond = pass({&request, 1}, {&answer, 1}); !beyond.empty()) return beyond;
     for (std::size_t r = 0; r < part.readouts.size(); ++r)
@@ -29,7 +29,7 @@ void run_cut(const Request& request, Reply& reply, std::string beyond, const One
     const std::vector<RequestPart> parts = cut_request(request, tokens);
     if (parts.size() == parts_before) continue;
     parts_before = parts.size();
-    if (run_parts(parts, reply, pass).empty()) return;
+    if (run_parts(parts, request.coming, reply, pass).empty()) return;
   }
   reply.too_large = std::move(beyond);
 }

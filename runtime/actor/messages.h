@@ -321,6 +321,9 @@ struct AcquireBlocks {
   Retention retention;
   bool may_evict = true;   // false: only free room is taken (background precomputation)
   bool read_only = false;  // nothing is reserved, nothing waited for
+  // There are two answers where all that is missing is on its way from other nodes: one when it begins to come, in which
+  // those grants are `coming`, and one when all has its end.
+  bool early = false;
   TraceContext trace;
   bool operator==(const AcquireBlocks&) const = default;
 };
@@ -335,6 +338,7 @@ struct BlockGrant {
   std::uint64_t checksum = 0;  // of the bytes, for read
   std::vector<std::uint32_t> pages;
   bool check = false;  // for read: compare the bytes with the checksum, and say how it went
+  bool coming = false;  // for read: only what PageArrivals says is there, and nothing is to be said before it has ended well
   bool operator==(const BlockGrant&) const = default;
 };
 struct BlocksAcquired {

@@ -20,7 +20,7 @@ enum class Metric : std::uint16_t {
   tokens_total, tokens_computed, tokens_reused,
   plans_user, plans_item, plans_other, plans_recompute,
   requests_waiting, tenant_requests, tenant_refused, tenant_answered, tenant_seconds, tenant_work, tenant_waiting, version_answered,
-  request_seconds, stage_features, stage_lookup, stage_turn, stage_blocks, stage_pull, stage_queue, stage_compute, compute_seconds, prediction_ratio, batch_tokens, batch_requests, queue_depth, requests_in_flight,
+  request_seconds, stage_features, stage_lookup, stage_turn, stage_blocks, stage_pull, stage_queue, stage_compute, compute_seconds, overlap_begun, overlap_missed, overlap_spared, prediction_ratio, batch_tokens, batch_requests, queue_depth, requests_in_flight,
   blocks_hit_user, blocks_hit_item, blocks_computed_user, blocks_computed_item, blocks_waited, blocks_corrupt,
   blocks_checked, blocks_scrubbed, scrub_round_seconds,
   blocks_evicted_user, blocks_evicted_item, blocks_refused,

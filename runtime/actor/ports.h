@@ -89,6 +89,7 @@ struct BatchSegmentKv {
   std::vector<std::uint32_t> pages;
   std::uint64_t generation = 0;  // of the block: never that of other bytes, as long as the process runs
   bool check = false;            // for read: the bytes are compared with the checksum before use
+  bool coming = false;           // for read: on its way into these pages, layer after layer (PageArrivals)
 };
 struct BatchRequest {
   Plan plan;
@@ -96,6 +97,7 @@ struct BatchRequest {
   std::vector<BatchSegmentKv> kv;  // one per segment
   std::string model_version;       // "": the port's own
   std::string catalog_version;     // as Execute::catalog_version
+  std::int64_t coming_us = 0;      // what is coming is waited for so long, then computed
 };
 struct RunBatch {
   std::vector<BatchRequest> requests;
@@ -107,6 +109,7 @@ struct BatchReply {
   std::vector<std::uint64_t> checksums;  // per segment; of written pages, else 0
   std::vector<std::uint32_t>
       corrupt;  // segments whose cached bytes failed their checksum (they were computed)
+  std::vector<std::uint32_t> missed;  // segments whose blocks were coming and did not come (they were computed)
 };
 // What a batch did with the device's copies of the pool's pages. All zero where there is no such device.
 struct DeviceUse {
@@ -128,6 +131,9 @@ struct BatchDone {
   std::int64_t compute_us = 0;
   DeviceUse device;
   RowTotals rows;
+  // Of a request whose blocks were coming: how long they still came while it ran, and how long of that it waited. What is
+  // between the two was spared.
+  std::int64_t coming_us = 0, waited_us = 0;
 };
 
 // Pages for rows come and go, by number: see LendPages. Answered by RowPages.
@@ -172,11 +178,14 @@ struct PullBlocks {
     std::uint64_t checksum = 0;
     std::uint32_t tokens = 0;
     std::vector<std::uint32_t> from, to;  // pages there and here
+    std::uint64_t here = 0;               // generation of the reservation here: its name in PageArrivals
   };
   NodeId node = 0;
   Incarnation incarnation = 0;
   std::int64_t budget_us = 0;  // the lease: pages may be somebody else's after that
   std::vector<One> blocks;
+  // Where this is above 1, each page comes in so many parts, the first ones of all pages first, and PageArrivals are told.
+  std::uint32_t parts = 1;
 };
 struct Pulled {
   std::vector<std::uint8_t> ok;  // parallel to PullBlocks::blocks

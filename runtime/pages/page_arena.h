@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/actor/ports.h"
+#include "runtime/pages/page_arrivals.h"
 
 namespace troupe {
 
@@ -22,10 +23,12 @@ class PageArena {
   std::size_t page_bytes() const { return page_bytes_; }  // usable; pages lie at a multiple of 64 bytes
   std::size_t pages() const { return pages_; }
   std::byte* page(std::uint32_t id) const { return base_ + std::size_t{id} * stride_; }
+  PageArrivals& arrivals() const { return *arrivals_; }  // what is being copied into these pages
 
  private:
   std::size_t page_bytes_, stride_, pages_;
   std::byte* base_;
+  const std::unique_ptr<PageArrivals> arrivals_ = std::make_unique<PageArrivals>();
 };
 
 // XXH3-64 over whole pages, in order. A block's writer clears the unused tail of its last page, so that equal

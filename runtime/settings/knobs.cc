@@ -237,6 +237,9 @@ constexpr Knob knobs[] = {
      "itself and has pages of its own (copied), all tokens of all paths are one sequence under a mask (tree), all "
      "continuations are sorted (sorted), all tokens may follow and what is no item is dropped (unconstrained), or copied, "
      "sorted and unconstrained (plain)."},
+    {"inference.overlap", boolean, "false", "", "",
+     "A request begins while its blocks are on their way from other nodes, if nothing else is ready, and waits for them layer "
+     "by layer. What does not come, or comes damaged, is computed before anything is answered."},
     {"inference.queue_max", integer, "1024", "1..1000000", "requests",
      "Requests that wait for an executor; more are refused."},
 

@@ -9,6 +9,13 @@ namespace {
 // No lease lasts longer; larger numbers would overflow the clock.
 constexpr std::int64_t budget_us_max = 3'600'000'000;
 
+// Of a page, at a time: a multiple of a cache line, so that who reads one part and who writes the next share none.
+std::size_t part_of(std::size_t page_bytes, std::size_t parts) {
+  constexpr std::size_t line = 64;
+  if (parts <= 1) return page_bytes;
+  return std::min(page_bytes, std::max(line, (page_bytes / parts + line - 1) / line * line));
+}
+
 }  // namespace
 
 Refusal pull_refused(std::string code, NodeId node, const std::string& what, std::string expected) {
@@ -18,7 +25,7 @@ Refusal pull_refused(std::string code, NodeId node, const std::string& what, std
 
 std::optional<Refusal> IncomingPull::fault_of(const PullBlocks& work, const PageArena& arena) {
   const auto ours = [&](std::uint32_t page) { return page < arena.pages(); };
-  const bool good = std::all_of(work.blocks.begin(), work.blocks.end(), [&](const PullBlocks::One& one) {
+  const bool good = work.parts <= parts_max && std::all_of(work.blocks.begin(), work.blocks.end(), [&](const PullBlocks::One& one) {
     return one.from.size() == one.to.size() && !one.to.empty() &&
            std::all_of(one.to.begin(), one.to.end(), ours);
   });
@@ -33,20 +40,25 @@ IncomingPull::IncomingPull(std::uint64_t id, const PullBlocks& work, PageArena& 
       incarnation_(work.incarnation),
       deadline_(Clock::now() +
                 std::chrono::microseconds(std::clamp<std::int64_t>(work.budget_us, 0, budget_us_max))),
-      arena_(arena) {
+      arena_(arena),
+      part_bytes_(part_of(arena.page_bytes(), work.parts)) {
   for (const PullBlocks::One& one : work.blocks) {
+    if (work.parts > 1) names_.push_back(one.here);
     from_.insert(from_.end(), one.from.begin(), one.from.end());
     to_.insert(to_.end(), one.to.begin(), one.to.end());
     block_ends_.push_back(to_.size());
   }
-  const std::size_t pages = std::clamp<std::size_t>(asked_bytes / arena.page_bytes(), 1, request_pages_max);
-  for (std::size_t begin = 0; begin < from_.size(); begin += pages)
-    chunks_.push_back({begin, std::min(begin + pages, from_.size())});
+  const std::size_t pages = std::clamp<std::size_t>(asked_bytes / part_bytes_, 1, request_pages_max);
+  const std::size_t usual = std::clamp<std::size_t>(std::min(pages, from_.size()) * part_bytes_, 1, asked_bytes);
+  if (in_parts()) window_ = std::min(window * asked_bytes / usual, window_of_parts);
+  for (std::size_t part = 0; part * part_bytes_ < arena.page_bytes(); ++part)
+    for (std::size_t begin = 0; begin < from_.size(); begin += pages)
+      chunks_.push_back({begin, std::min(begin + pages, from_.size()), part, {}});
 }
 
 std::optional<PullRequest> IncomingPull::next_request() {
   std::lock_guard lock(mutex_);
-  if (refusal_ || asked_ == chunks_.size() || asked_ - sum_chunk_ >= window) return std::nullopt;
+  if (refusal_ || asked_ == chunks_.size() || asked_ - sum_chunk_ >= window_) return std::nullopt;
   if (Clock::now() >= deadline_) return std::nullopt;
   Chunk& chunk = chunks_[asked_];
   chunk.missing = pieces_of(bytes_of(chunk));
@@ -56,7 +68,9 @@ std::optional<PullRequest> IncomingPull::next_request() {
                      id_,
                      static_cast<std::uint32_t>(asked_++),
                      arena_.page_bytes(),
-                     {at(chunk.begin), at(chunk.end)}};
+                     {at(chunk.begin), at(chunk.end)},
+                     chunk.part * part_bytes_,
+                     in_parts() ? page_bytes_of(chunk) : 0};
 }
 
 IncomingPull::Landed IncomingPull::land(const PullReply& reply, std::span<const std::uint8_t> bytes) {
@@ -74,7 +88,7 @@ IncomingPull::Landed IncomingPull::land(const PullReply& reply, std::span<const 
   if (bytes.size() != std::min(piece_bytes, bytes_of(chunk) - begin)) return Landed::absurd;
   write(chunk, reply.piece, bytes.data());
   chunk.landed[reply.piece] = true;
-  sum_up();
+  in_parts() ? note_parts() : sum_up();
   if (--chunk.missing > 0) return Landed::piece;
   ++done_;
   return Landed::chunk;
@@ -83,7 +97,8 @@ IncomingPull::Landed IncomingPull::land(const PullReply& reply, std::span<const 
 std::vector<PagePart> IncomingPull::parts(const Chunk& chunk, std::size_t piece) const {
   const auto pages = std::span(to_).subspan(chunk.begin, chunk.end - chunk.begin);
   const std::size_t begin = piece * piece_bytes;
-  return parts_of(pages, arena_.page_bytes(), begin, std::min(piece_bytes, bytes_of(chunk) - begin));
+  return parts_of(pages, page_bytes_of(chunk), begin, std::min(piece_bytes, bytes_of(chunk) - begin),
+                  chunk.part * part_bytes_);
 }
 
 void IncomingPull::write(const Chunk& chunk, std::size_t piece, const std::uint8_t* from) {
@@ -110,6 +125,23 @@ void IncomingPull::sum_up() {
   }
 }
 
+// Chunks that are complete, without a gap; a part is here when its last one is.
+void IncomingPull::note_parts() {
+  while (sum_chunk_ < asked_ && chunks_[sum_chunk_].landed[sum_piece_]) {
+    const Chunk& chunk = chunks_[sum_chunk_];
+    if (++sum_piece_ < chunk.landed.size()) continue;
+    if (chunk.end == to_.size()) arena_.arrivals().came(names_, chunk.part * part_bytes_ + page_bytes_of(chunk));
+    ++sum_chunk_;
+    sum_piece_ = 0;
+  }
+  if (sum_chunk_ == chunks_.size()) changed_.notify_all();
+}
+
+std::size_t IncomingPull::blocks_here() const {
+  if (!in_parts()) return sums_.size();
+  return sum_chunk_ == chunks_.size() ? block_ends_.size() : 0;
+}
+
 void IncomingPull::end(Refusal refusal) {
   std::lock_guard lock(mutex_);
   end_locked(std::move(refusal));
@@ -127,7 +159,7 @@ bool IncomingPull::ended() const {
 
 std::optional<Refusal> IncomingPull::await(std::size_t index) {
   std::unique_lock lock(mutex_);
-  const bool in_time = changed_.wait_until(lock, deadline_, [&] { return refusal_ || sums_.size() > index; });
+  const bool in_time = changed_.wait_until(lock, deadline_, [&] { return refusal_ || blocks_here() > index; });
   if (!in_time)
     end_locked(pull_refused(
         "transfer_timeout", node_,
@@ -137,6 +169,10 @@ std::optional<Refusal> IncomingPull::await(std::size_t index) {
 }
 
 std::uint64_t IncomingPull::checksum(std::size_t index) const {
+  if (in_parts()) {  // nobody writes any more
+    const std::size_t begin = index == 0 ? 0 : block_ends_[index - 1];
+    return checksum_pages(arena_, std::span(to_).subspan(begin, block_ends_[index] - begin));
+  }
   std::lock_guard lock(mutex_);
   return sums_[index];
 }

@@ -170,4 +170,47 @@ TEST_CASE_FIXTURE(Fixture, "absurd replies in any number change nothing but what
     for (std::size_t i = 0; i < page_bytes; ++i) REQUIRE(arena.page(page)[i] == std::byte{0});
 }
 
+TEST_CASE_FIXTURE(Fixture, "of work in parts the first parts of all pages come first, and are known to be there when all of them are") {
+  add_block(0, 5);
+  add_block(10, 1);
+  work.parts = 2;
+  work.blocks[0].here = 7, work.blocks[1].here = 8;
+  for (const std::uint64_t name : {7, 8}) arena.arrivals().begin(name);
+  IncomingPull pull(77, work, arena);
+  const auto there = [&](std::uint64_t name, std::size_t bytes) { return arena.arrivals().wait(name, bytes, {}); };
+  std::vector<PullRequest> requests;
+  while (auto request = pull.next_request()) requests.push_back(*request);
+  REQUIRE(requests.size() == 2);  // six halves of pages are less than a chunk
+  CHECK(requests[0] == PullRequest{30, 77, 0, page_bytes, {100, 101, 102, 103, 104, 110}, 0, page_bytes / 2});
+  CHECK(requests[1].part_begin == page_bytes / 2);
+  const auto land_part = [&](const PullRequest& request) {
+    const std::size_t bytes = request.pages.size() * page_bytes / 2;
+    for (std::uint32_t piece = 0; piece < pieces_of(bytes); ++piece)
+      pull.land({77, request.chunk, piece, PullStatus::sent},
+                Bytes(std::min(piece_bytes, bytes - piece * piece_bytes), static_cast<std::uint8_t>(request.chunk + 1)));
+  };
+  land_part(requests[1]);  // overtakes: nothing is there before what lies before it
+  CHECK_FALSE(there(7, 1));
+  land_part(requests[0]);
+  for (const std::uint64_t name : {7, 8}) CHECK(there(name, page_bytes));
+  CHECK(arena.page(10)[page_bytes / 2 - 1] == std::byte{1});
+  CHECK(arena.page(10)[page_bytes / 2] == std::byte{2});
+  CHECK_FALSE(pull.await(1));
+  CHECK(pull.checksum(0) == checksum_pages(arena, work.blocks[0].to));
+}
+
+TEST_CASE_FIXTURE(Fixture, "a part that is there is told before the next has come") {
+  add_block(0, 3);
+  work.parts = 4;
+  work.blocks[0].here = 7;
+  arena.arrivals().begin(7);
+  IncomingPull pull(77, work, arena);
+  for (std::size_t part = 0; part < 4; ++part) {
+    const PullRequest request = *pull.next_request();
+    CHECK(pull.land({77, request.chunk, 0, PullStatus::sent}, Bytes(3 * page_bytes / 4)) == Landed::chunk);
+    CHECK(arena.arrivals().wait(7, (part + 1) * page_bytes / 4, {}));
+    CHECK_FALSE(arena.arrivals().wait(7, (part + 1) * page_bytes / 4 + 1, {}));
+  }
+}
+
 }  // namespace incoming_pull_test

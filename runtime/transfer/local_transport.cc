@@ -77,11 +77,11 @@ void LocalTransport::send(const PullRequest& request, IncomingPull& to) const {
     to.land(reply, {});
     return;
   }
-  const std::size_t total = request.pages.size() * arena_.page_bytes();
+  const std::size_t total = request.pages.size() * request.bytes_of_page();
   for (std::size_t begin = 0; begin < total; begin += piece_bytes, ++reply.piece) {
     const std::size_t size = std::min(piece_bytes, total - begin);
     std::vector<std::uint8_t> together;
-    for (const PagePart& part : parts_of(request.pages, arena_.page_bytes(), begin, size)) {
+    for (const PagePart& part : parts_of(request.pages, request.bytes_of_page(), begin, size, request.part_begin)) {
       const auto* bytes = reinterpret_cast<const std::uint8_t*>(arena_.page(part.page) + part.offset);
       if (part.bytes == size) {
         to.land(reply, {bytes, size});

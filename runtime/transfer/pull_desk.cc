@@ -54,9 +54,10 @@ std::optional<Refusal> PullDesk::fault_of(const PullBlocks& work) const {
 }
 
 std::variant<PullDesk::Open, Refusal> PullDesk::open(const PullBlocks& work) {
-  if (auto fault = IncomingPull::fault_of(work, arena_)) return *fault;
+  for (std::size_t i = 0; work.parts > 1 && i < work.blocks.size(); ++i) arena_.arrivals().begin(work.blocks[i].here);
+  if (auto fault = IncomingPull::fault_of(work, arena_)) return refused(work, 0, std::move(*fault));
   std::lock_guard lock(mutex_);
-  if (auto fault = fault_of(work)) return *fault;
+  if (auto fault = fault_of(work)) return refused(work, 0, std::move(*fault));
   Open open{std::make_shared<IncomingPull>(next_id_++, work, arena_), peers_.at(work.node).address};
   running_.insert(open.pull);
   return open;
@@ -65,10 +66,18 @@ std::variant<PullDesk::Open, Refusal> PullDesk::open(const PullBlocks& work) {
 std::variant<Pulled, Refusal> PullDesk::await(const PullBlocks& work, IncomingPull& pull) const {
   Pulled pulled;
   for (std::size_t i = 0; i < work.blocks.size(); ++i) {
-    if (auto refusal = pull.await(i)) return *refusal;
+    if (auto refusal = pull.await(i)) return refused(work, i, std::move(*refusal));
     pulled.ok.push_back(pull.checksum(i) == work.blocks[i].checksum);
+    if (work.parts > 1) arena_.arrivals().end(work.blocks[i].here, pulled.ok.back());
   }
   return pulled;
+}
+
+// From that block on.
+Refusal PullDesk::refused(const PullBlocks& work, std::size_t first, Refusal refusal) const {
+  for (std::size_t i = first; work.parts > 1 && i < work.blocks.size(); ++i)
+    arena_.arrivals().end(work.blocks[i].here, false);
+  return refusal;
 }
 
 void PullDesk::close(const std::shared_ptr<IncomingPull>& pull) {

@@ -8,9 +8,10 @@ namespace troupe {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers travel as they lie in memory");
-constexpr std::uint32_t request_magic = 0x31717254, reply_magic = 0x31707254;  // "Trq1", "Trp1"
-constexpr std::size_t request_head_bytes = 40;
-static_assert(request_bytes_max == request_head_bytes + 4 * request_pages_max);
+// "Trq1"; "Trq2" of parts of pages, whose head has two numbers more; "Trp1"
+constexpr std::uint32_t request_magic = 0x31717254, part_magic = 0x32717254, reply_magic = 0x31707254;
+constexpr std::size_t request_head_bytes = 40, part_head_bytes = request_head_bytes + 16;
+static_assert(request_bytes_max == part_head_bytes + 4 * request_pages_max);
 
 class Writer {
  public:
@@ -53,14 +54,16 @@ std::size_t pages_per_request(std::size_t page_bytes) {
 std::size_t pieces_of(std::size_t bytes) { return (bytes + piece_bytes - 1) / piece_bytes; }
 
 Bytes encode(const PullRequest& request) {
-  Bytes bytes(request_head_bytes + 4 * request.pages.size());
+  const bool parts = request.part_bytes > 0;
+  Bytes bytes((parts ? part_head_bytes : request_head_bytes) + 4 * request.pages.size());
   Writer writer(bytes);
-  writer.put(request_magic).put(static_cast<std::uint32_t>(request.pages.size()));
+  writer.put(parts ? part_magic : request_magic).put(static_cast<std::uint32_t>(request.pages.size()));
   writer.put(request.owner)
       .put(request.pull)
       .put(request.page_bytes)
       .put(request.chunk)
       .put(std::uint32_t{0});
+  if (parts) writer.put(request.part_begin).put(request.part_bytes);
   for (const std::uint32_t page : request.pages) writer.put(page);
   return bytes;
 }
@@ -68,9 +71,11 @@ Bytes encode(const PullRequest& request) {
 std::optional<PullRequest> parse_request(std::span<const std::uint8_t> bytes) {
   if (bytes.size() < request_head_bytes || bytes.size() > request_bytes_max) return std::nullopt;
   Reader reader(bytes);
-  if (reader.take<std::uint32_t>() != request_magic) return std::nullopt;
+  const auto magic = reader.take<std::uint32_t>();
+  if (magic != request_magic && magic != part_magic) return std::nullopt;
+  const std::size_t head = magic == part_magic ? part_head_bytes : request_head_bytes;
   const auto count = reader.take<std::uint32_t>();
-  if (count == 0 || count > request_pages_max || bytes.size() != request_head_bytes + 4 * std::size_t{count})
+  if (count == 0 || count > request_pages_max || bytes.size() != head + 4 * std::size_t{count})
     return std::nullopt;
   PullRequest request;
   request.owner = reader.take<std::uint64_t>();
@@ -78,6 +83,11 @@ std::optional<PullRequest> parse_request(std::span<const std::uint8_t> bytes) {
   request.page_bytes = reader.take<std::uint64_t>();
   request.chunk = reader.take<std::uint32_t>();
   if (reader.take<std::uint32_t>() != 0) return std::nullopt;
+  if (magic == part_magic) {
+    request.part_begin = reader.take<std::uint64_t>();
+    request.part_bytes = reader.take<std::uint64_t>();
+    if (request.part_bytes == 0) return std::nullopt;
+  }
   request.pages.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) request.pages.push_back(reader.take<std::uint32_t>());
   return request;
@@ -108,19 +118,21 @@ std::optional<PullReply> parse_reply(std::span<const std::uint8_t> bytes) {
 PullStatus examine(const PullRequest& request, Incarnation self, const PageArena& arena) {
   if (request.owner != self) return PullStatus::wrong_incarnation;
   if (request.page_bytes != arena.page_bytes()) return PullStatus::wrong_page_bytes;
-  if (request.pages.size() > pages_per_request(arena.page_bytes())) return PullStatus::bad_pages;
+  if (request.part_begin > arena.page_bytes() || request.bytes_of_page() > arena.page_bytes() - request.part_begin)
+    return PullStatus::bad_pages;
+  if (request.pages.size() > pages_per_request(request.bytes_of_page())) return PullStatus::bad_pages;
   const bool all_ours = std::all_of(request.pages.begin(), request.pages.end(),
                                     [&](std::uint32_t page) { return page < arena.pages(); });
   return all_ours ? PullStatus::sent : PullStatus::bad_pages;
 }
 
 std::vector<PagePart> parts_of(std::span<const std::uint32_t> pages, std::size_t page_bytes,
-                               std::size_t begin, std::size_t bytes) {
+                               std::size_t begin, std::size_t bytes, std::size_t part_begin) {
   std::vector<PagePart> parts;
   while (bytes > 0) {
     const std::size_t offset = begin % page_bytes;
     const std::size_t part = std::min(bytes, page_bytes - offset);
-    parts.push_back({pages[begin / page_bytes], offset, part});
+    parts.push_back({pages[begin / page_bytes], part_begin + offset, part});
     begin += part;
     bytes -= part;
   }

@@ -58,7 +58,6 @@ TEST_CASE("a request and the header of a reply come back as they were") {
   PullRequest request = request_of();
   CHECK(parse_alone(parse_request, encode(request)) == request);
   request.pages.assign(request_pages_max, 5);
-  CHECK(encode(request).size() == request_bytes_max);
   CHECK(parse_alone(parse_request, encode(request)) == request);
   for (const PullStatus status : {PullStatus::sent, PullStatus::bad_pages, PullStatus::overloaded}) {
     const PullReply reply{1u << 31, 2, ~0u, status};
@@ -194,4 +193,28 @@ TEST_CASE("damaged messages are none, or are found bad before a page is read") {
         damaged(pack_ucx_address({1, 13}, Bytes(40)), random));
   }
   CHECK(parsed > 100);
+}
+
+TEST_CASE("a request for a part of each page says which; the owner sends no byte outside its pages") {
+  PullRequest request = request_of();
+  request.part_begin = 1'024, request.part_bytes = 512;
+  CHECK(parse_alone(parse_request, encode(request)) == request);
+  request.pages.assign(request_pages_max, 5);
+  CHECK(encode(request).size() == request_bytes_max);
+  CHECK(parse_alone(parse_request, encode(request)) == request);
+  const PageArena arena(4'096, 64);
+  const auto said = [&](std::uint64_t begin, std::uint64_t bytes, std::size_t pages = 3) {
+    PullRequest part = request_of();
+    part.pages.assign(pages, 1);
+    part.part_begin = begin, part.part_bytes = bytes;
+    return examine(part, part.owner, arena);
+  };
+  CHECK(said(4'032, 64) == PullStatus::sent);
+  CHECK(said(0, 4'096) == PullStatus::sent);
+  CHECK(said(4'033, 64) == PullStatus::bad_pages);
+  CHECK(said(4'097, 1) == PullStatus::bad_pages);
+  CHECK(said(~std::uint64_t{0}, 2) == PullStatus::bad_pages);
+  CHECK(said(0, ~std::uint64_t{0}) == PullStatus::bad_pages);
+  CHECK(said(0, 4'096, chunk_bytes / 4'096 + 1) == PullStatus::bad_pages);
+  CHECK(said(0, 1'024, chunk_bytes / 1'024) == PullStatus::sent);
 }

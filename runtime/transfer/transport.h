@@ -10,6 +10,8 @@
 //   with it: a window of IncomingPull at most.
 // - After the outcome, whatever it is, no byte of the destination pages is written. Their bytes are good only
 //   if the block is ok: its checksum, summed up where it lies, was compared after the last byte had come.
+// - Of work in parts (PullBlocks::parts) the bytes come in that order, and the arena's PageArrivals know how far they are and
+//   how each block has ended before the caller does.
 // - Bytes from the network are checked before they are believed: sizes before anything is allocated, page ids
 //   before anything is read. What makes no sense is counted (protocol_errors) and dropped.
 // The transport neither knows nor hides anybody: whoever reaches it and knows the incarnation can read pages.

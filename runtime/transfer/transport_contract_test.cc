@@ -94,6 +94,39 @@ TEST_CASE_TEMPLATE("a block whose bytes do not match its checksum is bad alone",
   CHECK(said(nodes.reader.transport->pull(pull)) == "ok 10101");
 }
 
+// Whatever parts there are: pages that are cut evenly and not, into more parts than they have lines, and not at all.
+TEST_CASE_TEMPLATE("in parts the same bytes arrive, and all is known to be there before the outcome", World, LocalWorld,
+                   UcxWorld) {
+  for (const std::size_t page_bytes : {std::size_t{8}, std::size_t{4097}, std::size_t{16} << 10, std::size_t{1} << 20})
+    for (const std::uint32_t parts : {2u, 3u, 28u, 1'000u}) {
+      CAPTURE(page_bytes);
+      CAPTURE(parts);
+      Pair<World> nodes(page_bytes, std::clamp<std::size_t>((4 << 20) / page_bytes, 8, 256));
+      std::mt19937_64 random(page_bytes + parts);
+      PullBlocks pull = pull_from(nodes.owner);
+      pull.parts = parts;
+      pull.blocks = random_blocks(random, nodes.owner.arena, nodes.reader.arena);
+      for (std::size_t i = 0; i < pull.blocks.size(); ++i) pull.blocks[i].here = 100 + i;
+      ++pull.blocks.back().checksum;
+      const auto after = expected(nodes.owner.arena, nodes.reader.arena, pull.blocks);
+      CHECK(said(nodes.reader.transport->pull(pull)) == "ok " + std::string(pull.blocks.size() - 1, '1') + "0");
+      CHECK(bytes_of(nodes.reader.arena) == after);
+      for (std::size_t i = 0; i < pull.blocks.size(); ++i)
+        CHECK(nodes.reader.arena.arrivals().wait(100 + i, page_bytes, {}) == (i + 1 < pull.blocks.size()));
+      CHECK(nodes.owner.protocol_errors() == 0);
+    }
+}
+
+TEST_CASE_TEMPLATE("of a pull in parts that is refused it is known that nothing comes", World, LocalWorld, UcxWorld) {
+  Pair<World> nodes;
+  PullBlocks pull = nodes.work();
+  pull.parts = 4;
+  pull.blocks[0].here = 7;
+  ++pull.incarnation;
+  CHECK(said(nodes.reader.transport->pull(pull)) == "wrong_incarnation");
+  CHECK_FALSE(nodes.reader.arena.arrivals().wait(7, 1, PageArrivals::Clock::time_point::max()));
+}
+
 TEST_CASE_TEMPLATE("nothing to pull is pulled at once", World, LocalWorld, UcxWorld) {
   Pair<World> nodes;
   CHECK(said(nodes.reader.transport->pull(pull_from(nodes.owner))) == "ok ");

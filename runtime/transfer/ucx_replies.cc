@@ -22,7 +22,7 @@ UcxReplies::Reply& UcxReplies::add(const PullRequest& request, PullStatus status
   self->self = self;
   self->reader = reader;
   const bool bytes = status == PullStatus::sent;
-  const std::size_t total = bytes ? request.pages.size() * arena_.page_bytes() : 0;
+  const std::size_t total = bytes ? request.pages.size() * request.bytes_of_page() : 0;
   const std::size_t pieces = std::max<std::size_t>(pieces_of(total), 1);
   for (std::size_t piece = 0; piece < pieces; ++piece) {
     self->headers.push_back(
@@ -30,7 +30,7 @@ UcxReplies::Reply& UcxReplies::add(const PullRequest& request, PullStatus status
     auto& iov = self->pieces.emplace_back();
     const std::size_t begin = piece * piece_bytes;
     for (const PagePart& part :
-         parts_of(request.pages, arena_.page_bytes(), begin, std::min(piece_bytes, total - begin)))
+         parts_of(request.pages, request.bytes_of_page(), begin, std::min(piece_bytes, total - begin), request.part_begin))
       iov.push_back({arena_.page(part.page) + part.offset, part.bytes});
     if (iov.empty()) iov.push_back({self->headers.data(), 0});  // UCX aborts on a list of nothing
   }

@@ -84,6 +84,7 @@ void put(const AcquireBlocks& m, schema::AcquireBlocks::Builder to) {
   put(m.retention, to.initRetention());
   to.setMayEvict(m.may_evict);
   to.setReadOnly(m.read_only);
+  to.setEarly(m.early);
   put_trace(m, to);
 }
 void get(schema::AcquireBlocks::Reader from, AcquireBlocks& m) {
@@ -93,6 +94,7 @@ void get(schema::AcquireBlocks::Reader from, AcquireBlocks& m) {
   get(from.getRetention(), m.retention);
   m.may_evict = from.getMayEvict();
   m.read_only = from.getReadOnly();
+  m.early = from.getEarly();
   get_trace(from, m);
 }
 
@@ -102,6 +104,7 @@ void put(const BlockGrant& m, schema::BlockGrant::Builder to) {
   to.setChecksum(m.checksum);
   put_list(m.pages, to.initPages(m.pages.size()));
   to.setCheck(m.check);
+  to.setComing(m.coming);
 }
 void get(schema::BlockGrant::Reader from, BlockGrant& m) {
   get(from.getGrant(), m.grant);
@@ -109,6 +112,7 @@ void get(schema::BlockGrant::Reader from, BlockGrant& m) {
   m.checksum = from.getChecksum();
   get_list(from.getPages(), m.pages);
   m.check = from.getCheck();
+  m.coming = from.getComing();
 }
 
 void put(const BlocksAcquired& m, schema::BlocksAcquired::Builder to) {

@@ -39,13 +39,14 @@ def tensors(config):
             yield f"{at}self_attn.{name}.bias", (rows,), 0.1
 
 
-def write_model(folder, like, layers, seed):
+def write_model(folder, like, layers, seed, **changes):
     with open(os.path.join(like, "config.json")) as file:
-        config = dict(json.load(file), num_hidden_layers=layers)
+        config = dict(json.load(file), num_hidden_layers=layers, **changes)
     with open(os.path.join(folder, "config.json"), "w") as file:
         json.dump(config, file)
-    for name in ["vocab.json", "eval.tsv.gz"]:
-        os.symlink(os.path.abspath(os.path.join(like, name)), os.path.join(folder, name))
+    for name in ["vocab.json", "eval.tsv.gz", "prompt.json"]:
+        if os.path.exists(os.path.join(like, name)):
+            os.symlink(os.path.abspath(os.path.join(like, name)), os.path.join(folder, name))
     chance, header, at, parts = random.Random(seed), {}, 0, []
     for name, shape, spread in tensors(config):
         count = math.prod(shape)

@@ -151,6 +151,9 @@ std::string parse_long_pulls() {
   if (parse_request(request)) return "taken";
   request.resize(std::size_t{64} << 10);
   if (parse_request(request)) return "taken";
+  request = encode(PullRequest{1, 1, 1, 4096, {1, 2, 3}, 1'024, 1'024});
+  std::memcpy(request.data() + 4, &much, sizeof much);
+  if (parse_request(request)) return "taken";
   if (parse_reply(Bytes(1 << 16))) return "taken";
   return unpack_ucx_address({1, 13}, Bytes(1 << 16)) ? "taken" : "refused";
 }

@@ -91,21 +91,28 @@ void CpuDecoder::compute(std::span<const Request> requests, std::span<Reply> rep
     return planner_.plan(requests);
   }();
   start(batch, pass.workers());
-  run_layers(pass);
+  run_layers(pass, requests);
   read(pass, requests, replies);
   if (repairs_.any()) note_chosen(replies);
   if (times_ != nullptr) collect_times();
 }
 
 // Up to the final states of the rows that are read.
-void CpuDecoder::run_layers(Team::Pass& pass) {
+void CpuDecoder::run_layers(Team::Pass& pass, std::span<const Request> requests) {
   for (std::uint32_t layer = 0; layer < c_.layers; ++layer) {
     run_rows(pass, layer);
+    wait_for(requests, layer);
     if (repairs_.any()) repair_keys(pass, layer);
     run_attention(pass, layer);
     if (repairs_.any() && layer == 0) repair_after_attention(pass);
   }
   finish_rows(pass);
+}
+
+// A layer's rows need nothing of its pages; whatever follows may.
+void CpuDecoder::wait_for(std::span<const Request> requests, std::uint32_t layer) const {
+  for (const Request& request : requests)
+    if (request.coming != nullptr && !request.coming->wait(layout_.keys(layer + 1, 0))) throw PagesMissing();
 }
 
 // The thread that runs passes computes beside its helpers.

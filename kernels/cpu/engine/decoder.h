@@ -53,6 +53,7 @@ class CpuDecoder final : public Executor {
 
   PlanLimits limits() const override { return plan_limits(c_); }
   const PageLayout& layout() const override { return pages_; }
+  bool waits_by_layer() const override { return true; }
   using Executor::run;
   void run(std::span<const Request> requests, std::vector<Reply>& replies) override;
   void measure(PassTimes* times) override { times_ = times; }
@@ -64,7 +65,8 @@ class CpuDecoder final : public Executor {
   // decoder.cc: one forward pass
   std::string run_pass(std::span<const Request> requests, std::span<Reply> replies);
   void compute(std::span<const Request> requests, std::span<Reply> replies);
-  void run_layers(Team::Pass& pass);
+  void run_layers(Team::Pass& pass, std::span<const Request> requests);
+  void wait_for(std::span<const Request> requests, std::uint32_t layer) const;
   void give_back();
   void stay_on_node();
   void start(const DecoderBatch& batch, std::uint32_t workers);

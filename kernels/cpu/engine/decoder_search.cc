@@ -61,6 +61,7 @@ void CpuDecoder::run_with_searches(std::span<const Request> requests, std::span<
 }
 
 void CpuDecoder::run_searches(std::span<const Request> requests, std::span<Reply> replies) {
+  wait_for(requests, c_.layers - 1);  // a prompt that is all cached has no pass that would
   begun_.assign(requests.begin(), requests.end());
   std::size_t used = 0;
   for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -130,7 +131,7 @@ void CpuDecoder::run_last_tokens(std::span<CpuSearching* const> searches) {
   if (levels_.empty()) return;
   Team::Pass pass(team_);
   start(planner_.plan_beams(levels_), pass.workers());
-  run_layers(pass);
+  run_layers(pass, {});
   const float* state = state_.data();
   for (CpuSearching* s : searches) {
     if (!s->state.empty()) continue;
@@ -161,7 +162,7 @@ void CpuDecoder::run_level(Team::Pass& pass, std::span<CpuSearching* const> sear
     row += rows;
   }
   start(planner_.plan_beams(levels_), pass.workers());
-  run_layers(pass);
+  run_layers(pass, {});
   tails_.clear();
 }
 

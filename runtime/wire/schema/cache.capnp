@@ -78,6 +78,7 @@ struct AcquireBlocks {
   obsoleteCopyWorth @8 :Float64;
   retention @9 :Serving.Retention;
   trace @10 :Serving.TraceContext;
+  early @11 :Bool;                                # answered when the last missing block begins to come, and again at the end
 }
 
 enum Grant {
@@ -92,6 +93,7 @@ struct BlockGrant {
   checksum @2 :UInt64;                            # of the bytes, for read
   pages @3 :List(UInt32);                         # page ids in the worker's own pool
   check @4 :Bool;                                 # for read: compare the bytes with the checksum, and say how it went
+  coming @5 :Bool;                                # for read: on its way; see AcquireBlocks.early
 }
 
 struct BlocksAcquired {

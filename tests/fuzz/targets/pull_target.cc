@@ -26,7 +26,8 @@ void check_request(Input input) {
   const Bytes bytes = encode(*request);
   TROUPE_CHECK(std::equal(bytes.begin(), bytes.end(), input.begin(), input.end()), "a request has two forms");
   if (examine(*request, request->owner, arena()) != PullStatus::sent) return;
-  for (const PagePart& part : parts_of(request->pages, page_bytes, 0, request->pages.size() * page_bytes))
+  const std::size_t each = request->bytes_of_page();
+  for (const PagePart& part : parts_of(request->pages, each, 0, request->pages.size() * each, request->part_begin))
     TROUPE_CHECK(part.page < pages && part.offset + part.bytes <= page_bytes, "bytes of no page would be sent");
 }
 
@@ -97,6 +98,7 @@ std::vector<std::string> seeds() {
   const std::string piece = text(encode(PullReply{7, 0, 0, PullStatus::sent})) + size + std::string(all, 'p');
   const Bytes address{1, 2, 3, 4};
   return {"0" + text(encode(PullRequest{30, 7, 0, page_bytes, {0, 1, 4}})),
+          "0" + text(encode(PullRequest{30, 7, 0, page_bytes, {0, 1, 4}, 16, 48})),
           "1" + text(encode(PullReply{7, 1, 2, PullStatus::overloaded})),
           "2" + text(pack_ucx_address(version, address)), "3" + piece,
           "3" + text(encode(PullReply{7, 0, 0, PullStatus::bad_pages})) + std::string(2, '\0') + piece};

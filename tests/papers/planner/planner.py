@@ -42,9 +42,11 @@ def workloads(short):
         yield f"RcLLM {data}", e, blocks
 
 
-def ask(short):
+def ask(short, only):
     asked, groups = [], []
     for name, base, blocks in workloads(short):
+        if only and name not in only:
+            continue
         for mode, (singles, planner) in systems(blocks).items():
             rows = {**singles, "planner": planner}
             for system, changes in rows.items():
@@ -76,8 +78,9 @@ def judge(report, results, name, mode, singles):
 def main():
     parser = simulation_options(__doc__, "three of seven workloads, on smaller runs")
     parser.add_argument("--json", help="write all results to this file")
+    parser.add_argument("--workloads", help="only these, with commas between: BAT Games, RcLLM Yelp, …")
     options = parser.parse_args()
-    asked, groups = ask(options.short)
+    asked, groups = ask(options.short, [name.strip() for name in (options.workloads or "").split(",") if name.strip()])
     commit, results = bat.run(options.troupe, asked, options.threads)
     report = Report()
     for name, mode, singles in groups:

@@ -1,0 +1,52 @@
+#include "actors/inference/coming_blocks.h"
+
+#include <algorithm>
+
+namespace troupe::actors {
+
+ComingBlocks::ComingBlocks(PageArrivals& arrivals, const BatchRequest& request)
+    : arrivals_(arrivals),
+      begun_(Clock::now()),
+      deadline_(begun_ + std::chrono::microseconds(request.coming_us)),
+      all_here_(begun_) {
+  for (std::uint32_t i = 0; i < request.kv.size(); ++i)
+    if (request.kv[i].grant == Grant::read && request.kv[i].coming) blocks_.push_back({i, request.kv[i].generation});
+}
+
+bool ComingBlocks::wait(std::size_t bytes) {
+  const auto from = Clock::now();
+  const bool there = std::ranges::all_of(blocks_, [&](const Block& block) {
+    return arrivals_.wait(block.generation, bytes, deadline_);
+  });
+  waited_ += Clock::now() - from;
+  return there;
+}
+
+bool ComingBlocks::settle(PassBlocks& blocks, kernels::Request& request) {
+  request.coming = nullptr;
+  const auto from = Clock::now();
+  for (const Block& block : blocks_) {
+    if (const auto end = arrivals_.wait_for_end(block.generation, deadline_)) {
+      all_here_ = std::max(all_here_, std::min(*end, Clock::now()));
+      continue;
+    }
+    missed_.push_back(block.segment);
+    request.kv[block.segment] = {};
+    std::erase_if(blocks, [&](const PassBlock& pass) { return pass.segment == block.segment; });
+  }
+  waited_ += Clock::now() - from;
+  blocks_.clear();
+  return missed_.empty();
+}
+
+// Nothing was spared where a second pass was needed.
+std::int64_t ComingBlocks::coming_us() const {
+  if (!missed_.empty()) return 0;
+  return std::chrono::duration_cast<std::chrono::microseconds>(all_here_ - begun_).count();
+}
+
+std::int64_t ComingBlocks::waited_us() const {
+  return std::chrono::duration_cast<std::chrono::microseconds>(waited_).count();
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,136 @@
+#include <doctest/doctest.h>
+
+#include "actors/inference/inference_bench.h"
+
+namespace troupe::actors {
+namespace inference_overlap_test {
+
+using namespace inference_test;
+
+const BlockGrant coming{Grant::read, 4, 55, {9}, false, true}, there{Grant::read, 4, 55, {9}};
+
+struct OverlapBench : Bench {
+  OverlapBench() : Bench(overlapping()) {}
+  static InferenceConfig overlapping() {
+    InferenceConfig c = config(1);
+    c.overlap = true;
+    return c;
+  }
+  // A plan of one block and what sees it. Returns its question to the KV-cache worker.
+  AcquireBlocks ask(std::int64_t us, RequestId id) {
+    execute(us, id, {block(1), segment(2)});
+    return probe.sent<AcquireBlocks>().at(0);
+  }
+  void answer(std::int64_t us, RequestId id, const BlockGrant& grant) { probe.receive(us, kv, acquired(id, {grant})); }
+  std::size_t jobs() const { return probe.started<RunBatch>().size(); }
+};
+
+TEST_SUITE("inference_overlap") {
+  TEST_CASE("a plan begins while its block comes, and says how long that may take") {
+    OverlapBench b;
+    const AcquireBlocks asked = b.ask(0, 7);
+    CHECK(asked.early);
+    b.answer(30, asked.id, coming);
+    const auto [job, batch] = b.job();
+    CHECK(batch.requests.at(0).kv.at(0).coming);
+    CHECK(batch.requests[0].kv[0].generation == 4);
+    CHECK(batch.requests[0].coming_us == 120);  // of the 100 to wait and 50 of grace
+    CHECK(b.probe.counted(Metric::overlap_begun) == 1);
+    b.answer(40, asked.id, there);  // it runs: it sees that itself
+    CHECK(b.jobs() == 0);
+    BatchDone done{{reply(2)}, 20};
+    done.coming_us = 500'000, done.waited_us = 200'000;
+    b.probe.done(50, job, done);
+    CHECK(b.probe.sent<Executed>().at(0).reused == std::vector<std::uint8_t>{1, 0});
+    CHECK(b.probe.counted(Metric::overlap_spared) == doctest::Approx(0.3));
+    CHECK(b.probe.sent<ReleaseBlocks>().size() == 1);
+  }
+
+  TEST_CASE("who is ready goes first; what has come meanwhile is as any other, and shares a batch") {
+    OverlapBench b;
+    b.plain(0, 1);
+    const auto running = b.job();
+    const AcquireBlocks asked = b.ask(1, 7);
+    b.answer(2, asked.id, coming);
+    b.plain(3, 2);
+    b.answer(4, asked.id, there);
+    b.run(5, running);
+    const auto [job, batch] = b.job();
+    CHECK(batch.requests.size() == 2);
+    CHECK_FALSE(batch.requests.at(1).kv.at(0).coming);
+  }
+
+  TEST_CASE("while it comes it runs alone, and behind who is ready") {
+    OverlapBench b;
+    b.plain(0, 1);
+    auto running = b.job();
+    const AcquireBlocks asked = b.ask(1, 7);
+    b.answer(2, asked.id, coming);
+    b.plain(3, 2);
+    b.run(5, running);
+    running = b.job();
+    CHECK(running.second.requests.size() == 1);
+    CHECK(running.second.requests[0].kv.size() == 1);
+    b.run(6, running);
+    CHECK(b.job().second.requests.at(0).kv.at(0).coming);
+  }
+
+  TEST_CASE("what did not come is not told as reused") {
+    OverlapBench b;
+    const AcquireBlocks asked = b.ask(0, 7);
+    b.answer(30, asked.id, coming);
+    BatchReply answer = reply(2);
+    answer.missed = {0};
+    b.probe.done(50, b.job().first, BatchDone{{answer}, 20});
+    CHECK(b.probe.sent<Executed>().at(0).reused == std::vector<std::uint8_t>{0, 0});
+    CHECK(b.probe.counted(Metric::overlap_missed) == 1);
+    CHECK(b.probe.sent<ReleaseBlocks>().at(0).outcomes.empty());
+  }
+
+  TEST_CASE("one that has not begun when its patience ends computes what is not here") {
+    OverlapBench b;
+    b.plain(0, 1);
+    const auto running = b.job();
+    const AcquireBlocks asked = b.ask(1, 7);
+    b.answer(2, asked.id, coming);
+    b.probe.run_until(152);
+    b.answer(160, asked.id, there);  // too late: it is decided
+    b.run(170, running);
+    CHECK(b.job().second.requests.at(0).kv.at(0).grant == Grant::none);
+    CHECK(b.job().second.requests[0].coming_us == 0);
+  }
+
+  TEST_CASE("a plan whose batch failed is refused, for it was alone in it") {
+    OverlapBench b;
+    const AcquireBlocks asked = b.ask(0, 7);
+    b.answer(30, asked.id, coming);
+    const auto failed = b.job();
+    b.answer(40, asked.id, there);
+    b.probe.done(50, failed.first, Refusal{503, "device_failed"});
+    CHECK(b.probe.sent<Refused>().size() == 1);
+    CHECK(b.core.tasks() == 0);
+    CHECK(b.core.check_bounds() == "");
+  }
+
+  TEST_CASE("one that is refused while it waits lets go of all") {
+    OverlapBench b;
+    b.plain(0, 1);
+    const AcquireBlocks asked = b.ask(1, 7);
+    b.answer(2, asked.id, coming);
+    b.probe.lose(3, router.node);
+    CHECK(b.probe.sent<ReleaseBlocks>().at(0).id == asked.id);
+    CHECK(b.core.check_bounds() == "");
+  }
+
+  TEST_CASE("without overlap, and for background plans, nobody asks for it") {
+    Bench plain;
+    plain.execute(0, 7, {block(1), segment(2)});
+    CHECK_FALSE(plain.probe.sent<AcquireBlocks>().at(0).early);
+    OverlapBench b;
+    b.execute(0, 7, {block(1), segment(2)}, Priority::background);
+    CHECK_FALSE(b.probe.sent<AcquireBlocks>().at(0).early);
+  }
+}
+
+}  // namespace inference_overlap_test
+}  // namespace troupe::actors

@@ -1,0 +1,143 @@
+#include "actors/kv_worker/kv_worker_test.h"
+
+namespace troupe::actors {
+namespace kv_worker_early_test {
+
+using namespace kv_worker_test;
+
+// Asks early, and pulls from node 2, whose worker is played by hand, in three parts.
+struct EarlyBench : Bench {
+  EarlyBench() : Bench(in_parts()) {}
+  static KvWorkerConfig in_parts() {
+    KvWorkerConfig config = small();
+    config.pull_parts = 3;
+    return config;
+  }
+
+  RequestId ask(std::int64_t us, std::vector<BlockWant> wants) {
+    AcquireBlocks asks{++last, 100, std::move(wants)};
+    asks.early = true;
+    probe.receive(us, worker, asks);
+    return last;
+  }
+  // The owner's pages of the latest question are granted: the copy runs.
+  std::uint64_t copy(std::int64_t us, std::vector<std::uint32_t> pages) {
+    const AcquireBlocks question = probe.sent<AcquireBlocks>().at(0);
+    std::vector<BlockGrant> grants;
+    for (const std::uint32_t page : pages) grants.push_back({Grant::read, 500U + page, 40U + page, {page}});
+    probe.receive(us, far, BlocksAcquired{question.id, 300, 900, std::move(grants)});
+    return probe.started<PullBlocks>().at(0).first;
+  }
+  std::vector<BlocksAcquired> answers() const { return probe.sent<BlocksAcquired>(); }
+  std::uint32_t used() const { return core.pool().used(PoolArea::item); }
+};
+
+TEST_SUITE("kv_worker_early") {
+  TEST_CASE("who waits for blocks that begin to come is told where, and again when they are there") {
+    EarlyBench b;
+    b.write(0, item(1));
+    b.ask(1, {item(1), at(2, item(2))});
+    CHECK(b.answers().empty());
+    const std::uint64_t job = b.copy(10, {9});
+    const PullBlocks work = b.probe.started<PullBlocks>().at(0).second;
+    CHECK(work.parts == 3);
+    REQUIRE(b.answers().size() == 1);
+    const std::vector<BlockGrant> early = b.answers()[0].grants;
+    CHECK_FALSE(early.at(0).coming);
+    CHECK(early.at(1) == BlockGrant{Grant::read, work.blocks[0].here, 49, work.blocks[0].to, false, true});
+    b.probe.done(20, job, Pulled{{1}});
+    REQUIRE(b.answers().size() == 1);
+    const BlockGrant& last = b.answers()[0].grants.at(1);
+    CHECK(last == BlockGrant{Grant::read, early[1].generation, 49, early[1].pages});
+    CHECK(b.answers()[0].pull_us == 19);
+    b.probe.receive(30, worker, ReleaseBlocks{b.last, {}});
+    CHECK(b.core.pool().find(name(2))->pins == 0);
+  }
+
+  TEST_CASE("who does not ask for it is told once, and page by page") {
+    EarlyBench b;
+    b.acquire(0, {at(2, item(1))});
+    b.copy(10, {9});
+    CHECK(b.probe.started<PullBlocks>().at(0).second.parts == 1);
+    CHECK(b.answers().empty());
+  }
+
+  TEST_CASE("nobody is told while something else is missing, which nobody sends") {
+    EarlyBench b;
+    b.acquire(0, {item(5)});  // is making it
+    b.ask(1, {item(5), at(2, item(1))});
+    b.copy(10, {9});
+    CHECK(b.answers().empty());
+  }
+
+  TEST_CASE("who comes while it comes is told at once") {
+    EarlyBench b;
+    b.ask(0, {at(2, item(1))});
+    const std::uint64_t job = b.copy(10, {9});
+    b.ask(20, {item(1)});
+    REQUIRE(b.answers().size() == 1);
+    CHECK(b.answers()[0].grants.at(0).coming);
+    b.probe.done(30, job, Pulled{{1}});
+    CHECK(b.answers().size() == 2);
+    CHECK(b.core.pool().find(name(1))->pins == 2);
+  }
+
+  TEST_CASE("what did not come is nobody's until who may read there lets go, and is made elsewhere meanwhile") {
+    EarlyBench b;
+    const RequestId first = b.ask(0, {at(2, item(1))});
+    const std::uint64_t job = b.copy(10, {9});
+    const RequestId second = b.ask(11, {item(1)});
+    b.probe.done(20, job, Pulled{{0}});
+    REQUIRE(b.answers().size() == 1);  // the first is to write it now, into other pages
+    CHECK(b.answers()[0].id == first);
+    CHECK(b.answers()[0].grants.at(0).grant == Grant::write);
+    CHECK(b.used() == 2);
+    CHECK(b.core.check_bounds() == "");
+    b.probe.run_until(150);  // the second's patience
+    REQUIRE(b.answers().size() == 1);
+    CHECK(b.answers()[0].grants.at(0).grant == Grant::none);
+    b.probe.receive(160, worker, ReleaseBlocks{first, {}});
+    CHECK(b.used() == 1);
+    b.probe.receive(170, worker, ReleaseBlocks{second, {}});
+    CHECK(b.used() == 0);
+  }
+
+  TEST_CASE("who lets go before it has come waits for nothing any more, and it stays when it comes") {
+    EarlyBench b;
+    const RequestId id = b.ask(0, {at(2, item(1))});
+    const std::uint64_t job = b.copy(10, {9});
+    b.probe.receive(15, worker, ReleaseBlocks{id, {}});
+    b.probe.done(20, job, Pulled{{1}});
+    CHECK(b.answers().empty());
+    CHECK(b.core.pool().find(name(1))->state == BlockState::ready);
+    CHECK(b.acquire(30, {item(1)}).at(0).grant == Grant::read);
+  }
+
+  TEST_CASE("patience does not end while it comes, for the copy has its own end") {
+    EarlyBench b;
+    b.ask(0, {at(2, item(1))});
+    const std::uint64_t job = b.copy(10, {9});
+    b.probe.run_until(500);
+    CHECK(b.answers().empty());
+    b.probe.done(500, job, Pulled{{1}});
+    REQUIRE(b.answers().size() == 1);
+    CHECK(b.answers()[0].grants.at(0).grant == Grant::read);
+  }
+
+  TEST_CASE("a block that is forgotten while it comes keeps its pages for who reads there") {
+    EarlyBench b;
+    const RequestId id = b.ask(0, {at(2, item(1))});
+    const std::uint64_t job = b.copy(10, {9});
+    b.forget(15, {SegmentKind::item, "item 1", 3});
+    const auto answers = b.answers();  // it wants this very content, and makes it
+    REQUIRE(answers.size() == 1);
+    CHECK(answers[0].grants.at(0).grant == Grant::write);
+    b.probe.done(20, job, Pulled{{1}});
+    CHECK(b.used() == 2);
+    b.probe.receive(30, worker, ReleaseBlocks{id, {}});
+    CHECK(b.used() == 0);
+  }
+}
+
+}  // namespace kv_worker_early_test
+}  // namespace troupe::actors
