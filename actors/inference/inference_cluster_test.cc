@@ -180,6 +180,19 @@ TEST_CASE("versions come from routers") {
   CHECK(b.probe.counted(Metric::protocol_errors) == 1);
 }
 
+TEST_CASE("blocks come from the node's own kv-worker, and from nobody else") {
+  Bench b;
+  b.execute(0, 7, {block(1), segment(2)});
+  const auto id = b.probe.sent<AcquireBlocks>().at(0).id;
+  for (const Address other : {router, door, Address{kv.node + 1, Role::kv_worker}}) {
+    b.probe.receive(10, other, acquired(id, {{Grant::read, 3, 0, {1}}}));
+    CHECK(b.probe.counted(Metric::protocol_errors) == 1);
+    CHECK(b.probe.started<RunBatch>().empty());
+  }
+  b.probe.receive(20, kv, acquired(id, {{Grant::read, 3, 0, {1}}}));
+  CHECK(b.probe.started<RunBatch>().size() == 1);
+}
+
 TEST_CASE("a draining worker takes nothing new, ends what it has, and says when nothing is left") {
   Bench b;
   b.plain(0, 1);

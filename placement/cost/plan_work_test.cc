@@ -51,6 +51,11 @@ TEST_CASE("of a place the chosen tokens are computed, and of the others the firs
   plan.repair.budgets = {3, 4};
   CHECK(tokens_computed(plan, 0) == Counts{4, 4, 4, 4});
   CHECK(pass_of(plan, [](std::size_t) { return false; }, 2).new_tokens == 16);
+  plan.repair.budgets = {1, 3};
+  plan.repair.exact_layers = 0;
+  const Pass part = pass_of(plan, [](std::size_t i) { return i == 0; }, 2);  // 3 and 3 of the places' 4 and 4
+  CHECK(part.new_tokens == 4 + 3 + 3);
+  CHECK(part.reused_tokens == 4 + 1 + 1);
 }
 
 TEST_CASE("a search adds, at each step but the first, a row for each path, which sees prompt and path") {

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <map>
 #include <set>
 #include <sstream>
@@ -45,6 +46,17 @@ TEST_CASE("counters add, gauges keep the last value, histograms count observatio
   CHECK(registry.value(Metric::queue_depth) == 1);
   CHECK(registry.value(Metric::request_seconds) == 2);
   CHECK(registry.value(Metric::tokens_total) == 0);
+}
+
+TEST_CASE("what is no number, or none that ends, is written as Prometheus reads it, whole numbers without an exponent") {
+  const std::pair<double, const char*> texts[] = {{std::nan(""), "NaN"}, {INFINITY, "+Inf"}, {-INFINITY, "-Inf"}, {0, "0"}, {-3, "-3"},
+                                                  {1e15, "1000000000000000"}, {0.25, "0.25"}, {1e300, "1e+300"}};
+  for (const auto& [value, text] : texts) {
+    CAPTURE(text);
+    MetricRegistry registry;
+    registry.record(Metric::user_pages, value);
+    CHECK(has_line(registry.render(), std::string("troupe_pages{kind=\"user\"} ") + text));
+  }
 }
 
 TEST_CASE("the text has help and type once per name, and every labelled sample") {

@@ -128,6 +128,20 @@ TEST_CASE_FIXTURE(Shop, "users of another model go with its catalog, read or not
   CHECK(port->bad_records() == 0);
 }
 
+TEST_CASE_FIXTURE(Shop, "a start with fewer items than there are takes as many as may be, and counts the others") {
+  for (const char* id : {"a", "b", "c"}) version(PutItem{0, id, "", {1}, 2});
+  for (const std::uint32_t most : {4u, 3u, 2u}) {
+    CAPTURE(most);
+    FeatureLimits fewer = limits;
+    fewer.items_max = most;
+    open(fewer);
+    std::uint32_t found = 0;
+    for (const ItemNumber item : find("", "", {"a", "b", "c"}).items) found += item != no_item;
+    CHECK(found == std::min(most, 3u));
+    CHECK(port->bad_records() == 3 - std::min(most, 3u));
+  }
+}
+
 TEST_CASE_FIXTURE(Shop, "a lost counter does not turn versions back") {
   version(item("a", {1})), version(item("b", {1})), version(DeleteItem{0, "b"});
   version(PutUser{0, "t", "ann"}), version(PutUser{0, "t", "bob"});
