@@ -237,6 +237,15 @@ TEST_CASE("a share is one of another model, without a catalog") {
   }
 }
 
+TEST_CASE("a share below all of the users leaves some of them the present model") {
+  CoordinatedBench c;
+  c.start();
+  c.beats(10, {"model 1"}, 1);
+  c.probe.receive(20, door, Reload{50, "model 2", "", 0.9999});
+  c.settle(20);
+  CHECK(c.value == "model 1\n\nmodel 2\n\n999");
+}
+
 TEST_CASE("a reload that a worker refuses is taken back and ends in a refusal that says why") {
   CoordinatedBench c;
   c.start();
