@@ -26,7 +26,11 @@ std::optional<Refusal> find_fault_of_share(const Reload& reload, const std::stri
   return std::nullopt;
 }
 
-std::uint32_t thousandths(double share) { return static_cast<std::uint32_t>(std::lround(share * Versions::all_users)); }
+// Less than all of the users is never rounded to all.
+std::uint32_t thousandths(double share) {
+  const auto rounded = static_cast<std::uint32_t>(std::lround(share * Versions::all_users));
+  return share < 1 ? std::min(rounded, Versions::all_users - 1) : rounded;
+}
 
 std::string weight_text(double weight) {
   char text[32];

@@ -237,6 +237,37 @@ TEST_CASE("a share is one of another model, without a catalog") {
   }
 }
 
+TEST_CASE("who names the next model of two gets that one, or a refusal for now while it is not everywhere or no worker has it") {
+  RouterConfig config = coordinated();
+  config.form.discriminant = {};
+  CoordinatedBench c(config);
+  c.start();
+  c.beats(10, {"model 1"}, 1);
+  c.probe.receive(20, door, Reload{50, "model 2", "", 0});
+  c.settle(20);
+  const auto complete = [&](std::int64_t us, RequestId id) {
+    c.probe.receive(us, door, CompleteRequest{.id = id, .model = "model 2", .prompt = {5, 6, 7}, .max_tokens = 2, .n = 1, .beam_width = 3});
+  };
+  complete(30, 70);
+  CHECK(c.refused() == "503 no_worker");
+  c.beats(900, {"model 1", "model 2"}, c.revision);
+  c.tick(1'000);
+  complete(1'010, 71);
+  CHECK(c.plan().model_version == "model 2");
+  c.beats(1'100, {"model 1"}, c.revision);
+  complete(1'110, 72);
+  CHECK(c.refused() == "503 no_worker");
+}
+
+TEST_CASE("a share below all of the users leaves some of them the present model") {
+  CoordinatedBench c;
+  c.start();
+  c.beats(10, {"model 1"}, 1);
+  c.probe.receive(20, door, Reload{50, "model 2", "", 0.9999});
+  c.settle(20);
+  CHECK(c.value == "model 1\n\nmodel 2\n\n999");
+}
+
 TEST_CASE("a reload that a worker refuses is taken back and ends in a refusal that says why") {
   CoordinatedBench c;
   c.start();

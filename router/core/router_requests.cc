@@ -16,10 +16,13 @@ namespace {
 
 constexpr std::size_t names_kept = 3;  // the present model's, the next one's, that of requests pinned before
 
-std::optional<Refusal> find_other_model(const Request& request, const Versions& versions) {
+// The model that it names is another than it is pinned to: for now, where it is the next one of two, or it is not served at all.
+std::optional<Refusal> find_other_model(const Request& request, const Versions& versions, const Pinned& pinned) {
   const std::string_view model = request.model();
-  if (model.empty() || model == versions.model_version) return std::nullopt;
-  if (versions.is_shared() && model == versions.next_model) return std::nullopt;
+  if (model.empty() || model == pinned.model_version) return std::nullopt;
+  if (versions.is_shared() && model == versions.next_model)
+    return Refusal{503, "no_worker", "model " + versions.next_model + " is not on every worker yet, or on none any more", "router",
+                   "a retry after a pause"};
   return Refusal{404, "unknown_model", "the model that is asked is not served", "model",
                  versions.model_version + (versions.is_shared() ? ", " + versions.next_model : "") + ", or none"};
 }
@@ -42,9 +45,9 @@ void RouterCore::on_request(Step step, Address from, const RequestKind& kind, co
   const Asked asked{from, request->id(), step.now, step.now + budget_of(request->budget_us())};
   if (is_copy(from, asked.id)) return;
   std::optional<Refusal> fault = request->find_fault(config_.form, config_.limits);
-  if (!fault) fault = find_other_model(*request, versions());
-  const bool at_once = !request->features();
   const Pinned pinned = pin(step.now, *request);
+  if (!fault) fault = find_other_model(*request, versions(), pinned);
+  const bool at_once = !request->features();
   std::vector<Considered> plans;
   if (!fault && at_once) plans = consider(*request, pinned);
   const placement::Work work = plans.empty() ? placement::Work{} : plans.front().cost.nothing_held();
@@ -59,7 +62,7 @@ void RouterCore::on_request(Step step, Address from, const RequestKind& kind, co
 }
 
 // What it sees from now on. Of two models that share the users the next one has those whose place is below its share; while a
-// worker that has it is there, else they are answered by the present one.
+// worker that has it is there, else they are answered by the present one; who names a model gets that one or none.
 Pinned RouterCore::pin(Instant now, const Request& request) const {
   const Versions& served = versions();
   Pinned pinned{served.model_version, served.catalog_version};
@@ -94,9 +97,9 @@ void RouterCore::on_features(Step step, Flight& flight, const JobResult& result)
     // The versions were flipped while the request was here, and nothing was done for it yet.
     if (refusal->code != "wrong_catalog" || is_present(flight.pinned) || std::exchange(flight.pinned_again, true))
       return refuse_flight(step, flight, *refusal);
-    if (const auto other = find_other_model(*flight.request, versions()))
-      return refuse_flight(step, flight, *other);
     flight.pinned = pin(step.now, *flight.request);
+    if (const auto other = find_other_model(*flight.request, versions(), flight.pinned))
+      return refuse_flight(step, flight, *other);
     return find_features(step, flight);
   }
   if (planted(Bug::refuse_known) && flight.serial % 32 == 0)

@@ -46,6 +46,13 @@ std::string field_of(const StatusReply& reply, std::string_view name) {
   return at == reply.fields.end() ? "" : at->value;
 }
 
+// That it serves: the present one, and the next one while a share of the users has it.
+std::vector<std::string> versions_of(const StatusReply& router) {
+  std::vector<std::string> versions{field_of(router, "model_version")};
+  if (!field_of(router, "next_share").empty()) versions.push_back(field_of(router, "next_model"));
+  return versions;
+}
+
 // "router@1 is not ready: the catalog has no items", if it says why.
 std::string why_not_ready(const StatusReply& reply) {
   const std::string model = field_of(reply, "model");
@@ -326,9 +333,10 @@ void FrontDoor::Server::deliver(const Message& answer) {
   const auto shape = std::move(found->second.shape);
   waiting.erase(found);
   if (shape && !std::holds_alternative<Refused>(answer)) {
-    auto body = shape(answer, model ? model->name : "", since_1970_s());
-    if (const auto* refusal = std::get_if<Refusal>(&body)) return then(Answer::of(*refusal));
-    return then({.body = std::get<std::string>(std::move(body)), .run = run_of(answer)});
+    auto body = shape(answer, {.name = model ? model->name : ""}, since_1970_s());
+    const auto* refusal = std::get_if<Refusal>(&body);
+    if (refusal && refusal->code == "unknown_model" && !model) return shape_by_versions(answer, shape, then);
+    return then(shaped(answer, std::move(body)));
   }
   if (const auto* completed = std::get_if<CompleteReply>(&answer)) {
     CompleteReply reply = *completed;
@@ -336,6 +344,20 @@ void FrontDoor::Server::deliver(const Message& answer) {
     return then({.body = completion_body(reply, text, since_1970_s()), .run = run_of("complete", reply)});
   }
   then(Answer::of(answer, text));
+}
+
+FrontDoor::Answer FrontDoor::Server::shaped(const Message& answer, std::variant<std::string, Refusal> body) {
+  if (const auto* refusal = std::get_if<Refusal>(&body)) return Answer::of(*refusal);
+  return {.body = std::get<std::string>(std::move(body)), .run = run_of(answer)};
+}
+
+// Another name than that of the version that has answered: the other one's of two that share the users, or nobody's.
+void FrontDoor::Server::shape_by_versions(const Message& answer, const decltype(Shaped::body)& shape, OnAnswer then) {
+  ask_status({config.router}, [answer, shape, then = std::move(then)](const std::vector<StatusReply>& replies) {
+    if (replies.empty())
+      return then(Answer::of(Refusal{503, "not_ready", "the router does not answer", "router", "a router that does"}));
+    then(shaped(answer, shape(answer, {.versions = versions_of(replies.front())}, since_1970_s())));
+  });
 }
 
 void FrontDoor::Server::expire(RequestId id) {
@@ -449,11 +471,11 @@ void FrontDoor::Server::answer_model_question(const ModelQuestion& question, con
                if (replies.empty())
                  return then(Answer::of(Refusal{503, "not_ready", "the router does not answer", "router", "a router that does"}));
                const StatusReply& router = replies.front();
-               const std::string version = field_of(router, "model_version"), name = field_of(router, "model");
-               const bool named = question.model == name || (name.empty() && (question.model == version || question.model == "troupe"));
-               if (!named)
-                 return then(Answer::of(Refusal{404, "unknown_model", "the model that is asked is not served", "model",
-                                                name.empty() ? version + ", or troupe" : name}));
+               const std::string name = field_of(router, "model");
+               std::string version = field_of(router, "model_version");
+               if (const auto other = find_other_model(question.model, {name, versions_of(router)}, version))
+                 return then(Answer::of(*other));
+               if (name.empty() && question.model != "troupe") version = question.model;
                if (!question.ready) return then({200, model_metadata(question.model, version, field_of(router, "model_serves"))});
                if (!router.ready) return then(Answer::of(Refusal{503, "not_ready", why_not_ready(router), "model", "a model that is ready"}));
                std::string body = "{\"name\":";

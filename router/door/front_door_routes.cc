@@ -244,13 +244,13 @@ DoorRoute route_rerank(const DoorRequest& request, const DoorLimits& limits, con
   auto& asked = std::get<Rerank>(read);
   Message message = asked.texts ? with_tenant(*std::exchange(asked.texts, std::nullopt), request.tenant) : with_tenant(asked.request, request.tenant);
   asked.request.candidates.clear();
-  return Shaped{std::move(message), [asked = std::move(asked)](const Message& reply, const std::string& model,
+  return Shaped{std::move(message), [asked = std::move(asked)](const Message& reply, const KnownModel& model,
                                                                std::int64_t) -> std::variant<std::string, Refusal> {
                   const auto* ranked = std::get_if<RankReply>(&reply);
                   const auto* scored = std::get_if<ScoreReply>(&reply);
                   if (!ranked && !scored) return other_answer();
                   if (auto other = find_other_model(asked.model, model, ranked ? ranked->model_version : scored->model_version)) return *other;
-                  return ranked ? rerank_body(asked, *ranked, model) : rerank_body(asked, *scored, model);
+                  return ranked ? rerank_body(asked, *ranked, model.name) : rerank_body(asked, *scored, model.name);
                 }};
 }
 
@@ -261,14 +261,14 @@ DoorRoute route_foreign_score(ScoreForm form, const DoorRequest& request, const 
   auto& asked = std::get<ForeignScore>(read);
   Message message = std::visit([&](auto& m) { return with_tenant(m, request.tenant); }, asked.request);
   if (auto* scores = std::get_if<ScoreRequest>(&asked.request)) *scores = {};  // its answer says all
-  return Shaped{std::move(message), [asked = std::move(asked)](const Message& reply, const std::string& model,
+  return Shaped{std::move(message), [asked = std::move(asked)](const Message& reply, const KnownModel& model,
                                                                std::int64_t now_s) -> std::variant<std::string, Refusal> {
                   const auto* ranked = std::get_if<RankReply>(&reply);
                   const auto* scored = std::get_if<ScoreReply>(&reply);
                   if (!ranked && !scored) return other_answer();
                   const std::string& version = ranked ? ranked->model_version : scored->model_version;
                   if (auto other = find_other_model(asked.model, model, version)) return *other;
-                  return score_body(asked, reply, model.empty() ? version : model, now_s);
+                  return score_body(asked, reply, model.name.empty() ? version : model.name, now_s);
                 }};
 }
 
@@ -283,7 +283,7 @@ DoorRoute route_infer(const DoorRequest& request, std::string named, const DoorL
   auto& asked = std::get<Infer>(read);
   Message message = std::visit([&](auto& m) { return with_tenant(m, request.tenant); }, asked.request);
   return Shaped{std::move(message),
-                [asked = std::move(asked), named = std::move(named)](const Message& reply, const std::string& model,
+                [asked = std::move(asked), named = std::move(named)](const Message& reply, const KnownModel& model,
                                                                      std::int64_t) -> std::variant<std::string, Refusal> {
                   std::string version;
                   if (const auto* rank = std::get_if<RankReply>(&reply)) version = rank->model_version;
@@ -406,10 +406,17 @@ constexpr std::array question_paths{QuestionPath{"/v2/health/live", DoorQuestion
 
 }  // namespace
 
-std::optional<Refusal> find_other_model(const std::string& asked, const std::string& known, const std::string& version) {
-  if (asked.empty() || asked == known || (known.empty() && (asked == version || asked == "troupe"))) return std::nullopt;
-  return Refusal{404, "unknown_model", "the model that is asked is not served", "model",
-                 (known.empty() ? version + ", or troupe" : known) + ", or none"};
+std::optional<Refusal> find_other_model(const std::string& asked, const KnownModel& known, const std::string& version) {
+  std::vector<std::string> names{known.name};
+  if (known.name.empty()) {
+    names = known.versions;
+    if (std::ranges::count(names, version) == 0) names.push_back(version);
+    names.push_back("troupe");
+  }
+  if (asked.empty() || std::ranges::count(names, asked) > 0) return std::nullopt;
+  std::string expected;
+  for (const std::string& name : names) expected += name + ", ";
+  return Refusal{404, "unknown_model", "the model that is asked is not served", "model", expected + "or none"};
 }
 
 bool asks_health(std::string_view target) {

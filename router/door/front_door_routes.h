@@ -23,11 +23,16 @@ struct ModelQuestion {
   bool ready = false;
 };
 
-// A message whose answer has another form than its own: what that is, or why there is none. `model`: the name by which a client
-// knows the one that was asked, "" of a box whose one model has none; `now_s`: seconds since 1970.
+// The model that was asked, as clients may name it.
+struct KnownModel {
+  std::string name;                   // "": of a box whose one model has none
+  std::vector<std::string> versions;  // of that one, where they were asked for: the present one, the next one while a share has it
+};
+
+// A message whose answer has another form than its own: what that is, or why there is none. `now_s`: seconds since 1970.
 struct Shaped {
   Message message;
-  std::function<std::variant<std::string, Refusal>(const Message& reply, const std::string& model, std::int64_t now_s)> body;
+  std::function<std::variant<std::string, Refusal>(const Message& reply, const KnownModel& model, std::int64_t now_s)> body;
 };
 
 struct DoorRequest {
@@ -78,9 +83,9 @@ enum class BulkKind : std::uint8_t { users, items, events, rankings };
 std::optional<BulkKind> bulk_kind(std::string_view method, std::string_view target, std::string_view content_type);
 // Why not one of its lines may be served.
 std::optional<Refusal> find_bulk_fault(BulkKind kind, const DoorRequest& request, const DoorLimits& limits);
-// Who is asked must be the model that was named, where the box's one model has no name but its version. `known`: by which clients know
-// it, "" where it has none.
-std::optional<Refusal> find_other_model(const std::string& asked, const std::string& known, const std::string& version);
+// Who is asked must be the model that was named, where the box's one model has no name but its version. Of two versions that share
+// the users either may be named, whichever answers: its user's. `version`: that has answered.
+std::optional<Refusal> find_other_model(const std::string& asked, const KnownModel& known, const std::string& version);
 
 // As route(), of a line in the place of the body.
 DoorRoute route_line(BulkKind kind, const DoorRequest& request, const DoorLimits& limits, const ModelText& text);

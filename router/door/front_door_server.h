@@ -82,6 +82,8 @@ struct FrontDoor::Server {
   static std::int64_t now_us();
   void ask_status(const std::vector<Address>& actors, OnStatus then);
   void deliver(const Message& answer);
+  static Answer shaped(const Message& answer, std::variant<std::string, Refusal> body);
+  void shape_by_versions(const Message& answer, const decltype(Shaped::body)& shape, OnAnswer then);
   void expire(RequestId id);
   void finish_status(RequestId id);
   void answer_question(DoorQuestion question, std::string_view accept, OnAnswer then);

@@ -21,6 +21,31 @@ TEST_SUITE("front door") {
     CHECK(f.metrics.value(Metric::http_requests) == 1);
   }
 
+  TEST_CASE("of two versions that share the users either may be named, and the answer says which one it is from") {
+    Fixture f;
+    f.version = "v1";
+    const std::string infer = R"({"inputs":[{"name":"user","shape":[1],"datatype":"BYTES","data":["ana"]},)"
+                              R"({"name":"candidates","shape":[1],"datatype":"BYTES","data":["a"]}]})";
+    const auto rerank = [&](const std::string& model) {
+      return f.call("POST", "/v1/rerank", R"({"query":"ana","documents":["a"],"model":")" + model + "\"}");
+    };
+    CHECK(rerank("v1").status == 200);
+    CHECK(rerank("v2").status == 404);
+    CHECK(f.call("POST", "/v2/models/v2/infer", infer).status == 404);
+    CHECK(f.call("GET", "/v2/models/v2").status == 404);
+    f.next = "v2";
+    const HttpReply other = rerank("v2");
+    CHECK(other.status == 200);
+    CHECK(has(other.body, R"("model":"v1")"));
+    CHECK(has(f.call("POST", "/v2/models/v2/infer", infer).body, R"("model_version":"v1")"));
+    CHECK(has(f.call("GET", "/v2/models/v2").body, R"("versions":["v2"])"));
+    CHECK(has(f.call("GET", "/v2/models/troupe").body, R"("versions":["v1"])"));
+    const HttpReply unknown = rerank("v3");
+    CHECK(unknown.status == 404);
+    CHECK(has(unknown.body, "unknown_model"));
+    CHECK(has(unknown.body, "v1, v2, troupe, or none"));
+  }
+
   TEST_CASE("a refusal keeps its status and type") {
     Fixture f;
     const HttpReply reply = f.call("POST", "/v1/rank", R"({"user":"nobody","candidates":["a"]})");

@@ -81,6 +81,7 @@ struct Fixture {
   std::mutex logging;
   std::vector<std::string> logged;
   std::string why_not;  // no actor is ready
+  std::string version, next;  // the router's; that a share of the users has
   std::vector<std::string> written;  // users and items, in order
   std::unique_ptr<FrontDoor> door;
 
@@ -109,6 +110,7 @@ struct Fixture {
       reply.id = m->id;
       reply.user = m->user;
       reply.policy = m->tenant;  // so that tests see it
+      reply.model_version = version;
       door->deliver(reply);
     } else if (auto* p = std::get_if<PutUser>(&message)) {
       note_written(p->tenant + "/" + p->user);
@@ -129,6 +131,8 @@ struct Fixture {
     } else if (auto* s = std::get_if<StatusRequest>(&message)) {
       StatusReply status{s->id, 1, to.role, why_not.empty(), {{"in_flight", "0"}}};
       if (!why_not.empty()) status.fields.push_back({"not_ready", why_not});
+      if (!version.empty()) status.fields.push_back({"model_version", version});
+      if (!next.empty()) status.fields.insert(status.fields.end(), {{"next_model", next}, {"next_share", "0.5"}});
       door->deliver(status);
     }
   }

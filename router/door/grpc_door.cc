@@ -288,7 +288,7 @@ class Service final : public RawService {
 
   template <class Kind, class Reply>
   static decltype(Shaped::body) answer_into(grpc::ByteBuffer* reply, const std::string& model) {
-    return [reply, model](const Message& answer, const std::string& known, std::int64_t) -> std::variant<std::string, Refusal> {
+    return [reply, model](const Message& answer, const KnownModel& known, std::int64_t) -> std::variant<std::string, Refusal> {
       const auto* of_kind = std::get_if<Kind>(&answer);
       if (!of_kind) return Refusal{500, "wrong_answer", "the router answered with another kind", "router", "an answer to what was asked"};
       if (auto other = find_other_model(model, known, of_kind->model_version)) return *other;

@@ -146,7 +146,7 @@ void VersionKeeper::write(Step step, const Versions& next, Revision expected) {
 }
 
 std::optional<Versions> VersionKeeper::next_step(Instant now, const WorkerTable& workers) {
-  note_announcement(now);
+  note_announcement(now, workers);
   note_load_refusal(now, workers);
   forget_withdrawn(now);
   if (!now_.next_model.empty() && must_take_back(now, workers)) return settled();
@@ -164,12 +164,14 @@ bool VersionKeeper::must_take_back(Instant now, const WorkerTable& workers) cons
   if (withdrawn_ && withdrawn_->announced.epoch == now_.epoch) return true;
   if (!workers.load_refusal(now, now_.epoch, now_.next_model).empty()) return true;
   const bool is_wished = wish_ && target() == now_;  // whoever wishes for it has a deadline of its own
-  return !is_wished && !now_.is_shared() && now.us - announced_since_.us > patience_.us;
+  const bool may_stay = now_.is_shared() && was_everywhere_;
+  return !is_wished && !may_stay && now.us - announced_since_.us > patience_.us;
 }
 
-void VersionKeeper::note_announcement(Instant now) {
-  if (announced_epoch_ != now_.epoch) announced_since_ = now;
+void VersionKeeper::note_announcement(Instant now, const WorkerTable& workers) {
+  if (announced_epoch_ != now_.epoch) announced_since_ = now, was_everywhere_ = false;
   announced_epoch_ = now_.epoch;
+  was_everywhere_ = was_everywhere_ || (!now_.next_model.empty() && workers.all_have(now, now_.next_model));
 }
 
 // Also before newer versions are followed: another router may have taken the announcement back for this.
@@ -218,9 +220,9 @@ void VersionKeeper::wish(const std::string& model, const std::string& catalog, s
 }
 
 // Its announcement stands, or nothing newer is known than what its last write replaces: that write may still
-// be on its way, or its answer was lost.
+// be on its way, or its answer was lost. A wish for a catalog alone announces nothing: what shares the users is another's.
 void VersionKeeper::end_wish(Instant now, bool kept) {
-  if (!kept && wish_ && wish_->job != 0 && !target().next_model.empty()) {
+  if (!kept && wish_ && wish_->job != 0 && !wish_->model.empty() && !target().next_model.empty()) {
     const bool stands = target() == now_;
     if (stands || now_.epoch == wish_->over) {
       withdrawn_ = Withdrawn{target(), wish_->job, wish_->over, now};

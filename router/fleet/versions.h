@@ -6,13 +6,13 @@
 //
 //   announce the next model, and the catalog that comes with it → every live worker has the model → flip both
 //
-// A next model that only a share of users is to have stays announced: once it is everywhere they are pinned to it, by their
+// A next model that only a share of users is to have stays announced, once it was seen everywhere: then they are pinned to it, by their
 // hash (share_place in fingerprint.h), and the others to the present one. Another share, all of it, or the present model for
 // all (the way back) is another wish.
 //
 // A catalog alone is flipped to at once. Any router flips once it sees the announced model everywhere, so a
 // swap goes on when the router that was asked dies. Any router takes the announcement back when a worker can
-// never load the model, or when it has stood for longer than a wish is waited for. A later wish replaces an
+// never load the model, or when it has stood for longer than a wish is waited for and was never everywhere. A later wish replaces an
 // earlier one and all that this has announced. One question at a time is on its way.
 #include <cstdint>
 #include <optional>
@@ -93,7 +93,7 @@ class VersionKeeper {
   std::optional<Versions> next_of_wish();
   Versions target() const;   // of the wish: announced, or served
   Versions settled() const;  // without what is announced
-  void note_announcement(Instant now);
+  void note_announcement(Instant now, const WorkerTable& workers);
   void note_load_refusal(Instant now, const WorkerTable& workers);
   bool must_take_back(Instant now, const WorkerTable& workers) const;
   void on_catalog_found(const JobResult& result);
@@ -115,6 +115,7 @@ class VersionKeeper {
   std::optional<Withdrawn> withdrawn_;
   std::uint64_t announced_epoch_ = 0;  // of the versions that were seen last
   Instant announced_since_;
+  bool was_everywhere_ = false;  // every worker that lived had the next model, once in that epoch
 };
 
 }  // namespace troupe::router

@@ -145,6 +145,37 @@ TEST_CASE("a share that was not everywhere in time is taken back") {
   CHECK(b.value == "m1\nc1\n");
 }
 
+TEST_CASE("a share that never was everywhere is taken back when who has asked for it is gone; one that was stays") {
+  for (const bool was_everywhere : {false, true}) {
+    CAPTURE(was_everywhere);
+    Bench b;
+    b.revision = 3;
+    b.value = "m1\nc1\nm2\n\n100";
+    b.round();
+    if (was_everywhere) b.all_load("m2");
+    b.round(50);
+    b.round(1'000'000);
+    CHECK(b.value == "m1\nc1\nm2\n\n100");
+    b.round(1'000'001);
+    CHECK(b.value == (was_everywhere ? "m1\nc1\nm2\n\n100" : "m1\nc1\n"));
+  }
+}
+
+TEST_CASE("a catalog that is given up while two models share the users leaves the share as it is") {
+  Bench b;
+  b.round();
+  b.keeper.wish("m2", "", 100);
+  b.round();
+  b.all_load("m2");
+  b.round();
+  b.keeper.end_wish({0}, true);
+  b.keeper.wish("", "c2");
+  b.round();
+  b.keeper.end_wish({0});
+  b.round();
+  CHECK(b.value == "m1\nc2\nm2\n\n100");
+}
+
 TEST_CASE("nothing is known before the key was read; who finds none writes its own") {
   Bench b;
   CHECK_FALSE(b.keeper.known());

@@ -103,6 +103,11 @@ class WrittenVersions(unittest.TestCase):
         self.assertEqual(self.judge(0, 1, 5, 7), "mixed")
         self.assertEqual(self.judge(0, 0, 6, 7), "mixed")  # nobody wrote that
 
+    def test_what_was_computed_as_nobody_computes_is_noted_as_mixed(self):
+        for truth in list(self.subject.right):
+            self.subject.right[(*truth[:2], "user")] = self.subject.right.pop(truth)
+        self.assertEqual(self.judge(0, 0, 5, 7), "mixed")
+
     def test_older_is_right_only_for_one_that_goes_on_without_its_store(self):
         self.wrote("user", 1, 6)
         self.assertEqual(self.judge(1, 0, 6, 7), "right")

@@ -296,7 +296,8 @@ class Writers:
         with self.lock:
             histories, contents = known["user"].exactly(profile), known["item"].as_of(catalog)
             fits = [(h, c) for h in histories for c in contents
-                    if not find_fault(reply, subject.right[h, c, self.asking.truth_of(reply)], self.asking.tolerance)]
+                    if (right := subject.right.get((h, c, self.asking.truth_of(reply)))) is not None  # else a version that nobody serves
+                    and not find_fault(reply, right, self.asking.tolerance)]
             if fits and profile not in known["user"].by_version:
                 known["user"].by_version[profile] = fits[0][0]
         if not fits:

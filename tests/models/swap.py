@@ -8,9 +8,9 @@ model.versions. While clients ask at both fronts at a steady rate, the other ver
 the users, to half, to all, and taken back half way the next time, each step at another front. Every answer has to be what a box
 with that version answers; a user has one version between two steps, the same at both fronts, and who had the new one at a smaller
 share has it at a larger one; after all of it nobody has the old one. No request fails, and none waits long: P99 meanwhile beside
-the P99 before, which are read from the same clients. With --kills a worker or a front is killed in each step of another round,
-and started again: then requests may be lost or refused, and none is wrong. Exit status 1 on any difference, 77 where etcd or Redis
-is not there.
+the P99 before, which are read from the same clients. With --kills a worker or a front is killed before each of the first
+steps of another round, and started again; the step begins when it is ready. Then requests may be lost or refused, and none is wrong.
+Exit status 1 on any difference, 77 where etcd or Redis is not there.
 """
 import argparse
 import collections
@@ -173,7 +173,7 @@ class Swaps:
                 return self.faults.append(f"{what}: {user} was answered by {sorted(versions)}; expected one of {sorted(allowed)}")
 
     def one_way(self, old, new, shares, around=None):
-        """From the old version to the new one by these shares; `around`: what is done in each step. Who has the new one, by share."""
+        """From the old version to the new one by these shares; `around`: what is done before each step. Who has the new one, by share."""
         had = set()
         for share in shares:
             if around:
@@ -242,7 +242,8 @@ def swap_under_load(cluster, load, versions, options, faults):
 
 
 def swap_through_kills(cluster, load, versions, kills, hold, faults):
-    """Back to the first version, while a worker or a front is killed in each of the first steps and started again."""
+    """Back to the first version, while a worker or a front is killed before each of the first steps and started again, so that the
+    versions of the step before outlive it; nobody is away when a step begins."""
     victims = itertools.islice(itertools.cycle([cluster.names[-1], FRONTS[1], cluster.names[-2], FRONTS[0]]), kills)
     began = time.monotonic()
 
