@@ -110,6 +110,23 @@ TEST_SUITE("stores over TLS") {
     CHECK(std::get<RedisFailure>(keys.read()).why != "");
   }
 
+  TEST_CASE("no more keys are put into a Redis than are read from it") {
+    if (!RedisTestServer::is_installed()) return;
+    RedisTestServer redis;
+    RedisApiKeys keys({.address = redis.address(), .cluster = "blue", .time_limit = std::chrono::seconds(10)});
+    redis.say({"EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('HSET', KEYS[1], i, 'x') end return 1", "1", "troupe:blue:api_keys",
+               std::to_string(RedisApiKeys::keys_max)});
+    CHECK(std::get<0>(keys.read()).size() == RedisApiKeys::keys_max);
+    CHECK(keys.put("more", "line").find("it has 32768 keys") == 0);
+    CHECK(keys.put("1", "another line") == "");  // in place of one
+    CHECK(std::get<0>(keys.read()).size() == RedisApiKeys::keys_max);
+    REQUIRE(std::get<bool>(keys.erase("2")));
+    CHECK(keys.put("more", "line") == "");
+    redis.say({"DEL", "troupe:blue:api_keys"});
+    CHECK(keys.put("long", std::string(RedisApiKeys::bytes_max, 'x')).find("16 MiB") != std::string::npos);
+    CHECK(std::get<0>(keys.read()).empty());
+  }
+
   TEST_CASE("etcd over TLS: whose authority signed its certificate is asked, and no other") {
     const Papers papers, others("others");
     const auto trust = std::make_shared<const TlsClient>(papers.client());
