@@ -453,11 +453,12 @@ class Running {
                                {"other_knobs", "with the next start"}});
   }
 
-  // The files that were named at the start. "": done; else why all stays as it was.
+  // The files that were named at the start. "": done; else why all stays as it was. Keys of a Redis come from their thread alone:
+  // those that are read here might be older than what it has given the door meanwhile, and would stay.
   std::string renew_door() {
     try {
       const router::DoorCertificate certificate = door_certificate(serving_.config);
-      door_.renew(certificate, shared_keys_ ? shared_keys_->keys() : door_keys(serving_.config));
+      shared_keys_ ? door_.renew(certificate) : door_.renew(certificate, door_keys(serving_.config));
       if (grpc_) grpc_->renew(certificate);
       if (shared_keys_) shared_keys_->read_now();
       return "";

@@ -13,6 +13,19 @@ RedisApiKeysOptions shared_keys_options(const Config& config, const std::string&
   return {.address = redis_address(config, place), .cluster = config.text("cluster.name")};
 }
 
+namespace {
+
+// Whoever may write into the hash chose it.
+std::string shown(const std::string& field) {
+  constexpr std::size_t bytes_max = 32;
+  std::string text = field.substr(0, bytes_max);
+  for (char& c : text)
+    if (c <= ' ' || c > '~' || c == '"') c = '?';
+  return '"' + text + (field.size() > bytes_max ? "…\"" : "\"");
+}
+
+}  // namespace
+
 std::shared_ptr<const router::ApiKeys> keys_of(const std::map<std::string, std::string>& lines, const std::string& where) {
   std::size_t bytes = 0;
   auto keys = std::make_shared<router::ApiKeys>();
@@ -24,7 +37,7 @@ std::shared_ptr<const router::ApiKeys> keys_of(const std::map<std::string, std::
       if (one.all().size() != 1 || one.all().begin()->first != id) throw router::KeysError("1: it is not the key of its field");
       keys->add(one.all().begin()->second);
     } catch (const router::KeysError& error) {
-      throw ConfigError(where + ": a key:" + error.what());
+      throw ConfigError(where + ": the field " + shown(id) + ", line " + error.what());
     }
   }
   return keys;
@@ -89,6 +102,8 @@ std::string SharedKeys::refresh() {
   auto answer = redis_.read();
   if (const auto* failure = std::get_if<RedisFailure>(&answer)) return failure->why;
   auto& lines = std::get<0>(answer);
+  // A Redis that lost what it had, rather than a wish that nobody come in.
+  if (lines.empty()) return "it has no keys of this cluster";
   Keys keys = this->keys();
   try {
     if (!keys || lines != lines_) keys = keys_of(lines, where_);

@@ -1,6 +1,6 @@
 #pragma once
 // The door's API keys where several doors share them: a file, or a Redis that is read now and then by a thread of its own. While
-// the Redis is away, or what it has makes no sense, the keys that were read last go on: nobody is locked out, and who was revoked
+// the Redis is away, has none, or what it has makes no sense, the keys that were read last go on: nobody is locked out, and who was revoked
 // meanwhile is known as long as that lasts (troupe_api_keys_age_seconds).
 #include <condition_variable>
 #include <functional>
@@ -19,7 +19,7 @@ bool keys_in_redis(const std::string& place);  // an address, and no file
 // As in `place`, by the files of features.… . Throws ConfigError.
 RedisApiKeysOptions shared_keys_options(const Config& config, const std::string& place);
 
-// Lines of one key each. Throws ConfigError that says `where`.
+// Lines of one key each. Throws ConfigError that says `where`, and the field of a line that is none.
 std::shared_ptr<const router::ApiKeys> keys_of(const std::map<std::string, std::string>& lines, const std::string& where);
 
 class SharedKeys {

@@ -83,6 +83,23 @@ TEST_SUITE("shared keys") {
     CHECK(opens(keys, other));
   }
 
+  TEST_CASE("a Redis that has lost its keys locks nobody out, and opens no door that starts; the next key is news again") {
+    if (!RedisTestServer::is_installed()) return;
+    Bench b;
+    CHECK_THROWS_WITH_AS(SharedKeys(b.options, often, b.log()), doctest::Contains("it has no keys of this cluster"), ConfigError);
+    const router::MadeKey acme = router::make_key({.tenant = "acme"}), other = router::make_key({.tenant = "b"});
+    b.put(acme);
+    SharedKeys keys(b.options, often, b.log());
+    keys.start([](SharedKeys::Keys) {});
+    REQUIRE(b.server.say({"FLUSHALL"}) == "OK");
+    CHECK(soon([&] { return b.has("keys_away"); }));
+    CHECK(opens(keys, acme));
+    b.put(other);
+    CHECK(soon([&] { return opens(keys, other); }));
+    CHECK_FALSE(opens(keys, acme));
+    CHECK(soon([&] { return b.has("keys_are_back"); }));
+  }
+
   TEST_CASE("a door whose keys cannot be had does not open, and says no password") {
     RedisAddress nobody = parse_redis_url("redis://:sesame@127.0.0.1:1");
     try {
@@ -101,6 +118,8 @@ TEST_SUITE("shared keys") {
     CHECK(keys_of({{made.key.id, one.text()}}, "here")->all().size() == 1);
     CHECK_THROWS_AS(keys_of({{std::string(12, 'b'), one.text()}}, "here"), ConfigError);
     CHECK_THROWS_AS(keys_of({{made.key.id, one.text() + one.text()}}, "here"), ConfigError);
+    CHECK_THROWS_WITH_AS(keys_of({{made.key.id, one.text()}, {"b\n\x1b" + std::string(99, 'b'), "nonsense"}}, "here"),
+                         doctest::Contains(("here: the field \"b??" + std::string(29, 'b') + "…\", line 1: ").c_str()), ConfigError);
   }
 }
 

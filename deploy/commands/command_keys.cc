@@ -94,7 +94,7 @@ struct Shared {
     keys.emplace(RedisApiKeysOptions{.address = address, .cluster = options.cluster});
   }
   [[noreturn]] void fail(const std::string& why) const {
-    throw std::runtime_error(where + ": " + why + "; expected a Redis that can be read and written");
+    throw std::runtime_error(where + ": " + why + "; expected a Redis that can be read and written, and has room");
   }
   router::ApiKeys read() {
     auto lines = keys->read();
@@ -112,6 +112,10 @@ struct Shared {
     const auto erased = keys->erase(id);
     if (const auto* failure = std::get_if<RedisFailure>(&erased)) fail(failure->why);
     return std::get<bool>(erased);
+  }
+  bool is_empty() {
+    const auto lines = keys->read();
+    return std::holds_alternative<std::map<std::string, std::string>>(lines) && std::get<0>(lines).empty();
   }
   RedisAddress address;
   std::string where;  // without a login
@@ -162,7 +166,11 @@ int run_list(const KeysOptions& options) {
 int run_revoke(const KeysOptions& options) {
   if (!(options.in_redis() ? Shared(options).erase(options.id) : erase_from_file(options)))
     throw std::runtime_error(place_of(options) + ": there is no key " + options.id + "; expected an id of troupe keys list");
-  std::cerr << "troupe: key " << options.id << " is no more; servers forget it " << when(options) << "\n";
+  // Servers take a Redis without keys for one that has lost them.
+  if (options.in_redis() && Shared(options).is_empty())
+    std::cerr << "troupe: key " << options.id << " is no more, and was the last: servers that run keep it until another is added, or they end\n";
+  else
+    std::cerr << "troupe: key " << options.id << " is no more; servers forget it " << when(options) << "\n";
   return 0;
 }
 

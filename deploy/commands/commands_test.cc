@@ -17,6 +17,7 @@
 #include "kernels/base/test_folder.h"
 #include "kernels/climber/climber_reference.h"
 #include "kernels/climber/small_climber_test.h"
+#include "runtime/redis/redis_test_server.h"
 
 using namespace troupe;
 using namespace troupe::deploy;
@@ -48,7 +49,7 @@ Ran run(std::vector<std::string> words) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   CommandLine line("troupe", "", "");
-  for (const auto add : {add_rank, add_bench, add_sim, add_plan, add_trace, add_logits}) add(line.program());
+  for (const auto add : {add_rank, add_bench, add_sim, add_plan, add_trace, add_logits, add_keys}) add(line.program());
   const Heard out(std::cout), err(std::cerr);
   Action chosen;
   const std::optional<int> ended = line.parse(static_cast<int>(argv.size()), argv.data(), chosen);
@@ -242,6 +243,22 @@ TEST_SUITE("commands") {
     const Ran ran = run({"sim", "--seeds", "1..1", "--minutes", "0.05", "--faults", "kill", "--threads", "1"});
     CHECK(ran.out.find("\nkill ") != std::string::npos);
     CHECK(ran.out.find("\nwipe ") == std::string::npos);
+  }
+
+  TEST_CASE("keys in a Redis come and go, and who revokes the last one hears that servers that run keep it") {
+    if (!RedisTestServer::is_installed()) return;
+    const RedisTestServer redis;
+    const std::string place = "redis://127.0.0.1:" + std::to_string(redis.address().port);
+    std::vector<std::string> ids;
+    for (int i = 0; i < 2; ++i) {
+      const std::string said = run({"keys", "add", place}).err;
+      REQUIRE(said.starts_with("troupe: key "));
+      ids.push_back(said.substr(12, said.find(' ', 12) - 12));
+    }
+    const std::string listed = run({"keys", "list", place}).out;
+    for (const std::string& id : ids) CHECK(listed.find(id) != std::string::npos);
+    CHECK(run({"keys", "revoke", place, ids[0]}).err.find("within http.api_keys_refresh") != std::string::npos);
+    CHECK(run({"keys", "revoke", place, ids[1]}).err.find("was the last") != std::string::npos);
   }
 
   TEST_CASE("a bench of ranking says what blocks of items and of users take") {

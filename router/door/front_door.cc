@@ -504,6 +504,12 @@ void FrontDoor::renew(const DoorCertificate& certificate, std::shared_ptr<const 
   });
 }
 
+void FrontDoor::renew(const DoorCertificate& certificate) {
+  asio::post(server_->io, [server = server_.get(), security = make_door_security(certificate)]() mutable {
+    server->security = std::move(security);
+  });
+}
+
 void FrontDoor::renew(std::shared_ptr<const ApiKeys> keys) {
   asio::post(server_->io, [server = server_.get(), keys = std::move(keys)]() mutable { server->keys = std::move(keys); });
 }

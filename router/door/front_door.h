@@ -87,6 +87,7 @@ class FrontDoor {
   void retire();  // from now on it says that it is not ready, and serves on
   // Another certificate for new connections, other keys for new requests. Throws std::runtime_error, and then all stays as it was.
   void renew(const DoorCertificate& certificate, std::shared_ptr<const ApiKeys> keys);
+  void renew(const DoorCertificate& certificate);  // keys stay as they are
   void renew(std::shared_ptr<const ApiKeys> keys);
   // Answers who waits with 503, ends every connection and the thread; nothing is posted any more. A second
   // call does nothing.

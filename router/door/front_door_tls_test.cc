@@ -166,6 +166,17 @@ TEST_SUITE("front door with keys") {
     CHECK(k.ask(&k.admin, "GET", "/metrics").status == 200);
   }
 
+  TEST_CASE("another certificate alone leaves the keys as they are, those that came meanwhile too") {
+    Keyed k;
+    ApiKeys others;
+    others.add(k.admin.key);
+    k.f.door->renew(std::make_shared<const ApiKeys>(others));
+    k.f.door->renew(DoorCertificate{});
+    CHECK(k.ask(&k.acme, "POST", "/v1/rank", rank_body).status == 401);
+    CHECK(k.ask(&k.admin, "GET", "/metrics").status == 200);
+    CHECK(k.ask(nullptr, "GET", "/metrics").status == 401);
+  }
+
   TEST_CASE("who asks more often than its key says is refused with a time, and the others are not") {
     Keyed k;
     CHECK(k.ask(&k.slow, "POST", "/v1/rank", rank_body).status == 200);

@@ -23,6 +23,15 @@ std::vector<std::unique_ptr<EtcdEndpoint>> endpoints_of(const std::string& list,
   return endpoints;
 }
 
+// One in the clear would get the password, or the token that the others gave for it.
+void refuse_mixed(const std::vector<std::unique_ptr<EtcdEndpoint>>& endpoints, bool is_secure) {
+  const auto is_clear = [](const auto& endpoint) { return !endpoint->url().starts_with("https://"); };
+  const auto clear = std::ranges::find_if(endpoints, is_clear);
+  if (clear == endpoints.end() || (!is_secure && std::ranges::all_of(endpoints, is_clear))) return;
+  throw std::runtime_error("etcd endpoint \"" + (*clear)->url() +
+                           "\" is in the clear beside others of https, or files for TLS; expected https of all, or of none");
+}
+
 // The key that a change fails on since it names a number that etcd cannot have given.
 const std::string* key_out_of_reach(const Coordinate& question) {
   if (const auto* write = std::get_if<WriteKey>(&question.what))
@@ -38,6 +47,7 @@ EtcdCoordination::EtcdCoordination(const EtcdOptions& options)
       limit_(options.limit_us),
       login_(options.login),
       endpoints_(endpoints_of(options.endpoints, options.tls)) {
+  refuse_mixed(endpoints_, options.tls != nullptr);
   if (!prefix_.ends_with('/'))
     throw std::runtime_error("etcd prefix \"" + prefix_ + "\": expected one that ends with a slash");
   if (options.limit_us < 1 || options.limit_us > CoordinationState::ttl_us_max)

@@ -37,10 +37,10 @@
 namespace troupe {
 
 struct EtcdOptions {
-  std::string endpoints = "http://127.0.0.1:2379";  // with commas between them; of one etcd cluster
+  std::string endpoints = "http://127.0.0.1:2379";  // with commas between them; of one etcd cluster; all https, or none
   std::string prefix = "/troupe/default/";          // of this cluster's keys; ends with a slash
   std::int64_t limit_us = 2'000'000;                // for each question; a watch has its wait on top
-  std::shared_ptr<const TlsClient> tls = nullptr;   // of https endpoints; null: the system's authorities
+  std::shared_ptr<const TlsClient> tls = nullptr;   // of https endpoints, as all are then; null: the system's authorities
   Login login = {};                                 // no user: etcd asks for none
 };
 

@@ -123,6 +123,19 @@ TEST_CASE("options that make no sense are refused with what was expected") {
   CHECK_THROWS_AS(EtcdCoordination({.limit_us = 0}), std::runtime_error);
 }
 
+TEST_CASE("an endpoint in the clear beside one of https, or with files for TLS, is refused and named") {
+  for (const char* endpoints : {"http://a:1,https://b:2", "https://b:2,http://a:1", "https://b:2,http://a:1,https://c:3"}) {
+    CAPTURE(endpoints);
+    CHECK_THROWS_WITH_AS(EtcdCoordination({.endpoints = endpoints, .login = {"ann", "sesame"}}),
+                         doctest::Contains("\"http://a:1\" is in the clear"), std::runtime_error);
+  }
+  const auto tls = std::make_shared<const TlsClient>(TlsClientFiles{});
+  CHECK_THROWS_WITH_AS(EtcdCoordination({.endpoints = "http://a:1,http://b:2", .tls = tls}),
+                       doctest::Contains("\"http://a:1\" is in the clear"), std::runtime_error);
+  CHECK_NOTHROW(EtcdCoordination({.endpoints = "https://a:1,https://b:2", .tls = tls, .login = {"ann", "sesame"}}));
+  CHECK_NOTHROW(EtcdCoordination({.endpoints = "http://a:1,http://b:2", .login = {"ann", "sesame"}}));
+}
+
 TEST_CASE("clusters with prefixes of their own do not see each other's keys") {
   EtcdServer& etcd = shared_etcd();
   if (lacks(etcd)) return;

@@ -42,6 +42,8 @@ std::string who(NodeId node) { return "node " + std::to_string(node); }
 asio::ssl::context make_security(const TlsFiles& files) {
   asio::ssl::context security(asio::ssl::context::tls);
   SSL_CTX_set_min_proto_version(security.native_handle(), TLS1_3_VERSION);
+  // Else OpenSSL asks for a passphrase on the terminal, and waits.
+  SSL_CTX_set_default_passwd_cb(security.native_handle(), [](char*, int, int, void*) { return 0; });
   const auto check = [](const Error& error, const char* what, const std::string& file) {
     if (error)
       throw std::runtime_error(file + ": " + error.message() + "; expected " + what + " in PEM form");
@@ -52,7 +54,7 @@ asio::ssl::context make_security(const TlsFiles& files) {
   check(security.add_certificate_authority(asio::buffer(authority), error), "the authority's certificate",
         files.authority);
   check(security.use_certificate_chain(asio::buffer(certificate), error), "a certificate", files.certificate);
-  check(security.use_private_key(asio::buffer(key), asio::ssl::context::pem, error), "the certificate's key",
+  check(security.use_private_key(asio::buffer(key), asio::ssl::context::pem, error), "the certificate's key, without a passphrase,",
         files.key);
   security.set_verify_mode(asio::ssl::verify_peer | asio::ssl::verify_fail_if_no_peer_cert);
   return security;

@@ -52,6 +52,15 @@ std::string taken(const RedisAddress& address) {
   return replies ? std::to_string(replies->at(1).text.size()) : std::get<RedisFailure>(answer).why;
 }
 
+const char* const encrypted_key = R"(-----BEGIN ENCRYPTED PRIVATE KEY-----
+MIHsMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAgXLNnRGSprVgICCAAw
+DAYIKoZIhvcNAgkFADAdBglghkgBZQMEASoEEJf1dRfl1t1hSbsnmXJfkYoEgZAX
+4JLpOp1ukFNVi6PD2/OfjRjeEZ0Wg0S7D7YAMVwcC1WS/NfdbcbNyCr+bCfo5HHf
+9EKUbynfph3Il+kTJjVkNj1kuqgXifVOpuZO2GtH6Liq79n+1xcF6grQ75HIiJ5w
+0CIsDv1kG8Q976qFy3eFe6lIT3vGK1zP1Ev8pJtaNeN17uJ6Z4GABE4EbDpDoPc=
+-----END ENCRYPTED PRIVATE KEY-----
+)";
+
 bool lacks(const EtcdServer& etcd) {
   if (!etcd.here()) MESSAGE("skipped: no etcd on this machine");
   return !etcd.here();
@@ -110,6 +119,23 @@ TEST_SUITE("stores over TLS") {
     CHECK(std::get<RedisFailure>(keys.read()).why != "");
   }
 
+  TEST_CASE("no more keys are put into a Redis than are read from it") {
+    if (!RedisTestServer::is_installed()) return;
+    RedisTestServer redis;
+    RedisApiKeys keys({.address = redis.address(), .cluster = "blue", .time_limit = std::chrono::seconds(10)});
+    redis.say({"EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('HSET', KEYS[1], i, 'x') end return 1", "1", "troupe:blue:api_keys",
+               std::to_string(RedisApiKeys::keys_max)});
+    CHECK(std::get<0>(keys.read()).size() == RedisApiKeys::keys_max);
+    CHECK(keys.put("more", "line").find("it has 32768 keys") == 0);
+    CHECK(keys.put("1", "another line") == "");  // in place of one
+    CHECK(std::get<0>(keys.read()).size() == RedisApiKeys::keys_max);
+    REQUIRE(std::get<bool>(keys.erase("2")));
+    CHECK(keys.put("more", "line") == "");
+    redis.say({"DEL", "troupe:blue:api_keys"});
+    CHECK(keys.put("long", std::string(RedisApiKeys::bytes_max, 'x')).find("16 MiB") != std::string::npos);
+    CHECK(std::get<0>(keys.read()).empty());
+  }
+
   TEST_CASE("etcd over TLS: whose authority signed its certificate is asked, and no other") {
     const Papers papers, others("others");
     const auto trust = std::make_shared<const TlsClient>(papers.client());
@@ -162,6 +188,12 @@ TEST_SUITE("stores over TLS") {
     const std::string wrong = written(*with({"root", "another"}), "d");
     CHECK(wrong != "written");
     for (const char* secret : {"another", "pass \"word"}) CHECK(wrong.find(secret) == std::string::npos);
+  }
+
+  TEST_CASE("a key with a passphrase is refused, and nobody is asked for it") {
+    const Papers papers;
+    papers.write("client.key", encrypted_key);
+    CHECK_THROWS_WITH_AS(TlsClient(papers.client()), doctest::Contains("client.key: the key is encrypted"), ConfigError);
   }
 
   TEST_CASE("files that are none are named; a login in one is read, and never told") {

@@ -6,6 +6,19 @@ namespace troupe {
 namespace {
 
 using Kind = RedisReply::Kind;
+using Lines = std::map<std::string, std::string>;
+
+constexpr std::size_t frame_bytes = 32;  // of a field and its value in a reply
+
+std::string why_no_room(const Lines& lines, const std::string& id, const std::string& line) {
+  std::size_t count = 1, bytes = id.size() + line.size() + frame_bytes;
+  for (const auto& [other, its_line] : lines)
+    if (other != id) ++count, bytes += other.size() + its_line.size() + frame_bytes;
+  if (count > RedisApiKeys::keys_max)
+    return "it has " + std::to_string(RedisApiKeys::keys_max) + " keys, and no more are read; revoke some first";
+  if (bytes > RedisApiKeys::bytes_max) return "its keys would have more than 16 MiB, and no more are read; revoke some first";
+  return "";
+}
 
 }  // namespace
 
@@ -42,6 +55,9 @@ OrRedisFailure<std::map<std::string, std::string>> RedisApiKeys::read() {
 }
 
 std::string RedisApiKeys::put(const std::string& id, const std::string& line) {
+  const auto there = read();
+  if (const auto* failure = std::get_if<RedisFailure>(&there)) return failure->why;
+  if (std::string why = why_no_room(std::get<Lines>(there), id, line); !why.empty()) return why;
   const auto answer = ask({"HSET", key_, id, line});
   const auto* failure = std::get_if<RedisFailure>(&answer);
   return failure ? failure->why : "";

@@ -23,7 +23,8 @@ class RedisApiKeys {
 
   // By id. A failure has no secrets.
   OrRedisFailure<std::map<std::string, std::string>> read();
-  // "" or why not.
+  // "" or why not: also where it would be more than read() takes, which would keep servers from all keys. Two at the same time
+  // may pass that by one.
   std::string put(const std::string& id, const std::string& line);
   OrRedisFailure<bool> erase(const std::string& id);  // false: it was not there
 

@@ -266,7 +266,7 @@ constexpr Knob knobs[] = {
      "needs one, and is its tenant; only /v2/health/ is for everybody. Empty: nobody needs one, and a header names the tenant. "
      "Read again at SIGHUP."},
     {"http.api_keys_refresh", duration, "10s", "100ms..1h", "",
-     "How often keys in a Redis are read. While it is away those that were read last go on."},
+     "How often keys in a Redis are read. While it is away, or has none, those that were read last go on."},
     {"http.tenant_rate", real, "0", "0..1000000", "requests/s",
      "Most requests a second of one tenant through this door, unless its key says another; 0: any."},
     {"http.tenant_at_once", integer, "0", "0..1000000", "requests",

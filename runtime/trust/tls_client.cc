@@ -41,7 +41,10 @@ Text open_pem(const std::string& file, std::string& text) {
   return {BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free};
 }
 
-Cert next_certificate(const Text& pem) { return {PEM_read_bio_X509(pem.get(), nullptr, nullptr, nullptr), X509_free}; }
+// Instead of OpenSSL's own, which asks on the terminal and waits.
+int no_passphrase(char*, int, int, void*) { return 0; }
+
+Cert next_certificate(const Text& pem) { return {PEM_read_bio_X509(pem.get(), nullptr, no_passphrase, nullptr), X509_free}; }
 
 void take_authorities(SSL_CTX* context, const std::string& file) {
   std::string text;
@@ -66,7 +69,11 @@ void take_certificate(SSL_CTX* context, const std::string& file) {
 void take_key(SSL_CTX* context, const std::string& file) {
   std::string text;
   const Text pem = open_pem(file, text);
-  const std::unique_ptr<EVP_PKEY, void (*)(EVP_PKEY*)> key(PEM_read_bio_PrivateKey(pem.get(), nullptr, nullptr, nullptr), EVP_PKEY_free);
+  const std::unique_ptr<EVP_PKEY, void (*)(EVP_PKEY*)> key(PEM_read_bio_PrivateKey(pem.get(), nullptr, no_passphrase, nullptr), EVP_PKEY_free);
+  if (!key && text.find("ENCRYPTED") != text.npos) {
+    ERR_clear_error();
+    throw ConfigError(file + ": the key is encrypted, or damaged; expected a PEM file of that certificate's key, without a passphrase");
+  }
   check(key && SSL_CTX_use_PrivateKey(context, key.get()) == 1, file, "a PEM file of that certificate's key");
 }
 

@@ -85,8 +85,8 @@ class Chart(unittest.TestCase):
 
     def test_each_value_is_used_and_nothing_else_is(self):
         text = "\n".join(FILES.values())
-        used = {match.rstrip(".") for match in re.findall(r"\.Values\.([A-Za-z.]+)", text)}
-        for name in used - {"settings.http"}:  # which may be said
+        used = {match.rstrip(".") for match in re.findall(r"\.Values\.([A-Za-z._]+)", text)}
+        for name in used - {"settings.http", "settings.http.tls_certificate"}:  # which may be said
             at = VALUES
             for part in name.split("."):
                 self.assertIn(part, at, name)
@@ -131,6 +131,22 @@ class Chart(unittest.TestCase):
         self.assertIn("/run/troupe/secrets/keys", [mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]])
         self.assertIn("keys", [volume.get("secret", {}).get("secretName") for volume in pod["volumes"]])
         self.assertNotIn(("NetworkPolicy", "shop-door"), documents(self.with_values(networkPolicy=False)))
+
+    def test_the_door_is_where_probes_look_for_it_whatever_else_is_said_of_it(self):
+        def door_and_probes(http):
+            found = documents(self.with_values(settings__http=http))
+            door = yaml.safe_load(found["ConfigMap", "shop-cluster"]["data"]["cluster.yaml"])["http"]
+            pods = [found["StatefulSet", f"shop-{role}"]["spec"]["template"]["spec"]["containers"][0] for role in VALUES["nodes"]]
+            return door, [pod[probe]["httpGet"] for pod in pods for probe in ("startupProbe", "livenessProbe", "readinessProbe")]
+
+        place, keys = {"address": "0.0.0.0", "port": 8080}, {"api_keys": "/run/troupe/secrets/keys/keys.jsonl"}
+        files = {"tls_certificate": "/run/troupe/secrets/door/tls.crt", "tls_key": "/run/troupe/secrets/door/tls.key"}
+        for http in ({}, keys, files, {**keys, **files}):
+            door, probes = door_and_probes(http)
+            self.assertEqual(door, {**place, **http})
+            for probe in probes:
+                self.assertEqual(probe["port"], "http")
+                self.assertEqual(probe.get("scheme", "HTTP"), "HTTPS" if "tls_certificate" in http else "HTTP")
 
     def test_kustomize_and_helm_run_the_same_pods(self):
         """But for names, images and what a value says."""

@@ -6,3 +6,11 @@ release: {{ .Release.Name }}
 {{- define "troupe.node" -}}
 {{ .release }}-{{ .role }}
 {{- end -}}
+{{- /* The door's probes; kubelet looks at no certificate. */ -}}
+{{- define "troupe.probe-scheme" -}}
+{{- if .Values.settings.http -}}
+{{- if .Values.settings.http.tls_certificate -}}
+, scheme: HTTPS
+{{- end -}}
+{{- end -}}
+{{- end -}}
