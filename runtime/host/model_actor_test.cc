@@ -29,7 +29,7 @@ class Told final : public Core {
 };
 
 constexpr Address door{1, Role::door}, router{1, Role::router}, worker{1, Role::inference_worker},
-    cache{1, Role::kv_worker}, index{1, Role::cache_meta};
+    cache{1, Role::kv_worker}, meta{1, Role::cache_meta};
 constexpr NodeId own = Seats{4}.number(1, 3), elsewhere = Seats{4}.number(7, 3), other = Seats{4}.number(7, 2);
 
 struct Bench {
@@ -59,8 +59,8 @@ TEST_CASE("a model's router and worker have a number of their own, which their c
   CHECK(b.probe.recipients() == std::vector<Address>{{own, Role::inference_worker}});
   b.say({7, Role::router}, Drain{5});
   CHECK(b.probe.recipients() == std::vector<Address>{{elsewhere, Role::router}});
-  b.say(index, Drain{2});
-  CHECK(b.probe.recipients() == std::vector<Address>{index});
+  b.say(meta, Drain{2});
+  CHECK(b.probe.recipients() == std::vector<Address>{meta});
   b.heard.clear();
   b.probe.receive(0, {own, Role::router}, Drain{3});
   b.probe.receive(0, cache, Drain{4});
@@ -96,7 +96,7 @@ TEST_CASE("a number says a node and a model, and one that nobody has says none")
 TEST_CASE("owners carry their model's name, and blocks are as large as their pages") {
   using namespace model_actor_test;
   Bench b;
-  const auto lookup = b.say(index, LookupBlocks{1, "ana", {{{}, SegmentKind::user, 17}, {{}, SegmentKind::item, 8}}});
+  const auto lookup = b.say(meta, LookupBlocks{1, "ana", {{{}, SegmentKind::user, 17}, {{}, SegmentKind::item, 8}}});
   CHECK(lookup.user == "news/ana");
   CHECK(lookup.blocks[0].tokens == 3);
   CHECK(lookup.blocks[1].tokens == 1);
@@ -110,12 +110,12 @@ TEST_CASE("owners carry their model's name, and blocks are as large as their pag
 TEST_CASE("what is forgotten is the model's own, and never more than was said") {
   using namespace model_actor_test;
   Bench b;
-  const auto all = b.say(index, Forget{SegmentKind::item, "5"});
+  const auto all = b.say(meta, Forget{SegmentKind::item, "5"});
   CHECK(all.owner == "news/5");
   CHECK(all.below == 0);
-  const auto some = b.say(index, Forget{.kind = SegmentKind::user, .owner = "ana", .below = 20});
+  const auto some = b.say(meta, Forget{.kind = SegmentKind::user, .owner = "ana", .below = 20});
   CHECK(some.below == 3);  // of 3 pages, a block may have 20 tokens
-  CHECK(b.say(index, Forget{.kind = SegmentKind::user, .owner = "ana", .below = 3}).below == 1);
+  CHECK(b.say(meta, Forget{.kind = SegmentKind::user, .owner = "ana", .below = 3}).below == 1);
 }
 
 TEST_CASE("what a core counts is its model's, but for what a node counts as a whole") {
