@@ -172,14 +172,16 @@ void InferenceCore::on_batch_done(Instant now, const Done& done, Effects& effect
   count_use(result.device, effects);
   count_rows(result.rows, effects);
   if (result.coming_us > 0)
-    effects.count(Metric::overlap_spared, static_cast<double>(result.coming_us - result.waited_us) * 1e-6);
+    effects.count(Metric::overlap_spared, static_cast<double>(std::max<std::int64_t>(0, result.coming_us - result.waited_us)) * 1e-6);
   placement::Pass pass;
   for (std::size_t i = 0; i < batch.tasks.size(); ++i) {
     if (!result.replies[i].refusal) pass += tasks_.at(batch.tasks[i]).pass;
     finish(batch.tasks[i], result.replies[i], result.compute_us, effects);
   }
+  // A pass in vain and another one say nothing of how fast this device is.
+  const bool missed = std::ranges::any_of(result.replies, [](const auto& reply) { return !reply.missed.empty(); });
   const double nominal_us = config_.nominal_pace.us(config_.costs.of(pass));
-  if (nominal_us > 0) slowness_.add(static_cast<double>((now - batch.started).us - result.waited_us), nominal_us);
+  if (nominal_us > 0 && !missed) slowness_.add(static_cast<double>((now - batch.started).us - result.waited_us), nominal_us);
 }
 
 // One bad plan does not fail its neighbours: those that still have time go first, in order, each alone.

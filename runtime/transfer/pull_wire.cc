@@ -120,6 +120,8 @@ PullStatus examine(const PullRequest& request, Incarnation self, const PageArena
   if (request.page_bytes != arena.page_bytes()) return PullStatus::wrong_page_bytes;
   if (request.part_begin > arena.page_bytes() || request.bytes_of_page() > arena.page_bytes() - request.part_begin)
     return PullStatus::bad_pages;
+  if (request.bytes_of_page() < part_bytes_min && request.part_begin + request.bytes_of_page() < arena.page_bytes())
+    return PullStatus::bad_pages;
   if (request.pages.size() > pages_per_request(request.bytes_of_page())) return PullStatus::bad_pages;
   const bool all_ours = std::all_of(request.pages.begin(), request.pages.end(),
                                     [&](std::uint32_t page) { return page < arena.pages(); });

@@ -20,6 +20,7 @@ namespace troupe {
 inline constexpr std::size_t piece_bytes = 60 * 1024;
 inline constexpr std::size_t chunk_bytes = std::size_t{1} << 20;  // of a request; one page may be more
 inline constexpr std::size_t request_pages_max = 4096;
+inline constexpr std::size_t part_bytes_min = 64;  // of each page, but for the rest of it: smaller parts cost an owner more to name than to send
 
 // The most that one request may name, if it wants so much of each; both sides agree, since they agree about the size of a page.
 std::size_t pages_per_request(std::size_t page_bytes);

@@ -215,6 +215,8 @@ TEST_CASE("a request for a part of each page says which; the owner sends no byte
   CHECK(said(4'097, 1) == PullStatus::bad_pages);
   CHECK(said(~std::uint64_t{0}, 2) == PullStatus::bad_pages);
   CHECK(said(0, ~std::uint64_t{0}) == PullStatus::bad_pages);
+  CHECK(said(0, 63) == PullStatus::bad_pages);  // sixteen bytes of names for each page of a piece
+  CHECK(said(4'064, 32) == PullStatus::sent);    // the rest of it
   CHECK(said(0, 4'096, chunk_bytes / 4'096 + 1) == PullStatus::bad_pages);
   CHECK(said(0, 1'024, chunk_bytes / 1'024) == PullStatus::sent);
 }

@@ -62,6 +62,7 @@ std::string CpuDecoder::run_pass(std::span<const Request> requests, std::span<Re
     compute(requests, replies);
     return "";
   }
+  wait_for(requests, c_.layers - 1);  // others' large passes do not wait for this one's blocks
   const std::lock_guard one_at_a_time(*large_);
   compute(requests, replies);
   give_back();
