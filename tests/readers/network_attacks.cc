@@ -215,7 +215,7 @@ std::string ask_etcd(const Endless& what) {
   EndlessServer server(what);
   EtcdEndpoint etcd("http://127.0.0.1:" + std::to_string(server.port()));
   const auto by = std::chrono::steady_clock::now() + 3s;
-  const auto answer = etcd.post("/v3/kv/range", "{}", by, by);
+  const auto answer = etcd.post("/v3/kv/range", "{}", "", by, by);
   if (const auto* silence = std::get_if<EtcdSilence>(&answer)) return "silence: " + silence->what;
   const EtcdReply& reply = std::get<EtcdReply>(answer);
   const auto read = etcd_answer({.what = ReadKey{"a"}}, "p", reply.status, reply.body);
