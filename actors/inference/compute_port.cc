@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-#include "actors/inference/coming_blocks.h"
+#include "actors/inference/coming_blocks_port.h"
 #include "kernels/base/check.h"
 #include "kernels/base/errors.h"
 #include "runtime/meter/cpu_rooms.h"

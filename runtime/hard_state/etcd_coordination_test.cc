@@ -112,12 +112,13 @@ TEST_CASE("options that make no sense are refused with what was expected") {
   for (const char* endpoints :
        {"", "127.0.0.1:2379", "http://", "http://:2379", "http://127.0.0.1", "http://127.0.0.1:0",
         "http://127.0.0.1:99999", "http://127.0.0.1:2379/", "http://a b:1", "http://a:1,", ",http://a:1",
-        "https://a:1", "http://u:p@a:1"}) {
+        "https://", "https://a", "http://u:p@a:1"}) {
     CAPTURE(endpoints);
     CHECK_THROWS_WITH_AS(EtcdCoordination({.endpoints = endpoints}), doctest::Contains("expected http://"),
                          std::runtime_error);
   }
   CHECK_NOTHROW(EtcdCoordination({.endpoints = "http://[::1]:2379,http://etcd-1.etcd:2379"}));
+  CHECK_NOTHROW(EtcdCoordination({.endpoints = "https://a:1"}));
   CHECK_THROWS_AS(EtcdCoordination({.prefix = ""}), std::runtime_error);
   CHECK_THROWS_AS(EtcdCoordination({.prefix = "/troupe"}), std::runtime_error);
   CHECK_THROWS_AS(EtcdCoordination({.limit_us = 0}), std::runtime_error);

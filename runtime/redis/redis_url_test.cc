@@ -66,7 +66,7 @@ TEST_CASE("a fault is one line, whatever the address holds") {
 
 TEST_CASE("no fault tells the password") {
   for (const char* url : {"redis://ann:secret%@shop", "redis://ann:secret@shop:x", "redis://ann:secret@",
-                          "rediss://ann:secret@shop", "x://ann:secret@shop", "redis://ann:secret@shop/x",
+                          "rediss://ann:secret@shop:x", "x://ann:secret@shop", "redis://ann:secret@shop/x",
                           "redis://ann:secret", "redis://:secret", "redis://ann:secret/0", "redis://shop/secret",
                           "redis://ann:se/secret", "redis://[::1]secret", "redis://[secret", "redis://se cret",
                           "redis://secret@"}) {

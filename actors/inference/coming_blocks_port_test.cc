@@ -7,7 +7,7 @@
 #include "kernels/decoder/decoder.h"
 
 namespace troupe::actors {
-namespace coming_blocks_test {
+namespace coming_blocks_port_test {
 
 constexpr std::uint64_t generation = 9;
 constexpr std::int64_t patient_us = 60'000'000;
@@ -130,5 +130,5 @@ TEST_SUITE("coming_blocks") {
   }
 }
 
-}  // namespace coming_blocks_test
+}  // namespace coming_blocks_port_test
 }  // namespace troupe::actors

@@ -1,4 +1,4 @@
-#include "actors/inference/coming_blocks.h"
+#include "actors/inference/coming_blocks_port.h"
 
 #include <algorithm>
 
