@@ -109,7 +109,10 @@ class Thread {
       notes->stack(static_cast<char*>(stack.sp) - stack.size, stack.size);
       return stack;
     }
-    void deallocate(boost::context::stack_context& stack) { guarded.deallocate(stack); }
+    void deallocate(boost::context::stack_context& stack) {
+      FiberNotes::stack_gone(static_cast<char*>(stack.sp) - stack.size, stack.size);
+      guarded.deallocate(stack);
+    }
     boost::context::protected_fixedsize_stack guarded{stack_bytes};
     FiberNotes* notes;
   };

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #elif defined(__SANITIZE_THREAD__)
 #include <sanitizer/tsan_interface.h>
@@ -17,6 +18,8 @@ inline constexpr std::size_t stack_bytes = 512 * 1024;
 class FiberNotes {
  public:
   void stack(const void* bottom, std::size_t bytes) { bottom_ = bottom, bytes_ = bytes; }
+  // Whatever is mapped there next has none of its frames.
+  static void stack_gone(const void* bottom, std::size_t bytes) { __asan_unpoison_memory_region(bottom, bytes); }
   void enter() { __sanitizer_start_switch_fiber(&caller_frames_, bottom_, bytes_); }
   void returned() { __sanitizer_finish_switch_fiber(caller_frames_, nullptr, nullptr); }
   void entered() { __sanitizer_finish_switch_fiber(frames_, &caller_bottom_, &caller_bytes_); }
@@ -42,6 +45,7 @@ class FiberNotes {
   FiberNotes(const FiberNotes&) = delete;
   FiberNotes& operator=(const FiberNotes&) = delete;
   void stack(const void*, std::size_t) {}
+  static void stack_gone(const void*, std::size_t) {}
   void enter() {
     caller_ = __tsan_get_current_fiber();
     __tsan_switch_to_fiber(fiber_, 0);
@@ -63,6 +67,7 @@ inline constexpr std::size_t stack_bytes = 64 * 1024;
 class FiberNotes {
  public:
   void stack(const void*, std::size_t) {}
+  static void stack_gone(const void*, std::size_t) {}
   void enter() {}
   void returned() {}
   void entered() {}
