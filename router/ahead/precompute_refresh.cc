@@ -15,11 +15,12 @@ void Precompute::note_accesses(Step step, std::span<const ItemView> items) {
   if (changed_.size() > waiting_before) work(step);
 }
 
-// Looked up, and brought to where it belongs and is not. The catalog has names of the model that this process began with, and
-// whoever puts an item those of the present one: under any but ours, what our model computes would be another's block.
+// Looked up, and brought to where it belongs and is not. The catalog has names of the model that this process began with,
+// whoever puts an item those of the present one, and a request those of the model that its user has: under any but ours, what
+// our model computes would be another's block.
 void Precompute::refresh(Item item) {
   if (stage_ == Stage::off || changed_.size() >= config_.changed_max || !fits(item)) return;
-  if (renamed_) item.block = names_.item(item.tokens);
+  item.block = names_.item(item.tokens);
   changed_.push_back(std::move(item));
 }
 

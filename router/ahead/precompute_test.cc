@@ -498,6 +498,15 @@ TEST_CASE("an item that is put or becomes hot under another model is looked for 
   CHECK(b.sent<Execute>()->blocks.at(1).name == own);
 }
 
+TEST_CASE("an item that becomes hot by requests of users who have another model is looked for by the present one's name") {
+  Bench b;
+  b.walk();
+  Item others = item(9);
+  others.block = BlockNames(form, {"m2", "l"}).item(others.tokens);
+  b.precompute.add(b.at(2), others);
+  CHECK(b.sent<LookupBlocks>()->blocks == std::vector<AskedBlock>{{item(9).block, SegmentKind::item, 3}});
+}
+
 TEST_CASE("switched off it does nothing") {
   Bench b;
   Precompute precompute({.on = false}, b.workers, b.leader, form, names);
