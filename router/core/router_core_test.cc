@@ -460,8 +460,9 @@ TEST_CASE("items that many requests ask for are hot, and are brought to all work
   CHECK(b.probe.counted(Metric::items_hot) == 2);
   const LookupBlocks lookup = b.probe.sent<LookupBlocks>().at(0);
   REQUIRE(lookup.blocks.size() == 2);
-  CHECK(lookup.blocks[0].name == test_item("a").block);
-  CHECK(lookup.blocks[1].name == test_item("b").block);
+  const BlockNames names(config.form, config.names);
+  CHECK(lookup.blocks[0].name == names.item(test_item("a").tokens));
+  CHECK(lookup.blocks[1].name == names.item(test_item("b").tokens));
   CHECK(lookup.all_holders);
   b.probe.receive(5, meta, BlocksFound{lookup.id, {1, 1}, {1, 1}});
   const Execute chunk = b.probe.sent<Execute>().at(0);
