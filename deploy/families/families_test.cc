@@ -8,6 +8,7 @@
 #include "kernels/checkpoint/hf_config.h"
 #include "kernels/climber/climber_config.h"
 #include "kernels/climber/small_climber_test.h"
+#include "kernels/hstu/small_hstu_test.h"
 
 using namespace troupe;
 using namespace troupe::deploy;
@@ -50,14 +51,6 @@ kernels::DecoderConfig small_decoder() {
   config.vocabulary = 50, config.positions_max = 64;
   return config;
 }
-const char small_hstu[] = R"json({"model_type":"hstu","num_items":9,"pad_item_id":0,"hidden_size":8,"num_hidden_layers":1,
-  "num_attention_heads":2,"attention_dim":4,"linear_dim":4,"max_sequence_length":10,"linear_activation":"silu",
-  "attention_activation":"silu","attention_alpha":1.0,"attention_normalizer":11,"layer_norm_eps":1e-06,
-  "layer_norm_affine":false,"concat_ua":false,"input_scale":"sqrt(hidden_size)","position_embedding":"absolute",
-  "relative_attention_bias":{"type":"bucketed_time_and_position","max_positions":11,"num_time_buckets":128,
-    "time_bucket_function":"log","time_bucket_divisor":0.301,"time_reference":"next","per_layer":true,
-    "shared_by_heads":true},
-  "l2_norm_eps":1e-06,"temperature":0.05,"task_head":{"hidden":6,"activation":"silu","num_tasks":2}})json";
 
 }  // namespace
 
@@ -92,14 +85,14 @@ TEST_SUITE("families") {
           " actions 0..5;"
           " tower 12 -9223372036854775808;"
           " tower 7 4");
-    CHECK(facts_of(small_hstu, floats) ==
+    CHECK(facts_of(kernels::small_hstu(2), floats) ==
           " tokens 10 positions 11 features 2 heads 2 width 0 state 8 moves false repairs false page 512 of 8;"
           " layers 1 hidden 8 heads 2 kv_heads 2 head_dim 4 intermediate 2 rows 1 weight 4.0 kv 4.0 linear 0 attention 0;"
           " tasks [\"task_0\",\"task_1\"] scenarios 1 plan \"history\" columns 0 needs_memory true;"
           " timestamps ascending -9007199254740992..9007199254740992");
     floats.set("model.tables", "mapped");
-    CHECK(facts_of(small_hstu, floats).find(" columns 8 ") != std::string::npos);
-    CHECK_THROWS_AS(facts_of(small_hstu, bytes), ConfigError);
+    CHECK(facts_of(kernels::small_hstu(2), floats).find(" columns 8 ") != std::string::npos);
+    CHECK_THROWS_AS(facts_of(kernels::small_hstu(2), bytes), ConfigError);
   }
 
   TEST_CASE("a model's family is that of its model_type; one without, or of another, is refused with the known ones") {

@@ -7,23 +7,15 @@
 #include "kernels/base/test_folder.h"
 #include "kernels/checkpoint/takes_test.h"
 #include "kernels/hstu/hstu_model.h"
+#include "kernels/hstu/small_hstu_test.h"
 #include "kernels/hstu/time_steps.h"
 
 using namespace troupe::kernels;
 
 namespace {
 
-const char small_hstu[] = R"json({"model_type":"hstu","num_items":9,"pad_item_id":0,"hidden_size":8,"num_hidden_layers":1,
-  "num_attention_heads":2,"attention_dim":4,"linear_dim":4,"max_sequence_length":10,"linear_activation":"silu",
-  "attention_activation":"silu","attention_alpha":1.0,"attention_normalizer":11,"layer_norm_eps":1e-06,
-  "layer_norm_affine":false,"concat_ua":false,"input_scale":"sqrt(hidden_size)","position_embedding":"absolute",
-  "relative_attention_bias":{"type":"bucketed_time_and_position","max_positions":11,"num_time_buckets":128,
-    "time_bucket_function":"log","time_bucket_divisor":0.301,"time_reference":"next","per_layer":true,
-    "shared_by_heads":true},
-  "l2_norm_eps":1e-06,"temperature":0.05,"task_head":{"hidden":6,"activation":"silu","num_tasks":1}})json";
-
 std::string error_with(const std::string& pointer, const nlohmann::json& value) {
-  nlohmann::json document = nlohmann::json::parse(small_hstu);
+  nlohmann::json document = nlohmann::json::parse(small_hstu());
   document[nlohmann::json::json_pointer(pointer)] = value;
   return load_error_of([&] { hstu_config_of("config.json", document); });
 }
@@ -110,7 +102,7 @@ TEST_SUITE("configuration of hstu") {
   }
 
   TEST_CASE("each field takes what is within its bounds, and its fault says what that is") {
-    nlohmann::json document = nlohmann::json::parse(small_hstu);
+    nlohmann::json document = nlohmann::json::parse(small_hstu());
     const auto read = [](const nlohmann::json& changed) { return load_error_of([&] { hstu_config_of("c", changed); }); };
     CHECK(takes(document, read) == taken_of_research);
     document.erase("relative_attention_bias");
@@ -120,7 +112,7 @@ TEST_SUITE("configuration of hstu") {
   }
 
   TEST_CASE("generated weights depend on name and index, and the version on the configuration") {
-    HstuConfig config = hstu_config_of("config.json", nlohmann::json::parse(small_hstu));
+    HstuConfig config = hstu_config_of("config.json", nlohmann::json::parse(small_hstu()));
     const HstuModel model = generated_hstu(config);
     CHECK(model.weights.items.values[0] == -71.0f / 2048);  // random-hstu-512's generator.json: first integers
     CHECK(model.weights.items.values[3] == 49.0f / 2048);
@@ -136,7 +128,7 @@ TEST_SUITE("configuration of hstu") {
 
   TEST_CASE("a model directory has a generator or a file of weights, and a generator must say what is generated") {
     const TestFolder folder;
-    folder.write("config.json", small_hstu);
+    folder.write("config.json", small_hstu());
     CHECK(load_error_of([&] { read_hstu(folder.path()); }).find("model.safetensors") != std::string::npos);
     folder.write("generator.json", R"({"task_head.fc2.bias":{"shape":[1],"log2_scale":-3}})");
     CHECK(load_error_of([&] { read_hstu(folder.path()); }) ==
