@@ -24,7 +24,7 @@ std::string chunk_of(const std::string& text) {
 
 void FrontDoor::Session::begin_bulk() {
   server.metrics.record(Metric::http_requests, 1);
-  response = {};
+  out_body = {};
   next_lines();
 }
 
@@ -96,12 +96,12 @@ void FrontDoor::Session::read_lines() {
     server.send_away(*goes);
   }
   stream.expires_after(microseconds(server.config.timeout_us));
-  stream.async_read_some(buffer.prepare(beast::read_size(buffer, bulk_read_bytes)),
-                         [self = shared_from_this()](beast::error_code error, std::size_t bytes) {
-                           if (error) return self->stream.close();
-                           self->buffer.commit(bytes);
-                           self->next_lines();
-                         });
+  stream.read_some(buffer.prepare(beast::read_size(buffer, bulk_read_bytes)),
+                   [self = shared_from_this()](beast::error_code error, std::size_t bytes) {
+                     if (error) return self->stream.close();
+                     self->buffer.commit(bytes);
+                     self->next_lines();
+                   });
 }
 
 // And the end behind the last ones, or behind a body that is broken: then the connection closes, for nobody knows where the next
@@ -129,15 +129,14 @@ void FrontDoor::Session::write_results() {
   places.waits(guest);
   stream.expires_after(microseconds(server.config.timeout_us));
   writing = true;
-  asio::async_write(stream, asio::buffer(bulk->out),
-                    [self = shared_from_this(), last, stays](beast::error_code error, std::size_t) {
-                      self->writing = false;
-                      if (error) return self->stream.close();
-                      if (!last) return self->next_lines();
-                      self->bulk.reset();
-                      if (!stays || self->server.closing) return self->close();
-                      self->read();
-                    });
+  stream.write(asio::buffer(bulk->out), {}, [self = shared_from_this(), last, stays](beast::error_code error, std::size_t) {
+    self->writing = false;
+    if (error) return self->stream.close();
+    if (!last) return self->next_lines();
+    self->bulk.reset();
+    if (!stays || self->server.closing) return self->close();
+    self->read();
+  });
 }
 
 }  // namespace troupe::router

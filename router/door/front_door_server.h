@@ -179,7 +179,7 @@ struct FrontDoor::Session : std::enable_shared_from_this<Session> {
   std::vector<std::string> counted;   // where the limits of rates count it
   SeenRequest seen;  // filled as it goes its way
   std::chrono::steady_clock::time_point began;
-  http::response<http::string_body> response;
+  std::string out_head, out_body;  // of an answer, until it is written
   asio::steady_timer turn;  // of a refusal that is not told at once
   bool awaits_turn = false;  // until that is told: the timer may be over, and its handler not yet begun
   bool writing = false;

@@ -1,6 +1,7 @@
 // One connection, from its first byte to its last.
 #include <algorithm>
 #include <chrono>
+#include <sstream>
 #include <utility>
 
 #include "router/forms/door_conditions.h"
@@ -81,7 +82,7 @@ void FrontDoor::Session::read() {
   key.reset();
   seen = {};
   body.reset();
-  response = {};
+  out_body = {};
   head.emplace(head_limits(server.config));
   if (buffer.size() == 0 && buffer.capacity() > kept_bytes) buffer.shrink_to_fit();
   places.waits(guest);
@@ -93,13 +94,13 @@ void FrontDoor::Session::read() {
 void FrontDoor::Session::read_head() {
   buffer.consume(head->take({static_cast<const char*>(buffer.data().data()), buffer.size()}));
   if (head->fault() || head->done()) return head_is_read();
-  stream.async_read_some(buffer.prepare(beast::read_size(buffer, kept_bytes)),
-                         [self = shared_from_this()](beast::error_code error, std::size_t bytes) {
-                           self->buffer.commit(bytes);
-                           if (!error) return self->read_head();
-                           if (self->head->is_empty() && self->buffer.size() == 0) return self->close();
-                           self->read_failed(error);
-                         });
+  stream.read_some(buffer.prepare(beast::read_size(buffer, kept_bytes)),
+                   [self = shared_from_this()](beast::error_code error, std::size_t bytes) {
+                     self->buffer.commit(bytes);
+                     if (!error) return self->read_head();
+                     if (self->head->is_empty() && self->buffer.size() == 0) return self->close();
+                     self->read_failed(error);
+                   });
 }
 
 // From here on it is a request, with a name of its own.
@@ -127,11 +128,10 @@ void FrontDoor::Session::head_is_read() {
     bulk->kind = *by_lines;
   }
   if (!asked.waits || body->done() || body->fault()) return read_body();
-  asio::async_write(stream, asio::buffer(go_on),
-                    [self = shared_from_this()](beast::error_code error, std::size_t) {
-                      if (error) return self->close();
-                      self->read_body();
-                    });
+  stream.write(asio::buffer(go_on), {}, [self = shared_from_this()](beast::error_code error, std::size_t) {
+    if (error) return self->close();
+    self->read_body();
+  });
 }
 
 std::optional<Refusal> FrontDoor::Session::find_asker() {
@@ -176,17 +176,17 @@ void FrontDoor::Session::read_body() {
   if (body->fault()) return refuse_and_close(*body->fault());
   if (body->done()) return handle();
   if (!keep()) return;
-  stream.async_read_some(buffer.prepare(beast::read_size(buffer, read_bytes)),
-                         [self = shared_from_this()](beast::error_code error, std::size_t bytes) {
-                           if (error) return self->read_failed(error);
-                           self->buffer.commit(bytes);
-                           self->read_body();
-                         });
+  stream.read_some(buffer.prepare(beast::read_size(buffer, read_bytes)),
+                   [self = shared_from_this()](beast::error_code error, std::size_t bytes) {
+                     if (error) return self->read_failed(error);
+                     self->buffer.commit(bytes);
+                     self->read_body();
+                   });
 }
 
 // Says how many bytes are kept for it, and sends away who has to go for them. False: that is this one.
 bool FrontDoor::Session::fits() {
-  places.keeps(guest, buffer.capacity() + (body ? body->held_bytes() : 0) + response.body().capacity());
+  places.keeps(guest, buffer.capacity() + (body ? body->held_bytes() : 0) + out_body.capacity());
   while (const auto goes = places.goes_for_bytes()) {
     if (*goes == guest) return false;
     server.send_away(*goes);
@@ -290,20 +290,21 @@ void FrontDoor::Session::write(Answer answer, bool keep_alive) {
   end_count();
   head.reset();
   body.reset();
-  response = {};
+  out_body = {};
   places.waits(guest);
   std::size_t length = answer.body.size();
-  if (asked.method != "HEAD") response.body() = std::move(answer.body);
+  if (asked.method != "HEAD") out_body = std::move(answer.body);
   if (!fits()) {  // its client does not get it, and knows why
     answer = Answer::of(too_much_kept(server.config));
     length = answer.body.size();
-    response.body() = std::move(answer.body);
+    out_body = std::move(answer.body);
     keep_alive = false;
     fits();
   }
   if (answer.status >= 400) server.metrics.record(Metric::http_refused, 1, answer.code);
   if (seen.request_id.empty()) begin_request();  // it ended before its head did
   note(answer, length);
+  http::response<http::empty_body> response;
   response.version(asked.version);
   response.result(answer.status);
   response.set(http::field::server, "troupe");
@@ -326,12 +327,15 @@ void FrontDoor::Session::write(Answer answer, bool keep_alive) {
   if (answer.status != 304) response.content_length(length);
   stream.expires_after(microseconds(server.config.timeout_us));
   writing = true;
-  http::async_write(stream, response,
-                    [self = shared_from_this(), keep_alive](beast::error_code error, std::size_t) {
-                      self->writing = false;
-                      if (error || !keep_alive || self->server.closing) return self->close();
-                      self->read();
-                    });
+  std::ostringstream text;
+  text << response.base();
+  out_head = std::move(text).str();
+  stream.write(asio::buffer(out_head), asio::buffer(out_body),
+               [self = shared_from_this(), keep_alive](beast::error_code error, std::size_t) {
+                 self->writing = false;
+                 if (error || !keep_alive || self->server.closing) return self->close();
+                 self->read();
+               });
 }
 
 // What the client still sends is read and dropped for a moment: closing on unread bytes would reset the
@@ -347,10 +351,9 @@ void FrontDoor::Session::close() {
 
 void FrontDoor::Session::drain() {
   buffer.clear();
-  stream.below().async_read_some(buffer.prepare(read_bytes),
-                                 [self = shared_from_this()](beast::error_code error, std::size_t) {
-                                   if (!error) self->drain();
-                                 });
+  stream.read_some_below(buffer.prepare(read_bytes), [self = shared_from_this()](beast::error_code error, std::size_t) {
+    if (!error) self->drain();
+  });
 }
 
 void FrontDoor::Session::end() {
