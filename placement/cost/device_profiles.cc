@@ -173,7 +173,7 @@ std::optional<double> number(std::string_view text) {
 
 // In the order in which a room's line has them.
 constexpr double HostUnits::*room_members[] = {&HostUnits::requests, &HostUnits::parts, &HostUnits::blocks,
-                                               &HostUnits::mebibytes};
+                                               &HostUnits::mebibytes, &HostUnits::kept, &HostUnits::cold};
 
 std::string machine_text(const DeviceProfile& device) {
   std::string text;
@@ -184,7 +184,7 @@ std::string machine_text(const DeviceProfile& device) {
   if (device.split_share > 0) add(machine_fields[0]);
   if (!device.host.charges()) return text;
   for (const Field& field : std::span(machine_fields).subspan(1)) add(field);
-  text += "# Microseconds of CPU by room: a request, a part of its prompt, a block, a mebibyte.\n";
+  text += "# Microseconds of CPU by room: a request, a part of its prompt, a block, a mebibyte, a block that is kept, a cold pass.\n";
   for (std::size_t room = 0; room < host_rooms; ++room) {
     text += room_key(static_cast<HostRoom>(room)) + ':';
     for (const auto member : room_members) (text += ' ') += shortest(device.host.costs[room].*member);
@@ -256,14 +256,17 @@ class DeviceReader {
       }
     for (std::size_t room = 0; room < host_rooms; ++room)
       if (room_key(static_cast<HostRoom>(room)) == key) {
-        if (!set_room(device_.host.costs[room], value)) wrong("four numbers, such as 12.5 0.3 0.1 0");
+        if (!set_room(device_.host.costs[room], value)) wrong("one to six numbers, such as 12.5 0.3 0.1");
         return;
       }
     fail(std::string(key.substr(0, 40)) + " is no key; expected one of " + all_keys());
   }
 
+  // Those that are not there are nothing.
   static bool set_room(HostUnits& costs, std::string_view text) {
+    costs = {};
     for (double HostUnits::*const member : room_members) {
+      if (text.empty() && member != room_members[0]) break;
       const std::size_t end = std::min(text.find(' '), text.size());
       const std::optional<double> read = number(text.substr(0, end));
       if (!read) return false;

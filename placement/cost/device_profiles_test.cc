@@ -106,13 +106,17 @@ TEST_CASE("what the host costs is part of the text where there is any, and read 
   device.split_share = 0.6;
   device.host.idle_share = 0.01;
   device.host.wait_us = 21.5;
-  for (std::size_t room = 0; room < host_rooms; ++room) device.host.costs[room] = {1.5 + double(room), 0.25, 1e-3, 0};
+  for (std::size_t room = 0; room < host_rooms; ++room) device.host.costs[room] = {1.5 + double(room), 0.25, 1e-3, 0, 0.125, 7};
   const DeviceProfile read = parse_device(device_text(device), "gpu.txt");
   CHECK(read.host == device.host);
   CHECK(read.split_share == 0.6);
   const std::string text = device_text(device);
   CHECK(refusal_of(replaced(text, "host_door: 1.5 0.25", "host_door: 1.5 x")) ==
-        "gpu.txt:16: host_door is \"1.5 x 0.001 0\"; expected four numbers, such as 12.5 0.3 0.1 0");
+        "gpu.txt:16: host_door is \"1.5 x 0.001 0 0.125 7\"; expected one to six numbers, such as 12.5 0.3 0.1");
+  CHECK(refusal_of(replaced(text, "host_door: 1.5 0.25 0.001 0 0.125 7", "host_door: 1.5 0.25 0.001 0 0.125 7 1")) ==
+        "gpu.txt:16: host_door is \"1.5 0.25 0.001 0 0.125 7 1\"; expected one to six numbers, such as 12.5 0.3 0.1");
+  CHECK(parse_device(replaced(text, "host_door: 1.5 0.25 0.001 0 0.125 7", "host_door: 1.5 0.25 0.001 0"), "gpu.txt")
+            .host[HostRoom::door] == HostUnits{1.5, 0.25, 1e-3, 0});
   CHECK(refusal_of(replaced(text, "host_router: 2.5", "host_router: -2.5")) ==
         "gpu.txt:17: device cpu: host work of router is -2.500000; expected 0 us or more");
   CHECK(refusal_of(replaced(text, "host_kv_cache_worker", "host_kv")).starts_with("gpu.txt:19: host_kv is no key"));

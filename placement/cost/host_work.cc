@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <stdexcept>
 #include <vector>
 
 namespace troupe::placement {
 namespace {
 
-constexpr std::size_t units_count = 4;
+constexpr std::size_t units_count = 6;
 constexpr double HostUnits::*members[units_count] = {&HostUnits::requests, &HostUnits::parts, &HostUnits::blocks,
-                                                     &HostUnits::mebibytes};
+                                                     &HostUnits::mebibytes, &HostUnits::kept, &HostUnits::cold};
 constexpr int rounds = 20'000;
+constexpr double half_cold_us = 1'000;
 constexpr double least_us = 0.05;  // a request; less is noise, and its relative error says nothing
 
 // One of a room: costs · x = share, where x are a run's units over a time of it, and share is what of it they explain.
@@ -20,9 +22,24 @@ struct Equation {
   double share = 1;
 };
 
+bool is_one_of(std::size_t room, std::initializer_list<HostRoom> rooms) {
+  return std::ranges::find(rooms, static_cast<HostRoom>(room)) != rooms.end();
+}
+
 // Nobody asks them where no block is named, so such requests say nothing of what one costs there.
 bool only_of_blocks(std::size_t room) {
-  return room == static_cast<std::size_t>(HostRoom::cache_meta) || room == static_cast<std::size_t>(HostRoom::kv_worker);
+  return is_one_of(room, {HostRoom::cache_meta, HostRoom::kv_worker});
+}
+
+// Only checksums, and what reads and writes blocks for the passes, go by bytes; the door and what reads items' features have
+// done their part before anybody knows what has to be computed; and cold is what a pass and the clients' clocks find.
+std::array<bool, units_count> used_by(std::size_t room) {
+  return {true,
+          !only_of_blocks(room),
+          true,
+          is_one_of(room, {HostRoom::checksums, HostRoom::executor_port, HostRoom::rest}),
+          !is_one_of(room, {HostRoom::door, HostRoom::feature_port, HostRoom::checksums}),
+          is_one_of(room, {HostRoom::passes, HostRoom::rest})};
 }
 
 std::vector<Equation> equations_of(std::span<const HostRun> runs, std::size_t room) {
@@ -74,6 +91,8 @@ double dot(const HostUnits& costs, const HostUnits& units) {
   return sum;
 }
 
+double coldness(double still_us) { return still_us <= 0 ? 0 : still_us / (still_us + half_cold_us); }
+
 std::string_view name_of(HostRoom room) {
   static constexpr std::array<std::string_view, host_rooms> names{
       "door",         "router",        "cache-meta", "KV-cache worker", "inference worker",
@@ -98,12 +117,7 @@ HostWork fit_host(std::span<const HostRun> runs) {
   if (runs.empty()) throw std::invalid_argument("there are no profiled runs; expected at least one");
   HostWork work;
   for (std::size_t room = 0; room < host_rooms; ++room) {
-    // Only checksums, and what reads and writes blocks for the passes, go by bytes.
-    const bool by_bytes = room == static_cast<std::size_t>(HostRoom::checksums) ||
-                          room == static_cast<std::size_t>(HostRoom::executor_port) ||
-                          room == static_cast<std::size_t>(HostRoom::rest);
-    const std::array<bool, units_count> used{true, !only_of_blocks(room), true, by_bytes};
-    const auto costs = least_squares(equations_of(runs, room), used);
+    const auto costs = least_squares(equations_of(runs, room), used_by(room));
     for (std::size_t u = 0; u < units_count; ++u) work.costs[room].*members[u] = costs[u];
   }
   return work;

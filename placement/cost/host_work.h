@@ -1,8 +1,9 @@
 #pragma once
 // What a request costs the processors of its node beside what the cost model says of its model's passes: in each room (the rooms of
 // runtime/meter/cpu_rooms.h) some microseconds a request, a part of its prompt (a candidate, the user, the frame), a block
-// that it names, and a mebibyte that is summed up. A device's profile has it, fitted to what `bench rank --profile` saw;
-// one without charges nothing.
+// that it names, a mebibyte that is summed up, a block that is computed and kept, and a pass that begins after its processor
+// has stood still, whose caches others have had meanwhile. A device's profile has it, fitted to what `bench rank --profile`
+// saw; one without charges nothing.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -13,12 +14,14 @@ namespace troupe::placement {
 
 // Of a request, or the sum of several.
 struct HostUnits {
-  double requests = 0, parts = 0, blocks = 0, mebibytes = 0;
+  double requests = 0, parts = 0, blocks = 0, mebibytes = 0, kept = 0, cold = 0;
 
   HostUnits& operator+=(const HostUnits& other);
   bool operator==(const HostUnits&) const = default;
 };
 double dot(const HostUnits& costs, const HostUnits& units);
+// How cold a pass begins, from 0 to 1, after its executor stood still for so long; half so after a millisecond.
+double coldness(double still_us);
 
 enum class HostRoom : std::uint8_t {
   door, router, cache_meta, kv_worker, inference_worker, feature_port, executor_port, checksums, host, passes, rest, count_

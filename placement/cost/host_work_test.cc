@@ -17,6 +17,8 @@ HostWork some_work(unsigned seed) {
     work.costs[room] = {request(random), part(random), part(random), 0};
   for (const HostRoom room : {HostRoom::cache_meta, HostRoom::kv_worker}) work[room].parts = 0;  // they hear of blocks alone
   work[HostRoom::checksums].mebibytes = 90;
+  work[HostRoom::kv_worker].kept = work[HostRoom::passes].kept = part(random);
+  work[HostRoom::passes].cold = work[HostRoom::rest].cold = request(random);
   return work;
 }
 
@@ -28,8 +30,13 @@ HostRun run_of(const HostWork& work, const HostUnits& units) {
   return run;
 }
 
-const std::vector<HostUnits> workloads{{100, 1'300, 1'200, 3}, {100, 10'300, 10'200, 70}, {50, 650, 0, 0},
-                                       {200, 20'600, 400, 500}, {80, 3'200, 3'100, 40}};
+const std::vector<HostUnits> workloads{{100, 1'300, 1'200, 3},
+                                       {100, 10'300, 10'200, 70},
+                                       {50, 650, 0, 0},
+                                       {200, 20'600, 400, 500},
+                                       {80, 3'200, 3'100, 40},
+                                       {100, 10'300, 10'200, 90, 3'400, 0},
+                                       {100, 10'300, 10'200, 70, 0, 60}};
 
 }  // namespace
 
@@ -44,6 +51,8 @@ TEST_CASE("costs are found again from runs of different shape, and told apart by
     for (const HostRun& run : runs)
       if (run.us[room] > 0) CHECK(dot(fitted.costs[room], run.units) == doctest::Approx(run.us[room]).epsilon(0.01));
   const HostUnits unseen{100, 5'000, 2'000, 20};
+  CHECK(fitted[HostRoom::passes].cold == doctest::Approx(work[HostRoom::passes].cold).epsilon(0.1));
+  CHECK(fitted[HostRoom::kv_worker].kept == doctest::Approx(work[HostRoom::kv_worker].kept).epsilon(0.1));
   CHECK(dot(fitted[HostRoom::router], unseen) == doctest::Approx(dot(work[HostRoom::router], unseen)).epsilon(0.05));
 }
 

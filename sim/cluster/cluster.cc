@@ -307,7 +307,7 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
     return batch_time(pass, pulled);
   };
   if (charge_) {
-    options.beside = [this](const RunBatch& batch) { return charge_->batch(batch); };
+    options.beside = [this](const RunBatch& batch, Duration still) { return charge_->batch(batch, still); };
     options.split_share = scenario_.hardware->device.split_share;
   }
   options.now = [this] { return host_.now(); };

@@ -1,6 +1,7 @@
 #include "sim/cluster/host_charge.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace troupe::sim {
 namespace {
@@ -48,9 +49,19 @@ double HostCharge::of_plan(const Execute& plan) {
   return us;
 }
 
+double HostCharge::of_kept() {
+  const HostUnits units{.kept = std::exchange(kept_, 0)};
+  double us = 0;
+  for (const HostRoom room : {HostRoom::router, HostRoom::cache_meta, HostRoom::kv_worker, HostRoom::inference_worker, HostRoom::host})
+    us += charge(room, units);
+  return us;
+}
+
 Duration HostCharge::step(const Event& event) {
+  const auto* done = std::get_if<Done>(&event);
   const auto* received = std::get_if<Received>(&event);
-  if (!received) return {0};
+  if (done && std::holds_alternative<BatchDone>(done->result)) rest_us_ += of_kept();
+  if (!received) return whole_us();
   if (const auto* rank = std::get_if<RankRequest>(&received->message))
     rest_us_ += of_request(*rank);
   else if (const auto* lookup = std::get_if<LookupBlocks>(&received->message))
@@ -59,13 +70,17 @@ Duration HostCharge::step(const Event& event) {
     rest_us_ += of_blocks(HostRoom::kv_worker, acquire->wants.size());
   else if (const auto* plan = std::get_if<Execute>(&received->message))
     rest_us_ += of_plan(*plan);
+  return whole_us();
+}
+
+Duration HostCharge::whole_us() {
   const auto whole = static_cast<std::int64_t>(rest_us_);
   rest_us_ -= static_cast<double>(whole);
   return {whole};
 }
 
-Duration HostCharge::batch(const RunBatch& batch) {
-  HostUnits units;
+Duration HostCharge::batch(const RunBatch& batch, Duration still) {
+  HostUnits units{.cold = placement::coldness(static_cast<double>(still.us))};
   for (const BatchRequest& request : batch.requests) {
     units.requests += 1;
     units.parts += static_cast<double>(candidates_of(request.plan));
@@ -73,14 +88,18 @@ Duration HostCharge::batch(const RunBatch& batch) {
       const BatchSegmentKv& kv = request.kv[s];
       if (kv.grant == Grant::none) continue;
       units.blocks += 1;
+      units.kept += kv.grant == Grant::write;
       const bool summed = kv.grant == Grant::write || kv.check;
       if (summed) units.mebibytes += static_cast<double>(request.plan.segments[s].tokens.size()) * token_bytes_ / mebibyte;
     }
   }
   units_.mebibytes += units.mebibytes;
+  units_.kept += units.kept;
+  units_.cold += units.cold;
+  kept_ += units.kept;
   double us = 0;
   for (const HostRoom room : {HostRoom::executor_port, HostRoom::checksums, HostRoom::passes}) us += charge(room, units);
-  us += charge(HostRoom::rest, {0, 0, 0, units.mebibytes});
+  us += charge(HostRoom::rest, {0, 0, 0, units.mebibytes, units.kept, units.cold});
   return {static_cast<std::int64_t>(us + 0.5)};
 }
 

@@ -14,7 +14,9 @@ class HostCharge {
   HostCharge(const placement::HostWork& work, double token_bytes) : work_(work), token_bytes_(token_bytes) {}
 
   Duration step(const Event& event);
-  Duration batch(const RunBatch& batch);  // beside its passes
+  // Beside its passes, on an executor that stood still for so long. What other rooms do about blocks that it computed is charged
+  // where its end is heard of.
+  Duration batch(const RunBatch& batch, Duration still);
 
   const std::array<double, placement::host_rooms>& used_us() const { return used_us_; }
   const placement::HostUnits& units() const { return units_; }
@@ -23,12 +25,15 @@ class HostCharge {
   double of_request(const RankRequest& request);
   double of_blocks(placement::HostRoom room, std::size_t blocks);
   double of_plan(const Execute& plan);
+  double of_kept();
+  Duration whole_us();
   double charge(placement::HostRoom room, const placement::HostUnits& units);
 
   placement::HostWork work_;
   double token_bytes_;
   std::array<double, placement::host_rooms> used_us_{};
   placement::HostUnits units_;
+  double kept_ = 0;     // blocks, of batches whose end nobody has heard of
   double rest_us_ = 0;  // below a microsecond, still to be charged
 };
 

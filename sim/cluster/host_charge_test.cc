@@ -43,7 +43,29 @@ TEST_SUITE("host charge") {
     request.kv[0].grant = request.kv[1].grant = Grant::read;
     request.kv[1].check = true;
     request.kv[2].grant = Grant::write;
-    CHECK(charge.batch({{request}}) == Duration{3 * 2 + 6'000});
+    CHECK(charge.batch({{request}}, {0}) == Duration{3 * 2 + 6'000});
     CHECK(charge.units().mebibytes == 6);
+    CHECK(charge.units().cold == 0);
+  }
+
+  TEST_CASE("what other rooms do about computed blocks is charged once, where the batch's end is heard of; a batch is dearer the longer its executor stood still") {
+    placement::HostWork work;
+    work[HostRoom::kv_worker].kept = 5;
+    work[HostRoom::cache_meta].kept = 2;
+    work[HostRoom::passes] = {.kept = 10, .cold = 100};
+    HostCharge charge(work, 1'024);
+    BatchRequest request;
+    for (int s = 0; s < 3; ++s) request.plan.segments.push_back({SegmentKind::item, Tokens{1}, 0, {}});
+    request.kv.resize(3);
+    request.kv[0].grant = Grant::read;
+    request.kv[1].grant = request.kv[2].grant = Grant::write;
+    CHECK(charge.batch({{request}}, {0}) == Duration{20});
+    CHECK(charge.batch({{request}}, {1'000}) == Duration{20 + 50});
+    CHECK(charge.batch({{request}}, {99'000}) == Duration{20 + 99});
+    CHECK(charge.step(Done{1, ModelChanged{}}) == Duration{0});
+    CHECK(charge.step(Done{1, BatchDone{}}) == Duration{6 * 7});
+    CHECK(charge.step(Done{2, BatchDone{}}) == Duration{0});
+    CHECK(charge.units().kept == 6);
+    CHECK(charge.units().cold == doctest::Approx(0.5 + 0.99));
   }
 }

@@ -77,7 +77,7 @@ std::optional<Duration> ComputePort::begin(Instant now, const Job& job, std::uin
     running.requests.push_back(begin_request(request));
     running.models.insert(model_of(request));
   }
-  const Duration time = faults_.slowness.stretch(now, time_of(*batch));
+  const Duration time = faults_.slowness.stretch(now, time_of(*batch, now - ended_[lane]));
   busy_.us += time.us;
   return time;
 }
@@ -86,7 +86,7 @@ std::optional<double> ComputePort::computes(const Job& job) const {
   return std::holds_alternative<RunBatch>(job) ? std::optional(options_.split_share) : std::nullopt;
 }
 
-Duration ComputePort::time_of(const RunBatch& batch) {
+Duration ComputePort::time_of(const RunBatch& batch, Duration still) {
   placement::Pass pass;
   std::uint64_t pulled = 0;
   for (const BatchRequest& request : batch.requests) {
@@ -95,7 +95,7 @@ Duration ComputePort::time_of(const RunBatch& batch) {
   }
   const Duration computed = options_.batch_time(pass, pulled);
   computed_.us += computed.us;
-  return options_.beside ? Duration{computed.us + options_.beside(batch).us} : computed;
+  return options_.beside ? Duration{computed.us + options_.beside(batch, still).us} : computed;
 }
 
 const BatchRequest* ComputePort::find_poison(const RunBatch& batch) const {
@@ -287,6 +287,7 @@ JobResult ComputePort::run(const Job& job, std::uint32_t lane) {
 JobResult ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) {
   auto running = running_.extract(lane);
   TROUPE_CHECK(!running.empty(), "a job begins before it runs");
+  ended_[lane] = options_.now();
   for (std::size_t i = 0; rows_ && i < batch.requests.size(); ++i)
     for (const SimRows::Reading& reading : running.mapped().requests[i].rows)
       if (!rows_->end(reading, !faults_.broken)) report(3, batch.requests[i], 0, "is computed from rows that changed meanwhile");

@@ -51,7 +51,8 @@ struct ComputeOptions {
   std::uint32_t layers = 0;    // of the models, to count those that all tokens of a repair go through; 0: none are counted
   // Undisturbed device time of a batch.
   std::function<Duration(const placement::Pass& pass, std::uint64_t pulled_tokens)> batch_time;
-  std::function<Duration(const RunBatch& batch)> beside;  // what an executor does beside it; none: nothing
+  // What an executor does beside it, which stood still for so long before; none: nothing.
+  std::function<Duration(const RunBatch& batch, Duration still)> beside;
   double split_share = 0;  // of a batch, what idle processors may take over
   std::function<Instant()> now;     // virtual time
   StruckAnswers* struck = nullptr;  // where they are noted
@@ -104,7 +105,7 @@ class ComputePort final : public SimPort {
     std::set<std::string> models;
   };
 
-  Duration time_of(const RunBatch& batch);
+  Duration time_of(const RunBatch& batch, Duration still);
   const BatchRequest* find_poison(const RunBatch& batch) const;  // null: there is none
   Begun begin_request(const BatchRequest& request);
   std::optional<Refusal> find_request_fault(const BatchRequest& request) const;
@@ -133,6 +134,7 @@ class ComputePort final : public SimPort {
   std::optional<SimRows> rows_;
   std::set<std::string> models_;
   std::map<std::uint32_t, Running> running_;  // per lane
+  std::map<std::uint32_t, Instant> ended_;    // the last batch of each
   Duration busy_{}, computed_{};
   std::vector<Fingerprint> prints_;  // of the block at hand; kept for its memory
 };

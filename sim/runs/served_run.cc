@@ -101,7 +101,8 @@ class ServedLoad {
     r.kernels_s = (to.computed_us - from.computed_us) * 1e-6;
     for (std::size_t room = 0; room < r.host_us.size(); ++room) r.host_us[room] = to.host_us[room] - from.host_us[room];
     r.units = {to.units.requests - from.units.requests, to.units.parts - from.units.parts,
-               to.units.blocks - from.units.blocks, to.units.mebibytes - from.units.mebibytes};
+               to.units.blocks - from.units.blocks, to.units.mebibytes - from.units.mebibytes,
+               to.units.kept - from.units.kept, to.units.cold - from.units.cold};
     std::vector<float> latencies;
     const auto& rows = clients_.seconds();
     for (auto i = static_cast<std::size_t>(begin.us / 1'000'000); i < rows.size(); ++i)
