@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "deploy/commands/command_plan_serve.h"
 #include "deploy/commands/commands.h"
@@ -220,15 +221,37 @@ void add_serving(Command command, PlanServeOptions& serve) {
       .needs(serving)
       .default_shown();
   command.add_option("--seed", serve.serve.seed, "With --serve: of the simulation").needs(serving).default_shown();
+  command.add_option("--cores", serve.cores, "With --serve --model: of each node; default: as many as this machine has").needs(serving);
+  serve.box.add_to(command);
+}
+
+// With --serve; or of a model that is there, which says the rest by itself and its knobs.
+std::vector<std::pair<std::string, bool>> unwanted(const PlanOptions& options, const PlanServeOptions& serve) {
+  std::vector<std::pair<std::string, bool>> all{{"--items", options.items > 0},
+                                                {"--popularity", !options.popularity.empty()},
+                                                {"--zipf", options.zipf.has_value()},
+                                                {"--user-tokens", options.user_tokens.has_value()},
+                                                {"--move-from", !options.move_from.empty()}};
+  if (serve.box.model.empty() && serve.box.config_file.empty()) all.emplace_back("--data", !options.data.empty());
+  return all;
+}
+
+void check_served(const PlanOptions& options, const PlanServeOptions& serve) {
+  const PlanOptions not_given;
+  const PlanServeOptions nor_here;
+  for (const auto& [name, given] :
+       {std::pair{"--shape", options.shape != not_given.shape}, {"--item-tokens", options.item_tokens.has_value()},
+        {"--policy", serve.serve.policy != nor_here.serve.policy}, {"--item-share", serve.serve.item_share != nor_here.serve.item_share}})
+    if (given)
+      throw std::invalid_argument(std::string(name) + " is given beside --model, which has its own; expected knobs of it, such as "
+                                                      "--set router.policy=item or pool.item_share=0.5");
 }
 
 int run_serving(const PlanOptions& options, PlanServeOptions serve) {
-  for (const auto& [name, given] :
-       {std::pair{"--data", !options.data.empty()}, {"--items", options.items > 0}, {"--popularity", !options.popularity.empty()},
-        {"--zipf", options.zipf.has_value()}, {"--user-tokens", options.user_tokens.has_value()},
-        {"--move-from", !options.move_from.empty()}})
-    if (given)
-      throw std::invalid_argument(std::string(name) + " says where items go; expected none of that with --serve");
+  for (const auto& [name, given] : unwanted(options, serve))
+    if (given) throw std::invalid_argument(name + " says where items go; expected none of that with --serve");
+  if (!serve.box.model.empty() || !serve.box.config_file.empty()) check_served(options, serve);
+  serve.data = options.data;
   serve.serve.trace = serve.trace_file;
   serve.serve.shape = options.shape;
   serve.serve.link = options.link;

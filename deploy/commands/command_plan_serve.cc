@@ -1,12 +1,16 @@
 // `troupe plan --serve`: how many nodes of which type serve a request trace within a bound on latency, and which is cheapest.
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <algorithm>
 #include <stdexcept>
+#include <thread>
 
 #include "deploy/commands/command_plan_serve.h"
 #include "deploy/data/text_file.h"
 #include "deploy/data/version.h"
+#include "deploy/foresight/served_trial.h"
 #include "deploy/reports/table.h"
+#include "placement/cost/device_profiles.h"
 
 namespace troupe::deploy {
 
@@ -55,6 +59,27 @@ nlohmann::json capacities_json(const ServedTrace& trace, const CapacityTarget& t
   return result;
 }
 
+bool is_served(const PlanServeOptions& options) { return !options.box.model.empty() || !options.box.config_file.empty(); }
+
+ServedWorld world_of(const PlanServeOptions& options) {
+  ServedWorld world{.config = options.box.load(),
+                    .data = options.data,
+                    .trace = options.serve.trace,
+                    .requests_max = options.serve.requests,
+                    .speed = options.serve.speed,
+                    .cores = options.cores > 0 ? options.cores : std::max(1U, std::thread::hardware_concurrency()),
+                    .link = placement::find_link(options.serve.link),
+                    .seed = options.serve.seed};
+  world.config.set("pool.memory", std::to_string(options.serve.memory_bytes));
+  return world;
+}
+
+TryNodes trial_for(const ServedTrace& trace, const PlanServeOptions& options) {
+  if (!is_served(options))
+    return [&](const NodeType& type, std::uint32_t nodes) { return try_serving(trace, options.serve, type, nodes); };
+  return [world = world_of(options)](const NodeType& type, std::uint32_t nodes) { return try_served(world, type, nodes); };
+}
+
 // What stands in the way of a target that nobody holds.
 std::string impossible(const ServedTrace& trace, const PlanServeOptions& options, const std::vector<Capacity>& all) {
   std::string text = "no cluster of up to " + std::to_string(options.target.nodes_max) + " nodes answers 99 % of this trace in " +
@@ -62,7 +87,8 @@ std::string impossible(const ServedTrace& trace, const PlanServeOptions& options
   for (const Capacity& one : all)
     text += "\n  " + one.type.device + ": " + milliseconds(one.trials.back().p99_ms) + " ms with " +
             std::to_string(one.trials.back().nodes) + " nodes, " + percent(one.trials.back().lost) +
-            " lost; a mean request alone, nothing cached: " + fixed(alone_ms(trace, options.serve, one.type), 0) + " ms";
+            " lost" + (is_served(options) ? "" : "; a mean request alone, nothing cached: " +
+                                                     fixed(alone_ms(trace, options.serve, one.type), 0) + " ms");
   return text + "\nexpected a longer --p99, a larger --nodes-max, faster nodes, or a smaller model";
 }
 
@@ -77,16 +103,16 @@ int run_plan_serve(const PlanServeOptions& options) {
   const ServedTrace trace(options.serve);
   std::vector<Capacity> all;
   Progress progress("types of nodes", types.size());
+  const TryNodes try_nodes = trial_for(trace, options);
   for (const NodeType& type : types) {
-    all.push_back(find_capacity(type, options.target, [&](const NodeType& of, std::uint32_t nodes) {
-      return try_serving(trace, options.serve, of, nodes);
-    }));
+    all.push_back(find_capacity(type, options.target, try_nodes));
     progress.at(all.size());
   }
   std::ostream& out = options.json == "-" ? std::cerr : std::cout;
   out << trace.requests() << " requests of " << trace.users() << " users in " << fixed(trace.seconds(), 0) << " s, "
       << fixed(trace.candidates_mean(), 0) << " candidates and " << fixed(trace.events_mean(), 0)
-      << " events each; P99 at most " << fixed(options.target.p99_ms, 0) << " ms in the second half\n\n";
+      << " events each; P99 at most " << fixed(options.target.p99_ms, 0) << " ms"
+      << (is_served(options) ? " after what is computed ahead was" : " in the second half") << "\n\n";
   print_capacities(out, all);
   if (!options.json.empty()) write_output(options.json, capacities_json(trace, options.target, all).dump(1) + "\n");
   const Capacity* best = cheapest(all);
