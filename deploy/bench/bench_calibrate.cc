@@ -51,7 +51,10 @@ class PassTimer {
     if (reused_most > 0) keep_history(reused_most);
   }
 
-  double least_seconds(const CalibrationPass& pass, std::uint32_t rounds) {
+  struct Seconds {
+    double least = INFINITY, mean = 0;
+  };
+  Seconds seconds_of(const CalibrationPass& pass, std::uint32_t rounds) {
     const kernels::Plan plan = plan_of(pass, vocabulary_);
     kernels::Request request{&plan, std::vector<kernels::SegmentKv>(plan.segments.size())};
     if (pass.reused > 0) {
@@ -59,15 +62,18 @@ class PassTimer {
       request.kv[0] = {Source::cached, {pages_.begin(), pages_.begin() + pages}};
     }
     executor_->run({&request, 1}, replies_);
-    double least = INFINITY, all = 0;
-    for (std::uint32_t round = 0; round < rounds || all < pass_seconds_least; ++round) {
+    Seconds of;
+    double all = 0;
+    std::uint32_t round = 0;
+    for (; round < rounds || all < pass_seconds_least; ++round) {
       const double start = seconds_now(cores_);
       executor_->run({&request, 1}, replies_);
       const double seconds = seconds_now(cores_) - start;
-      least = std::min(least, seconds);
+      of.least = std::min(of.least, seconds);
       all += seconds;
     }
-    return least;
+    of.mean = all / round;
+    return of;
   }
 
  private:
@@ -193,7 +199,9 @@ Calibration calibrate(const std::vector<CalibrationModel>& models, const Calibra
     for (const CalibrationRow& row : rows[m]) reused_most = std::max(reused_most, row.pass.reused);
     PassTimer timer(models[m], setup, reused_most);
     for (CalibrationRow& row : rows[m]) {
-      row.timed.us = 1e6 * timer.least_seconds(row.pass, setup.rounds);
+      const PassTimer::Seconds seconds = timer.seconds_of(row.pass, setup.rounds);
+      row.timed.us = 1e6 * seconds.least;
+      row.mean_us = 1e6 * seconds.mean;
       done += predicted_sum(machine, {row});
       progress(static_cast<std::uint64_t>(100 * done / expected));
       calibration.rows.push_back(row);

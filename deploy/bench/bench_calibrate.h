@@ -44,6 +44,7 @@ struct CalibrationRow {
   CalibrationPass pass;
   placement::TimedPass
       timed;  // the least of the rounds: what others take from the machine is not its own time
+  double mean_us = 0;  // of the rounds: the machine's pace with what others take from it
   double predicted_us = 0;
 };
 struct Calibration {

@@ -111,6 +111,7 @@ json to_json(const CalibrateOptions& options, const Calibration& calibration) {
                            {"reused_tokens", row.timed.counts.reused_tokens},
                            {"pairs", row.timed.counts.pairs},
                            {"measured_us", row.timed.us},
+                           {"mean_us", row.mean_us},
                            {"predicted_us", row.predicted_us},
                            {"held_out", row.pass.held_out}});
   return all;

@@ -124,8 +124,8 @@ def made_movies(out, movies):
 class Bench:
     """What is measured and simulated, kept in a folder."""
 
-    def __init__(self, troupe, out):
-        self.troupe, self.out = troupe, out
+    def __init__(self, troupe, out, paced_by=None):
+        self.troupe, self.out, self.paced_by = troupe, out, paced_by
 
     def trace(self, data, requests, candidates):
         file = self.out / f"{data.name}-{requests}-{candidates}.jsonl.gz"
@@ -141,8 +141,25 @@ class Bench:
         if not file.exists():
             words = [self.troupe, "bench", "rank", "--model", model.folder, "--data", data.folder, "--trace", trace,
                      *ONE_CORE, *model.settings, "--policy", ",".join(policies), "--json", file, *loop]
+            before = self.pace()
             run(words + (["--memory", memory] if memory else []) + (["--profile"] if profile else []))
+            if before:
+                file.with_suffix(".pace").write_text(json.dumps([before, self.pace()]) + "\n")
         return file
+
+    def pace(self):
+        """Microseconds that the passes of one model take at this moment: a machine that others share is not the same
+        for hours."""
+        if not self.paced_by:
+            return 0
+        timed = run([self.troupe, "bench", "calibrate", "--model", self.paced_by, "--rounds", "10", "--out", "/dev/null", "--json", "-"])
+        return sum(row["mean_us"] for row in json.loads(timed.stdout)["runs"])
+
+    def pace_at(self, files):
+        """Of measured files, before and after each; 0: not known."""
+        paces = [pace for file in files if file.with_suffix(".pace").exists()
+                 for pace in json.loads(file.with_suffix(".pace").read_text())]
+        return statistics.mean(paces) if paces else 0
 
     def simulate(self, measured, device, cores, bounds=()):
         """Of each run: its policy and figures; and whether bounds and promises held."""
@@ -245,8 +262,18 @@ def timed_passes(bench, model):
 
 
 def profiled_runs(bench, model, data):
-    return [bench.measure(f"fit-{candidates}", model, data, bench.trace(data, 400, candidates), POLICIES, None,
-                          LOOPS["alone"], profile=True) for candidates in (20, 100, 300)]
+    """One request at a time of few, many and more candidates; many while blocks have to be computed; and now and then one, so
+    that processors stand still between."""
+    def fit(name, candidates, policies, memory=None, loop=LOOPS["alone"]):
+        return bench.measure(f"fit-{name}", model, data, bench.trace(data, 400, candidates), policies, memory, loop, profile=True)
+    files = [fit(candidates, candidates, POLICIES) for candidates in (20, 100, 300)]
+    items, _, _ = bytes_of(files[1])
+    files.append(fit("short", 100, POLICIES, items * 2 // 5))
+    for name, policy, memory, of in (("recompute", "recompute", None, files[1]), ("item", "item", None, files[1]),
+                                     ("short", "item", items * 2 // 5, files[3])):
+        alone = next(run["qps"] for run in json.loads(of.read_text())["runs"] if run["policy"] == policy)
+        files.append(fit(f"half-{name}", 100, [policy], memory, ["--speed", f"{alone / 2 / TRACE_RATE:.4f}"]))
+    return files
 
 
 def device_of(bench, models, model, data):
@@ -264,6 +291,21 @@ def device_of(bench, models, model, data):
         print(run([bench.troupe, "bench", "calibrate", "--profiles", ",".join(map(str, files)), "--device", timed,
                    "--machine-cores", "2", "--out", device]).stdout)
     return device
+
+
+def at_pace(device, slower, out):
+    """The device at another pace of the machine: its times so much longer, its rates lower."""
+    lines = []
+    for line in device.read_text().splitlines():
+        key, _, rest = line.partition(": ")
+        value, *comment = rest.split("  #", 1)
+        rate = key.startswith(("peak_", "bandwidth"))
+        if rate or key.startswith("host_") or key in ("launch_us", "wait_us", "idle_share"):
+            numbers = [float(word) / slower if rate else float(word) * slower for word in value.split()]
+            line = f"{key}: {' '.join(map(repr, numbers))}" + "".join("  #" + text for text in comment)
+        lines.append(line)
+    out.write_text("\n".join(lines) + "\n")
+    return out
 
 
 def rows_of(cell, compared):
@@ -316,8 +358,8 @@ def print_rows(rows):
 def table(options):
     out = options.out
     out.mkdir(parents=True, exist_ok=True)
-    bench = Bench(options.troupe, out)
     ranker = options.ranker or made_model(options.troupe, out, "tiny")
+    bench = Bench(options.troupe, out, ranker)
     int8 = ["model.weights=int8"]
     models = [Model("ranker", ranker, 800), Model("small", made_model(options.troupe, out, "small"), 100, items=1000),
               Model("qwen05", made_model(options.troupe, out, "qwen05"), 16, items=200, candidates=20, settings=int8,
@@ -342,15 +384,23 @@ def table(options):
 
 
 def judge(bench, models, sets, cells, options):
-    rows = []
+    rows, paces = [], []
     for cell in cells:
         if (bench.out / f"{cell.name}.json").exists():
-            device = device_of(bench, models, cell.model, sets[0])
-            compared, done = bench.simulate(measure(bench, cell), device, 2)
+            device, file = device_of(bench, models, cell.model, sets[0]), measure(bench, cell)
+            # The machine as it was beside the cell, if that was measured, and not as it was when the passes were timed.
+            pace, then = bench.pace_at([file]), bench.pace_at(profiled_runs(bench, models[0], sets[0]))
+            if pace and then:
+                paces.append(pace / then)
+                device = at_pace(device, pace / then, file.with_suffix(".device"))
+            compared, done = bench.simulate(file, device, 2)
             if "promise" in done.stdout:
                 sys.exit(done.stdout)
             rows.extend(rows_of(cell, compared))
     print_rows(rows)
+    if paces:
+        print(f"\npasses beside the cells took {min(paces):.2f} to {max(paces):.2f}, in the median {statistics.median(paces):.2f}, "
+              "of what they took when they were timed")
     seen = [row for row in rows if not row["held_out"]]
     missed = tell("data sets that were looked at", summary(seen))
     if len(seen) < len(rows):
