@@ -47,7 +47,7 @@ struct RouterConfig {
   std::string catalog_version;  // at first; "": the port's present one
   PromptForm form;
   NameContext names;
-  Policy policy = router::policy("bat");  // of requests that name none
+  Policy policy = router::policy("planner");  // of requests that name none
   bool undivided = false;  // both areas of memory are one to plans of all policies, as they are to those of the planner
   RequestLimits limits;
   std::uint32_t in_flight_max = 256;  // ranking and score requests; more are refused

@@ -56,7 +56,7 @@ TEST_CASE("without a file every knob has its default") {
   CHECK(config.integer("pool.page_tokens") == 4);
   CHECK(config.real("pool.item_share") == 0.5);
   CHECK_FALSE(config.boolean("pool.verify_on_read"));
-  CHECK(config.text("router.policy") == "bat");
+  CHECK(config.text("router.policy") == "planner");
   CHECK(config.text("pool.kv_format") == "f32");
   CHECK(config.text("model.weights") == "f32");
   CHECK(config.duration_us("router.deadline") == 2'000'000);

@@ -160,7 +160,7 @@ constexpr Knob knobs[] = {
     {"transfer.devices", text, "", "", "",
      "Network devices that pages go over, in UCX's words (UCX_NET_DEVICES), such as eth0; empty: any."},
 
-    {"router.policy", text, "bat", "", "",
+    {"router.policy", text, "planner", "", "",
      "How the plan of a request is chosen that does not say: recompute, user, item, larger, bat or "
      "planner; or, for models that rank so, causal, blocks or all_blocks with a repair."},
     {"router.undivided", boolean, "false", "", "",
