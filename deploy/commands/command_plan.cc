@@ -252,6 +252,7 @@ int run_serving(const PlanOptions& options, PlanServeOptions serve) {
     if (given) throw std::invalid_argument(name + " says where items go; expected none of that with --serve");
   if (!serve.box.model.empty() || !serve.box.config_file.empty()) check_served(options, serve);
   serve.data = options.data;
+  serve.serve.all_judged = !serve.box.model.empty() || !serve.box.config_file.empty();
   serve.serve.trace = serve.trace_file;
   serve.serve.shape = options.shape;
   serve.serve.link = options.link;

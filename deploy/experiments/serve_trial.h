@@ -22,12 +22,13 @@ struct TrialOptions {
   std::uint64_t memory_bytes = 0;  // of each node, for keys and values
   double item_share = 0.5;         // of that, for items; pool.item_share
   std::uint64_t seed = 1;
+  bool all_judged = false;  // else the second half, and so the trace has to last for some seconds
 };
 
 // One pass over the trace, since the world has to know how much it holds.
 class ServedTrace {
  public:
-  // Throws ImportError for what is no trace of rankings that lasts for some seconds.
+  // Throws ImportError for what is no trace of rankings, or lasts too short.
   explicit ServedTrace(const TrialOptions& options);
 
   std::uint64_t requests() const { return requests_; }
