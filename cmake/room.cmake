@@ -91,11 +91,11 @@ function(troupe_test_program name)
 endfunction()
 
 # troupe_room(<name> [LINK <libraries>...] [EXCEPT <files and folders>...] [OPTIONS <compiler options>...]
-#             [PRECOMPILE <headers>... | PRECOMPILED_BY <room>] [UNITE] [APART <regular expression>]): library
+#             [PRECOMPILE <headers>... | PRECOMPILED_BY <room>] [UNITE] [APART <regular expression>] [ELSEWHERE <sources>...]): library
 #             troupe_<name>. PRECOMPILED_BY: the headers of that room, which is compiled with the same options. APART: files
-#             that are not united.
+#             that are not united. ELSEWHERE: what another library has, whose tests are this room's all the same.
 function(troupe_room name)
-  cmake_parse_arguments(room "UNITE" "APART;PRECOMPILED_BY" "LINK;EXCEPT;OPTIONS;PRECOMPILE" ${ARGN})
+  cmake_parse_arguments(room "UNITE" "APART;PRECOMPILED_BY" "LINK;EXCEPT;OPTIONS;PRECOMPILE;ELSEWHERE" ${ARGN})
   set(by "")
   set(tests_by "")
   if(room_PRECOMPILED_BY)
@@ -108,7 +108,7 @@ function(troupe_room name)
   endforeach()
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
-  list(REMOVE_ITEM sources ${tests})
+  list(REMOVE_ITEM sources ${tests} ${room_ELSEWHERE})
   if(sources)
     add_library(troupe_${name} STATIC ${sources})
     target_compile_options(troupe_${name} PRIVATE ${room_OPTIONS})

@@ -5,17 +5,18 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 data=${1:-quickstart-data}
-troupe=build/deploy/troupe
+troupe=build/deploy/troupe-box
 demo=deploy/demo
 
 if [ ! -x $troupe ]; then
   cat <<END
 Installs what is missing to build one box (apt, as root), compiles the program into build/, and starts it on the demo
-world; all but the packages stays below this folder. Compiling takes minutes: about ten minutes of one core, shared by
-this machine's $(nproc); up to 2 GB of memory for each core, and 1.5 GB of disk. No CUDA, no tests: deploy/test.sh builds those.
+world; all but the packages stays below this folder. Compiling takes minutes: about nine minutes of one core, shared by
+this machine's $(nproc); up to 2 GB of memory for each core, and 1.5 GB of disk. No CUDA, no tests, no simulation,
+no benchmarks: deploy/test.sh builds those.
 END
 fi
-deploy/build.sh release troupe
+deploy/build.sh release troupe-box
 
 server=
 stop() {
@@ -65,4 +66,5 @@ To go on by hand:
   $troupe serve --model $demo/model --data-dir $data &
   $troupe rank --user ana --candidates $(head -c 400 $demo/world/requests.jsonl | grep -oE '[a-z]+-[0-9]{4}' | head -4 | paste -sd,)
   $troupe status            # or open http://127.0.0.1:8080 in a browser
+  deploy/build.sh release troupe   # the program that also simulates, plans and measures: build/deploy/troupe
 END
