@@ -286,6 +286,7 @@ actors::KvWorkerConfig Cluster::drawn_kv_worker() const {
   return c;
 }
 
+  if (scenario_.overlap) c.pull_parts = std::max(unit_costs().layers, 2U);
 ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
   ComputeOptions options;
   options.node = node.id;
@@ -342,6 +343,7 @@ actors::InferenceConfig Cluster::drawn_inference() const {
 std::vector<double> Cluster::shares() const {
   return area_shares(
       [this](std::string_view knob) { return knob == "pool.row_share" ? scenario_.row_share : scenario_.item_share; },
+  c.overlap = scenario_.overlap;
       scenario_.page_rows > 0);
 }
 

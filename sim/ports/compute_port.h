@@ -8,6 +8,9 @@
 // since the answer alone may look right. So is what was computed here and is used before anybody compared it
 // with its checksum though a bit of it has flipped, and a block that is computed from such a page (2);
 // answers from pages whose bits flipped later are only noted.
+//
+// Blocks that come from another node while a batch runs delay its layers as a real device's (sim/base/overlap.h), and are
+// taken when it ends: by then they have come, and their pages are as the copy left them, or they have not, and are computed.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -18,6 +21,7 @@
 
 #include "placement/cost/cost_model.h"
 #include "runtime/host/sim_host.h"
+#include "sim/base/overlap.h"
 #include "sim/base/slowness.h"
 #include "sim/base/violations.h"
 #include "sim/ports/sim_rows.h"
@@ -67,6 +71,7 @@ placement::Pass pass_of(const BatchRequest& request, std::uint32_t layers = 0);
 std::uint64_t pulled_tokens(const BatchRequest& request);
 // What a request asks for, whatever its prefix. To routers the same items in another order are another
 // request.
+bool awaits(const BatchRequest& request);  // blocks that come while it runs
 std::uint64_t content_of(const BatchRequest& request);
 
 class ComputePort final : public SimPort {
@@ -85,7 +90,7 @@ class ComputePort final : public SimPort {
   Duration computed() const { return computed_; }                  // of that, the batches themselves
 
  private:
-  // A segment's pages lay there like this when the batch began: those of Begun::pages from `first` on.
+  // A segment's pages lay there like this when the batch began, or when their copy ended: those of Begun::pages from `first` on.
   struct Reading {
     std::uint32_t segment = 0, first = 0;
     bool half_written = false;  // and not read
@@ -93,6 +98,7 @@ class ComputePort final : public SimPort {
   struct Begun {
     BatchReply reply;
     std::vector<SegmentValue> values;  // per segment
+    bool awaits = false;  // blocks that come: nothing is computed before the end
     std::vector<Reading> readings;
     std::vector<Page> pages;
     std::vector<bool> struck;  // per segment: what it is computed or taken from
@@ -104,10 +110,15 @@ class ComputePort final : public SimPort {
     std::set<std::string> models;
   };
 
+    Overlap overlap;
   Duration time_of(const RunBatch& batch);
   const BatchRequest* find_poison(const RunBatch& batch) const;  // null: there is none
   Begun begin_request(const BatchRequest& request);
   std::optional<Refusal> find_request_fault(const BatchRequest& request) const;
+  Duration overlap(Instant now, const RunBatch& batch, Duration computes, Overlap& overlap) const;
+  Begun begin_awaiting(const BatchRequest& request);
+  void await_end(const BatchRequest& request, Begun& begun);
+  bool take_coming(const BatchRequest& request, std::uint32_t segment, Begun& begun);
   std::span<const Page> note(const BatchRequest& request, std::uint32_t segment, bool half_written,
                              Begun& begun);
   void check_catalog(const BatchRequest& request);
