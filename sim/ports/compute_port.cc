@@ -212,6 +212,7 @@ ComputePort::Begun ComputePort::begin_request(const BatchRequest& request) {
   begun.values.reserve(request.plan.segments.size());
   for (std::uint32_t i = 0; i < request.plan.segments.size(); ++i) {
     if (request.kv[i].grant == Grant::read && take_block(request, i, begun)) continue;
+    if (make_of_prototypes(request, i, begun)) continue;
     const Segment& segment = request.plan.segments[i];
     gather_seen(request.plan, i, begun.values, seen);
     begun.struck.resize(i + 1);
@@ -227,6 +228,21 @@ ComputePort::Begun ComputePort::begin_request(const BatchRequest& request) {
     note(request, i, true, begun);
   }
   return begun;
+}
+
+// Nothing is computed, and nothing cached is seen. A real device refuses those of another model.
+bool ComputePort::make_of_prototypes(const BatchRequest& request, std::uint32_t segment, Begun& begun) {
+  const kernels::Repair::Place* const place = place_of_prototypes(request.plan, segment);
+  if (!place) return false;
+  const std::string& model = model_of(request);
+  const std::string& made_of = request.plan.repair.prototypes;
+  if (!options_.prototypes || options_.prototypes(model) != made_of)
+    report(4, request, segment, "is made of prototypes that are not the model's");
+  if (request.kv[segment].grant != Grant::none) report(2, request, segment, "is made of prototypes, and kept");
+  begun.struck.resize(segment + 1);
+  begun.values.push_back(prototypes_value(model_key(model), made_of, request.plan.segments[segment].tokens,
+                                          request.plan.segments[place->segment].start));
+  return true;
 }
 
 // What is computed of rows that are not the tokens' own is something else.
@@ -342,6 +358,8 @@ JobResult ComputePort::run(const Job& job, std::uint32_t lane) {
 JobResult ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) {
   auto running = running_.extract(lane);
   TROUPE_CHECK(!running.empty(), "a job begins before it runs");
+  for (std::size_t i = 0; i < batch.requests.size(); ++i)
+    if (Begun& begun = running.mapped().requests[i]; begun.awaits) await_end(batch.requests[i], begun);
   for (std::size_t i = 0; rows_ && i < batch.requests.size(); ++i)
     for (const SimRows::Reading& reading : running.mapped().requests[i].rows)
       if (!rows_->end(reading, !faults_.broken)) report(3, batch.requests[i], 0, "is computed from rows that changed meanwhile");
@@ -355,11 +373,12 @@ JobResult ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) {
     done.replies.push_back(std::move(begun.reply));
   }
   done.compute_us = (options_.now() - running.mapped().began).us;
+  done.waited_us = running.mapped().overlap.waited.us;
+  const bool missed = std::ranges::any_of(done.replies, [](const BatchReply& reply) { return !reply.missed.empty(); });
+  if (!missed) done.coming_us = running.mapped().overlap.came.us;
   return done;
 }
 
-  for (std::size_t i = 0; i < batch.requests.size(); ++i)
-    if (Begun& begun = running.mapped().requests[i]; begun.awaits) await_end(batch.requests[i], begun);
 void ComputePort::end_request(const BatchRequest& request, Begun& begun) {
   for (const Reading& reading : begun.readings)
     if (pages_.rewritten(request.kv[reading.segment].pages, std::span(begun.pages).subspan(reading.first)))
@@ -373,9 +392,6 @@ void ComputePort::end_request(const BatchRequest& request, Begun& begun) {
   }
   begun.reply.readouts.reserve(request.plan.readouts.size());
   for (const Readout& readout : request.plan.readouts) {
-  done.waited_us = running.mapped().overlap.waited.us;
-  const bool missed = std::ranges::any_of(done.replies, [](const BatchReply& reply) { return !reply.missed.empty(); });
-  if (!missed) done.coming_us = running.mapped().overlap.came.us;
     begun.reply.readouts.push_back(
         options_.family->logits_of(begun.values[readout.segment], readout.offset, readout.rows));
     if (begun.struck[readout.segment] && options_.struck) options_.struck->note(begun.reply.readouts.back());

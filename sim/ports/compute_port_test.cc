@@ -368,3 +368,22 @@ TEST_CASE("a copy of which nothing is known, or that takes too long, is waited f
   impatient.kv[0].generation = 8;
   CHECK(device.begin(RunBatch{{impatient}}) == Duration{100 + alone.us});
 }
+
+TEST_CASE("a block that is made of prototypes gives what they give at its place, and is nobody's but its model's") {
+  Device device;
+  BatchRequest plan;
+  plan.plan.segments = {{SegmentKind::user, {1, 2, 3}}, {SegmentKind::user, {1, 2, 3}, 5}, {SegmentKind::discriminant, {9}, 8, {1}}};
+  plan.plan.repair.places = {{1, 0, 0, true}};
+  plan.plan.repair.budgets = {1};
+  plan.plan.repair.prototypes = "some";
+  plan.plan.readouts = {{2, 0, {100, 200}}};
+  plan.blocks.resize(3);
+  plan.kv.resize(3);
+  const auto scores = device.run(plan).readouts;
+  CHECK(promises(device.violations) == std::vector<int>{4});  // this device has none
+  CHECK(scores == truth(plan));
+  plan.plan.segments[1].start = 6;
+  CHECK(device.run(plan).readouts != scores);
+  plan.plan.repair.prototypes = "others";
+  CHECK(device.run(plan).readouts == truth(plan));
+}

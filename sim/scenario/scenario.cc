@@ -143,6 +143,7 @@ void draw_overlap(std::uint64_t seed, Scenario& s) {
 void draw_approximation(std::uint64_t seed, Scenario& s) {
   SimRandom random(seed, 0xa990);
   if (chance(random, 0.2)) s.approximate = real(random, 0.05, 0.9);
+  s.prototypes = chance(random, 0.4);
 }
 
 void draw_placement(std::uint64_t seed, Scenario& s) {
@@ -348,8 +349,8 @@ Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
   draw_rows(seed, s);
   draw_split(seed, s);
   draw_routing(seed, s);
-  draw_approximation(seed, s);
   draw_overlap(seed, s);
+  draw_approximation(seed, s);
   draw_placement(seed, s);
   draw_checks(seed, s);
   draw_shares(seed, s);
@@ -378,8 +379,8 @@ std::string describe(const Scenario& s) {
       static_cast<long long>(s.window.us),
       s.requests_per_s, s.generates ? "generate requests" : "requests", s.candidates, s.faults.size(), static_cast<double>(s.safety.us) * 1e-6,
       s.drill ? " (drill)" : "", s.page_rows > 0 ? "; rows of tables in the pool" : "",
-      s.split.empty() ? "" : "; split ", s.split.c_str());
       s.overlap ? "; overlap" : "",
+      s.split.empty() ? "" : "; split ", s.split.c_str());
   return text;
 }
 
