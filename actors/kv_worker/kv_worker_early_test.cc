@@ -113,6 +113,20 @@ TEST_SUITE("kv_worker_early") {
     CHECK(b.acquire(30, {item(1)}).at(0).grant == Grant::read);
   }
 
+  TEST_CASE("who read in vain gives the pages back once, before the copy ends or behind it, however often he says so") {
+    for (const bool before : {true, false}) {
+      EarlyBench b;
+      const RequestId id = b.ask(0, {at(2, item(1))});
+      const std::uint64_t job = b.copy(10, {9});
+      const auto let_go = [&](std::int64_t us) { b.probe.receive(us, worker, ReleaseBlocks{id, {}}); };
+      if (before) let_go(15);
+      b.probe.done(20, job, Pulled{{0}});
+      for (const std::int64_t us : {25, 26}) let_go(us);
+      CHECK(b.used() == 0);
+      CHECK(b.core.pool().check_invariants() == "");  // no page is free twice
+    }
+  }
+
   TEST_CASE("patience does not end while it comes, for the copy has its own end") {
     EarlyBench b;
     b.ask(0, {at(2, item(1))});

@@ -112,7 +112,8 @@ BlockGrant KvWorkerCore::grant_of(const Request& request, std::size_t want) cons
   const Hold& hold = request.holds[want];
   if (hold.waiting && hold.early != 0) {
     const Making& making = making_.at(request.ask.wants[want].name);
-    return {Grant::read, hold.early, *making.coming, find(request.ask.wants[want].name)->pages, false, true};
+    return {Grant::read, hold.early, *making.coming, find(request.ask.wants[want].name)->pages, false,
+            !planted(Bug::read_before_it_comes)};
   }
   if (hold.grant == Grant::read)
     return {Grant::read, hold.generation, hold.block->checksum, hold.block->pages, hold.check};

@@ -112,7 +112,7 @@ class World {
     AcquireBlocks ask{++asks_, static_cast<std::int64_t>(50 + random_() % 400)};
     ask.may_evict = !chance(4);
     ask.read_only = from != worker;
-    ask.early = from == worker && chance(2);
+    ask.early = from == worker && !chance(4);
     for (std::uint8_t n = 0; n < blocks; ++n)
       if (chance(3))
         ask.wants.push_back({block_of(n), n % 3 == 0 ? SegmentKind::user : SegmentKind::item, "", 1U + n,

@@ -164,6 +164,7 @@ std::vector<Default> defaults_of_scenario() {
           {"pool.store_item_blocks", s.store},
           {"pool.precompute_items", s.precompute},
           {"inference.queue_max", s.queue_max},
+          {"inference.overlap", s.overlap},
           {"inference.batch_tokens_max", s.batch_tokens_max}};
 }
 

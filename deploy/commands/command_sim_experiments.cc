@@ -51,6 +51,8 @@ nlohmann::json to_json(const Experiment& e, const ExperimentOutcome& o) {
           {"item_hit_rate", r.item_hit_rate},
           {"device_busy", r.device_busy},
           {"pulled_mb", r.pulled_mb},
+          {"begun_early", r.begun_early},
+          {"spared_ms", r.spared_ms},
           {"mean_ms", r.mean_ms},
           {"p50_ms", r.p50_ms},
           {"p90_ms", r.p90_ms},

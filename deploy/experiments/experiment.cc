@@ -226,6 +226,7 @@ sim::Scenario scenario_of(const Experiment& e) {
   s.blocks_see_system = true;
   s.whole_catalogs = true;
   s.pulls_stall = e.pulls_stall;
+  s.overlap = e.overlap;
   s.writes_share = 0;
   s.store = false;
   s.policy = policy_of(e);

@@ -45,6 +45,7 @@ struct Experiment {
   double routing_alpha = 0.5;
   std::uint32_t routers = 0;  // 0: one on each node
   bool pulls_stall = true;   // as the paper's engine does: BAT-Hash spends 31 % of its latency so (§6.4)
+  bool overlap = false;      // passes begin while blocks are pulled; not with pulls_stall
   double pull_share = 0.25;  // RouterConfig's; 0: what the link makes of it
   double alpha = 0.1;        // HRCS
   double window = 30'000;    // of the users' frequency, in requests at the rate of computing all anew

@@ -98,6 +98,7 @@ const std::map<std::string, Member>& members() {
       {"placement", words(&E::placement)},
       {"undivided", {flag(&E::undivided), "true or false"}},
       {"pulls_stall", {flag(&E::pulls_stall), "true or false"}},
+      {"overlap", {flag(&E::overlap), "true or false"}},
       {"pull_share", in_range(&E::pull_share, 0, 1)},
       {"alpha", in_range(&E::alpha, 1e-6, 10)},
       {"window", in_range(&E::window, 1, 1e9)},

@@ -5,6 +5,7 @@
 //   repaired it is the plain prompt
 //   all_blocks: so have the events of the history, or what of it prototypes stand for
 #include "router/request/plan_writer.h"
+#include "runtime/actor/planted.h"
 
 namespace troupe::router {
 namespace {
@@ -48,7 +49,8 @@ std::vector<HistoryPart> events_of(const RankPrompt& prompt) {
 // The same, cut where prototypes begin or end to stand for tokens. Another version of the model has none.
 std::vector<HistoryPart> stand_ins_of(const RankPrompt& prompt) {
   const StandIns* const stand_ins = prompt.form.stand_ins.get();
-  const bool any = stand_ins && (!prompt.names || prompt.names->model_version() == stand_ins->model_version());
+  const bool any = stand_ins && (!prompt.names || prompt.names->model_version() == stand_ins->model_version() ||
+                                 planted(Bug::use_foreign_prototypes));
   std::vector<HistoryPart> parts;
   auto position = static_cast<std::uint32_t>(prompt.form.system.size());
   for (const HistoryPart& event : events_of(prompt)) {

@@ -41,6 +41,9 @@ constexpr PromiseSet through(auto... promises) { return (0U | ... | (1U << promi
   X(skip_first_check, 2, through(1), "what was computed here is used without a look at its checksum")       \
   X(skip_scrub, 2, through(), "the scrubber does not compare what it reads")                                \
   X(spread_flipped_bits, 2, through(1), "blocks are computed from others that are not checked for it")      \
+  X(read_before_it_comes, 2, through(1, 3, 14),                                                             \
+    "a block that is on its way is told as one that is there")                                              \
+  X(free_coming_page, 3, through(1, 2), "what did not come gives its pages back under who began to read")   \
   X(free_pinned_page, 3, through(1, 2), "eviction takes blocks that somebody reads")                        \
   X(ignore_read_lease, 3, through(1, 2), "the puller uses what arrived after its lease had ended")          \
   X(keep_grants, 3, through(), "a plan that is refused keeps what it was granted")                          \
@@ -54,6 +57,8 @@ constexpr PromiseSet through(auto... promises) { return (0U | ... | (1U << promi
   X(tell_stale_as_fresh, 4, through(1), "a profile that has expired is told as one that has not")           \
   X(forget_own_write, 4, through(1), "a router answers from what it read before it wrote")                  \
   X(mix_row_versions, 4, through(1), "rows of embedding tables are found by their number alone, whatever model they are of") \
+  X(use_foreign_prototypes, 4, through(1),                                                                  \
+    "what stands for tokens of one version of the model does for those of another")                        \
   X(ignore_fencing_token, 5, through(), "a worker obeys any leader")                                        \
   X(no_retry_after_loss, 6, through(), "a request whose worker was lost is refused at once")                \
   X(wait_for_index, 7, through(1, 6), "the router waits for the index without end")                         \

@@ -7,13 +7,17 @@
 namespace troupe {
 
 void UcxReplies::answer(const PullRequest& request, ucp_ep_h reader) {
-  const auto at = sending_.find(reader);
-  const std::size_t before = at == sending_.end() ? 0 : at->second;
-  if (before >= 2 * pieces_of_reader_max) return;  // takes not even refusals
   PullStatus status = examine(request, self_, arena_);
-  if (status == PullStatus::sent && before >= pieces_of_reader_max) status = PullStatus::overloaded;
+  const bool sound = status == PullStatus::sent;
+  const std::size_t cost = sound ? ReplyRoom::cost_of(request) : ReplyRoom::refusal_cost;
+  const ReplyRoom::Answer answer = room_.answer_for(reader, cost);
+  if (answer == ReplyRoom::Answer::nothing) return;
+  if (sound && answer == ReplyRoom::Answer::refusal) status = PullStatus::overloaded;
   if (!is_sound(status)) metrics_.record(Metric::protocol_errors, 1);
-  send(add(request, status, reader));
+  Reply& reply = add(request, status, reader);
+  reply.cost = status == PullStatus::sent ? cost : ReplyRoom::refusal_cost;
+  room_.keep(reader, reply.cost);
+  send(reply);
 }
 
 UcxReplies::Reply& UcxReplies::add(const PullRequest& request, PullStatus status, ucp_ep_h reader) {
@@ -47,15 +51,12 @@ void UcxReplies::send(Reply& reply) {
   param.cb.send = on_sent;
   param.user_data = &reply;
   ++reply.sending;  // for this function
-  ++sending_[reply.reader];
   for (std::size_t piece = 0; piece < reply.pieces.size(); ++piece) {
     const auto& iov = reply.pieces[piece];
     void* request = ucx().ucp_am_send_nbx(reply.reader, reply_message, reply.headers[piece].data(),
                                           reply_header_bytes, iov.data(), iov.size(), &param);
     if (UCS_PTR_IS_ERR(request)) break;
-    if (!request) continue;
-    ++reply.sending;
-    ++sending_[reply.reader];
+    if (request) ++reply.sending;
   }
   sent(reply);
 }
@@ -67,9 +68,9 @@ void UcxReplies::on_sent(void* request, ucs_status_t, void* user_data) {
 }
 
 void UcxReplies::sent(Reply& reply) {
-  const auto at = sending_.find(reply.reader);
-  if (--at->second == 0) sending_.erase(at);
-  if (--reply.sending == 0) replies_.erase(reply.self);
+  if (--reply.sending > 0) return;
+  room_.let_go(reply.reader, reply.cost);
+  replies_.erase(reply.self);
 }
 
 }  // namespace troupe

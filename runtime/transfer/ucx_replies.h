@@ -5,11 +5,11 @@
 
 #include <cstddef>
 #include <list>
-#include <map>
 #include <vector>
 
 #include "runtime/actor/metrics.h"
 #include "runtime/transfer/pull_wire.h"
+#include "runtime/transfer/reply_room.h"
 
 namespace troupe {
 
@@ -17,24 +17,23 @@ inline constexpr unsigned request_message = 1, reply_message = 2;  // of UCX
 
 class UcxReplies {
  public:
-  // One reader that takes nothing may not make us keep more than this for it.
-  static constexpr std::size_t pieces_of_reader_max = 16'384;
-
   UcxReplies(const PageArena& arena, Incarnation self, MetricRegistry& metrics)
       : arena_(arena), self_(self), metrics_(metrics) {}
   UcxReplies(const UcxReplies&) = delete;
   UcxReplies& operator=(const UcxReplies&) = delete;
 
-  // `reader` is where the request came from. What no reader of this cluster asks for is counted.
+  // `reader` is where the request came from; what it does not take is bounded by the room. What no reader of this cluster
+  // asks for is counted.
   void answer(const PullRequest& request, ucp_ep_h reader);
   bool empty() const { return replies_.empty(); }
+  std::size_t kept() const { return room_.kept(); }
 
  private:
   struct Reply {
     UcxReplies* owner = nullptr;
     std::list<Reply>::iterator self;
     ucp_ep_h reader = nullptr;
-    std::size_t sending = 0;
+    std::size_t sending = 0, cost = 0;
     std::vector<ReplyHeader> headers;               // per piece
     std::vector<std::vector<ucp_dt_iov_t>> pieces;  // where its bytes lie
   };
@@ -47,7 +46,7 @@ class UcxReplies {
   const Incarnation self_;
   MetricRegistry& metrics_;
   std::list<Reply> replies_;
-  std::map<ucp_ep_h, std::size_t> sending_;  // pieces, by reader
+  ReplyRoom room_;
 };
 
 }  // namespace troupe

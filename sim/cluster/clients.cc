@@ -183,6 +183,8 @@ void Clients::ask_approximately(RankRequest& request) {
                                            "all_blocks+0:importance:history100"};
   constexpr double shares[] = {-1, 0, 0.25, 1};
   request.policy = policies[drawn / 16 % std::size(policies)];
+  if (cluster_.scenario().prototypes && drawn / 1'024 % 2 == 0)
+    request.policy = "all_blocks+30:attention:history20:prototypes";
   request.approximate = shares[drawn / 128 % std::size(shares)];
 }
 

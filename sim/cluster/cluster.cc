@@ -4,6 +4,7 @@
 
 #include "placement/split/split_choice.h"
 #include "sim/scenario/served.h"
+#include "sim/world/sim_prototypes.h"
 
 namespace troupe::sim {
 namespace {
@@ -60,6 +61,8 @@ router::PromptForm prompt_form(const WorldData& world, const Scenario& scenario)
   form.blocks_see_system = scenario.blocks_see_system;
   form.positions_max = positions_around + world.options().history_max;
   form.vocabulary = static_cast<std::uint32_t>(world.rows());
+  if (scenario.prototypes && !scenario.generates)
+    form.stand_ins = std::make_shared<const SimPrototypes>(scenario.seed, std::string(Cluster::models[0]));
   return form;
 }
 
@@ -283,6 +286,7 @@ actors::KvWorkerConfig Cluster::drawn_kv_worker() const {
   c.store = scenario_.store;
   c.token_bytes = static_cast<double>(page_bytes()) / scenario_.page_tokens;
   c.tier.rest = {1'000'000};
+  if (scenario_.overlap) c.pull_parts = std::max(unit_costs().layers, 2U);
   return c;
 }
 
@@ -297,6 +301,10 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
   options.find_catalog = [this](const std::string& catalog) {
     return world_.has_catalog(catalog) ? catalogs_.at(catalog, names_.model_version) : nullptr;
   };
+  if (form_.stand_ins)
+    options.prototypes = [this](const std::string& model) {
+      return model == form_.stand_ins->model_version() ? form_.stand_ins->checksum() : "";
+    };
   options.load_time = {500'000};
   options.verify_on_read = scenario_.verify_on_read;
   options.struck = &struck_;
@@ -335,6 +343,7 @@ actors::InferenceConfig Cluster::drawn_inference() const {
   c.nominal_pace =
       scenario_.hardware ? placement::pace_of(scenario_.hardware->device, scenario_.hardware->shape) : pace();
   c.model_version = names_.model_version;
+  c.overlap = scenario_.overlap;
   if (scenario_.page_rows > 0) c.refill_bytes = refill_bytes;
   return c;
 }

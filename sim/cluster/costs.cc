@@ -366,11 +366,11 @@ void Costs::note_bill(Router& router, const Executed& executed) {
     router.bill->first += plan.tokens[i];
     if (executed.reused[i] != 0) router.bill->second += plan.tokens[i];
   }
-  // Places whose block was there have their part of what is left to blocks.
+  // Places whose block was there, or is made of prototypes, have their part of what is left to blocks.
   double all = 0, there = 0;
   for (const kernels::Repair::Place& place : plan.places) {
     all += plan.tokens[place.segment];
-    if (executed.reused[place.block] != 0) there += plan.tokens[place.segment];
+    if (executed.reused[place.block] != 0 || place.of_prototypes) there += plan.tokens[place.segment];
   }
   if (there > 0) router.bill->second += static_cast<std::uint32_t>(std::llround(plan.left * there / all));
 }

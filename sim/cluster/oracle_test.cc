@@ -7,6 +7,7 @@
 #include "router/request/ranking.h"
 #include "router/request/request.h"
 #include "runtime/actor/catalog_test.h"
+#include "sim/world/sim_prototypes.h"
 #include "sim/world/toy_search.h"
 
 using namespace troupe;
@@ -48,7 +49,7 @@ WorldOptions options() { return {.items = 100, .users = 10, .absent = 0, .change
 
 // Likewise, of a request for blocks.
 Asked answered_with_blocks(const WorldData& world, const std::string& policy, double approximate, std::string_view user,
-                           std::string_view plan = "blocks", double usual = 1) {
+                           std::string_view plan = "blocks", double usual = 1, const router::PromptForm& form = oracle_test::form) {
   Asked asked{{.id = 1, .tenant = "", .user = std::string(user), .candidates = {"i3", "i5", "i7", "i9"}}, {}};
   asked.request.policy = policy;
   asked.request.approximate = approximate;
@@ -125,6 +126,27 @@ TEST_CASE("so is that of histories with blocks, of budgets apart and windows, an
   const Asked unasked = answered_with_blocks(world, "planner", -1, "u1", "blocks", 0.4);
   CHECK(unasked.reply.approximate > 0);
   CHECK(oracle.find_fault(unasked.request, unasked.reply).find("approximate is ") == 0);
+}
+
+TEST_CASE("so is that of histories that are made of prototypes where the model has some, and computed where not") {
+  const WorldData world(options());
+  router::PromptForm with = form;
+  with.stand_ins = std::make_shared<const SimPrototypes>(5, "m1");
+  const Oracle oracle(world, with), without(world, form);
+  std::size_t made = 0;
+  for (const char* policy : {"all_blocks+30:attention:history20:prototypes", "all_blocks+0:importance:prototypes",
+                             "all_blocks+20:tail:mean:window9:prototypes"})
+    for (const double approximate : {-1.0, 0.0, 0.25, 1.0})
+      for (std::uint64_t user = 0; user < 6; ++user) {
+        CAPTURE(policy);
+        CAPTURE(approximate);
+        Asked asked = answered_with_blocks(world, policy, approximate, WorldData::user_id(user), "all_blocks", 1, with);
+        CHECK(oracle.find_fault(asked.request, asked.reply) == "");
+        asked.reply.model_version = "m2";  // has none
+        if (asked.reply.approximate > 0) CHECK(oracle.find_fault(asked.request, asked.reply) != "");
+        made += asked.reply.approximate > 0;
+      }
+  CHECK(made > 0);
 }
 
 TEST_CASE("the truth is accepted for both plans and all profiles") {

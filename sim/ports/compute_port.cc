@@ -36,6 +36,10 @@ std::uint64_t pulled_tokens(const BatchRequest& request) {
   return tokens;
 }
 
+bool awaits(const BatchRequest& request) {
+  return std::ranges::any_of(request.kv, [](const BatchSegmentKv& kv) { return kv.grant == Grant::read && kv.coming; });
+}
+
 std::vector<Token> user_tokens(const Plan& plan) {
   std::vector<Token> tokens;
   for (std::uint32_t s = 0; s < plan.segments.size(); ++s) {
@@ -74,12 +78,30 @@ std::optional<Duration> ComputePort::begin(Instant now, const Job& job, std::uin
   }
   Running& running = running_[lane] = Running{{}, now, {}};
   for (const BatchRequest& request : batch->requests) {
-    running.requests.push_back(begin_request(request));
+    running.requests.push_back(awaits(request) ? begin_awaiting(request) : begin_request(request));
     running.models.insert(model_of(request));
   }
-  const Duration time = faults_.slowness.stretch(now, time_of(*batch, now - ended_[lane]));
-  busy_.us += time.us;
-  return time;
+  const Duration computes = faults_.slowness.stretch(now, time_of(*batch, now - ended_[lane]));
+  busy_.us += computes.us;
+  return overlap(now, *batch, computes, running.overlap);
+}
+
+// The latest of the blocks says when a layer is there. What is not known, or takes too long, is waited for and computed:
+// that takes no more time here, only the waiting does.
+Duration ComputePort::overlap(Instant now, const RunBatch& batch, Duration computes, Overlap& overlap) const {
+  Coming coming;
+  for (const BatchRequest& request : batch.requests)
+    for (const BatchSegmentKv& kv : request.kv) {
+      if (!kv.coming) continue;
+      const Arrival* const arrival = pages_.arrival(kv.generation);
+      const Instant deadline{now.us + request.coming_us};
+      const bool in_time = arrival && arrival->ends_us <= deadline.us;
+      const Instant begins{in_time ? arrival->begins_us : deadline.us}, ends{in_time ? arrival->ends_us : deadline.us};
+      coming = coming.any ? Coming{true, std::max(coming.begins, begins), std::max(coming.ends, ends)} : Coming{true, begins, ends};
+    }
+  if (!coming.any) return computes;
+  overlap = overlap_of(now, computes, coming, std::max(options_.layers, 2U));
+  return overlap.takes;
 }
 
 std::optional<double> ComputePort::computes(const Job& job) const {
@@ -151,6 +173,35 @@ std::optional<Refusal> ComputePort::find_request_fault(const BatchRequest& reque
   return {};
 }
 
+// Nothing is computed yet. Pages that do not come are looked at now and at the end: between them they are this request's.
+ComputePort::Begun ComputePort::begin_awaiting(const BatchRequest& request) {
+  Begun begun;
+  begun.reply.refusal = find_request_fault(request);
+  if (begun.reply.refusal) return begun;
+  begun.awaits = true;
+  for (std::uint32_t i = 0; i < request.kv.size(); ++i)
+    if (request.kv[i].grant != Grant::none && !request.kv[i].coming) note(request, i, false, begun);
+  return begun;
+}
+
+void ComputePort::await_end(const BatchRequest& request, Begun& begun) {
+  for (const Reading& reading : begun.readings)
+    if (pages_.rewritten(request.kv[reading.segment].pages, std::span(begun.pages).subspan(reading.first)))
+      report(3, request, reading.segment, "changed under its reader or writer, who waited for others");
+  begun = begin_request(request);
+}
+
+// Nobody else writes there before its reader ends, also where the copy did not end well.
+bool ComputePort::take_coming(const BatchRequest& request, std::uint32_t segment, Begun& begun) {
+  const BatchSegmentKv& kv = request.kv[segment];
+  const Arrival* const arrival = pages_.arrival(kv.generation);
+  if (arrival && arrival->ended && arrival->good) return true;
+  if (arrival && arrival->ended && pages_.rewritten(kv.pages, arrival->left))
+    report(3, request, segment, "changed under its reader, who reads it while it comes");
+  begun.reply.missed.push_back(segment);
+  return false;
+}
+
 ComputePort::Begun ComputePort::begin_request(const BatchRequest& request) {
   Begun begun;
   begun.reply.refusal = find_request_fault(request);
@@ -161,6 +212,7 @@ ComputePort::Begun ComputePort::begin_request(const BatchRequest& request) {
   begun.values.reserve(request.plan.segments.size());
   for (std::uint32_t i = 0; i < request.plan.segments.size(); ++i) {
     if (request.kv[i].grant == Grant::read && take_block(request, i, begun)) continue;
+    if (make_of_prototypes(request, i, begun)) continue;
     const Segment& segment = request.plan.segments[i];
     gather_seen(request.plan, i, begun.values, seen);
     begun.struck.resize(i + 1);
@@ -176,6 +228,21 @@ ComputePort::Begun ComputePort::begin_request(const BatchRequest& request) {
     note(request, i, true, begun);
   }
   return begun;
+}
+
+// Nothing is computed, and nothing cached is seen. A real device refuses those of another model.
+bool ComputePort::make_of_prototypes(const BatchRequest& request, std::uint32_t segment, Begun& begun) {
+  const kernels::Repair::Place* const place = place_of_prototypes(request.plan, segment);
+  if (!place) return false;
+  const std::string& model = model_of(request);
+  const std::string& made_of = request.plan.repair.prototypes;
+  if (!options_.prototypes || options_.prototypes(model) != made_of)
+    report(4, request, segment, "is made of prototypes that are not the model's");
+  if (request.kv[segment].grant != Grant::none) report(2, request, segment, "is made of prototypes, and kept");
+  begun.struck.resize(segment + 1);
+  begun.values.push_back(prototypes_value(model_key(model), made_of, request.plan.segments[segment].tokens,
+                                          request.plan.segments[place->segment].start));
+  return true;
 }
 
 // What is computed of rows that are not the tokens' own is something else.
@@ -203,7 +270,10 @@ void ComputePort::check_catalog(const BatchRequest& request) {
 std::span<const Page> ComputePort::note(const BatchRequest& request, std::uint32_t segment, bool half_written,
                                         Begun& begun) {
   const auto first = static_cast<std::uint32_t>(begun.pages.size());
-  for (const std::uint32_t id : request.kv[segment].pages) begun.pages.push_back(pages_.at(id));
+  const BatchSegmentKv& kv = request.kv[segment];
+  const Arrival* const came = kv.coming ? pages_.arrival(kv.generation) : nullptr;
+  if (came) begun.pages.insert(begun.pages.end(), came->left.begin(), came->left.end());
+  for (std::size_t i = 0; !came && i < kv.pages.size(); ++i) begun.pages.push_back(pages_.at(kv.pages[i]));
   begun.readings.push_back({segment, first, half_written});
   return std::span(begun.pages).subspan(first);
 }
@@ -211,7 +281,8 @@ std::span<const Page> ComputePort::note(const BatchRequest& request, std::uint32
 // The value of a cached block, unless its pages do not match their checksum.
 bool ComputePort::take_block(const BatchRequest& request, std::uint32_t segment, Begun& begun) {
   const BatchSegmentKv& kv = request.kv[segment];
-  const bool verify = (options_.verify_on_read || kv.check) && !planted(Bug::skip_checksum);
+  if (kv.coming && !take_coming(request, segment, begun)) return false;
+  const bool verify = (options_.verify_on_read || kv.check) && !kv.coming && !planted(Bug::skip_checksum);
   if (verify && pages_.checksum(kv.pages) != kv.checksum) {
     begun.reply.corrupt.push_back(segment);
     return false;
@@ -288,6 +359,8 @@ JobResult ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) {
   auto running = running_.extract(lane);
   TROUPE_CHECK(!running.empty(), "a job begins before it runs");
   ended_[lane] = options_.now();
+  for (std::size_t i = 0; i < batch.requests.size(); ++i)
+    if (Begun& begun = running.mapped().requests[i]; begun.awaits) await_end(batch.requests[i], begun);
   for (std::size_t i = 0; rows_ && i < batch.requests.size(); ++i)
     for (const SimRows::Reading& reading : running.mapped().requests[i].rows)
       if (!rows_->end(reading, !faults_.broken)) report(3, batch.requests[i], 0, "is computed from rows that changed meanwhile");
@@ -301,6 +374,9 @@ JobResult ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) {
     done.replies.push_back(std::move(begun.reply));
   }
   done.compute_us = (options_.now() - running.mapped().began).us;
+  done.waited_us = running.mapped().overlap.waited.us;
+  const bool missed = std::ranges::any_of(done.replies, [](const BatchReply& reply) { return !reply.missed.empty(); });
+  if (!missed) done.coming_us = running.mapped().overlap.came.us;
   return done;
 }
 

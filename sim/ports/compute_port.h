@@ -8,6 +8,9 @@
 // since the answer alone may look right. So is what was computed here and is used before anybody compared it
 // with its checksum though a bit of it has flipped, and a block that is computed from such a page (2);
 // answers from pages whose bits flipped later are only noted.
+//
+// Blocks that come from another node while a batch runs delay its layers as a real device's (sim/base/overlap.h), and are
+// taken when it ends: by then they have come, and their pages are as the copy left them, or they have not, and are computed.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -18,6 +21,7 @@
 
 #include "placement/cost/cost_model.h"
 #include "runtime/host/sim_host.h"
+#include "sim/base/overlap.h"
 #include "sim/base/slowness.h"
 #include "sim/base/violations.h"
 #include "sim/ports/sim_rows.h"
@@ -47,6 +51,8 @@ struct ComputeOptions {
   std::function<CatalogPointer(const std::string& catalog_version)> find_catalog;
   Duration load_time{2'000'000};
   bool verify_on_read = true;  // check cached pages before they are used, as the real port's option
+  // The checksum of a model's prototypes; none: there are none.
+  std::function<std::string(const std::string& model_version)> prototypes;
   std::uint32_t page_rows = 0;  // of the models' embedding tables, in a page; 0: they are in memory
   std::uint32_t layers = 0;    // of the models, to count those that all tokens of a repair go through; 0: none are counted
   // Undisturbed device time of a batch.
@@ -66,6 +72,7 @@ std::uint64_t poison_of(std::span<const Token> user_tokens);
 // What its plan computes, given what its grants reuse; and how much of that was on another node.
 placement::Pass pass_of(const BatchRequest& request, std::uint32_t layers = 0);
 std::uint64_t pulled_tokens(const BatchRequest& request);
+bool awaits(const BatchRequest& request);  // blocks that come while it runs
 // What a request asks for, whatever its prefix. To routers the same items in another order are another
 // request.
 std::uint64_t content_of(const BatchRequest& request);
@@ -86,12 +93,13 @@ class ComputePort final : public SimPort {
   Duration computed() const { return computed_; }                  // of that, the batches themselves
 
  private:
-  // A segment's pages lay there like this when the batch began: those of Begun::pages from `first` on.
+  // A segment's pages lay there like this when the batch began, or when their copy ended: those of Begun::pages from `first` on.
   struct Reading {
     std::uint32_t segment = 0, first = 0;
     bool half_written = false;  // and not read
   };
   struct Begun {
+    bool awaits = false;  // blocks that come: nothing is computed before the end
     BatchReply reply;
     std::vector<SegmentValue> values;  // per segment
     std::vector<Reading> readings;
@@ -103,10 +111,15 @@ class ComputePort final : public SimPort {
     std::vector<Begun> requests;
     Instant began;
     std::set<std::string> models;
+    Overlap overlap;
   };
 
   Duration time_of(const RunBatch& batch, Duration still);
   const BatchRequest* find_poison(const RunBatch& batch) const;  // null: there is none
+  Duration overlap(Instant now, const RunBatch& batch, Duration computes, Overlap& overlap) const;
+  Begun begin_awaiting(const BatchRequest& request);
+  void await_end(const BatchRequest& request, Begun& begun);
+  bool take_coming(const BatchRequest& request, std::uint32_t segment, Begun& begun);
   Begun begin_request(const BatchRequest& request);
   std::optional<Refusal> find_request_fault(const BatchRequest& request) const;
   std::span<const Page> note(const BatchRequest& request, std::uint32_t segment, bool half_written,
@@ -114,6 +127,7 @@ class ComputePort final : public SimPort {
   void check_catalog(const BatchRequest& request);
   void read_rows(const BatchRequest& request, std::uint32_t segment, Begun& begun);
   std::vector<Beam> search(const BatchRequest& request, const SegmentValue& value) const;
+  bool make_of_prototypes(const BatchRequest& request, std::uint32_t segment, Begun& begun);
   bool take_block(const BatchRequest& request, std::uint32_t segment, Begun& begun);
   bool find_struck(const BatchRequest& request, std::uint32_t segment, std::span<const Page> pages);
   void check_origin(const BatchRequest& request, std::uint32_t segment, std::span<const Page> pages);

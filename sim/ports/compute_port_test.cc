@@ -297,3 +297,93 @@ TEST_CASE("what a plan computes follows from its grants: pairs by sight, and wha
   CHECK(pass.readouts == 1);
   CHECK(pulled_tokens(plan) == 3);  // the other was not to be had, and is computed
 }
+
+namespace {
+
+// As `reuse`, of a block whose copy into these pages takes from 0 to 400 µs.
+BatchRequest coming(Device& device, BatchRequest reuse) {
+  reuse.kv[0].coming = true;
+  reuse.kv[0].generation = 7;
+  reuse.coming_us = 1'000'000;
+  device.pages.begin_arrival(7, {0, 400, false, false, {}});
+  return reuse;
+}
+
+}  // namespace
+
+TEST_CASE("a block that comes while a batch runs delays its layers, and is taken when it is there") {
+  Device device;
+  const BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
+  const Duration alone = *device.begin(RunBatch{{reuse}}, 1);
+  const Job job = RunBatch{{coming(device, reuse)}};
+  CHECK(device.begin(job) == Duration{200 + alone.us});  // until the first of two layers is there
+  for (const std::uint32_t page : {4, 9, 5}) device.pages.copy(page, device.pages.at(page));
+  device.pages.end_arrival(7, true, reuse.kv[0].pages);
+  device.pages.strike(5, 70);  // it was read before that
+  device.now.us = 200 + alone.us;
+  const auto done = std::get<BatchDone>(device.end(job));
+  CHECK(done.replies.at(0).readouts == truth(reuse));
+  CHECK(done.replies[0].missed.empty());
+  CHECK(done.coming_us == 400);
+  CHECK(done.waited_us == 200);
+  CHECK(device.violations.count() == 0);
+}
+
+TEST_CASE("what has not come well when the batch ends is computed; who writes there meanwhile is seen") {
+  for (const bool rewritten : {false, true}) {
+    Device device;
+    const BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
+    const Job job = RunBatch{{coming(device, reuse)}};
+    device.begin(job);
+    device.pages.flip(5, 70);
+    device.pages.end_arrival(7, false, reuse.kv[0].pages);
+    if (rewritten) device.pages.write(9, {}, {});
+    const auto done = std::get<BatchDone>(device.end(job));
+    CHECK(done.replies.at(0).missed == std::vector<std::uint32_t>{0});
+    CHECK(done.replies[0].readouts == truth(reuse));
+    CHECK(done.coming_us == 0);
+    CHECK(promises(device.violations) == (rewritten ? std::vector<int>{3} : std::vector<int>{}));
+  }
+}
+
+TEST_CASE("what a request that waits for a block holds of others is its own meanwhile") {
+  Device device;
+  BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
+  reuse.kv[1] = {Grant::write, 0, {6}};
+  const Job job = RunBatch{{coming(device, reuse)}};
+  device.begin(job);
+  device.pages.write(6, {}, {});
+  device.end(job);
+  CHECK(promises(device.violations) == std::vector<int>{3});
+}
+
+TEST_CASE("a copy of which nothing is known, or that takes too long, is waited for as long as it may be") {
+  Device device;
+  const BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
+  const Duration alone = *device.begin(RunBatch{{reuse}}, 1);
+  BatchRequest impatient = coming(device, reuse);
+  impatient.coming_us = 100;
+  CHECK(device.begin(RunBatch{{impatient}}) == Duration{100 + alone.us});
+  CHECK(std::get<BatchDone>(device.end(RunBatch{{impatient}})).replies.at(0).readouts == truth(reuse));
+  impatient.kv[0].generation = 8;
+  CHECK(device.begin(RunBatch{{impatient}}) == Duration{100 + alone.us});
+}
+
+TEST_CASE("a block that is made of prototypes gives what they give at its place, and is nobody's but its model's") {
+  Device device;
+  BatchRequest plan;
+  plan.plan.segments = {{SegmentKind::user, {1, 2, 3}}, {SegmentKind::user, {1, 2, 3}, 5}, {SegmentKind::discriminant, {9}, 8, {1}}};
+  plan.plan.repair.places = {{1, 0, 0, true}};
+  plan.plan.repair.budgets = {1};
+  plan.plan.repair.prototypes = "some";
+  plan.plan.readouts = {{2, 0, {100, 200}}};
+  plan.blocks.resize(3);
+  plan.kv.resize(3);
+  const auto scores = device.run(plan).readouts;
+  CHECK(promises(device.violations) == std::vector<int>{4});  // this device has none
+  CHECK(scores == truth(plan));
+  plan.plan.segments[1].start = 6;
+  CHECK(device.run(plan).readouts != scores);
+  plan.plan.repair.prototypes = "others";
+  CHECK(device.run(plan).readouts == truth(plan));
+}

@@ -44,7 +44,12 @@ StorePort::StorePort(StoreOptions options, Pages& pages, SimDisk& disk, SimNetwo
 
 std::optional<Duration> StorePort::begin(Instant now, const Job& job, std::uint32_t lane) {
   Running& running = running_[lane] = Running{};
-  if (const auto* pull = std::get_if<PullBlocks>(&job)) return begin_pull(now, *pull, running);
+  if (const auto* pull = std::get_if<PullBlocks>(&job)) {
+    const Duration takes = begin_pull(now, *pull, running);
+    for (const PullBlocks::One& one : pull->blocks)
+      if (pull->parts > 1) pages_.begin_arrival(one.here, {now.us, now.us + takes.us, false, false, {}});
+    return takes;
+  }
   if (const auto* load = std::get_if<LoadBlocks>(&job)) {
     begin_load(*load, running);
     return time_of(now, *load);
@@ -143,7 +148,11 @@ JobResult StorePort::run(const Job& job, std::uint32_t lane) {
   auto running = running_.extract(lane);
   TROUPE_CHECK(!running.empty(), "a job begins before it runs");
   last_end_ = options_.now();
-  if (const auto* wanted = std::get_if<PullBlocks>(&job)) return pull(*wanted, running.mapped());
+  if (const auto* wanted = std::get_if<PullBlocks>(&job)) {
+    JobResult result = pull(*wanted, running.mapped());
+    end_arrivals(*wanted, result, running.mapped());
+    return result;
+  }
   check_watched(running.mapped(), std::holds_alternative<SaveBlock>(job)     ? "saved"
                                   : std::holds_alternative<CheckBlocks>(job) ? "checked"
                                                                              : "loaded");
@@ -260,6 +269,15 @@ JobResult StorePort::pull(const PullBlocks& pull, const Running& running) {
     pulled.ok.push_back(good);
   }
   return pulled;
+}
+
+// As a real transport, which knows the lease: what came after it is not there.
+void StorePort::end_arrivals(const PullBlocks& pull, const JobResult& result, const Running& running) {
+  const auto* pulled = std::get_if<Pulled>(&result);
+  const bool late = local_now() > running.lease_end;
+  for (std::size_t b = 0; b < pull.blocks.size(); ++b)
+    if (pages_.hold(pull.blocks[b].to, pull.blocks[b].tokens))
+      pages_.end_arrival(pull.blocks[b].here, pulled && pulled->ok[b] && !late, pull.blocks[b].to);
 }
 
 // The second half of the pages, and then a look at all of them.

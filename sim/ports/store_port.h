@@ -89,6 +89,7 @@ class StorePort final : public SimPort {
   JobResult check(const CheckBlocks& check);
   Duration time_of(const CheckBlocks& check) const;
   JobResult pull(const PullBlocks& pull, const Running& running);
+  void end_arrivals(const PullBlocks& pull, const JobResult& result, const Running& running);
   bool pull_one(const PullBlocks::One& one, const Running& running, std::size_t index, const Pages& remote);
   void quarantine(const BlockName& name);
 

@@ -71,6 +71,23 @@ TEST_CASE("a pull brings the pages, the first half at once and the rest at its e
   CHECK(node.violations.count() == 0);
 }
 
+TEST_CASE("of a pull in parts it is known how it ends; what came after the lease is not there") {
+  for (const bool late : {false, true}) {
+    Node node;
+    PullBlocks pull = node.pull(1'000);
+    pull.parts = 2, pull.blocks[0].here = 7;
+    const Duration takes = *node.begin(pull);
+    const Arrival* arrival = node.here.arrival(7);
+    REQUIRE(arrival);
+    CHECK(arrival->ends_us - arrival->begins_us == takes.us);
+    CHECK_FALSE(arrival->ended);
+    node.end(pull, late ? 1'001 : 1'000);
+    CHECK(arrival->ended);
+    CHECK(arrival->good == !late);
+    CHECK_FALSE(node.here.rewritten(target, arrival->left));
+  }
+}
+
 TEST_CASE("pages that change at their owner tear the copy, which breaks a promise while the lease runs") {
   for (const std::int64_t after_us : {1'000, 1'001}) {
     Node node;

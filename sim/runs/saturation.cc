@@ -42,7 +42,7 @@ class Saturation {
     Instant at;
     Tally tally;
     double user_plans = 0, item_plans = 0, hit_user = 0, made_user = 0, hit_item = 0, made_item = 0;
-    double busy_us = 0, pulled_bytes = 0;
+    double busy_us = 0, pulled_bytes = 0, begun_early = 0, spared_s = 0;
   };
 
   static Scenario calm(Scenario scenario) {
@@ -86,6 +86,8 @@ class Saturation {
     state.made_user = metric(Metric::blocks_computed_user);
     state.hit_item = metric(Metric::blocks_hit_item);
     state.made_item = metric(Metric::blocks_computed_item);
+    state.begun_early = metric(Metric::overlap_begun);
+    state.spared_s = metric(Metric::overlap_spared);
     for (const auto& [id, node] : cluster_.nodes()) {
       if (node.compute) state.busy_us += static_cast<double>(node.compute->busy().us);
       if (node.store) state.pulled_bytes += static_cast<double>(node.store->bytes_asked());
@@ -108,6 +110,9 @@ class Saturation {
     r.item_hit_rate = share(to.hit_item - from.hit_item, to.made_item - from.made_item);
     r.device_busy = (to.busy_us - from.busy_us) * 1e-6 / r.measured_s / options_.scenario.workers;
     r.pulled_mb = (to.pulled_bytes - from.pulled_bytes) * 1e-6 / answered;
+    const double early = to.begun_early - from.begun_early;
+    r.begun_early = early / answered;
+    r.spared_ms = early > 0 ? (to.spared_s - from.spared_s) * 1e3 / early : 0;
     r.events = cluster_.host().events();
     std::vector<float> latencies;
     const auto& rows = clients_.seconds();

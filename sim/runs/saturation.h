@@ -28,6 +28,7 @@ struct SaturationResult {
   double user_hit_rate = 0, item_hit_rate = 0;           // of the blocks that plans wanted to reuse
   double device_busy = 0;                                // share of the time, mean over the workers
   double pulled_mb = 0;                                  // per request, from other nodes
+  double begun_early = 0, spared_ms = 0;                 // of requests, while blocks came; each of those was spared
   std::uint64_t answered = 0, refused = 0, expired = 0;  // of the measured ones
   std::uint64_t events = 0, items_ahead = 0;             // of the whole run; computed or pulled offline
   double offline_s = 0, measured_s = 0;                  // virtual

@@ -135,9 +135,15 @@ void draw_routing(std::uint64_t seed, Scenario& s) {
   s.routing = {static_cast<router::Routing::By>(random.below(router::routing_names().size())), real(random, 0.0, 1.0)};
 }
 
+void draw_overlap(std::uint64_t seed, Scenario& s) {
+  SimRandom random(seed, 0x0e41a9);
+  s.overlap = chance(random, 0.4);
+}
+
 void draw_approximation(std::uint64_t seed, Scenario& s) {
   SimRandom random(seed, 0xa990);
   if (chance(random, 0.2)) s.approximate = real(random, 0.05, 0.9);
+  s.prototypes = chance(random, 0.4);
 }
 
 void draw_placement(std::uint64_t seed, Scenario& s) {
@@ -343,6 +349,7 @@ Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
   draw_rows(seed, s);
   draw_split(seed, s);
   draw_routing(seed, s);
+  draw_overlap(seed, s);
   draw_approximation(seed, s);
   draw_placement(seed, s);
   draw_checks(seed, s);
@@ -365,13 +372,14 @@ std::string describe(const Scenario& s) {
       text, sizeof text,
       "seed %llu: %u routers, %u cache-metas, %u workers%s; policy %s, %u pages of %u tokens, %u lanes, "
       "deadline %.3g s; %u items, %u users of %u tenants (window %lld us), %.0f %s/s of %u candidates; "
-      "%zu faults in %.1f s%s%s%s%s",
+      "%zu faults in %.1f s%s%s%s%s%s",
       static_cast<unsigned long long>(s.seed), s.routers, s.cache_metas, s.workers,
       s.together ? " on the same nodes" : "", s.policy.name().c_str(), s.pages,
       s.page_tokens, s.lanes, static_cast<double>(s.deadline.us) * 1e-6, s.items, s.users, s.tenants,
       static_cast<long long>(s.window.us),
       s.requests_per_s, s.generates ? "generate requests" : "requests", s.candidates, s.faults.size(), static_cast<double>(s.safety.us) * 1e-6,
       s.drill ? " (drill)" : "", s.page_rows > 0 ? "; rows of tables in the pool" : "",
+      s.overlap ? "; overlap" : "",
       s.split.empty() ? "" : "; split ", s.split.c_str());
   return text;
 }

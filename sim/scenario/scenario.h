@@ -69,6 +69,8 @@ struct Scenario {
   double approximate = 0;  // that a planner may leave where a request does not say
   Duration deadline{2'000'000}, heartbeat{200'000}, read_lease{5'000'000}, frequency_window{300'000'000};
   bool store = true, precompute = true;
+  bool prototypes = false;  // the first model has some; clients ask for plans that use them
+  bool overlap = false;  // plans begin while blocks come from other nodes
   bool verify_on_read = false;
   double check_reads = 0.01;
   Duration scrub_interval{5'000'000};

@@ -13,7 +13,7 @@ namespace {
 
 using TokenRun = std::span<const Token>;
 
-// Of segments that are computed one after the other.
+// Of segments that are computed, or made of prototypes, one after the other.
 class Values {
  public:
   Values(std::string_view model_version, const ToyFamily& family)
@@ -23,6 +23,9 @@ class Values {
   void add(TokenRun tokens, std::size_t start, std::vector<SegmentValue> seen, std::vector<SegmentValue>& to) {
     tokens_ += static_cast<std::uint32_t>(tokens.size());
     if (!tokens.empty()) to.push_back(family_.value_of(key_, tokens, static_cast<std::int32_t>(start), seen));
+  }
+  void add_of_prototypes(TokenRun tokens, std::size_t place, std::string_view checksum, std::vector<SegmentValue>& to) {
+    to.push_back(prototypes_value(key_, checksum, tokens, static_cast<std::int32_t>(place)));
   }
   std::uint32_t tokens() const { return tokens_; }
 
@@ -85,8 +88,42 @@ std::vector<SegmentValue> by_item_plan(const Prompt& p, Values& values) {
   return seen;
 }
 
+// A run of a prompt's tokens, and whether a block has its place.
+struct Part {
+  TokenRun tokens;
+  bool is_place = false;
+};
+
+// What precedes the events, if there is anything, and each of them; cut wherever prototypes of the model begin or end to
+// stand for tokens, if plans are made with some.
+std::vector<Part> history_parts(const Prompt& p, const router::RepairChoice& choice, std::string_view model_version) {
+  const router::StandIns* const stand_ins = p.form.stand_ins.get();
+  const bool of_model = stand_ins != nullptr && stand_ins->model_version() == model_version;
+  std::vector<TokenRun> whole{TokenRun(p.user).first(p.form.user.size())};
+  std::size_t at = p.form.user.size();
+  for (const std::uint32_t event : p.events) {
+    whole.push_back(TokenRun(p.user).subspan(at, event));
+    at += event;
+  }
+  std::vector<Part> parts;
+  std::size_t position = p.form.system.size();
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    const TokenRun run = whole[i];
+    const auto stands = [&](std::size_t t) {
+      return choice.prototypes ? of_model && stand_ins->stands_for(run[t], static_cast<std::uint32_t>(position + t)) : i > 0;
+    };
+    for (std::size_t begin = 0, end = 0; begin < run.size(); begin = end) {
+      for (end = begin + 1; end < run.size() && stands(end) == stands(begin);) ++end;
+      parts.push_back({run.subspan(begin, end - begin), stands(begin)});
+    }
+    position += run.size();
+  }
+  return parts;
+}
+
 // What of a prompt has blocks, and how they are repaired.
 struct Blocks {
+  std::vector<Part> history;  // none: it is computed as a whole
   std::size_t history_tokens = 0, item_tokens = 0;
   kernels::Repair repair;  // but for its places
   std::size_t left() const {
@@ -96,13 +133,16 @@ struct Blocks {
   }
 };
 
-Blocks blocks_of(const Prompt& p, const RepairAsked& asked, bool history_too, std::size_t prompt_tokens) {
+Blocks blocks_of(const Prompt& p, const RepairAsked& asked, std::string_view model_version, bool history_too,
+                 std::size_t prompt_tokens) {
   using By = router::RepairChoice::By;
   const router::RepairChoice& choice = asked.choice;
   Blocks blocks;
   if (asked.approximate_max <= 0) return blocks;
   if (choice.share < 1) blocks.item_tokens = p.item_tokens;
-  if (history_too && choice.history_share() < 1) blocks.history_tokens = p.user.size() - p.form.user.size();
+  if (history_too && choice.history_share() < 1) blocks.history = history_parts(p, choice, model_version);
+  for (const Part& part : blocks.history)
+    if (part.is_place) blocks.history_tokens += part.tokens.size();
   const std::size_t history = blocks.history_tokens, items = blocks.item_tokens;
   if (history + items == 0) return blocks;
   // The window is the end of both, the items' end first.
@@ -134,37 +174,32 @@ Blocks blocks_of(const Prompt& p, const RepairAsked& asked, bool history_too, st
 // and its block, computed alone from position 0 or behind the system prompt; so the events of a history that has blocks. What has none is computed.
 std::vector<SegmentValue> by_blocks_plan(const Prompt& p, Values& values, const RepairAsked& asked, const Blocks& of) {
   std::vector<SegmentValue> seen, blocks;
-  std::vector<TokenRun> parts;  // of the prompt behind the system prompt
-  std::vector<std::size_t> places;
-  const TokenRun user = p.user;
-  std::size_t at = user.size();
-  if (of.history_tokens > 0) at = p.form.user.size();
-  parts.push_back(user.first(at));
-  for (const std::uint32_t event : p.events) {
-    if (of.history_tokens == 0) break;
-    places.push_back(parts.size());
-    parts.push_back(user.subspan(at, event));
-    at += event;
-  }
-  for (const Item& item : p.items) {
-    if (of.item_tokens > 0) places.push_back(parts.size());
-    parts.push_back(item.tokens);
-  }
+  std::vector<Part> parts = of.history;  // of the prompt behind the system prompt
+  if (parts.empty() && !p.user.empty()) parts.push_back({p.user});
+  for (const Item& item : p.items) parts.push_back({item.tokens, of.item_tokens > 0});
   values.add(p.form.system, 0, {}, seen);
   const std::vector<SegmentValue> context = p.form.blocks_see_system ? seen : std::vector<SegmentValue>();
-  for (const std::size_t place : places)
-    values.add(parts[place], context.empty() ? 0 : p.form.system.size(), context, blocks);
-  std::size_t next = 0, start = p.form.system.size();
-  kernels::Repair repair = of.repair;
-  if (asked.choice.by == router::RepairChoice::By::tail && !places.empty()) {
-    const std::size_t before = (p.form.system.empty() ? 0 : 1) + places.size();  // segments
-    const std::size_t empty = parts[0].empty() ? 1 : 0;
-    repair.attending = static_cast<std::uint32_t>(before + places.back() + 1 - empty);
-  }
+  std::size_t start = p.form.system.size(), last_place = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    values.add(parts[i], start, seen, seen);
-    if (next < places.size() && places[next] == i) seen.back() = repaired_value(seen.back(), blocks[next], repair), ++next;
-    start += parts[i].size();
+    const bool of_history = i < of.history.size();
+    if (parts[i].is_place && of_history && asked.choice.prototypes)
+      values.add_of_prototypes(parts[i].tokens, start, p.form.stand_ins->checksum(), blocks);
+    else if (parts[i].is_place)
+      values.add(parts[i].tokens, context.empty() ? 0 : p.form.system.size(), context, blocks);
+    if (parts[i].is_place) last_place = i;
+    start += parts[i].tokens.size();
+  }
+  kernels::Repair repair = of.repair;
+  if (asked.choice.by == router::RepairChoice::By::tail && !blocks.empty()) {
+    const std::size_t before = (p.form.system.empty() ? 0 : 1) + blocks.size();  // segments
+    repair.attending = static_cast<std::uint32_t>(before + last_place + 1);
+  }
+  std::size_t next = 0;
+  start = p.form.system.size();
+  for (const Part& part : parts) {
+    values.add(part.tokens, start, seen, seen);
+    if (part.is_place) seen.back() = repaired_value(seen.back(), blocks[next++], repair);
+    start += part.tokens.size();
   }
   return seen;
 }
@@ -184,7 +219,7 @@ std::optional<RankingByHand> rank_by_hand(const router::PromptForm& form, std::s
   Values values(model_version, family);
   const std::size_t frame = form.system.size() + prompt.user.size();
   const std::size_t whole = frame + prompt.item_tokens + form.instruction.size() + form.discriminant.size();
-  const Blocks blocks = in_a_row ? blocks_of(prompt, repair, plan == "all_blocks", whole) : Blocks{};
+  const Blocks blocks = in_a_row ? blocks_of(prompt, repair, model_version, plan == "all_blocks", whole) : Blocks{};
   ranking.approximate = static_cast<double>(blocks.left()) / static_cast<double>(whole);
   std::vector<SegmentValue> seen = in_a_row         ? by_blocks_plan(prompt, values, repair, blocks)
                                    : plan == "user" ? by_user_plan(prompt, values)

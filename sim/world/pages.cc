@@ -78,6 +78,25 @@ bool Pages::rewritten(std::span<const std::uint32_t> ids, std::span<const Page> 
   return false;
 }
 
+void Pages::begin_arrival(std::uint64_t generation, Arrival arrival) {
+  constexpr std::size_t arrivals_max = 1'024;
+  arrivals_[generation] = std::move(arrival);
+  if (arrivals_.size() > arrivals_max) arrivals_.erase(arrivals_.begin());
+}
+
+void Pages::end_arrival(std::uint64_t generation, bool good, std::span<const std::uint32_t> ids) {
+  const auto at = arrivals_.find(generation);
+  if (at == arrivals_.end() || at->second.ended) return;
+  at->second.ended = true;
+  at->second.good = good;
+  at->second.left = read(ids);
+}
+
+const Arrival* Pages::arrival(std::uint64_t generation) const {
+  const auto at = arrivals_.find(generation);
+  return at == arrivals_.end() ? nullptr : &at->second;
+}
+
 void Pages::flip(std::uint32_t id, std::uint64_t bit) { sim::flip(pages_[id], bit); }
 
 void Pages::strike(std::uint32_t id, std::uint64_t bit) {

@@ -35,6 +35,13 @@ struct Page {
 };
 static_assert(sizeof(Page) == 32);
 
+// A block that is being copied into pages while somebody may read them: when its copy begins and is to end, and how it did.
+struct Arrival {
+  std::int64_t begins_us = 0, ends_us = 0;
+  bool ended = false, good = false;
+  std::vector<Page> left;  // its pages as the copy left them
+};
+
 class Pages {
  public:
   Pages(std::uint32_t count, std::uint32_t page_tokens);
@@ -57,6 +64,11 @@ class Pages {
   // Somebody has written to one of them since they were read; a bit that turned is no writing.
   bool rewritten(std::span<const std::uint32_t> ids, std::span<const Page> since) const;
 
+  // By the generation of the reservation, as the real arena's PageArrivals; the latest few.
+  void begin_arrival(std::uint64_t generation, Arrival arrival);
+  void end_arrival(std::uint64_t generation, bool good, std::span<const std::uint32_t> ids);
+  const Arrival* arrival(std::uint64_t generation) const;
+
   // Faults. `bit` is taken modulo the bits of a page's content.
   void flip(std::uint32_t id, std::uint64_t bit);
   void strike(std::uint32_t id, std::uint64_t bit);  // the same, and remembered until it is written again
@@ -67,6 +79,7 @@ class Pages {
   std::uint32_t page_tokens_;
   std::uint32_t writings_ = 0;
   std::vector<Page> pages_;
+  std::map<std::uint64_t, Arrival> arrivals_;
 };
 
 std::uint64_t checksum_of(std::span<const Page> pages);

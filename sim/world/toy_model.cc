@@ -158,6 +158,22 @@ SegmentValue repaired_value(const SegmentValue& own, const SegmentValue& block, 
   return seen;
 }
 
+SegmentValue prototypes_value(std::uint64_t model_key, std::string_view checksum, std::span<const Token> tokens,
+                              std::int32_t place) {
+  const std::uint64_t made = mix(model_key, hash_of(checksum), hash_of(tokens), static_cast<std::uint32_t>(place));
+  SegmentValue value;
+  for (std::size_t layer = 0; layer < layers; ++layer) value.of_layer[layer] = mix(made, layer, 0x9707);
+  return value;
+}
+
+const kernels::Repair::Place* place_of_prototypes(const Plan& plan, std::size_t block) {
+  if (plan.repair.prototypes.empty()) return nullptr;
+  const auto at = std::ranges::find_if(plan.repair.places, [&](const kernels::Repair::Place& place) {
+    return place.of_prototypes && place.block == block;
+  });
+  return at == plan.repair.places.end() ? nullptr : &*at;
+}
+
 void gather_seen(const Plan& plan, std::size_t segment, std::span<const SegmentValue> values,
                  std::vector<SegmentValue>& seen) {
   seen.clear();
@@ -188,6 +204,10 @@ std::vector<ScoreRow> evaluate(std::string_view model_version, const Plan& plan,
   std::vector<SegmentValue> values, seen;
   values.reserve(plan.segments.size());
   for (std::size_t s = 0; s < plan.segments.size(); ++s) {
+    if (const auto* place = place_of_prototypes(plan, s)) {
+      values.push_back(prototypes_value(key, plan.repair.prototypes, plan.segments[s].tokens, plan.segments[place->segment].start));
+      continue;
+    }
     gather_seen(plan, s, values, seen);
     values.push_back(family.value_of(key, plan.segments[s].tokens, plan.segments[s].start, seen));
   }

@@ -61,6 +61,12 @@ void gather_seen(const Plan& plan, std::size_t segment, std::span<const SegmentV
 // A place of that repair as it is seen: its own value, and its block's.
 SegmentValue repaired_value(const SegmentValue& own, const SegmentValue& block, const kernels::Repair& repair);
 
+// A block that is made of prototypes: of which file, of which tokens, and of where the place is that has them. Nothing is seen.
+SegmentValue prototypes_value(std::uint64_t model_key, std::string_view checksum, std::span<const Token> tokens,
+                              std::int32_t place);
+// The place whose block that segment is, if it is made so; else null.
+const kernels::Repair::Place* place_of_prototypes(const Plan& plan, std::size_t block);
+
 // How the models of a run compute. Whatever a family makes of a segment has to follow from what a block's
 // name covers.
 class ToyFamily {

@@ -2,7 +2,9 @@
 """What a request costs whose blocks lie on another node, against the same request with the same blocks on its own: a
 real cluster (a router, two workers, etcd) in network namespaces, one request at a time, and the steps that its replies
 tell.
-  tests/bench/remote_blocks.py [--troupe build/deploy/troupe] [--clusters 3] [--json FILE]
+  tests/bench/remote_blocks.py [--troupe build/deploy/troupe] [--clusters 3] [--overlap] [--layers N --hidden N] [--json FILE]
+With --overlap every second cluster lets requests begin while their blocks come (inference.overlap), and both are told.
+With --layers a model of random weights ranks the demo's world instead of the demo's own.
 Worker 1 runs alone first, makes all blocks, and is stopped now and then meanwhile, so that it believes to be
 slow. Worker 2 then starts, is given the requests as the faster one, and pulls the blocks; when each request comes
 again, its blocks are there. Ends with 77 if this machine has no network namespaces."""
@@ -24,6 +26,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/chaos"))
+sys.path.insert(0, str(ROOT / "tests/bench"))
+import deep_plans  # noqa: E402
 import hosts as chaos_hosts  # noqa: E402
 
 DEMO = ROOT / "deploy/demo"
@@ -33,7 +37,7 @@ CANDIDATES, AGAIN = 50, 5
 
 
 class Cluster:
-    def __init__(self, hosts, troupe, folder):
+    def __init__(self, hosts, troupe, folder, model, overlap):
         self.hosts, self.troupe, self.folder = hosts, troupe, folder
         self.processes = {}
         self.lock = threading.Lock()  # over processes and what follows: who ends them is not who starts them
@@ -42,9 +46,9 @@ class Cluster:
         self.etcd = f"http://{front}:2379"
         self.file = f"{folder}/cluster.yaml"
         lines = ["cluster:", "  name: remote-blocks", f"  coordination: {self.etcd}",
-                 f"  certificates: {folder}/certificates", f"model: {{directory: {DEMO}/model}}",
+                 f"  certificates: {folder}/certificates", f"model: {{directory: {model}}}",
                  "http: {address: 127.0.0.1, port: 8080}", "pool: {memory: 256MiB}",
-                 "inference: {executors: 1, cores: 1}", "nodes:"]
+                 f"inference: {{executors: 1, cores: 1, overlap: {str(overlap).lower()}}}", "nodes:"]
         for number, (name, roles) in enumerate(NODES.items(), 1):
             os.makedirs(f"{folder}/{name}")
             lines.append(f"  - {{node: {number}, name: {name}, host: {hosts.address[name]}, port: 7000, "
@@ -52,7 +56,7 @@ class Cluster:
         pathlib.Path(self.file).write_text("\n".join(lines) + "\n")
         subprocess.run([troupe, "certs", f"{folder}/certificates", "--config", self.file], check=True,
                        capture_output=True)
-        subprocess.run([troupe, "import", "--model", f"{DEMO}/model", "--data-dir", f"{folder}/front", "--data",
+        subprocess.run([troupe, "import", "--model", str(model), "--data-dir", f"{folder}/front", "--data",
                         f"{DEMO}/world"], check=True, capture_output=True)
 
     def spawn(self, name, host, *words):
@@ -137,6 +141,11 @@ def make_requests():
     return [{"user": user, "candidates": some, "policy": "item"} for user, some in zip(users, sets)]
 
 
+def processor_seconds(process):
+    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def measure(cluster, requests):
     cluster.hosts.enter("front")
     for request in requests:  # everything is computed once, where nobody stops
@@ -148,7 +157,9 @@ def measure(cluster, requests):
     cluster.await_workers(2)
     pairs = []
     for request in requests:
+        before = processor_seconds(cluster.processes["worker-2"])
         first = ask(request)
+        first["processor_s"] = processor_seconds(cluster.processes["worker-2"]) - before
         again = [ask(request) for _ in range(AGAIN)]
         local = [reply for reply in again if reply["node"] == first["node"] and reply["timings"]["pull"] == 0]
         is_remote = first["timings"]["pull"] > 0
@@ -165,13 +176,16 @@ def row_of(pairs):
     more = [first["timings"]["total"] - statistics.median(reply["timings"]["total"] for reply in replies)
             for first, replies in pairs]
     over = [extra - first["timings"]["pull"] for extra, (first, _) in zip(more, pairs)]
+    processor = statistics.mean(first["processor_s"] for first, _ in pairs)
     quartiles = statistics.quantiles(reply["timings"]["total"] for _, replies in pairs for reply in replies)
     return {"requests": len(pairs), "tokens_reused": statistics.median(f["tokens_reused"] for f, _ in pairs),
             "local_us": local, "remote_us": remote, "more_us": statistics.median(more),
+            "worker_processor_us": processor * 1e6,
             "more_than_the_pull_us": statistics.median(over), "local_spread_us": quartiles[2] - quartiles[0]}
 
 
-def show(row):
+def show(row, overlap):
+    print("inference.overlap: " + str(overlap).lower())
     print(f"{row['requests']} requests, {row['tokens_reused']:.0f} tokens reused in {CANDIDATES} blocks; us, medians")
     print(f"{'':>13}", *(f"{step:>9}" for step in STEPS))
     for where in ("local", "remote"):
@@ -179,7 +193,8 @@ def show(row):
     print(f"{'difference':>13}", *(f"{row['remote_us'][step] - row['local_us'][step]:>9.0f}" for step in STEPS))
     print(f"A request costs {row['more_us']:.0f} us more; that, less the time of its own pull, is "
           f"{row['more_than_the_pull_us']:.0f} us (medians; a local request itself moves by "
-          f"{row['local_spread_us']:.0f} us between its quartiles).")
+          f"{row['local_spread_us']:.0f} us between its quartiles). The worker that pulls takes "
+          f"{row['worker_processor_us']:.0f} us of a processor for it (mean).")
 
 
 @contextlib.contextmanager
@@ -209,11 +224,11 @@ def run_cluster(cluster):
             cluster.end()  # first: then the thread has nobody to wait for
 
 
-def race(troupe):
+def race(troupe, model, overlap):
     hosts = chaos_hosts.Hosts(NODES)
     try:
         with folder_of_a_run() as folder:
-            return run_cluster(Cluster(hosts, troupe, folder))
+            return run_cluster(Cluster(hosts, troupe, folder, model, overlap))
     finally:
         hosts.remove()
 
@@ -222,6 +237,9 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--troupe", default=str(ROOT / "build/deploy/troupe"))
     parser.add_argument("--clusters", type=int, default=3, help="one after the other, some 30 requests each")
+    parser.add_argument("--overlap", action="store_true")
+    parser.add_argument("--layers", type=int, help="of a model of random weights")
+    parser.add_argument("--hidden", type=int, default=512)
     parser.add_argument("--json")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left behind
@@ -230,14 +248,26 @@ def main():
         print(f"skipped: this machine has no {lacks}", file=sys.stderr)
         return 77
     chaos_hosts.Hosts.subnet = "10.92.0"
-    pairs = [pair for _ in range(options.clusters) for pair in race(options.troupe)]
-    if not pairs:
+    made = tempfile.TemporaryDirectory(prefix="troupe-remote-blocks-model-")
+    model = DEMO / "model"
+    if options.layers:
+        deep_plans.write_model(made.name, str(model), options.layers, 1, hidden_size=options.hidden,
+                               intermediate_size=3 * options.hidden, num_attention_heads=options.hidden // 64,
+                               num_key_value_heads=max(1, options.hidden // 256))
+        model = pathlib.Path(made.name)
+    found = {overlap: [] for overlap in ([False, True] if options.overlap else [False])}
+    for _ in range(options.clusters):
+        for overlap, pairs in found.items():
+            pairs += race(options.troupe, model, overlap)
+    rows = {overlap: row_of(pairs) for overlap, pairs in found.items() if pairs}
+    if len(rows) < len(found):
         print("no request found its blocks elsewhere", file=sys.stderr)
         return 1
-    row = row_of(pairs)
-    show(row)
+    for overlap, row in rows.items():
+        show(row, overlap)
     if options.json:
-        pathlib.Path(options.json).write_text(json.dumps(row, indent=1) + "\n")
+        told = {("overlap" if overlap else "behind"): row for overlap, row in rows.items()} if options.overlap else rows[False]
+        pathlib.Path(options.json).write_text(json.dumps(told, indent=1) + "\n")
     return 0
 
 

@@ -64,8 +64,11 @@ std::string CpuDecoder::run_pass(std::span<const Request> requests, std::span<Re
   }
   wait_for(requests, c_.layers - 1);  // others' large passes do not wait for this one's blocks
   const std::lock_guard one_at_a_time(*large_);
+  struct Memory {
+    CpuDecoder& of;
+    ~Memory() { of.give_back(); }  // also of a pass in vain
+  } const memory{*this};
   compute(requests, replies);
-  give_back();
   return "";
 }
 

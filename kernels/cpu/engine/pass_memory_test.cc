@@ -146,5 +146,28 @@ TEST_CASE("the memory of a large pass is what was counted, and is given back") {
   CHECK(bytes_in_use() < before + 1'500 * row);
 }
 
+// Are there when a pass is about to begin, and turn out not to be what they should while it runs.
+struct Spoilt final : ComingPages {
+  int asked = 0;
+  bool wait(std::size_t) override { return ++asked == 1; }
+};
+
+TEST_CASE("the memory of a large pass in vain is given back, too, and the next one computes") {
+  const std::size_t row = pass_memory(small_config(), {.page_tokens = 4}).row_bytes;
+  const auto decoder = decoder_with(40'000 * row, 40);
+  const Plan large = candidates(9'000);
+  const Reply expected = answer(*decoder, candidates(200));
+  const std::size_t before = bytes_in_use();
+  for (int i = 0; i < 2; ++i) {
+    Spoilt spoilt;
+    Request request{&large, std::vector<SegmentKv>(large.segments.size())};
+    request.coming = &spoilt;
+    CHECK_THROWS_AS(decoder->run({&request, 1}), PagesMissing);
+    CHECK(spoilt.asked == 2);
+  }
+  CHECK(answer(*decoder, candidates(200)).readouts == expected.readouts);
+  if (before > 0) CHECK(bytes_in_use() < before + 1'500 * row);
+}
+
 }  // namespace
 }  // namespace troupe::kernels

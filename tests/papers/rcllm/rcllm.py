@@ -51,6 +51,7 @@ SYSTEMS = {
     "Hit-Only": dict(routing="hits"),
     "Load-Only": dict(routing="load"),
     "pulls": dict(routing="affinity", pull_share=0),
+    "overlap": dict(routing="affinity", pull_share=0, overlap=True),
 }
 
 
@@ -252,16 +253,35 @@ def pulls(sim, report):
                 for seed in SEEDS))
 
 
+LINKS = {"100gbps": "100 Gbps", "10gbps": "10 Gbps"}
+
+
+def overlap(sim, report):
+    """Not the paper's figures, but what its passes do: misses are pulled, and passes begin behind the pulls or beside them. At a
+    tenth of the load requests seldom wait for each other."""
+    for model in MODELS:
+        for load in [1, 0.1]:
+            rate = round(load * common_rate(sim, "Amazon", model), 3)
+            for link, name in LINKS.items():
+                def at(system, seed):
+                    return point(sim, "Amazon", model, system, DEFAULT_NODES, seed, requests_per_s=rate, link=link)
+                sim.run([at(system, seed) for system in ["pulls", "overlap"] for seed in SEEDS])
+                for what in ["p50_ms", "p99_ms"]:
+                    pairs = [[sim[at(system, seed)["name"]][what] for system in ["pulls", "overlap"]] for seed in SEEDS]
+                    report.say("beyond", f"Amazon, {model}, {name}, {load:g} of the load: {what[:3].upper()} behind / beside "
+                               "the pulls, ms", None, ", ".join(f"{a:.1f} / {b:.1f} = {a / b:.3f}" for a, b in pairs))
+
+
 FIGURES = {"6": figure_6, "8": figure_8, "9": figure_9, "10": figure_10, "11": figure_11, "pulls": pulls,
-           "null": null_models}
+           "overlap": overlap, "null": null_models}
 
 
 def main():
-    parser = simulation_options(__doc__, "the null models, on smaller runs: less than a minute")
-    parser.add_argument("--figures", default=",".join(FIGURES), help="some of " + ", ".join(FIGURES))
+    parser = simulation_options(__doc__, "smaller runs, of the null models if nothing else is asked for: less than a minute")
+    parser.add_argument("--figures", help="some of " + ", ".join(FIGURES) + "; default: all, or with --short null")
     parser.add_argument("--json", help="write all results to this file; what is in it already is not run again")
     options = parser.parse_args()
-    figures = ["null"] if options.short else options.figures.split(",")
+    figures = options.figures.split(",") if options.figures else ["null"] if options.short else list(FIGURES)
     if options.short:
         RUN.update(scale=64, warm_up=400, measured=600)
     sim, report = Simulator(options.troupe, options.threads), Report()

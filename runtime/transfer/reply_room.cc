@@ -1,0 +1,33 @@
+#include "runtime/transfer/reply_room.h"
+
+#include "kernels/base/check.h"
+
+namespace troupe {
+
+// A page that lies across two pieces is two parts.
+std::size_t ReplyRoom::cost_of(const PullRequest& request) {
+  const std::size_t pieces = pieces_of(request.pages.size() * request.bytes_of_page());
+  return pieces * (piece_cost + part_cost) + request.pages.size() * part_cost;
+}
+
+ReplyRoom::Answer ReplyRoom::answer_for(Reader reader, std::size_t cost) const {
+  const auto at = of_reader_.find(reader);
+  const std::size_t before = at == of_reader_.end() ? 0 : at->second;
+  if (before + refusal_cost > 2 * of_reader_max || all_ + refusal_cost > 2 * all_max) return Answer::nothing;
+  const bool has_room = before == 0 || before + cost <= of_reader_max;  // one page may be large
+  return has_room && (all_ == 0 || all_ + cost <= all_max) ? Answer::pages : Answer::refusal;
+}
+
+void ReplyRoom::keep(Reader reader, std::size_t cost) {
+  of_reader_[reader] += cost;
+  all_ += cost;
+}
+
+void ReplyRoom::let_go(Reader reader, std::size_t cost) {
+  const auto at = of_reader_.find(reader);
+  TROUPE_CHECK(at != of_reader_.end() && at->second >= cost && all_ >= cost, "what is let go was kept");
+  all_ -= cost;
+  if ((at->second -= cost) == 0) of_reader_.erase(at);
+}
+
+}  // namespace troupe

@@ -1,0 +1,37 @@
+#pragma once
+// How much an owner keeps of replies that its readers have not taken yet, beside the pages themselves. How small the parts are
+// that a reply is made of is its reader's choice: naming the smallest ones takes a quarter of the bytes that they have. So
+// what is kept is counted in bytes. A reader that has its share, or who comes when all together have theirs, is refused
+// and computes what it wanted; one that does not even take refusals gets nothing.
+#include <cstddef>
+#include <cstdint>
+#include <map>
+
+#include "runtime/transfer/pull_wire.h"
+
+namespace troupe {
+
+class ReplyRoom {
+ public:
+  using Reader = const void*;                                         // only compared
+  static constexpr std::size_t of_reader_max = std::size_t{4} << 20;  // bytes; 16,384 pieces of whole pages
+  static constexpr std::size_t all_max = std::size_t{64} << 20;
+  // A piece with its header, what UCX notes of it, and of each of its parts where it lies.
+  static constexpr std::size_t piece_cost = 256, part_cost = 16;
+
+  static std::size_t cost_of(const PullRequest& request);  // at most
+  static constexpr std::size_t refusal_cost = piece_cost + part_cost;
+
+  enum class Answer : std::uint8_t { pages, refusal, nothing };
+  Answer answer_for(Reader reader, std::size_t cost) const;
+
+  void keep(Reader reader, std::size_t cost);
+  void let_go(Reader reader, std::size_t cost);
+  std::size_t kept() const { return all_; }
+
+ private:
+  std::map<Reader, std::size_t> of_reader_;
+  std::size_t all_ = 0;
+};
+
+}  // namespace troupe

@@ -1,0 +1,67 @@
+#include "runtime/transfer/reply_room.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+
+namespace troupe {
+namespace reply_room_test {
+
+using Answer = ReplyRoom::Answer;
+
+constexpr std::array<char, 100> readers{};  // their addresses
+
+// As UcxReplies does; true: the pages are sent.
+bool ask(ReplyRoom& room, ReplyRoom::Reader reader, std::size_t cost) {
+  const Answer answer = room.answer_for(reader, cost);
+  if (answer == Answer::pages) room.keep(reader, cost);
+  if (answer == Answer::refusal) room.keep(reader, ReplyRoom::refusal_cost);
+  return answer == Answer::pages;
+}
+
+PullRequest whole_pages(std::size_t pages) {
+  return {.page_bytes = piece_bytes, .pages = std::vector<std::uint32_t>(pages)};
+}
+PullRequest smallest_parts() {
+  return {.page_bytes = 65'536, .pages = std::vector<std::uint32_t>(request_pages_max), .part_bytes = part_bytes_min};
+}
+
+TEST_SUITE("reply_room") {
+  TEST_CASE("a reader that takes nothing has its share, then refusals, then nothing") {
+    ReplyRoom room;
+    const std::size_t cost = ReplyRoom::cost_of(whole_pages(16));
+    CHECK(cost == 16 * (256 + 2 * 16));
+    std::size_t sent = 0;
+    while (ask(room, &readers[0], cost)) ++sent;
+    CHECK(sent == ReplyRoom::of_reader_max / cost);
+    for (int i = 0; i < 100'000; ++i) CHECK_FALSE(ask(room, &readers[0], cost));
+    CHECK(room.kept() <= 2 * ReplyRoom::of_reader_max);
+    CHECK(room.answer_for(&readers[0], cost) == Answer::nothing);
+    CHECK(ask(room, &readers[1], cost));
+  }
+
+  TEST_CASE("small parts fill it as what naming them takes, so that fewer of their bytes are kept") {
+    ReplyRoom room;
+    const std::size_t cost = ReplyRoom::cost_of(smallest_parts());
+    CHECK(cost == 5 * (256 + 16) + request_pages_max * 16);
+    std::size_t sent = 0;
+    while (ask(room, &readers[0], cost)) ++sent;
+    CHECK(sent > 32);  // more than any pull of ours has under way
+    CHECK(sent * request_pages_max * 16 < ReplyRoom::of_reader_max);
+  }
+
+  TEST_CASE("all readers together have a bound; who takes what is his is served again") {
+    ReplyRoom room;
+    const std::size_t cost = ReplyRoom::cost_of(smallest_parts());
+    for (const char& reader : readers)
+      while (ask(room, &reader, cost)) continue;
+    CHECK(room.kept() < ReplyRoom::all_max + readers.size() * ReplyRoom::refusal_cost);
+    CHECK_FALSE(ask(room, &room, cost));
+    for (int i = 0; i < 60; ++i) room.let_go(&readers[0], cost);
+    CHECK(ask(room, &readers[0], cost));
+    CHECK(ask(room, &room, cost));
+  }
+}
+
+}  // namespace reply_room_test
+}  // namespace troupe

@@ -1,0 +1,28 @@
+#pragma once
+// What stands for tokens of histories in a simulated cluster: an asset of one version of the model, the same on all nodes
+// (kernels/decoder/prototypes.h). It has something for two of three places of a token.
+#include <string>
+#include <utility>
+
+#include "router/request/prompt.h"
+#include "sim/base/random.h"
+
+namespace troupe::sim {
+
+class SimPrototypes final : public router::StandIns {
+ public:
+  SimPrototypes(std::uint64_t seed, std::string model_version)
+      : seed_(seed), model_version_(std::move(model_version)), checksum_("prototypes of " + model_version_) {}
+
+  bool stands_for(Token token, std::uint32_t position) const override {
+    return mix(seed_, static_cast<std::uint32_t>(token), position / 4) % 3 != 0;
+  }
+  const std::string& checksum() const override { return checksum_; }
+  const std::string& model_version() const override { return model_version_; }
+
+ private:
+  const std::uint64_t seed_;
+  const std::string model_version_, checksum_;
+};
+
+}  // namespace troupe::sim
