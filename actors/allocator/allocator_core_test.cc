@@ -10,6 +10,7 @@
 
 #include "placement/split/latency_counts.h"
 #include "placement/split/marginal.h"
+#include "runtime/actor/core_heard.h"
 #include "runtime/actor/core_probe.h"
 #include "runtime/pages/pool_areas.h"
 
@@ -26,6 +27,18 @@ struct Bench {
     return probe.sent<StatusReply>().at(0).ready;
   }
 };
+
+TEST_CASE("an allocator hears its node's worker, who asks how it is, and nobody else") {
+  const auto receive = [](Address from, const Message& message) {
+    Bench b;
+    b.probe.start();
+    b.probe.receive(1, from, message);
+    return b.probe.effects;
+  };
+  CHECK(whom_it_hears(1, receive) == R"(PoolReport: kv_worker here
+StatusRequest: everybody
+)");
+}
 
 TEST_CASE("the item area is sized first and users get the rest") {
   Bench b;

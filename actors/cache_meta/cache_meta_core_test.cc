@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 
+#include "runtime/actor/core_heard.h"
 #include "runtime/actor/core_probe.h"
 #include "runtime/hard_state/coordination_state.h"
 
@@ -95,6 +96,20 @@ struct Bench {
     coordinate(0);
   }
 };
+
+TEST_CASE("cache-meta hears those whose business it is, and counts all else") {
+  const auto receive = [](Address from, const Message& message) {
+    Bench b;
+    b.lead();
+    b.probe.receive(1, from, message);
+    return b.probe.effects;
+  };
+  CHECK(whom_it_hears(1, receive) == R"(LookupBlocks: everybody
+Forget: router here, router elsewhere
+Drain: everybody
+StatusRequest: everybody
+)");
+}
 
 TEST_CASE("an empty index answers with misses at once") {
   Bench b;
@@ -217,6 +232,18 @@ TEST_CASE("a user's block is expected again as such blocks come again within the
   CHECK(b.ask(4, "ann", 1, 50).user_uses() < before);  // three blocks of 50 later it would be gone
   b.probe.receive(5, router, LookupBlocks{6, "eve", {{name(5), SegmentKind::user, 40}}, {}, false});
   CHECK(b.probe.sent<BlocksFound>().at(0).uses == std::vector<double>{0});  // who only asks changes nothing
+}
+
+TEST_CASE("of a block that fits into no memory, by one token, nothing is expected") {
+  for (const std::uint32_t memory : {0u, 100u}) {
+    CAPTURE(memory);
+    Bench b;
+    if (memory > 0) b.area(100);
+    for (int i = 0; i < 3; ++i) CHECK(b.ask(0, "ann", 1, memory + 1).user_uses() == 0);
+    if (memory == 0) continue;
+    for (int i = 0; i < 2; ++i) b.ask(0, "bob", 2, memory);
+    CHECK(b.ask(0, "bob", 2, memory).user_uses() > 0);
+  }
 }
 
 TEST_CASE("a user's block that somebody is making is not to be made again, until it should be there") {

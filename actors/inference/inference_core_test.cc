@@ -3,11 +3,27 @@
 #include <doctest/doctest.h>
 
 #include "actors/inference/inference_bench.h"
+#include "runtime/actor/core_heard.h"
 
 namespace troupe::actors {
 namespace {
 
 using namespace inference_test;
+
+TEST_CASE("an inference worker hears those whose business it is, and counts all else") {
+  const auto receive = [](Address from, const Message& message) {
+    Bench b;
+    b.probe.receive(1, from, message);
+    return b.probe.effects;
+  };
+  CHECK(whom_it_hears(1, receive) == R"(Execute: everybody
+BlocksAcquired: kv_worker here
+Versions: router here, router elsewhere
+Drain: everybody
+StatusRequest: everybody
+LendPages: kv_worker here
+)");
+}
 
 TEST_CASE("a plan without blocks runs at once and its logits come back") {
   Bench b;

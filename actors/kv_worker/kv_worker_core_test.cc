@@ -1,11 +1,28 @@
 #include "actors/kv_worker/kv_worker_core.h"
 
 #include "actors/kv_worker/kv_worker_test.h"
+#include "runtime/actor/core_heard.h"
 
 namespace troupe::actors {
 namespace {
 
 using namespace kv_worker_test;
+
+TEST_CASE("a KV-cache worker hears those whose business it is, and counts all else") {
+  const auto receive = [](Address from, const Message& message) {
+    Bench b;
+    b.probe.start();
+    b.probe.receive(1, from, message);
+    return b.probe.effects;
+  };
+  CHECK(whom_it_hears(1, receive) == R"(AcquireBlocks: inference_worker here
+BlocksAcquired: kv_worker elsewhere
+ReleaseBlocks: everybody
+InventoryRequest: cache_meta here, cache_meta elsewhere
+LeaderBeat: cache_meta here, cache_meta elsewhere
+StatusRequest: everybody
+)");
+}
 
 TEST_CASE("an absent block is granted for writing, and once written everybody reads it") {
   Bench b;

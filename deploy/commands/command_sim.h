@@ -8,6 +8,7 @@
 
 #include "deploy/commands/commands.h"
 #include "sim/runs/load.h"
+#include "sim/runs/swarm.h"
 #include "sim/scenario/scenario.h"
 
 namespace troupe::deploy {
@@ -61,6 +62,9 @@ struct Demand {
 sim::Scenario planning_scenario(const SimCommandOptions& options, const Demand& demand);
 // Runs the load, and says what came of it on the screen and in the files that the options name.
 int run_planned(const SimCommandOptions& options, sim::LoadOptions load);
+
+// What runs a failing seed again, with the faults that are enough.
+std::string replay_command(const sim::Failure& failure, const SimCommandOptions& options);
 
 sim::DrawLimits draw_limits(const SimCommandOptions& options);
 

@@ -46,6 +46,8 @@ std::string numbers_of(const std::vector<sim::Fault>& some, const std::vector<si
   return text;
 }
 
+}  // namespace
+
 std::string replay_command(const sim::Failure& failure, const SimCommandOptions& options) {
   std::string command = "troupe sim --replay " + std::to_string(failure.seed);
   if (options.nodes) command += " --nodes " + std::to_string(*options.nodes);
@@ -53,6 +55,8 @@ std::string replay_command(const sim::Failure& failure, const SimCommandOptions&
   if (!options.faults.empty()) command += " --faults " + options.faults;
   return command + " --keep " + numbers_of(failure.shrunk, failure.faults);
 }
+
+namespace {
 
 void print_failure(std::ostream& out, const sim::Failure& failure, const SimCommandOptions& options) {
   out << "\nseed " << failure.seed << ", commit " << commit() << ": promise " << failure.violation.promise

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "deploy/bench/small_generator_test.h"
+#include "deploy/commands/command_sim.h"
 #include "kernels/base/test_folder.h"
 #include "kernels/climber/climber_reference.h"
 #include "kernels/climber/small_climber_test.h"
@@ -104,6 +105,21 @@ class OneRequest {
 };
 
 TEST_SUITE("commands") {
+  TEST_CASE("what replays a failing seed has its recipe, and the numbers of the faults that are enough") {
+    sim::Failure failure{.seed = 17};
+    for (const std::int64_t at : {1, 2, 2, 3}) failure.faults.push_back({.at = {at}});
+    SimCommandOptions options;
+    CHECK(replay_command(failure, options) == "troupe sim --replay 17 --keep none");
+    failure.shrunk = {failure.faults[1], failure.faults[2], failure.faults[3]};  // two are alike
+    CHECK(replay_command(failure, options) == "troupe sim --replay 17 --keep 1,2,3");
+    failure.shrunk = {failure.faults[0]};
+    options.faults = "kill,pause";
+    CHECK(replay_command(failure, options) == "troupe sim --replay 17 --faults kill,pause --keep 0");
+    options.nodes = 3;
+    options.minutes = 0.25;
+    CHECK(replay_command(failure, options) == "troupe sim --replay 17 --nodes 3 --minutes 0.25 --faults kill,pause --keep 0");
+  }
+
   TEST_CASE("logits of an HSTU request are the golden ones, and what is wrong with its file is said by field") {
     const std::string model = std::string(TROUPE_ROOT_DIR) + "/../shared/models/tiny-hstu-movielens";
     if (!std::filesystem::exists(model + "/golden.json")) {

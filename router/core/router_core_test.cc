@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/actor/core_heard.h"
+
 namespace troupe::router {
 namespace {
 
@@ -62,6 +64,37 @@ TEST_CASE(
   b.lose(1, 1);
   CHECK(b.node == 2);
   CHECK(reuses(b.plan(), SegmentKind::user));
+}
+
+TEST_CASE("a router hears those whose business it is, and counts all else") {
+  const auto receive = [](Address from, const Message& message) {
+    RouterBench b;
+    b.probe.receive(1, from, message);
+    return b.probe.effects;
+  };
+  CHECK(whom_it_hears(1, receive) == R"(RankRequest: everybody
+ScoreRequest: everybody
+PutUser: everybody
+DeleteUser: everybody
+PutItem: everybody
+DeleteItem: everybody
+Reload: everybody
+Refused: everybody
+Executed: everybody
+BlocksFound: everybody
+Heartbeat: everybody
+Versions: everybody
+Suspect: everybody
+LeaderBeat: everybody
+Drain: everybody
+StatusRequest: everybody
+StatusReply: everybody
+GenerateRequest: everybody
+CompleteRequest: everybody
+AppendEvents: everybody
+GetUser: everybody
+GetItem: everybody
+)");
 }
 
 TEST_CASE("a request goes from features over the index to the worker and back") {

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/process/call_pause.h"
 #include "runtime/process/certificates.h"
 #include "runtime/process/link_connection.h"
 #include "runtime/process/link_strangers.h"
@@ -280,15 +281,13 @@ Task<std::string> Links::World::hear_join(ConnectionPtr connection, Join& join) 
 Task<void> Links::World::keep_calling(NodeId node) {
   Peer& peer = peers.at(node);
   asio::steady_timer timer(io);
-  std::chrono::milliseconds pause = pause_min;
+  link::CallPause pause(pause_min, pause_max);
   for (;;) {
     const Incarnation before = peer.incarnation;
     const std::string fault = co_await call(node);
-    if (fault.empty() || peer.incarnation != before) pause = pause_min;  // it had joined
     trouble(peer, fault);
-    timer.expires_after(pause);
+    timer.expires_after(pause.after(fault, peer.incarnation != before));
     co_await timer.async_wait(quietly);
-    pause = std::min(pause * 2, pause_max);
   }
 }
 

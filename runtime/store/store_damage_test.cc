@@ -394,6 +394,9 @@ TEST_CASE_FIXTURE(Damaged, "without a sound manifest rows are taken from the tab
     overwrite_with(manifest, bytes);
     CHECK(contains(refusal(), " at byte " + std::to_string(offsets[offsets.size() - 2])));
   }
+  const StoreCheck check = check_store(folder.path(), ~0ull);  // it tells what is wrong, and names no log that never was
+  CHECK(check.kinds.at("manifest").damaged > 0);
+  for (const StoreDamage& damage : check.damage) CHECK(damage.file != "rocksdb/000000.log");
   refusal();
   CHECK(start(written) == 0);
 }

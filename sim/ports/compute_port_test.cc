@@ -142,6 +142,29 @@ TEST_CASE("what nobody may use although its bits flipped is reported: unchecked,
   CHECK(device.violations.count() == 1);  // allowed, for a time
 }
 
+TEST_CASE("what is computed from bits that flipped, seen or repaired from, is not kept unreported") {
+  for (const char* from : {"nothing", "seen", "place"}) {
+    CAPTURE(from);
+    const std::string_view way = from;
+    Device device(false);
+    BatchRequest asked = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
+    asked.kv[0].check = true;
+    device.run(asked);  // so its page is not fresh any more
+    asked.kv[0].check = false;
+    asked.plan.segments[1].sees = {};
+    asked.plan.segments.insert(asked.plan.segments.begin() + 1,
+                               {SegmentKind::item, asked.plan.segments[0].tokens, 10, {}});
+    if (way == "seen") asked.plan.segments[1].sees = {0};
+    if (way == "place") asked.plan.repair = {.places = {{.segment = 1, .block = 0}}, .budgets = {0}};
+    asked.blocks.insert(asked.blocks.begin() + 1, {name(4), "i1"});
+    asked.kv.insert(asked.kv.begin() + 1, BatchSegmentKv{Grant::write, 0, {1, 2, 3}});
+    asked.plan.readouts[0].segment = 2;
+    device.pages.strike(5, 70);
+    CHECK_FALSE(device.run(asked).refusal);
+    CHECK(device.violations.count() == (way == "seen" || way == "place"));
+  }
+}
+
 TEST_CASE("a plan whose items are not those of the catalog that it names is reported") {
   Device device;
   ComputeOptions options = device.options(true);

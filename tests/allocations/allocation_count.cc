@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "kernels/base/test_fence.h"
+
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define TROUPE_COUNTS_ALLOCATIONS 1
 #else
@@ -27,6 +29,7 @@ struct Call {
   int depth;
 };
 
+const Unfenced of_malloc;
 std::atomic<bool> armed = false;
 std::atomic<std::size_t> counted = 0;
 std::array<Call, calls_max> calls;  // of the first so many

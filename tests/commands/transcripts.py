@@ -9,6 +9,7 @@ sixth digit (machines round sums of other orders), all else has to be equal. Lin
 
     # a remark
     mask REGEX     what it matches is measured, not computed, and stands as ~ in the page
+    above0 REGEX   likewise a number that is above 0; another one stands as it is
     needs PROGRAM  without it the page is skipped; with a slash it is a path from the root of the tree
 
 $SHARED is the data beside the checkout, $COMMANDS this folder.
@@ -38,7 +39,8 @@ class Page:
         self.path, self.lines = path, path.read_text().split("\n")
         first = next(i for i, line in enumerate(self.lines) if line.startswith("$ "))
         self.head = self.lines[:first]
-        self.masks = [re.compile(line.removeprefix("mask ")) for line in self.head if line.startswith("mask ")]
+        self.masks = [(re.compile(words[1]), words[0] == "above0") for line in self.head
+                      if (words := line.split(" ", 1))[0] in ("mask", "above0")]
         self.commands = [line.removeprefix("$ ") for line in self.lines if line.startswith("$ ")]
 
 
@@ -87,10 +89,19 @@ def is_here(needed):
     return (ROOT / needed).exists() if "/" in needed else shutil.which(needed)
 
 
-def hidden(match):
+def hidden(match, above0):
     """What a mask matches, or the part of it in parentheses, is not shown."""
     begin, end = (i - match.start() for i in match.span(match.re.groups))
+    if above0 and not is_above0(match[0][begin:end]):
+        return match[0]
     return match[0][:begin] + "~" + match[0][end:]
+
+
+def is_above0(text):
+    try:
+        return float(text) > 0
+    except ValueError:
+        return False
 
 
 def told(page, troupe):
@@ -99,8 +110,8 @@ def told(page, troupe):
     try:
         for command in page.commands:
             said = typist.type(command)
-            for mask in page.masks:
-                said = mask.sub(hidden, said)
+            for mask, above0 in page.masks:
+                said = mask.sub(lambda match: hidden(match, above0), said)
             said = "\n".join(line.rstrip() for line in said.split("\n"))
             lines += [f"$ {command}"] + ["  " + line if line else "" for line in said.rstrip("\n").split("\n") if said.strip()]
     finally:

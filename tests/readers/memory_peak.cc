@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "kernels/base/test_fence.h"
+
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define TROUPE_SEES_MALLOC 1
 #else
@@ -15,6 +17,7 @@
 namespace troupe::readers {
 namespace {
 
+const Unfenced of_malloc;
 std::atomic<std::size_t> live = 0, peak = 0;
 
 [[maybe_unused]] void reach(std::size_t bytes) {

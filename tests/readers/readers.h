@@ -40,6 +40,7 @@ inline constexpr ReaderFile reader_files[] = {
     {"deploy/traces/arrivals.cc", "lines"},
     {"deploy/traces/request_trace.cc", "lines"},
     {"deploy/traces/trace_from_data.cc", "lines"},
+    {"kernels/base/test_fence.cc", "", "memory of its own, and no file"},
     {"kernels/checkpoint/hf_config.cc", "json"},
     {"kernels/checkpoint/json_file.cc", "json"},
     {"kernels/checkpoint/mapped_file.cc", "mapped"},

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "kernels/base/test_fence.h"
 #include "kernels/decoder/small_decoder_test.h"
 
 namespace troupe::kernels {
@@ -137,6 +138,7 @@ TEST_CASE("what cannot be cut is too large, and says by how much") {
 }
 
 TEST_CASE("the memory of a large pass is what was counted, and is given back") {
+  const Unfenced of_malloc;
   const std::size_t row = pass_memory(small_config(), {.page_tokens = 4}).row_bytes;
   const auto decoder = decoder_with(40'000 * row, 40);
   answer(*decoder, candidates(200));

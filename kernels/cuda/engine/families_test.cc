@@ -50,6 +50,21 @@ HstuConfig hstu_config(bool production) {
   return c;
 }
 
+// Each part of a pass of this executor takes time, and what is not measured any more gets none.
+void check_parts(Executor& executor, const Request& asked) {
+  const Reply before = executor.run({&asked, 1})[0];
+  PassTimes times;
+  executor.measure(&times);
+  CHECK(difference(executor.run({&asked, 1})[0], before) == 0);
+  for (double PassTimes::*part : {&PassTimes::planning, &PassTimes::embedding, &PassTimes::linear, &PassTimes::attention,
+                                  &PassTimes::elementwise, &PassTimes::keys_values, &PassTimes::readout})
+    CHECK(times.*part > 0);
+  executor.measure(nullptr);
+  const double linear = times.linear;
+  executor.run({&asked, 1});
+  CHECK(times.linear == linear);
+}
+
 TEST_CASE("HSTU in all formats gives what the CPU's executor gives, in both layers") {
   if (!have_device()) return;
   std::mt19937 random(3);
@@ -69,6 +84,7 @@ TEST_CASE("HSTU in all formats gives what the CPU's executor gives, in both laye
       CAPTURE(int(kv));
       const auto executor = make_cuda_hstu(model, ranker_options(kv));
       CHECK(difference(executor->run({&asked, 1})[0], expected) < ranker_tolerance(kv));
+      if (kv == KvFormat::f16) check_parts(*executor, asked);
     }
   }
 }
@@ -87,6 +103,7 @@ TEST_CASE("Climber in all formats gives what the CPU's executor gives") {
     CAPTURE(int(kv));
     const auto executor = make_cuda_climber(model, ranker_options(kv));
     CHECK(difference(executor->run({&asked, 1})[0], expected) < ranker_tolerance(kv));
+    if (kv == KvFormat::f16) check_parts(*executor, asked);
   }
 }
 

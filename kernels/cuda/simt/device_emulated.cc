@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/base/check.h"
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/device/device_lost.h"
 #include "kernels/cuda/simt/device_emulated.h"
@@ -43,10 +44,20 @@ bool lies_in(const std::map<const std::byte*, std::size_t>& ranges, const void* 
   return first + bytes <= start + size;
 }
 
+// Behind the end stand bytes that nobody writes: a thread too many shows when the memory is given back.
+constexpr std::size_t rim_bytes = 256;
+constexpr std::byte rim{0xa5};
+
 std::byte* allocate(std::size_t bytes) {
-  auto* const memory = static_cast<std::byte*>(::operator new(bytes, alignment));
+  auto* const memory = static_cast<std::byte*>(::operator new(bytes + rim_bytes, alignment));
   std::memset(memory, 0xff, bytes);
+  std::fill_n(memory + bytes, rim_bytes, rim);
   return memory;
+}
+void release(std::byte* memory, std::size_t bytes) {
+  TROUPE_CHECK(std::all_of(memory + bytes, memory + bytes + rim_bytes, [](std::byte at) { return at == rim; }),
+               "nobody writes behind the end of device memory");
+  ::operator delete(memory, alignment);
 }
 
 void check_device(const void* memory, std::size_t bytes, const char* call) {
@@ -87,8 +98,10 @@ std::size_t free_device_bytes() {
 
 void FreeDeviceMemory::operator()(std::byte* memory) const {
   const std::lock_guard lock(device_mutex);
-  allocations().erase(memory);
-  ::operator delete(memory, alignment);
+  const auto at = allocations().find(memory);
+  TROUPE_CHECK(at != allocations().end(), "what is given back is device memory");
+  release(memory, at->second);
+  allocations().erase(at);
 }
 void FreePageLockedMemory::operator()(std::byte* memory) const { ::operator delete(memory, alignment); }
 
