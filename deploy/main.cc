@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   const Command app = line.program();
   add_serve(app);
   add_node(app);
+  add_members(app);
   add_certs(app);
   add_keys(app);
   add_rank(app);
