@@ -16,6 +16,7 @@ int run_program(int argc, char** argv, const std::string& name, const std::strin
   const Command app = line.program();
   add_serve(app);
   add_node(app);
+  add_members(app);
   add_certs(app);
   add_keys(app);
   add_rank(app);

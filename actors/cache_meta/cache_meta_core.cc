@@ -13,6 +13,7 @@ namespace troupe::actors {
 namespace {
 
 constexpr std::uint64_t refresh_timer = 1, heartbeat_timer = 2;
+constexpr std::uint64_t first_members_job = std::uint64_t{1} << 39;  // above the incarnation, and below the next one
 constexpr std::size_t hottest_items_shown = 5, hottest_items_among = 10'000;
 constexpr std::size_t counted_max = 255;      // holders of a block in an answer: counted in a byte
 constexpr std::size_t coldest_looked_at = 4;  // user blocks for each that may be named
@@ -37,6 +38,8 @@ CacheMetaCore::CacheMetaCore(CacheMetaConfig config)
       deafness_(config_.heartbeat),
       workers_(follow_config(config_), index_),
       leadership_(config_.node, config_.incarnation, config_.leader_lease, config_.incarnation),
+      members_(config_.kv_nodes, config_.members_every),
+      members_job_(config_.incarnation + first_members_job),
       users_(config_.user_popularity),
       items_(config_.item_popularity),
       returns_(config_.returns_max) {
@@ -52,10 +55,21 @@ void CacheMetaCore::step(Instant now, const Event& event, Effects& effects) {
   } else if (const auto* lost = std::get_if<PeerLost>(&event)) {
     workers_.on_lost(lost->node);
   } else if (const auto* done = std::get_if<Done>(&event)) {
-    const bool led = leadership_.leads(now);
-    leadership_.on_done(now, *done, effects);
-    if (!led) beat(now, effects);  // the news does not wait for the timer
+    on_done(now, *done, effects);
   }
+}
+
+void CacheMetaCore::on_done(Instant now, const Done& done, Effects& effects) {
+  const auto answer = members_.on_done(done, effects);
+  if (answer == MemberWatch::Answer::changed) {
+    config_.kv_nodes = members_.workers();
+    workers_.follow(now, config_.kv_nodes, effects);
+    effects.log(LogLevel::info, "members", {{"epoch", members_.epoch()}, {"workers", config_.kv_nodes.size()}});
+  }
+  if (answer != MemberWatch::Answer::foreign) return;
+  const bool led = leadership_.leads(now);
+  leadership_.on_done(now, done, effects);
+  if (!led) beat(now, effects);  // the news does not wait for the timer
 }
 
 void CacheMetaCore::on_timer(Instant now, std::uint64_t timer, Effects& effects) {
@@ -109,6 +123,7 @@ void CacheMetaCore::on_heartbeat(Instant now, Effects& effects) {
   workers_.on_tick(now, effects);
   warm_users(now, effects);
   leadership_.on_heartbeat(now, effects);
+  members_job_ += members_.tick(now, members_job_ + 1, effects);
   beat(now, effects);
   effects.set_timer(heartbeat_timer, now + config_.heartbeat);
 }

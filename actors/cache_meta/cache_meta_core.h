@@ -20,13 +20,15 @@
 #include "placement/heat/return_rate.h"
 #include "runtime/actor/deafness.h"
 #include "runtime/actor/core.h"
+#include "runtime/hard_state/member_watch.h"
 
 namespace troupe::actors {
 
 struct CacheMetaConfig {
   NodeId node = 1;
   Incarnation incarnation = 1;
-  std::vector<NodeId> kv_nodes{1};           // where KV-cache workers run; nobody else is believed
+  std::vector<NodeId> kv_nodes{1};           // where KV-cache workers run, at first; nobody else is believed
+  Duration members_every{0};                 // who they are is read anew so often; 0: they stay
   std::vector<NodeId> routers{1};            // they and the workers hear who leads
   std::size_t index_blocks_max = 4'000'000;  // a block counts once on each node that holds it
   std::size_t holders_max = 4;               // named of one block in an answer; at most 255
@@ -75,6 +77,7 @@ class CacheMetaCore final : public Core {
   void refresh_coldest(std::span<const NodeId> home, Instant now);
   void refresh(const std::string& user, Instant now);
   void count_sizes(Effects& effects) const;
+  void on_done(Instant now, const Done& done, Effects& effects);
   StatusReply status(RequestId id, Instant now) const;
   std::string hottest_items(Instant now) const;
 
@@ -83,6 +86,8 @@ class CacheMetaCore final : public Core {
   Deafness deafness_;
   FollowedWorkers workers_;
   Leadership leadership_;
+  MemberWatch members_;
+  std::uint64_t members_job_;  // the last; Leadership's are below
   placement::Popularity<std::string> users_;  // by key
   placement::Popularity<BlockName, BlockNameHash> items_;
   placement::ReturnRate returns_;        // by name of user block

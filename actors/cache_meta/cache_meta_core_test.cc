@@ -443,5 +443,38 @@ TEST_CASE("after any news answers agree with a plain list of what the workers ho
   }
 }
 
+TEST_CASE("a worker that joins is believed and asked for what it has, one that has left is forgotten") {
+  CacheMetaCore core{{.node = 3, .kv_nodes = {1, 2}, .members_every = {200}, .heartbeat = {200}, .leader_lease = {1'000}}};
+  CoreProbe probe{core};
+  const auto members_are = [&](std::int64_t us, Revision revision, const std::string& text) {
+    if (us > 0) probe.run_until(us);
+    for (const auto& [job, question] : probe.started<Coordinate>())
+      if (const auto* read = std::get_if<ReadKey>(&question.what); read && read->key == members_key)
+        return probe.done(us, job, Coordinated{.ok = true, .revision = revision, .value = text});
+    FAIL("it did not ask who the workers are");
+  };
+  const auto tell = [&](std::int64_t us, NodeId node, std::uint8_t block) {
+    probe.receive(us, {node, Role::kv_worker}, CacheChanges{1, 1, {{name(block), SegmentKind::user, "ann", 40, 1}}, {}, {}, {}});
+  };
+  const auto holders = [&](std::int64_t us, std::uint8_t block) {
+    probe.receive(us, router, LookupBlocks{5, "ann", {{name(block), SegmentKind::user, 40}}, {}});
+    return probe.sent<BlocksFound>().at(0).holders;
+  };
+  probe.start();
+  members_are(0, 0, "");
+  tell(1, 1, 1);
+  tell(2, 6, 2);
+  CHECK(holders(3, 2).empty());  // a stranger's
+  members_are(200, 4, "joined 6 10.0.0.6 7000 w6\n");
+  REQUIRE(probe.sent<InventoryRequest>().size() == 1);
+  tell(201, 6, 2);
+  CHECK(holders(202, 2) == Nodes{6});
+  CHECK(holders(203, 1) == Nodes{1});
+  members_are(400, 5, "joined 6 10.0.0.6 7000 w6\nleft 1\n");
+  CHECK(holders(401, 1).empty());
+  tell(402, 1, 1);
+  CHECK(holders(403, 1).empty());
+}
+
 }  // namespace cache_meta_core_test
 }  // namespace troupe::actors

@@ -1,6 +1,7 @@
 #include "actors/cache_meta/followed_workers.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "runtime/actor/planted.h"
 
@@ -15,6 +16,24 @@ void FollowedWorkers::start(Instant now, Effects& effects) {
   for (auto& [node, worker] : workers_) {
     worker.heard = now;
     walk(now, node, worker, effects);
+  }
+}
+
+void FollowedWorkers::follow(Instant now, const std::vector<NodeId>& nodes, Effects& effects) {
+  for (const NodeId node : nodes) {
+    const auto [at, is_new] = workers_.try_emplace(node);
+    if (!is_new) continue;
+    at->second.room.node = node;
+    at->second.heard = now;
+    walk(now, node, at->second, effects);
+  }
+  for (auto at = workers_.begin(); at != workers_.end();) {
+    const bool stays = std::ranges::find(nodes, at->first) != nodes.end();
+    if (!stays) {
+      index_.set_named(at->first, false);
+      index_.forget_node(at->first);
+    }
+    at = stays ? std::next(at) : workers_.erase(at);
   }
 }
 

@@ -49,6 +49,8 @@ class FollowedWorkers {
   FollowedWorkers(FollowConfig config, BlockIndex& index);
 
   void start(Instant now, Effects& effects);  // asks everybody for the inventory
+  // Other nodes from now on. Those that come are asked for their inventory, what others had is forgotten.
+  void follow(Instant now, const std::vector<NodeId>& nodes, Effects& effects);
   bool knows(NodeId node) const { return workers_.contains(node); }
   // From nodes that are known only. False if the message makes no sense.
   bool on_changes(Instant now, NodeId node, const CacheChanges& changes, Effects& effects);

@@ -18,13 +18,13 @@ const Address router_address = Box::address(Role::router);
 constexpr std::uint64_t progress_every = 64;  // answers; waking who waits for each would cost as much as a step
 constexpr double after_us_max = 4e15;  // what the clock can count in nanoseconds; a trace is refused before
 
+}  // namespace
+
 double percentile(const std::vector<double>& sorted, double share) {
   if (sorted.empty()) return 0;
   const auto place = static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size())));
   return sorted[std::clamp<std::size_t>(place, 1, sorted.size()) - 1];
 }
-
-}  // namespace
 
 BenchClient::BenchClient(Host& host, Questions questions, std::uint64_t total, bool profile)
     : host_(host), questions_(std::move(questions)), total_(total), profiles_(profile) {}

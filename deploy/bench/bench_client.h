@@ -26,6 +26,9 @@ struct Question {
 // The next question; false after the last one.
 using Questions = std::function<bool(Question&)>;
 
+// The least value that so large a share is not above (the nearest rank); 0 of none.
+double percentile(const std::vector<double>& sorted, double share);
+
 struct BenchRankRun {
   std::string policy;
   std::uint64_t requests = 0, errors = 0, users = 0, judged = 0;

@@ -40,7 +40,7 @@ TraceSurvey survey_trace(const std::filesystem::path& trace, std::uint64_t reque
 }
 
 TraceQuestions::TraceQuestions(const std::filesystem::path& trace, std::uint64_t requests_max,
-                               std::size_t events_max, WriteProfiles write, bool generates)
+                               std::size_t events_max, WriteProfiles write, std::optional<bool> generates)
     : reader_(trace),
       left_(or_all(requests_max)),
       events_max_(events_max),
@@ -64,7 +64,7 @@ void TraceQuestions::read_ahead() {
       TracedRequest request;
       if (left_ == 0 || !reader_.next(request)) break;
       --left_;
-      if (request.generates != generates_)
+      if (generates_ && request.generates != *generates_)
         reader_.fail(request.generates ? "items are asked for, and the model ranks"
                                        : "candidates are ranked, and the model generates",
                      "a model of the trace's kind");
@@ -75,7 +75,7 @@ void TraceQuestions::read_ahead() {
     add(held_->first, held_->second, profiles);
     held_.reset();
   }
-  if (!profiles.empty()) write_(profiles);
+  if (write_ && !profiles.empty()) write_(profiles);
 }
 
 void TraceQuestions::add(const TracedRequest& request, const TraceUsers::Visit& visit,

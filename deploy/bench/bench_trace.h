@@ -29,10 +29,10 @@ TraceSurvey survey_trace(const std::filesystem::path& trace, std::uint64_t reque
 class TraceQuestions {
  public:
   using WriteProfiles = std::function<void(const std::vector<PutUser>&)>;
-  // Profiles keep their newest `events_max` events. Requests are for a model that generates, or for one that ranks;
-  // others are refused with their place.
+  // Profiles keep their newest `events_max` events; `write` may be null. Requests are for a model that generates, or for one
+  // that ranks, and others are refused with their place; nothing: for either.
   TraceQuestions(const std::filesystem::path& trace, std::uint64_t requests_max, std::size_t events_max,
-                 WriteProfiles write, bool generates = false);
+                 WriteProfiles write, std::optional<bool> generates = false);
 
   bool next(Question& question);
   std::uint64_t users() const { return users_.size(); }
@@ -45,7 +45,7 @@ class TraceQuestions {
   std::uint64_t left_;
   std::size_t events_max_;
   WriteProfiles write_;
-  bool generates_;
+  std::optional<bool> generates_;
   TraceUsers users_;
   NumberedNames items_;
   std::vector<std::vector<std::uint32_t>> histories_;                // by user

@@ -12,6 +12,7 @@
 #include "deploy/families/model_prototypes.h"
 #include "runtime/host/model_metrics.h"
 #include "deploy/box/item_places.h"
+#include "deploy/box/membership.h"
 #include "deploy/box/model_versions.h"
 #include "deploy/box/own_rows.h"
 #include "deploy/box/store_reports.h"
@@ -19,7 +20,6 @@
 #include "deploy/data/split_policies.h"
 #include "kernels/base/check.h"
 #include "placement/split/split_choice.h"
-#include "runtime/hard_state/etcd_coordination.h"
 #include "runtime/hard_state/incarnation.h"
 #include "runtime/store/store_cache.h"
 #include "runtime/store/store_rows.h"
@@ -62,26 +62,9 @@ std::unique_ptr<PageArena> make_arena(std::size_t page_bytes, std::size_t pages)
   }
 }
 
-EtcdOptions etcd_options(const Config& config, const std::string& urls) {
-  EtcdOptions options{.endpoints = urls, .prefix = "/troupe/" + config.text("cluster.name") + "/"};
-  const TlsClientFiles files{config.text("cluster.coordination_authority"), config.text("cluster.coordination_certificate"),
-                             config.text("cluster.coordination_key")};
-  const bool is_tls = urls.find("https://") != urls.npos;
-  if (is_tls) options.tls = std::make_shared<const TlsClient>(files);
-  if (!is_tls && files != TlsClientFiles{})
-    throw ConfigError("cluster.coordination_… names files for TLS, and cluster.coordination has no URL of https; expected both, or none");
-  const std::string& login = config.text("cluster.coordination_login");
-  if (!login.empty()) options.login = read_login(login);
-  if (!login.empty() && options.login.user.empty()) throw ConfigError(login + ": the login has no user; expected one line user:password");
-  return options;
-}
-
 // `damage`: of the file that was set aside, if one was.
 std::unique_ptr<Coordination> make_coordination(const Config& config, const Place& place, std::string& damage) {
-  const std::string& urls = config.text("cluster.coordination");
-  if (!urls.empty()) return std::make_unique<EtcdCoordination>(etcd_options(config, urls));
-  if (!place.is_alone())
-    throw ConfigError("cluster.coordination is empty; expected the URLs of etcd, for there are other nodes");
+  if (!place.is_alone() || !config.text("cluster.coordination").empty()) return etcd_coordination(config);
   const std::filesystem::path file = std::filesystem::path(required_text(config, "node.data_dir")) / "coordination";
   try {
     return std::make_unique<FileCoordination>(file);
@@ -96,6 +79,9 @@ std::unique_ptr<Coordination> make_coordination(const Config& config, const Plac
 
 // So soon a router hears that its profiles and items are away, gone or back.
 constexpr Duration features_asked_every{1'000'000};
+
+// Between two looks at who the workers are.
+constexpr std::int64_t heartbeats_to_members = 5;
 
 // What routers assume of a worker that has computed nothing yet, where no device is named.
 constexpr double first_us_per_token = 20;
@@ -263,7 +249,7 @@ void Box::open_engine(ServedModel& model) {
 }
 
 void Box::open_transport() {
-  if (place_.workers.size() > 1) {
+  if (!place_.is_alone()) {  // another worker may join
     TROUPE_CHECK(metrics_, "a node that pulls counts what goes wrong");
     transport_ = std::make_unique<UcxTransport>(UcxOptions{.transports = config_.text("transfer.transports"),
                                                            .devices = config_.text("transfer.devices")},
@@ -368,6 +354,7 @@ void Box::add_worker_to(Host& host) {
 std::unique_ptr<Core> Box::make_router(const ServedModel& model) const {
   router::RouterConfig c = router_config(model, place_);
   c.incarnation = incarnation_;
+  if (!place_.is_alone()) c.members_every = {heartbeats_to_members * c.heartbeat.us};
   return std::make_unique<router::RouterCore>(c);
 }
 
@@ -430,6 +417,7 @@ std::unique_ptr<Core> Box::make_cache_meta() const {
   actors::CacheMetaConfig c = cache_meta_config(config_, place_);
   c.incarnation = incarnation_;
   c.routers = numbers(place_.routers);
+  if (!place_.is_alone()) c.members_every = {heartbeats_to_members * c.heartbeat.us};
   return std::make_unique<actors::CacheMetaCore>(c);
 }
 
@@ -477,7 +465,7 @@ actors::KvWorkerConfig kv_worker_config(const Config& config, const Place& place
   c.scrub.interval = {config.duration_us("pool.scrub_interval")};
   c.scrub.cost = config.real("pool.scrub_cost");
   c.store = config.boolean("pool.store_item_blocks");
-  c.pulls = place.workers.size() > 1;
+  c.pulls = !place.is_alone();
   c.token_bytes = static_cast<double>(layout.token_bytes());
   return c;
 }

@@ -63,6 +63,7 @@ class Box {
 
   static Address address(Role role) { return {1, role}; }  // of one that is alone
   Incarnation incarnation() const { return incarnation_; }
+  Coordination& coordination() { return *coordination_; }
   PageArena* arena() { return arena_.get(); }          // of a worker
   Transport* transport() { return transport_.get(); }  // null: nobody to pull from
   std::vector<Address> actors() const;                 // of the whole cluster

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 
 namespace troupe::deploy {
 namespace {
@@ -41,6 +42,26 @@ const ClusterNode& find_node(const std::vector<ClusterNode>& nodes, const std::s
     names += (names.empty() ? "" : ", ") + node.name;
   }
   throw ConfigError("there is no node \"" + name + "\" in the cluster's file; expected one of " + names);
+}
+
+std::vector<ClusterNode> with_members(const std::vector<ClusterNode>& file, const Members& members, const ClusterNode& like) {
+  std::vector<ClusterNode> nodes;
+  for (const ClusterNode& node : file)
+    if (!members.left.contains(node.node) && !members.find(node.node)) nodes.push_back(node);
+  for (const Member& member : members.joined) {
+    ClusterNode joined = like;
+    joined.node = member.node, joined.name = member.name, joined.host = member.host, joined.port = member.port;
+    joined.roles = {NodeRole::worker};
+    nodes.push_back(std::move(joined));
+  }
+  return nodes;
+}
+
+std::vector<ClusterNode> those_that_may_leave(const std::vector<ClusterNode>& file) {
+  std::vector<ClusterNode> nodes;
+  std::ranges::copy_if(file, std::back_inserter(nodes),
+                       [](const ClusterNode& node) { return node.roles == std::vector{NodeRole::worker}; });
+  return nodes;
 }
 
 Place place_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own) {

@@ -64,5 +64,20 @@ TEST_CASE("a node listens at its host, or everywhere if that is a name, and know
   CHECK(cluster_place_of(nodes, nodes[1]).address == "10.9.9.9");
 }
 
+TEST_CASE("the cluster is the file's nodes without those that left, and workers that joined, with the settings of another") {
+  const auto nodes = three_nodes();
+  Members members{.last = 10, .joined = {{10, "w10", "10.0.0.10", 7003}}};
+  const auto present = with_members(nodes, members, nodes[2]);
+  REQUIRE(present.size() == 4);
+  CHECK(present[3].node == 10);
+  CHECK(present[3].roles == std::vector{NodeRole::worker});
+  CHECK(place_of(present, present[0]).workers == std::vector<NodeId>{9, 10});
+  CHECK(cluster_place_of(present, present[3]).peers.size() == 3);
+  members.left = {9};
+  CHECK(place_of(with_members(nodes, members, nodes[2]), nodes[0]).workers == std::vector<NodeId>{10});
+  REQUIRE(those_that_may_leave(nodes).size() == 1);
+  CHECK(those_that_may_leave(nodes)[0].name == "w");
+}
+
 }  // namespace
 }  // namespace troupe::deploy

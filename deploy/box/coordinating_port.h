@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/actor/ports.h"
+#include "runtime/hard_state/members.h"
 
 namespace troupe::deploy {
 
@@ -32,7 +33,8 @@ class CoordinatingPort final : public Port {
   Coordinate own(Coordinate question) const {
     std::visit(
         [this](auto& what) {
-          if constexpr (requires { what.key; }) what.key.insert(0, prefix_);
+          if constexpr (requires { what.key; })
+            if (what.key != members_key) what.key.insert(0, prefix_);  // the workers are the same for all models
         },
         question.what);
     return question;

@@ -170,7 +170,7 @@ std::vector<Default> defaults_of_scenario() {
 
 // Machines', files' and addresses' own: no struct can know them, or the box itself reads them.
 const std::set<std::string_view> of_the_box{
-    "node.data_dir",     "node.notice",          "node.drain_limit",          "model.directory",
+    "node.data_dir",     "node.notice",          "node.drain_limit", "node.leave_for", "node.leave_limit",          "model.directory",
     "model.tables",      "model.table_bandwidth", "model.table_refill",
     "model.prompt",      "model.prototypes",     "model.versions",       "model.device",         "model.device_format",       "pool.memory",
     "pool.device_bytes", "pool.verify_on_read",  "pool.store_bytes_max",      "pool.placement",

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -15,6 +16,7 @@
 
 #include "deploy/watch/capture_socket.h"
 #include "deploy/box/control_socket.h"
+#include "deploy/box/drain_reports.h"
 #include "deploy/box/own_rows.h"
 #include "deploy/box/shared_keys.h"
 #include "deploy/watch/span_exporter.h"
@@ -34,8 +36,7 @@ namespace {
 
 using LogFields = std::vector<LogField>;
 
-constexpr RequestId own_ids = RequestId{1} << 63;  // beyond those of the door
-constexpr std::chrono::milliseconds drain_question{50};
+constexpr std::chrono::milliseconds drain_question{50}, leave_question{500};
 
 std::string role_words(const Place& place) {
   std::string words;
@@ -205,6 +206,10 @@ class Peers {
     const std::lock_guard lock(mutex_);
     met_.erase(node);
   }
+  bool has(NodeId node) const {
+    const std::lock_guard lock(mutex_);
+    return met_.contains(node);
+  }
   std::string obstacle() const {
     if (place_.router) return "";  // it knows its workers
     const std::lock_guard lock(mutex_);
@@ -217,33 +222,6 @@ class Peers {
   const Place& place_;
   mutable std::mutex mutex_;
   std::set<NodeId> met_;
-};
-
-// "": it has no name, or is an actor of all models.
-std::string model_of(const StatusReply& reply) {
-  const auto field = std::ranges::find(reply.fields, "model", &StatusField::name);
-  return field == reply.fields.end() ? "" : field->value;
-}
-
-// Answers that are for this file, not for clients.
-class DrainReports {
- public:
-  bool take(const Message& answer) {
-    const auto* reply = std::get_if<StatusReply>(&answer);
-    if (!reply || reply->id < own_ids) return false;
-    const std::lock_guard lock(mutex_);
-    for (const StatusField& field : reply->fields)
-      if (field.name == "drained" && field.value == "yes") drained_.emplace(reply->role, model_of(*reply));
-    return true;
-  }
-  bool have(Role role, const std::string& model) {
-    const std::lock_guard lock(mutex_);
-    return drained_.contains({role, model});
-  }
-
- private:
-  std::mutex mutex_;
-  std::set<std::pair<Role, std::string>> drained_;  // and the model's name, if it has one
 };
 
 void log_rows_left_out(const Log& log, std::uint64_t rows) {
@@ -332,6 +310,7 @@ class Running {
   }
   // No more requests, then no more answers to a door that is going, on every way out.
   ~Running() {
+    if (membership_) membership_->stop();
     capture_socket_.reset();  // it reads profiles
     if (shared_keys_) shared_keys_->stop();
     door_.close();
@@ -342,6 +321,7 @@ class Running {
 
   void run() {
     host_.start();
+    if (membership_) follow_members();
     door_.open();
     if (shared_keys_) shared_keys_->start([this](SharedKeys::Keys keys) { door_.renew(std::move(keys)); });
     if (!serving_.config.text("grpc.listen").empty())
@@ -428,6 +408,20 @@ class Running {
       if (transport) transport->lose(node, incarnation);
     };
     host_.join(cluster);
+    if (!serving_.place.is_alone())
+      membership_ = std::make_unique<Membership>(box_.coordination(), serving_.place.node, serving_.file, serving_.members);
+  }
+
+  void follow_members() {
+    membership_->start({.on_peers = [this](std::vector<PeerAddress> peers) { host_.follow(std::move(peers)); },
+                        .on_leave = [this] {
+                          log_(LogLevel::warning, "main", "leaving", LogFields{{"why", "the cluster's members say so (troupe leave)"}});
+                          ::kill(::getpid(), SIGTERM);
+                        },
+                        .on_fault = [this](const std::string& why) { log_(LogLevel::error, "main", "bad_members", LogFields{{"why", why}}); },
+                        .has_met = [this](const std::vector<PeerAddress>& peers) {
+                          return std::ranges::all_of(peers, [this](const PeerAddress& peer) { return peers_.has(peer.node); });
+                        }});
   }
 
   // What can change while it runs; all else waits for a restart.
@@ -497,6 +491,35 @@ class Running {
       for (const auto& model : box_.models())
         if (is_here && !drain({model->number, role}, model->name, limit)) return;
     if (place.cache_meta) drain({place.node, Role::cache_meta}, "", limit);
+    if (membership_ && membership_->leaves_since() != 0) leave();
+  }
+
+  // Others pull what it has: routers bring items' blocks to where they belong without it, who comes back brings his own.
+  void leave() {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto after = [&](const char* knob) { return begin + std::chrono::microseconds(serving_.config.duration_us(knob)); };
+    bool whole = false;
+    while (!(whole = is_handed_on()) || std::chrono::steady_clock::now() < after("node.leave_for")) {
+      if (std::chrono::steady_clock::now() >= after("node.leave_limit")) break;
+      for (const NodeId router : serving_.place.routers)
+        for (const auto& model : box_.models())
+          host_.post({box_.seats().number(router, model->place), Role::router}, door_address(), StatusRequest{next_drain_++});
+      if (signals_.came_within(leave_question)) return;
+    }
+    membership_->stop();
+    const std::string fault = membership_->end();
+    log_(fault.empty() ? LogLevel::info : LogLevel::error, "main", "left",
+         LogFields{{"handed_on", whole ? "yes" : "no"}, {"why", fault.empty() ? "asked to" : fault}});
+  }
+
+  // All routers that are there say so.
+  bool is_handed_on() {
+    const auto said = [&](NodeId router) {
+      return std::ranges::all_of(box_.models(), [&](const auto& model) {
+        return reports_.handed_on(router, model->name, membership_->leaves_since());
+      });
+    };
+    return std::ranges::all_of(serving_.place.routers, [&](NodeId router) { return !peers_.has(router) || said(router); });
   }
 
   // False if there is no time left, or another signal came.
@@ -523,6 +546,7 @@ class Running {
   CafHost host_;
   router::FrontDoor door_;
   std::unique_ptr<router::GrpcDoor> grpc_;  // null: nothing comes over gRPC
+  std::unique_ptr<Membership> membership_;  // null: a box that is alone
   std::vector<std::unique_ptr<ControlSocket>> controls_;
   std::unique_ptr<CaptureSocket> capture_socket_;
 };

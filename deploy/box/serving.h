@@ -11,6 +11,7 @@
 #include <string>
 
 #include "deploy/box/box.h"
+#include "deploy/box/membership.h"
 #include "runtime/process/cluster.h"
 
 namespace troupe::deploy {
@@ -20,6 +21,8 @@ struct Serving {
   std::vector<NamedModel> models;       // that a box serves; none: the one that `config` says
   Place place;
   std::optional<ClusterPlace> cluster;  // its incarnation and greeting are filled in
+  std::vector<Member> file;             // of a cluster: the nodes of its file, and
+  ReadMembers members;                  // who had joined and left when the peers of `cluster` were made
   std::string name = "1";               // in log lines
   std::map<NodeId, std::string> names;  // of all nodes, for the page
   std::function<Config()> read_again;   // of the same files and flags, for SIGHUP; throws ConfigError

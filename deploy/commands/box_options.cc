@@ -1,3 +1,5 @@
+// The options that commands share which build a box, and `troupe config`: a configuration file that says what every knob does.
+#include <iostream>
 #include <utility>
 
 #include "deploy/commands/commands.h"
@@ -50,6 +52,14 @@ void apply_settings(BoxFile& box, const std::vector<std::string>& settings) {
       throw ConfigError("--set " + setting + " has no value; expected name=value, such as pool.memory=1GiB");
     set_of_all(box, setting.substr(0, equals), setting.substr(equals + 1));
   }
+}
+
+void add_config(Command app) {
+  Command command = app.add_command("config", "Print a configuration file with every knob, its default and range");
+  command.runs([] {
+    std::cout << example_yaml();
+    return 0;
+  });
 }
 
 }  // namespace troupe::deploy

@@ -1,7 +1,7 @@
 #pragma once
 // The commands under `troupe bench`: options and what they print. The engine's profile and race (prefill,
 // suffix, rank --shape, engine), the system's ranking benchmark (rank --data), make-model for both,
-// accuracy, generate, plans, and calibrate.
+// accuracy, generate, plans, calibrate, and a service that runs (serve).
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -47,5 +47,6 @@ void add_accuracy(Command bench);
 void add_plans(Command bench);
 void add_generate_bench(Command bench);
 void add_calibrate(Command bench);
+void add_bench_serve(Command bench);
 
 }  // namespace troupe::deploy

@@ -1,25 +1,50 @@
-// `troupe node`: one place of a cluster, with the roles that the cluster's file gives it, until a signal
-// ends it.
+// `troupe node`: one place of a cluster, with the roles that the cluster's file gives it, or a worker that joins, until a signal
+// ends it. `troupe leave` sends one away for good, `troupe members` says who is there.
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
 #include "deploy/box/cluster_file.h"
 #include "deploy/box/serving.h"
 #include "deploy/commands/commands.h"
+#include "deploy/data/text_file.h"
+#include "deploy/reports/table.h"
 
 namespace troupe::deploy {
 
 namespace {
 
 struct NodeOptions {
-  std::string config_file, name, port_file;
+  std::string config_file, name, port_file, join, like;
   std::vector<std::string> settings;
 };
 
-ClusterNode own_node(const NodeOptions& options) {
-  ClusterNode own = find_node(load_cluster(options.config_file), options.name);
+// Whose settings a worker has that is not in the file.
+const ClusterNode& model_node(const NodeOptions& options, const std::vector<ClusterNode>& file) {
+  if (!options.like.empty()) return find_node(file, options.like);
+  for (const ClusterNode& node : file)
+    if (node.roles == std::vector{NodeRole::worker}) return node;
+  throw ConfigError("no node of the cluster's file is a worker alone; expected --like NODE, whose settings the new one has");
+}
+
+ClusterNode own_node(const NodeOptions& options, const std::vector<ClusterNode>& file) {
+  ClusterNode own = options.join.empty() ? find_node(file, options.name) : model_node(options, file);
   BoxFile box{std::move(own.config), std::move(own.models)};
   apply_settings(box, options.settings);
   own.config = std::move(box.config);
   own.models = std::move(box.models);
   return own;
+}
+
+// "HOST:PORT"
+Member joining(const NodeOptions& options) {
+  const std::size_t colon = options.join.rfind(':');
+  const std::string host = options.join.substr(0, colon), port = colon == std::string::npos ? "" : options.join.substr(colon + 1);
+  const bool digits = !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string::npos;
+  const unsigned long number = digits ? std::stoul(port) : 0;
+  if (host.empty() || number == 0 || number > 65'535)
+    throw std::invalid_argument("--join has \"" + options.join.substr(0, 60) + "\"; expected HOST:PORT, where the other nodes reach this one");
+  return {.node = 0, .name = options.name, .host = host, .port = static_cast<std::uint16_t>(number)};
 }
 
 std::map<NodeId, std::string> names_of(const std::vector<ClusterNode>& nodes) {
@@ -28,17 +53,91 @@ std::map<NodeId, std::string> names_of(const std::vector<ClusterNode>& nodes) {
   return names;
 }
 
+// Who the members are as this node starts; one that joins is among them then, and has its number.
+ReadMembers enter(const NodeOptions& options, const std::vector<ClusterNode>& file, ClusterNode& own) {
+  if (place_of(file, file.front()).is_alone()) {
+    if (!options.join.empty()) throw ConfigError("the cluster's file has one node with all roles; expected several nodes, for others to join them");
+    return {};
+  }
+  const std::unique_ptr<Coordination> coordination = etcd_coordination(own.config);
+  if (options.join.empty()) {
+    ReadMembers known = read_members(*coordination);
+    if (known.members.left.contains(own.node))
+      throw std::runtime_error("node " + own.name + " has left the cluster; expected --join HOST:PORT and a name of its own, to come back");
+    return known;
+  }
+  const std::vector<Member> members = members_of(file);
+  ReadMembers known = change_members(*coordination, [&](Members now) { return with_joined(std::move(now), members, joining(options)); });
+  const Member& joined = *known.members.find(options.name);
+  own.node = joined.node, own.name = joined.name, own.host = joined.host, own.port = joined.port;
+  own.roles = {NodeRole::worker};
+  return known;
+}
+
 int run_node(const NodeOptions& options) {
-  const std::vector<ClusterNode> nodes = load_cluster(options.config_file);
-  const ClusterNode own = own_node(options);
+  const std::vector<ClusterNode> file = load_cluster(options.config_file);
+  ClusterNode own = own_node(options, file);
+  const ReadMembers known = enter(options, file, own);
+  std::vector<ClusterNode> at_first = file;  // what the cores begin with; they read the rest themselves
+  if (!options.join.empty()) at_first.push_back(own);
+  const std::vector<ClusterNode> present = with_members(file, known.members, own);
   return serve_until_signal({.config = own.config,
                              .models = own.models,
-                             .place = place_of(nodes, own),
-                             .cluster = cluster_place_of(nodes, own),
+                             .place = place_of(at_first, own),
+                             .cluster = cluster_place_of(present, own),
+                             .file = members_of(file),
+                             .members = known,
                              .name = own.name,
-                             .names = names_of(nodes),
-                             .read_again = [options] { return own_node(options).config; },
+                             .names = names_of(present),
+                             .read_again = [options] { return own_node(options, load_cluster(options.config_file)).config; },
                              .port_file = options.port_file});
+}
+
+// ---- who is there ----
+
+struct MembersOptions {
+  std::string config_file, name, json;
+  bool gone = false;
+};
+
+Member member_named(const std::vector<Member>& workers, const Members& members, const std::string& name) {
+  for (const Member& worker : workers)
+    if (worker.name == name) return worker;
+  if (const Member* joined = members.find(name)) return *joined;
+  throw std::runtime_error("there is no worker \"" + name + "\" in the cluster that may leave; expected one that is a worker alone (troupe members)");
+}
+
+int run_leave(const MembersOptions& options) {
+  const std::vector<ClusterNode> file = load_cluster(options.config_file);
+  const std::vector<Member> all = members_of(file), workers = members_of(those_that_may_leave(file));
+  const std::unique_ptr<Coordination> coordination = etcd_coordination(file.front().config);
+  const ReadMembers known = change_members(*coordination, [&](Members now) -> MembersChange {
+    const Member member = member_named(workers, now, options.name);
+    if (options.gone) return without(std::move(now), all, member.node);
+    return with_leaving(std::move(now), workers, options.name);
+  });
+  std::cout << options.name << (options.gone ? " is no member any more\n" : " is to leave; it ends when others have what it had (troupe members)\n");
+  return 0;
+}
+
+int run_members(const MembersOptions& options) {
+  const std::vector<ClusterNode> file = load_cluster(options.config_file);
+  const ReadMembers known = read_members(*etcd_coordination(file.front().config));
+  Table table({{"node", Table::Align::right}, {"name"}, {"address"}, {"roles"}, {"since"}});
+  nlohmann::json json = nlohmann::json::array();
+  for (const ClusterNode& node : with_members(file, known.members, file.front())) {
+    std::string roles;
+    for (const NodeRole role : node.roles) roles += (roles.empty() ? "" : ", ") + std::string(name_of(role));
+    const std::string since = known.members.leaving.contains(node.node) ? "leaves" : known.members.joining.contains(node.node) ? "joins" : known.members.find(node.node) ? "joined" : "the file";
+    const std::string address = node.host + ":" + std::to_string(node.port);
+    table.row({std::to_string(node.node), node.name, address, roles, since});
+    json.push_back({{"node", node.node}, {"name", node.name}, {"address", address}, {"roles", roles}, {"since", since}});
+  }
+  if (options.json.empty())
+    table.print(std::cout);
+  else
+    write_output(options.json, nlohmann::json{{"epoch", known.revision}, {"members", json}}.dump(2) + "\n");
+  return 0;
 }
 
 }  // namespace
@@ -47,10 +146,26 @@ void add_node(Command app) {
   auto options = std::make_shared<NodeOptions>();
   Command command = app.add_command("node", "Run one node of a cluster, with the roles that it has");
   command.add_option("--config", options->config_file, "The cluster's file (YAML)").required();
-  command.add_option("--name", options->name, "Which of its nodes this is").required();
+  command.add_option("--name", options->name, "Which of its nodes this is, or what a worker that joins is called").required();
+  Option join = command.add_option("--join", options->join, "HOST:PORT, where others reach this worker, which is not in the file and joins the cluster");
+  command.add_option("--like", options->like, "Of one that joins: the node whose settings it has; default: the first that is a worker alone").needs(join);
   command.add_option("--set", options->settings, "A knob, as name=value; may be repeated");
   command.add_option("--port-file", options->port_file, "Write the HTTP port here once the door is open");
   command.runs([options] { return run_node(*options); });
+}
+
+void add_members(Command app) {
+  auto leave = std::make_shared<MembersOptions>();
+  Command command = app.add_command("leave", "Send a worker of a running cluster away for good: it drains, others get what it has, and it ends");
+  command.add_option("--config", leave->config_file, "The cluster's file (YAML)").required();
+  command.add_option("--name", leave->name, "Which worker").required();
+  command.add_flag("--gone", leave->gone, "It is dead and does not come back: take it out at once");
+  command.runs([leave] { return run_leave(*leave); });
+  auto members = std::make_shared<MembersOptions>();
+  command = app.add_command("members", "Who is in a running cluster: the file's nodes, who joined, who leaves");
+  command.add_option("--config", members->config_file, "The cluster's file (YAML)").required();
+  command.add_option("--json", members->json, "Write JSON to this file, or - for standard output");
+  command.runs([members] { return run_members(*members); });
 }
 
 }  // namespace troupe::deploy

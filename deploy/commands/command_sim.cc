@@ -59,6 +59,7 @@ sim::DrawLimits draw_limits(const SimCommandOptions& options) {
   limits.nodes = options.nodes;
   limits.minutes = options.minutes;
   limits.no_faults = options.faults == "none";
+  limits.members = options.members;
   if (options.faults.empty() || limits.no_faults) return limits;
   std::istringstream names(options.faults);
   for (std::string name; std::getline(names, name, ',');) limits.kinds.push_back(find_fault_kind(name));
@@ -81,6 +82,7 @@ void add_sim(Command app) {
   command.add_option("--minutes", options->minutes, "Virtual minutes of the phase with faults")
       .between(0.01, 10'000.0);
   command.add_option("--faults", options->faults, "Kinds of faults to draw from (kill,pause,…), or none");
+  command.add_flag("--members", options->members, "With --seeds or --replay: a worker joins each cluster, and another leaves it");
   command.add_option("--items", options->items, "With --requests or --refresh: items of the catalog")
       .between(1ULL, 4'000'000'000ULL);
   command.add_option("--requests", options->requests,

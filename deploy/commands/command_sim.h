@@ -28,6 +28,7 @@ struct SimCommandOptions {
   std::optional<std::uint32_t> nodes;
   std::optional<double> minutes;
   std::string faults;  // "kill,pause"; "none"
+  bool members = false;
   std::string json, report;
   unsigned threads = 0;  // 0: one per core
   // A load instead of faults.

@@ -53,6 +53,7 @@ std::string replay_command(const sim::Failure& failure, const SimCommandOptions&
   if (options.nodes) command += " --nodes " + std::to_string(*options.nodes);
   if (options.minutes) command += " --minutes " + nlohmann::json(*options.minutes).dump();
   if (!options.faults.empty()) command += " --faults " + options.faults;
+  if (options.members) command += " --members";
   return command + " --keep " + numbers_of(failure.shrunk, failure.faults);
 }
 
@@ -104,7 +105,7 @@ nlohmann::json to_json(const sim::SwarmResult& result, const SimCommandOptions& 
     if (result.missed[kind] > 0)
       missed[std::string(sim::name_of(static_cast<sim::FaultKind>(kind)))] = result.missed[kind];
   const sim::Tally& t = result.tally;
-  return {{"commit", commit()},
+  nlohmann::json json = {{"commit", commit()},
           {"seeds", result.seeds},
           {"run_twice", result.twice},
           {"events", result.events},
@@ -129,6 +130,8 @@ nlohmann::json to_json(const sim::SwarmResult& result, const SimCommandOptions& 
           {"did_not_act", missed},
           {"never_met", result.never_met()},
           {"failures", failures}};
+  if (options.members) json.update({{"joined", t.joined}, {"left", t.left}, {"left_whole", t.left_whole}});
+  return json;
 }
 
 void print_share(std::ostream& out, const sim::ShareCheck& check) {
@@ -166,6 +169,8 @@ void print_summary(std::ostream& out, const sim::SwarmResult& result) {
       << " answers from bits that had flipped and were still to be found\n"
       << t.requests << " requests: " << t.answered << " answered, " << t.refused << " refused, " << t.expired
       << " expired, " << t.cut_off << " lost with their router\n";
+  if (t.joined > 0)
+    out << t.joined << " workers joined; " << t.left << " left, " << t.left_whole << " of them when others had all that belongs to them\n";
   print_missed(out, result);
   out << "skipped: " << t.unsent << " requests that nobody listened to, " << t.unjudged
       << " drills with too few answers to judge\n";

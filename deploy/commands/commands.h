@@ -14,6 +14,7 @@ namespace troupe::deploy {
 
 void add_serve(Command app);
 void add_node(Command app);
+void add_members(Command app);  // `leave` and `members`
 void add_certs(Command app);
 void add_keys(Command app);
 void add_rank(Command app);

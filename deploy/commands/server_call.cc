@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "router/door/front_door_client.h"
 #include "runtime/process/certificates.h"
 #include "runtime/settings/whole_file.h"
 
@@ -23,22 +22,25 @@ std::string key_in(const std::string& file) {
 
 }  // namespace
 
-void ServerOptions::add_to(Command command) {
-  command.add_option("--server", server, "host:port, with https:// before it over TLS").default_shown();
+void ServerOptions::add_to(Command command, const std::string& name) {
+  command.add_option(name, server, "host:port, with https:// before it over TLS").default_shown();
   command.add_option("--tenant", tenant, "Tenant");
   command.add_option("--key-file", key_file, "A file with the API key (troupe keys)");
   command.add_option("--authority", authority_file,
                      "Over TLS, a PEM file of who signs the server's certificate; else those that the system trusts");
 }
 
+router::HttpCall ServerOptions::call() const {
+  router::HttpCall call{.server = server, .tenant = tenant};
+  if (!key_file.empty()) call.key = key_in(key_file);
+  if (!authority_file.empty()) call.authority = read_pem(authority_file);
+  return call;
+}
+
 json call(const ServerOptions& server, const std::string& method, const std::string& target, const json& body) {
-  router::HttpCall request;
-  request.server = server.server;
+  router::HttpCall request = server.call();
   request.method = method;
   request.target = target;
-  request.tenant = server.tenant;
-  if (!server.key_file.empty()) request.key = key_in(server.key_file);
-  if (!server.authority_file.empty()) request.authority = read_pem(server.authority_file);
   if (!body.is_null()) request.body = body.dump();
   const router::HttpReply reply = router::http_call(request);
   json parsed = json::parse(reply.body, nullptr, false);

@@ -31,6 +31,7 @@ class CurrentPlaces {
   CurrentPlaces(const RefreshConfig& config, std::shared_ptr<const ItemPlaces> plan);
 
   bool planned() const { return plan_ != nullptr; }
+  void follow(const std::vector<NodeId>& nodes);  // the plan is for these from now on
   std::vector<NodeId> nodes_of(const std::string& item) const;
   bool is_hot(std::string_view item) const;
 

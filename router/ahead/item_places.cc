@@ -1,5 +1,6 @@
 #include "router/ahead/item_places.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe::router {
@@ -10,6 +11,20 @@ ItemPlaces::ItemPlaces(std::vector<NodeId> nodes, Listed listed)
 ItemPlaces ItemPlaces::replicated(std::vector<NodeId> nodes) {
   ItemPlaces places(std::move(nodes));
   places.all_everywhere_ = true;
+  return places;
+}
+
+ItemPlaces ItemPlaces::over(std::vector<NodeId> nodes) const {
+  ItemPlaces places(std::move(nodes));
+  places.all_everywhere_ = all_everywhere_;
+  const std::vector<NodeId>& there = places.nodes();
+  for (const auto& [item, place] : listed_) {
+    if (place == placement::everywhere || place == placement::nowhere) {
+      places.listed_[item] = place;
+    } else if (const auto at = std::ranges::find(there, this->nodes()[place]); at != there.end()) {
+      places.listed_[item] = static_cast<placement::Place>(at - there.begin());
+    }
+  }
   return places;
 }
 

@@ -19,6 +19,9 @@ class ItemPlaces {
   explicit ItemPlaces(std::vector<NodeId> nodes, Listed listed = {});
   static ItemPlaces replicated(std::vector<NodeId> nodes);  // everything everywhere
 
+  // The same on other nodes: what is listed on one that is not among them falls to its shard.
+  ItemPlaces over(std::vector<NodeId> nodes) const;
+
   std::vector<NodeId> nodes_of(const std::string& item) const;
   const std::vector<NodeId>& nodes() const { return shards_.nodes(); }  // sorted
 

@@ -42,5 +42,17 @@ TEST_CASE("replicated is everywhere; nodes have to be nodes") {
   CHECK_THROWS_AS(ItemPlaces({1, 1}), std::invalid_argument);
 }
 
+TEST_CASE("on other nodes listed items are where they were, or at their shard where that is gone") {
+  const ItemPlaces places({3, 5, 9}, {{"hot", placement::everywhere}, {"b", 1}, {"c", 2}, {"cold", placement::nowhere}});
+  const ItemPlaces more = places.over({3, 5, 9, 12}), fewer = places.over({3, 9});
+  CHECK(more.nodes_of("hot") == Nodes{3, 5, 9, 12});
+  CHECK(more.nodes_of("b") == Nodes{5});
+  CHECK(fewer.nodes_of("c") == Nodes{9});
+  CHECK(fewer.nodes_of("b").size() == 1);
+  CHECK(fewer.nodes_of("b") != Nodes{5});
+  CHECK(fewer.nodes_of("cold").empty());
+  CHECK(ItemPlaces::replicated({1, 2}).over({2, 3}).nodes_of("x") == Nodes{2, 3});
+}
+
 }  // namespace
 }  // namespace troupe::router

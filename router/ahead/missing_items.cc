@@ -25,7 +25,10 @@ void MissingItems::find_missing(const Seen& seen, const Fleet& fleet,
   recall(item);
   if (item.blame >= blame_most) return;
   if (!places_.planned()) {
-    if (!seen.somewhere) missing.push_back(std::move(item));
+    const bool all_leave = !seen.holders.empty() && std::ranges::all_of(seen.holders, fleet.leaves);
+    const auto leaving = std::ranges::find_if(seen.holders, fleet.alive);
+    if (all_leave && leaving != seen.holders.end()) item.at = *leaving;
+    if (!seen.somewhere || all_leave) missing.push_back(std::move(item));
     return;
   }
   std::vector<NodeId> nodes = places_.nodes_of(item.item.id);

@@ -43,10 +43,10 @@ class MissingItems {
     bool somewhere = false;  // somebody has it, named or not
   };
   // `takes`: whether a node may have it now; `alive`: whether a holder can be asked for it; `has`: a node at
-  // all.
+  // all; `leaves`: what it has counts for nothing, but that it can be asked for.
   struct Fleet {
     std::function<bool(NodeId, bool refreshed)> takes;
-    std::function<bool(NodeId)> alive, has;
+    std::function<bool(NodeId)> alive, has, leaves;
   };
   void add(const std::vector<Seen>& seen, const Fleet& fleet);
 

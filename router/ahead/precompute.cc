@@ -194,7 +194,7 @@ void Precompute::look_up(Step step, std::vector<Wanted> items) {
     want_all(step.now, items);
     return work(step);
   }
-  LookupBlocks lookup{.id = step.next_id++, .count_access = false, .all_holders = places_.planned()};
+  LookupBlocks lookup{.id = step.next_id++, .count_access = false, .all_holders = places_.planned() || !leaving_.empty()};
   for (const Wanted& wanted : items)
     lookup.blocks.push_back(
         {wanted.item.block, SegmentKind::item, static_cast<std::uint32_t>(wanted.item.tokens.size())});
@@ -368,7 +368,8 @@ void Precompute::want(Instant now, std::span<const MissingItems::Seen> seen) {
   missing_.add({seen.begin(), seen.end()},
                {.takes = [&](NodeId node, bool refreshed) { return takes_chunks(now, node, refreshed); },
                 .alive = [&](NodeId node) { return workers_.alive(now, node); },
-                .has = [&](NodeId node) { return rooms_.has(node); }});
+                .has = [&](NodeId node) { return rooms_.has(node); },
+                .leaves = [&](NodeId node) { return leaving_.contains(node); }});
 }
 
 void Precompute::want_all(Instant now, const std::vector<Wanted>& items) {

@@ -73,6 +73,9 @@ class Precompute {
   void note_accesses(Step step, std::span<const ItemView> items);
   void follow(Step step, const std::string& model_version, const std::string& catalog_version);
   void lose(Step step, std::span<const NodeId> nodes);  // what ran there is tried elsewhere
+  // The table has other nodes, and of those some leave: blocks belong to the others, who get them from wherever they are.
+  void follow_members(Step step, std::set<NodeId> leaving);
+  bool is_handed_on() const { return stage_ == Stage::off || (at_rest() && !walk_due_); }
 
   // False if the answer is to somebody else's question.
   bool on_status(Step step, const StatusReply& reply);
@@ -138,6 +141,7 @@ class Precompute {
   std::optional<Asked> lookup_;
   std::deque<Item> changed_;  // put, or hot; not looked up yet
   std::set<NodeId> behind_;   // that something was left out for
+  std::set<NodeId> leaving_;
   std::map<std::uint64_t, Asked> running_;
   Instant paused_until_;
   std::uint64_t items_precomputed_ = 0, items_given_up_ = 0;

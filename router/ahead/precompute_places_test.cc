@@ -322,5 +322,53 @@ TEST_CASE("others stand in for a node that is away for long, and it gets its own
   for (const auto& [name, holders] : before) CHECK(std::ranges::includes(p.index.at(name), holders));
 }
 
+// The places as they are for these nodes.
+void follow(Placed& p, std::vector<NodeId> nodes, std::set<NodeId> leaving = {}) {
+  std::vector<NodeId> staying = nodes;
+  std::erase_if(staying, [&](NodeId node) { return leaving.contains(node); });
+  p.workers.follow(std::move(nodes));
+  p.places = std::make_shared<const ItemPlaces>(p.places->over(staying));
+  p.act([&](Step step) { p.precompute.follow_members(step, leaving); });
+}
+
+TEST_CASE("a node that joins gets what belongs to it now from those that have it, and nothing is computed again") {
+  Placed p;
+  p.start();
+  p.run();
+  CHECK(p.precompute.is_handed_on());
+  p.computed = p.pulled = 0;
+  follow(p, {1, 2, 3, 4});
+  p.run();  // it is no member that is heard yet
+  p.begin(4);
+  p.run();
+  CHECK(p.computed == 0);
+  CHECK(p.pulled > 4);
+  for (const Item& one : p.catalog())
+    for (const NodeId node : p.places->nodes_of(one.id)) CHECK(p.index[one.block].contains(node));
+  CHECK(p.precompute.is_handed_on());
+}
+
+TEST_CASE("what a node has that leaves is pulled from it to where it belongs then, before it may go") {
+  Placed p;
+  p.start();
+  p.run();
+  p.computed = p.pulled = 0;
+  Heartbeat draining{.incarnation = p.incarnation, .sequence = 9, .draining = true};
+  draining.models = {"m"};
+  p.workers.hear({p.now}, 3, draining);
+  follow(p, {1, 2, 3}, {3});
+  p.run();
+  CHECK(p.precompute.is_handed_on());
+  CHECK(p.computed == 0);
+  CHECK(p.pulled > 4);
+  p.pulled = 0;
+  p.end(3);
+  follow(p, {1, 2});
+  p.run();
+  CHECK(p.computed + p.pulled == 0);  // all was there already
+  for (const Item& one : p.catalog())
+    for (const NodeId node : p.places->nodes_of(one.id)) CHECK(p.index[one.block].contains(node));
+}
+
 }  // namespace
 }  // namespace troupe::router

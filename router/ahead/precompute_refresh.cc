@@ -24,6 +24,19 @@ void Precompute::refresh(Item item) {
   changed_.push_back(std::move(item));
 }
 
+void Precompute::follow_members(Step step, std::set<NodeId> leaving) {
+  leaving_ = std::move(leaving);
+  rooms_.follow();
+  std::vector<NodeId> staying = workers_.nodes();
+  std::erase_if(staying, [this](NodeId node) { return leaving_.contains(node); });
+  places_.follow(staying);
+  std::erase_if(behind_, [&](NodeId node) { return std::ranges::count(staying, node) == 0; });
+  if (stage_ == Stage::off) return;
+  if (stage_ == Stage::walking) walk_again();  // from its beginning: what was passed may belong elsewhere now
+  walk_due_ = stage_ != Stage::walking;
+  work(step);
+}
+
 void Precompute::watch_nodes(Step step) {
   if (stage_ == Stage::off || !places_.planned()) return;
   for (const NodeId node : workers_.nodes()) {

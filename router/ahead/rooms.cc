@@ -8,6 +8,12 @@ Rooms::Rooms(const WorkerTable& workers, std::uint32_t asked_max) : workers_(wor
   for (const NodeId node : workers_.nodes()) rooms_[node] = Room::unknown;
 }
 
+void Rooms::follow() {
+  for (auto& [node, room] : rooms_)
+    if (!std::ranges::binary_search(workers_.nodes(), node)) room = Room::unknown;
+  for (const NodeId node : workers_.nodes()) rooms_.try_emplace(node, Room::unknown);
+}
+
 void Rooms::ask(Step step) {
   const std::vector<NodeId>& nodes = workers_.nodes();
   std::uint32_t asked = 0;

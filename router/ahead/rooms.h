@@ -18,6 +18,7 @@ class Rooms {
   // time.
   Rooms(const WorkerTable& workers, std::uint32_t asked_max);
 
+  void follow();  // the table has other nodes. Those that are gone keep their places, and take nothing
   void ask(Step step);  // a few, in turn, of those that have to say that they are ready
   void hear_ready(NodeId node);
   void lose(NodeId node);          // it has to say so anew

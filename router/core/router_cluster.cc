@@ -48,6 +48,7 @@ void RouterCore::on_beat(Step step) {
   precompute_.lose(step, silent);
   may_unpark_ = !parked_.empty();
   versions_.tick(step, workers_);
+  step.next_id += members_.tick(step.now, step.next_id, step.effects);
   see_to_share(step.now);
   see_to_reload(step);
   features_.tick(step);
@@ -78,6 +79,23 @@ void RouterCore::on_peer_lost(Step step, NodeId node) {
     step.effects.log(LogLevel::warning, "worker_lost", {{"node", node}});
   lose_attempts(step, {&node, 1}, "is gone");
   precompute_.lose(step, {&node, 1});
+}
+
+// Who is gone has ended what it had before; if not, that goes elsewhere. Who leaves is not asked any more, once it says that it
+// drains, but has blocks that others get from it.
+void RouterCore::follow_members(Step step) {
+  std::vector<NodeId> gone = workers_.nodes();
+  std::erase_if(gone, [this](NodeId node) { return std::ranges::binary_search(members_.workers(), node); });
+  std::set<NodeId> leaving;
+  for (const NodeId node : members_.workers())
+    if (members_.is_leaving(node)) leaving.insert(node);
+  workers_.follow(members_.workers());
+  for (const NodeId node : gone) dissolve_line(step, node);
+  lose_attempts(step, gone, "has left");
+  precompute_.lose(step, gone);
+  precompute_.follow_members(step, std::move(leaving));
+  step.effects.log(LogLevel::info, "members",
+                   {{"epoch", members_.epoch()}, {"workers", members_.workers().size()}, {"leaving", members_.workers().size() - members_.staying().size()}});
 }
 
 void RouterCore::tell_routers(Step step, const Message& message) const {
@@ -270,6 +288,10 @@ StatusReply RouterCore::status(Instant now, RequestId id) const {
   field("pull_share", std::to_string(pull_cost_.share()));
   field("suspects", std::to_string(suspects_.size()));
   if (draining_) field("drained", flights_.empty() && writings_.empty() && readings_.empty() && !reloading_ ? "yes" : "no");
+  if (config_.members_every.us > 0) {
+    field("members_epoch", std::to_string(members_.epoch()));
+    field("handed_on", precompute_.is_handed_on() ? "yes" : "no");
+  }
   field("precompute", std::string(precompute_.state()));
   field("precompute_at_rest", precompute_.at_rest() ? "yes" : "no");
   field("items_precomputed", std::to_string(precompute_.items_precomputed()));

@@ -409,5 +409,40 @@ TEST_CASE("a draining router ends what it has and takes nothing new, until it se
   CHECK(b.plans() == 1);
 }
 
+std::string members_field(RouterBench& b, std::int64_t us, const char* name) {
+  b.probe.receive(us, door, StatusRequest{99});
+  return field_of(b.probe.sent<StatusReply>().at(0), name);
+}
+
+// The router asks who the workers are, and is told.
+void tell_members(RouterBench& b, std::int64_t us, Revision revision, const std::string& text) {
+  b.run_until(us);
+  for (const auto& [job, question] : b.probe.started<Coordinate>())
+    if (std::get<ReadKey>(question.what).key == "members") return b.probe.done(us, job, Coordinated{.ok = true, .revision = revision, .value = text});
+  FAIL("it did not ask who the workers are");
+}
+
+TEST_CASE("a worker that joins is asked once it is heard, one that has left never, and what was there goes elsewhere") {
+  RouterConfig config = cluster_config({1});
+  config.members_every = {1'000};
+  RouterBench b(config);
+  b.probe.start(0);
+  for (const auto& [job, question] : b.probe.started<Coordinate>()) b.probe.done(0, job, Coordinated{.ok = true});
+  b.beat(1, 1, beat_of(5));
+  b.beat(2, 6, beat_of(5));  // a stranger still
+  b.send(3, 1);
+  CHECK(b.node == 1);
+  tell_members(b, 1'000, 4, "last 6\njoined 6 10.0.0.6 7000 w6\n");
+  CHECK(members_field(b, 1'001, "members_epoch") == "4");
+  b.beat(1'010, 6, beat_of(5));
+  b.beat(1'011, 1, beat_of(5));
+  tell_members(b, 2'000, 5, "last 6\njoined 6 10.0.0.6 7000 w6\nleft 1\n");
+  b.beat(2'001, 1, beat_of(5));
+  b.beat(2'002, 6, beat_of(5));
+  b.send(2'003, 2);
+  CHECK(b.node == 6);
+  CHECK(members_field(b, 2'004, "handed_on") == "yes");
+}
+
 }  // namespace
 }  // namespace troupe::router

@@ -41,6 +41,7 @@ RouterCore::RouterCore(RouterConfig config)
                 .pass = config_.costs.passes(1),
                 .routing = config_.routing},
                config_.workers),
+      members_(config_.workers, config_.members_every),
       leader_(config_.cache_metas, config_.heartbeat),
       features_(config_.features),
       versions_(initial_versions(config_), config_.coordinate, config_.heartbeat, config_.reload_budget),
@@ -161,6 +162,9 @@ void RouterCore::on_answer(Step step, const Received& received) {
 }
 
 void RouterCore::on_done(Step step, const Done& done) {
+  const auto members = members_.on_done(done, step.effects);
+  if (members == MemberWatch::Answer::changed) follow_members(step);
+  if (members != MemberWatch::Answer::foreign) return;
   const std::uint64_t epoch = versions_.versions().epoch;
   const auto answer = versions_.on_done(step, done.job, done.result, workers_);
   if (answer != VersionKeeper::Answer::foreign) {

@@ -33,6 +33,7 @@
 #include "runtime/actor/deafness.h"
 #include "runtime/actor/core.h"
 #include "runtime/actor/recent_ids.h"
+#include "runtime/hard_state/member_watch.h"
 
 namespace troupe::router {
 
@@ -40,7 +41,8 @@ struct RouterConfig {
   NodeId node = 1;
   Incarnation incarnation = 1;  // the first of its requests' and jobs' ids
   std::vector<NodeId> cache_metas{1};
-  std::vector<NodeId> workers{1};  // nodes with an inference worker and a KV-cache worker
+  std::vector<NodeId> workers{1};  // nodes with an inference worker and a KV-cache worker, at first
+  Duration members_every{0};       // who they are is read anew so often; 0: they stay
   std::vector<NodeId> routers;     // the others
   bool coordinate = false;      // a Coordination answers behind the port; else the versions stay as they are
   std::string model_version;    // at first; "": that of `names`
@@ -100,6 +102,8 @@ class RouterCore final : public Core {
   bool swapping() const { return reloading_.has_value() || versions_.swapping(); }
   bool precomputing() const { return !precompute_.at_rest(); }
   bool draining() const { return draining_; }
+  Revision members_epoch() const { return members_.epoch(); }
+  bool is_handed_on() const { return precompute_.is_handed_on(); }  // no item's block is missing where it belongs
   const Versions& versions() const { return versions_.versions(); }
   const WorkerTable& workers() const { return workers_; }
   double pull_share() const { return pull_cost_.share(); }
@@ -207,6 +211,7 @@ class RouterCore final : public Core {
   void on_beat(Step step);
   void on_heartbeat(Step step, NodeId node, const Heartbeat& heartbeat);
   void on_peer_lost(Step step, NodeId node);
+  void follow_members(Step step);
   void on_reload(Step step, Address from, const Reload& reload);
   std::optional<Refusal> find_failure(Instant now) const;
   bool is_followed(Instant now) const;
@@ -257,6 +262,7 @@ class RouterCore final : public Core {
   std::uint64_t next_id_;
   Deafness deafness_;
   WorkerTable workers_;
+  MemberWatch members_;
   LeaderView leader_;
   FeatureWatch features_;
   VersionKeeper versions_;

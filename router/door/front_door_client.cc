@@ -5,6 +5,7 @@
 #include <boost/beast.hpp>
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <sstream>
 #include <string_view>
 
@@ -74,8 +75,9 @@ std::string text_of(const http::request<http::string_body>& request) {
 }
 
 // Bytes go to and from the stream as they are: what reads and writes whole messages would be compiled for each kind of it.
+// `keeps`: whether the server lets the connection be used again.
 template <class Stream>
-HttpReply exchange(asio::io_context& io, Stream& stream, const HttpCall& call, const Server& server) {
+HttpReply exchange(asio::io_context& io, Stream& stream, const HttpCall& call, const Server& server, bool& keeps) {
   beast::error_code error;
   std::size_t read = 0;
   auto note = [&](beast::error_code e, std::size_t bytes) { error = e, read = bytes; };
@@ -103,6 +105,7 @@ HttpReply exchange(asio::io_context& io, Stream& stream, const HttpCall& call, c
     }
     say(error, server);
   }
+  keeps = parser.keep_alive() && buffer.size() == 0;
   const auto etag = parser.get()[http::field::etag];
   return {parser.get().result_int(), parser.get().body(), {etag.data(), etag.size()}};
 }
@@ -121,27 +124,66 @@ asio::ssl::context client_security(const HttpCall& call) {
 
 }  // namespace
 
-HttpReply http_call(const HttpCall& call) {
-  const Server server = parse_server(call.server);
-  asio::io_context io;
-  beast::tcp_stream stream(io);
-  beast::error_code error;
-  const auto targets = asio::ip::tcp::resolver(io).resolve(server.host, server.port, error);
-  if (error)
-    throw ClientError("server " + call.server + ": " + error.message() +
-                      "; expected host:port of a running troupe server, such as 127.0.0.1:8080");
-  auto note = [&error](beast::error_code e, auto&&...) { error = e; };
-  stream.expires_after(std::chrono::microseconds(call.timeout_us));
-  stream.async_connect(targets, note);
-  finish(io, error, server);
-  if (!server.tls) return exchange(io, stream, call, server);
-  asio::ssl::context security = client_security(call);
-  asio::ssl::stream<beast::tcp_stream&> secure(stream, security);
-  secure.set_verify_callback(asio::ssl::host_name_verification(server.host));
-  SSL_set_tlsext_host_name(secure.native_handle(), server.host.c_str());
-  secure.async_handshake(asio::ssl::stream_base::client, note);
-  finish(io, error, server);
-  return exchange(io, secure, call, server);
+class HttpConnection::Open {
+ public:
+  explicit Open(const HttpCall& call) : server_(parse_server(call.server)) {
+    beast::error_code error;
+    const auto targets = asio::ip::tcp::resolver(io_).resolve(server_.host, server_.port, error);
+    if (error)
+      throw ClientError("server " + call.server + ": " + error.message() +
+                        "; expected host:port of a running troupe server, such as 127.0.0.1:8080");
+    auto note = [&error](beast::error_code e, auto&&...) { error = e; };
+    stream_.expires_after(std::chrono::microseconds(call.timeout_us));
+    stream_.async_connect(targets, note);
+    finish(io_, error, server_);
+    stream_.socket().set_option(asio::ip::tcp::no_delay(true), error);
+    if (!server_.tls) return;
+    security_.emplace(client_security(call));
+    secure_.emplace(stream_, *security_);
+    secure_->set_verify_callback(asio::ssl::host_name_verification(server_.host));
+    SSL_set_tlsext_host_name(secure_->native_handle(), server_.host.c_str());
+    secure_->async_handshake(asio::ssl::stream_base::client, note);
+    finish(io_, error, server_);
+  }
+
+  // Sets `keeps` if another call may follow.
+  HttpReply call(const HttpCall& call, bool& keeps) {
+    stream_.expires_after(std::chrono::microseconds(call.timeout_us));
+    return secure_ ? exchange(io_, *secure_, call, server_, keeps) : exchange(io_, stream_, call, server_, keeps);
+  }
+
+  // The server has neither closed it nor said anything that nobody asked for.
+  bool is_silent() {
+    char byte = 0;
+    beast::error_code error;
+    stream_.socket().non_blocking(true, error);
+    if (!error) stream_.socket().receive(asio::buffer(&byte, 1), asio::ip::tcp::socket::message_peek, error);
+    return error == asio::error::would_block;
+  }
+
+ private:
+  const Server server_;
+  asio::io_context io_{1};
+  beast::tcp_stream stream_{io_};
+  std::optional<asio::ssl::context> security_;
+  std::optional<asio::ssl::stream<beast::tcp_stream&>> secure_;
+};
+
+HttpConnection::HttpConnection() = default;
+HttpConnection::~HttpConnection() = default;
+
+HttpReply HttpConnection::call(const HttpCall& call) {
+  if (!open_ || !open_->is_silent()) {
+    open_ = std::make_unique<Open>(call);
+    ++connects_;
+  }
+  std::unique_ptr<Open> used = std::move(open_);  // gone if it throws
+  bool keeps = false;
+  HttpReply reply = used->call(call, keeps);
+  if (keeps) open_ = std::move(used);
+  return reply;
 }
+
+HttpReply http_call(const HttpCall& call) { return HttpConnection().call(call); }
 
 }  // namespace troupe::router

@@ -1,6 +1,8 @@
 #pragma once
-// A small blocking HTTP client for the command line and the tests: one request, one response.
+// A small blocking HTTP client for the command line, benchmarks and the tests: one request, one response, on a connection
+// for it alone or on one that is kept.
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -27,5 +29,22 @@ struct HttpCall {
   std::int64_t timeout_us = 30'000'000;
 };
 HttpReply http_call(const HttpCall& call);  // throws ClientError
+
+// Calls of one server, one after the other. A connection that the server has closed meanwhile is made anew; nothing is sent
+// twice.
+class HttpConnection {
+ public:
+  HttpConnection();
+  ~HttpConnection();
+  // The server, the authority and whether it is TLS are those of its first call. Throws ClientError; then the next call
+  // connects.
+  HttpReply call(const HttpCall& call);
+  std::uint64_t connects() const { return connects_; }
+
+ private:
+  class Open;
+  std::unique_ptr<Open> open_;
+  std::uint64_t connects_ = 0;
+};
 
 }  // namespace troupe::router

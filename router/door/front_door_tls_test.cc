@@ -64,6 +64,25 @@ TEST_SUITE("front door over TLS") {
     CHECK(has(failure(secure_call(other)), "expected"));
   }
 
+  TEST_CASE("a connection is kept from call to call, and made anew where one of the two has closed it") {
+    for (const bool secure : {false, true}) {
+      CAPTURE(secure);
+      Fixture f(secure ? tls_config() : DoorConfig());
+      HttpCall live = secure_call(f);
+      if (!secure) live.server = "127.0.0.1:" + std::to_string(f.door->port());
+      HttpConnection connection;
+      for (int i = 0; i < 3; ++i) CHECK(connection.call(live).body == "{\"live\":true}");
+      CHECK(connection.connects() == 1);
+      live.headers = "connection: close\r\n";
+      CHECK(connection.call(live).status == 200);
+      live.headers = "";
+      CHECK(connection.call(live).status == 200);
+      CHECK(connection.connects() == 2);
+      f.door->close();
+      CHECK_THROWS_AS(connection.call(live), ClientError);
+    }
+  }
+
   TEST_CASE("who speaks in the clear is told what the door speaks") {
     Fixture f(tls_config());
     const std::string reply = f.raw(live + end);

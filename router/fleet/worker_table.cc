@@ -52,9 +52,19 @@ void WorkerTable::excuse(Duration deaf) {
   for (Row& row : rows_) row.heard = row.heard + deaf;
 }
 
+void WorkerTable::follow(std::vector<NodeId> nodes) {
+  for (Row& row : rows_)
+    if (!contains(nodes, row.node)) row.gone = row.lost = true;
+  for (const NodeId node : nodes)
+    if (!find(node)) rows_.push_back({.node = node, .hash = spread(node), .lost = true});
+  std::ranges::sort(rows_, {}, &Row::node);
+  std::ranges::sort(nodes);
+  nodes_ = std::move(nodes);
+}
+
 WorkerTable::News WorkerTable::hear(Instant now, NodeId node, const Heartbeat& heartbeat) {
   Row* row = find(node);
-  if (!row || heartbeat.incarnation == 0 || heartbeat.incarnation < row->process) return News::ignored;
+  if (!row || row->gone || heartbeat.incarnation == 0 || heartbeat.incarnation < row->process) return News::ignored;
   const bool restarted = row->process != 0 && heartbeat.incarnation != row->process;
   // Doubled, or overtaken: what it says was true before. Older programs do not number them.
   const bool numbered = heartbeat.sequence != 0;

@@ -64,6 +64,8 @@ class WorkerTable {
   // ---- what is heard ----
   void start(Instant now);     // from now on every worker is taken for alive, until the first silence
   void excuse(Duration deaf);  // they were not heard for so long because nobody listened
+  // Other nodes from now on. Who comes is not alive before its first heartbeat; whoever is not among them is lost for good.
+  void follow(std::vector<NodeId> nodes);
   enum class News : std::uint8_t { known, restarted, ignored };
   News hear(Instant now, NodeId node, const Heartbeat& heartbeat);
   bool lose(NodeId node);  // until its next heartbeat. False: it was lost already, or there is none
@@ -138,6 +140,7 @@ class WorkerTable {
     std::uint64_t hash = 0;
     Instant heard;
     bool lost = false;        // told dead, or found silent
+    bool gone = false;        // it is no member any more; its number is never given again
     Incarnation process = 0;  // 0: never heard
     std::uint64_t beats = 0;
     Heartbeat last;

@@ -413,5 +413,22 @@ TEST_CASE("a model is everywhere when every live worker that takes plans has sai
   CHECK(table.all_follow({3}, 4));
 }
 
+TEST_CASE("who joins lives from its first heartbeat on, and who is gone is not heard any more, whatever it says") {
+  WorkerTable table = table_of({1, 2});
+  table.start({0});
+  hear(table, {1}, 1, heartbeat());
+  Ticket ticket = table.send({1}, {1, 100});
+  table.follow({2, 7});
+  CHECK(table.nodes() == std::vector<NodeId>{2, 7});
+  CHECK_FALSE(table.alive({2}, 1));
+  CHECK_FALSE(table.alive({2}, 7));
+  CHECK(hear(table, {3}, 1, heartbeat()) == WorkerTable::News::ignored);
+  CHECK_FALSE(table.alive({3}, 1));
+  hear(table, {4}, 7, heartbeat());
+  CHECK(table.usable({4}, 7, "m"));
+  table.finish({5}, ticket);
+  CHECK(chosen(table, 5, {{1, 10}, {7, 10}}) == 7);
+}
+
 }  // namespace
 }  // namespace troupe::router

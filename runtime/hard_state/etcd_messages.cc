@@ -65,7 +65,7 @@ EtcdQuestion asked(const KeepLease& keep, const std::string&) {
 
 // Takes members out of a response and remembers the first that is not as expected. What is missing or wrong
 // reads as zero, empty or null, so a caller asks for the fault once, at the end.
-class Members {
+class JsonMembers {
  public:
   const std::string& fault() const { return fault_; }
   void expect(bool holds, std::string_view what) {
@@ -125,7 +125,7 @@ class Members {
   std::string fault_;
 };
 
-Coordinated shown(Members& members, bool ok, const Value& range, const std::string& key) {
+Coordinated shown(JsonMembers& members, bool ok, const Value& range, const std::string& key) {
   const Value& found = members.only(range, "kvs");
   if (found.is_null()) return {ok, 0, ""};
   members.expect(members.bytes(found, "key") == key, "the key that was asked for");
@@ -135,7 +135,7 @@ Coordinated shown(Members& members, bool ok, const Value& range, const std::stri
 }
 
 // What a transaction did, or the key if it did nothing.
-Coordinated transacted(Members& members, const Value& body, const std::string& key, const char* done) {
+Coordinated transacted(JsonMembers& members, const Value& body, const std::string& key, const char* done) {
   const bool ok = members.flag(body, "succeeded");
   const Value& response = members.only(body, "responses");
   const Value& inner = members.object(response, ok ? done : "response_range");
@@ -143,23 +143,23 @@ Coordinated transacted(Members& members, const Value& body, const std::string& k
 }
 
 // One overload for each question; `body` is the object in which etcd says what it has to say.
-Coordinated answered(Members& members, const Value& body, const ReadKey& read, const std::string& prefix) {
+Coordinated answered(JsonMembers& members, const Value& body, const ReadKey& read, const std::string& prefix) {
   return shown(members, true, body, prefix + read.key);
 }
-Coordinated answered(Members& members, const Value& body, const WatchKey& watch, const std::string& prefix) {
+Coordinated answered(JsonMembers& members, const Value& body, const WatchKey& watch, const std::string& prefix) {
   return shown(members, true, body, prefix + watch.key);
 }
-Coordinated answered(Members& members, const Value& body, const WriteKey& write, const std::string& prefix) {
+Coordinated answered(JsonMembers& members, const Value& body, const WriteKey& write, const std::string& prefix) {
   Coordinated said = transacted(members, body, prefix + write.key, "response_put");
   if (said.ok) said.revision = members.number(members.object(body, "header"), "revision");
   if (said.ok) said.value = write.value;
   members.expect(!said.ok || said.revision > write.expected, "a revision above the one that was replaced");
   return said;
 }
-Coordinated answered(Members& members, const Value& body, const EraseKey& erase, const std::string& prefix) {
+Coordinated answered(JsonMembers& members, const Value& body, const EraseKey& erase, const std::string& prefix) {
   return transacted(members, body, prefix + erase.key, "response_delete_range");
 }
-Coordinated answered(Members& members, const Value& body, const OpenLease& open, const std::string&) {
+Coordinated answered(JsonMembers& members, const Value& body, const OpenLease& open, const std::string&) {
   const std::uint64_t seconds = members.number(body, "TTL");
   members.expect(seconds >= static_cast<std::uint64_t>((open.ttl_us + 999'999) / 1'000'000),
                  "a lease of at least " + std::to_string(open.ttl_us) + " us");
@@ -167,7 +167,7 @@ Coordinated answered(Members& members, const Value& body, const OpenLease& open,
   members.expect(lease != 0, "\"ID\" of the lease");
   return {true, 0, "", lease};
 }
-Coordinated answered(Members& members, const Value& body, const KeepLease& keep, const std::string&) {
+Coordinated answered(JsonMembers& members, const Value& body, const KeepLease& keep, const std::string&) {
   members.expect(members.number(body, "ID") == keep.lease, "\"ID\" of the lease that was asked for");
   if (members.number(body, "TTL") == 0) return {};
   return {true, 0, "", keep.lease};
@@ -206,7 +206,7 @@ std::variant<EtcdAnswer, EtcdFault> etcd_answer(const Coordinate& question, cons
                                                 unsigned status, std::string_view text) {
   const Value whole = parse(text);
   if (status != 200 || (whole.is_object() && whole.contains("error"))) return fault_of(status, whole);
-  Members members;
+  JsonMembers members;
   members.expect(whole.is_object(), "a JSON object");
   const bool streamed = std::holds_alternative<KeepLease>(question.what);
   const Value& body = streamed ? members.object(whole, "result") : whole;

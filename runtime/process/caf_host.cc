@@ -129,6 +129,10 @@ void CafHost::join(ClusterPlace place) {
   world_->make_links();
 }
 
+void CafHost::follow(std::vector<PeerAddress> peers) {
+  if (world_->routes.links) world_->routes.links->follow(std::move(peers));
+}
+
 std::uint16_t CafHost::port() const { return world_->routes.links ? world_->routes.links->port() : 0; }
 
 std::string CafHost::renew_certificates() {

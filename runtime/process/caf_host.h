@@ -26,6 +26,7 @@ class CafHost final : public Host {
   // Before start(): actors of this node may send to those of its peers. Throws std::runtime_error, as start()
   // does then if it cannot listen.
   void join(ClusterPlace place);
+  void follow(std::vector<PeerAddress> peers);  // as Links' own; after join()
   std::uint16_t port() const;  // where it listens; 0: nowhere
   std::string renew_certificates();  // as Links' own; "" where there are no links
 

@@ -257,5 +257,29 @@ TEST_CASE("a port that is taken is said before anything runs") {
   host.stop();
 }
 
+TEST_CASE("a peer that is no member yet is turned away, let in once it is one, and cut off when it is none any more") {
+  Node one({.node = 1});
+  const PeerAddress first = one.address();
+  Node two({.node = 2, .peers = {first}});
+  CHECK(one.diary.await("node 2 is not in the configuration of node 1"));
+  one.host->follow({{2, "", "127.0.0.1", 1}});
+  CHECK(one.diary.await("met 2"));
+  CHECK(two.diary.await("met 1"));
+  CHECK(reaches(two, 1, 9));
+  one.host->follow({});
+  CHECK(one.diary.await("left by 2"));
+  CHECK(two.diary.await("core lost 1"));
+  CHECK(two.diary.await("node 2 is not in the configuration of node 1", 2));
+}
+
+TEST_CASE("one that hears of a member with a lower number calls it") {
+  Node one({.node = 1});
+  Node two({.node = 2});
+  one.host->follow({{2, "", "127.0.0.1", 1}});
+  two.host->follow({one.address()});
+  CHECK(one.diary.await("met 2"));
+  CHECK(two.diary.await("met 1"));
+}
+
 }  // namespace
 }  // namespace troupe

@@ -33,7 +33,7 @@ struct ClusterPlace {
   Incarnation incarnation = 0;
   std::string address = "127.0.0.1";  // to listen on
   std::uint16_t port = 0;             // 0: any free one
-  std::vector<PeerAddress> peers;     // all others
+  std::vector<PeerAddress> peers;     // all others, at first; Links::follow names those that come and go
   std::optional<TlsFiles> tls;        // none: in the clear
   Bytes greeting;  // for the peers: what they need beside messages, such as where pages are pulled from
   Duration heartbeat{200'000};                  // a connection that is silent for five is dead
@@ -45,6 +45,8 @@ struct ClusterPlace {
 };
 
 inline constexpr std::size_t message_bytes_max = 64ull << 20, greeting_bytes_max = 64ull << 10;
+
+inline constexpr std::size_t peers_max = 4'096;
 
 // What is wrong with it; "": nothing.
 std::string find_fault(const ClusterPlace& place);

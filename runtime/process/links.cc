@@ -70,6 +70,8 @@ struct Links::World {
     Incarnation incarnation = 0;
     std::string last_trouble;
     std::chrono::steady_clock::time_point told;  // that nobody is there
+    bool called = false;                         // somebody keeps calling it
+    bool member = true;                          // false: it has left
   };
 
   World(ClusterPlace place, Inside inside, const Journal& journal);
@@ -82,6 +84,8 @@ struct Links::World {
 
   Task<void> accept();
   Task<void> learn_addresses();
+  void follow(const std::vector<PeerAddress>& fresh);
+  void begin_calling();
   void take(Tcp::socket socket);
   Task<void> await_word(std::shared_ptr<Tcp::socket> socket, link::Strangers::Ticket ticket);
   Task<void> welcome(ConnectionPtr connection, link::Strangers::Ticket ticket);
@@ -108,6 +112,7 @@ struct Links::World {
   link::Strangers strangers;
   std::chrono::steady_clock::time_point crowd_told;
   std::string last_refusal;
+  std::uint64_t learning = 0;
   std::uint16_t port = 0;
   asio::io_context io{1};  // goes before what its tasks look at
   std::optional<Tcp::acceptor> acceptor;
@@ -134,9 +139,33 @@ void Links::World::open() {
   }
   asio::co_spawn(io, learn_addresses(), link::expect_no_exception);
   asio::co_spawn(io, accept(), link::expect_no_exception);
-  for (const auto& [node, peer] : peers)
-    if (node < place.node) asio::co_spawn(io, keep_calling(node), link::expect_no_exception);
+  begin_calling();
   thread = std::thread([this] { io.run(); });
+}
+
+void Links::World::begin_calling() {
+  for (auto& [node, peer] : peers)
+    if (node < place.node && peer.member && !std::exchange(peer.called, true))
+      asio::co_spawn(io, keep_calling(node), link::expect_no_exception);
+}
+
+// Who was a peer keeps its entry, with its last incarnation: tasks look at it, and its number is never another node's.
+void Links::World::follow(const std::vector<PeerAddress>& fresh) {
+  ClusterPlace as_they_are = place;
+  as_they_are.peers = fresh;
+  if (const std::string fault = troupe::find_fault(as_they_are); !fault.empty() || fresh.size() > peers_max)
+    return log(LogLevel::error, "bad_members", {{"why", fault.empty() ? "too many peers" : fault}});
+  for (auto& [node, peer] : peers) {
+    peer.member = std::ranges::any_of(fresh, [id = node](const PeerAddress& address) { return address.node == id; });
+    if (!peer.member && peer.connection) lose(peer, "it is no member any more");
+  }
+  for (const PeerAddress& address : fresh) {
+    Peer& peer = peers[address.node];
+    peer.address = address;
+    peer.member = true;
+  }
+  begin_calling();
+  asio::co_spawn(io, learn_addresses(), link::expect_no_exception);
 }
 
 // What was sent last is often an answer that somebody waits for.
@@ -190,7 +219,8 @@ Task<void> Links::World::accept() {
 Task<void> Links::World::learn_addresses() {
   Tcp::resolver resolver(io);
   asio::steady_timer pause(io);
-  for (bool has_names = true; has_names; co_await pause.async_wait(quietly)) {
+  const std::uint64_t own = ++learning;  // an earlier one ends
+  for (bool has_names = true; has_names && own == learning; co_await pause.async_wait(quietly)) {
     has_names = false;
     std::set<std::string> addresses;
     for (const auto& [node, peer] : peers) {
@@ -282,13 +312,14 @@ Task<void> Links::World::keep_calling(NodeId node) {
   Peer& peer = peers.at(node);
   asio::steady_timer timer(io);
   link::CallPause pause(pause_min, pause_max);
-  for (;;) {
+  while (peer.member) {
     const Incarnation before = peer.incarnation;
     const std::string fault = co_await call(node);
     trouble(peer, fault);
     timer.expires_after(pause.after(fault, peer.incarnation != before));
     co_await timer.async_wait(quietly);
   }
+  peer.called = false;
 }
 
 // Ends with the connection. "": it had joined.
@@ -327,7 +358,7 @@ std::string Links::World::find_fault(const Join& join) const {
   if (join.wanted != place.node)
     return who(join.node) + " looks for " + who(join.wanted) + "; this is " + who(place.node);
   const auto at = peers.find(join.node);
-  if (at == peers.end()) return who(join.node) + " is not in the configuration of " + who(place.node);
+  if (at == peers.end() || !at->second.member) return who(join.node) + " is not in the configuration of " + who(place.node);
   if (join.incarnation == 0 || join.incarnation < at->second.incarnation)
     return who(join.node) + " is an incarnation before the last one that was met";
   return "";
@@ -429,6 +460,10 @@ Links::~Links() = default;
 void Links::open() { world_->open(); }
 std::uint16_t Links::port() const { return world_->port; }
 void Links::close() { world_->close(); }
+
+void Links::follow(std::vector<PeerAddress> peers) {
+  asio::post(world_->io, [world = world_.get(), peers = std::move(peers)] { world->follow(peers); });
+}
 
 std::string Links::renew_certificates() {
   if (!world_->place.tls) return "";

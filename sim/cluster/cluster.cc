@@ -13,6 +13,7 @@ constexpr double refill_bytes = 100'000;  // a second, of rows ahead of passes
 constexpr std::uint32_t feature_lanes = 64, coordination_lanes = 2, store_lanes = 9;
 constexpr std::uint64_t page_bytes_per_token = 4'096;
 constexpr std::uint64_t disk_pages = 4'096;
+constexpr std::int64_t members_heartbeats = 5;  // between two looks at who the workers are
 constexpr Duration loss_told_min{16'000},
     loss_told_max{2'400'000};               // how soon a host learns that a peer is dead
 constexpr double reused_token_cost = 0.03;  // of a new one, on the device
@@ -149,12 +150,12 @@ SimOptions Cluster::sim_options() {
   return options;
 }
 
-void Cluster::add_node(NodeId id) {
+void Cluster::add_node(NodeId id, bool joins) {
   Node& node = nodes_[id];
   node.id = id;
   node.is_router = std::ranges::count(routers_, id) > 0;
   node.is_cache_meta = std::ranges::count(cache_metas_, id) > 0;
-  node.is_worker = std::ranges::count(workers_, id) > 0;
+  node.is_worker = joins || std::ranges::count(workers_, id) > 0;
   node.disk = std::make_unique<SimDisk>(disk_pages);
   host_.add_process(id, [this, &node](Incarnation incarnation) { return start_process(node, incarnation); });
 }
@@ -196,6 +197,7 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
   if (c.coordinate) c.catalog_version = world_.options().catalogs.front();
   c.workers = workers_;
   c.routers = without(routers_, node.id);
+  if (scenario_.changes_members()) c.members_every = {members_heartbeats * c.heartbeat.us};
   c.places = places_;
   auto core = std::make_unique<router::RouterCore>(c);
   node.router = core.get();
@@ -238,6 +240,7 @@ ActorSpec Cluster::make_cache_meta(Node& node, Incarnation incarnation) {
   c.node = node.id;
   c.incarnation = incarnation;
   c.kv_nodes = workers_;
+  if (scenario_.changes_members()) c.members_every = {members_heartbeats * c.heartbeat.us};
   c.routers = routers_;
   auto core = std::make_unique<actors::CacheMetaCore>(c);
   node.cache_meta = core.get();
@@ -269,7 +272,7 @@ ActorSpec Cluster::make_kv_worker(Node& node, Incarnation incarnation) {
   c.node = node.id;
   c.incarnation = incarnation;
   c.cache_metas = cache_metas_;
-  c.pulls = scenario_.workers > 1;
+  c.pulls = scenario_.workers > 1 || scenario_.changes_members();
   if (scenario_.page_rows > 0) c.rows.borrowers = {node.id};
   auto core = std::make_unique<actors::KvWorkerCore>(c);
   node.kv_worker = core.get();
@@ -419,7 +422,42 @@ void Cluster::kill(NodeId id) {
 }
 
 void Cluster::restart(NodeId id) {
-  if (!host_.alive(id)) host_.restart(id);
+  if (!host_.alive(id) && !nodes_.at(id).gone) host_.restart(id);
+}
+
+// ---- members ----
+
+std::vector<Member> Cluster::file() const {
+  std::vector<Member> members;
+  for (const NodeId node : workers_) members.push_back({node, "w" + std::to_string(node), "host", 1});
+  return members;
+}
+
+// By an operator, whose way to the hard state is never cut.
+Revision Cluster::change_members(const std::function<MembersChange(Members)>& change) {
+  const std::string key(members_key);
+  const auto ask = [&](Coordinate question) { return std::get<Coordinated>(coordination_.state().ask(host_.now().us, question)); };
+  const Coordinated known = ask({ReadKey{key}});
+  const MembersChange next = change(std::get<Members>(parse_members(known.value)));
+  return ask({WriteKey{key, members_text(std::get<Members>(next)), known.revision}}).revision;
+}
+
+void Cluster::join(NodeId id) {
+  change_members([&](Members members) {
+    members.last = id - 1;
+    return arrived(std::get<Members>(with_joined(std::move(members), file(), {0, "w" + std::to_string(id), "host", 1})), id);
+  });
+  add_node(id, true);
+}
+
+Revision Cluster::begin_leave(NodeId id) {
+  return change_members([&](Members members) { return with_leaving(std::move(members), file(), "w" + std::to_string(id)); });
+}
+
+void Cluster::end_leave(NodeId id) {
+  change_members([&](Members members) -> MembersChange { return troupe::without(std::move(members), file(), id); });
+  nodes_.at(id).gone = true;
+  kill(id);
 }
 
 void Cluster::pause(NodeId id) {

@@ -15,6 +15,7 @@
 #include "actors/kv_worker/kv_worker_core.h"
 #include "router/core/router_core.h"
 #include "runtime/actor/metrics.h"
+#include "runtime/hard_state/members.h"
 #include "runtime/host/sim_host.h"
 #include "sim/base/violations.h"
 #include "sim/cluster/host_charge.h"
@@ -37,6 +38,7 @@ struct Node {
   Instant disturbed;  // when its process was last killed, started, stopped or continued
   std::uint32_t kills = 0;
   bool draining = false;  // by an operator: no client is sent there
+  bool gone = false;      // it has left the cluster
   // Of its living process, else null.
   std::unique_ptr<Pages> pages;
   std::unique_ptr<ComputePort> compute;
@@ -81,6 +83,11 @@ class Cluster {
   void restart(NodeId node);  // of a dead process
   void pause(NodeId node);
   void resume(NodeId node);
+  // A worker that no file names is a member from now on, and starts.
+  void join(NodeId node);
+  // It is to leave: since this revision of the members. Its process goes on, and is an operator's to end.
+  Revision begin_leave(NodeId node);
+  void end_leave(NodeId node);  // it is no member, and dead for good
   void wipe(NodeId node) { nodes_.at(node).disk->wipe(); }
   // A batch with a poisonous request began there: called for each, before the process dies.
   std::function<void(NodeId, std::uint64_t content)> on_poison;
@@ -104,7 +111,9 @@ class Cluster {
   const actors::CacheMetaCore* leader() const;
 
  private:
-  void add_node(NodeId id);
+  void add_node(NodeId id, bool joins = false);
+  Revision change_members(const std::function<MembersChange(Members)>& change);
+  std::vector<Member> file() const;  // the workers of the cluster's file
   std::vector<ActorSpec> start_process(Node& node, Incarnation incarnation);
   SimOptions sim_options();
   router::RouterConfig drawn_router(const Node& node) const;

@@ -18,6 +18,9 @@ Tally& operator+=(Tally& sum, const Tally& one) {
   sum.unjudged += one.unjudged;
   sum.kills += one.kills;
   sum.swaps += one.swaps;
+  sum.joined += one.joined;
+  sum.left += one.left;
+  sum.left_whole += one.left_whole;
   sum.struck += one.struck;
   return sum;
 }

@@ -13,6 +13,7 @@ struct Tally {
   // What the harness could not do: requests that nobody listened to; drills with too few answers to judge.
   std::uint64_t unsent = 0, unjudged = 0;
   std::uint64_t kills = 0, swaps = 0;
+  std::uint64_t joined = 0, left = 0, left_whole = 0;  // workers; whole: when routers had handed on what it had
   std::uint64_t struck = 0;  // answers from bits that had flipped in memory and were not found yet
 };
 Tally& operator+=(Tally& sum, const Tally& one);

@@ -7,6 +7,7 @@
 #include "sim/cluster/clients.h"
 #include "sim/cluster/cluster.h"
 #include "sim/cluster/inspector.h"
+#include "sim/cluster/membership.h"
 #include "sim/injector/injector.h"
 #include "sim/runs/history.h"
 
@@ -23,7 +24,8 @@ class Run {
         cluster_(scenario, violations_),
         clients_(cluster_, violations_),
         injector_(cluster_, clients_, violations_),
-        inspector_(cluster_, clients_, violations_) {
+        inspector_(cluster_, clients_, violations_),
+        membership_(cluster_) {
     if (options.figures)
       cluster_.on_log = [this](LogLevel, std::string_view, std::string_view event, std::span<const LogField> fields) {
         count(event, fields);
@@ -41,6 +43,7 @@ class Run {
     const Instant judged = calm + scenario_.recovery, end = judged + scenario_.liveness;
     clients_.start(Instant{} + Duration{scenario_.warm_up.us / 4}, end);
     injector_.arrange();
+    membership_.arrange();
     watch_kills();
     SimHost& host = cluster_.host();
     host.at(calm, [this] { injector_.heal(); });
@@ -125,6 +128,7 @@ class Run {
     result.missed = injector_.missed();
     result.meetings = injector_.meetings();
     result.tally = clients_.tally();
+    membership_.add_to(result.tally);
     for (auto& [id, node] : cluster_.nodes()) result.tally.kills += node.kills;
     return result;
   }
@@ -142,6 +146,7 @@ class Run {
   Clients clients_;
   Injector injector_;
   Inspector inspector_;
+  Membership membership_;
 };
 
 }  // namespace

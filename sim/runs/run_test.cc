@@ -21,6 +21,24 @@ TEST_CASE("a cluster without faults answers every request, and the same seed run
   }
 }
 
+TEST_CASE("a worker joins, another leaves once what it has is where it belongs, and every request is answered") {
+  std::uint64_t left = 0;
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    CAPTURE(seed);
+    const Scenario scenario = draw_scenario(seed, {.no_faults = true, .members = true});
+    const RunResult result = run(scenario);
+    for (const Violation& violation : result.violations) {
+      CAPTURE(violation.what);
+      CHECK(violation.promise == 0);
+    }
+    CHECK(result.tally.joined == 1);
+    CHECK(result.tally.left == result.tally.left_whole);
+    CHECK(result.tally.answered > 0);
+    left += result.tally.left;
+  }
+  CHECK(left > 0);
+}
+
 TEST_CASE("faults strike, their phases are counted, and the history tells of them") {
   Scenario scenario = draw_scenario(3);
   scenario.faults = {{FaultKind::kill, {1'500'000}, {500'000}, scenario.worker(0)}};

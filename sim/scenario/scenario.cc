@@ -337,6 +337,19 @@ void draw_kind(std::uint64_t seed, Scenario& s) {
   s.requests_per_s = std::max(5.0, s.requests_per_s * std::min(1.0, ranking_us / request_us));
 }
 
+namespace {
+
+// A stream of its own, after all else: the same run otherwise.
+void draw_members(std::uint64_t seed, Scenario& s) {
+  SimRandom random(seed, 0x3e3b);
+  s.joins_at = {s.warm_up.us / 2 + between(random, 0, s.safety.us / 4)};
+  s.leaves_at = {s.joins_at.us + between(random, 1'000'000, 1'500'000)};
+  if (s.together || s.workers < 2) return;
+  s.leaves = s.worker(static_cast<std::uint32_t>(random.below(s.workers)));
+}
+
+}  // namespace
+
 Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
   SimRandom random(seed, 0x5ce7a510);
   Scenario s;
@@ -363,6 +376,7 @@ Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
   s.harmless = all_harmless(s);
   if (s.harmless) fit_bounds(s);
   s.drifts = has(s, FaultKind::clock_drift);
+  if (limits.members) draw_members(seed, s);
   return s;
 }
 

@@ -118,6 +118,12 @@ struct Scenario {
   double writes_share = 0.02;   // of the requests, that change a profile or an item
   bool whole_catalogs = false;  // every catalog version has every item
 
+  // Who is a member changes: a worker beside those above joins, and one of those leaves; 0: none does. The joiner is no fault's.
+  Duration joins_at, leaves_at;
+  NodeId leaves = 0;
+  bool changes_members() const { return joins_at.us > 0; }
+  NodeId joiner() const { return nodes() + 1; }
+
   Duration warm_up{1'000'000};   // without faults, before the safety phase
   Duration safety{6'000'000};    // with faults
   Duration recovery{4'000'000};  // without faults; nothing is asked of it
@@ -140,6 +146,7 @@ struct DrawLimits {
   std::optional<double> minutes;       // of the safety phase
   std::vector<FaultKind> kinds;        // empty: all
   bool no_faults = false;
+  bool members = false;  // a worker joins; where there are several that are nothing else, one of those leaves
 };
 
 Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits = {});

@@ -1,7 +1,8 @@
-// What an etcd, or whoever stands in its place, answers to each kind of question.
+// What an etcd, or whoever stands in its place, answers to each kind of question; and the members that stand in it.
 #include <array>
 
 #include "runtime/hard_state/etcd_messages.h"
+#include "runtime/hard_state/members.h"
 #include "tests/fuzz/targets/target.h"
 
 namespace troupe::fuzz {
@@ -32,9 +33,19 @@ void check_answer(const Coordinate& question, unsigned status, std::string_view 
   if (std::holds_alternative<OpenLease>(question.what)) TROUPE_CHECK(said.said.lease != 0, "a lease of no number");
 }
 
+void check_members(std::string_view text) {
+  const auto parsed = parse_members(text);
+  if (const auto* fault = std::get_if<std::string>(&parsed)) return check_words(*fault, 200);
+  const Members& members = std::get<Members>(parsed);
+  TROUPE_CHECK(members.joined.size() <= members_max && members.left.size() <= members_max, "more members than may be");
+  const auto again = parse_members(members_text(members));
+  TROUPE_CHECK(std::holds_alternative<Members>(again) && std::get<Members>(again) == members, "members change in their text");
+}
+
 void run(Input input) {
   const std::uint8_t choice = take_choice(input);
   if (choice == 'b') return check_base64(text_of(input));
+  if (choice == 'm') return check_members(text_of(input));
   check_answer(questions()[choice % 8 % 6], choice & 8 ? 400 : 200, text_of(input));
 }
 
@@ -49,7 +60,8 @@ std::vector<std::string> seeds() {
           "4" + header + R"(,"ID":"5","TTL":"2"})",
           "5{\"result\":" + header + R"(,"ID":"5","TTL":"2"}})",
           R"(8{"error":"etcdserver: requested lease not found","code":5,"message":"etcdserver: requested lease not found"})",
-          "bZm9v"};
+          "bZm9v",
+          "mlast 7\njoined 6 10.0.0.6 5006 w6\nleaving 6\nleft 2\n"};
 }
 
 }  // namespace

@@ -1,0 +1,62 @@
+#pragma once
+// What a process that ends has heard of actors: who has drained, and, where it leaves its cluster for good, whether routers have seen
+// to it that nothing is missed without it.
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "runtime/actor/coordination.h"
+#include "runtime/actor/messages.h"
+
+namespace troupe::deploy {
+
+inline constexpr RequestId own_ids = RequestId{1} << 63;  // beyond those of the door
+
+// "": it has no name, or is an actor of all models.
+inline std::string model_of(const StatusReply& reply) {
+  const auto field = std::ranges::find(reply.fields, "model", &StatusField::name);
+  return field == reply.fields.end() ? "" : field->value;
+}
+
+// Answers to questions of a process that ends, which are not for clients.
+class DrainReports {
+ public:
+  bool take(const Message& answer) {
+    const auto* reply = std::get_if<StatusReply>(&answer);
+    if (!reply || reply->id < own_ids) return false;
+    const std::lock_guard lock(mutex_);
+    for (const StatusField& field : reply->fields)
+      if (field.name == "drained" && field.value == "yes") drained_.emplace(reply->role, model_of(*reply));
+    note_handed_on(*reply);
+    return true;
+  }
+  // That router knows of the members of that revision, and no block of an item is missing where it belongs by now.
+  bool handed_on(NodeId router, const std::string& model, Revision since) {
+    const std::lock_guard lock(mutex_);
+    const auto known = handed_on_.find({router, model});
+    return known != handed_on_.end() && known->second >= since;
+  }
+  bool have(Role role, const std::string& model) {
+    const std::lock_guard lock(mutex_);
+    return drained_.contains({role, model});
+  }
+
+ private:
+  void note_handed_on(const StatusReply& reply) {
+    Revision epoch = 0;
+    for (const StatusField& field : reply.fields) {
+      if (field.name == "members_epoch") std::from_chars(field.value.data(), field.value.data() + field.value.size(), epoch);
+      if (field.name == "handed_on" && field.value == "yes") handed_on_[{reply.node, model_of(reply)}] = epoch;
+    }
+  }
+
+  std::mutex mutex_;
+  std::set<std::pair<Role, std::string>> drained_;  // and the model's name, if it has one
+  std::map<std::pair<NodeId, std::string>, Revision> handed_on_;  // by the router and the model
+};
+
+}  // namespace troupe::deploy

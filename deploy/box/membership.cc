@@ -1,0 +1,158 @@
+#include "deploy/box/membership.h"
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+#include <utility>
+
+#include "runtime/hard_state/etcd_coordination.h"
+#include "runtime/trust/login.h"
+#include "runtime/trust/tls_client.h"
+
+namespace troupe::deploy {
+namespace {
+
+constexpr std::chrono::seconds look_every{1}, arrival_limit{10};
+constexpr std::chrono::milliseconds arrival_look{50};
+constexpr int tries_max = 20;  // when others change it, too
+
+EtcdOptions etcd_options(const Config& config) {
+  const std::string& urls = config.text("cluster.coordination");
+  EtcdOptions options{.endpoints = urls, .prefix = "/troupe/" + config.text("cluster.name") + "/"};
+  const TlsClientFiles files{config.text("cluster.coordination_authority"), config.text("cluster.coordination_certificate"),
+                             config.text("cluster.coordination_key")};
+  const bool is_tls = urls.find("https://") != urls.npos;
+  if (is_tls) options.tls = std::make_shared<const TlsClient>(files);
+  if (!is_tls && files != TlsClientFiles{})
+    throw ConfigError("cluster.coordination_… names files for TLS, and cluster.coordination has no URL of https; expected both, or none");
+  const std::string& login = config.text("cluster.coordination_login");
+  if (!login.empty()) options.login = read_login(login);
+  if (!login.empty() && options.login.user.empty()) throw ConfigError(login + ": the login has no user; expected one line user:password");
+  return options;
+}
+
+Coordinated answer_of(Coordination& coordination, const Coordinate& question) {
+  const auto answer = coordination.ask(question);
+  if (const auto* refusal = std::get_if<Refusal>(&answer))
+    throw std::runtime_error(refusal->where + ": " + refusal->what + "; expected " + refusal->expected);
+  return std::get<Coordinated>(answer);
+}
+
+ReadMembers members_in(const Coordinated& answer) {
+  auto parsed = parse_members(answer.value);
+  if (const auto* fault = std::get_if<std::string>(&parsed))
+    throw std::runtime_error("the cluster's members in etcd: " + *fault + "; expected what troupe node --join and troupe leave write");
+  return {std::move(std::get<Members>(parsed)), answer.revision};
+}
+
+}  // namespace
+
+std::unique_ptr<Coordination> etcd_coordination(const Config& config) {
+  if (config.text("cluster.coordination").empty())
+    throw ConfigError("cluster.coordination is empty; expected the URLs of etcd, for there are other nodes");
+  return std::make_unique<EtcdCoordination>(etcd_options(config));
+}
+
+ReadMembers read_members(Coordination& coordination) {
+  return members_in(answer_of(coordination, {ReadKey{std::string(members_key)}}));
+}
+
+ReadMembers change_members(Coordination& coordination, const std::function<MembersChange(Members)>& change) {
+  ReadMembers known = read_members(coordination);
+  for (int tries = 0; tries < tries_max; ++tries) {
+    MembersChange changed = change(known.members);
+    if (const auto* refused = std::get_if<std::string>(&changed)) throw std::runtime_error(*refused);
+    Members& next = std::get<Members>(changed);
+    if (next == known.members) return known;
+    const Coordinated answer = answer_of(coordination, {WriteKey{std::string(members_key), members_text(next), known.revision}});
+    if (answer.ok) return {std::move(next), answer.revision};
+    known = members_in(answer);
+  }
+  throw std::runtime_error("the cluster's members in etcd change all the time; expected one change after the other");
+}
+
+std::vector<Member> members_of(std::span<const ClusterNode> file) {
+  std::vector<Member> members;
+  for (const ClusterNode& node : file) members.push_back({node.node, node.name, node.host, node.port});
+  return members;
+}
+
+std::vector<PeerAddress> peers_of(std::span<const Member> file, const Members& members, NodeId own) {
+  std::vector<PeerAddress> peers;
+  const auto add = [&](const Member& member) {
+    if (member.node != own && !members.left.contains(member.node))
+      peers.push_back({member.node, member.name, member.host, member.port});
+  };
+  // Who joined and was written into the file later is the same node.
+  for (const Member& member : file)
+    if (!members.find(member.node)) add(member);
+  for (const Member& member : members.joined) add(member);
+  return peers;
+}
+
+Membership::Membership(Coordination& coordination, NodeId own, std::vector<Member> file, ReadMembers known)
+    : coordination_(coordination), own_(own), file_(std::move(file)), known_(std::move(known)) {}
+
+void Membership::start(Calls calls) {
+  calls_ = std::move(calls);
+  thread_ = std::jthread([this](const std::stop_token& ended) { run(ended); });
+}
+
+void Membership::stop() {
+  thread_.request_stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Membership::run(const std::stop_token& ended) {
+  while (!ended.stop_requested()) {
+    look();
+    if (known_.members.joining.contains(own_)) see_to_arrival();
+    const bool joins = known_.members.joining.contains(own_);
+    std::unique_lock lock(mutex_);
+    ended_.wait_for(lock, ended, joins ? std::chrono::milliseconds(arrival_look) : std::chrono::milliseconds(look_every), [] { return false; });
+  }
+}
+
+bool Membership::is_member(const Members& members) const {
+  if (members.left.contains(own_)) return false;
+  return members.find(own_) || std::ranges::find(file_, own_, &Member::node) != file_.end();
+}
+
+// An etcd that is away changes nothing. What was known before the start may say already that this node leaves.
+void Membership::look() {
+  const auto answer = coordination_.ask({ReadKey{std::string(members_key)}});
+  const auto* read = std::get_if<Coordinated>(&answer);
+  const bool is_new = read && read->revision > known_.revision;
+  if (std::exchange(looked_, true) && !is_new) return;
+  try {
+    if (is_new) known_ = members_in(*read);
+    calls_.on_peers(peers_of(file_, known_.members, own_));
+  } catch (const std::runtime_error& error) {
+    known_.revision = read->revision;
+    return calls_.on_fault(error.what());
+  }
+  if (!known_.members.leaving.contains(own_) && is_member(known_.members)) return;
+  if (leaves_since_.exchange(known_.revision) == 0) calls_.on_leave();
+}
+
+// An etcd that does not answer is asked again.
+void Membership::see_to_arrival() {
+  const bool late = std::chrono::steady_clock::now() - began_ > arrival_limit;
+  if (!late && !calls_.has_met(peers_of(file_, known_.members, own_))) return;
+  try {
+    known_ = change_members(coordination_, [this](Members members) -> MembersChange { return arrived(std::move(members), own_); });
+  } catch (const std::runtime_error& error) {
+    calls_.on_fault(error.what());
+  }
+}
+
+std::string Membership::end() {
+  try {
+    change_members(coordination_, [this](Members members) -> MembersChange { return without(std::move(members), file_, own_); });
+    return "";
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace troupe::deploy

@@ -1,0 +1,79 @@
+#pragma once
+// How a process takes part in the membership of its cluster (runtime/hard_state/members.h): before it starts, reading or changing the
+// document in etcd; while it serves, a thread that reads it again and again and tells what has changed, so that links let in who has
+// come, and a node that is to leave hears of it.
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/hard_state/members.h"
+#include "runtime/process/cluster.h"
+#include "runtime/settings/config.h"
+
+namespace troupe::deploy {
+
+// As cluster.coordination and its companions say. Throws ConfigError.
+std::unique_ptr<Coordination> etcd_coordination(const Config& config);
+
+struct ReadMembers {
+  Members members;
+  Revision revision = 0;  // 0: nobody has joined or left yet
+};
+// Throw std::runtime_error: etcd cannot be asked, or what is there makes no sense.
+ReadMembers read_members(Coordination& coordination);
+// `change` as with_joined is; what it refuses is thrown, too. What is there then.
+ReadMembers change_members(Coordination& coordination, const std::function<MembersChange(Members)>& change);
+
+std::vector<Member> members_of(std::span<const ClusterNode> file);
+// All that are in the cluster, but for the node itself.
+std::vector<PeerAddress> peers_of(std::span<const Member> file, const Members& members, NodeId own);
+
+class Membership {
+ public:
+  // `file`: all nodes of the cluster's file. The Coordination outlives it, and is asked by its thread alone until stop().
+  Membership(Coordination& coordination, NodeId own, std::vector<Member> file, ReadMembers known);
+  ~Membership() { stop(); }
+
+  struct Calls {  // on its thread
+    std::function<void(std::vector<PeerAddress>)> on_peers;
+    std::function<void()> on_leave;  // once: this node is to leave, or is no member any more
+    std::function<void(const std::string& why)> on_fault;  // what is there makes no sense
+    // While this node joins: whether its links to all of these stand. Others ask it from then on, or after a while without.
+    std::function<bool(const std::vector<PeerAddress>&)> has_met;
+  };
+  void start(Calls calls);
+  void stop();
+
+  // The revision of the document when this node was to leave; 0: it is not.
+  Revision leaves_since() const { return leaves_since_; }
+  // After stop(). Takes this node out; "" or what is wrong.
+  std::string end();
+
+ private:
+  void run(const std::stop_token& ended);
+  void look();
+  void see_to_arrival();
+  bool is_member(const Members& members) const;
+
+  Coordination& coordination_;
+  const NodeId own_;
+  const std::vector<Member> file_;
+  Calls calls_;
+  ReadMembers known_;    // of its thread
+  bool looked_ = false;  // of its thread
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  std::atomic<Revision> leaves_since_ = 0;
+  std::mutex mutex_;
+  std::condition_variable_any ended_;
+  std::jthread thread_;  // last: it goes first
+};
+
+}  // namespace troupe::deploy

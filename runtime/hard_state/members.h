@@ -1,0 +1,63 @@
+#pragma once
+// Who is in a cluster beside the nodes of its file: workers that have joined since, who is about to leave, and who has left. One key
+// of the Coordination, changed by compare-and-set; its revision is the epoch of the membership. Node numbers are never given
+// twice, so whatever is said of a number is said of one node. Of the file's nodes only what has become of them stands here.
+//
+//   last 7
+//   joined 6 10.0.0.6 5006 w6
+//   joining 6
+//   leaving 6
+//   left 2
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "runtime/actor/core.h"
+#include "runtime/actor/coordination.h"
+
+namespace troupe {
+
+inline constexpr std::string_view members_key = "members";
+inline constexpr std::size_t members_max = 1'000;  // that have joined and are there, and of the file's that left or leave
+
+struct Member {
+  NodeId node = 0;
+  std::string name, host;  // of a certificate; where the others reach it
+  std::uint16_t port = 0;
+  bool operator==(const Member&) const = default;
+};
+
+struct Members {
+  NodeId last = 0;              // the highest number that was given; 0: none was yet
+  std::vector<Member> joined;   // by number
+  // Of those: links let them in, and nobody asks them yet. What belongs to them would be computed anew if they were asked before
+  // their links to all others stand.
+  std::set<NodeId> joining;
+  std::set<NodeId> leaving;     // of the file's nodes and of those that joined
+  std::set<NodeId> left;        // of the file's nodes; of others nothing is left
+  bool operator==(const Members&) const = default;
+
+  const Member* find(std::string_view name) const;  // of those that joined
+  const Member* find(NodeId node) const;
+};
+
+std::string members_text(const Members& members);
+// Nothing: it is no such text, or has more than `members_max` of a kind.
+std::variant<Members, std::string> parse_members(std::string_view text);  // or what is wrong, with its line
+
+// What a change makes of the members, or why it is refused. `file`: the nodes of the cluster's file.
+using MembersChange = std::variant<Members, std::string>;
+// With a number of its own, the one that it has if it is there already, maybe elsewhere.
+MembersChange with_joined(Members members, std::span<const Member> file, Member wanted);
+Members arrived(Members members, NodeId node);  // it does not join any more, but has
+MembersChange with_leaving(Members members, std::span<const Member> file, std::string_view name);
+Members without(Members members, std::span<const Member> file, NodeId node);  // it is gone
+
+// By number: those of the file that have not left, and those that have joined.
+std::vector<NodeId> nodes_of(const Members& members, std::span<const NodeId> file);
+
+}  // namespace troupe

@@ -1,0 +1,124 @@
+#include "runtime/hard_state/members.h"
+
+#include <doctest/doctest.h>
+
+#include "runtime/hard_state/member_watch.h"
+
+using namespace troupe;
+
+namespace members_test {
+
+const std::vector<Member> file{{1, "front", "10.0.0.1", 7000}, {2, "w2", "10.0.0.2", 7000}, {5, "w5", "10.0.0.5", 7000}};
+
+Members joining(Members members, const std::string& name) {
+  return std::get<Members>(with_joined(std::move(members), file, {0, name, "10.0.0.9", 7000}));
+}
+Members joined(Members members, const std::string& name) {
+  members = joining(std::move(members), name);
+  return arrived(members, members.find(name)->node);
+}
+std::string refusal(const MembersChange& change) {
+  const auto* why = std::get_if<std::string>(&change);
+  return why ? *why : "";
+}
+std::string fault(std::string_view text) {
+  const auto parsed = parse_members(text);
+  const auto* why = std::get_if<std::string>(&parsed);
+  return why ? *why : "";
+}
+
+TEST_SUITE("members") {
+  TEST_CASE("who joins gets a number above all that were ever given, also after others have left") {
+    Members members = joined({}, "a");
+    CHECK(members.find("a")->node == 6);
+    members = joined(members, "b");
+    CHECK(members.find("b")->node == 7);
+    members = without(std::move(members), file, 7);
+    CHECK(members.find("b") == nullptr);
+    CHECK(joined(members, "b").find("b")->node == 8);
+    CHECK(joined(without({}, file, 5), "c").find("c")->node == 6);
+  }
+
+  TEST_CASE("who joins is none of those that are asked before it says that it is there") {
+    const std::vector<NodeId> of_file{2, 5};
+    const Members members = joining({}, "a");
+    CHECK(nodes_of(members, of_file) == std::vector<NodeId>{2, 5});
+    CHECK(nodes_of(arrived(members, 6), of_file) == std::vector<NodeId>{2, 5, 6});
+    CHECK(std::get<Members>(parse_members(members_text(members))) == members);
+    CHECK(without(members, file, 6).joining.empty());
+  }
+
+  TEST_CASE("who is there already keeps its number, and is where it says now") {
+    Members members = joined({}, "a");
+    members = std::get<Members>(with_joined(members, file, {0, "a", "10.0.0.8", 7001}));
+    CHECK(members.joined == std::vector<Member>{{6, "a", "10.0.0.8", 7001}});
+  }
+
+  TEST_CASE("names of the file, of who leaves, and with blanks do not join") {
+    CHECK(refusal(with_joined({}, file, {0, "w2", "h", 1})).find("is in the cluster's file") != std::string::npos);
+    CHECK(refusal(with_joined({}, file, {0, "a b", "h", 1})).find("without blanks") != std::string::npos);
+    CHECK(refusal(with_joined({}, file, {0, "a", "h", 0})).find("a port") != std::string::npos);
+    const Members leaving = std::get<Members>(with_leaving(joined({}, "a"), file, "a"));
+    CHECK(refusal(with_joined(leaving, file, {0, "a", "h", 1})).find("leaves") != std::string::npos);
+  }
+
+  TEST_CASE("of the file's nodes it stays known that they have left, of others nothing stays") {
+    Members members = std::get<Members>(with_leaving(joined({}, "a"), file, "w2"));
+    CHECK(members.leaving == std::set<NodeId>{2});
+    const std::vector<NodeId> of_file{2, 5};
+    CHECK(nodes_of(members, of_file) == std::vector<NodeId>{2, 5, 6});
+    members = without(without(std::move(members), file, 2), file, 6);
+    CHECK(nodes_of(members, of_file) == std::vector<NodeId>{5});
+    CHECK(members.left == std::set<NodeId>{2});
+    CHECK(members.leaving.empty());
+    CHECK(refusal(with_leaving(members, file, "w2")).find("has left") != std::string::npos);
+    CHECK(refusal(with_leaving(members, file, "x")).find("there is no node") != std::string::npos);
+  }
+
+  TEST_CASE("the text is read as it was written, and what is none is told with its line") {
+    const Members members = without(std::get<Members>(with_leaving(joined(joined({}, "a"), "b"), file, "w5")), file, 2);
+    CHECK(std::get<Members>(parse_members(members_text(members))) == members);
+    CHECK(std::get<Members>(parse_members("")) == Members{});
+    CHECK(fault("last 7") == "line 1 has no end");
+    CHECK(fault("last 7\nlast 0\n") == "line 2 has no node's number, from 1");
+    CHECK(fault("joined 6 h 7000\n") == "line 1 has no host, port and name");
+    CHECK(fault("joined 6 h 70000 a\n") == "line 1 has no host, port and name");
+    CHECK(fault("joined 6 h 1 a\njoined 6 h 2 b\n") == "line 2 is not in order of number");
+    CHECK(fault("joined 6 h 1 a\njoined 7 h 2 a\n") == "line 2 has a name that is there already");
+    CHECK(fault("left 6 7\n") == "line 1 has more than a number");
+    CHECK(fault("gone 6\n").find("another word") != std::string::npos);
+    std::string many;
+    for (int node = 1; node <= 1001; ++node) many += "left " + std::to_string(node) + "\n";
+    CHECK(fault(many) == "line 1001 is one too many");
+    CHECK(fault(std::string(2 << 20, '\n')).find("bytes") != std::string::npos);
+  }
+
+  TEST_CASE("a watch asks now and then, takes what is newer, and keeps what it knew where that makes no sense") {
+    MemberWatch watch({5, 2}, {1'000});
+    Effects effects;
+    CHECK(watch.workers() == std::vector<NodeId>{2, 5});
+    CHECK(watch.tick({0}, 11, effects));
+    CHECK_FALSE(watch.tick({5'000}, 12, effects));  // one question at a time
+    const auto answer = [&](std::uint64_t job, Revision revision, std::string value) {
+      return watch.on_done({job, Coordinated{.ok = true, .revision = revision, .value = std::move(value)}}, effects);
+    };
+    CHECK(answer(12, 3, "") == MemberWatch::Answer::foreign);
+    CHECK(answer(11, 3, "joined 6 h 1 a\nleaving 2\n") == MemberWatch::Answer::changed);
+    CHECK(watch.workers() == std::vector<NodeId>{2, 5, 6});
+    CHECK(watch.staying() == std::vector<NodeId>{5, 6});
+    CHECK(watch.is_leaving(2));
+    CHECK(watch.epoch() == 3);
+    CHECK_FALSE(watch.tick({500}, 13, effects));
+    CHECK(watch.tick({1'000}, 13, effects));
+    CHECK(answer(13, 4, "nonsense\n") == MemberWatch::Answer::same);
+    CHECK(watch.workers().size() == 3);
+    CHECK(watch.tick({2'000}, 14, effects));
+    CHECK(watch.on_done({14, Refusal{}}, effects) == MemberWatch::Answer::same);
+    CHECK(watch.tick({3'000}, 15, effects));
+    CHECK(answer(15, 2, "") == MemberWatch::Answer::same);  // older
+    CHECK(watch.workers().size() == 3);
+    CHECK_FALSE(MemberWatch({1}, {0}).tick({9'000'000}, 1, effects));
+  }
+}
+
+}  // namespace members_test
