@@ -147,10 +147,10 @@ std::vector<Default> defaults_of_edges() {
           {"pool.page_tokens", decoder.page_tokens}};
 }
 
+// But for its policy: a scenario that names none is a paper's, or a drawn one.
 std::vector<Default> defaults_of_scenario() {
   const sim::Scenario s;
   return {{"cluster.heartbeat", s.heartbeat.us},
-          {"router.policy", s.policy.name()},
           {"router.requests_in_flight_max", s.in_flight_max},
           {"router.deadline", s.deadline.us},
           {"router.tenants_max", s.tenants_max},
