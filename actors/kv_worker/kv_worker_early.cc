@@ -6,7 +6,6 @@
 
 #include "actors/kv_worker/kv_worker_core.h"
 #include "kernels/base/check.h"
-#include "runtime/actor/planted.h"
 
 namespace troupe::actors {
 
@@ -70,7 +69,7 @@ void KvWorkerCore::end_early_read(std::uint64_t generation) {
 // What ended otherwise than as a block that can be found: false if nobody reads there.
 bool KvWorkerCore::keep_for_readers(const ComingBlock& coming) {
   const auto at = early_reads_.find(coming.generation);
-  if (at == early_reads_.end() || planted(Bug::free_coming_page)) return false;
+  if (at == early_reads_.end()) return false;
   at->second.over = true;
   pool_.remove(coming.name, coming.generation);
   return true;

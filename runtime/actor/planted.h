@@ -43,7 +43,6 @@ constexpr PromiseSet through(auto... promises) { return (0U | ... | (1U << promi
   X(spread_flipped_bits, 2, through(1), "blocks are computed from others that are not checked for it")      \
   X(read_before_it_comes, 2, through(1, 3, 14),                                                             \
     "a block that is on its way is told as one that is there")                                              \
-  X(free_coming_page, 3, through(1, 2), "what did not come gives its pages back under who began to read")   \
   X(free_pinned_page, 3, through(1, 2), "eviction takes blocks that somebody reads")                        \
   X(ignore_read_lease, 3, through(1, 2), "the puller uses what arrived after its lease had ended")          \
   X(keep_grants, 3, through(), "a plan that is refused keeps what it was granted")                          \

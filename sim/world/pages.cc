@@ -89,7 +89,8 @@ void Pages::end_arrival(std::uint64_t generation, bool good, std::span<const std
   if (at == arrivals_.end() || at->second.ended) return;
   at->second.ended = true;
   at->second.good = good;
-  at->second.left = read(ids);
+  const Pages& here = *this;
+  at->second.left = here.read(ids);
 }
 
 const Arrival* Pages::arrival(std::uint64_t generation) const {
