@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/hard_state/members.h"
 #include "sim/base/random.h"
 #include "sim/ports/compute_port.h"
 
@@ -97,7 +98,16 @@ void Attempts::on_event(Instant now, Address to, const Event& event) {
     lose(silent_since(now, routers_[to.node], gone->node).value_or(now), to.node, gone->node);
   } else if (const auto* received = std::get_if<Received>(&event)) {
     on_message(now, to.node, *received);
+  } else if (const auto* done = std::get_if<Done>(&event)) {
+    if (const auto* read = std::get_if<Coordinated>(&done->result)) on_read(now, to.node, read->value);
   }
+}
+
+// Who has left the cluster is lost for good to a router that reads so.
+void Attempts::on_read(Instant now, NodeId router, const std::string& value) {
+  const auto members = parse_members(value);
+  if (!std::holds_alternative<Members>(members)) return;  // another key's
+  for (const NodeId node : std::get<Members>(members).left) lose(now, router, node);
 }
 
 void Attempts::on_message(Instant now, NodeId router, const Received& received) {

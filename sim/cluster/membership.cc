@@ -47,6 +47,8 @@ bool Membership::is_handed_on() const {
     if (!node.router) continue;
     any = true;
     if (node.router->members_epoch() < since_ || !node.router->is_handed_on()) return false;
+    // It has drained after its last start, and every router has heard so.
+    if (node.router->workers().usable(cluster_.host().local_time(id), leaving_, node.router->versions().model_version)) return false;
   }
   return any;
 }
