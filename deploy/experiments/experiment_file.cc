@@ -127,6 +127,8 @@ Experiment read_one(const Json& json, const std::string& where) {
       throw ImportError(where + ": " + name + " is " + value.dump().substr(0, 60) + "; expected " +
                         at->second.expected);
   }
+  if (experiment.overlap && experiment.pulls_stall)
+    throw ImportError(where + ": overlap is true, and pulls stall the engine; expected \"pulls_stall\": false beside it");
   return experiment;
 }
 

@@ -63,6 +63,7 @@ TEST_CASE("what is wrong with a list of experiments is said with its place") {
   CHECK(fault(R"([{"nodes": "4"}])").find("nodes is \"4\"; expected 1") != std::string::npos);
   CHECK(fault(R"([{"pulls_stall": 1}])").find("pulls_stall is 1; expected true or false") !=
         std::string::npos);
+  CHECK(fault(R"([{"overlap": true}])").find("expected \"pulls_stall\": false beside it") != std::string::npos);
   CHECK(fault(R"([{"polcy": "bat"}])").find("\"polcy\" is no member; expected some of alpha, approximate, ") !=
         std::string::npos);
   CHECK_THROWS_AS(prepare(books("best", "hrcs")), std::invalid_argument);

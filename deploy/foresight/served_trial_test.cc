@@ -60,6 +60,13 @@ TEST_SUITE("served trial") {
     CHECK(found.least->nodes <= 4);
   }
 
+  TEST_CASE("passes beside their pulls are not simulated as they are served, and that is said") {
+    Demo demo;
+    demo.world.config.set("inference.overlap", "true");
+    CHECK_THROWS_WITH_AS(try_served(demo.world, demo.type, 2), doctest::Contains("inference.overlap is true; expected false"),
+                         std::invalid_argument);
+  }
+
   TEST_CASE("who is refused or too late is lost") {
     Demo demo;
     demo.world.config.set("router.deadline", "20ms");

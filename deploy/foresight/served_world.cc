@@ -37,6 +37,9 @@ void describe(const Config& config, ServedModel& model) {
   if (model.prompt.generates() || model.prompt.scores_each() || !model.prompt.history_plan.empty())
     throw std::invalid_argument(directory + " is no ranker that reads its scores at a discriminant; expected one, for no "
                                             "others are simulated as they are served");
+  if (config.boolean("inference.overlap"))
+    throw std::invalid_argument("inference.overlap is true; expected false, for passes beside their pulls are simulated in drawn clusters "
+                                "and experiments, not as they are served");
   model.names = {"as-served", layout_version(config)};
 }
 

@@ -256,17 +256,17 @@ class DeviceReader {
       }
     for (std::size_t room = 0; room < host_rooms; ++room)
       if (room_key(static_cast<HostRoom>(room)) == key) {
-        if (!set_room(device_.host.costs[room], value)) wrong("one to six numbers, such as 12.5 0.3 0.1");
+        if (!set_room(device_.host.costs[room], value)) wrong("four or six numbers, such as 12.5 0.3 0.1 0");
         return;
       }
     fail(std::string(key.substr(0, 40)) + " is no key; expected one of " + all_keys());
   }
 
-  // Those that are not there are nothing.
+  // The last two came later: without them they are nothing.
   static bool set_room(HostUnits& costs, std::string_view text) {
     costs = {};
     for (double HostUnits::*const member : room_members) {
-      if (text.empty() && member != room_members[0]) break;
+      if (text.empty() && member == &HostUnits::kept) break;
       const std::size_t end = std::min(text.find(' '), text.size());
       const std::optional<double> read = number(text.substr(0, end));
       if (!read) return false;

@@ -112,9 +112,9 @@ TEST_CASE("what the host costs is part of the text where there is any, and read 
   CHECK(read.split_share == 0.6);
   const std::string text = device_text(device);
   CHECK(refusal_of(replaced(text, "host_door: 1.5 0.25", "host_door: 1.5 x")) ==
-        "gpu.txt:16: host_door is \"1.5 x 0.001 0 0.125 7\"; expected one to six numbers, such as 12.5 0.3 0.1");
+        "gpu.txt:16: host_door is \"1.5 x 0.001 0 0.125 7\"; expected four or six numbers, such as 12.5 0.3 0.1 0");
   CHECK(refusal_of(replaced(text, "host_door: 1.5 0.25 0.001 0 0.125 7", "host_door: 1.5 0.25 0.001 0 0.125 7 1")) ==
-        "gpu.txt:16: host_door is \"1.5 0.25 0.001 0 0.125 7 1\"; expected one to six numbers, such as 12.5 0.3 0.1");
+        "gpu.txt:16: host_door is \"1.5 0.25 0.001 0 0.125 7 1\"; expected four or six numbers, such as 12.5 0.3 0.1 0");
   CHECK(parse_device(replaced(text, "host_door: 1.5 0.25 0.001 0 0.125 7", "host_door: 1.5 0.25 0.001 0"), "gpu.txt")
             .host[HostRoom::door] == HostUnits{1.5, 0.25, 1e-3, 0});
   CHECK(refusal_of(replaced(text, "host_router: 2.5", "host_router: -2.5")) ==

@@ -13,9 +13,9 @@ std::size_t ReplyRoom::cost_of(const PullRequest& request) {
 ReplyRoom::Answer ReplyRoom::answer_for(Reader reader, std::size_t cost) const {
   const auto at = of_reader_.find(reader);
   const std::size_t before = at == of_reader_.end() ? 0 : at->second;
+  if (before == 0) return all_ == 0 || all_ + cost <= 2 * all_max ? Answer::pages : Answer::refusal;  // one page may be large
   if (before + refusal_cost > 2 * of_reader_max || all_ + refusal_cost > 2 * all_max) return Answer::nothing;
-  const bool has_room = before == 0 || before + cost <= of_reader_max;  // one page may be large
-  return has_room && (all_ == 0 || all_ + cost <= all_max) ? Answer::pages : Answer::refusal;
+  return before + cost <= of_reader_max && all_ + cost <= all_max ? Answer::pages : Answer::refusal;
 }
 
 void ReplyRoom::keep(Reader reader, std::size_t cost) {

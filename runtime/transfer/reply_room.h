@@ -1,8 +1,9 @@
 #pragma once
 // How much an owner keeps of replies that its readers have not taken yet, beside the pages themselves. How small the parts are
 // that a reply is made of is its reader's choice: naming the smallest ones takes a quarter of the bytes that they have. So
-// what is kept is counted in bytes. A reader that has its share, or who comes when all together have theirs, is refused
-// and computes what it wanted; one that does not even take refusals gets nothing.
+// what is kept is counted in bytes. A reader that has its share, or who asks for more when all together have theirs, is
+// refused and computes what it wanted; one that does not even take refusals gets nothing. Who has taken all that he asked for is
+// answered, however many others are silent.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -14,7 +15,7 @@ namespace troupe {
 class ReplyRoom {
  public:
   using Reader = const void*;                                         // only compared
-  static constexpr std::size_t of_reader_max = std::size_t{4} << 20;  // bytes; 16,384 pieces of whole pages
+  static constexpr std::size_t of_reader_max = std::size_t{4} << 20;  // bytes; some 14,500 pieces of whole pages
   static constexpr std::size_t all_max = std::size_t{64} << 20;
   // A piece with its header, what UCX notes of it, and of each of its parts where it lies.
   static constexpr std::size_t piece_cost = 256, part_cost = 16;

@@ -50,13 +50,16 @@ TEST_SUITE("reply_room") {
     CHECK(sent * request_pages_max * 16 < ReplyRoom::of_reader_max);
   }
 
-  TEST_CASE("all readers together have a bound; who takes what is his is served again") {
+  TEST_CASE("all readers together have a bound; who has taken what was his is served beside any number of silent ones") {
     ReplyRoom room;
     const std::size_t cost = ReplyRoom::cost_of(smallest_parts());
     for (const char& reader : readers)
       while (ask(room, &reader, cost)) continue;
-    CHECK(room.kept() < ReplyRoom::all_max + readers.size() * ReplyRoom::refusal_cost);
+    CHECK(room.kept() > ReplyRoom::all_max - cost);
+    CHECK(room.kept() < ReplyRoom::all_max + readers.size() * (cost + ReplyRoom::refusal_cost));
+    CHECK(ask(room, &room, cost));
     CHECK_FALSE(ask(room, &room, cost));
+    room.let_go(&room, cost + ReplyRoom::refusal_cost);
     for (int i = 0; i < 60; ++i) room.let_go(&readers[0], cost);
     CHECK(ask(room, &readers[0], cost));
     CHECK(ask(room, &room, cost));

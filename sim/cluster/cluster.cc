@@ -144,8 +144,8 @@ SimOptions Cluster::sim_options() {
   options.latency_min = options.latency_max = options.local_min = options.local_max = {0};
   options.in_order = true;
   options.processors = scenario_.processors;
-  options.step_takes = [this](const Address&, const Event& event) {
-    return charge_ ? charge_->step(event) : Duration{0};
+  options.step_takes = [this](const Address& actor, const Event& event) {
+    return charge_ ? charge_->step(actor.node, event) : Duration{0};
   };
   return options;
 }
@@ -318,7 +318,7 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
     return batch_time(pass, pulled);
   };
   if (charge_) {
-    options.beside = [this](const RunBatch& batch, Duration still) { return charge_->batch(batch, still); };
+    options.beside = [this, id = node.id](const RunBatch& batch, Duration still) { return charge_->batch(id, batch, still); };
     options.split_share = scenario_.hardware->device.split_share;
   }
   options.now = [this] { return host_.now(); };

@@ -49,18 +49,20 @@ double HostCharge::of_plan(const Execute& plan) {
   return us;
 }
 
-double HostCharge::of_kept() {
-  const HostUnits units{.kept = std::exchange(kept_, 0)};
+double HostCharge::of_kept(NodeId node, const JobResult& result) {
+  const bool is_batch = std::holds_alternative<BatchDone>(result);
+  if (!is_batch && !std::holds_alternative<Refusal>(result)) return 0;
+  const double kept = std::exchange(kept_[node], 0);
+  const HostUnits units{.kept = is_batch ? kept : 0};
   double us = 0;
   for (const HostRoom room : {HostRoom::router, HostRoom::cache_meta, HostRoom::kv_worker, HostRoom::inference_worker, HostRoom::host})
     us += charge(room, units);
   return us;
 }
 
-Duration HostCharge::step(const Event& event) {
-  const auto* done = std::get_if<Done>(&event);
+Duration HostCharge::step(NodeId node, const Event& event) {
   const auto* received = std::get_if<Received>(&event);
-  if (done && std::holds_alternative<BatchDone>(done->result)) rest_us_ += of_kept();
+  if (const auto* done = std::get_if<Done>(&event)) rest_us_ += of_kept(node, done->result);
   if (!received) return whole_us();
   if (const auto* rank = std::get_if<RankRequest>(&received->message))
     rest_us_ += of_request(*rank);
@@ -79,7 +81,7 @@ Duration HostCharge::whole_us() {
   return {whole};
 }
 
-Duration HostCharge::batch(const RunBatch& batch, Duration still) {
+Duration HostCharge::batch(NodeId node, const RunBatch& batch, Duration still) {
   HostUnits units{.cold = placement::coldness(static_cast<double>(still.us))};
   for (const BatchRequest& request : batch.requests) {
     units.requests += 1;
@@ -96,7 +98,7 @@ Duration HostCharge::batch(const RunBatch& batch, Duration still) {
   units_.mebibytes += units.mebibytes;
   units_.kept += units.kept;
   units_.cold += units.cold;
-  kept_ += units.kept;
+  kept_[node] += units.kept;
   double us = 0;
   for (const HostRoom room : {HostRoom::executor_port, HostRoom::checksums, HostRoom::passes}) us += charge(room, units);
   us += charge(HostRoom::rest, {0, 0, 0, units.mebibytes, units.kept, units.cold});

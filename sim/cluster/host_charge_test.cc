@@ -22,11 +22,11 @@ TEST_SUITE("host charge") {
     HostCharge charge(work, 1'024);
     RankRequest rank;
     rank.candidates = {"a", "b", "c"};
-    CHECK(charge.step(from_outside(rank)) == Duration{18});
-    CHECK(charge.step(from_outside(LookupBlocks{.blocks = std::vector<AskedBlock>(4)})) == Duration{8});
-    CHECK(charge.step(from_outside(AcquireBlocks{.wants = std::vector<BlockWant>(2)})) == Duration{5});
-    CHECK(charge.step(TimerFired{1}) == Duration{0});
-    for (int i = 0; i < 3; ++i) charge.step(from_outside(rank));
+    CHECK(charge.step(1, from_outside(rank)) == Duration{18});
+    CHECK(charge.step(1, from_outside(LookupBlocks{.blocks = std::vector<AskedBlock>(4)})) == Duration{8});
+    CHECK(charge.step(1, from_outside(AcquireBlocks{.wants = std::vector<BlockWant>(2)})) == Duration{5});
+    CHECK(charge.step(1, TimerFired{1}) == Duration{0});
+    for (int i = 0; i < 3; ++i) charge.step(1, from_outside(rank));
     CHECK(charge.used_us()[0] == doctest::Approx(41));
     CHECK(charge.units().requests == 4);
     CHECK(charge.units().parts == 12);
@@ -43,7 +43,7 @@ TEST_SUITE("host charge") {
     request.kv[0].grant = request.kv[1].grant = Grant::read;
     request.kv[1].check = true;
     request.kv[2].grant = Grant::write;
-    CHECK(charge.batch({{request}}, {0}) == Duration{3 * 2 + 6'000});
+    CHECK(charge.batch(1, {{request}}, {0}) == Duration{3 * 2 + 6'000});
     CHECK(charge.units().mebibytes == 6);
     CHECK(charge.units().cold == 0);
   }
@@ -59,13 +59,17 @@ TEST_SUITE("host charge") {
     request.kv.resize(3);
     request.kv[0].grant = Grant::read;
     request.kv[1].grant = request.kv[2].grant = Grant::write;
-    CHECK(charge.batch({{request}}, {0}) == Duration{20});
-    CHECK(charge.batch({{request}}, {1'000}) == Duration{20 + 50});
-    CHECK(charge.batch({{request}}, {99'000}) == Duration{20 + 99});
-    CHECK(charge.step(Done{1, ModelChanged{}}) == Duration{0});
-    CHECK(charge.step(Done{1, BatchDone{}}) == Duration{6 * 7});
-    CHECK(charge.step(Done{2, BatchDone{}}) == Duration{0});
-    CHECK(charge.units().kept == 6);
+    CHECK(charge.batch(1, {{request}}, {0}) == Duration{20});
+    CHECK(charge.batch(1, {{request}}, {1'000}) == Duration{20 + 50});
+    CHECK(charge.batch(1, {{request}}, {99'000}) == Duration{20 + 99});
+    CHECK(charge.step(1, Done{1, ModelChanged{}}) == Duration{0});
+    CHECK(charge.step(2, Done{1, BatchDone{}}) == Duration{0});  // another node's
+    CHECK(charge.step(1, Done{1, BatchDone{}}) == Duration{6 * 7});
+    CHECK(charge.step(1, Done{2, BatchDone{}}) == Duration{0});
+    charge.batch(1, {{request}}, {0});
+    CHECK(charge.step(1, Done{3, Refusal{}}) == Duration{0});  // kept nothing
+    CHECK(charge.step(1, Done{4, BatchDone{}}) == Duration{0});
+    CHECK(charge.units().kept == 8);
     CHECK(charge.units().cold == doctest::Approx(0.5 + 0.99));
   }
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
+#include <new>
 #include <numeric>
 #include <utility>
 
@@ -66,7 +67,12 @@ std::string CpuDecoder::run_pass(std::span<const Request> requests, std::span<Re
   const std::lock_guard one_at_a_time(*large_);
   struct Memory {
     CpuDecoder& of;
-    ~Memory() { of.give_back(); }  // also of a pass in vain
+    ~Memory() {  // also of a pass in vain, or one for which there was too little of it
+      try {
+        of.give_back();
+      } catch (const std::bad_alloc&) {  // what is new and small; the large is gone by then
+      }
+    }
   } const memory{*this};
   compute(requests, replies);
   return "";
