@@ -50,7 +50,11 @@ class DrainReports {
     Revision epoch = 0;
     for (const StatusField& field : reply.fields) {
       if (field.name == "members_epoch") std::from_chars(field.value.data(), field.value.data() + field.value.size(), epoch);
-      if (field.name == "handed_on" && field.value == "yes") handed_on_[{reply.node, model_of(reply)}] = epoch;
+      if (field.name != "handed_on") continue;
+      if (field.value == "yes")
+        handed_on_[{reply.node, model_of(reply)}] = epoch;
+      else
+        handed_on_.erase({reply.node, model_of(reply)});  // it found more to do since
     }
   }
 

@@ -83,10 +83,16 @@ std::vector<PeerAddress> peers_of(std::span<const Member> file, const Members& m
     if (member.node != own && !members.left.contains(member.node))
       peers.push_back({member.node, member.name, member.host, member.port});
   };
-  // Who joined and was written into the file later is the same node.
-  for (const Member& member : file)
-    if (!members.find(member.node)) add(member);
-  for (const Member& member : members.joined) add(member);
+  // Who joined and was written into the file later is the same node; nobody stands in for one of the file by its number.
+  const auto stands_in = [&](const Member& joined) {
+    return std::ranges::any_of(file, [&](const Member& node) { return node.node == joined.node && node.name != joined.name; });
+  };
+  for (const Member& member : file) {
+    const Member* const joined = members.find(member.node);
+    if (!joined || stands_in(*joined)) add(member);
+  }
+  for (const Member& member : members.joined)
+    if (!stands_in(member)) add(member);
   return peers;
 }
 
@@ -126,11 +132,15 @@ void Membership::look() {
   if (std::exchange(looked_, true) && !is_new) return;
   try {
     if (is_new) known_ = members_in(*read);
-    calls_.on_peers(peers_of(file_, known_.members, own_));
   } catch (const std::runtime_error& error) {
     known_.revision = read->revision;
     return calls_.on_fault(error.what());
   }
+  follow();
+}
+
+void Membership::follow() {
+  calls_.on_peers(peers_of(file_, known_.members, own_));
   if (!known_.members.leaving.contains(own_) && is_member(known_.members)) return;
   if (leaves_since_.exchange(known_.revision) == 0) calls_.on_leave();
 }
@@ -141,6 +151,7 @@ void Membership::see_to_arrival() {
   if (!late && !calls_.has_met(peers_of(file_, known_.members, own_))) return;
   try {
     known_ = change_members(coordination_, [this](Members members) -> MembersChange { return arrived(std::move(members), own_); });
+    follow();  // what others have changed meanwhile is in it
   } catch (const std::runtime_error& error) {
     calls_.on_fault(error.what());
   }

@@ -60,6 +60,7 @@ class Membership {
  private:
   void run(const std::stop_token& ended);
   void look();
+  void follow();
   void see_to_arrival();
   bool is_member(const Members& members) const;
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <iostream>
 #include <iterator>
@@ -415,6 +416,7 @@ class Running {
   void follow_members() {
     membership_->start({.on_peers = [this](std::vector<PeerAddress> peers) { host_.follow(std::move(peers)); },
                         .on_leave = [this] {
+                          if (ending_.exchange(true)) return;  // a signal came first; what runs is drained already
                           log_(LogLevel::warning, "main", "leaving", LogFields{{"why", "the cluster's members say so (troupe leave)"}});
                           ::kill(::getpid(), SIGTERM);
                         },
@@ -479,6 +481,7 @@ class Running {
   }
 
   void end_in_order() {
+    ending_ = true;
     door_.retire();
     const std::chrono::microseconds notice(serving_.config.duration_us("node.notice"));
     if (notice.count() > 0 && signals_.came_within(notice)) return;
@@ -489,7 +492,10 @@ class Running {
     const std::pair<bool, Role> order[] = {{place.router, Role::router}, {place.worker, Role::inference_worker}};
     for (const auto& [is_here, role] : order)
       for (const auto& model : box_.models())
-        if (is_here && !drain({model->number, role}, model->name, limit)) return;
+        if (is_here && !drain({model->number, role}, model->name, limit)) {
+          const bool took_too_long = std::chrono::steady_clock::now() >= limit;  // else another signal wants an end at once
+          return took_too_long && membership_ && membership_->leaves_since() != 0 ? leave() : void();
+        }
     if (place.cache_meta) drain({place.node, Role::cache_meta}, "", limit);
     if (membership_ && membership_->leaves_since() != 0) leave();
   }
@@ -542,6 +548,7 @@ class Running {
   Box box_;
   DrainReports reports_;
   RequestId next_drain_ = own_ids;
+  std::atomic<bool> ending_ = false;  // it drains, or is about to
   std::map<NodeId, TraceCapture> captures_;  // by the number of the model's router
   CafHost host_;
   router::FrontDoor door_;

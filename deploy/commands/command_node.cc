@@ -64,6 +64,10 @@ ReadMembers enter(const NodeOptions& options, const std::vector<ClusterNode>& fi
     ReadMembers known = read_members(*coordination);
     if (known.members.left.contains(own.node))
       throw std::runtime_error("node " + own.name + " has left the cluster; expected --join HOST:PORT and a name of its own, to come back");
+    const Member* const joined = known.members.find(own.node);
+    if (joined && joined->name != own.name)
+      throw std::runtime_error("node " + own.name + " has number " + std::to_string(own.node) + " in the cluster's file, which is that of \"" +
+                               joined->name + "\", who has joined; expected a number above " + std::to_string(known.members.last));
     return known;
   }
   const std::vector<Member> members = members_of(file);

@@ -370,5 +370,26 @@ TEST_CASE("what a node has that leaves is pulled from it to where it belongs the
     for (const NodeId node : p.places->nodes_of(one.id)) CHECK(p.index[one.block].contains(node));
 }
 
+TEST_CASE("who leaves takes nothing any more, also while he does not drain yet and places are anybody's") {
+  WorkerTable workers({}, {1, 2, 3});
+  Heartbeat ready{.incarnation = 5, .sequence = 1};
+  ready.models = {"m"};
+  Rooms rooms(workers, 8);
+  for (const NodeId node : {1, 2, 3}) {
+    workers.hear({1}, node, ready);
+    rooms.hear_ready(node);
+  }
+  std::set<NodeId> asked;
+  for (int i = 0; i < 6; ++i) asked.insert(rooms.next({2}, "m", true));
+  CHECK(asked == std::set<NodeId>{1, 2, 3});
+  rooms.follow({2});
+  asked.clear();
+  for (int i = 0; i < 6; ++i) asked.insert(rooms.next({2}, "m", true));
+  CHECK(asked == std::set<NodeId>{1, 3});
+  for (const NodeId node : {1, 3})
+    for (int i = 0; i < 3; ++i) rooms.keep_nothing(node), rooms.hear_ready(node);
+  CHECK(rooms.nobody_has_room({2}));
+}
+
 }  // namespace
 }  // namespace troupe::router

@@ -26,7 +26,7 @@ void Precompute::refresh(Item item) {
 
 void Precompute::follow_members(Step step, std::set<NodeId> leaving) {
   leaving_ = std::move(leaving);
-  rooms_.follow();
+  rooms_.follow(leaving_);
   std::vector<NodeId> staying = workers_.nodes();
   std::erase_if(staying, [this](NodeId node) { return leaving_.contains(node); });
   places_.follow(staying);

@@ -1,6 +1,7 @@
 #include "router/ahead/rooms.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace troupe::router {
 
@@ -8,7 +9,8 @@ Rooms::Rooms(const WorkerTable& workers, std::uint32_t asked_max) : workers_(wor
   for (const NodeId node : workers_.nodes()) rooms_[node] = Room::unknown;
 }
 
-void Rooms::follow() {
+void Rooms::follow(std::set<NodeId> leaving) {
+  leaving_ = std::move(leaving);
   for (auto& [node, room] : rooms_)
     if (!std::ranges::binary_search(workers_.nodes(), node)) room = Room::unknown;
   for (const NodeId node : workers_.nodes()) rooms_.try_emplace(node, Room::unknown);
@@ -57,7 +59,7 @@ bool Rooms::is_ready(Instant now, NodeId node, const std::string& model) const {
 }
 
 bool Rooms::takes(Instant now, NodeId node, const std::string& model, bool walking) const {
-  if (!workers_.usable(now, node, model)) return false;
+  if (!workers_.usable(now, node, model) || leaving_.contains(node)) return false;
   const Room room = rooms_.at(node);
   return walking ? ready(room) : room != Room::unknown;
 }
@@ -77,7 +79,7 @@ NodeId Rooms::next(Instant now, const std::string& model, bool walking) {
 
 bool Rooms::nobody_has_room(Instant now) const {
   return std::ranges::all_of(rooms_, [&](const auto& room) {
-    return room.second == Room::full || !workers_.alive(now, room.first);
+    return room.second == Room::full || leaving_.contains(room.first) || !workers_.alive(now, room.first);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 
 #include "router/fleet/step.h"
@@ -18,7 +19,8 @@ class Rooms {
   // time.
   Rooms(const WorkerTable& workers, std::uint32_t asked_max);
 
-  void follow();  // the table has other nodes. Those that are gone keep their places, and take nothing
+  // The table has other nodes. Those that are gone keep their places, and take nothing; those that leave neither.
+  void follow(std::set<NodeId> leaving);
   void ask(Step step);  // a few, in turn, of those that have to say that they are ready
   void hear_ready(NodeId node);
   void lose(NodeId node);          // it has to say so anew
@@ -43,6 +45,7 @@ class Rooms {
   const WorkerTable& workers_;
   std::uint32_t asked_max_;
   std::map<NodeId, Room> rooms_;
+  std::set<NodeId> leaving_;
   std::size_t next_asked_ = 0, next_sent_ = 0;  // in workers_.nodes()
 };
 

@@ -24,7 +24,7 @@ std::string chunk_of(const std::string& text) {
 
 void FrontDoor::Session::begin_bulk() {
   server.metrics.record(Metric::http_requests, 1);
-  out_body = {};
+  out_head = std::string(), out_body = std::string();
   next_lines();
 }
 

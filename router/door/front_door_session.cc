@@ -82,7 +82,7 @@ void FrontDoor::Session::read() {
   key.reset();
   seen = {};
   body.reset();
-  out_body = {};
+  out_head = std::string(), out_body = std::string();  // = {} would keep their memory
   head.emplace(head_limits(server.config));
   if (buffer.size() == 0 && buffer.capacity() > kept_bytes) buffer.shrink_to_fit();
   places.waits(guest);
@@ -290,7 +290,7 @@ void FrontDoor::Session::write(Answer answer, bool keep_alive) {
   end_count();
   head.reset();
   body.reset();
-  out_body = {};
+  out_head = std::string(), out_body = std::string();  // = {} would keep their memory
   places.waits(guest);
   std::size_t length = answer.body.size();
   if (asked.method != "HEAD") out_body = std::move(answer.body);

@@ -235,7 +235,7 @@ bool WorkerTable::all_have(Instant now, std::string_view model) const {
     if (row.process == 0 || !usable(now, row, model)) return false;
     some = true;
   }
-  return some && 2 * heard >= rows_.size();  // a router that hears few of them may not speak for all
+  return some && 2 * heard >= nodes_.size();  // a router that hears few of them may not speak for all
 }
 
 std::string WorkerTable::load_refusal(Instant now, std::uint64_t epoch, std::string_view model) const {
@@ -272,18 +272,18 @@ const WorkerTable::Row* WorkerTable::home_of(Instant now, const Ask& ask, bool m
 std::vector<const WorkerTable::Row*> WorkerTable::draw(Instant now, const Ask& ask, bool may_be_slow,
                                                        const Row* home) const {
   std::vector<const Row*> drawn;
-  const bool all = rows_.size() <= draws;
-  const auto look = [&](const Row& row) {
+  if (nodes_.empty()) return drawn;
+  const bool all = nodes_.size() <= draws;
+  const auto look = [&](std::size_t place) {
+    const Row& row = *find(nodes_[place]);  // of the members; rows_ has those that are gone, too
     const bool fit = &row != home && usable(now, row, ask.model) && (may_be_slow || !shed(now, row)) &&
                      !contains(ask.tried, row.node);
     if (fit && std::find(drawn.begin(), drawn.end(), &row) == drawn.end()) drawn.push_back(&row);
   };
-  for (std::size_t i = 0; i < (all ? rows_.size() : draws); ++i)
-    look(rows_[all ? i : spread(ask.draw + i) % rows_.size()]);
+  for (std::size_t i = 0; i < (all ? nodes_.size() : draws); ++i) look(all ? i : spread(ask.draw + i) % nodes_.size());
   if (all || !drawn.empty()) return drawn;
-  const std::size_t first = spread(ask.draw + draws) % rows_.size();
-  for (std::size_t i = 0; i < rows_.size() && drawn.size() < least_loaded; ++i)
-    look(rows_[(first + i) % rows_.size()]);
+  const std::size_t first = spread(ask.draw + draws) % nodes_.size();
+  for (std::size_t i = 0; i < nodes_.size() && drawn.size() < least_loaded; ++i) look((first + i) % nodes_.size());
   return drawn;
 }
 

@@ -430,5 +430,18 @@ TEST_CASE("who joins lives from its first heartbeat on, and who is gone is not h
   CHECK(chosen(table, 5, {{1, 10}, {7, 10}}) == 7);
 }
 
+TEST_CASE("who joined and left long ago neither has a say in what all have, nor is drawn") {
+  WorkerTable table = table_of({1, 2, 3});
+  for (NodeId node = 10; node < 60; ++node) {
+    table.follow({1, 2, 3, node});
+    table.follow({1, 2, 3});
+  }
+  for (const NodeId node : {1, 2, 3}) hear(table, {1}, node, heartbeat());
+  CHECK(table.all_have({2}, "m"));
+  CHECK(table.candidates({2}, {.home = 7, .draw = 3, .model = "m"}).size() == 3);
+  table.follow({});
+  CHECK(table.candidates({2}, {.home = 7, .draw = 3, .model = "m"}).empty());
+}
+
 }  // namespace
 }  // namespace troupe::router

@@ -108,6 +108,7 @@ MembersChange with_joined(Members members, std::span<const Member> file, Member 
   }
   if (members.joined.size() >= members_max) return std::to_string(members_max) + " nodes have joined; expected fewer";
   for (const Member& node : file) members.last = std::max(members.last, node.node);
+  if (members.last >= member_number_max) return "the numbers of nodes end at " + std::to_string(member_number_max) + "; expected lower ones in the cluster's file";
   wanted.node = ++members.last;
   members.joining.insert(wanted.node);
   members.joined.push_back(std::move(wanted));

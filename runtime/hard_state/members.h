@@ -22,6 +22,7 @@
 namespace troupe {
 
 inline constexpr std::string_view members_key = "members";
+inline constexpr NodeId member_number_max = 65'535;  // what addresses of several models have room for
 inline constexpr std::size_t members_max = 1'000;  // that have joined and are there, and of the file's that left or leave
 
 struct Member {

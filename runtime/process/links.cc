@@ -378,6 +378,7 @@ std::string Links::World::find_fault(const Join& join, const Connection& connect
 Task<std::string> Links::World::stay(ConnectionPtr connection, Join join) {
   Peer& peer = peers.at(join.node);
   if (join.incarnation < peer.incarnation) co_return "a newer process of its node has joined meanwhile";
+  if (!peer.member) co_return "it is no member any more";
   meet(peer, join, connection);
   for (;;) {
     Connection::Got got = co_await connection->read(true);
