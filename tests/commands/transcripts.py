@@ -14,7 +14,7 @@ sixth digit (machines round sums of other orders), all else has to be equal. Lin
 
 $SHARED is the data beside the checkout, $COMMANDS this folder.
 
-Behind `$ serve ARGUMENTS` a box of the folder box serves until the page's end, and $PORT is its port.
+Behind `$ serve ARGUMENTS` a box of the folder box serves until the page's end, under a policy that does not go by times, and $PORT is its port.
 """
 import argparse
 import difflib
@@ -62,7 +62,7 @@ class Typist:
 
     def start(self, command):
         rest = command.removeprefix("serve")
-        line = f"exec troupe serve --data-dir box --port 0 --port-file port --set node.log_file=log{rest}"
+        line = f"exec troupe serve --data-dir box --port 0 --port-file port --set node.log_file=log --set router.policy=bat{rest}"
         self.box = subprocess.Popen(["bash", "-c", line], cwd=self.folder, env=self.environment,
                                     stdout=subprocess.DEVNULL, stderr=(self.folder / "log.err").open("w"))
         end = time.monotonic() + SECONDS
