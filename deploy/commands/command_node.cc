@@ -5,9 +5,11 @@
 #include <stdexcept>
 
 #include "deploy/box/cluster_file.h"
+#include "deploy/box/served_model.h"
 #include "deploy/box/serving.h"
 #include "deploy/commands/commands.h"
 #include "deploy/data/text_file.h"
+#include "deploy/families/families.h"
 #include "deploy/reports/table.h"
 
 namespace troupe::deploy {
@@ -78,9 +80,17 @@ ReadMembers enter(const NodeOptions& options, const std::vector<ClusterNode>& fi
   return known;
 }
 
+// Before the cluster hears of a node that cannot start.
+void look_for_models(const ClusterNode& own) {
+  const auto look = [](const Config& config) { family_of(all_families(), required_text(config, "model.directory")); };
+  if (own.models.empty()) return look(own.config);
+  for (const NamedModel& model : own.models) look(model.config);
+}
+
 int run_node(const NodeOptions& options) {
   const std::vector<ClusterNode> file = load_cluster(options.config_file);
   ClusterNode own = own_node(options, file);
+  look_for_models(own);
   const ReadMembers known = enter(options, file, own);
   std::vector<ClusterNode> at_first = file;  // what the cores begin with; they read the rest themselves
   if (!options.join.empty()) at_first.push_back(own);

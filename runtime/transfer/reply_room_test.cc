@@ -53,14 +53,15 @@ TEST_SUITE("reply_room") {
   TEST_CASE("all readers together have a bound; who has taken what was his is served beside any number of silent ones") {
     ReplyRoom room;
     const std::size_t cost = ReplyRoom::cost_of(smallest_parts());
+    std::size_t of_first = 0;  // what the first four have
     for (const char& reader : readers)
-      while (ask(room, &reader, cost)) continue;
+      while (ask(room, &reader, cost)) of_first += &reader < &readers[4];
     CHECK(room.kept() > ReplyRoom::all_max - cost);
     CHECK(room.kept() < ReplyRoom::all_max + readers.size() * (cost + ReplyRoom::refusal_cost));
     CHECK(ask(room, &room, cost));
     CHECK_FALSE(ask(room, &room, cost));
     room.let_go(&room, cost + ReplyRoom::refusal_cost);
-    for (int i = 0; i < 60; ++i) room.let_go(&readers[0], cost);
+    for (std::size_t i = 0; i < of_first; ++i) room.let_go(&readers[i % 4], cost);
     CHECK(ask(room, &readers[0], cost));
     CHECK(ask(room, &room, cost));
   }
