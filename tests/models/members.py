@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -43,9 +44,14 @@ def router_fields(cluster, front):
 
 
 def counted(cluster):
-    """What routers have had computed for requests, and ahead of them."""
-    sums = [cluster.metrics(front) for front in FRONTS]
-    return {name: sum(of.get(f"troupe_{name}_total", 0) for of in sums) for name in ("blocks_computed", "item_blocks_precomputed")}
+    """What routers have had computed for requests, by kind of block, and ahead of them."""
+    counts = dict.fromkeys(("user_blocks_computed", "item_blocks_computed", "item_blocks_precomputed"), 0)
+    for front in FRONTS:
+        text = loopback.ask(cluster.door[front], "GET", "/metrics")[1]
+        for kind, count in re.findall(r'^troupe_blocks_computed_total{[^}]*kind="(user|item)"[^}]*} (\S+)$', text, re.M):
+            counts[f"{kind}_blocks_computed"] += float(count)
+        counts["item_blocks_precomputed"] += cluster.metrics(front).get("troupe_item_blocks_precomputed_total", 0)
+    return counts
 
 
 def members(cluster):
@@ -131,7 +137,7 @@ def ask_around(cluster, load, options, faults):
     # Of what the leaver had, blocks of users who did not come back while it stayed are computed again: told, and not judged here.
     faults += [f"{count:.0f} {name} again at the join, though another node had them" for name in again
                if (count := at_join[name] - before[name])]
-    faults += [f"{count:.0f} {name} again, though another node had them" for name, count in again.items() if count and name != "blocks_computed"]
+    faults += [f"{count:.0f} {name} again, though another node had them" for name, count in again.items() if count and name != "user_blocks_computed"]
     return {"join_s": took_join, "leave_s": took_leave, "computed_again": again, "plans_at_joined": served,
             **{f"{name}_p99_ms": percentile(outcomes, 0.99) for name, outcomes in parts.items()},
             "asked": {name: len(outcomes) for name, outcomes in parts.items()}}
