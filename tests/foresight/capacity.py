@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Does one box hold a target as `troupe plan --serve` says that one node does? The same trace at rising speeds, planned and asked.
-  tests/foresight/capacity.py --model RANKER --data CATALOG --trace TRACE --device DEVICE --memory BYTES [--p99 25]
+  tests/foresight/capacity.py --model RANKER --data CATALOG --trace TRACE --profiled FOLDER --memory BYTES [--item-share 0.93] [--p99 25]
                               [--policies recompute,item,planner] [--shares 0.3,…] [--rounds 3] [--json FILE]
-DEVICE is a profile of one core with the host's work (`bench calibrate`, then `bench calibrate --profiles`). Speeds are shares of what the
-box serves in a closed loop. `plan` tries one node and more at each speed; the box is asked --rounds times, and holds where the median P99 does.
+FOLDER is what foresight.py made: it has a profile of one core with the host's work (ranker.device), and the machine's pace when that was
+fitted. Memory is divided alike for both. Speeds are shares of what the box serves in a closed loop. The box is asked --rounds times, and holds
+where the median P99 does; then `plan` tries one node and more at that speed, of a machine at the pace that was seen beside those runs.
 Wants a machine with nothing beside it."""
 import argparse
 import json
@@ -11,6 +12,9 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
+
+import foresight
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ONE_CORE = ["--set", "inference.executors=1", "--set", "inference.cores=1"]
@@ -27,15 +31,26 @@ class Capacity:
     def __init__(self, options):
         self.options = options
         self.served = ["--model", options.model, "--data", options.data, *ONE_CORE, "--memory", options.memory]
+        self.bench = foresight.Bench(options.troupe, options.profiled, options.model)
+        self.pace_then = self.bench.pace_at(sorted(options.profiled.glob("fit-*.json")))
 
     def asked(self, policy, *loop):
-        words = [self.options.troupe, "bench", "rank", *self.served, "--trace", self.options.trace, "--policy", policy, *loop]
+        words = [self.options.troupe, "bench", "rank", *self.served, "--trace", self.options.trace, "--policy", policy,
+                 "--item-share", self.options.item_share, *loop]
         return json.loads(run([*words, "--json", "-"]))["runs"][0]
 
-    def planned(self, policy, speed):
-        words = [self.options.troupe, "plan", *self.served, "--serve", self.options.trace, "--cores", 2,
-                 "--set", f"router.policy={policy}", "--set", "router.deadline=60s", "--set", "router.deadline_max=60s",
-                 "--speed", f"{speed:.4f}", "--node", f"{self.options.device}=1", "--p99", self.options.p99, "--nodes-max", 4]
+    def planned(self, policy, speed, slower):
+        knobs = {"router.policy": policy, "router.deadline": "60s", "router.deadline_max": "60s", "pool.store_item_blocks": "false",
+                 "pool.item_share": self.options.item_share,
+                 "pool.precompute_items": "false" if policy in ("recompute", "user") else "true"}
+        with tempfile.TemporaryDirectory() as folder:
+            device = foresight.at_pace(self.options.profiled / "ranker.device", slower, pathlib.Path(folder) / "device")
+            words = [self.options.troupe, "plan", *self.served, "--serve", self.options.trace, "--cores", 2,
+                     *[word for knob, value in knobs.items() for word in ("--set", f"{knob}={value}")],
+                     "--speed", f"{speed:.4f}", "--node", f"{device}=1", "--p99", self.options.p99, "--nodes-max", 4]
+            return self.told(words)
+
+    def told(self, words):
         found = json.loads(run([*words, "--json", "-"], codes=(0, 1)))["types"][0]
         return found["least"]["nodes"] if "least" in found else None, found["trials"][0]["p99_ms"]
 
@@ -43,18 +58,24 @@ class Capacity:
         closed = statistics.median(self.asked(policy, "--closed", "--in-flight", 4)["qps"] for _ in range(self.options.rounds))
         for share in self.options.shares:
             speed = share * closed / rate
-            nodes, foreseen = self.planned(policy, speed)
-            p99 = [self.asked(policy, "--speed", f"{speed:.4f}")["p99_ms"] for _ in range(self.options.rounds)]
+            paces, p99 = [self.bench.pace()], []
+            for _ in range(self.options.rounds):
+                p99.append(self.asked(policy, "--speed", f"{speed:.4f}")["p99_ms"])
+                paces.append(self.bench.pace())
+            slower = statistics.mean(paces) / self.pace_then
+            nodes, foreseen = self.planned(policy, speed, slower)
             seen = statistics.median(p99)
             yield {"policy": policy, "share": share, "per_second": share * closed, "nodes": nodes, "foreseen_p99_ms": foreseen,
-                   "p99_ms": p99, "one_holds": seen <= self.options.p99, "agree": (seen <= self.options.p99) == (nodes == 1)}
+                   "slower": slower, "p99_ms": p99, "one_holds": seen <= self.options.p99, "agree": (seen <= self.options.p99) == (nodes == 1)}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--troupe", type=pathlib.Path, default=ROOT / "build/deploy/troupe")
-    for name in ("model", "data", "trace", "device", "memory"):
+    for name in ("model", "data", "trace", "memory"):
         parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--profiled", type=pathlib.Path, required=True)
+    parser.add_argument("--item-share", type=float, default=0.93, help="of the memory, for items")
     parser.add_argument("--rate", type=float, default=100, help="requests a second of the trace, before --speed")
     parser.add_argument("--p99", type=float, default=25, help="milliseconds")
     parser.add_argument("--rounds", type=int, default=3)
