@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "runtime/actor/planted.h"
+
 namespace troupe {
 
 MemberWatch::MemberWatch(std::vector<NodeId> workers, Duration every, ReadMembers known)
@@ -9,6 +11,7 @@ MemberWatch::MemberWatch(std::vector<NodeId> workers, Duration every, ReadMember
 
 bool MemberWatch::tick(Instant now, std::uint64_t job, Effects& effects) {
   if (every_.us == 0 || job_ != 0 || now < next_) return false;
+  if (epoch() > 0 && planted(Bug::read_members_once)) return false;
   next_ = now + every_;
   job_ = job;
   effects.start(job, Coordinate{ReadKey{std::string(members_key)}});
