@@ -23,8 +23,8 @@ std::string key_of(const BlockName& name) { return {name.bytes.begin(), name.byt
 
 bool is_users(const AskedBlock& block) { return block.kind == SegmentKind::user; }
 
-FollowConfig follow_config(const CacheMetaConfig& c) {
-  return {.nodes = c.kv_nodes,
+FollowConfig follow_config(const CacheMetaConfig& c, const std::vector<NodeId>& nodes) {
+  return {.nodes = nodes,
           .silent_after = {3 * c.heartbeat.us},
           .forget_after = c.silent_keep,
           .inventory_retry = c.inventory_retry};
@@ -36,14 +36,15 @@ CacheMetaCore::CacheMetaCore(CacheMetaConfig config)
     : config_(std::move(config)),
       index_(config_.index_blocks_max),
       deafness_(config_.heartbeat),
-      workers_(follow_config(config_), index_),
+      members_(config_.kv_nodes, config_.members_every, std::move(config_.members)),
+      workers_(follow_config(config_, members_.workers()), index_),
       leadership_(config_.node, config_.incarnation, config_.leader_lease, config_.incarnation),
-      members_(config_.kv_nodes, config_.members_every),
       members_job_(config_.incarnation + first_members_job),
       users_(config_.user_popularity),
       items_(config_.item_popularity),
       returns_(config_.returns_max) {
   config_.holders_max = std::min(config_.holders_max, counted_max);
+  config_.kv_nodes = members_.workers();
 }
 
 void CacheMetaCore::step(Instant now, const Event& event, Effects& effects) {

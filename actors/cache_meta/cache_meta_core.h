@@ -27,8 +27,9 @@ namespace troupe::actors {
 struct CacheMetaConfig {
   NodeId node = 1;
   Incarnation incarnation = 1;
-  std::vector<NodeId> kv_nodes{1};           // where KV-cache workers run, at first; nobody else is believed
-  Duration members_every{0};                 // who they are is read anew so often; 0: they stay
+  std::vector<NodeId> kv_nodes{1};           // where KV-cache workers run, of the cluster's file; nobody else is believed
+  ReadMembers members;                       // who had joined and left when this process began
+  Duration members_every{0};                 // that is read anew so often; 0: it stays
   std::vector<NodeId> routers{1};            // they and the workers hear who leads
   std::size_t index_blocks_max = 4'000'000;  // a block counts once on each node that holds it
   std::size_t holders_max = 4;               // named of one block in an answer; at most 255
@@ -84,9 +85,9 @@ class CacheMetaCore final : public Core {
   CacheMetaConfig config_;
   BlockIndex index_;
   Deafness deafness_;
+  MemberWatch members_;
   FollowedWorkers workers_;
   Leadership leadership_;
-  MemberWatch members_;
   std::uint64_t members_job_;  // the last; Leadership's are below
   placement::Popularity<std::string> users_;  // by key
   placement::Popularity<BlockName, BlockNameHash> items_;

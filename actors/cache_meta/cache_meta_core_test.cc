@@ -476,5 +476,18 @@ TEST_CASE("a worker that joins is believed and asked for what it has, one that h
   CHECK(holders(403, 1).empty());
 }
 
+TEST_CASE("an index that starts believes who has joined by then, and nobody who has left") {
+  CacheMetaCore core{{.node = 3,
+                      .kv_nodes = {1, 2},
+                      .members = {{.last = 6, .joined = {{6, "w6", "10.0.0.6", 7000}}, .left = {2}}, 4},
+                      .members_every = {200}}};
+  CoreProbe probe{core};
+  probe.start();
+  std::vector<NodeId> asked;
+  for (const Address& to : probe.recipients())
+    if (to.role == Role::kv_worker) asked.push_back(to.node);
+  CHECK(asked == Nodes{1, 6});
+}
+
 }  // namespace cache_meta_core_test
 }  // namespace troupe::actors

@@ -36,8 +36,8 @@ std::int64_t wall_clock_us() {
   return std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count();
 }
 
-Incarnation new_incarnation(Coordination& coordination, NodeId node) {
-  const auto next = next_incarnation(coordination, node, wall_clock_us());
+Incarnation new_incarnation(Coordination& coordination, const Place& place) {
+  const auto next = next_incarnation(coordination, place.node, wall_clock_us(), place.seen);
   if (const auto* refusal = std::get_if<Refusal>(&next))
     throw std::runtime_error(refusal->where + ": " + refusal->what + "; expected " + refusal->expected);
   return std::get<Incarnation>(next);
@@ -192,7 +192,7 @@ Box::Box(Config config, Place place, MetricRegistry* metrics, const Families& fa
   if (place_.worker) open_worker();
   for (const auto& model : models_) model->opened = {};  // who is no worker does not keep its weights
   coordination_ = make_coordination(config_, place_, coordination_damage_);
-  incarnation_ = new_incarnation(*coordination_, place_.node);
+  incarnation_ = new_incarnation(*coordination_, place_);
   if (place_.worker) open_transport();
   if (place_.router)
     for (const auto& model : models_) open_router(*model);
@@ -354,6 +354,7 @@ void Box::add_worker_to(Host& host) {
 std::unique_ptr<Core> Box::make_router(const ServedModel& model) const {
   router::RouterConfig c = router_config(model, place_);
   c.incarnation = incarnation_;
+  c.members = place_.members;
   if (!place_.is_alone()) c.members_every = {heartbeats_to_members * c.heartbeat.us};
   return std::make_unique<router::RouterCore>(c);
 }
@@ -417,6 +418,7 @@ std::unique_ptr<Core> Box::make_cache_meta() const {
   actors::CacheMetaConfig c = cache_meta_config(config_, place_);
   c.incarnation = incarnation_;
   c.routers = numbers(place_.routers);
+  c.members = place_.members;
   if (!place_.is_alone()) c.members_every = {heartbeats_to_members * c.heartbeat.us};
   return std::make_unique<actors::CacheMetaCore>(c);
 }

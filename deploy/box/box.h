@@ -22,6 +22,7 @@
 #include "deploy/data/dataset.h"
 #include "deploy/families/families.h"
 #include "runtime/hard_state/file_coordination.h"
+#include "runtime/hard_state/members.h"
 #include "runtime/host/host.h"
 #include "runtime/pages/page_arena.h"
 #include "runtime/settings/config.h"
@@ -43,7 +44,9 @@ void make_data_folder(const std::filesystem::path& folder);
 struct Place {
   NodeId node = 1;
   bool router = true, cache_meta = true, worker = true;
-  std::vector<NodeId> routers{1}, cache_metas{1}, workers{1};  // all nodes with that role, this one too
+  std::vector<NodeId> routers{1}, cache_metas{1}, workers{1};  // all nodes of the file with that role, this one too
+  ReadMembers members;   // who had joined and left when this process began
+  Incarnation seen = 0;  // of this node's last process, as it remembers itself
   bool is_alone() const { return routers.size() == 1 && routers == cache_metas && routers == workers; }
 };
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <iterator>
+#include <set>
 
 namespace troupe::deploy {
 namespace {
@@ -46,9 +47,15 @@ const ClusterNode& find_node(const std::vector<ClusterNode>& nodes, const std::s
 
 std::vector<ClusterNode> with_members(const std::vector<ClusterNode>& file, const Members& members, const ClusterNode& like) {
   std::vector<ClusterNode> nodes;
-  for (const ClusterNode& node : file)
-    if (!members.left.contains(node.node) && !members.find(node.node)) nodes.push_back(node);
+  std::set<NodeId> of_file;  // nobody who has joined stands in for those
+  for (const ClusterNode& node : file) {
+    const Member* const joined = members.find(node.node);
+    if (members.left.contains(node.node) || (joined && joined->name == node.name)) continue;
+    nodes.push_back(node);
+    of_file.insert(node.node);
+  }
   for (const Member& member : members.joined) {
+    if (of_file.contains(member.node)) continue;
     ClusterNode joined = like;
     joined.node = member.node, joined.name = member.name, joined.host = member.host, joined.port = member.port;
     joined.roles = {NodeRole::worker};
@@ -83,6 +90,7 @@ ClusterPlace cluster_place_of(const std::vector<ClusterNode>& nodes, const Clust
   ClusterPlace place;
   place.cluster = config.text("cluster.name");
   place.node = own.node;
+  place.name = own.name;
   place.seats.models = std::max<std::uint32_t>(1, static_cast<std::uint32_t>(own.models.size()));
   // Numbers stand for places in this list: who has another one is of another cluster.
   if (!own.models.empty()) place.cluster += " of models " + list_of(own.models);

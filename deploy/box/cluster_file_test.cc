@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
 
 namespace troupe::deploy {
@@ -73,6 +74,9 @@ TEST_CASE("the cluster is the file's nodes without those that left, and workers 
   CHECK(present[3].roles == std::vector{NodeRole::worker});
   CHECK(place_of(present, present[0]).workers == std::vector<NodeId>{9, 10});
   CHECK(cluster_place_of(present, present[3]).peers.size() == 3);
+  const auto standing_in = with_members(nodes, {.last = 9, .joined = {{9, "x", "10.0.0.9", 1}}}, nodes[2]);
+  REQUIRE(standing_in.size() == 3);  // nobody does
+  CHECK(std::ranges::count(standing_in, "x", &ClusterNode::name) == 0);
   members.left = {9};
   CHECK(place_of(with_members(nodes, members, nodes[2]), nodes[0]).workers == std::vector<NodeId>{10});
   REQUIRE(those_that_may_leave(nodes).size() == 1);

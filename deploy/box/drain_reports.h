@@ -3,11 +3,14 @@
 // to it that nothing is missed without it.
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "runtime/actor/coordination.h"
 #include "runtime/actor/messages.h"
@@ -34,11 +37,19 @@ class DrainReports {
     note_handed_on(*reply);
     return true;
   }
-  // That router knows of the members of that revision, and no block of an item is missing where it belongs by now.
-  bool handed_on(NodeId router, const std::string& model, Revision since) {
+  // Every router that is awaited, and one at least, knows of the members of that revision, and no block of an item of these models is
+  // missing where it belongs by now.
+  bool handed_on(std::span<const NodeId> routers, const std::vector<std::string>& models, Revision since,
+                 const std::function<bool(NodeId)>& is_awaited) {
     const std::lock_guard lock(mutex_);
-    const auto known = handed_on_.find({router, model});
-    return known != handed_on_.end() && known->second >= since;
+    const auto said = [&](NodeId router) {
+      return std::ranges::all_of(models, [&](const std::string& model) {
+        const auto known = handed_on_.find({router, model});
+        return known != handed_on_.end() && known->second >= since;
+      });
+    };
+    return std::ranges::any_of(routers, said) &&
+           std::ranges::all_of(routers, [&](NodeId router) { return !is_awaited(router) || said(router); });
   }
   bool have(Role role, const std::string& model) {
     const std::lock_guard lock(mutex_);

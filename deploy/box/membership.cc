@@ -53,8 +53,21 @@ std::unique_ptr<Coordination> etcd_coordination(const Config& config) {
   return std::make_unique<EtcdCoordination>(etcd_options(config));
 }
 
+KeptMembers kept_members(const Config& config, Incarnation own) {
+  return {config.text("node.data_dir"), config.text("cluster.name"), own};
+}
+
 ReadMembers read_members(Coordination& coordination) {
   return members_in(answer_of(coordination, {ReadKey{std::string(members_key)}}));
+}
+
+ReadMembers read_members(Coordination& coordination, const Members& seen) {
+  const ReadMembers known =
+      change_members(coordination, [&](Members now) -> MembersChange { return with_what_was_known(std::move(now), seen); });
+  const std::string fault = find_step_back(seen, known.members);
+  if (fault.empty()) return known;
+  throw std::runtime_error("the cluster's members in etcd: " + fault + "; expected an etcd that has not lost its data: take that node out "
+                           "(troupe leave --gone), start this one, and let it join anew");
 }
 
 ReadMembers change_members(Coordination& coordination, const std::function<MembersChange(Members)>& change) {
@@ -77,6 +90,15 @@ std::vector<Member> members_of(std::span<const ClusterNode> file) {
   return members;
 }
 
+void check_own(const Member& own, const Members& members) {
+  if (members.left.contains(own.node))
+    throw std::runtime_error("node " + own.name + " has left the cluster; expected --join HOST:PORT and a name of its own, to come back");
+  const Member* const joined = members.find(own.node);
+  if (joined && joined->name != own.name)
+    throw std::runtime_error("node " + own.name + " has number " + std::to_string(own.node) + " in the cluster's file, which is that of \"" +
+                             joined->name + "\", who has joined; expected a number above " + std::to_string(members.last));
+}
+
 std::vector<PeerAddress> peers_of(std::span<const Member> file, const Members& members, NodeId own) {
   std::vector<PeerAddress> peers;
   const auto add = [&](const Member& member) {
@@ -96,8 +118,8 @@ std::vector<PeerAddress> peers_of(std::span<const Member> file, const Members& m
   return peers;
 }
 
-Membership::Membership(Coordination& coordination, NodeId own, std::vector<Member> file, ReadMembers known)
-    : coordination_(coordination), own_(own), file_(std::move(file)), known_(std::move(known)) {}
+Membership::Membership(Coordination& coordination, NodeId own, std::vector<Member> file, ReadMembers known, KeptMembers kept)
+    : coordination_(coordination), own_(own), file_(std::move(file)), kept_(std::move(kept)), known_(std::move(known)) {}
 
 void Membership::start(Calls calls) {
   calls_ = std::move(calls);
@@ -131,7 +153,7 @@ void Membership::look() {
   const bool is_new = read && read->revision > known_.revision;
   if (std::exchange(looked_, true) && !is_new) return;
   try {
-    if (is_new) known_ = members_in(*read);
+    if (is_new) take(*read);
   } catch (const std::runtime_error& error) {
     known_.revision = read->revision;
     return calls_.on_fault(error.what());
@@ -139,7 +161,15 @@ void Membership::look() {
   follow();
 }
 
+void Membership::take(const Coordinated& read) {
+  ReadMembers fresh = members_in(read);
+  if (const std::string fault = find_step_back(known_.members, fresh.members); !fault.empty())
+    throw std::runtime_error("the cluster's members in etcd: " + fault + "; expected what comes after what was there before");
+  known_ = std::move(fresh);
+}
+
 void Membership::follow() {
+  if (const std::string fault = kept_.write(known_.members); !fault.empty()) calls_.on_fault(fault);
   calls_.on_peers(peers_of(file_, known_.members, own_));
   if (!known_.members.leaving.contains(own_) && is_member(known_.members)) return;
   if (leaves_since_.exchange(known_.revision) == 0) calls_.on_leave();

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/hard_state/kept_members.h"
 #include "runtime/hard_state/members.h"
 #include "runtime/process/cluster.h"
 #include "runtime/settings/config.h"
@@ -22,30 +23,34 @@ namespace troupe::deploy {
 
 // As cluster.coordination and its companions say. Throws ConfigError.
 std::unique_ptr<Coordination> etcd_coordination(const Config& config);
+// In its data folder. `own`: of this process.
+KeptMembers kept_members(const Config& config, Incarnation own = 0);
 
-struct ReadMembers {
-  Members members;
-  Revision revision = 0;  // 0: nobody has joined or left yet
-};
 // Throw std::runtime_error: etcd cannot be asked, or what is there makes no sense.
 ReadMembers read_members(Coordination& coordination);
+// By a node that has seen these members before. An etcd that has lost its data hears again which numbers are spent and who has left;
+// throws, too, if it has given one of them to another meanwhile.
+ReadMembers read_members(Coordination& coordination, const Members& seen);
 // `change` as with_joined is; what it refuses is thrown, too. What is there then.
 ReadMembers change_members(Coordination& coordination, const std::function<MembersChange(Members)>& change);
 
 std::vector<Member> members_of(std::span<const ClusterNode> file);
+// Whether a node of the file may begin, as the members are. Throws std::runtime_error.
+void check_own(const Member& own, const Members& members);
 // All that are in the cluster, but for the node itself.
 std::vector<PeerAddress> peers_of(std::span<const Member> file, const Members& members, NodeId own);
 
 class Membership {
  public:
-  // `file`: all nodes of the cluster's file. The Coordination outlives it, and is asked by its thread alone until stop().
-  Membership(Coordination& coordination, NodeId own, std::vector<Member> file, ReadMembers known);
+  // `file`: all nodes of the cluster's file. The Coordination outlives it, and is asked by its thread alone until stop(). `kept`: what
+  // it hears goes there.
+  Membership(Coordination& coordination, NodeId own, std::vector<Member> file, ReadMembers known, KeptMembers kept = {{}, ""});
   ~Membership() { stop(); }
 
   struct Calls {  // on its thread
     std::function<void(std::vector<PeerAddress>)> on_peers;
     std::function<void()> on_leave;  // once: this node is to leave, or is no member any more
-    std::function<void(const std::string& why)> on_fault;  // what is there makes no sense
+    std::function<void(const std::string& why)> on_fault;  // what is there makes no sense, or cannot be kept
     // While this node joins: whether its links to all of these stand. Others ask it from then on, or after a while without.
     std::function<bool(const std::vector<PeerAddress>&)> has_met;
   };
@@ -60,6 +65,7 @@ class Membership {
  private:
   void run(const std::stop_token& ended);
   void look();
+  void take(const Coordinated& read);
   void follow();
   void see_to_arrival();
   bool is_member(const Members& members) const;
@@ -67,6 +73,7 @@ class Membership {
   Coordination& coordination_;
   const NodeId own_;
   const std::vector<Member> file_;
+  const KeptMembers kept_;
   Calls calls_;
   ReadMembers known_;    // of its thread
   bool looked_ = false;  // of its thread

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "runtime/hard_state/coordination_state.h"
+#include "runtime/store/store_test_folder.h"
 
 using namespace troupe;
 using namespace troupe::deploy;
@@ -59,6 +60,81 @@ TEST_SUITE("membership") {
     REQUIRE(peers.size() == 1);
     CHECK(peers[0].node == 3);
     CHECK(peers_of(file, members, 3).size() == 1);
+  }
+
+  TEST_CASE("nobody who has joined stands in for a node of the file by its number, nor does that take the number of who has") {
+    const Members members{.last = 2, .joined = {{2, "x", "10.0.0.9", 7000}}};
+    const auto peers = peers_of(file, members, 1);
+    REQUIRE(peers.size() == 1);
+    CHECK(peers[0].name == "w2");
+    CHECK_THROWS_WITH_AS(check_own(file[1], members), doctest::Contains("which is that of \"x\", who has joined; expected a number above 2"),
+                         std::runtime_error);
+    CHECK_THROWS_WITH_AS(check_own(file[1], {.left = {2}}), doctest::Contains("has left the cluster"), std::runtime_error);
+    check_own(file[1], {.last = 2, .joined = {{2, "w2", "10.0.0.8", 7000}}});  // written into the file since
+    CHECK(peers_of(file, {.last = 2, .joined = {{2, "w2", "10.0.0.8", 7000}}}, 1).at(0).host == "10.0.0.8");
+  }
+
+  TEST_CASE("an etcd that has lost its data hears from who remembers it which numbers are spent, and who has left") {
+    Store store;
+    const Members seen{.last = 8, .joined = {{8, "a", "10.0.0.9", 7000}}, .left = {2}};
+    const Members now = read_members(store, seen).members;
+    CHECK(now.last == 8);
+    CHECK(now.left == std::set<NodeId>{2});
+    CHECK(now.joined.empty());  // maybe it is there no more: it joins again if it is
+    CHECK(join(store, "b").members.find("b")->node == 9);
+    Store other;
+    join(other, "x");
+    CHECK_THROWS_WITH_AS(read_members(other, {.last = 3}), doctest::Contains("number 3 is that of \"x\", and was given before; expected"),
+                         std::runtime_error);
+    CHECK(join(other, "y").members.find("y")->node == 4);
+  }
+
+  TEST_CASE("a node keeps what it hears of the members, and does not take what cannot come after it") {
+    const TestFolder folder;
+    Store store;
+    const ReadMembers joined = join(store, "a");
+    Membership membership(store, 3, file, joined, {folder.path(), "c", 5});
+    std::atomic<int> faults = 0;
+    membership.start({.on_peers =
+                          [&](const std::vector<PeerAddress>& peers) {
+                            CHECK(peers.size() == 2);
+                            const std::lock_guard lock(store.mutex);
+                            store.state.ask(0, {WriteKey{std::string(members_key), "", joined.revision}});  // what it says is lost
+                          },
+                      .on_leave = [] { FAIL("it leaves"); },
+                      .on_fault =
+                          [&](const std::string& why) {
+                            CHECK(why.find("the last number given is 0, and was 3 before") != std::string::npos);
+                            faults += 1;
+                            faults.notify_all();
+                          },
+                      .has_met = [](const std::vector<PeerAddress>&) { return false; }});
+    faults.wait(0);
+    membership.stop();
+    CHECK(KeptMembers(folder.path(), "c").read().members == joined.members);
+  }
+
+  TEST_CASE("what others have changed while a node joins reaches it with its own change") {
+    Store store;
+    join(store, "a");
+    Membership membership(store, 3, file, read_members(store));
+    store.between = [&] {
+      change_members(store, [](Members now) { return with_leaving(std::move(now), file, "a"); });
+      join(store, "b");
+    };
+    std::vector<std::size_t> told;
+    std::atomic<bool> leaves = false;
+    membership.start({.on_peers = [&](const std::vector<PeerAddress>& peers) { told.push_back(peers.size()); },
+                      .on_leave =
+                          [&] {
+                            leaves = true;
+                            leaves.notify_all();
+                          },
+                      .on_fault = [](const std::string& why) { FAIL(why); },
+                      .has_met = [](const std::vector<PeerAddress>&) { return true; }});
+    leaves.wait(false);
+    membership.stop();
+    CHECK(told == std::vector<std::size_t>{2, 3});
   }
 
   TEST_CASE("a node that joins has joined once it has met all others") {

@@ -38,6 +38,7 @@ namespace {
 using LogFields = std::vector<LogField>;
 
 constexpr std::chrono::milliseconds drain_question{50}, leave_question{500};
+constexpr std::chrono::seconds routers_begin{10};
 
 std::string role_words(const Place& place) {
   std::string words;
@@ -410,7 +411,8 @@ class Running {
     };
     host_.join(cluster);
     if (!serving_.place.is_alone())
-      membership_ = std::make_unique<Membership>(box_.coordination(), serving_.place.node, serving_.file, serving_.members);
+      membership_ = std::make_unique<Membership>(box_.coordination(), serving_.place.node, serving_.file, serving_.place.members,
+                                                 kept_members(serving_.config, box_.incarnation()));
   }
 
   void follow_members() {
@@ -484,54 +486,55 @@ class Running {
     ending_ = true;
     door_.retire();
     const std::chrono::microseconds notice(serving_.config.duration_us("node.notice"));
-    if (notice.count() > 0 && signals_.came_within(notice)) return;
-    const auto limit = std::chrono::steady_clock::now() +
-                       std::chrono::microseconds(serving_.config.duration_us("node.drain_limit"));
-    // One after the other: what the router has begun still needs the worker, and who leads.
-    const Place& place = serving_.place;
-    const std::pair<bool, Role> order[] = {{place.router, Role::router}, {place.worker, Role::inference_worker}};
-    for (const auto& [is_here, role] : order)
-      for (const auto& model : box_.models())
-        if (is_here && !drain({model->number, role}, model->name, limit)) {
-          const bool took_too_long = std::chrono::steady_clock::now() >= limit;  // else another signal wants an end at once
-          return took_too_long && membership_ && membership_->leaves_since() != 0 ? leave() : void();
-        }
-    if (place.cache_meta) drain({place.node, Role::cache_meta}, "", limit);
-    if (membership_ && membership_->leaves_since() != 0) leave();
-  }
-
-  // Others pull what it has: routers bring items' blocks to where they belong without it, who comes back brings his own.
-  void leave() {
-    const auto begin = std::chrono::steady_clock::now();
-    const auto after = [&](const char* knob) { return begin + std::chrono::microseconds(serving_.config.duration_us(knob)); };
-    bool whole = false;
-    while (!(whole = is_handed_on()) || std::chrono::steady_clock::now() < after("node.leave_for")) {
-      if (std::chrono::steady_clock::now() >= after("node.leave_limit")) break;
-      for (const NodeId router : serving_.place.routers)
-        for (const auto& model : box_.models())
-          host_.post({box_.seats().number(router, model->place), Role::router}, door_address(), StatusRequest{next_drain_++});
-      if (signals_.came_within(leave_question)) return;
-    }
+    const bool hurried = (notice.count() > 0 && signals_.came_within(notice)) || !drain_all();
+    if (!membership_ || membership_->leaves_since() == 0) return;
+    const bool whole = !hurried && hand_on();
     membership_->stop();
     const std::string fault = membership_->end();
     log_(fault.empty() ? LogLevel::info : LogLevel::error, "main", "left",
          LogFields{{"handed_on", whole ? "yes" : "no"}, {"why", fault.empty() ? "asked to" : fault}});
   }
 
-  // All routers that are there say so.
-  bool is_handed_on() {
-    const auto said = [&](NodeId router) {
-      return std::ranges::all_of(box_.models(), [&](const auto& model) {
-        return reports_.handed_on(router, model->name, membership_->leaves_since());
-      });
-    };
-    return std::ranges::all_of(serving_.place.routers, [&](NodeId router) { return !peers_.has(router) || said(router); });
+  // One after the other: what the router has begun still needs the worker, and who leads. False if another signal came, which wants
+  // an end at once.
+  bool drain_all() {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::microseconds(serving_.config.duration_us("node.drain_limit"));
+    const Place& place = serving_.place;
+    const std::pair<bool, Role> order[] = {{place.router, Role::router}, {place.worker, Role::inference_worker}};
+    for (const auto& [is_here, role] : order)
+      for (const auto& model : box_.models())
+        if (is_here && !drain({model->number, role}, model->name, limit)) return false;
+    return !place.cache_meta || drain({place.node, Role::cache_meta}, "", limit);
   }
 
-  // False if there is no time left, or another signal came.
+  // Others pull what it has: routers bring items' blocks to where they belong without it, who comes back brings his own. Whether all
+  // is there; another signal ends it at once.
+  bool hand_on() {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto after = [&](const char* knob) { return begin + std::chrono::microseconds(serving_.config.duration_us(knob)); };
+    bool whole = false;
+    while (!(whole = is_handed_on(begin)) || std::chrono::steady_clock::now() < after("node.leave_for")) {
+      if (std::chrono::steady_clock::now() >= after("node.leave_limit")) break;
+      for (const NodeId router : serving_.place.routers)
+        for (const auto& model : box_.models())
+          host_.post({box_.seats().number(router, model->place), Role::router}, door_address(), StatusRequest{next_drain_++});
+      if (signals_.came_within(leave_question)) break;
+    }
+    return whole;
+  }
+
+  // Routers that are away may be about to begin.
+  bool is_handed_on(std::chrono::steady_clock::time_point since) {
+    std::vector<std::string> models;
+    for (const auto& model : box_.models()) models.push_back(model->name);
+    const bool awaits_all = std::chrono::steady_clock::now() < since + routers_begin;
+    return reports_.handed_on(serving_.place.routers, models, membership_->leaves_since(),
+                              [&](NodeId router) { return awaits_all || peers_.has(router); });
+  }
+
+  // Until it has drained, or there is no time left. False if another signal came.
   bool drain(Address actor, const std::string& model, std::chrono::steady_clock::time_point limit) {
-    while (!reports_.have(actor.role, model)) {
-      if (std::chrono::steady_clock::now() >= limit) return false;
+    while (!reports_.have(actor.role, model) && std::chrono::steady_clock::now() < limit) {
       host_.post(actor, door_address(), Drain{next_drain_++, true});
       if (signals_.came_within(drain_question)) return false;
     }

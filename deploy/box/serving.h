@@ -21,8 +21,7 @@ struct Serving {
   std::vector<NamedModel> models;       // that a box serves; none: the one that `config` says
   Place place;
   std::optional<ClusterPlace> cluster;  // its incarnation and greeting are filled in
-  std::vector<Member> file;             // of a cluster: the nodes of its file, and
-  ReadMembers members;                  // who had joined and left when the peers of `cluster` were made
+  std::vector<Member> file;             // of a cluster: the nodes of its file
   std::string name = "1";               // in log lines
   std::map<NodeId, std::string> names;  // of all nodes, for the page
   std::function<Config()> read_again;   // of the same files and flags, for SIGHUP; throws ConfigError

@@ -56,24 +56,19 @@ std::map<NodeId, std::string> names_of(const std::vector<ClusterNode>& nodes) {
 }
 
 // Who the members are as this node starts; one that joins is among them then, and has its number.
-ReadMembers enter(const NodeOptions& options, const std::vector<ClusterNode>& file, ClusterNode& own) {
+ReadMembers enter(const NodeOptions& options, const std::vector<ClusterNode>& file, const Members& seen, ClusterNode& own) {
   if (place_of(file, file.front()).is_alone()) {
     if (!options.join.empty()) throw ConfigError("the cluster's file has one node with all roles; expected several nodes, for others to join them");
     return {};
   }
   const std::unique_ptr<Coordination> coordination = etcd_coordination(own.config);
+  ReadMembers known = read_members(*coordination, seen);
   if (options.join.empty()) {
-    ReadMembers known = read_members(*coordination);
-    if (known.members.left.contains(own.node))
-      throw std::runtime_error("node " + own.name + " has left the cluster; expected --join HOST:PORT and a name of its own, to come back");
-    const Member* const joined = known.members.find(own.node);
-    if (joined && joined->name != own.name)
-      throw std::runtime_error("node " + own.name + " has number " + std::to_string(own.node) + " in the cluster's file, which is that of \"" +
-                               joined->name + "\", who has joined; expected a number above " + std::to_string(known.members.last));
+    check_own({own.node, own.name, own.host, own.port}, known.members);
     return known;
   }
   const std::vector<Member> members = members_of(file);
-  ReadMembers known = change_members(*coordination, [&](Members now) { return with_joined(std::move(now), members, joining(options)); });
+  known = change_members(*coordination, [&](Members now) { return with_joined(std::move(now), members, joining(options)); });
   const Member& joined = *known.members.find(options.name);
   own.node = joined.node, own.name = joined.name, own.host = joined.host, own.port = joined.port;
   own.roles = {NodeRole::worker};
@@ -91,16 +86,20 @@ int run_node(const NodeOptions& options) {
   const std::vector<ClusterNode> file = load_cluster(options.config_file);
   ClusterNode own = own_node(options, file);
   look_for_models(own);
-  const ReadMembers known = enter(options, file, own);
-  std::vector<ClusterNode> at_first = file;  // what the cores begin with; they read the rest themselves
+  const KeptMembers::Found kept = kept_members(own.config).read();
+  if (!kept.fault.empty()) std::cerr << kept.fault << "\n";  // it is written anew
+  const ReadMembers known = enter(options, file, kept.members, own);
+  std::vector<ClusterNode> at_first = file;
   if (!options.join.empty()) at_first.push_back(own);
   const std::vector<ClusterNode> present = with_members(file, known.members, own);
+  Place place = place_of(at_first, own);
+  place.members = known;
+  place.seen = kept.incarnation;
   return serve_until_signal({.config = own.config,
                              .models = own.models,
-                             .place = place_of(at_first, own),
+                             .place = std::move(place),
                              .cluster = cluster_place_of(present, own),
                              .file = members_of(file),
-                             .members = known,
                              .name = own.name,
                              .names = names_of(present),
                              .read_again = [options] { return own_node(options, load_cluster(options.config_file)).config; },

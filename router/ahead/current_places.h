@@ -41,6 +41,8 @@ class CurrentPlaces {
   // Once in a while for each node. True if it is away from now on, or is back.
   bool see(Instant now, NodeId node, bool alive);
 
+  bool is_away(NodeId node) const { return away_.contains(node); }  // others stand in for it
+
   std::size_t hot() const { return brought_.size(); }  // items that are on all nodes only for that
   std::string check_bounds() const;
 

@@ -75,7 +75,9 @@ class Precompute {
   void lose(Step step, std::span<const NodeId> nodes);  // what ran there is tried elsewhere
   // The table has other nodes, and of those some leave: blocks belong to the others, who get them from wherever they are.
   void follow_members(Step step, std::set<NodeId> leaving);
-  bool is_handed_on() const { return stage_ == Stage::off || (at_rest() && !walk_due_); }
+  // No item's block is missing where it belongs, nor was left out for a node that has not begun yet: that one is waited for until
+  // others stand in for it.
+  bool is_handed_on() const;
 
   // False if the answer is to somebody else's question.
   bool on_status(Step step, const StatusReply& reply);

@@ -339,6 +339,7 @@ TEST_CASE("a node that joins gets what belongs to it now from those that have it
   p.computed = p.pulled = 0;
   follow(p, {1, 2, 3, 4});
   p.run();  // it is no member that is heard yet
+  CHECK_FALSE(p.precompute.is_handed_on());
   p.begin(4);
   p.run();
   CHECK(p.computed == 0);
@@ -368,6 +369,23 @@ TEST_CASE("what a node has that leaves is pulled from it to where it belongs the
   CHECK(p.computed + p.pulled == 0);  // all was there already
   for (const Item& one : p.catalog())
     for (const NodeId node : p.places->nodes_of(one.id)) CHECK(p.index[one.block].contains(node));
+}
+
+TEST_CASE("a node that does not begin is waited for until others stand in for it, one that has no room is not") {
+  Placed p;
+  p.start();
+  p.run();
+  follow(p, {1, 2, 3, 4});
+  p.run(5);
+  CHECK_FALSE(p.precompute.is_handed_on());
+  p.now += 30'000'000;
+  p.run();
+  CHECK(p.precompute.is_handed_on());
+  p.full = {5};
+  follow(p, {1, 2, 3, 4, 5});
+  p.begin(5);
+  p.run();
+  CHECK(p.precompute.is_handed_on());
 }
 
 TEST_CASE("who leaves takes nothing any more, also while he does not drain yet and places are anybody's") {

@@ -37,6 +37,11 @@ void Precompute::follow_members(Step step, std::set<NodeId> leaving) {
   work(step);
 }
 
+bool Precompute::is_handed_on() const {
+  const auto is_awaited = [this](NodeId node) { return rooms_.may_take(node) && !places_.is_away(node); };
+  return stage_ == Stage::off || (at_rest() && !walk_due_ && std::ranges::none_of(behind_, is_awaited));
+}
+
 void Precompute::watch_nodes(Step step) {
   if (stage_ == Stage::off || !places_.planned()) return;
   for (const NodeId node : workers_.nodes()) {

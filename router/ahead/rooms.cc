@@ -54,6 +54,12 @@ bool Rooms::some_ready() const {
   return std::ranges::any_of(rooms_, [](const auto& room) { return ready(room.second); });
 }
 
+bool Rooms::may_take(NodeId node) const {
+  const auto room = rooms_.find(node);
+  if (room == rooms_.end() || leaving_.contains(node)) return false;
+  return std::ranges::binary_search(workers_.nodes(), node) && (room->second == Room::unknown || ready(room->second));
+}
+
 bool Rooms::is_ready(Instant now, NodeId node, const std::string& model) const {
   return ready(rooms_.at(node)) && workers_.usable(now, node, model);
 }

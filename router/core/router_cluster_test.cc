@@ -444,5 +444,20 @@ TEST_CASE("a worker that joins is asked once it is heard, one that has left neve
   CHECK(members_field(b, 2'004, "handed_on") == "yes");
 }
 
+TEST_CASE("a router that starts knows who has joined and left by then, before it can ask") {
+  RouterConfig config = cluster_config({1, 2});
+  config.members_every = {1'000};
+  config.members = {{.last = 6, .joined = {{6, "w6", "10.0.0.6", 7000}}, .left = {2}}, 4};
+  RouterBench b(config);
+  b.probe.start(0);
+  for (const auto& [job, question] : b.probe.started<Coordinate>())
+    if (std::get<ReadKey>(question.what).key != "members") b.probe.done(0, job, Coordinated{.ok = true});
+  b.beat(1, 2, beat_of(5));  // none of them any more
+  b.beat(2, 6, beat_of(5));
+  b.send(3, 1);
+  CHECK(b.node == 6);
+  CHECK(members_field(b, 4, "members_epoch") == "4");
+}
+
 }  // namespace
 }  // namespace troupe::router

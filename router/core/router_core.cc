@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "kernels/base/check.h"
 #include "placement/heat/spread.h"
@@ -35,13 +36,13 @@ RouterCore::RouterCore(RouterConfig config)
     : config_(std::move(config)),
       next_id_(config_.incarnation),
       deafness_(config_.heartbeat),
+      members_(config_.workers, config_.members_every, std::move(config_.members)),
       workers_({.heartbeat = config_.heartbeat,
                 .pace = config_.pace,
                 .window = config_.window,
                 .pass = config_.costs.passes(1),
                 .routing = config_.routing},
-               config_.workers),
-      members_(config_.workers, config_.members_every),
+               members_.workers()),
       leader_(config_.cache_metas, config_.heartbeat),
       features_(config_.features),
       versions_(initial_versions(config_), config_.coordinate, config_.heartbeat, config_.reload_budget),
@@ -184,6 +185,7 @@ void RouterCore::on_done(Step step, const Done& done) {
 
 void RouterCore::on_timer(Step step, std::uint64_t timer) {
   if (timer == start_timer) {
+    if (members_.epoch() > 0) follow_members(step);
     workers_.start(step.now);
     leader_.start(step.now);
     precompute_.start(step);

@@ -41,8 +41,9 @@ struct RouterConfig {
   NodeId node = 1;
   Incarnation incarnation = 1;  // the first of its requests' and jobs' ids
   std::vector<NodeId> cache_metas{1};
-  std::vector<NodeId> workers{1};  // nodes with an inference worker and a KV-cache worker, at first
-  Duration members_every{0};       // who they are is read anew so often; 0: they stay
+  std::vector<NodeId> workers{1};  // nodes with an inference worker and a KV-cache worker, of the cluster's file
+  ReadMembers members;             // who had joined and left when this process began
+  Duration members_every{0};       // that is read anew so often; 0: it stays
   std::vector<NodeId> routers;     // the others
   bool coordinate = false;      // a Coordination answers behind the port; else the versions stay as they are
   std::string model_version;    // at first; "": that of `names`
@@ -261,8 +262,8 @@ class RouterCore final : public Core {
   RouterConfig config_;
   std::uint64_t next_id_;
   Deafness deafness_;
-  WorkerTable workers_;
   MemberWatch members_;
+  WorkerTable workers_;
   LeaderView leader_;
   FeatureWatch features_;
   VersionKeeper versions_;

@@ -62,6 +62,8 @@ constexpr PromiseSet through(auto... promises) { return (0U | ... | (1U << promi
   X(no_retry_after_loss, 6, through(), "a request whose worker was lost is refused at once")                \
   X(wait_for_index, 7, through(1, 6), "the router waits for the index without end")                         \
   X(no_inventory, 8, through(), "a new cache-meta never asks for inventories")                              \
+  X(read_members_once, 8, through(),                                                                        \
+    "who has heard once of workers that join or leave does not ask again")                                  \
   X(unbounded_queue, 10, through(), "an inference worker queues without a bound and runs what has expired") \
   X(miscount_attempts, 10, through(), "a router does not count what it sends again")                        \
   X(unlimited_retries, 10, through(), "retries have no budget")                                             \

@@ -27,6 +27,15 @@ TEST_CASE("each start has a larger incarnation, with room for the numbers of the
   CHECK(last == static_cast<Incarnation>(begin + day) << incarnation_shift);
 }
 
+TEST_CASE("an incarnation that the node remembers itself counts where the coordination has lost it") {
+  const TestFolder folder, other;
+  const Incarnation first = start(folder, 1, 1'000'000), second = start(folder, 1, 1'000'000);
+  CHECK(second == first + incarnation_gap);
+  FileCoordination lost(other.path() / "coordination");
+  CHECK(std::get<Incarnation>(next_incarnation(lost, 1, 1'000'001, second)) == second + incarnation_gap);
+  CHECK(std::get<Incarnation>(next_incarnation(lost, 1, 1'000'001, first)) == second + 2 * incarnation_gap);
+}
+
 TEST_CASE("nodes do not share their incarnations") {
   const TestFolder folder;
   const Incarnation first = start(folder, 1, 1'000);

@@ -2,13 +2,16 @@
 
 #include <utility>
 
+#include "runtime/actor/planted.h"
+
 namespace troupe {
 
-MemberWatch::MemberWatch(std::vector<NodeId> workers, Duration every)
-    : file_(std::move(workers)), workers_(nodes_of({}, file_)), every_(every) {}
+MemberWatch::MemberWatch(std::vector<NodeId> workers, Duration every, ReadMembers known)
+    : file_(std::move(workers)), workers_(nodes_of(known.members, file_)), every_(every), known_(std::move(known)) {}
 
 bool MemberWatch::tick(Instant now, std::uint64_t job, Effects& effects) {
   if (every_.us == 0 || job_ != 0 || now < next_) return false;
+  if (epoch() > 0 && planted(Bug::read_members_once)) return false;
   next_ = now + every_;
   job_ = job;
   effects.start(job, Coordinate{ReadKey{std::string(members_key)}});
@@ -20,17 +23,21 @@ MemberWatch::Answer MemberWatch::on_done(const Done& done, Effects& effects) {
   if (job_ == 0 || done.job != job_) return Answer::foreign;
   job_ = 0;
   const auto* read = std::get_if<Coordinated>(&done.result);
-  if (!read || read->revision <= epoch_) return Answer::same;
-  epoch_ = read->revision;
+  if (!read || read->revision <= known_.revision) return Answer::same;
+  known_.revision = read->revision;
   auto parsed = parse_members(read->value);
-  if (const auto* fault = std::get_if<std::string>(&parsed)) {
-    effects.log(LogLevel::error, "bad_members", {{"why", *fault}, {"expected", "what troupe node --join and troupe leave write"}});
-    return Answer::same;
-  }
-  if (std::get<Members>(parsed) == members_) return Answer::same;
-  members_ = std::move(std::get<Members>(parsed));
-  workers_ = nodes_of(members_, file_);
+  if (const auto* fault = std::get_if<std::string>(&parsed)) return keep(*fault, effects);
+  Members& members = std::get<Members>(parsed);
+  if (const std::string fault = find_step_back(known_.members, members); !fault.empty()) return keep(fault, effects);
+  if (members == known_.members) return Answer::same;
+  known_.members = std::move(members);
+  workers_ = nodes_of(known_.members, file_);
   return Answer::changed;
+}
+
+MemberWatch::Answer MemberWatch::keep(std::string_view why, Effects& effects) {
+  effects.log(LogLevel::error, "bad_members", {{"why", std::string(why)}, {"expected", "what troupe node --join and troupe leave write"}});
+  return Answer::same;
 }
 
 std::vector<NodeId> MemberWatch::staying() const {

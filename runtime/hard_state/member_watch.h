@@ -1,8 +1,10 @@
 #pragma once
-// What a router or a cache-meta knows of who the workers are: those of the file at first, then what the Coordination says, which is
-// read again and again. As long as it cannot be read, what was known stays.
+// What a router or a cache-meta knows of who the workers are: at first what its process read before it began, then what the
+// Coordination says, which is read again and again. As long as it cannot be read, or says what cannot come after what was known, that
+// stays. A text of which one line makes no sense is left as a whole: what that line may say, such as who has left, changes the others.
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/hard_state/members.h"
@@ -11,8 +13,8 @@ namespace troupe {
 
 class MemberWatch {
  public:
-  // `every`: so long between two reads; 0: nobody joins or leaves.
-  MemberWatch(std::vector<NodeId> workers, Duration every);
+  // `workers`: of the file. `every`: so long between two reads; 0: nobody joins or leaves.
+  MemberWatch(std::vector<NodeId> workers, Duration every, ReadMembers known = {});
 
   // Once per heartbeat. True if it asked, with that job's number.
   bool tick(Instant now, std::uint64_t job, Effects& effects);
@@ -21,14 +23,15 @@ class MemberWatch {
 
   const std::vector<NodeId>& workers() const { return workers_; }  // by number, with those that leave
   std::vector<NodeId> staying() const;
-  bool is_leaving(NodeId node) const { return members_.leaving.contains(node); }
-  Revision epoch() const { return epoch_; }  // 0: the file's nodes, as far as known
+  bool is_leaving(NodeId node) const { return known_.members.leaving.contains(node); }
+  Revision epoch() const { return known_.revision; }  // 0: the file's nodes, as far as known
 
  private:
+  static Answer keep(std::string_view why, Effects& effects);
+
   std::vector<NodeId> file_, workers_;
   Duration every_;
-  Members members_;
-  Revision epoch_ = 0;
+  ReadMembers known_;
   std::uint64_t job_ = 0;  // 0: none is open
   Instant next_;
 };

@@ -139,6 +139,27 @@ Members without(Members members, std::span<const Member> file, NodeId node) {
   return members;
 }
 
+std::string find_step_back(const Members& before, const Members& now) {
+  if (now.last < before.last)
+    return "the last number given is " + std::to_string(now.last) + ", and was " + std::to_string(before.last) + " before";
+  for (const Member& member : now.joined) {
+    if (member.node > before.last) continue;
+    const Member* const known = before.find(member.node);
+    if (!known || known->name != member.name)
+      return "number " + std::to_string(member.node) + " is that of \"" + member.name + "\", and was given before" +
+             (known ? " to \"" + known->name + "\"" : "");
+  }
+  for (const NodeId node : before.left)
+    if (!now.left.contains(node)) return "node " + std::to_string(node) + " of the cluster's file is there, and had left before";
+  return "";
+}
+
+Members with_what_was_known(Members members, const Members& before) {
+  members.last = std::max(members.last, before.last);
+  members.left.insert(before.left.begin(), before.left.end());
+  return members;
+}
+
 std::vector<NodeId> nodes_of(const Members& members, std::span<const NodeId> file) {
   std::vector<NodeId> nodes;
   for (const NodeId node : file)

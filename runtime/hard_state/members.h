@@ -46,6 +46,11 @@ struct Members {
   const Member* find(NodeId node) const;
 };
 
+struct ReadMembers {
+  Members members;
+  Revision revision = 0;  // 0: nobody has joined or left yet
+};
+
 std::string members_text(const Members& members);
 // Nothing: it is no such text, or has more than `members_max` of a kind.
 std::variant<Members, std::string> parse_members(std::string_view text);  // or what is wrong, with its line
@@ -57,6 +62,12 @@ MembersChange with_joined(Members members, std::span<const Member> file, Member 
 Members arrived(Members members, NodeId node);  // it does not join any more, but has
 MembersChange with_leaving(Members members, std::span<const Member> file, std::string_view name);
 Members without(Members members, std::span<const Member> file, NodeId node);  // it is gone
+
+// What was seen before of who was there never changes: which numbers were given, to whom, and who of the file's nodes has left. Why
+// `now` cannot be later than it, or "". So it is with an etcd that has lost its data.
+std::string find_step_back(const Members& before, const Members& now);
+// So much of that as can be told again: the numbers that are spent, and who has left.
+Members with_what_was_known(Members members, const Members& before);
 
 // By number: those of the file that have not left, and those that have joined.
 std::vector<NodeId> nodes_of(const Members& members, std::span<const NodeId> file);

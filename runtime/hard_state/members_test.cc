@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+
 #include "runtime/hard_state/member_watch.h"
 
 using namespace troupe;
@@ -91,6 +93,47 @@ TEST_SUITE("members") {
     for (int node = 1; node <= 1001; ++node) many += "left " + std::to_string(node) + "\n";
     CHECK(fault(many) == "line 1001 is one too many");
     CHECK(fault(std::string(2 << 20, '\n')).find("bytes") != std::string::npos);
+  }
+
+  TEST_CASE("numbers end where addresses have no more room for them") {
+    Members members{.last = member_number_max - 1};
+    members = joined(members, "a");
+    CHECK(members.find("a")->node == member_number_max);
+    CHECK(refusal(with_joined(members, file, {0, "b", "h", 1})).find("end at 65535") != std::string::npos);
+    CHECK(std::get<Members>(with_joined(members, file, {0, "a", "h", 2})).find("a")->port == 2);  // it has one
+  }
+
+  TEST_CASE("what was seen of numbers and of who has left is so for good") {
+    const Members before = without(joined(joined({}, "a"), "b"), file, 2);
+    CHECK(find_step_back(before, before) == "");
+    CHECK(find_step_back({}, before) == "");
+    CHECK(find_step_back(before, without(joined(before, "c"), file, 6)) == "");
+    CHECK(find_step_back(before, {}) == "the last number given is 0, and was 7 before");
+    const auto lost = [&](Members now) { return find_step_back(before, with_what_was_known(std::move(now), before)); };
+    CHECK(lost({}) == "");
+    CHECK(lost(joined({}, "x")) == "number 6 is that of \"x\", and was given before to \"a\"");
+    CHECK(find_step_back(without(before, file, 6), before) == "number 6 is that of \"a\", and was given before");
+    Members back = before;
+    back.left.clear();
+    CHECK(find_step_back(before, back) == "node 2 of the cluster's file is there, and had left before");
+    CHECK(joined(with_what_was_known({}, before), "x").find("x")->node == 8);
+  }
+
+  TEST_CASE("a watch begins with what was read before it, and does not take what cannot come after that") {
+    MemberWatch watch({5, 2}, {1'000}, {without(joined({}, "a"), file, 2), 9});
+    CHECK(watch.workers() == std::vector<NodeId>{5, 6});
+    CHECK(watch.epoch() == 9);
+    const auto answer = [&](Revision revision, std::string value) {
+      Effects effects;
+      CHECK(watch.tick({static_cast<std::int64_t>(revision) * 1'000}, 11, effects));
+      const auto taken = watch.on_done({11, Coordinated{.ok = true, .revision = revision, .value = std::move(value)}}, effects);
+      return std::pair(taken, effects.list.size());
+    };
+    CHECK(answer(10, "last 6\njoined 6 h 1 b\nleft 2\n") == std::pair(MemberWatch::Answer::same, std::size_t{2}));  // and says so
+    CHECK(answer(11, "") == std::pair(MemberWatch::Answer::same, std::size_t{2}));
+    CHECK(watch.workers() == std::vector<NodeId>{5, 6});
+    CHECK(answer(12, "last 6\nleft 2\n") == std::pair(MemberWatch::Answer::changed, std::size_t{1}));
+    CHECK(watch.workers() == std::vector<NodeId>{5});
   }
 
   TEST_CASE("a watch asks now and then, takes what is newer, and keeps what it knew where that makes no sense") {

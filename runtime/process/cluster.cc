@@ -12,6 +12,16 @@ std::string too_high(NodeId node) {
 
 }  // namespace
 
+std::string find_fault(const ClusterPlace& place, const PeerAddress& peer) {
+  const std::string who = "node " + std::to_string(peer.node);
+  if (peer.node == 0) return "a peer is node 0; expected a number from 1";
+  if (place.seats.models > 1 && peer.node > Seats::nodes_max) return too_high(peer.node);
+  if (peer.node < place.node && (peer.host.empty() || peer.port == 0))  // only those are called
+    return who + " has no address; expected host and port";
+  if (place.tls && peer.name.empty()) return who + " has no name for its certificate";
+  return "";
+}
+
 std::string find_fault(const ClusterPlace& place) {
   if (place.node == 0) return "the node is 0; expected a number from 1";
   if (place.seats.models > 1 && place.node > Seats::nodes_max) return too_high(place.node);
@@ -24,13 +34,8 @@ std::string find_fault(const ClusterPlace& place) {
            std::to_string(greeting_bytes_max);
   std::set<NodeId> nodes{place.node};
   for (const PeerAddress& peer : place.peers) {
-    const std::string who = "node " + std::to_string(peer.node);
-    if (peer.node == 0) return "a peer is node 0; expected a number from 1";
-    if (!nodes.insert(peer.node).second) return who + " is there twice";
-    if (place.seats.models > 1 && peer.node > Seats::nodes_max) return too_high(peer.node);
-    if (peer.node < place.node && (peer.host.empty() || peer.port == 0))  // only those are called
-      return who + " has no address; expected host and port";
-    if (place.tls && peer.name.empty()) return who + " has no name for its certificate";
+    if (!nodes.insert(peer.node).second) return "node " + std::to_string(peer.node) + " is there twice";
+    if (std::string fault = find_fault(place, peer); !fault.empty()) return fault;
   }
   if (!place.tls) return "";
   const TlsFiles& tls = *place.tls;

@@ -29,6 +29,7 @@ struct TlsFiles {
 struct ClusterPlace {
   std::string cluster = "troupe";  // processes of another cluster are turned away
   NodeId node = 0;
+  std::string name;  // what others call it; "": they may not care
   Seats seats;  // where actors of several models are
   Incarnation incarnation = 0;
   std::string address = "127.0.0.1";  // to listen on
@@ -50,5 +51,7 @@ inline constexpr std::size_t peers_max = 4'096;
 
 // What is wrong with it; "": nothing.
 std::string find_fault(const ClusterPlace& place);
+// With one of its peers, beside the others.
+std::string find_fault(const ClusterPlace& place, const PeerAddress& peer);
 
 }  // namespace troupe

@@ -13,7 +13,7 @@ namespace troupe::link {
 namespace {
 
 constexpr std::uint32_t magic = 0x3150'5254;  // "TRP1"
-constexpr std::size_t join_bytes_max = greeting_bytes_max + 4'096, words_max = 4'096;
+constexpr std::size_t join_bytes_max = greeting_bytes_max + 4'096, words_max = 4'096, name_bytes_max = 255;
 
 template <std::unsigned_integral T>
 void put(std::uint8_t* at, T value) {
@@ -97,6 +97,19 @@ Seal seal_of(std::initializer_list<std::span<const std::uint8_t>> parts) {
   return result;
 }
 
+void append_seal(Bytes& bytes) {
+  const Seal seal = seal_of({bytes});
+  bytes.insert(bytes.end(), seal.begin(), seal.end());
+}
+
+// Of all of `bytes` before it. False: it is wrong, or not there.
+bool take_seal(Reader& reader, std::span<const std::uint8_t> bytes) {
+  const auto sealed = bytes.first(bytes.size() - reader.left.size());
+  if (reader.left.size() < seal_bytes || !std::ranges::equal(seal_of({sealed}), reader.left.first(seal_bytes))) return false;
+  reader.left = reader.left.subspan(seal_bytes);
+  return true;
+}
+
 }  // namespace
 
 Header encode(const Frame& frame) {
@@ -151,8 +164,9 @@ Bytes encode(const Join& join) {
   append_text(bytes, join.cluster);
   append_text(bytes, join.greeting);
   append(bytes, static_cast<std::uint8_t>(join.knows_seals));
-  const Seal seal = seal_of({bytes});
-  bytes.insert(bytes.end(), seal.begin(), seal.end());
+  append_seal(bytes);
+  append_text(bytes, join.name);
+  append_seal(bytes);
   return bytes;
 }
 
@@ -170,10 +184,12 @@ std::variant<Join, std::string> decode_join(std::span<const std::uint8_t> bytes)
   join.greeting.assign(greeting.begin(), greeting.end());
   if (reader.left.empty()) return join;  // of an older program
   join.knows_seals = reader.number<std::uint8_t>() == 1;
-  if (reader.left.size() < seal_bytes ||
-      !std::ranges::equal(seal_of({bytes.first(bytes.size() - reader.left.size())}),
-                          reader.left.first(seal_bytes)))
-    return "a join that was damaged on the way";
+  if (!take_seal(reader, bytes)) return "a join that was damaged on the way";
+  if (reader.left.empty()) return join;  // of a program that says no names
+  const auto name = reader.text();
+  if (!reader.ok || !take_seal(reader, bytes)) return "a join that was damaged on the way";
+  if (name.size() > name_bytes_max) return "a join with too long a name";
+  join.name.assign(name.begin(), name.end());
   return join;
 }
 

@@ -58,10 +58,11 @@ struct Join {
   std::string cluster;
   Bytes greeting;
   bool knows_seals = false;  // older programs do not
+  std::string name = {};     // of a node, behind the seal, with a seal of its own; older programs say none
   bool operator==(const Join&) const = default;
 };
 Bytes encode(const Join& join);
-// Of any version; what follows the seal is left to later ones. One that does not say whether it knows seals,
+// Of any version; what follows the last seal is left to later ones. One that does not say whether it knows seals,
 // for it is of an older program, has none.
 std::variant<Join, std::string> decode_join(std::span<const std::uint8_t> bytes);
 

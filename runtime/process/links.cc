@@ -35,6 +35,7 @@ constexpr std::chrono::milliseconds join_limit{3'000}, pause_min{50}, pause_max{
 constexpr std::chrono::milliseconds first_byte_limit{1'000};  // peers speak as soon as they are connected
 constexpr std::chrono::seconds names_pause{30}, crowd_pause{10};
 constexpr int heartbeats_to_death = 5;
+constexpr std::size_t unknown_max = 64;
 
 Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
@@ -100,7 +101,7 @@ struct Links::World {
   std::string find_fault(const Join& join, const Connection& connection, bool called) const;
   void meet(Peer& peer, const Join& join, ConnectionPtr connection);
   void lose(Peer& peer, const std::string& why);
-  void tell_away(Peer& peer);
+  void tell_away(NodeId node, std::chrono::steady_clock::time_point& told);
   void trouble(Peer& peer, const std::string& why);
   void log(LogLevel level, const char* event, std::vector<LogField> fields) const;
 
@@ -109,6 +110,7 @@ struct Links::World {
   const Journal& journal;
   std::optional<asio::ssl::context> security;
   std::map<NodeId, Peer> peers;
+  std::map<NodeId, std::chrono::steady_clock::time_point> unknown;  // no peers, and when it was told that nobody is there
   link::Strangers strangers;
   std::chrono::steady_clock::time_point crowd_told;
   std::string last_refusal;
@@ -151,15 +153,21 @@ void Links::World::begin_calling() {
 
 // Who was a peer keeps its entry, with its last incarnation: tasks look at it, and its number is never another node's.
 void Links::World::follow(const std::vector<PeerAddress>& fresh) {
-  ClusterPlace as_they_are = place;
-  as_they_are.peers = fresh;
-  if (const std::string fault = troupe::find_fault(as_they_are); !fault.empty() || fresh.size() > peers_max)
-    return log(LogLevel::error, "bad_members", {{"why", fault.empty() ? "too many peers" : fault}});
+  if (fresh.size() > peers_max)
+    return log(LogLevel::error, "bad_members", {{"why", "there are " + std::to_string(fresh.size()) + " peers; expected at most " + std::to_string(peers_max)}});
   for (auto& [node, peer] : peers) {
     peer.member = std::ranges::any_of(fresh, [id = node](const PeerAddress& address) { return address.node == id; });
     if (!peer.member && peer.connection) lose(peer, "it is no member any more");
   }
+  std::set<NodeId> seen{place.node};
   for (const PeerAddress& address : fresh) {
+    std::string fault = troupe::find_fault(place, address);
+    if (fault.empty() && !seen.insert(address.node).second) fault = who(address.node) + " is there twice";
+    if (!fault.empty()) {
+      log(LogLevel::error, "bad_members", {{"why", fault}});
+      continue;
+    }
+    unknown.erase(address.node);
     Peer& peer = peers[address.node];
     peer.address = address;
     peer.member = true;
@@ -345,7 +353,7 @@ Task<std::string> Links::World::call(NodeId node) {
 // ---- joining ----
 
 Join Links::World::own_join(NodeId wanted) const {
-  return {link::wire_version, place.node, wanted, place.incarnation, place.cluster, place.greeting, true};
+  return {link::wire_version, place.node, wanted, place.incarnation, place.cluster, place.greeting, true, place.name};
 }
 
 // "": it may join.
@@ -361,6 +369,10 @@ std::string Links::World::find_fault(const Join& join) const {
   if (at == peers.end() || !at->second.member) return who(join.node) + " is not in the configuration of " + who(place.node);
   if (join.incarnation == 0 || join.incarnation < at->second.incarnation)
     return who(join.node) + " is an incarnation before the last one that was met";
+  // An etcd that has lost its data gives a number again, and an incarnation may be later.
+  const std::string& name = at->second.address.name;
+  if (!join.name.empty() && !name.empty() && join.name != name)
+    return who(join.node) + " is called \"" + join.name + "\"; expected \"" + name + "\", who has that number";
   return "";
 }
 
@@ -433,22 +445,27 @@ void Links::World::log(LogLevel level, const char* event, std::vector<LogField> 
 }
 
 void Links::World::carry(Address to, std::shared_ptr<const Bytes> envelope) {
-  const auto at = peers.find(place.seats.node_of(to.node));
-  if (at == peers.end()) return journal.nobody_at(to);
+  const NodeId node = place.seats.node_of(to.node);
+  const auto at = peers.find(node);
+  if (at == peers.end()) {
+    journal.nobody_at(to);
+    if (unknown.size() >= unknown_max && !unknown.contains(node)) unknown.clear();
+    return tell_away(node, unknown[node]);
+  }
   const ConnectionPtr& connection = at->second.connection;
   const bool taken = connection && envelope->size() + link::seal_bytes <= message_bytes_max &&
                      connection->send(to, std::move(envelope), place.waiting_bytes_max);
   if (taken) return;
   journal.undelivered();
-  if (!connection) tell_away(at->second);
+  if (!connection) tell_away(node, at->second.told);
 }
 
 // Whoever has just sent there, and waits, should know at once.
-void Links::World::tell_away(Peer& peer) {
+void Links::World::tell_away(NodeId node, std::chrono::steady_clock::time_point& told) {
   const auto now = std::chrono::steady_clock::now();
-  if (now < peer.told + std::chrono::microseconds(place.heartbeat.us)) return;
-  peer.told = now;
-  inside.tell_lost(peer.address.node);
+  if (now < told + std::chrono::microseconds(place.heartbeat.us)) return;
+  told = now;
+  inside.tell_lost(node);
 }
 
 // ---- from outside ----

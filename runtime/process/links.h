@@ -21,7 +21,7 @@ class Links {
   struct Inside {
     // An envelope of that peer for an actor of this process.
     std::function<void(NodeId peer, Address to, std::shared_ptr<const Bytes>)> deliver;
-    // It has gone; or it is not there, and something was sent to it (said once per heartbeat).
+    // It has gone; or it is not there, or no peer, and something was sent to it (said once per heartbeat).
     std::function<void(NodeId peer)> tell_lost;
   };
 
@@ -38,7 +38,8 @@ class Links {
   // Thread-safe; drops what comes before open() or after close().
   void send(Address to, std::shared_ptr<const Bytes> envelope);
   // Other peers from now on, as of the membership: who comes may join, and is called if its number is lower; whoever is not
-  // among them is cut off, and turned away when it comes again. Those whose place cannot be one are left out. Thread-safe.
+  // among them is cut off, and turned away when it comes again. One whose place cannot be one is told, and left where it was known to
+  // be, if it was; too many are none. Thread-safe.
   void follow(std::vector<PeerAddress> peers);
   // Reads the certificates again, for connections from now on; those that stand keep theirs. Thread-safe. "":
   // done, or there are none; else what is wrong, and the former ones stay.

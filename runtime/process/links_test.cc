@@ -31,86 +31,6 @@ namespace {
 using link::Frame;
 using link::Kind;
 
-// ---- frames ----
-
-TEST_CASE("a frame and a join survive the way") {
-  const Frame cargo{Kind::cargo, {70'000, Role::allocator}, 123'456};
-  CHECK(std::get<Frame>(link::decode_header(link::encode(cargo), true)) == cargo);
-  const link::Join join{7, 3, 70'000, 1ull << 60, "blue", {1, 2, 3}, true};
-  CHECK(std::get<link::Join>(link::decode_join(link::encode(join))) == join);
-  Bytes later = link::encode(join);
-  later.resize(later.size() + 9);
-  CHECK(std::get<link::Join>(link::decode_join(later)) == join);
-}
-
-// What programs that know no seals say.
-Bytes encode_older(const link::Join& join) {
-  Bytes bytes = link::encode(join);
-  bytes.resize(bytes.size() - 1 - link::seal_bytes);
-  return bytes;
-}
-
-TEST_CASE("a join of an older program is taken, without seals") {
-  link::Join join{7, 3, 70'000, 1ull << 60, "blue", {1, 2, 3}, true};
-  const auto older = link::decode_join(encode_older(join));
-  join.knows_seals = false;
-  CHECK(std::get<link::Join>(older) == join);
-}
-
-TEST_CASE("a join with one bit turned over is refused, whichever it is") {
-  for (const bool knows_seals : {false, true}) {
-    const Bytes good = link::encode(link::Join{1, 2, 3, 4, "troupe", Bytes(100, 7), knows_seals});
-    for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
-      CAPTURE(bit);
-      Bytes bytes = good;
-      bytes[bit / 8] ^= static_cast<std::uint8_t>(1 << bit % 8);
-      CHECK(std::holds_alternative<std::string>(link::decode_join(bytes)));
-    }
-    for (std::size_t left = 1; left <= link::seal_bytes; ++left)
-      CHECK(
-          std::holds_alternative<std::string>(link::decode_join(std::span(good).first(good.size() - left))));
-  }
-}
-
-TEST_CASE("a header with one bit turned over is not whole") {
-  const link::Header good = link::encode(Frame{Kind::cargo, {70'000, Role::allocator}, 123'456});
-  CHECK(link::is_whole(good));
-  for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
-    link::Header header = good;
-    header[bit / 8] ^= static_cast<std::uint8_t>(1 << bit % 8);
-    CHECK_FALSE(link::is_whole(header));
-  }
-}
-
-TEST_CASE("frames out of turn, of unknown kinds or too long are refused before anything is allocated") {
-  const auto refused = [](const Frame& frame, bool joined) {
-    return std::holds_alternative<std::string>(link::decode_header(link::encode(frame), joined));
-  };
-  CHECK(refused({Kind::cargo, {1, Role::router}, 8}, false));
-  CHECK(refused({Kind::ping}, false));
-  CHECK(refused({Kind::join, {}, 8}, true));
-  CHECK(refused({Kind::join, {}, 1 << 20}, false));
-  CHECK(refused({Kind::turned_away, {}, 4'097}, false));
-  CHECK(refused({Kind::ping, {}, 1}, true));
-  CHECK(refused({Kind::cargo, {}, message_bytes_max + 1}, true));
-  CHECK_FALSE(refused({Kind::cargo, {}, message_bytes_max}, true));
-  CHECK(refused({static_cast<Kind>(9)}, true));
-  CHECK(refused({Kind::cargo, {1, static_cast<Role>(6)}}, true));
-}
-
-TEST_CASE("any bytes are a join or words that say why not") {
-  std::mt19937 random(3);
-  const Bytes good = encode_older({1, 2, 3, 4, "c", Bytes(100, 7)});
-  for (std::size_t cut = 0; cut < good.size(); ++cut)
-    CHECK(std::holds_alternative<std::string>(link::decode_join(std::span(good).first(cut))));
-  for (int i = 0; i < 20'000; ++i) {
-    Bytes bytes = good;
-    for (int k = 0; k < 3; ++k) bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
-    const auto decoded = link::decode_join(bytes);
-    if (const auto* join = std::get_if<link::Join>(&decoded)) CHECK(join->greeting.size() <= bytes.size());
-  }
-}
-
 // ---- ends of links ----
 
 class End {
@@ -128,6 +48,7 @@ class End {
   }
   std::uint16_t port() const { return links_->port(); }
   std::string renew_certificates() { return links_->renew_certificates(); }
+  void follow(std::vector<PeerAddress> peers) { links_->follow(std::move(peers)); }
   void send(NodeId to, std::size_t bytes) {
     links_->send({to, Role::router}, std::make_shared<const Bytes>(bytes));
   }
@@ -186,11 +107,11 @@ class Stranger {
     say(link::encode(frame));
     say(body);
   }
-  // All that comes until the other side closes.
-  Bytes hear() {
+  // All that comes until the other side closes, or at least so much of it.
+  Bytes hear(std::size_t enough = SIZE_MAX) {
     Bytes all;
     std::uint8_t buffer[4'096];
-    for (ssize_t got = 0; (got = recv(socket_, buffer, sizeof buffer, 0)) > 0;)
+    for (ssize_t got = 0; all.size() < enough && (got = recv(socket_, buffer, std::min(sizeof buffer, enough - all.size()), 0)) > 0;)
       all.insert(all.end(), buffer, buffer + got);
     return all;
   }
@@ -351,6 +272,65 @@ TEST_CASE("a join that was damaged on the way shuts nobody out") {
   again.say({Kind::join}, link::encode(join));
   again.say({Kind::ping}, {});
   CHECK(one.await("peer_met node=2 incarnation=4"));
+}
+
+TEST_CASE("who is taken out of the peers while it joins is let in no more") {
+  End one(place_of(1, {{2}, {3}}));
+  Stranger two(one.port());
+  two.say({Kind::join}, link::encode(link::Join{.node = 2, .wanted = 1, .incarnation = 4, .cluster = "troupe"}));
+  CHECK(two.hear(link::header_bytes).size() == link::header_bytes);  // it would be let in
+  one.follow({{3}});
+  Stranger three(one.port());  // is heard behind that
+  three.say({Kind::join}, link::encode(link::Join{.node = 3, .wanted = 1, .incarnation = 4, .cluster = "troupe"}));
+  three.say({Kind::ping}, {});
+  REQUIRE(one.await("peer_met node=3"));
+  two.say({Kind::ping}, {});
+  two.hear();  // to its end
+  CHECK_FALSE(one.has("peer_met node=2"));
+}
+
+TEST_CASE("a peer whose place cannot be one is told and left where it was; the others are followed") {
+  End one(place_of(1, {{2}}));
+  Stranger two(one.port());
+  two.say({Kind::join}, link::encode(link::Join{.node = 2, .wanted = 1, .incarnation = 4, .cluster = "troupe", .knows_seals = true}));
+  two.say({Kind::ping}, {});
+  REQUIRE(one.await("peer_met node=2"));
+  one.follow({{0}, {2}, {2}, {3}});
+  CHECK(one.await("bad_members why=a peer is node 0; expected a number from 1"));
+  CHECK(one.await("bad_members why=node 2 is there twice"));
+  Stranger three(one.port());
+  three.say({Kind::join}, link::encode(link::Join{.node = 3, .wanted = 1, .incarnation = 4, .cluster = "troupe"}));
+  three.say({Kind::ping}, {});
+  CHECK(one.await("peer_met node=3"));
+  CHECK_FALSE(one.has("it is no member any more"));
+  one.follow(std::vector<PeerAddress>(peers_max + 1, {2}));
+  CHECK(one.await("bad_members why=there are 4097 peers"));
+  CHECK_FALSE(one.has("it is no member any more"));
+}
+
+TEST_CASE("what is sent to nobody's number is told as to one that is away") {
+  End one(place_of(1, {{2}}));
+  one.send(9, 8);
+  CHECK(one.await("nobody_at_address"));
+  CHECK(one.await("lost 9"));
+  for (NodeId node = 100; node < 300; ++node) one.send(node, 8);
+  CHECK(one.await("lost 299"));
+}
+
+TEST_CASE("a number is one node's: who comes with it under another name is turned away, however late its incarnation") {
+  End one(place_of(1, {{2, "w2"}}));
+  Stranger other(one.port());
+  other.say({Kind::join},
+            link::encode(link::Join{.node = 2, .wanted = 1, .incarnation = 9, .cluster = "troupe", .knows_seals = true, .name = "w7"}));
+  CHECK(one.await("join_refused why=node 2 is called \"w7\"; expected \"w2\", who has that number"));
+  for (const char* name : {"w2", ""}) {
+    CAPTURE(name);
+    Stranger two(one.port());
+    const Incarnation incarnation = *name ? 10 : 11;
+    two.say({Kind::join}, link::encode(link::Join{.node = 2, .wanted = 1, .incarnation = incarnation, .cluster = "troupe", .name = name}));
+    two.say({Kind::ping}, {});
+    CHECK(one.await("peer_met node=2 incarnation=" + std::to_string(incarnation)));
+  }
 }
 
 TEST_CASE("what a peer does not take waits up to the bound and is dropped beyond it") {

@@ -197,7 +197,10 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
   if (c.coordinate) c.catalog_version = world_.options().catalogs.front();
   c.workers = workers_;
   c.routers = without(routers_, node.id);
-  if (scenario_.changes_members()) c.members_every = {members_heartbeats * c.heartbeat.us};
+  if (scenario_.changes_members()) {
+    c.members = members();
+    c.members_every = {members_heartbeats * c.heartbeat.us};
+  }
   c.places = places_;
   auto core = std::make_unique<router::RouterCore>(c);
   node.router = core.get();
@@ -240,7 +243,10 @@ ActorSpec Cluster::make_cache_meta(Node& node, Incarnation incarnation) {
   c.node = node.id;
   c.incarnation = incarnation;
   c.kv_nodes = workers_;
-  if (scenario_.changes_members()) c.members_every = {members_heartbeats * c.heartbeat.us};
+  if (scenario_.changes_members()) {
+    c.members = members();
+    c.members_every = {members_heartbeats * c.heartbeat.us};
+  }
   c.routers = routers_;
   auto core = std::make_unique<actors::CacheMetaCore>(c);
   node.cache_meta = core.get();
@@ -433,13 +439,17 @@ std::vector<Member> Cluster::file() const {
   return members;
 }
 
-// By an operator, whose way to the hard state is never cut.
+// By an operator, whose way to the hard state is never cut; or by who starts a process, which waits until it is not.
+ReadMembers Cluster::members() {
+  const auto known = std::get<Coordinated>(coordination_.state().ask(host_.now().us, {ReadKey{std::string(members_key)}}));
+  return {std::get<Members>(parse_members(known.value)), known.revision};
+}
+
 Revision Cluster::change_members(const std::function<MembersChange(Members)>& change) {
-  const std::string key(members_key);
-  const auto ask = [&](Coordinate question) { return std::get<Coordinated>(coordination_.state().ask(host_.now().us, question)); };
-  const Coordinated known = ask({ReadKey{key}});
-  const MembersChange next = change(std::get<Members>(parse_members(known.value)));
-  return ask({WriteKey{key, members_text(std::get<Members>(next)), known.revision}}).revision;
+  const ReadMembers known = members();
+  const MembersChange next = change(known.members);
+  const WriteKey write{std::string(members_key), members_text(std::get<Members>(next)), known.revision};
+  return std::get<Coordinated>(coordination_.state().ask(host_.now().us, {write})).revision;
 }
 
 void Cluster::join(NodeId id) {

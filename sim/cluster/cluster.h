@@ -88,6 +88,8 @@ class Cluster {
   // It is to leave: since this revision of the members. Its process goes on, and is an operator's to end.
   Revision begin_leave(NodeId node);
   void end_leave(NodeId node);  // it is no member, and dead for good
+  ReadMembers members();  // as the hard state has them
+  const std::vector<NodeId>& workers() const { return workers_; }  // of the cluster's file
   void wipe(NodeId node) { nodes_.at(node).disk->wipe(); }
   // A batch with a poisonous request began there: called for each, before the process dies.
   std::function<void(NodeId, std::uint64_t content)> on_poison;

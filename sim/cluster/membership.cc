@@ -59,6 +59,16 @@ void Membership::go() {
   cluster_.end_leave(leaving_);
 }
 
+void Membership::judge_end() {
+  if (!cluster_.scenario().changes_members()) return;
+  const std::vector<NodeId> there = nodes_of(cluster_.members().members, cluster_.workers());
+  for (const auto& [id, node] : cluster_.nodes())
+    if (node.router && node.router->workers().nodes() != there)
+      violations_.report(8, "router@" + std::to_string(id) + " knows " + std::to_string(node.router->workers().nodes().size()) + " workers of epoch " +
+                                std::to_string(node.router->members_epoch()) + "; there are " + std::to_string(there.size()),
+                         cluster_.now());
+}
+
 void Membership::add_to(Tally& tally) const {
   tally.joined += joined_;
   tally.left += left_;

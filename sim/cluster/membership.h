@@ -9,9 +9,10 @@ namespace troupe::sim {
 
 class Membership {
  public:
-  explicit Membership(Cluster& cluster) : cluster_(cluster) {}
+  Membership(Cluster& cluster, Violations& violations) : cluster_(cluster), violations_(violations) {}
 
   void arrange();
+  void judge_end();  // promise 8: every router knows who is there, long after the last fault
   void add_to(Tally& tally) const;
 
  private:
@@ -24,6 +25,7 @@ class Membership {
   void go();
 
   Cluster& cluster_;
+  Violations& violations_;
   NodeId leaving_ = 0;
   Revision since_ = 0;
   Instant least_, latest_;

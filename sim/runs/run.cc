@@ -25,7 +25,7 @@ class Run {
         clients_(cluster_, violations_),
         injector_(cluster_, clients_, violations_),
         inspector_(cluster_, clients_, violations_),
-        membership_(cluster_) {
+        membership_(cluster_, violations_) {
     if (options.figures)
       cluster_.on_log = [this](LogLevel, std::string_view, std::string_view event, std::span<const LogField> fields) {
         count(event, fields);
@@ -56,11 +56,16 @@ class Run {
         cluster_.follow_catalog();
         inspector_.look();
       });
-    if (advance(end + inspector_.quiet()) && end_precomputing()) inspector_.judge_end();
+    if (advance(end + inspector_.quiet()) && end_precomputing()) judge_end();
     return result();
   }
 
  private:
+  void judge_end() {
+    inspector_.judge_end();
+    membership_.judge_end();
+  }
+
   // Promise 6 speaks of requests that are sent five heartbeats or more after a kill, when nothing else is
   // wrong; the swarm judges their share.
   void watch_kills() {

@@ -33,7 +33,7 @@ GRACE = 2 * HEARTBEAT + 0.2  # promise 1, and a little for a client that shares 
 USERS, WRITERS = 60, 2
 SETTLE, SETTLE_LONG = 12, 20  # heartbeats after a fault that count as its own; its bounds are 5 and 10
 ASKS = {**KINDS, "several": families.Several}
-PARTS = ("upgrade", "few", "brief", "faults", "cables", "swaps", "kills")  # cables and swaps are among the faults, as few and brief ones
+PARTS = ("upgrade", "few", "brief", "faults", "cables", "swaps", "members", "kills")  # cables, swaps and members are among the faults, as few and brief ones
 
 
 class Chaos:
@@ -151,7 +151,7 @@ class Chaos:
 
     def busiest(self):
         """The worker that most requests go to: a fault of an idle one shows little."""
-        number = self.load.busiest()
+        number = self.load.busiest(len(ROLES))
         return list(ROLES)[number - 1] if number else "worker-1"
 
     def outcomes(self, since, until):
@@ -207,6 +207,8 @@ class Chaos:
             faults.cables()
         elif "swaps" in self.options.parts:
             faults.swaps()
+        elif "members" in self.options.parts:
+            faults.members()
         elif "brief" in self.options.parts:
             faults.brief()
         elif "few" in self.options.parts:

@@ -1,5 +1,6 @@
 """A real cluster on those hosts: two routers, two cache-metas, four workers, an etcd and a Redis."""
 import glob
+import json
 import os
 import pathlib
 import shutil
@@ -14,7 +15,8 @@ from damage import DAMAGES, choose_file, damage
 
 ROLES = {"router-1": "router", "router-2": "router", "meta-1": "cache_meta", "meta-2": "cache_meta",
          "worker-1": "worker", "worker-2": "worker", "worker-3": "worker", "worker-4": "worker"}
-HOSTS = [*ROLES, "keeper", "client"]  # keeper: etcd and Redis
+GUEST = "guest"  # a worker that the file does not name
+HOSTS = [*ROLES, "keeper", "client", GUEST]  # keeper: etcd and Redis
 HEARTBEAT = 0.2
 STRICT = "router-2"
 ROOMY = "worker-3"  # has a disk of its own from the beginning, large enough
@@ -28,7 +30,7 @@ class Cluster:
         several name, directory, data and settings; none: the demo's. `versions`: a folder of versions of the model, the first of
         which is served at first."""
         self.hosts, self.troupe, self.demo, self.folder = hosts, troupe, demo, folder
-        self.program = dict.fromkeys(ROLES, first or troupe)
+        self.program = dict.fromkeys([*ROLES, GUEST], first or troupe)
         self.processes, self.disks = {}, []
         self.lock = threading.RLock()  # over processes: who starts and ends them, and who looks after them
         self.closing = False
@@ -104,8 +106,9 @@ class Cluster:
             self.data("redis"), "--appendonly", "yes", "--appendfsync", "always", "--save", ""])
 
     def start_node(self, name):
+        guest = ["--join", f"{self.hosts.address[name]}:7000", "--set", f"node.data_dir={self.data(name)}", "--set", "node.leave_for=2s"]
         self._spawn(name, name, [self.program[name], "node", "--config", self.file, "--name", name, "--set",
-                                 f"node.log_file={self.folder}/{name}.log"])
+                                 f"node.log_file={self.folder}/{name}.log", *(guest if name == GUEST else [])])
 
     def _spawn(self, name, host, words):
         with self.lock, open(f"{self.folder}/{name}.out", "ab") as out:
@@ -158,7 +161,7 @@ class Cluster:
 
     def up(self):
         run = lambda *words: subprocess.run(words, check=True, capture_output=True)
-        run(self.troupe, "certs", f"{self.folder}/certificates", "--config", self.file)
+        run(self.troupe, "certs", f"{self.folder}/certificates", "--config", self.file, "--node", GUEST)
         self.make_keys()
         self.start_etcd()
         self.start_redis()
@@ -182,6 +185,41 @@ class Cluster:
         finally:
             for disk in self.disks:
                 subprocess.run(["umount", "-l", disk])
+
+    # ---- who is there ----
+
+    def members(self):
+        told = self.hosts.inside("router-1", self.troupe, "members", "--config", self.file, "--json", "-")
+        return {member["name"]: member for member in json.loads(told)["members"]}
+
+    def join(self, limit=15):
+        """The guest, until others ask it. Its number."""
+        os.makedirs(self.data(GUEST), exist_ok=True)
+        self.start(GUEST)
+        until = time.monotonic() + limit
+        while (known := self.members().get(GUEST, {})).get("since") != "joined":
+            if time.monotonic() > until:
+                raise RuntimeError(f"{GUEST} has not joined after {limit} s; see {self.folder}/{GUEST}.log")
+            time.sleep(0.1)
+        return known["node"]
+
+    def send_away(self, *words):
+        self.hosts.inside("router-1", self.troupe, "leave", "--config", self.file, "--name", GUEST, *words)
+
+    def leave(self, limit=60):
+        """The guest, until its end. "" or what is wrong with that."""
+        process = self.take(GUEST)
+        try:
+            self.send_away()
+            status = process.wait(timeout=limit)
+        except subprocess.TimeoutExpired:
+            return f"{GUEST} does not leave in {limit} s"
+        finally:  # nobody else knows it any more
+            process.kill()
+            process.wait()
+        if status != 0 or GUEST in self.members():
+            return f"{GUEST} has left with {status}; members: {sorted(self.members())}"
+        return ""
 
     def leader(self):
         """The cache-meta that leads."""

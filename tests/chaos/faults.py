@@ -9,7 +9,7 @@ import random
 import signal
 import time
 
-from cluster import ROLES, ROOMY, STRICT
+from cluster import GUEST, ROLES, ROOMY, STRICT
 
 LINK_PORT = 7000
 UNGUARDED = [8080, 2379, 6379]  # nothing on top of TCP guards what clients, etcd and Redis say
@@ -85,6 +85,40 @@ class Faults:
         self.take_back()
         self.swap(kill=self.chaos.busiest())
         self.swap(kill="router-1")
+
+    # ---- members ----
+
+    def come_and_go(self, kill=False):
+        """A worker that no file names joins, is asked, and leaves. `kill`: it dies between, and comes back with its number."""
+        number = []
+        def begin():
+            number[:] = [self.cluster.join()]
+        def end():
+            missed = "" if self.load.ran_at(number[0]) else f"{GUEST}, who is node {number[0]}, was asked nothing"
+            if kill:
+                self.cluster.kill(GUEST)
+                again = self.cluster.join()
+                missed = missed or ("" if again == number[0] else f"{GUEST} is node {again}, and was {number[0]}")
+            return {"missed": self.cluster.leave() or missed}
+        self.chaos.fault(f"{GUEST} joins{', kill -9,' if kill else ''} and leaves", begin, end, expect="kill" if kill else "lossless")
+
+    def die_leaving(self):
+        """For good: who is left takes it out."""
+        def begin():
+            self.cluster.join()
+            self.cluster.send_away()
+            self.cluster.kill(GUEST)
+        def end():
+            self.cluster.send_away("--gone")
+            return {"missed": f"{GUEST} is there still" if GUEST in self.cluster.members() else ""}
+        self.chaos.fault(f"{GUEST} joins, kill -9 while it leaves, gone", begin, end, expect="kill")
+
+    def members(self):
+        if self.cluster.catalog:
+            return  # a guest has no router, and computes with what that keeps
+        self.come_and_go()
+        self.come_and_go(kill=True)
+        self.die_leaving()
 
     # ---- the network ----
 
@@ -198,6 +232,7 @@ class Faults:
         self.roll(self.chaos.busiest())
         self.roll("router-2")
         self.swaps()
+        self.members()
         self.stop(self.chaos.busiest())
         self.cut(self.chaos.busiest())
         self.deaf(self.chaos.busiest())

@@ -72,13 +72,20 @@ class Load:
         for thread in self.threads:
             thread.join(timeout=20)
 
-    def busiest(self, seconds=3.0):
-        """The number of the node that ran most requests lately; 0: none did."""
+    def lately(self, seconds=3.0):
+        """How many requests each node ran then, by its number."""
         since = time.monotonic() - seconds
         with self.lock:
             lately = [o for o in self.outcomes[-1000:] if o[1] == "ok" and o[0] > since]
-        ran_at = collections.Counter(o[2].split()[-1] for o in lately)
-        return int(ran_at.most_common(1)[0][0]) if ran_at else 0
+        return collections.Counter(int(o[2].split()[-1]) for o in lately)
+
+    def busiest(self, nodes):
+        """The number of the one of so many nodes that ran most requests lately; 0: none did."""
+        ran_at = collections.Counter({node: count for node, count in self.lately().items() if node <= nodes})
+        return ran_at.most_common(1)[0][0] if ran_at else 0
+
+    def ran_at(self, node):
+        return self.lately()[node]
 
     def _feel_lag(self):
         while not self.stopping:

@@ -6,28 +6,25 @@
 Two front nodes (routers and cache-metas) and workers, a Redis and an etcd, serve the demo's ranker; item blocks belong by hash. While
 clients ask at both fronts at a steady rate, a worker joins (`troupe node --join`), and when it has what belongs to it, the first
 worker leaves (`troupe leave`) and ends by itself. Then a front is killed and started again, which has to find the members in etcd;
-the one that left is not let in again. Every answer has to be a box's, no request fails before the kill, and no block is computed
+the one that left is not let in again. Last the etcd loses its data, and a front starts again that remembers: the next worker
+that joins gets a number that none had. That one is asked to end, to leave while it still says so, and then to end at once: it is out of
+the members all the same, and not before. Every answer has to be a box's, no request fails before the kill, and no block is computed
 again at the join that another node had, nor an item's ahead: what has been computed once is pulled. Exit status 1 on any difference, 77 where etcd or Redis is not there.
 """
 import argparse
 import json
-import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.dont_write_bytecode = True
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path += [str(HERE), *(str(HERE.parent / part) for part in ("bench", "linearizability", "chaos"))]
-import loopback
-from cluster import Redis
-from swap import DEMO, FRONTS, SKIPPED, USERS, Load, Truth, judge, percentile
+import under_load
+from under_load import DEMO, FRONTS, USERS, Truth, judge, loopback, percentile
 
-JOINER, LEAVER = "joined-1", "worker-1"
+JOINER, LEAVER, HASTY = "joined-1", "worker-1", "joined-2"
 ASKED_BEFORE = 4 * USERS  # turns until each user was asked about by both plans
 
 
@@ -59,15 +56,20 @@ def members(cluster):
     return {member["name"]: member for member in json.loads(told.stdout)["members"]}
 
 
+def start_joined(cluster, name, **node):
+    """A worker on ports of its own, with these knobs. Its number."""
+    port, cluster.door[name] = loopback.free_ports(2)
+    (cluster.folder / name).mkdir()
+    knobs = {"node.data_dir": cluster.folder / name, "http.port": cluster.door[name], **{f"node.{knob}": value for knob, value in node.items()}}
+    cluster.start(name, "--join", f"{loopback.ADDRESS}:{port}", *(word for knob, value in knobs.items() for word in ("--set", f"{knob}={value}")))
+    cluster.wait_until_ready(name)
+    return members(cluster)[name]["node"]
+
+
 def join(cluster, faults):
-    """A worker on ports of its own; what it took until routers had brought it what belongs to it."""
-    port, cluster.door[JOINER] = loopback.free_ports(2)
-    (cluster.folder / JOINER).mkdir()
+    """What it took until routers had brought it what belongs to it."""
     began = time.monotonic()
-    cluster.start(JOINER, "--join", f"{loopback.ADDRESS}:{port}", "--set", f"node.data_dir={cluster.folder / JOINER}",
-                  "--set", f"http.port={cluster.door[JOINER]}", "--set", "node.leave_for=2s")
-    cluster.wait_until_ready(JOINER)
-    number = members(cluster)[JOINER]["node"]
+    number = start_joined(cluster, JOINER, leave_for="2s")
     cluster.names += [None] * (number - 1 - len(cluster.names)) + [JOINER]
 
     def is_there():
@@ -115,6 +117,39 @@ def check_after(cluster, faults):
                  lambda: any(name == "worker" and value.startswith(f"{number}: alive") for name, value in router_fields(cluster, FRONTS[1])))
 
 
+def check_lost_etcd(cluster, faults):
+    given = members(cluster)[JOINER]["node"]
+    cluster.kill("etcd")
+    shutil.rmtree(cluster.folder / "etcd")
+    cluster.start_etcd()
+    cluster.kill(FRONTS[1])
+    cluster.start(FRONTS[1])
+    cluster.wait_until_ready(FRONTS[1])
+    if LEAVER in members(cluster):
+        faults.append(f"{LEAVER} is there again with an etcd that has lost its data")
+    number = start_joined(cluster, HASTY, notice="3s", leave_for="1min")
+    if number != given + 1:
+        faults.append(f"the worker that joined an etcd that has lost its data is node {number}, after {given}")
+
+
+def check_haste(cluster, faults):
+    """A signal, then the leave, then another signal."""
+    process = cluster.processes.pop(HASTY)
+    process.terminate()
+    loopback.run(cluster.troupe, "leave", "--config", cluster.file, "--name", HASTY)
+    time.sleep(4)  # its notice, and a little: a leave that were taken for a second signal would have ended it
+    if process.poll() is not None or members(cluster).get(HASTY, {}).get("since") != "leaves":
+        faults.append(f"{HASTY} is away ({process.poll()}) before it was asked twice to end; members: {members(cluster)}")
+    process.terminate()
+    try:
+        status = process.wait(timeout=20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        status = "none after a second signal"
+    if status != 0 or HASTY in members(cluster):
+        faults.append(f"{HASTY} ended with {status} at the second signal; members: {members(cluster)}")
+
+
 def ask_around(cluster, load, options, faults):
     time.sleep(ASKED_BEFORE / options.rate + options.calm)
     before, joins = counted(cluster), time.monotonic()
@@ -144,50 +179,25 @@ def ask_around(cluster, load, options, faults):
 
 
 def run(options, folder):
-    with open(DEMO / "world" / "requests.jsonl") as file:
-        requests = [{key: json.loads(line)[key] for key in ("user", "candidates")} for line, _ in zip(file, range(USERS))]
+    requests, faults = under_load.demo_requests(), []
     truth = Truth(options.troupe, (DEMO / "model",), folder, requests)
-    faults, redis, load = [], Redis(folder), None
-    cluster = loopback.Cluster(options.troupe, folder, options.workers, settings_of(redis), FRONTS)
-    cluster.count = options.workers
-    cluster.file.write_text(cluster.file.read_text().replace("data_dir: ", f"leave_for: {options.hold}s, data_dir: "))
-    try:
-        cluster.up(DEMO / "world")
-        load = Load(truth, requests, cluster.door, options.rate)
-        found = ask_around(cluster, load, options, faults)
-        load.stop()
+    with under_load.served(options, folder, settings_of) as cluster:
+        cluster.count = options.workers
+        cluster.file.write_text(cluster.file.read_text().replace("data_dir: ", f"leave_for: {options.hold}s, data_dir: "))
+        with under_load.asked(cluster, truth, requests, options.rate) as load:
+            found = ask_around(cluster, load, options, faults)
         check_after(cluster, faults)
-    finally:
-        if load:
-            load.stopping = True
-        cluster.end()
-        redis.end()
-    if options.json:
-        pathlib.Path(options.json).write_text(json.dumps({"workers": options.workers, "rate": options.rate, **found, "faults": faults}, indent=1) + "\n")
-    return faults
+        check_lost_etcd(cluster, faults)
+        check_haste(cluster, faults)
+    return found, faults
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--troupe", required=True, type=os.path.abspath)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--rate", type=float, default=60, help="requests per second")
     parser.add_argument("--calm", type=float, default=4, help="seconds before the first change, beside those in which each user is asked about")
     parser.add_argument("--hold", type=int, default=6, help="seconds after each change, and that the worker stays at least once it leaves")
-    parser.add_argument("--json", help="write what was measured here")
-    parser.add_argument("--folder", help="keep logs here")
-    options = parser.parse_args()
-    lacks = [program for program in ("etcd", "redis-server") if not shutil.which(program)]
-    if lacks:
-        print("skipped: no", lacks[0])
-        return SKIPPED
-    with tempfile.TemporaryDirectory(prefix="troupe-members-") as folder:
-        if options.folder:
-            os.makedirs(folder := options.folder)
-        faults = run(options, folder)
-    for fault in faults:
-        print(fault)
-    return 1 if faults else 0
+    return under_load.main(parser, run)
 
 
 if __name__ == "__main__":

@@ -14,124 +14,20 @@ Exit status 1 on any difference, 77 where etcd or Redis is not there.
 """
 import argparse
 import collections
-import http.client
 import itertools
 import json
 import math
-import os
 import pathlib
 import shutil
-import subprocess
 import sys
-import tempfile
-import threading
 import time
 
 sys.dont_write_bytecode = True
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path += [str(HERE.parent / part) for part in ("bench", "linearizability", "chaos")]
-import loopback
-from asking import find_fault
-from cluster import Redis
-from stores import until
+import under_load
+from under_load import DEMO, FRONTS, USERS, Truth, judge, loopback, percentile
 from versions import make_other
 
-DEMO = HERE.parent.parent / "deploy" / "demo"
-FRONTS = ("front-1", "front-2")
-USERS, CLIENTS, SKIPPED = 60, 6, 77
-POLICIES = ("item", "user")
 RATIO_MAX = 1.3  # of P99 meanwhile and before
-
-
-class Truth:
-    """What boxes that serve one version each answer, by version, user and plan."""
-
-    def __init__(self, troupe, directories, folder, requests):
-        self.answers, self.versions = {}, []
-        for number, directory in enumerate(directories):
-            data = f"{folder}/box-{number}"
-            loopback.run(troupe, "import", "--model", directory, "--data-dir", data, "--data", DEMO / "world")
-            port = loopback.free_ports(1)[0]
-            box = subprocess.Popen([troupe, "serve", "--model", directory, "--data-dir", data, "--port", str(port), "--set",
-                                    "pool.precompute_items=false"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            try:
-                until("the box is ready", lambda: loopback.ask(port, "GET", "/v2/health/ready")[0] == 200, limit=60)
-                self._learn(port, requests)
-            finally:
-                box.terminate()
-                box.wait()
-
-    def _learn(self, port, requests):
-        for request, policy in itertools.product(requests, POLICIES):
-            reply = json.loads(loopback.ask(port, "POST", "/v1/rank", {**request, "policy": policy}, limit=20)[1])
-            self.answers[reply["model_version"], request["user"], reply["plan"]] = {i["id"]: i["score"] for i in reply["items"]}
-        self.versions.append(reply["model_version"])
-
-    def fault(self, user, reply):
-        right = self.answers.get((reply["model_version"], user, reply["plan"]))
-        return find_fault(reply, right) if right else f"version {reply['model_version']}, plan {reply['plan']}"
-
-
-class Client(threading.Thread):
-    """Asks in its turns at a steady rate, at one front after the other."""
-
-    def __init__(self, load, number):
-        super().__init__(daemon=True)
-        self.load, self.number, self.links = load, number, {}
-        self.start()
-
-    def run(self):
-        for turn in itertools.count(self.number, CLIENTS):
-            if self.load.stopping:
-                return
-            time.sleep(max(0.0, self.load.began + turn / self.load.rate - time.monotonic()))
-            self._ask(turn)
-
-    def _ask(self, turn):
-        request = self.load.requests[turn // 2 % len(self.load.requests)]
-        front, policy = FRONTS[turn % 2], POLICIES[(turn // 2 + turn // (2 * len(self.load.requests))) % 2]
-        sent = time.monotonic()
-        try:
-            link = self.links.get(front)
-            if link is None:
-                link = self.links[front] = http.client.HTTPConnection(loopback.ADDRESS, self.load.door[front], timeout=5)
-            link.request("POST", "/v1/rank", json.dumps({**request, "policy": policy}))
-            answer = link.getresponse()
-            status, reply = answer.status, json.loads(answer.read())
-        except (OSError, http.client.HTTPException) as error:
-            self.links.pop(front, None)
-            return self.load.note(sent, "lost", request["user"], front, f"{type(error).__name__}: {error}")
-        if status != 200:
-            return self.load.note(sent, "refused", request["user"], front, f"{status} {reply['error']['code']}: {reply['error']['message']}")
-        fault = self.load.truth.fault(request["user"], reply)
-        self.load.note(sent, "wrong" if fault else "ok", request["user"], front, fault or reply["model_version"])
-
-
-class Load:
-    def __init__(self, truth, requests, door, rate):
-        self.truth, self.requests, self.door, self.rate = truth, requests, door, rate
-        self.outcomes, self.lock, self.stopping = [], threading.Lock(), False
-        self.began = time.monotonic() + 0.2
-        self.clients = [Client(self, number) for number in range(CLIENTS)]
-
-    def note(self, sent, *what):
-        with self.lock:
-            self.outcomes.append((sent, time.monotonic() - sent, *what))
-
-    def between(self, since, until):
-        """When, how long, kind, user, front, what."""
-        with self.lock:
-            return [outcome for outcome in self.outcomes if since <= outcome[0] < until]
-
-    def stop(self):
-        self.stopping = True
-        for client in self.clients:
-            client.join(timeout=10)
-
-
-def percentile(outcomes, share):
-    took = sorted(outcome[1] for outcome in outcomes if outcome[2] == "ok")
-    return 1e3 * took[int(len(took) * share)] if took else 0.0
 
 
 def versions_of(outcomes):
@@ -205,19 +101,6 @@ class Swaps:
         self.expect("taken back", self.reload({"model": present}), {present})
 
 
-def judge(what, outcomes, faults, lossless):
-    counts = collections.Counter(outcome[2] for outcome in outcomes)
-    print(f"{what}: {dict(counts)}, P50 {percentile(outcomes, 0.5):.1f} ms, P99 {percentile(outcomes, 0.99):.1f} ms")
-    for kind in ("wrong", *(("refused", "lost") if lossless else ())):
-        bad = [outcome for outcome in outcomes if outcome[2] == kind]
-        if bad:
-            faults.append(f"{what}: {len(bad)} {kind}: {bad[0][3:]}")
-    untyped = [o for o in outcomes if o[2] == "refused" and not o[5].startswith(("429", "503", "504", "422 poison"))]
-    if untyped:
-        faults.append(f"{what}: refusals that were not promised: {untyped[0][5]}")
-    return counts
-
-
 def swap_under_load(cluster, load, versions, options, faults):
     old, new = versions
     time.sleep(1.0)  # the first ones find nothing cached
@@ -265,58 +148,31 @@ def settings_of(redis, model, folder):
 
 
 def run(options, folder):
-    with open(DEMO / "world" / "requests.jsonl") as file:
-        requests = [{key: json.loads(line)[key] for key in ("user", "candidates")} for line, _ in zip(file, range(USERS))]
+    requests, faults = under_load.demo_requests(), []
     make_other(DEMO / "model", f"{folder}/other")
     truth = Truth(options.troupe, (DEMO / "model", f"{folder}/other"), folder, requests)
     versions = pathlib.Path(folder, "versions")
     versions.mkdir()
     shutil.copytree(DEMO / "model", versions / truth.versions[0])
     shutil.move(f"{folder}/other", versions / truth.versions[1])
-    faults, redis, load = [], Redis(folder), None
-    cluster = loopback.Cluster(options.troupe, folder, options.workers, settings_of(redis, versions / truth.versions[0], versions), FRONTS)
-    try:
-        cluster.up(DEMO / "world")
-        load = Load(truth, requests, cluster.door, options.rate)
-        found = swap_under_load(cluster, load, truth.versions, options, faults)
-        metrics = loopback.ask(cluster.door[FRONTS[0]], "GET", "/metrics")[1]
-        faults += [f"no count of answers by {version}" for version in truth.versions
-                   if f'troupe_version_answered_total{{version="{version}"}}' not in metrics]
-        if options.kills:
-            found["through_kills"] = swap_through_kills(cluster, load, truth.versions, options.kills, options.hold, faults)
-        load.stop()
-    finally:
-        if load:
-            load.stopping = True
-        cluster.end()
-        redis.end()
-    if options.json:
-        pathlib.Path(options.json).write_text(json.dumps({"workers": options.workers, "rate": options.rate, **found, "faults": faults}, indent=1) + "\n")
-    return faults
+    with under_load.served(options, folder, lambda redis: settings_of(redis, versions / truth.versions[0], versions)) as cluster:
+        with under_load.asked(cluster, truth, requests, options.rate) as load:
+            found = swap_under_load(cluster, load, truth.versions, options, faults)
+            metrics = loopback.ask(cluster.door[FRONTS[0]], "GET", "/metrics")[1]
+            faults += [f"no count of answers by {version}" for version in truth.versions
+                       if f'troupe_version_answered_total{{version="{version}"}}' not in metrics]
+            if options.kills:
+                found["through_kills"] = swap_through_kills(cluster, load, truth.versions, options.kills, options.hold, faults)
+    return found, faults
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--troupe", required=True, type=os.path.abspath)
     parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--rate", type=float, default=60, help="requests per second")
     parser.add_argument("--calm", type=float, default=10, help="seconds before the first change")
     parser.add_argument("--hold", type=float, default=3, help="seconds that each step is looked at")
     parser.add_argument("--kills", type=int, default=2, help="of workers and fronts, in another round; 0: no such round")
-    parser.add_argument("--json", help="write what was measured here")
-    parser.add_argument("--folder", help="keep logs here")
-    options = parser.parse_args()
-    lacks = [program for program in ("etcd", "redis-server") if not shutil.which(program)]
-    if lacks:
-        print("skipped: no", lacks[0])
-        return SKIPPED
-    with tempfile.TemporaryDirectory(prefix="troupe-swap-") as folder:
-        if options.folder:
-            os.makedirs(folder := options.folder)
-        faults = run(options, folder)
-    for fault in faults:
-        print(fault)
-    return 1 if faults else 0
+    return under_load.main(parser, run)
 
 
 if __name__ == "__main__":

@@ -55,6 +55,7 @@ inline constexpr ReaderFile reader_files[] = {
     {"router/door/front_door_stream.cc", "door"},
     {"runtime/hard_state/etcd_http.cc", "etcd"},
     {"runtime/hard_state/file_coordination.cc", "coordination"},
+    {"runtime/hard_state/kept_members.cc", "whole"},
     {"runtime/meter/process_figures.cc", "", of_kernel},
     {"runtime/pages/page_arena.cc", "", "memory of its own, and no file"},
     {"runtime/process/certificates.cc", "certificates"},

@@ -53,6 +53,15 @@ constexpr Sought sought[] = {{Bug::forget_suspects, sim::FaultKind::poison},
                              {Bug::wait_for_index, sim::FaultKind::isolate},
                              {Bug::drop_on_drain, sim::FaultKind::drain}};
 
+// That show only where workers join and leave.
+constexpr Bug of_members[] = {Bug::read_members_once};
+
+struct Where {
+  std::vector<sim::FaultKind> kinds = {};  // of faults; none: all
+  bool members = false;
+  sim::DrawLimits limits() const { return {.kinds = kinds, .members = members}; }
+};
+
 struct Options {
   std::uint64_t seeds = 2'000, clean_seeds = 40;
   std::string only;
@@ -68,10 +77,10 @@ struct Seeds {
 };
 
 sim::SwarmResult swarm(Seeds seeds, double twice_share, int shrink_runs,
-                       const std::vector<sim::FaultKind>& kinds = {}, std::vector<int> promises = {}) {
+                       const Where& where = {}, std::vector<int> promises = {}) {
   sim::SwarmOptions options;
   options.promises = std::move(promises);
-  options.limits.kinds = kinds;
+  options.limits = where.limits();
   options.first = seeds.first;
   options.last = seeds.last;
   options.threads = std::max(1U, std::thread::hardware_concurrency());
@@ -103,16 +112,17 @@ std::vector<int> promises_of(const BugRow& row) {
   return promises;
 }
 
-// The options' if they name any.
-std::vector<sim::FaultKind> kinds_for(const BugRow& row, const Options& options) {
-  if (!options.kinds.empty()) return options.kinds;
+// Of the options' kinds if they name any.
+Where where_for(const BugRow& row, const Options& options) {
+  Where where{options.kinds, std::ranges::count(of_members, row.bug) > 0};
   const auto* at = std::ranges::find(sought, row.bug, &Sought::bug);
-  return at == std::end(sought) ? std::vector<sim::FaultKind>{} : std::vector{at->kind};
+  if (where.kinds.empty() && at != std::end(sought)) where.kinds = {at->kind};
+  return where;
 }
 
 // The bug is on. What else is broken by it, if anything.
-void tell_other_promises(const BugRow& row, const Options& options, const std::vector<sim::FaultKind>& kinds) {
-  const sim::SwarmResult result = swarm({1, std::min<std::uint64_t>(options.seeds, 200)}, 0, 0, kinds);
+void tell_other_promises(const BugRow& row, const Options& options, const Where& where) {
+  const sim::SwarmResult result = swarm({1, std::min<std::uint64_t>(options.seeds, 200)}, 0, 0, where);
   for (const sim::Failure& failure : result.failures)
     std::printf("%-26s promise %2d  only through promise %d, seed %llu: %s\n", row.name, row.promise,
                 failure.violation.promise, static_cast<unsigned long long>(failure.seed),
@@ -120,25 +130,25 @@ void tell_other_promises(const BugRow& row, const Options& options, const std::v
 }
 
 // Where it was found last, else from the first seed on.
-sim::SwarmResult seek(const BugRow& row, const Options& options, const std::vector<sim::FaultKind>& kinds) {
+sim::SwarmResult seek(const BugRow& row, const Options& options, const Where& where) {
   const double twice_share = row.bug == Bug::unseeded_choice ? 1.0 : 0.01;
   const int shrink_runs = options.shrink ? 100 : 0;
   const auto last_time = options.found.find(row.name);
   if (last_time != options.found.end()) {
     const std::uint64_t seed = last_time->second;
-    sim::SwarmResult result = swarm({seed, seed}, twice_share, shrink_runs, kinds, promises_of(row));
+    sim::SwarmResult result = swarm({seed, seed}, twice_share, shrink_runs, where, promises_of(row));
     if (!result.failures.empty()) return result;
   }
-  return swarm({1, options.seeds}, twice_share, shrink_runs, kinds, promises_of(row));
+  return swarm({1, options.seeds}, twice_share, shrink_runs, where, promises_of(row));
 }
 
 bool find(const BugRow& row, const Options& options) {
   planting::bug = row.bug;
   // Names that collide are what an identity check is for.
   planting::name_bits = row.bug == Bug::skip_identity_check ? 8 : 256;
-  const std::vector<sim::FaultKind> kinds = kinds_for(row, options);
-  const sim::SwarmResult result = seek(row, options, kinds);
-  if (result.failures.empty()) tell_other_promises(row, options, kinds);
+  const Where where = where_for(row, options);
+  const sim::SwarmResult result = seek(row, options, where);
+  if (result.failures.empty()) tell_other_promises(row, options, where);
   planting::bug = Bug::none;
   planting::name_bits = 256;
   if (result.failures.empty()) {
@@ -148,7 +158,7 @@ bool find(const BugRow& row, const Options& options) {
   }
   const sim::Failure& failure = result.failures.front();
   planting::name_bits = row.bug == Bug::skip_identity_check ? 8 : 256;
-  if (!sim::run(sim::draw_scenario(failure.seed, {.kinds = kinds})).violations.empty()) {
+  if (!sim::run(sim::draw_scenario(failure.seed, where.limits())).violations.empty()) {
     std::printf("%-26s promise %2d  seed %llu fails without the bug, too\n", row.name, row.promise,
                 static_cast<unsigned long long>(failure.seed));
     return false;
