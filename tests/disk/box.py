@@ -17,16 +17,21 @@ class Refused(Exception):
     """It did not start; the text is what it said."""
 
 
+NO_ITEMS = "is not ready: the catalog has no items"  # what readiness says of a box that lost them all
+
+
 class Box:
     def __init__(self, troupe, folder):
         self.troupe, self.data, self.log = troupe, folder / "data", folder / "log"
         self.process = self.port = None
+        self.has_items = True  # or it says that it has none, and is not ready
 
     def command(self, *words, timeout=300):
         return subprocess.run([self.troupe, *map(str, words)], capture_output=True, encoding="utf-8",
                               timeout=timeout)  # what is no text must not be printed: it ends the run
 
     def start(self, on_damage):
+        """Until it is ready, or says that nothing stands in its way but that it has no items."""
         self.log.write_text("")
         words = [self.troupe, "serve", "--model", DEMO / "model", "--data-dir", self.data, "--port", "0"]
         for setting in [*SETTINGS, f"store.on_damage={on_damage}", f"node.log_file={self.log}"]:
@@ -39,13 +44,21 @@ class Box:
             self.process = None
             raise Refused(said.strip())
         self.port = int(hello.split("http://127.0.0.1:")[1].split()[0])
-        client = Client(self.port)
-        patience = time.monotonic() + READY_SECONDS
+        self.has_items = self.is_ready_but_for(NO_ITEMS)
+
+    def is_ready_but_for(self, obstacle=None, client=None, seconds=READY_SECONDS):
+        """True once it is ready, False once it says that this is what it lacks."""
+        client, why = client or Client(self.port), "no answer"
+        patience = time.monotonic() + seconds
         while time.monotonic() < patience:
-            if client.ask("GET", "/v2/health/ready")[0] == 200:
-                return self
+            status, answer = client.ask("GET", "/v2/health/ready")
+            if status == 200:
+                return True
+            why = answer["error"]["message"] if answer else why
+            if obstacle and obstacle in why:
+                return False
             time.sleep(0.01)
-        raise RuntimeError("it does not get ready")
+        raise RuntimeError(f"it does not get ready: {why}")
 
     def kill(self):
         if not self.process:

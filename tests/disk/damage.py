@@ -155,13 +155,16 @@ class Rounds:
         self.acknowledged = 0
 
     def begin(self):
+        self.items = {}  # of the demo, as they are put
         done = self.box.command("import", "--model", DEMO / "model", "--data-dir", self.box.data, "--data",
                                 DEMO / "world")
         if done.returncode != 0:
             sys.exit(done.stderr)
         for line in (DEMO / "world/items.jsonl").read_text().splitlines():
             item = json.loads(line)
-            self.ledger.imported("items", item["id"], 1, item["title"])
+            name = item.pop("id")
+            self.items[name] = item
+            self.ledger.imported("items", name, 1, item["title"])
         for line in (DEMO / "world/users.jsonl").read_text().splitlines():
             version = 1 + len(self.ledger.rows["users"])
             self.ledger.imported("users", json.loads(line)["id"], version, ("imported", version))
@@ -221,6 +224,7 @@ class Rounds:
         row["named"] += verdicts["named"] > 0
         row["writes_named"] += verdicts["named"]
         row["silent"] += verdicts["silent"] > 0
+        row["emptied"] += verdicts["emptied"]
         row["masked"] += verdicts["named"] == verdicts["silent"] == 0 and check.returncode == 0
         row["whole"] += verdicts["named"] == verdicts["silent"] == 0
         self.told.append({"round": number, "kind": kind, "done": done, "found": check.returncode == 1, **verdicts})
@@ -257,19 +261,38 @@ class Rounds:
         held = self.items_there(client, SOMEBODY)
         for name in self.ledger.rows["items"]:
             self.count(number, done, "items", name, held.get(name), losses, verdicts)
+        self.judge_readiness(number, done, held)
+        if not held:  # all named, or the round has its faults
+            verdicts["emptied"] = 1
+            self.put_items_again(client, number, done)
+            held = self.items
         any_item = next(iter(held), None)
         self.item = next((item for item in held if not item.startswith("item-")), self.item)
         for name in [name for name in self.ledger.rows["users"] if name != SOMEBODY]:
             self.count(number, done, "users", name, self.user_there(client, name, any_item), losses, verdicts)
-        return {"kept": verdicts["kept"], "named": verdicts["named"], "silent": verdicts["silent"]}
+        return {verdict: verdicts[verdict] for verdict in ("kept", "named", "silent", "emptied")}
+
+    def judge_readiness(self, number, done, held):
+        """A box that has items is ready; one that has none is not, and says so."""
+        if self.box.has_items != bool(held):
+            says = "is ready" if self.box.has_items else "says that it has no items"
+            self.faults.append(f"round {number}: {done}: it {says} and has {len(held)} items")
+
+    def put_items_again(self, client, number, done):
+        """As its operator would."""
+        for name, item in self.items.items():
+            self.put(client, number, done, "items", name, item, item["title"])
+        self.box.is_ready_but_for()
 
     def ask_as_somebody_new(self, client, number, done):
-        tokens = [1, 2, 3]
-        after = self.ledger.asked("users", SOMEBODY, tuple(tokens))
-        status, answer = client.write("users", SOMEBODY, {"tokens": tokens})
-        fault = answer
+        self.put(client, number, done, "users", SOMEBODY, {"tokens": [1, 2, 3]}, (1, 2, 3))
+
+    def put(self, client, number, done, kind, name, body, content):
+        after = self.ledger.asked(kind, name, content)
+        status, answer = client.write(kind, name, body)
+        fault = answer or "no answer"
         if status == 200:
-            fault = self.ledger.acknowledged("users", SOMEBODY, answer["version"], tuple(tokens), after)
+            fault = self.ledger.acknowledged(kind, name, answer["version"], content, after)
         if fault:
             self.faults.append(f"round {number}: {done}: {fault}")
 
@@ -316,7 +339,7 @@ class Rounds:
         return held
 
     def print_table(self):
-        columns = ("rounds", "found", "masked", "whole", "refused", "named", "writes_named", "adopted", "silent")
+        columns = ("rounds", "found", "masked", "whole", "refused", "named", "writes_named", "adopted", "emptied", "silent")
         print(f"{'file':22}" + "".join(f"{column:>13}" for column in columns))
         total = collections.Counter()
         for kind in sorted(self.table):
