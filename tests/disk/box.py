@@ -9,6 +9,7 @@ import time
 import urllib.parse
 
 DEMO = pathlib.Path(__file__).resolve().parents[2] / "deploy/demo"
+BUSY = ("no_worker", "no_answer", "overloaded", "tenant_overloaded", "deadline_exceeded")  # of a box that has to wait for the machine
 READY_SECONDS = 60  # beside other work that has precedence it may take many
 SETTINGS = ["pool.memory=8MiB", "pool.precompute_items=false", "inference.executors=1", "router.policy=item"]
 
@@ -73,28 +74,52 @@ class Box:
         return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
 
 
+def code_of(answer):
+    """Of a refusal; else nothing."""
+    return answer["error"]["code"] if answer and "error" in answer else ""
+
+
 class Client:
     def __init__(self, port):
         self.port, self.connection = port, None
 
     def ask(self, method, target, body=None):
         """Status and body; (0, None) if there was no answer."""
+        status, text = self.call(method, target, json.dumps(body) if body is not None else None)
+        return status, (json.loads(text) if text[:1] == b"{" else {} if status else None)
+
+    def call(self, method, target, body, kind="application/json"):
+        """The same of texts; (0, b"")."""
         for _ in range(2):
             try:
                 if not self.connection:
                     self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
-                self.connection.request(method, target, json.dumps(body) if body is not None else None)
+                self.connection.request(method, target, body, {"content-type": kind})
                 reply = self.connection.getresponse()
-                text = reply.read()
-                return reply.status, (json.loads(text) if text[:1] == b"{" else {})
+                return reply.status, reply.read()
             except (OSError, http.client.HTTPException):
                 self.connection = None
                 if method != "GET" and target != "/v1/rank":  # asking changes nothing: a connection kept long may be closed
                     break
-        return 0, None
+        return 0, b""
 
     def rank(self, user, items):
         return self.ask("POST", "/v1/rank", {"user": user, "candidates": items})
+
+    def rank_in_time(self, user, items):
+        """Again while the machine is too busy for an answer."""
+        patience = time.monotonic() + READY_SECONDS
+        while True:
+            status, answer = self.rank(user, items)
+            if code_of(answer) not in BUSY or time.monotonic() > patience:
+                return status, answer
+            time.sleep(0.1)
+
+    def rank_each(self, users, items):
+        """The answer to each, with its status; fewer if there was an end before."""
+        lines = "".join(json.dumps({"user": user, "candidates": items}) + "\n" for user in users)
+        _, text = self.call("POST", "/v1/rank", lines, "application/x-ndjson")
+        return [json.loads(line) for line in text.splitlines()][:len(users)]
 
     def write(self, kind, name, body):
         path = f"/v1/{kind}/{urllib.parse.quote(name, safe='')}"

@@ -14,12 +14,13 @@ import tempfile
 import threading
 import time
 
-from box import DEMO, Box, Client, Refused
+from box import BUSY, DEMO, Box, Client, Refused, code_of
 from ledger import Ledger, Losses
 
 SECTOR = 512
 USERS, ITEMS = 150, 30  # that are written to
 SOMEBODY = "somebody"  # who asks for the items
+AT_ONCE = 200  # users that one call asks for: few enough lines to be sent before any is answered
 DAMAGES = ("byte", "sector", "cut", "remove")
 
 
@@ -116,12 +117,12 @@ class Writer(threading.Thread):
         status, answer = client.rank(name, [self.rounds.item])
         if status == 0:
             return False
-        code = answer["error"]["code"] if status != 200 else ""
+        code = code_of(answer)
         seen = answer["profile_version"] if status == 200 else None
         self.looks[code or "right"] += 1
         was_older = isinstance(row.content, tuple) and row.content[:1] == ("of version",)  # since a loss that was named
         right = {row.content[1] if was_older else row.version} if row.present else {None}
-        if row.open or code in ("data_damaged", "unknown_item") or (code == "unknown_user" and None in right):
+        if row.open or code in ("data_damaged", "unknown_item", *BUSY) or (code == "unknown_user" and None in right):
             return True
         if seen not in right:
             self.faults.append(f"users {name} of version {row.version} is served as {status} {seen or code}")
@@ -135,8 +136,8 @@ class Writer(threading.Thread):
                 self.faults.append(fault)
         elif status == 404 and content is None:
             self.rounds.ledger.rows[kind][name].open.clear()
-        elif status == 503 and self.rounds.damaged_while_it_serves:
-            self.looks[f"write {answer['error']['code']}"] += 1  # it may be there or not
+        elif code_of(answer) in BUSY or status == 503 and self.rounds.damaged_while_it_serves:
+            self.looks[f"write {code_of(answer)}"] += 1  # it may be there or not
         else:
             self.faults.append(f"{kind} {name}: {status} {answer}")
 
@@ -268,8 +269,9 @@ class Rounds:
             held = self.items
         any_item = next(iter(held), None)
         self.item = next((item for item in held if not item.startswith("item-")), self.item)
-        for name in [name for name in self.ledger.rows["users"] if name != SOMEBODY]:
-            self.count(number, done, "users", name, self.user_there(client, name, any_item), losses, verdicts)
+        there = self.users_there(client, [name for name in self.ledger.rows["users"] if name != SOMEBODY], any_item)
+        for name, version in there.items():
+            self.count(number, done, "users", name, version, losses, verdicts)
         return {verdict: verdicts[verdict] for verdict in ("kept", "named", "silent", "emptied")}
 
     def judge_readiness(self, number, done, held):
@@ -316,9 +318,19 @@ class Rounds:
             return later[-1]
         return ("of version", version)
 
+    def users_there(self, client, names, item):
+        """The version of each, None: nobody. Whose line is refused for another reason is asked for alone."""
+        there = {}
+        for begin in range(0, len(names), AT_ONCE):
+            part = names[begin:begin + AT_ONCE]
+            for name, answer in zip(part, client.rank_each(part, [item])):
+                if answer.get("status") in (200, 404):
+                    there[name] = answer.get("profile_version")
+        return {name: there[name] if name in there else self.user_there(client, name, item) for name in names}
+
     @staticmethod
     def user_there(client, name, item):
-        status, answer = client.rank(name, [item])
+        status, answer = client.rank_in_time(name, [item])
         if status not in (200, 404):
             raise RuntimeError(f"{name}: {status} {answer}")
         return answer["profile_version"] if status == 200 else None
@@ -328,7 +340,7 @@ class Rounds:
         while names:
             part, names = names[:100], names[100:]
             while part:
-                status, answer = client.rank(user, part)
+                status, answer = client.rank_in_time(user, part)
                 if status == 200:
                     held.update({item["id"]: item["title"] for item in answer["items"]})
                     break

@@ -136,6 +136,7 @@ class Looks(unittest.TestCase):
         error = lambda code: {"error": {"code": code}}
         self.assertEqual(self.found(200, served(5)), [])
         self.assertEqual(self.found(503, error("data_damaged")), [])
+        self.assertEqual(self.found(503, error("no_worker")), [])  # the machine is busy
         self.assertTrue(self.found(200, served(4)))
         self.assertTrue(self.found(404, error("unknown_user")))
         self.assertTrue(self.found(503, error("storage_failed")))
