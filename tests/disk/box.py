@@ -9,7 +9,7 @@ import time
 import urllib.parse
 
 DEMO = pathlib.Path(__file__).resolve().parents[2] / "deploy/demo"
-BUSY = ("no_worker", "no_answer", "overloaded", "tenant_overloaded", "deadline_exceeded")  # of a box that has to wait for the machine
+BUSY = ("no_worker", "worker_lost", "no_answer", "overloaded", "tenant_overloaded", "deadline_exceeded")  # of a box that has to wait for the machine
 READY_SECONDS = 60  # beside other work that has precedence it may take many
 SETTINGS = ["pool.memory=8MiB", "pool.precompute_items=false", "inference.executors=1", "router.policy=item"]
 
