@@ -251,6 +251,11 @@ std::vector<EngineRound> EngineBench::measure(Workload workload, std::uint32_t r
   return measured;
 }
 
+std::uint32_t usable_cores() {
+  cpu_set_t cores;
+  return sched_getaffinity(0, sizeof cores, &cores) == 0 ? static_cast<std::uint32_t>(CPU_COUNT(&cores)) : 0;
+}
+
 struct OnOneCore::Before {
   cpu_set_t cores;
 };

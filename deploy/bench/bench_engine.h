@@ -97,6 +97,9 @@ class EngineBench {
 
 double median(std::vector<double> values);  // of at least one
 
+// That the calling thread may use; 0 if the system does not say.
+std::uint32_t usable_cores();
+
 // Keeps the calling thread, and threads and processes that it starts, on the last core that it may use, until
 // the end of the scope. A failure leaves things as they were.
 class OnOneCore {

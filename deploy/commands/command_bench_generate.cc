@@ -5,6 +5,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "deploy/bench/bench_engine.h"
 #include "deploy/bench/bench_generate.h"
 #include "deploy/commands/command_bench.h"
 #include "deploy/data/text_file.h"
@@ -131,9 +132,11 @@ int run_bench_generate(const GenerateOptions& options) {
   if (options.among_allowed) setup.normalised = kernels::Search::Normalised::allowed;
   const GenerateWork work = work_of(options);
   std::vector<GenerateRun> runs;
+  std::uint32_t cores = 0;
   {
     std::optional<OnOneCore> alone;
     if (options.threads == 1) alone.emplace();
+    cores = usable_cores();
     runs = run_generate(work, setup);
   }
   std::ostream& people = options.json == "-" ? std::cerr : std::cout;
@@ -141,6 +144,7 @@ int run_bench_generate(const GenerateOptions& options) {
   json all{{"runs", json::array()},
            {"model", work.name},
            {"threads", options.threads},
+           {"cores", cores},
            {"weights", options.weights},
            {"kv", options.kv},
            {"prompt_cached", setup.cached},

@@ -14,12 +14,13 @@ import tempfile
 import threading
 import time
 
-from box import DEMO, Box, Client, Refused
+from box import BUSY, DEMO, Box, Client, Refused, code_of
 from ledger import Ledger, Losses
 
 SECTOR = 512
 USERS, ITEMS = 150, 30  # that are written to
 SOMEBODY = "somebody"  # who asks for the items
+AT_ONCE = 200  # users that one call asks for: few enough lines to be sent before any is answered
 DAMAGES = ("byte", "sector", "cut", "remove")
 
 
@@ -116,12 +117,12 @@ class Writer(threading.Thread):
         status, answer = client.rank(name, [self.rounds.item])
         if status == 0:
             return False
-        code = answer["error"]["code"] if status != 200 else ""
+        code = code_of(answer)
         seen = answer["profile_version"] if status == 200 else None
         self.looks[code or "right"] += 1
         was_older = isinstance(row.content, tuple) and row.content[:1] == ("of version",)  # since a loss that was named
         right = {row.content[1] if was_older else row.version} if row.present else {None}
-        if row.open or code in ("data_damaged", "unknown_item") or (code == "unknown_user" and None in right):
+        if row.open or code in ("data_damaged", "unknown_item", *BUSY) or (code == "unknown_user" and None in right):
             return True
         if seen not in right:
             self.faults.append(f"users {name} of version {row.version} is served as {status} {seen or code}")
@@ -135,8 +136,8 @@ class Writer(threading.Thread):
                 self.faults.append(fault)
         elif status == 404 and content is None:
             self.rounds.ledger.rows[kind][name].open.clear()
-        elif status == 503 and self.rounds.damaged_while_it_serves:
-            self.looks[f"write {answer['error']['code']}"] += 1  # it may be there or not
+        elif code_of(answer) in BUSY or status == 503 and self.rounds.damaged_while_it_serves:
+            self.looks[f"write {code_of(answer)}"] += 1  # it may be there or not
         else:
             self.faults.append(f"{kind} {name}: {status} {answer}")
 
@@ -155,13 +156,16 @@ class Rounds:
         self.acknowledged = 0
 
     def begin(self):
+        self.items = {}  # of the demo, as they are put
         done = self.box.command("import", "--model", DEMO / "model", "--data-dir", self.box.data, "--data",
                                 DEMO / "world")
         if done.returncode != 0:
             sys.exit(done.stderr)
         for line in (DEMO / "world/items.jsonl").read_text().splitlines():
             item = json.loads(line)
-            self.ledger.imported("items", item["id"], 1, item["title"])
+            name = item.pop("id")
+            self.items[name] = item
+            self.ledger.imported("items", name, 1, item["title"])
         for line in (DEMO / "world/users.jsonl").read_text().splitlines():
             version = 1 + len(self.ledger.rows["users"])
             self.ledger.imported("users", json.loads(line)["id"], version, ("imported", version))
@@ -221,6 +225,7 @@ class Rounds:
         row["named"] += verdicts["named"] > 0
         row["writes_named"] += verdicts["named"]
         row["silent"] += verdicts["silent"] > 0
+        row["emptied"] += verdicts["emptied"]
         row["masked"] += verdicts["named"] == verdicts["silent"] == 0 and check.returncode == 0
         row["whole"] += verdicts["named"] == verdicts["silent"] == 0
         self.told.append({"round": number, "kind": kind, "done": done, "found": check.returncode == 1, **verdicts})
@@ -257,19 +262,39 @@ class Rounds:
         held = self.items_there(client, SOMEBODY)
         for name in self.ledger.rows["items"]:
             self.count(number, done, "items", name, held.get(name), losses, verdicts)
+        self.judge_readiness(number, done, held)
+        if not held:  # all named, or the round has its faults
+            verdicts["emptied"] = 1
+            self.put_items_again(client, number, done)
+            held = self.items
         any_item = next(iter(held), None)
         self.item = next((item for item in held if not item.startswith("item-")), self.item)
-        for name in [name for name in self.ledger.rows["users"] if name != SOMEBODY]:
-            self.count(number, done, "users", name, self.user_there(client, name, any_item), losses, verdicts)
-        return {"kept": verdicts["kept"], "named": verdicts["named"], "silent": verdicts["silent"]}
+        there = self.users_there(client, [name for name in self.ledger.rows["users"] if name != SOMEBODY], any_item)
+        for name, version in there.items():
+            self.count(number, done, "users", name, version, losses, verdicts)
+        return {verdict: verdicts[verdict] for verdict in ("kept", "named", "silent", "emptied")}
+
+    def judge_readiness(self, number, done, held):
+        """A box that has items is ready; one that has none is not, and says so."""
+        if self.box.has_items != bool(held):
+            says = "is ready" if self.box.has_items else "says that it has no items"
+            self.faults.append(f"round {number}: {done}: it {says} and has {len(held)} items")
+
+    def put_items_again(self, client, number, done):
+        """As its operator would."""
+        for name, item in self.items.items():
+            self.put(client, number, done, "items", name, item, item["title"])
+        self.box.is_ready_but_for()
 
     def ask_as_somebody_new(self, client, number, done):
-        tokens = [1, 2, 3]
-        after = self.ledger.asked("users", SOMEBODY, tuple(tokens))
-        status, answer = client.write("users", SOMEBODY, {"tokens": tokens})
-        fault = answer
+        self.put(client, number, done, "users", SOMEBODY, {"tokens": [1, 2, 3]}, (1, 2, 3))
+
+    def put(self, client, number, done, kind, name, body, content):
+        after = self.ledger.asked(kind, name, content)
+        status, answer = client.write(kind, name, body)
+        fault = answer or "no answer"
         if status == 200:
-            fault = self.ledger.acknowledged("users", SOMEBODY, answer["version"], tuple(tokens), after)
+            fault = self.ledger.acknowledged(kind, name, answer["version"], content, after)
         if fault:
             self.faults.append(f"round {number}: {done}: {fault}")
 
@@ -293,9 +318,19 @@ class Rounds:
             return later[-1]
         return ("of version", version)
 
+    def users_there(self, client, names, item):
+        """The version of each, None: nobody. Whose line is refused for another reason is asked for alone."""
+        there = {}
+        for begin in range(0, len(names), AT_ONCE):
+            part = names[begin:begin + AT_ONCE]
+            for name, answer in zip(part, client.rank_each(part, [item])):
+                if answer.get("status") in (200, 404):
+                    there[name] = answer.get("profile_version")
+        return {name: there[name] if name in there else self.user_there(client, name, item) for name in names}
+
     @staticmethod
     def user_there(client, name, item):
-        status, answer = client.rank(name, [item])
+        status, answer = client.rank_in_time(name, [item])
         if status not in (200, 404):
             raise RuntimeError(f"{name}: {status} {answer}")
         return answer["profile_version"] if status == 200 else None
@@ -305,7 +340,7 @@ class Rounds:
         while names:
             part, names = names[:100], names[100:]
             while part:
-                status, answer = client.rank(user, part)
+                status, answer = client.rank_in_time(user, part)
                 if status == 200:
                     held.update({item["id"]: item["title"] for item in answer["items"]})
                     break
@@ -316,7 +351,7 @@ class Rounds:
         return held
 
     def print_table(self):
-        columns = ("rounds", "found", "masked", "whole", "refused", "named", "writes_named", "adopted", "silent")
+        columns = ("rounds", "found", "masked", "whole", "refused", "named", "writes_named", "adopted", "emptied", "silent")
         print(f"{'file':22}" + "".join(f"{column:>13}" for column in columns))
         total = collections.Counter()
         for kind in sorted(self.table):

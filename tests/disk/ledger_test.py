@@ -7,7 +7,8 @@ import threading
 import types
 import unittest
 
-from damage import SECTOR, Writer, damage
+from box import NO_ITEMS, Box
+from damage import SECTOR, Rounds, Writer, damage
 from ledger import Ledger, Losses
 
 
@@ -135,6 +136,7 @@ class Looks(unittest.TestCase):
         error = lambda code: {"error": {"code": code}}
         self.assertEqual(self.found(200, served(5)), [])
         self.assertEqual(self.found(503, error("data_damaged")), [])
+        self.assertEqual(self.found(503, error("no_worker")), [])  # the machine is busy
         self.assertTrue(self.found(200, served(4)))
         self.assertTrue(self.found(404, error("unknown_user")))
         self.assertTrue(self.found(503, error("storage_failed")))
@@ -142,6 +144,37 @@ class Looks(unittest.TestCase):
         self.assertTrue(self.found(200, served(5), present=False))
         self.assertEqual(self.found(200, served(3), content=("of version", 3)), [])
         self.assertEqual(self.found(200, served(6), open=["new"]), [])
+
+
+class Readiness(unittest.TestCase):
+    """Of a box that lost all items, and says so."""
+
+    def ready(self, *answers, obstacle=NO_ITEMS):
+        box, left = Box("", pathlib.Path()), list(answers)
+        error = lambda why: (503, {"error": {"message": f"router@1 is not ready: {why}"}})
+        ask = lambda: (200, {}) if left[0] is None else error(left[0])
+        return box.is_ready_but_for(obstacle, types.SimpleNamespace(ask=lambda *_: (ask(), len(left) > 1 and left.pop(0))[0]), 0.2)
+
+    def test_only_what_it_may_lack_is_taken_for_an_answer(self):
+        self.assertTrue(self.ready(None))
+        self.assertTrue(self.ready("the catalog was not read yet", None))
+        self.assertFalse(self.ready("the catalog was not read yet", "the catalog has no items"))
+        with self.assertRaisesRegex(RuntimeError, "no worker is there"):
+            self.ready("no worker is there")
+        with self.assertRaisesRegex(RuntimeError, "has no items"):
+            self.ready("the catalog has no items", obstacle=None)
+
+    def faults(self, has_items, held):
+        rounds = Rounds.__new__(Rounds)
+        rounds.faults, rounds.box = [], types.SimpleNamespace(has_items=has_items)
+        rounds.judge_readiness(1, "nothing", held)
+        return rounds.faults
+
+    def test_it_is_ready_with_items_and_without_them_it_is_not(self):
+        self.assertEqual(self.faults(True, {"a": "title"}), [])
+        self.assertEqual(self.faults(False, {}), [])
+        self.assertIn("is ready and has 0 items", self.faults(True, {})[0])
+        self.assertIn("says that it has no items and has 1 items", self.faults(False, {"a": "title"})[0])
 
 
 if __name__ == "__main__":
