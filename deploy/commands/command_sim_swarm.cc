@@ -113,6 +113,7 @@ nlohmann::json to_json(const sim::SwarmResult& result, const SimCommandOptions& 
           {"median_faults", result.median_faults()},
           {"requests", t.requests},
           {"answered", t.answered},
+          {"answered_approximately", t.approximate},
           {"refused", t.refused},
           {"expired", t.expired},
           {"cut_off", t.cut_off},
@@ -167,8 +168,8 @@ void print_summary(std::ostream& out, const sim::SwarmResult& result) {
       << " s each; " << result.events << " events; " << faults << " faults (median " << result.median_faults()
       << " per seed), " << t.kills << " kills, " << t.swaps << " swaps, " << t.struck
       << " answers from bits that had flipped and were still to be found\n"
-      << t.requests << " requests: " << t.answered << " answered, " << t.refused << " refused, " << t.expired
-      << " expired, " << t.cut_off << " lost with their router\n";
+      << t.requests << " requests: " << t.answered << " answered (" << t.approximate << " approximately), " << t.refused
+      << " refused, " << t.expired << " expired, " << t.cut_off << " lost with their router\n";
   if (t.joined > 0)
     out << t.joined << " workers joined; " << t.left << " left, " << t.left_whole << " of them when others had all that belongs to them\n";
   print_missed(out, result);

@@ -170,6 +170,8 @@ void SimHost::deliver(Item& item, std::unique_ptr<JobEnd>& end) {
   Actor& actor = *actor_of(item);
   if (auto* job = std::get_if<Job>(&end->what)) {
     const Inside inside(in_core_);
+    if (const auto more = actor.sim_port->goes_on(now_, *job, end->lane))
+      return pass_time(*item.node, actor, std::move(*end), *more);
     end->what = actor.sim_port->run(*job, end->lane);
   }
   auto& result = std::get<JobResult>(end->what);
@@ -279,15 +281,18 @@ void SimHost::start_job(Node& node, Actor& actor, std::uint32_t lane, Effects::S
   const Inside inside(in_core_);
   if (actor.sim_port) {
     const auto takes = actor.sim_port->begin(now_, start.work, lane);
-    if (!takes) return;
-    const auto shared = node.processors ? actor.sim_port->computes(start.work) : std::nullopt;
-    JobEnd end{lane, start.job, std::move(start.work)};
-    if (shared) return compute(node, actor, std::move(end), *takes, *shared);
-    return schedule_end(now_ + *takes, node, actor, std::move(end));
+    if (takes) pass_time(node, actor, {lane, start.job, std::move(start.work)}, *takes);
+    return;
   }
   JobResult result = actor.spec.port->run(start.work, lane);
   const Duration takes = options_.job_cost(actor.spec.address, start.work, result);
   schedule_end(now_ + takes, node, actor, {lane, start.job, std::move(result)});
+}
+
+void SimHost::pass_time(Node& node, Actor& actor, JobEnd end, Duration takes) {
+  const auto shared = node.processors ? actor.sim_port->computes(std::get<Job>(end.what), end.lane) : std::nullopt;
+  if (shared) return compute(node, actor, std::move(end), takes, *shared);
+  schedule_end(now_ + takes, node, actor, std::move(end));
 }
 
 void SimHost::compute(Node& node, Actor& actor, JobEnd end, Duration takes, double shared) {

@@ -48,9 +48,11 @@ class SimPort : public Port {
   // duration, for its result; none: never (a device that hangs), and the lane is lost until the process is
   // killed.
   virtual std::optional<Duration> begin(Instant now, const Job& job, std::uint32_t lane) = 0;
-  // Of a job that spends that duration on a processor: the part that idle ones may take over, 0..1. None: it waits, for a
-  // device, a disk or others.
-  virtual std::optional<double> computes(const Job&) const { return std::nullopt; }
+  // The duration has passed: how long the job goes on, after which this is asked again; none: it ends now, with `run`.
+  virtual std::optional<Duration> goes_on(Instant, const Job&, std::uint32_t) { return std::nullopt; }
+  // Of a job that spends the duration that was told last on a processor: the part that idle ones may take over, 0..1. None:
+  // it waits, for a device, a disk or others.
+  virtual std::optional<double> computes(const Job&, std::uint32_t) const { return std::nullopt; }
 };
 
 // `kill`, `restart` and `stop` must not be called from a core's step, a port or a watch; by at(now(), …) they
@@ -225,6 +227,7 @@ class SimHost final : public Host {
   void apply(Node& node, Actor& actor, Effects::Log& effect);
   void start_waiting_jobs(Node& node, Actor& actor);
   void start_job(Node& node, Actor& actor, std::uint32_t lane, Effects::Start start);
+  void pass_time(Node& node, Actor& actor, JobEnd end, Duration takes);
   void compute(Node& node, Actor& actor, JobEnd end, Duration takes, double shared);
   void look_at_jobs(Node& node);
   void look_at(Node& node, SimProcessors::Job job, Computing& computing);

@@ -86,7 +86,7 @@ TEST_CASE("a step that takes time holds back its messages and what comes to its 
 
 struct ComputingPort final : SimPort {
   std::optional<Duration> begin(Instant, const Job&, std::uint32_t) override { return Duration{1'000}; }
-  std::optional<double> computes(const Job&) const override { return 0.0; }
+  std::optional<double> computes(const Job&, std::uint32_t) const override { return 0.0; }
   JobResult run(const Job&, std::uint32_t) override { return Erased{}; }
 };
 
@@ -121,6 +121,44 @@ TEST_CASE("jobs that compute share the processors of their node, and steps take 
   CHECK(ends(1, false) == std::vector<std::int64_t>{2'000, 2'000});
   CHECK(ends(2, true) == std::vector<std::int64_t>{1'050, 1'050});
   CHECK(ends(1, true).back() == 2'100);
+}
+
+// Waits for 300 µs twice, each but the first as long as it was asked, and then computes for 1,000.
+struct WaitingPort final : SimPort {
+  int parts = 0;
+  std::vector<std::int64_t> asked_at;
+  std::optional<Duration> begin(Instant, const Job&, std::uint32_t) override { return Duration{300}; }
+  std::optional<Duration> goes_on(Instant now, const Job&, std::uint32_t) override {
+    asked_at.push_back(now.us);
+    return ++parts == 1 ? std::optional(Duration{300}) : parts == 2 ? std::optional(Duration{1'000}) : std::nullopt;
+  }
+  std::optional<double> computes(const Job&, std::uint32_t) const override { return parts < 2 ? std::nullopt : std::optional(0.0); }
+  JobResult run(const Job&, std::uint32_t) override { return Erased{}; }
+};
+
+TEST_CASE("a job goes on as long as its port says, and takes of a processor only while it computes") {
+  MetricRegistry metrics;
+  SimOptions options{.latency_min = {0}, .latency_max = {0}, .in_order = true};
+  options.processors = 1;
+  SimHost host(metrics, nullptr, options);
+  WaitingPort waits;
+  ComputingPort computes;
+  std::map<NodeId, std::int64_t> ended;
+  const auto one_job = [&](Role role, SimPort& port) {
+    host.add({{1, role}, core_of([&host, &ended, role](Instant, const Event& event, Effects& effects) {
+                if (std::holds_alternative<TimerFired>(event)) effects.start(1, EraseBlocks{});
+                if (std::holds_alternative<Done>(event)) ended[static_cast<NodeId>(role)] = host.now().us;
+              }),
+              &port, 1});
+  };
+  one_job(Role::router, waits);
+  one_job(Role::cache_meta, computes);
+  host.start();
+  host.run_until({10'000});
+  host.stop();
+  CHECK(waits.asked_at == std::vector<std::int64_t>{300, 600, 2'000});
+  CHECK(ended[static_cast<NodeId>(Role::cache_meta)] == 1'400);  // alone until 600
+  CHECK(ended[static_cast<NodeId>(Role::router)] == 2'000);
 }
 
 TEST_CASE("events of the same microsecond come in an order drawn from the seed") {

@@ -5,28 +5,34 @@
 namespace troupe::sim {
 namespace overlap_test {
 
-Overlap of(std::int64_t computes, std::int64_t begins, std::int64_t ends) {
-  return overlap_of({1'000}, {computes}, {true, {begins}, {ends}}, 4);
+Layers four(std::int64_t compute) { return {{1'000}, {compute}, 4}; }
+std::int64_t computed(std::int64_t until, std::int64_t compute, std::int64_t begins, std::int64_t ends) {
+  return computed_by({until}, four(compute), {{begins}, {ends}}).us;
 }
 
 TEST_SUITE("overlap") {
   TEST_CASE("a copy that is faster than the layers delays the first one only") {
-    const Overlap overlap = of(400, 1'000, 1'040);
-    CHECK(overlap.takes.us == 410);
-    CHECK(overlap.waited.us == 10);
-    CHECK(overlap.came.us == 40);
+    CHECK(computed(1'010, 400, 1'000, 1'040) == 0);
+    CHECK(computed(1'041, 400, 1'000, 1'040) == 31);
+    CHECK(computed(2'000, 400, 1'000, 1'040) == 400);
   }
 
   TEST_CASE("a slow one delays every layer, and the last is computed behind it") {
-    const Overlap overlap = of(40, 1'000, 1'400);
-    CHECK(overlap.takes.us == 410);
-    CHECK(overlap.waited.us == 370);
+    CHECK(computed(1'105, 40, 1'000, 1'400) == 5);
+    CHECK(computed(1'150, 40, 1'000, 1'400) == 10);
+    CHECK(computed(1'401, 40, 1'000, 1'400) == 31);
   }
 
-  TEST_CASE("what has come already delays nothing; what comes after all layers would, is waited for") {
-    CHECK(of(400, 500, 600).takes.us == 400);
-    CHECK(of(400, 500, 600).came.us == 0);
-    CHECK(of(0, 1'000, 1'400).takes.us == 401);
+  TEST_CASE("what has come already delays nothing; before anything has come nothing is computed") {
+    CHECK(computed(1'300, 400, 500, 600) == 300);
+    CHECK(computed(1'300, 400, 1'300, 1'300) == 0);
+  }
+
+  TEST_CASE("a pass in vain ends with the layer that runs") {
+    CHECK(left_of_layer({130}, four(400)).us == 70);
+    CHECK(left_of_layer({200}, four(400)).us == 0);
+    CHECK(left_of_layer({0}, four(400)).us == 0);
+    CHECK(left_of_layer({0}, four(0)).us == 0);
   }
 }
 

@@ -131,7 +131,10 @@ void Clients::judge(const Asked& asked, const Message& answer) {
     return learn_stored(asked, *stored);
   }
   if (const auto* appended = std::get_if<Appended>(&answer)) return judge_appended(asked, *appended);
-  if (const auto* rank = std::get_if<RankReply>(&answer)) return judge_rank(asked, *rank);
+  if (const auto* rank = std::get_if<RankReply>(&answer)) {
+    tally_.approximate += rank->approximate > 0;
+    return judge_rank(asked, *rank);
+  }
   if (const auto* generated = std::get_if<GenerateReply>(&answer)) return judge_generated(asked, *generated);
   const auto* score = std::get_if<ScoreReply>(&answer);
   const auto* request = std::get_if<ScoreRequest>(&asked.request);

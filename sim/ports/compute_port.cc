@@ -20,6 +20,11 @@ Refusal device_error(std::string what) {
   return {503, "device_error", std::move(what), "inference worker", "a device that works"};
 }
 
+bool comes(const BatchSegmentKv& kv) { return kv.grant == Grant::read && kv.coming; }
+
+// Whether a copy runs of which nothing is known yet.
+constexpr Duration look_again{100};
+
 }  // namespace
 
 // A plan that is not sound is refused when it begins; its work is whatever can be seen of it.
@@ -36,9 +41,7 @@ std::uint64_t pulled_tokens(const BatchRequest& request) {
   return tokens;
 }
 
-bool awaits(const BatchRequest& request) {
-  return std::ranges::any_of(request.kv, [](const BatchSegmentKv& kv) { return kv.grant == Grant::read && kv.coming; });
-}
+bool awaits(const BatchRequest& request) { return std::ranges::any_of(request.kv, comes); }
 
 std::vector<Token> user_tokens(const Plan& plan) {
   std::vector<Token> tokens;
@@ -76,48 +79,92 @@ std::optional<Duration> ComputePort::begin(Instant now, const Job& job, std::uin
     if (options_.on_poison) options_.on_poison(options_.node, content_of(*poison));
     return std::nullopt;
   }
-  Running& running = running_[lane] = Running{{}, now, {}};
+  Running& running = running_[lane] = Running{};
   for (const BatchRequest& request : batch->requests) {
     running.requests.push_back(awaits(request) ? begin_awaiting(request) : begin_request(request));
     running.models.insert(model_of(request));
   }
-  const Duration computes = faults_.slowness.stretch(now, time_of(*batch, now - ended_[lane]));
-  busy_.us += computes.us;
-  return overlap(now, *batch, computes, running.overlap);
+  const Duration alone = time_of(*batch), beside = options_.beside ? options_.beside(*batch, now - ended_[lane]) : Duration{};
+  computed_.us += alone.us;
+  running.layers = {now, faults_.slowness.stretch(now, {alone.us + beside.us}), std::max(options_.layers, 2U)};
+  running.waits = std::ranges::any_of(running.requests, &Begun::awaits);
+  return keep_busy(running.waits ? await_copies(now, *batch, now) : running.layers.compute);
 }
 
-// The latest of the blocks says when a layer is there. What is not known, or takes too long, is waited for and computed:
-// that takes no more time here, only the waiting does.
-Duration ComputePort::overlap(Instant now, const RunBatch& batch, Duration computes, Overlap& overlap) const {
-  Coming coming;
+Duration ComputePort::keep_busy(Duration takes) {
+  busy_.us += takes.us;
+  return takes;
+}
+
+// What its layers compute while it waits is not charged to processors: nothing that shares them has blocks that come.
+std::optional<double> ComputePort::computes(const Job& job, std::uint32_t lane) const {
+  if (!std::holds_alternative<RunBatch>(job) || running_.at(lane).waits) return std::nullopt;
+  return options_.split_share;
+}
+
+std::optional<Duration> ComputePort::goes_on(Instant now, const Job& job, std::uint32_t lane) {
+  const auto* batch = std::get_if<RunBatch>(&job);
+  if (!batch || !running_.at(lane).waits) return std::nullopt;
+  Running& running = running_.at(lane);
+  const Duration wait = await_copies(now, *batch, running.layers.begun);
+  return keep_busy(wait.us > 0 ? wait : end_wait(now, *batch, running));
+}
+
+// Until all copies will have ended; 0: they have, or have been waited for as long as they may be. That one has ended is known
+// in the moment after.
+Duration ComputePort::await_copies(Instant now, const RunBatch& batch, Instant begun) const {
+  std::int64_t until = now.us;
   for (const BatchRequest& request : batch.requests)
     for (const BatchSegmentKv& kv : request.kv) {
-      if (!kv.coming) continue;
       const Arrival* const arrival = pages_.arrival(kv.generation);
-      const Instant deadline{now.us + request.coming_us};
-      const bool in_time = arrival && arrival->ends_us <= deadline.us;
-      const Instant begins{in_time ? arrival->begins_us : deadline.us}, ends{in_time ? arrival->ends_us : deadline.us};
-      coming = coming.any ? Coming{true, std::max(coming.begins, begins), std::max(coming.ends, ends)} : Coming{true, begins, ends};
+      if (!comes(kv) || (arrival && arrival->ended)) continue;
+      const std::int64_t next = arrival && arrival->ends_us >= now.us ? arrival->ends_us + 1 : now.us + look_again.us;
+      until = std::max(until, std::min(next, begun.us + request.coming_us));
     }
-  if (!coming.any) return computes;
-  overlap = overlap_of(now, computes, coming, std::max(options_.layers, 2U));
-  return overlap.takes;
+  return {until - now.us};
 }
 
-std::optional<double> ComputePort::computes(const Job& job) const {
-  return std::holds_alternative<RunBatch>(job) ? std::optional(options_.split_share) : std::nullopt;
+// Returns what is left to compute: of the layers, or, where a block is missing, of the one that runs, and then all again.
+Duration ComputePort::end_wait(Instant now, const RunBatch& batch, Running& running) {
+  const std::optional<Coming> copies = copies_of(batch);
+  const Duration computed = copies ? computed_by(now, running.layers, *copies) : Duration{};
+  running.waits = false;
+  running.waited = {(now - running.layers.begun).us - computed.us};
+  for (std::size_t i = 0; i < batch.requests.size(); ++i)
+    if (running.requests[i].awaits) await_end(batch.requests[i], running.requests[i]);
+  if (std::ranges::all_of(running.requests, [](const Begun& begun) { return begun.reply.missed.empty(); })) {
+    if (copies) running.came = {std::max<std::int64_t>((copies->ends - running.layers.begun).us, 0)};
+    return {running.layers.compute.us - computed.us};
+  }
+  RunBatch again = batch;
+  for (std::size_t i = 0; i < batch.requests.size(); ++i)
+    for (const std::uint32_t segment : running.requests[i].reply.missed) again.requests[i].kv[segment] = {};
+  const Duration alone = time_of(again);
+  computed_.us += alone.us;
+  return {left_of_layer(computed, running.layers).us + faults_.slowness.stretch(now, alone).us};
 }
 
-Duration ComputePort::time_of(const RunBatch& batch, Duration still) {
+// The latest of the blocks says when a layer is there; none: of one nothing is known.
+std::optional<Coming> ComputePort::copies_of(const RunBatch& batch) const {
+  Coming all{{std::numeric_limits<std::int64_t>::min()}, {std::numeric_limits<std::int64_t>::min()}};
+  for (const BatchRequest& request : batch.requests)
+    for (const BatchSegmentKv& kv : request.kv) {
+      if (!comes(kv)) continue;
+      const Arrival* const arrival = pages_.arrival(kv.generation);
+      if (!arrival) return std::nullopt;
+      all = {std::max(all.begins, Instant{arrival->begins_us}), std::max(all.ends, Instant{arrival->ends_us})};
+    }
+  return all;
+}
+
+Duration ComputePort::time_of(const RunBatch& batch) const {
   placement::Pass pass;
   std::uint64_t pulled = 0;
   for (const BatchRequest& request : batch.requests) {
     pass += pass_of(request, options_.layers);
     pulled += pulled_tokens(request);
   }
-  const Duration computed = options_.batch_time(pass, pulled);
-  computed_.us += computed.us;
-  return options_.beside ? Duration{computed.us + options_.beside(batch, still).us} : computed;
+  return options_.batch_time(pass, pulled);
 }
 
 const BatchRequest* ComputePort::find_poison(const RunBatch& batch) const {
@@ -173,7 +220,8 @@ std::optional<Refusal> ComputePort::find_request_fault(const BatchRequest& reque
   return {};
 }
 
-// Nothing is computed yet. Pages that do not come are looked at now and at the end: between them they are this request's.
+// Pages that do not come are looked at now and when the wait ends: between them they are this request's. So are the rows of
+// what it computes, to its end.
 ComputePort::Begun ComputePort::begin_awaiting(const BatchRequest& request) {
   Begun begun;
   begun.reply.refusal = find_request_fault(request);
@@ -181,6 +229,8 @@ ComputePort::Begun ComputePort::begin_awaiting(const BatchRequest& request) {
   begun.awaits = true;
   for (std::uint32_t i = 0; i < request.kv.size(); ++i)
     if (request.kv[i].grant != Grant::none && !request.kv[i].coming) note(request, i, false, begun);
+  for (std::uint32_t i = 0; rows_ && i < request.kv.size(); ++i)
+    if (request.kv[i].grant != Grant::read && !place_of_prototypes(request.plan, i)) hold_rows(request, i, begun);
   return begun;
 }
 
@@ -188,7 +238,7 @@ void ComputePort::await_end(const BatchRequest& request, Begun& begun) {
   for (const Reading& reading : begun.readings)
     if (pages_.rewritten(request.kv[reading.segment].pages, std::span(begun.pages).subspan(reading.first)))
       report(3, request, reading.segment, "changed under its reader or writer, who waited for others");
-  begun = begin_request(request);
+  begun = begin_request(request, std::move(begun.rows));
 }
 
 // Nobody else writes there before its reader ends, also where the copy did not end well.
@@ -202,8 +252,9 @@ bool ComputePort::take_coming(const BatchRequest& request, std::uint32_t segment
   return false;
 }
 
-ComputePort::Begun ComputePort::begin_request(const BatchRequest& request) {
+ComputePort::Begun ComputePort::begin_request(const BatchRequest& request, std::vector<Rows> rows) {
   Begun begun;
+  begun.rows = std::move(rows);
   begun.reply.refusal = find_request_fault(request);
   if (begun.reply.refusal) return begun;
   check_catalog(request);
@@ -245,11 +296,18 @@ bool ComputePort::make_of_prototypes(const BatchRequest& request, std::uint32_t 
   return true;
 }
 
+// Since when it waits, if it did.
+const SimRows::Reading& ComputePort::hold_rows(const BatchRequest& request, std::uint32_t segment, Begun& begun) {
+  const auto held = std::ranges::find(begun.rows, segment, &Rows::segment);
+  if (held != begun.rows.end()) return held->reading;
+  begun.rows.push_back({segment, rows_->begin(model_of(request), request.plan.segments[segment].tokens)});
+  return begun.rows.back().reading;
+}
+
 // What is computed of rows that are not the tokens' own is something else.
 void ComputePort::read_rows(const BatchRequest& request, std::uint32_t segment, Begun& begun) {
   if (!rows_) return;
-  begun.rows.push_back(rows_->begin(model_of(request), request.plan.segments[segment].tokens));
-  const SimRows::Reading& reading = begun.rows.back();
+  const SimRows::Reading& reading = hold_rows(request, segment, begun);
   begun.values.back().of_layer[0] ^= reading.wrong;
   if (reading.other_model) report(4, request, segment, "is computed from a row of another model");
   if (reading.overwritten) report(3, request, segment, "is computed from a row whose page was written to");
@@ -359,11 +417,10 @@ JobResult ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) {
   auto running = running_.extract(lane);
   TROUPE_CHECK(!running.empty(), "a job begins before it runs");
   ended_[lane] = options_.now();
-  for (std::size_t i = 0; i < batch.requests.size(); ++i)
-    if (Begun& begun = running.mapped().requests[i]; begun.awaits) await_end(batch.requests[i], begun);
+  TROUPE_CHECK(!running.mapped().waits, "a batch goes on until it no longer waits");
   for (std::size_t i = 0; rows_ && i < batch.requests.size(); ++i)
-    for (const SimRows::Reading& reading : running.mapped().requests[i].rows)
-      if (!rows_->end(reading, !faults_.broken)) report(3, batch.requests[i], 0, "is computed from rows that changed meanwhile");
+    for (const Rows& rows : running.mapped().requests[i].rows)
+      if (!rows_->end(rows.reading, !faults_.broken)) report(3, batch.requests[i], 0, "is computed from rows that changed meanwhile");
   if (faults_.broken) return device_error("the device is in an error state");
   BatchDone done;
   if (rows_) done.rows = rows_->totals();
@@ -373,10 +430,9 @@ JobResult ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) {
     if (!begun.reply.refusal) end_request(batch.requests[i], begun);
     done.replies.push_back(std::move(begun.reply));
   }
-  done.compute_us = (options_.now() - running.mapped().began).us;
-  done.waited_us = running.mapped().overlap.waited.us;
-  const bool missed = std::ranges::any_of(done.replies, [](const BatchReply& reply) { return !reply.missed.empty(); });
-  if (!missed) done.coming_us = running.mapped().overlap.came.us;
+  done.compute_us = (options_.now() - running.mapped().layers.begun).us;
+  done.waited_us = running.mapped().waited.us;
+  done.coming_us = running.mapped().came.us;
   return done;
 }
 

@@ -9,8 +9,9 @@
 // with its checksum though a bit of it has flipped, and a block that is computed from such a page (2);
 // answers from pages whose bits flipped later are only noted.
 //
-// Blocks that come from another node while a batch runs delay its layers as a real device's (sim/base/overlap.h), and are
-// taken when it ends: by then they have come, and their pages are as the copy left them, or they have not, and are computed.
+// Blocks that come from another node while a batch runs delay its layers as a real device's (sim/base/overlap.h), which holds
+// its lane meanwhile. When their copies have ended, or it has waited as long as it may, they are taken as the copies left
+// them; where one is missing that pass was in vain, and all is computed by another.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -84,13 +85,14 @@ class ComputePort final : public SimPort {
               const std::set<std::uint64_t>& poisons, Violations& violations);
 
   std::optional<Duration> begin(Instant now, const Job& job, std::uint32_t lane) override;
-  std::optional<double> computes(const Job& job) const override;
+  std::optional<Duration> goes_on(Instant now, const Job& job, std::uint32_t lane) override;
+  std::optional<double> computes(const Job& job, std::uint32_t lane) const override;
   JobResult run(const Job& job, std::uint32_t lane) override;
 
   const std::set<std::string>& models() const { return models_; }  // loaded
   const SimRows* rows() const { return rows_ ? &*rows_ : nullptr; }
-  Duration busy() const { return busy_; }                          // with batches, all lanes together
-  Duration computed() const { return computed_; }                  // of that, the batches themselves
+  Duration busy() const { return busy_; }                          // with batches, all lanes together, and also while they wait
+  Duration computed() const { return computed_; }                  // of that, the batches themselves; one in vain as a whole
 
  private:
   // A segment's pages lay there like this when the batch began, or when their copy ended: those of Begun::pages from `first` on.
@@ -98,33 +100,42 @@ class ComputePort final : public SimPort {
     std::uint32_t segment = 0, first = 0;
     bool half_written = false;  // and not read
   };
+  struct Rows {  // of a segment that is computed
+    std::uint32_t segment = 0;
+    SimRows::Reading reading;
+  };
   struct Begun {
-    bool awaits = false;  // blocks that come: nothing is computed before the end
+    bool awaits = false;  // blocks that come: nothing is known of it yet
     BatchReply reply;
     std::vector<SegmentValue> values;  // per segment
     std::vector<Reading> readings;
     std::vector<Page> pages;
     std::vector<bool> struck;  // per segment: what it is computed or taken from
-    std::vector<SimRows::Reading> rows;  // of computed segments
+    std::vector<Rows> rows;
   };
   struct Running {
     std::vector<Begun> requests;
-    Instant began;
+    Layers layers;
     std::set<std::string> models;
-    Overlap overlap;
+    bool waits = false;      // a request awaits blocks
+    Duration waited, came;   // as BatchDone says
   };
 
-  Duration time_of(const RunBatch& batch, Duration still);
+  Duration time_of(const RunBatch& batch) const;
+  Duration keep_busy(Duration takes);
   const BatchRequest* find_poison(const RunBatch& batch) const;  // null: there is none
-  Duration overlap(Instant now, const RunBatch& batch, Duration computes, Overlap& overlap) const;
+  Duration await_copies(Instant now, const RunBatch& batch, Instant begun) const;
+  Duration end_wait(Instant now, const RunBatch& batch, Running& running);
+  std::optional<Coming> copies_of(const RunBatch& batch) const;
   Begun begin_awaiting(const BatchRequest& request);
   void await_end(const BatchRequest& request, Begun& begun);
   bool take_coming(const BatchRequest& request, std::uint32_t segment, Begun& begun);
-  Begun begin_request(const BatchRequest& request);
+  Begun begin_request(const BatchRequest& request, std::vector<Rows> rows = {});
   std::optional<Refusal> find_request_fault(const BatchRequest& request) const;
   std::span<const Page> note(const BatchRequest& request, std::uint32_t segment, bool half_written,
                              Begun& begun);
   void check_catalog(const BatchRequest& request);
+  const SimRows::Reading& hold_rows(const BatchRequest& request, std::uint32_t segment, Begun& begun);
   void read_rows(const BatchRequest& request, std::uint32_t segment, Begun& begun);
   std::vector<Beam> search(const BatchRequest& request, const SegmentValue& value) const;
   bool make_of_prototypes(const BatchRequest& request, std::uint32_t segment, Begun& begun);

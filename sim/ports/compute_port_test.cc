@@ -21,10 +21,11 @@ struct Device {
   Violations violations;
   ComputePort port;
 
-  explicit Device(bool verify = true) : port(options(verify), pages, faults, poisons, violations) {}
+  explicit Device(bool verify = true, std::uint32_t page_rows = 0)
+      : port(options(verify, page_rows), pages, faults, poisons, violations) {}
 
-  ComputeOptions options(bool verify) {
-    ComputeOptions options{.node = 3, .model_version = "m1", .verify_on_read = verify};
+  ComputeOptions options(bool verify, std::uint32_t page_rows = 0) {
+    ComputeOptions options{.node = 3, .model_version = "m1", .verify_on_read = verify, .page_rows = page_rows};
     options.batch_time = [](const placement::Pass& pass, std::uint64_t) {
       return Duration{
           static_cast<std::int64_t>(100 * pass.new_tokens + pass.reused_tokens + 1000 * pass.readouts)};
@@ -35,6 +36,16 @@ struct Device {
   }
   std::optional<Duration> begin(const Job& job, std::uint32_t lane = 0) { return port.begin(now, job, lane); }
   JobResult end(const Job& job, std::uint32_t lane = 0) { return port.run(job, lane); }
+  // Now is after what begin() told. How much longer it takes, in all.
+  Duration go_on(const Job& job, std::uint32_t lane = 0) {
+    const Instant from = now;
+    while (const auto more = port.goes_on(now, job, lane)) now = now + *more;
+    return now - from;
+  }
+  BatchDone end_waiting(const Job& job) {
+    go_on(job);
+    return std::get<BatchDone>(end(job));
+  }
   BatchReply run(const BatchRequest& request) {
     const Job job = RunBatch{{request}};
     begin(job);
@@ -339,11 +350,15 @@ TEST_CASE("a block that comes while a batch runs delays its layers, and is taken
   const BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
   const Duration alone = *device.begin(RunBatch{{reuse}}, 1);
   const Job job = RunBatch{{coming(device, reuse)}};
-  CHECK(device.begin(job) == Duration{200 + alone.us});  // until the first of two layers is there
+  CHECK(device.begin(job) == Duration{401});
+  CHECK(device.port.computes(job, 0) == std::nullopt);
   for (const std::uint32_t page : {4, 9, 5}) device.pages.copy(page, device.pages.at(page));
   device.pages.end_arrival(7, true, reuse.kv[0].pages);
   device.pages.strike(5, 70);  // it was read before that
-  device.now.us = 200 + alone.us;
+  device.now.us = 401;
+  CHECK(device.go_on(job) == Duration{alone.us - 201});  // the first of two layers was there at 200
+  CHECK(device.port.computes(job, 0) == 0.0);
+  CHECK(device.port.busy().us == device.port.computed().us + 200);  // it holds its lane
   const auto done = std::get<BatchDone>(device.end(job));
   CHECK(done.replies.at(0).readouts == truth(reuse));
   CHECK(done.replies[0].missed.empty());
@@ -352,15 +367,20 @@ TEST_CASE("a block that comes while a batch runs delays its layers, and is taken
   CHECK(device.violations.count() == 0);
 }
 
-TEST_CASE("what has not come well when the batch ends is computed; who writes there meanwhile is seen") {
+TEST_CASE("what has not come well is computed by another pass; who writes there meanwhile is seen") {
   for (const bool rewritten : {false, true}) {
     Device device;
     const BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
+    const Duration all = *device.begin(RunBatch{{request(Grant::none)}}, 1);
+    const Duration alone = *device.begin(RunBatch{{reuse}}, 1);
     const Job job = RunBatch{{coming(device, reuse)}};
     device.begin(job);
     device.pages.flip(5, 70);
     device.pages.end_arrival(7, false, reuse.kv[0].pages);
     if (rewritten) device.pages.write(9, {}, {});
+    device.now.us = 401;
+    const Duration first_layer{alone.us / 2 - 201};  // it had begun at 200, and is computed to its end
+    CHECK(device.go_on(job) == Duration{first_layer.us + all.us});
     const auto done = std::get<BatchDone>(device.end(job));
     CHECK(done.replies.at(0).missed == std::vector<std::uint32_t>{0});
     CHECK(done.replies[0].readouts == truth(reuse));
@@ -376,20 +396,58 @@ TEST_CASE("what a request that waits for a block holds of others is its own mean
   const Job job = RunBatch{{coming(device, reuse)}};
   device.begin(job);
   device.pages.write(6, {}, {});
-  device.end(job);
+  device.pages.end_arrival(7, true, reuse.kv[0].pages);
+  device.end_waiting(job);
   CHECK(promises(device.violations) == std::vector<int>{3});
 }
 
-TEST_CASE("a copy of which nothing is known, or that takes too long, is waited for as long as it may be") {
+TEST_CASE("the rows that a request computes with are its own while it waits for a block") {
+  Device device(true, 2);
+  device.port.run(ChangeRowPages{{20, 21, 22, 23, 24, 25, 26, 27}, 0}, 1);
+  const BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
+  const Job job = RunBatch{{coming(device, reuse)}};
+  device.begin(job);
+  const auto given_back = [&] { return std::get<RowPages>(device.port.run(ChangeRowPages{{}, 8}, 1)).given_back.size(); };
+  CHECK(given_back() == 7);
+  device.pages.end_arrival(7, true, reuse.kv[0].pages);
+  CHECK(device.end_waiting(job).replies.at(0).readouts == truth(reuse));
+  CHECK(given_back() == 1);
+  CHECK(device.violations.count() == 0);
+}
+
+TEST_CASE("a copy of which nothing is known, or that takes too long, is waited for as long as it may be, and then computed") {
   Device device;
   const BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
-  const Duration alone = *device.begin(RunBatch{{reuse}}, 1);
+  const Duration all = *device.begin(RunBatch{{request(Grant::none)}}, 1);
   BatchRequest impatient = coming(device, reuse);
-  impatient.coming_us = 100;
-  CHECK(device.begin(RunBatch{{impatient}}) == Duration{100 + alone.us});
-  CHECK(std::get<BatchDone>(device.end(RunBatch{{impatient}})).replies.at(0).readouts == truth(reuse));
-  impatient.kv[0].generation = 8;
-  CHECK(device.begin(RunBatch{{impatient}}) == Duration{100 + alone.us});
+  impatient.coming_us = 150;
+  for (const std::uint64_t generation : {7, 8}) {
+    impatient.kv[0].generation = generation;
+    const Job job = RunBatch{{impatient}};
+    device.now.us = device.begin(job)->us;
+    CHECK(device.go_on(job) == Duration{150 + all.us - (generation == 7 ? 150 : 100)});
+    const auto done = std::get<BatchDone>(device.end(job));
+    CHECK(done.replies.at(0).readouts == truth(reuse));
+    CHECK(done.replies[0].missed == std::vector<std::uint32_t>{0});
+    CHECK(done.waited_us == 150);
+    device.now.us = 0;
+  }
+}
+
+TEST_CASE("a copy that begins behind the batch is waited for as long as it takes, and no longer") {
+  Device device;
+  BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
+  const Duration alone = *device.begin(RunBatch{{reuse}}, 1);
+  reuse = coming(device, reuse);
+  reuse.kv[0].generation = 8;
+  const Job job = RunBatch{{reuse}};
+  device.now.us = device.begin(job)->us;
+  device.pages.begin_arrival(8, {90, 290, false, false, {}});
+  device.now.us += device.port.goes_on(device.now, job, 0)->us;
+  CHECK(device.now.us == 291);
+  device.pages.end_arrival(8, true, reuse.kv[0].pages);
+  CHECK(device.go_on(job) == Duration{alone.us - 101});  // its first layer was there at 190
+  CHECK(std::get<BatchDone>(device.end(job)).replies.at(0).missed.empty());
 }
 
 TEST_CASE("a block that is made of prototypes gives what they give at its place, and is nobody's but its model's") {

@@ -28,14 +28,21 @@ def systems(blocks):
             "approximate": (approximate, dict(placed, policy=planner, approximate=1))}
 
 
-def workloads(short):
+def workloads(short, only):
     """Name → experiment of a policy, its placement included, and the policy of blocks."""
+    def asked(paper, data, in_short):
+        return f"{paper} {data}" in only if only else data in in_short or not short
+
     size = dict(bat.SMALLER, scale=64, warm_up=1500, measured=1000) if short else bat.SMALLER
     rcllm_size = dict(scale=64, warm_up=400, measured=600) if short else {}
-    for data in ["Games", "Books"] if short else bat.DATASETS:
+    for data in bat.DATASETS:
+        if not asked("BAT", data, ["Games", "Books"]):
+            continue
         e = bat.experiment(f"BAT/{data}", data, size, dict(pulls_stall=False, pull_share=0))
         yield f"BAT {data}", e, "all_blocks+30:attention"
-    for data in ["Amazon"] if short else rcllm.DATASETS:
+    for data in rcllm.DATASETS:
+        if not asked("RcLLM", data, ["Amazon"]):
+            continue
         e = rcllm.experiment(f"RcLLM/{data}", data, "Qwen3-8B", "RcLLM", pull_share=0, **rcllm_size)
         blocks = e["policy"]
         e["routing"] = "earliest"  # the planner's own; the papers' scores are compared in ../rcllm
@@ -44,9 +51,7 @@ def workloads(short):
 
 def ask(short, only):
     asked, groups = [], []
-    for name, base, blocks in workloads(short):
-        if only and name not in only:
-            continue
+    for name, base, blocks in workloads(short, only):
         for mode, (singles, planner) in systems(blocks).items():
             rows = {**singles, "planner": planner}
             for system, changes in rows.items():
@@ -78,7 +83,7 @@ def judge(report, results, name, mode, singles):
 def main():
     parser = simulation_options(__doc__, "three of seven workloads, on smaller runs")
     parser.add_argument("--json", help="write all results to this file")
-    parser.add_argument("--workloads", help="only these, with commas between: BAT Games, RcLLM Yelp, …")
+    parser.add_argument("--workloads", help="only these, with commas between: BAT Games, RcLLM Yelp, …; with --short, too")
     options = parser.parse_args()
     asked, groups = ask(options.short, [name.strip() for name in (options.workloads or "").split(",") if name.strip()])
     commit, results = bat.run(options.troupe, asked, options.threads)
