@@ -1,21 +1,25 @@
 #!/usr/bin/env python3
 """What a moving boundary between rows of an embedding table and users' keys and values is worth on a box that serves.
 
-  tests/bench/splits.py --troupe build/deploy/troupe [--requests 700] [--bandwidth 20MiB] [--json FILE]
+  tests/bench/splits.py --troupe build/deploy/troupe [--requests 700] [--bandwidth 20MiB] [--workers 2] [--json FILE]
 
 Boxes with the HSTU model of serving size (100,000 rows of 2 KiB behind a link of that bandwidth), each with one pool that holds neither
 all rows nor the keys and values of all users: static splits, SmartAllocator as deploy/policies/split.txt has it, and `marginal`. All are
 asked the same, in turns, and must answer the same: a trend, in which the share of requests of a few users who come again and again rises
-from a twentieth to most of them, while the others are of many users who hardly do. The first part warms up. Times are of whole requests over HTTP, of
+from a twentieth to most of them, while the others are of many users who hardly do. The first part warms up. With --workers each is a
+cluster of so many worker processes behind a front, on loopback, each worker with such a pool of its own, and with --at-once so many
+requests come together, so that users are sent to others than who has their blocks. Times are of whole requests over HTTP, of
 machines as they are; misses are counted, and so is the boxes' CPU time.
 """
 import argparse
+import concurrent.futures
 import json
 import os
 import random
 import tempfile
 import time
 
+import loopback
 from rows import golden, MODEL, ROWS, PAGE, at
 
 EVENTS, CANDIDATES, HOT, OTHERS = 300, 100, 12, 300
@@ -27,7 +31,57 @@ SPLITS = ["static:0.1", "static:0.3", "static:0.5", "static:0.7", "smart", "marg
 def settings_of(split, asked):
     return [f"pool.memory={asked.pages * PAGE + 1024}B", "pool.item_share=0", f"pool.row_share={START}", "model.tables=mapped",
             f"model.table_bandwidth={asked.bandwidth}", f"pool.split={split}", f"pool.split_window={asked.window}", "inference.executors=1",
-            f"pool.split_objective={asked.objective}", "router.deadline=10s"] + ([f"pool.split_trained={TRAINED}"] if split == "smart" else [])
+            f"pool.split_objective={asked.objective}", "router.deadline=10s", f"router.routing={asked.routing}"] + ([f"pool.split_trained={TRAINED}"] if split == "smart" else [])
+
+
+class Cluster:
+    """As a box, from outside. A connection for each request that is under way."""
+
+    def __init__(self, asked, data, settings):
+        self.folder = tempfile.TemporaryDirectory(prefix="troupe-splits-cluster-")
+        words = [setting.split("=", 1) for setting in settings]
+        sections = {}
+        for name, value in words + [("model.directory", MODEL), ("inference.cores", "1")]:
+            section, key = name.split(".")
+            sections.setdefault(section, {})[key] = value
+        lines = [f"{section}: {{{', '.join(f'{key}: {value}' for key, value in keys.items())}}}" for section, keys in sections.items()]
+        self.cluster = loopback.Cluster(asked.troupe, self.folder.name, asked.workers, lines)
+        self.cluster.start_all(data)
+
+    def ask(self, method, path, body):
+        status, reply = loopback.ask(self.cluster.door["front"], method, path, body, limit=60)
+        return status, json.loads(reply)
+
+    def rank(self, user, case, now):
+        status, reply = self.ask("POST", "/v1/rank", {"user": user, "candidates": [str(item) for item in case["candidate_ids"]],
+                                                      "request_timestamp": now})
+        if status != 200:
+            raise SystemExit(f"a ranking was answered {status} {json.dumps(reply)[:300]}")
+        return reply
+
+    def metrics(self):
+        sums = {}
+        for name in self.cluster.names:
+            for line in loopback.ask(self.cluster.door[name], "GET", "/metrics")[1].splitlines():
+                if line and line[0] != "#":
+                    key, amount = line.rsplit(" ", 1)
+                    sums[key] = sums.get(key, 0) + float(amount)
+        return sums
+
+    def __exit__(self):
+        self.cluster.end()
+        self.folder.cleanup()
+
+
+def start(asked, data, split):
+    settings = settings_of(split, asked)
+    return Cluster(asked, data, settings) if asked.workers else golden.Box(asked.troupe, MODEL, data, settings)
+
+
+def uses_elsewhere(box):
+    """Blocks that users would have wanted at home while they were sent elsewhere, as homes were told."""
+    fields = [field for actor in box.ask("GET", "/v1/cluster", None)[1]["actors"] for field in actor["fields"]]
+    return sum(int(field["value"]) for field in fields if field["name"] == "uses_elsewhere")
 
 
 def write_data(folder, chance):
@@ -64,6 +118,36 @@ def counted(box):
             "row_pages": now['troupe_pages{kind="row"}'], "user_pages": now['troupe_pages{kind="user"}']}
 
 
+def timed(box, user, candidates):
+    begun = time.perf_counter()
+    reply = box.rank(f"user-{user}", {"candidate_ids": candidates}, 2_000)
+    return 1e3 * (time.perf_counter() - begun), {item["id"]: item["score"] for item in reply["items"]}
+
+
+def serve(boxes, turns, asked, chance):
+    """Of each box, how long each request took; what it had counted when the first part was over; and the rows' share, now and then."""
+    times, before, alphas = {name: [] for name in boxes}, {}, {name: [] for name in boxes}
+    pool = concurrent.futures.ThreadPoolExecutor(asked.at_once)
+    for number in range(0, len(turns), asked.at_once):
+        together, wanted = turns[number:number + asked.at_once], None
+        if not before and number >= asked.requests // 5:
+            before = {name: counted(box) for name, box in boxes.items()}
+            warm = number
+        order = list(boxes.items())
+        chance.shuffle(order)
+        for name, box in order:
+            answers = list(pool.map(lambda turn: timed(box, *turn), together)) if asked.at_once > 1 else [timed(box, *together[0])]
+            times[name] += [took for took, _ in answers]
+            wanted = wanted or [scores for _, scores in answers]
+            for scores, right in zip((scores for _, scores in answers), wanted):
+                if max(abs(scores[item] - right[item]) for item in right) > 1e-4:
+                    raise SystemExit(f"{name}: another answer to a request of {number} and those beside it")
+        if number // 50 != (number + asked.at_once) // 50:
+            for name, box in boxes.items():
+                alphas[name].append(round(counted(box)["row_pages"] / asked.pages / max(1, asked.workers), 2))
+    return {name: of[warm:] for name, of in times.items()}, before, alphas
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--troupe", required=True)
@@ -73,38 +157,24 @@ def main():
     parser.add_argument("--window", default="3s")
     parser.add_argument("--objective", default="100ms")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=0, help="of a cluster of processes; 0: boxes")
+    parser.add_argument("--at-once", type=int, default=1, help="requests that come together")
+    parser.add_argument("--routing", default="earliest")
     parser.add_argument("--splits", default=",".join(SPLITS))
     parser.add_argument("--json")
     asked = parser.parse_args()
     chance = random.Random(asked.seed)
     with tempfile.TemporaryDirectory(prefix="troupe-splits-") as data:
         items, sums = write_data(data, chance)
-        boxes = {split: golden.Box(asked.troupe, MODEL, data, settings_of(split, asked)) for split in asked.splits.split(",")}
-    warm, times, before, alphas = asked.requests // 5, {name: [] for name in boxes}, {}, {name: [] for name in boxes}
-    for number, (user, candidates) in enumerate(requests(chance, items, sums, asked.requests)):
-        if number == warm:
-            before = {name: counted(box) for name, box in boxes.items()}
-        wanted = None
-        order = list(boxes.items())
-        chance.shuffle(order)
-        for name, box in order:
-            begun = time.perf_counter()
-            reply = box.rank(f"user-{user}", {"candidate_ids": candidates}, 2_000)
-            times[name].append(1e3 * (time.perf_counter() - begun))
-            scores = {item["id"]: item["score"] for item in reply["items"]}
-            wanted = wanted or scores
-            if max(abs(scores[item] - wanted[item]) for item in wanted) > 1e-4:
-                raise SystemExit(f"{name}: another answer to request {number}")
-        if number % 50 == 49:
-            for name, box in boxes.items():
-                now = counted(box)
-                alphas[name].append(round(now["row_pages"] / asked.pages, 2))
+        boxes = {split: start(asked, data, split) for split in asked.splits.split(",")}
+    turns = list(requests(chance, items, sums, asked.requests))
+    times, before, alphas = serve(boxes, turns, asked, chance)
     results = []
     for name, box in boxes.items():
-        measured, now = times[name][warm:], counted(box)
+        measured, now = times[name], counted(box)
         more = {key: now[key] - before[name][key] for key in ("rows_hit", "rows_missed", "tokens_reused", "tokens", "cpu_s")}
         results.append({"split": name, "p50_ms": at(measured, 0.5), "p99_ms": at(measured, 0.99), "mean_ms": sum(measured) / len(measured),
-                        **more, "boundary_bytes_copied": now["bytes_copied"], "alpha": alphas[name]})
+                        **more, "boundary_bytes_copied": now["bytes_copied"], "alpha": alphas[name]} | ({"uses_elsewhere": uses_elsewhere(box)} if asked.workers else {}))
         print("  ".join(f"{key} {value:.2f}" if isinstance(value, float) else f"{key} {value}" for key, value in results[-1].items()))
         if name == "marginal":
             for actor in box.ask("GET", "/v1/cluster", None)[1]["actors"]:

@@ -1,24 +1,31 @@
 #!/usr/bin/env python3
-"""One request of an HSTU model, by this engine and by PyTorch, on the same weights, one thread each, in one run.
+"""One request of an HSTU model, by this engine, by PyTorch and by onnxruntime, on the same weights, one thread each, in one run.
 
-  tests/bench/peers/hstu_torch.py --bench build/tests/hstu_bench [--json FILE] [--rounds 3]
+  tests/bench/peers/hstu_torch.py --bench build/tests/hstu_bench [--peers FOLDER] [--layers 3 --layers 6] [--history 1000 ...]
+                                  [--layer research --layer production] [--json FILE] [--rounds 3]
 
-The model of random-hstu-512's shape (3 layers, 512 wide, 4 heads, generated weights); a history and 100 candidates,
-all computed. PyTorch runs the published form: all rows at once, a mask, buckets by a table once for a request; as it is and
-by torch.jit.trace. Rounds alternate; the best of each is what counts. Times are of CPU, as both have one thread. Before anything is timed, the task logits of both
-have to agree. Needs PyTorch (apt-get install python3-torch).
+The model of random-hstu-512's shape (512 wide, 4 heads, generated weights); a history and 100 candidates,
+all computed. The peers run the published form: all rows at once, a mask, buckets by a table once for a request; PyTorch as it is and
+by torch.jit.trace, onnxruntime (where --peers says where setup.sh installed it) what torch.onnx.export makes of it. With more than 8,000 rows
+their heads go one after the other, for want of memory, torch.jit, which makes constants of what it is given, is left out, and there is one round,
+the first. Rounds alternate; the best of each is what counts. Times are of CPU, as all have one thread; the task logits of all have to agree.
+Needs PyTorch (apt-get install python3-torch), and some 12 GB of memory at a history of 15,000.
 """
 import argparse
 import json
 import math
+import os
 import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
 import torch
 
 HIDDEN, HEADS, DIM, HEAD = 512, 4, 128, 64
+ROWS_AT_ONCE = 8_000  # of all heads
+HERE = os.path.dirname(os.path.abspath(__file__))
 U64 = (1 << 64) - 1
 
 
@@ -96,34 +103,86 @@ class Hstu(torch.nn.Module):
         self.fc2 = drawn("task_head.fc2.weight", 1, HEAD, -2).t().contiguous()
         self.fc2_bias = drawn("task_head.fc2.bias", 1, 1, -2)[0]
 
-    def layer(self, x, w):
-        silu, norm = torch.nn.functional.silu, torch.nn.functional.layer_norm
+    def norm(self, x, weight=None, bias=None):
+        return torch.nn.functional.layer_norm(x, (x.shape[-1],), weight, bias, 1e-6)
+
+    def attend(self, q, k, v, mask, bias):
+        scores = q @ k.transpose(-2, -1)
+        scores = scores * self.scale if bias is None else scores + bias
+        return (torch.nn.functional.silu(scores) / self.normaliser * mask) @ v
+
+    def layer(self, x, w, mask, distance, bucket):
+        silu = torch.nn.functional.silu
         width, rows = HEADS * DIM, self.rows
         if self.production:
-            y = norm(x, (HIDDEN,), w["input_norm"], w["input_norm_bias"], 1e-6) @ w["uvqk"] + w["uvqk_bias"]
+            y = self.norm(x, w["input_norm"], w["input_norm_bias"]) @ w["uvqk"] + w["uvqk_bias"]
             u, v, q, k = y.split(width, 1)
             u = silu(u)
         else:
-            u, v, q, k = silu(norm(x, (HIDDEN,), None, None, 1e-6) @ w["uvqk"]).split(width, 1)
+            u, v, q, k = silu(self.norm(x) @ w["uvqk"]).split(width, 1)
         heads = lambda t: t.reshape(rows, HEADS, DIM).transpose(0, 1)
-        scores = heads(q) @ heads(k).transpose(1, 2)
-        if self.production:
-            scores = scores * self.scale
+        bias = None if self.production else w["position"][distance] + w["time"][bucket]
+        if rows <= ROWS_AT_ONCE:
+            a = self.attend(heads(q), heads(k), heads(v), mask[None], None if bias is None else bias[None])
+            a = a.transpose(0, 1).reshape(rows, width)
         else:
-            scores = scores + (w["position"][self.distance] + w["time"][self.bucket])[None]
-        a = (silu(scores) / self.normaliser * self.mask[None]) @ heads(v)
-        a = a.transpose(0, 1).reshape(rows, width)
+            parts = zip(q.split(DIM, 1), k.split(DIM, 1), v.split(DIM, 1))
+            a = torch.cat([self.attend(*part, mask, bias) for part in parts], 1)
         if self.production:
-            gated = u * norm(a, (width,), w["output_norm"], w["output_norm_bias"], 1e-6)
+            gated = u * self.norm(a, w["output_norm"], w["output_norm_bias"])
             return torch.cat([u, a, gated], 1) @ w["output"] + x
-        return (u * norm(a, (width,), None, None, 1e-6)) @ w["output"] + w["output_bias"] + x
+        return (u * self.norm(a)) @ w["output"] + w["output_bias"] + x
 
-    def forward(self, items):
+    def forward(self, items, *given):
+        """`given`: the mask, and of a research layer the distances and buckets; else its own."""
+        given = given or self.inputs()[1:]
+        mask, distance, bucket = given if len(given) == 3 else (*given, None, None)
         x = items * math.sqrt(HIDDEN) + self.positions
         for w in self.weights:
-            x = self.layer(x, w)
-        s = torch.nn.functional.layer_norm(x[self.history:], (HIDDEN,), None, None, 1e-6)
+            x = self.layer(x, w, mask, distance, bucket)
+        s = self.norm(x[self.history:])
         return torch.nn.functional.silu(s @ self.fc1 + self.fc1_bias) @ self.fc2 + self.fc2_bias
+
+
+    def inputs(self):
+        return (self.items, self.mask) if self.production else (self.items, self.mask, self.distance, self.bucket)
+
+
+class Onnx:
+    """The same model in a process that makes a pass for each line."""
+
+    def __init__(self, model, peers):
+        self.folder = tempfile.TemporaryDirectory(prefix="troupe-hstu-onnx-")
+        # Of opset 17's layer norms onnxruntime-node 1.30 makes something at which it crashes.
+        names = ["items", "mask", "distance", "bucket"][:len(model.inputs())]
+        with torch.no_grad():
+            torch.onnx.export(model, model.inputs(), os.path.join(self.folder.name, "model.onnx"), opset_version=16, input_names=names,
+                              output_names=["logits"])
+        told = []
+        for name, values in zip(names, model.inputs()):
+            values.numpy().tofile(os.path.join(self.folder.name, name + ".bin"))
+            told.append({"name": name, "type": "int64" if values.dtype == torch.int64 else "float32", "shape": list(values.shape)})
+        with open(os.path.join(self.folder.name, "inputs.json"), "w") as out:
+            json.dump(told, out)
+        self.process = subprocess.Popen(["node", "--max-old-space-size=8192", os.path.join(HERE, "hstu_onnx.mjs"), peers, self.folder.name, "1"],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.line()
+
+    def line(self):
+        text = self.process.stdout.readline()
+        if not text:
+            sys.exit(f"onnxruntime ended with {self.process.wait()}")
+        return json.loads(text)
+
+    def run(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return self.line()
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+        self.folder.cleanup()
 
 
 def engine(bench, layers, history, candidates, production):
@@ -133,54 +192,77 @@ def engine(bench, layers, history, candidates, production):
 
 
 def timed(run, items):
+    """Milliseconds of CPU, and the first two task logits."""
     began = time.process_time()
     with torch.no_grad():
-        run(items)
-    return (time.process_time() - began) * 1e3
+        logits = run(items)
+    return (time.process_time() - began) * 1e3, logits[:2, 0].tolist()
 
 
-def race(bench, layers, history, candidates, production, rounds):
-    model = Hstu(layers, history, candidates, production)
+def traced_form(model):
     with torch.no_grad():
-        logits = model(model.items)[:2, 0].tolist()
         traced = torch.jit.freeze(torch.jit.trace(model.eval(), (model.items,), check_trace=False))
         traced(model.items), traced(model.items)
-    ours, plain, jit, shares = [], [], [], []
+    return traced
+
+
+def race(bench, layers, history, candidates, production, options):
+    model = Hstu(layers, history, candidates, production)
+    is_long = history + candidates > ROWS_AT_ONCE
+    peers = {"torch": lambda: timed(model, model.items)}
+    if not is_long:
+        traced = traced_form(model)
+        peers["torch_jit"] = lambda: timed(traced, model.items)
+    onnx = Onnx(model, options.peers) if options.peers else None
+    if onnx:
+        peers["onnxruntime"] = lambda: (lambda told: (told["cpu_ms"], told["logits"]))(onnx.run())
+    rounds = 1 if is_long else options.rounds
+    if not is_long:
+        for run in peers.values():
+            run()
+    ours, shares, times, gap = [], [], {name: [] for name in peers}, 0
     for _ in range(rounds):
         result = engine(bench, layers, history, candidates, production)
-        gap = max(abs(a - b) for a, b in zip(result["task_logits"], logits))
-        if gap > 1e-3:
-            sys.exit(f"the engines disagree by {gap}: {result['task_logits']} and {logits}")
         ours.append(result["rounds"][0]["cpu_ms"])
         shares.append(result["rounds"][0]["attention_share"])
-        plain.append(timed(model, model.items))
-        jit.append(timed(traced, model.items))
+        for name, run in peers.items():
+            took, logits = run()
+            times[name].append(took)
+            gap = max([gap, *(abs(a - b) for a, b in zip(result["task_logits"], logits))])
+            if gap > 1e-3:
+                sys.exit(f"{name} disagrees by {gap}: {logits} for {result['task_logits']}")
+    if onnx:
+        onnx.end()
     return {"layer": "production" if production else "research", "layers": layers, "history": history,
-            "candidates": candidates, "engine_ms": ours, "torch_ms": plain, "torch_jit_ms": jit,
-            "times_torch": min(plain) / min(ours), "times_torch_jit": min(jit) / min(ours),
+            "candidates": candidates, "engine_ms": ours, **{f"{name}_ms": took for name, took in times.items()},
+            **{f"times_{name}": min(took) / min(ours) for name, took in times.items()},
             "attention_share": shares, "logits_gap": gap}
 
 
 def main():
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bench", required=True)
+    parser.add_argument("--peers")
     parser.add_argument("--json")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--history", type=int, action="append")
     parser.add_argument("--layers", type=int, action="append")
+    parser.add_argument("--layer", choices=["research", "production"], action="append")
     options = parser.parse_args()
     torch.set_num_threads(1)
     cells = []
-    for layers in options.layers or [3]:
-        for history in options.history or [1000, 5000]:
-            for production in (False, True):
-                cells.append(race(options.bench, layers, history, 100, production, options.rounds))
+    for history in options.history or [1000, 5000]:
+        for layers in options.layers or [3]:
+            for layer in options.layer or ["research", "production"]:
+                cells.append(race(options.bench, layers, history, 100, layer == "production", options))
                 cell = cells[-1]
-                print(f"{cell['layer']:10} {layers} layers, history {history}: engine {min(cell['engine_ms']):.1f} ms, "
-                      f"torch {min(cell['torch_ms']):.1f} ms ({cell['times_torch']:.2f}), "
-                      f"jit {min(cell['torch_jit_ms']):.1f} ms ({cell['times_torch_jit']:.2f})", flush=True)
-    if options.json:
-        json.dump({"torch": torch.__version__, "threads": 1, "cells": cells}, open(options.json, "w"), indent=1)
+                peers = [name[6:] for name in cell if name.startswith("times_")]
+                print(f"{layer:10} {layers} layers, history {history}: engine {min(cell['engine_ms']):.1f} ms" +
+                      "".join(f", {name} {min(cell[name + '_ms']):.1f} ms ({cell['times_' + name]:.2f})" for name in peers), flush=True)
+                if options.json:  # what there is, should the next one take too long
+                    with open(options.json, "w") as out:
+                        json.dump({"torch": torch.__version__, "threads": 1, "cells": cells}, out, indent=1)
+                        out.write("\n")
 
 
 if __name__ == "__main__":
