@@ -13,7 +13,7 @@ namespace troupe::deploy {
 namespace {
 
 constexpr std::chrono::seconds look_every{1}, arrival_limit{10};
-constexpr std::chrono::milliseconds arrival_look{50};
+constexpr std::chrono::milliseconds arrival_look{50}, ask_again{100};
 constexpr int tries_max = 20;  // when others change it, too
 
 EtcdOptions etcd_options(const Config& config) {
@@ -55,6 +55,17 @@ std::unique_ptr<Coordination> etcd_coordination(const Config& config) {
 
 KeptMembers kept_members(const Config& config, Incarnation own) {
   return {config.text("node.data_dir"), config.text("cluster.name"), own};
+}
+
+void await_coordination(Coordination& coordination, std::chrono::milliseconds patience,
+                        const std::function<void(const std::string& why)>& on_wait) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  for (bool told = false;; std::this_thread::sleep_for(ask_again)) {
+    const auto answer = coordination.ask({ReadKey{std::string(members_key)}});
+    const auto* refusal = std::get_if<Refusal>(&answer);
+    if (!refusal || std::chrono::steady_clock::now() >= end) return;
+    if (!std::exchange(told, true)) on_wait(refusal->where + ": " + refusal->what);
+  }
 }
 
 ReadMembers read_members(Coordination& coordination) {

@@ -26,6 +26,9 @@ std::unique_ptr<Coordination> etcd_coordination(const Config& config);
 // In its data folder. `own`: of this process.
 KeptMembers kept_members(const Config& config, Incarnation own = 0);
 
+// Until it answers, or for so long: a node may start beside its etcd. `on_wait` hears why, once.
+void await_coordination(Coordination& coordination, std::chrono::milliseconds patience,
+                        const std::function<void(const std::string& why)>& on_wait);
 // Throw std::runtime_error: etcd cannot be asked, or what is there makes no sense.
 ReadMembers read_members(Coordination& coordination);
 // By a node that has seen these members before. An etcd that has lost its data hears again which numbers are spent and who has left;

@@ -54,6 +54,27 @@ TEST_SUITE("membership") {
     CHECK_THROWS_WITH_AS(read_members(store), doctest::Contains("line 1 has no end"), std::runtime_error);
   }
 
+  TEST_CASE("an etcd that starts later is waited for, and one that does not for so long as is said") {
+    struct Late final : Coordination {
+      int away = 0, asked = 0;
+      std::variant<Coordinated, Refusal> ask(const Coordinate&) override {
+        if (++asked > away) return Coordinated{.ok = true};
+        return Refusal{503, "coordination_unavailable", "it does not listen", "etcd", "one that answers"};
+      }
+    };
+    std::vector<std::string> told;
+    const auto tell = [&](const std::string& why) { told.push_back(why); };
+    Late late;
+    late.away = 2;
+    await_coordination(late, std::chrono::minutes(1), tell);
+    CHECK(late.asked == 3);
+    CHECK(told == std::vector<std::string>{"etcd: it does not listen"});
+    Late never;
+    never.away = 1'000'000;
+    await_coordination(never, std::chrono::milliseconds(0), tell);
+    CHECK(never.asked == 1);
+  }
+
   TEST_CASE("peers are the file's nodes that are there and those that joined, but oneself") {
     Members members{.last = 3, .joined = {{3, "w3", "10.0.0.3", 7000}}, .left = {2}};
     const auto peers = peers_of(file, members, 1);

@@ -1,5 +1,6 @@
 // `troupe node`: one place of a cluster, with the roles that the cluster's file gives it, or a worker that joins, until a signal
 // ends it. `troupe leave` sends one away for good, `troupe members` says who is there.
+#include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -15,6 +16,8 @@
 namespace troupe::deploy {
 
 namespace {
+
+constexpr std::chrono::seconds etcd_patience{20};
 
 struct NodeOptions {
   std::string config_file, name, port_file, join, like;
@@ -62,6 +65,7 @@ ReadMembers enter(const NodeOptions& options, const std::vector<ClusterNode>& fi
     return {};
   }
   const std::unique_ptr<Coordination> coordination = etcd_coordination(own.config);
+  await_coordination(*coordination, etcd_patience, [](const std::string& why) { std::cerr << "waits for etcd: " << why << std::endl; });
   ReadMembers known = read_members(*coordination, seen);
   if (options.join.empty()) {
     check_own({own.node, own.name, own.host, own.port}, known.members);
