@@ -39,7 +39,18 @@ void InferenceCore::send_heartbeat(Instant now, Effects& effects) {
     beat.refused_model = refused->model;
     beat.refused_why = refused->why;
   }
+  tell_shards(beat);
   for (const NodeId router : config_.routers) effects.send({router, Role::router}, beat);
+}
+
+// No more of them than rows were wanted of.
+void InferenceCore::tell_shards(Heartbeat& beat) const {
+  const ShardsFound& shards = rows_.told.shards;
+  if (shards.shard_rows == 0) return;
+  beat.us_per_row = shards.us_per_row;
+  beat.shard_rows = shards.shard_rows;
+  beat.rows_found.assign(shards.hundredths.begin(), shards.hundredths.end());
+  while (!beat.rows_found.empty() && beat.rows_found.back() == 0) beat.rows_found.pop_back();
 }
 
 void InferenceCore::on_versions(Instant now, Address from, const Versions& versions, Effects& effects) {

@@ -158,6 +158,7 @@ class InferenceCore final : public Core {
   bool on_rows_done(const Done& done, Effects& effects);  // false: it is another job
   void end_lend(const JobResult& result, Effects& effects);
   void count_rows(const RowTotals& now, Effects& effects);
+  void tell_shards(Heartbeat& beat) const;
   void refill_rows(Instant now, Effects& effects);
 
   // inference_cluster.cc: heartbeats, versions, drain, status

@@ -65,6 +65,7 @@ void InferenceCore::count_rows(const RowTotals& now, Effects& effects) {
   count(Metric::row_bytes_missed, &RowTotals::bytes_missed);
   count(Metric::row_bytes_refilled, &RowTotals::bytes_refilled);
   told.wants_refill = now.wants_refill;
+  told.shards = now.shards;
 }
 
 void InferenceCore::refill_rows(Instant now, Effects& effects) {

@@ -73,6 +73,21 @@ TEST_CASE_FIXTURE(RowBench, "pages with room are refilled as fast as is allowed,
   CHECK(probe.started<RefillRows>().empty());  // there is nothing left to bring
 }
 
+TEST_CASE_FIXTURE(RowBench, "routers hear which parts of the table are here, as far as there are any") {
+  probe.run_until(100);
+  CHECK(probe.sent<Heartbeat>().at(0).shard_rows == 0);
+  CHECK(probe.sent<Heartbeat>().at(0).rows_found.empty());
+  lend(101, 1, {4});
+  RowPages changed;
+  changed.rows.shards = {8, {50, 0, 100}, 70};
+  probe.done(102, probe.started<ChangeRowPages>().at(0).first, std::move(changed));
+  probe.run_until(200);
+  const Heartbeat beat = probe.sent<Heartbeat>().at(0);
+  CHECK(beat.us_per_row == 70);
+  CHECK(beat.shard_rows == 8);
+  CHECK(beat.rows_found == std::vector<std::uint8_t>{50, 0, 100});
+}
+
 TEST_CASE_FIXTURE(RowBench, "what lanes tell out of order is counted once") {
   plain(1, 10);
   const auto work = job();

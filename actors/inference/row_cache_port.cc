@@ -222,7 +222,7 @@ RowTotals RowCache::totals() const {
   const std::lock_guard lock(mutex_);
   const RowSlab::Counts& counts = slab_.counts();
   return {counts.hits,    counts.misses,    counts.repeats, bytes_missed_,       bytes_refilled_,
-          counts.evicted, counts.dropped, counts.discarded, slab_.wants_refill()};
+          counts.evicted, counts.dropped, counts.discarded, slab_.wants_refill(), savings_.shards()};
 }
 
 std::string RowCache::check_invariants() const {

@@ -18,10 +18,17 @@ placement::ShadowOptions row_shadow(std::uint64_t pool_rows) {
 RowSavings::RowSavings(std::uint64_t pool_rows) : shadow_(row_shadow(pool_rows)) {}
 
 void RowSavings::use(const RowSlab::Batch& batch, double us_per_row) {
+  us_per_row_ = us_per_row;
   for (const RowSlab::Row& row : batch.rows) {
     shadow_.use(std::uint64_t{batch.table} << 32 | row.row, 1, us_per_row);
+    hits_.use(batch.table, row.row, row.state == RowState::ready);
     if (row.state == RowState::ready) saved_us_ += us_per_row;
   }
+}
+
+ShardsFound RowSavings::shards() const {
+  static_assert(placement::ShardHits::shards == row_shards);
+  return {hits_.shard_rows(), hits_.found(), us_per_row_};
 }
 
 void RowSavings::tell(RowPages& to) const {

@@ -1,8 +1,10 @@
 #pragma once
 // What rows of embedding tables that were at hand saved their passes, and would have saved with another share of the node's
-// pool: a sampled shadow cache of the rows that passes wanted. Whoever holds the rows says what fetching one takes.
+// pool: a sampled shadow cache of the rows that passes wanted; and which parts of the table were at hand. Whoever holds the rows
+// says what fetching one takes.
 #include <cstdint>
 
+#include "placement/heat/shard_hits.h"
 #include "placement/split/shadow_cache.h"
 #include "runtime/actor/ports.h"
 #include "runtime/pages/row_slab.h"
@@ -15,10 +17,12 @@ class RowSavings {
 
   void use(const RowSlab::Batch& batch, double us_per_row);
   void tell(RowPages& to) const;
+  ShardsFound shards() const;
 
  private:
   placement::ShadowCache shadow_;
-  double saved_us_ = 0;
+  placement::ShardHits hits_;
+  double saved_us_ = 0, us_per_row_ = 0;
 };
 
 }  // namespace troupe::actors

@@ -12,11 +12,15 @@ namespace {
 
 constexpr std::uint32_t samples_max = 16'384;  // about a megabyte for each area
 constexpr std::size_t users_known = 4'096;
+constexpr std::uint32_t times_max = 64;  // of a block, told at once
 constexpr std::uint32_t hot_from = 4;  // requests, as far as the sketch remembers
 
 placement::ShadowOptions shadow_of(std::uint32_t pages) {
   return {.pool = pages, .one_of = pages / samples_max + 1, .samples_max = std::min(pages, samples_max)};
 }
+
+// An hour at most; also what is no number counts as none.
+double sound_us(float us) { return us > 0 ? std::min<double>(us, 3.6e9) : 0; }
 
 std::uint64_t shadow_key(const BlockName& name) {  // a name is a hash
   std::uint64_t key;
@@ -36,13 +40,23 @@ AreaSavings::AreaSavings(std::size_t areas, std::uint32_t pool_pages) : users_(u
   for (std::size_t i = 0; i < areas; ++i) areas_.push_back({placement::ShadowCache(shadow_of(std::max(pool_pages, 1U)))});
 }
 
-void AreaSavings::use(std::size_t area, const BlockWant& want, std::uint64_t pages, bool hit) {
-  constexpr double longest_us = 3.6e9;  // an hour; also what is no number counts as none
-  const double us = want.compute_us > 0 ? std::min<double>(want.compute_us, longest_us) : 0;
-  Area& of = areas_[area];
-  of.used = true;
-  of.shadow.use(shadow_key(want.name), static_cast<std::uint32_t>(std::max<std::uint64_t>(pages, 1)), us);
-  if (hit) of.saved_us += us;
+void AreaSavings::count(Area& area, const BlockName& name, std::uint64_t pages, double us) {
+  area.used = true;
+  area.shadow.use(shadow_key(name), static_cast<std::uint32_t>(std::max<std::uint64_t>(pages, 1)), us);
+}
+
+void AreaSavings::use(std::size_t area, const BlockWant& want, std::uint64_t pages, bool hit, bool guest) {
+  const double us = sound_us(want.compute_us);
+  if (!guest) count(areas_[area], want.name, pages, us);
+  areas_[area].used = true;
+  if (hit) areas_[area].saved_us += us;
+}
+
+// Used several times with nothing between, but for the first it would have been found in any room.
+void AreaSavings::use_elsewhere(std::size_t area, const BlockUse& use, std::uint64_t pages) {
+  for (std::uint32_t i = 0; i < std::min(use.times, times_max); ++i)
+    count(areas_[area], use.name, pages, sound_us(use.spared_us));
+  elsewhere_ += use.times;
 }
 
 // FNV-1a: the same everywhere.

@@ -18,8 +18,11 @@ class AreaSavings {
  public:
   AreaSavings(std::size_t areas, std::uint32_t pool_pages);
 
-  // A request wanted this block, of so many pages.
-  void use(std::size_t area, const BlockWant& want, std::uint64_t pages, bool hit);
+  // A request wanted this block, of so many pages. Of a guest's, whose blocks belong to another node, only what was saved counts.
+  void use(std::size_t area, const BlockWant& want, std::uint64_t pages, bool hit, bool guest);
+  // Requests that ran on other nodes would have wanted it here: to the curve it is the same.
+  void use_elsewhere(std::size_t area, const BlockUse& use, std::uint64_t pages);
+  std::uint64_t elsewhere() const { return elsewhere_; }
   // A request let go of its blocks, so long after it asked for them. `user`: user_key, or 0 if it wanted none of a user's.
   void served(std::uint64_t user, std::uint32_t user_tokens, Duration held);
   static std::uint64_t user_key(std::string_view owner);  // never 0
@@ -35,7 +38,10 @@ class AreaSavings {
     double saved_us = 0;
     bool used = false;
   };
+  void count(Area& area, const BlockName& name, std::uint64_t pages, double us);
+
   std::vector<Area> areas_;
+  std::uint64_t elsewhere_ = 0;  // uses
   placement::FrequencySketch users_;
   ServedReport served_;
 };

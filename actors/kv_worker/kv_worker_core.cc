@@ -207,6 +207,7 @@ StatusReply KvWorkerCore::status(Instant now, RequestId id) const {
     field((area + "_saved_ms").c_str(), static_cast<std::uint64_t>(pages.areas[i].saved_us / 1'000));
   }
   if (pool_.has_rows()) field("boundary_bytes_copied", boundary_bytes_copied_);
+  if (savings_.elsewhere() > 0) field("uses_elsewhere", savings_.elsewhere());
   field("page_tokens", pool_.page_tokens());
   field("requests_holding", requests_.size());
   field("remote_reads", remote_reads_);

@@ -152,6 +152,7 @@ class KvWorkerCore final : public Core {
   bool is_sampled();
   BlockGrant grant_of(const Request& request, std::size_t want) const;
   void count_wants(const AcquireBlocks& ask);
+  void count_elsewhere(const AcquireBlocks& ask);
   void count_user(Request& request, const BlockWant& want) const;
   const PoolBlock* reserve_in_area(PagePool::Want want, const AcquireBlocks& ask);
   const PoolBlock* reserve_anywhere(PagePool::Want want, const AcquireBlocks& ask);

@@ -13,6 +13,12 @@ namespace {
 
 constexpr std::int64_t patience_us_max = 3'600'000'000;
 
+constexpr std::size_t uses_told_max = 256;
+
+bool is_guests(const AcquireBlocks& ask, const BlockWant& want) {
+  return ask.retention.guest && want.kind == SegmentKind::user;
+}
+
 // What is no number is none.
 double copy_worth(const AcquireBlocks& ask) {
   return ask.retention.copy_worth >= 0 ? std::min(ask.retention.copy_worth, 1.0) : 0;
@@ -64,6 +70,7 @@ void KvWorkerCore::on_acquire(Instant now, Address from, const AcquireBlocks& as
   remote_reads_ += remote;
 
   count_wants(ask);
+  if (!remote) count_elsewhere(ask);
   // Those that are there first, so that no reservation evicts what is wanted too.
   const std::vector<std::size_t> absent = decide_present(now, serial, request, ask, effects);
   if (request.undecided > 0 || (!absent.empty() && !ask.read_only)) request.ask = ask;
@@ -150,7 +157,7 @@ std::vector<std::size_t> KvWorkerCore::decide_present(Instant now, Serial serial
     const std::size_t area = index_of(pool_.area_of(want.kind));
     if (request.counts) {
       ++(ready ? wanted_[area].hits : wanted_[area].misses);
-      savings_.use(area, want, pool_.pages_for(want.tokens), ready);
+      savings_.use(area, want, pool_.pages_for(want.tokens), ready, is_guests(ask, want));
       count_user(request, want);
     }
     if (!block) absent.push_back(i);  // another one that has its place is rare, and stays
@@ -234,6 +241,13 @@ void KvWorkerCore::count_wants(const AcquireBlocks& ask) {
     sketch_.emplace(config_.pool.pages);
   if (!sketch_ || (!ask.may_evict && !ask.read_only)) return;
   for (const BlockWant& want : ask.wants) sketch_->touch(sketch_key(want.name));
+}
+
+// What a router says of its users who were sent elsewhere; no more of it than routers say.
+void KvWorkerCore::count_elsewhere(const AcquireBlocks& ask) {
+  const std::span<const BlockUse> uses(ask.retention.elsewhere);
+  for (const BlockUse& use : uses.first(std::min(uses.size(), uses_told_max)))
+    savings_.use_elsewhere(index_of(pool_.area_of(SegmentKind::user)), use, pool_.pages_for(use.tokens));
 }
 
 void KvWorkerCore::count_user(Request& request, const BlockWant& want) const {

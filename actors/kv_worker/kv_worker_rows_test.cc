@@ -1,4 +1,7 @@
 // The KV-cache worker and the boundary between blocks and rows of embedding tables.
+#include <cmath>
+#include <cstring>
+
 #include "actors/kv_worker/kv_worker_test.h"
 #include "placement/split/latency_counts.h"
 
@@ -91,6 +94,47 @@ TEST_CASE_FIXTURE(RowBench, "the report says what each area saved, and what it w
   CHECK(report.areas.at(1).savings.empty());
   CHECK(report.areas.at(2).saved_us == 33);
   CHECK(report.areas.at(2).savings == savings);
+}
+
+TEST_CASE_FIXTURE(RowBench, "what its users would have wanted here counts as if they had come, and a guest's blocks only by what they saved") {
+  probe.start();
+  BlockWant dear = user(1);
+  dear.compute_us = 100;
+  const auto ask = [&](BlockWant want, Retention retention) {
+    const auto us = static_cast<std::int64_t>(++last);
+    const BlockName wanted = want.name;
+    probe.receive(us, worker, AcquireBlocks{last, 100, {std::move(want)}, std::move(retention)});
+    release(us, last, wanted.bytes[0], granted().at(0), Outcome::written);
+  };
+  ask(dear, {.guest = true});
+  ask(dear, {.guest = true});
+  AreaReport users = core.report().areas.at(1);
+  CHECK(users.hits == 1);
+  CHECK(users.saved_us == 100);
+  CHECK(users.savings.at(100) == 0);
+  ask(item(2), {.elsewhere = {{name(7), 8, 1, 40}}});
+  ask(item(2), {.elsewhere = {{name(8), 4, 3, 10}, {name(7), 8, 1, 50}}});
+  users = core.report().areas.at(1);
+  CHECK(users.hits + users.misses == 2);      // nobody was here
+  CHECK(users.savings.at(100) == 2 * 10 + 50);
+  CHECK(users.savings.at(12) == 2 * 10);      // one page of nine: what came three times with nothing between
+  CHECK(users.savings.at(34) == 2 * 10 + 50);  // three: the user of two pages and that one
+  probe.receive(50, door, StatusRequest{1});
+  CHECK(field_of(probe.sent<StatusReply>().at(0), "uses_elsewhere") == "5");
+}
+
+TEST_CASE_FIXTURE(RowBench, "of what is told at once, so much counts, and neither a large number nor one that is none does harm") {
+  probe.start();
+  Retention told;
+  for (std::uint32_t i = 0; i < 400; ++i) {
+    told.elsewhere.push_back({{}, UINT32_MAX, UINT32_MAX, i % 2 == 0 ? NAN : INFINITY});
+    std::memcpy(told.elsewhere.back().name.bytes.data(), &i, sizeof i);
+  }
+  probe.receive(1, worker, AcquireBlocks{1, 100, {item(1)}, told});
+  probe.receive(2, door, StatusRequest{1});
+  CHECK(field_of(probe.sent<StatusReply>().at(0), "uses_elsewhere") == std::to_string(256ULL * UINT32_MAX));
+  const std::vector<double> savings = core.report().areas.at(1).savings;
+  CHECK(savings.at(100) == 0);  // larger than the pool
 }
 
 TEST_CASE_FIXTURE(RowBench, "savings that fall, or are too few, are no answer") {

@@ -8,6 +8,7 @@
 #include "placement/heat/spread.h"
 #include "router/core/answer_check.h"
 #include "router/core/router_core.h"
+#include "router/fleet/row_profile.h"
 #include "runtime/actor/planted.h"
 
 namespace troupe::router {
@@ -59,6 +60,7 @@ std::optional<WorkerTable::Option> RouterCore::choose_worker(Step step, const Fl
     }
   };
   add_holders();
+  if (const NodeId last = last_worker(flight); last != 0 && !contains(nodes, last)) nodes.push_back(last);
   if (const auto option = choose_among(step, flight, nodes, tried)) return option;
   nodes = workers_.candidates(step.now, {flight.fingerprint, spread(flight.serial + flight.attempts.size()),
                                          flight.pinned.model_version, tried});
@@ -69,8 +71,20 @@ std::optional<WorkerTable::Option> RouterCore::choose_worker(Step step, const Fl
 WorkerTable::Option RouterCore::option_at(NodeId node, const Flight& flight) const {
   const std::size_t plan = plan_at(node, flight);
   const PlanCost& cost = flight.plans[plan].cost;
-  return {node, work_at(node, flight, plan), plan, passes_us(node, flight.tenant),
-          flight.held ? cost.hit(node, *flight.held) : 0, cost.nothing_held()};
+  WorkerTable::Option option{node, work_at(node, flight, plan), plan, passes_us(node, flight.tenant),
+                             flight.held ? cost.hit(node, *flight.held) : 0, cost.nothing_held()};
+  const Heartbeat* heard = by_all_three() ? workers_.last_heard(node) : nullptr;
+  if (!heard) return option;
+  const Plan& wanted = flight.plans[plan].candidate.plan;
+  option.kept = cost.all_held();
+  option.rows_us = static_cast<double>(rows_of(wanted)) * heard->us_per_row;
+  option.rows_found = rows_found(wanted, *heard);
+  option.last = last_worker(flight) == node;
+  return option;
+}
+
+NodeId RouterCore::last_worker(const Flight& flight) const {
+  return by_all_three() ? last_.of(flight.request->home()) : 0;
 }
 
 std::optional<WorkerTable::Option> RouterCore::choose_among(Step step, const Flight& flight,
@@ -190,6 +204,7 @@ void RouterCore::send_plan(Step step, Flight& flight, const WorkerTable::Option&
   if (!flight.planned) settle_plan(flight, option.plan);  // for good: all attempts of a request have one plan
   Execute plan = make_plan(step.now, flight, option.node);
   const Duration left = flight.asked.deadline - step.now;
+  note_home(step.now, flight, option.node, plan);
   plan.id = flight.serial;
   plan.trace = flight.request->trace();
   plan.budget_us = left.us;
@@ -205,6 +220,20 @@ void RouterCore::send_plan(Step step, Flight& flight, const WorkerTable::Option&
   step.effects.set_timer(timer_of(flight.serial, TimerKind::late), late_at);
   log_hop(step, flight, "plan_sent", {{"node", option.node}, {"attempt", flight.attempts.size()}});
   step.effects.send({option.node, Role::inference_worker}, std::move(plan));
+}
+
+// What a user's blocks would have spared is counted at his home, wherever he is sent; a worker that never hears of him would
+// not keep room for him. Its plans bring it what was noted.
+void RouterCore::note_home(Instant now, const Flight& flight, NodeId node, Execute& plan) {
+  if (by_all_three()) last_.note(flight.request->home(), node);
+  const NodeId home = flight.workers.empty() ? node : flight.workers.front();
+  const Considered& sent = flight.plans.front();
+  if (home != node && keeps_user(sent.candidate)) {
+    plan.retention.guest = true;
+    if (flight.attempts.empty() && workers_.alive(now, home))
+      elsewhere_.note(home, sent.cost.users_blocks(sent.candidate, workers_.pace(home)));
+  }
+  plan.retention.elsewhere = elsewhere_.take(node);
 }
 
 // An attempt that went wrong, whoever records the request.

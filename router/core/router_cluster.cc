@@ -90,6 +90,7 @@ void RouterCore::follow_members(Step step) {
   for (const NodeId node : members_.workers())
     if (members_.is_leaving(node)) leaving.insert(node);
   workers_.follow(members_.workers());
+  elsewhere_.follow(members_.workers());
   for (const NodeId node : gone) dissolve_line(step, node);
   lose_attempts(step, gone, "has left");
   precompute_.lose(step, gone);
@@ -323,6 +324,8 @@ std::string RouterCore::check_bounds() const {
   if (parked_.size() > flights_.size()) return over("parked requests", parked_.size(), flights_.size());
   if (suspects_.size() > config_.suspects_max)
     return over("suspects", suspects_.size(), config_.suspects_max);
+  if (elsewhere_.homes() > workers_.nodes().size())
+    return over("homes that hear of their users", elsewhere_.homes(), workers_.nodes().size());
   for (const auto& [serial, flight] : flights_)
     if (flight.attempts.size() > 4) return over("attempts", flight.attempts.size(), 4);
   return precompute_.check_bounds();

@@ -19,6 +19,7 @@ Refusal too_late() {
   return {504, "deadline_exceeded", "the request's time is over", "router", "a larger budget or less load"};
 }
 
+constexpr std::size_t users_remembered = 65'536;  // of whom Algorithm 1 knows where they were sent last
 constexpr Duration suspect_memory{600'000'000};
 
 Versions initial_versions(const RouterConfig& config) {
@@ -43,6 +44,7 @@ RouterCore::RouterCore(RouterConfig config)
                 .pass = config_.costs.passes(1),
                 .routing = config_.routing},
                members_.workers()),
+      last_(config_.routing.by == Routing::By::joint ? users_remembered : 0),
       leader_(config_.cache_metas, config_.heartbeat),
       features_(config_.features),
       versions_(initial_versions(config_), config_.coordinate, config_.heartbeat, config_.reload_budget),

@@ -21,9 +21,11 @@
 #include "router/core/flight.h"
 #include "router/core/recent_times.h"
 #include "router/fleet/feature_watch.h"
+#include "router/fleet/last_workers.h"
 #include "router/fleet/leader_view.h"
 #include "router/fleet/retry_budget.h"
 #include "router/fleet/suspects.h"
+#include "router/fleet/uses_elsewhere.h"
 #include "router/fleet/versions.h"
 #include "router/fleet/worker_table.h"
 #include "router/request/pull_cost.h"
@@ -177,6 +179,9 @@ class RouterCore final : public Core {
   WorkerTable::Option option_at(NodeId node, const Flight& flight) const;
   void execute(Step step, Flight& flight);
   void send_plan(Step step, Flight& flight, const WorkerTable::Option& option);
+  void note_home(Instant now, const Flight& flight, NodeId node, Execute& plan);
+  NodeId last_worker(const Flight& flight) const;
+  bool by_all_three() const { return config_.routing.by == Routing::By::joint; }
   bool retry(Step step, Flight& flight, bool free, const Refusal& refusal);
   std::vector<NodeId> nodes_with_suspects() const;
   bool is_suspect(Instant now, const Flight& flight) const;
@@ -264,6 +269,8 @@ class RouterCore final : public Core {
   Deafness deafness_;
   MemberWatch members_;
   WorkerTable workers_;
+  LastWorkers last_;  // by Algorithm 1 only
+  UsesElsewhere elsewhere_;
   LeaderView leader_;
   FeatureWatch features_;
   VersionKeeper versions_;

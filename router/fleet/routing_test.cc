@@ -16,8 +16,16 @@ TEST_SUITE("routing") {
     CHECK(routing_score({Routing::By::earliest}, 0.8, 0.4) == routing_score({}, 0.1, 0.9));
   }
 
+  TEST_CASE("all three weigh what their misses cost, and the last worker has a little more") {
+    const MissCosts costs{6, 3, 1};
+    CHECK(joint_score(costs, {1, 0, 0}) == doctest::Approx(0.7));
+    CHECK(joint_score(costs, {0, 0.5, 1}) == doctest::Approx(0.15));
+    CHECK(joint_score(costs, {0, 0.5, 0.5, true}) == doctest::Approx(0.15 + 0.05 + 0.05));
+    CHECK(joint_score({}, {1, 1, 0}) == 0);  // nothing is known of what misses cost
+  }
+
   TEST_CASE("every name is that of one of them") {
-    CHECK(routing_names().size() == 4);
+    CHECK(routing_names().size() == 5);
     for (std::size_t i = 0; i < routing_names().size(); ++i)
       CHECK(find_routing(routing_names()[i]) == static_cast<Routing::By>(i));
     CHECK(find_routing("hits") == Routing::By::hits);

@@ -193,6 +193,11 @@ Pace WorkerTable::pace(NodeId node) const {
   return row ? pace(*row) : config_.pace;
 }
 
+const Heartbeat* WorkerTable::last_heard(NodeId node) const {
+  const Row* row = find(node);
+  return row ? &row->last : nullptr;
+}
+
 double WorkerTable::slowness(NodeId node) const {
   const Row* row = find(node);
   return row ? row->slowness : 1;
@@ -303,15 +308,23 @@ std::vector<NodeId> WorkerTable::candidates(Instant now, const Ask& ask) const {
   return {};
 }
 
-double WorkerTable::score(Instant now, const Row& row, const Option& option) const {
-  if (config_.routing.by == Routing::By::earliest) return 0;
+// Of a queue that takes as long as the request itself, a half.
+double WorkerTable::load(Instant now, const Row& row, const Option& option) const {
   const double wait = wait_us(now, row) - option.passes_us / lanes(row), time = pace(row).us(option.whole);
-  return routing_score(config_.routing, option.hit, wait > 0 ? wait / (wait + time) : 0);
+  return wait > 0 ? wait / (wait + time) : 0;
 }
 
-bool WorkerTable::goes_before(Instant now, const Row& a, const Option& option_a, const Row& b,
-                          const Option& option_b, NodeId home) const {
-  const double score_a = score(now, a, option_a), score_b = score(now, b, option_b);
+double WorkerTable::score(Instant now, const Rule& rule, const Row& row, const Option& option) const {
+  if (rule.routing.by == Routing::By::earliest) return 0;
+  const double load = this->load(now, row, option);
+  if (rule.routing.by == Routing::By::joint)
+    return joint_score(rule.costs, {option.hit, option.rows_found, load, option.last});
+  return routing_score(rule.routing, option.hit, load);
+}
+
+bool WorkerTable::goes_before(Instant now, const Rule& rule, const Row& a, const Option& option_a, const Row& b,
+                              const Option& option_b, NodeId home) const {
+  const double score_a = score(now, rule, a, option_a), score_b = score(now, rule, b, option_b);
   if (score_a != score_b) return score_a > score_b;
   const double done_a = done_us(now, a, option_a), done_b = done_us(now, b, option_b);
   if (done_a != done_b) return done_a < done_b;
@@ -320,26 +333,51 @@ bool WorkerTable::goes_before(Instant now, const Row& a, const Option& option_a,
   return a.node < b.node;
 }
 
-std::optional<WorkerTable::Option> WorkerTable::choose(Instant now, std::span<const Option> options,
-                                                       std::string_view model, bool may_probe) {
-  std::optional<Option> best;
+// In the mean over the workers, so that all are weighed alike.
+MissCosts WorkerTable::costs_of(std::span<const Option> options) const {
+  MissCosts costs;
+  for (const Option& option : options) {
+    const placement::Pace pace = this->pace(option.node);
+    const double whole = pace.us(option.whole);
+    costs.kv += std::max(0.0, whole - pace.us(option.kept));
+    costs.rows += option.rows_us;
+    costs.load += whole;
+  }
+  return costs;
+}
+
+const WorkerTable::Option* WorkerTable::best_of(Instant now, std::span<const Option> options, std::string_view model,
+                                                const Rule& rule) const {
+  const Option* best = nullptr;
   const Row* best_row = nullptr;
   for (const Option& option : options) {
-    Row* row = find(option.node);
+    const Row* row = find(option.node);
     if (!row || !usable(now, *row, model)) continue;
-    if (may_probe && slow(*row) && now >= row->probe_at) {
-      row->probe_at = now + Duration{config_.heartbeat.us * row->probe_gap};
-      row->probe_gap = std::min(row->probe_gap * 2, config_.probe_gap_max);
-      return option;
-    }
     const bool better = !best_row || avoided(now, *row) < avoided(now, *best_row) ||
                         (avoided(now, *row) == avoided(now, *best_row) &&
-                         goes_before(now, *row, option, *best_row, *best, options.front().node));
+                         goes_before(now, rule, *row, option, *best_row, *best, options.front().node));
     if (!better) continue;
-    best = option;
+    best = &option;
     best_row = row;
   }
   return best;
+}
+
+std::optional<WorkerTable::Option> WorkerTable::choose(Instant now, std::span<const Option> options,
+                                                       std::string_view model, bool may_probe) {
+  for (const Option& option : options) {
+    Row* row = find(option.node);
+    if (!may_probe || !row || !usable(now, *row, model) || !slow(*row) || now < row->probe_at) continue;
+    row->probe_at = now + Duration{config_.heartbeat.us * row->probe_gap};
+    row->probe_gap = std::min(row->probe_gap * 2, config_.probe_gap_max);
+    return option;
+  }
+  const bool joint = config_.routing.by == Routing::By::joint;
+  const Option* best = best_of(now, options, model, {config_.routing, joint ? costs_of(options) : MissCosts{}});
+  if (joint && best && load(now, *find(best->node), *best) > too_busy_load)
+    best = best_of(now, options, model, {{Routing::By::load}, {}});
+  if (!best) return std::nullopt;
+  return *best;
 }
 
 Ticket WorkerTable::send(Instant now, const Option& option) {

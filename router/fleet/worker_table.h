@@ -87,6 +87,7 @@ class WorkerTable {
   double predicted_us(Instant now, NodeId node, const placement::Work& work, double passes_us = 0) const;
   double slowness(NodeId node) const;
   placement::Pace pace(NodeId node) const;
+  const Heartbeat* last_heard(NodeId node) const;  // null: there is no such worker
   std::size_t alive_count(Instant now) const;
   double lanes_alive(Instant now) const;  // of all workers that are, one at least
   bool any_usable(Instant now, std::string_view model) const;
@@ -114,8 +115,12 @@ class WorkerTable {
     double passes_us = 0;  // of what waits here for that worker, so much goes after it
     double hit = 0;        // of the plan's blocks, the share that is held there, by the work of computing them
     placement::Work whole{};  // of the plan if nothing were held
+    placement::Work kept{};   // if all were held
+    double rows_us = 0;       // fetching all its rows of a table that is not in memory
+    double rows_found = 0;    // of those, the share that is there
+    bool last = false;        // its user was sent there last
   };
-  // The option that is best by the rule, of those the one that is done first; ties go to the earlier option if it is the home (the first), then to the
+  // The option that is best by the rule (where Algorithm 1's is too busy, the least loaded), of those the one that is done first; ties go to the earlier option if it is the home (the first), then to the
   // lower node. A slow one is taken only for its probe, if this may be one, or if all are slow. What is not
   // usable is passed over.
   std::optional<Option> choose(Instant now, std::span<const Option> options, std::string_view model,
@@ -169,9 +174,16 @@ class WorkerTable {
   double sent_wait_us(Instant now, const Row& row) const;
   double wait_us(Instant now, const Row& row) const;
   double done_us(Instant now, const Row& row, const Option& option) const;
-  double score(Instant now, const Row& row, const Option& option) const;
-  bool goes_before(Instant now, const Row& a, const Option& option_a, const Row& b, const Option& option_b,
-               NodeId home) const;
+  struct Rule {
+    Routing routing;
+    MissCosts costs;  // of `joint`
+  };
+  double load(Instant now, const Row& row, const Option& option) const;
+  double score(Instant now, const Rule& rule, const Row& row, const Option& option) const;
+  bool goes_before(Instant now, const Rule& rule, const Row& a, const Option& option_a, const Row& b, const Option& option_b,
+                   NodeId home) const;
+  MissCosts costs_of(std::span<const Option> options) const;
+  const Option* best_of(Instant now, std::span<const Option> options, std::string_view model, const Rule& rule) const;
   const Row* home_of(Instant now, const Ask& ask, bool may_be_slow) const;
   std::vector<const Row*> draw(Instant now, const Ask& ask, bool may_be_slow, const Row* home) const;
   void judge(Instant now, Row& row, double ratio);

@@ -236,6 +236,24 @@ TEST_CASE("by another rule what is held and what waits decide, and time only bet
   CHECK(chosen(table, 0, {{3, {11}, 0, 0, 0.5, {100}}, {2, {10}, 0, 0, 0.5, {100}}, {1, {9}, 0, 0, 0.4, {100}}}) == 2);
 }
 
+TEST_CASE("by Algorithm 1 what misses cost weighs, and for one that is too busy the idlest is taken") {
+  const auto option = [](NodeId node, double hit, double found, bool last = false) {  // .4 of hit, .2 of found, .4 less the load
+    return WorkerTable::Option{node, {10}, 0, 0, hit, {100}, {}, 500, found, last};
+  };
+  const auto chosen_with = [&](double waits_at_first, std::vector<WorkerTable::Option> options) {
+    WorkerTable table({.heartbeat = {beat_us}, .pace = {10}, .allowance = {0}, .routing = {Routing::By::joint}}, {1, 2});
+    hear(table, {0}, 1, heartbeat(waits_at_first));
+    hear(table, {0}, 2, heartbeat(0));
+    return chosen(table, 0, options);
+  };
+  CHECK(chosen_with(0, {option(2, 0, 1), option(1, 1, 0)}) == 1);
+  CHECK(chosen_with(0, {option(2, 0, 0.5), option(1, 0.2, 0)}) == 2);
+  CHECK(chosen_with(0, {option(2, 0, 0.5), option(1, 0.2, 0, true)}) == 1);
+  CHECK(chosen_with(0, {option(2, 0, 0.5, true), option(1, 0.2, 0)}) == 2);
+  CHECK(chosen_with(400, {option(2, 0, 0), option(1, 1, 0)}) == 1);    // waits for four times its own time
+  CHECK(chosen_with(1'000, {option(2, 0, 0), option(1, 1, 0)}) == 2);  // would still have the higher score
+}
+
 TEST_CASE("a tie goes to the home, else to the lower node") {
   WorkerTable table = table_of({1, 2, 3});
   CHECK(chosen(table, 1, {{3, 10}, {1, 10}, {2, 10}}) == 3);

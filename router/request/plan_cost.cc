@@ -1,5 +1,7 @@
 #include "router/request/plan_cost.h"
 
+#include <algorithm>
+
 #include "placement/cost/plan_work.h"
 
 namespace troupe::router {
@@ -53,6 +55,20 @@ double PlanCost::hit(NodeId node, const HeldBlocks& held) const {
     if (held.missing(first_ + i, node) == 0) here += operations;
   }
   return all > 0 ? here / all : 1;
+}
+
+std::vector<BlockUse> PlanCost::users_blocks(const Candidate& candidate, const placement::Pace& pace) const {
+  std::vector<BlockUse> uses;
+  std::size_t asked = 0;
+  for (std::size_t i = 0; i < candidate.blocks.size(); ++i) {
+    if (!is_asked_for(candidate.blocks[i])) continue;
+    const Block& block = asked_[asked++];
+    const Segment& segment = candidate.plan.segments[i];
+    if (segment.kind != SegmentKind::user) continue;
+    const double spared_us = std::max(0.0, pace.us(block.computed) - pace.us(block.reused));
+    uses.push_back({*candidate.blocks[i].name, static_cast<std::uint32_t>(segment.tokens.size()), 1, static_cast<float>(spared_us)});
+  }
+  return uses;
 }
 
 double PlanCost::uses(const HeldBlocks& held) const {

@@ -24,6 +24,8 @@ class PlanCost {
   placement::Work at(NodeId node, const HeldBlocks& held) const;
   // Of the blocks that the index is asked for, the share that a node has, by the work of computing them; 1 if there are none.
   double hit(NodeId node, const HeldBlocks& held) const;
+  // Of each of its user's blocks, what finding it spares a worker of that pace.
+  std::vector<BlockUse> users_blocks(const Candidate& candidate, const placement::Pace& pace) const;
   // How often, in the mean, blocks of it that nobody keeps yet are expected to be wanted again; 0 if all are
   // kept.
   double uses(const HeldBlocks& held) const;

@@ -13,6 +13,7 @@
 
 #include "kernels/base/plan.h"
 #include "runtime/actor/identity.h"
+#include "runtime/actor/noted_uses.h"
 #include "runtime/actor/stored_messages.h"
 #include "runtime/actor/trace_context.h"
 
@@ -232,6 +233,10 @@ struct Retention {
   bool keep_hotter = false;
   bool belongs = false;   // the blocks belong on this node: pulled ones, too, displace others and stay
   double copy_worth = 0;  // with `keep_hotter`: of 0 to 1, pulling a block again over computing it
+  // The user's home is another node: what keeping his blocks would spare is counted there, not here.
+  bool guest = false;
+  // Blocks of users whose home is here, and whose requests were sent elsewhere lately: what keeping them here would have spared.
+  std::vector<BlockUse> elsewhere;
   bool operator==(const Retention&) const = default;
 };
 
@@ -295,8 +300,7 @@ struct BlocksFound {
   // room for more.
   std::vector<double> uses;
   double user_frequency = 0;  // accesses in the sliding window, this one included
-  double coldest_frequency =
-      0;  // of the cached user blocks; 0 while the user area has room for the one asked for
+  double coldest_frequency = 0;  // of the cached user blocks; 0 while the user area has room for the one asked for
   std::vector<BlockName> coldest;  // user blocks to give up, coldest first, enough for the one asked for
   bool operator==(const BlocksFound&) const = default;
 };
@@ -353,8 +357,7 @@ enum class Outcome : std::uint8_t { done, written, abandoned, corrupt };
 struct BlockOutcome {
   BlockName name;
   std::uint64_t generation = 0;
-  Outcome outcome =
-      Outcome::done;  // read → done (the bytes were checked) | corrupt; write → written | abandoned
+  Outcome outcome = Outcome::done;  // read → done (the bytes were checked) | corrupt; write → written | abandoned
   std::uint64_t checksum = 0;  // for written
   bool operator==(const BlockOutcome&) const = default;
 };
@@ -497,6 +500,11 @@ struct Heartbeat {
   // The next model of those Versions, if it cannot be loaded here however often it is tried, and why; else
   // "".
   std::string refused_model, refused_why;
+  // Of a table that is not in memory: what fetching a row takes, lately; how many consecutive rows are a shard; of each shard,
+  // hundredths of its rows that passes wanted lately and found.
+  double us_per_row = 0;
+  std::uint32_t shard_rows = 0;
+  std::vector<std::uint8_t> rows_found;
   bool operator==(const Heartbeat&) const = default;
 };
 // Which model and catalog new requests are pinned to. Hard state: `epoch` is its revision in the

@@ -2,6 +2,7 @@
 // Ports: how a core asks for slow or physical things. A job goes out as an effect, one result comes back as
 // `Done`. A port does its work in one blocking call; the host decides on which thread (CAF) or at what
 // virtual cost (simulation), so ports hold no policy.
+#include <array>
 #include <concepts>
 #include <cstdint>
 #include <memory>
@@ -118,6 +119,12 @@ struct DeviceUse {
   std::uint64_t bytes_to_device = 0, bytes_to_host = 0;
   std::uint32_t pages = 0, pages_used = 0;  // when the batch began
 };
+// Of the table that passes read last, by shards of as many consecutive rows: what was found, lately (Heartbeat::rows_found).
+struct ShardsFound {
+  std::uint32_t shard_rows = 0;  // 0: nothing is known
+  std::array<std::uint8_t, row_shards> hundredths{};
+  double us_per_row = 0;  // that is fetched
+};
 // What became of rows of embedding tables since the port was made. All zero where all tables are in memory.
 struct RowTotals {
   std::uint64_t hits = 0, misses = 0;  // distinct rows of each pass, in the pool's pages or not
@@ -125,6 +132,7 @@ struct RowTotals {
   std::uint64_t bytes_missed = 0, bytes_refilled = 0;  // from the slow side, for passes and ahead of them
   std::uint64_t evicted = 0, dropped = 0, corrupt = 0;
   bool wants_refill = false;
+  ShardsFound shards;
 };
 struct BatchDone {
   std::vector<BatchReply> replies;  // parallel to RunBatch::requests

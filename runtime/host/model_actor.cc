@@ -44,6 +44,7 @@ void ModelActor::translate(Message& message) const {
       put_owner(want.owner);
       want.tokens = pages_of(want.tokens);
     }
+    for (BlockUse& use : ask->retention.elsewhere) use.tokens = pages_of(use.tokens);
   } else if (auto* forget = std::get_if<Forget>(&message)) {
     put_owner(forget->owner);
     forget->below = pages_of(forget->below);  // what has fewer pages has fewer tokens; what has as many may stay in vain

@@ -105,6 +105,9 @@ TEST_CASE("owners carry their model's name, and blocks are as large as their pag
   CHECK(ask.wants[0].tokens == 2);
   CHECK(ask.wants[1].owner == "");  // nobody's
   CHECK(ask.wants[1].tokens == 1);
+  AcquireBlocks told{3};
+  told.retention.elsewhere = {{{}, 9}};
+  CHECK(b.say(cache, told).retention.elsewhere[0].tokens == 2);
 }
 
 TEST_CASE("what is forgotten is the model's own, and never more than was said") {

@@ -189,9 +189,9 @@ constexpr Knob knobs[] = {
     {"router.window", duration, "2ms", "0s..10s", "",
      "Predicted work for each lane of a worker that a router sends ahead, or as much as makes good batches; the rest "
      "waits at the router, where tenants have their shares. One plan more than lanes is always sent."},
-    {"router.routing", choice, "earliest", "earliest|affinity|hits|load", "",
+    {"router.routing", choice, "earliest", "earliest|affinity|hits|load|joint", "",
      "By what a request's worker is chosen: who would be done first; RcLLM's score, router.affinity of what it holds less the "
-     "rest of its load; or one of these alone."},
+     "rest of its load; one of these alone; or HLEM's Algorithm 1, which weighs them and the rows that are there by what misses cost."},
     {"router.affinity", real, "0.5", "0..1", "", "Weight of what a worker holds in that score; its load has the rest."},
     {"router.candidates_max", integer, "1000", "1..100000", "candidates",
      "Most candidates of one request, and most items that one allows or denies."},

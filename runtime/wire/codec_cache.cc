@@ -60,6 +60,37 @@ void get(schema::BlocksFound::Reader from, BlocksFound& m) {
   get_list(from.getColdest(), m.coldest);
 }
 
+// Of plans that routers make, passed on with what is wanted for them.
+void put(const BlockUse& m, schema::BlockUse::Builder to) {
+  to.setName(wire(m.name));
+  to.setTokens(m.tokens);
+  to.setTimes(m.times);
+  to.setSparedUs(m.spared_us);
+}
+void get(schema::BlockUse::Reader from, BlockUse& m) {
+  get(from.getName(), m.name);
+  m.tokens = from.getTokens();
+  m.times = from.getTimes();
+  m.spared_us = from.getSparedUs();
+}
+
+void put(const Retention& m, schema::Retention::Builder to) {
+  put_list(m.evict_first, to.initEvictFirst(m.evict_first.size()));
+  to.setKeepHotter(m.keep_hotter);
+  to.setBelongs(m.belongs);
+  to.setCopyWorth(m.copy_worth);
+  to.setGuest(m.guest);
+  if (!m.elsewhere.empty()) put_list(m.elsewhere, to.initElsewhere(m.elsewhere.size()));
+}
+void get(schema::Retention::Reader from, Retention& m) {
+  get_list(from.getEvictFirst(), m.evict_first);
+  m.keep_hotter = from.getKeepHotter();
+  m.belongs = from.getBelongs();
+  m.copy_worth = from.getCopyWorth();
+  m.guest = from.getGuest();
+  get_list(from.getElsewhere(), m.elsewhere);
+}
+
 void put(const BlockWant& m, schema::BlockWant::Builder to) {
   to.setName(wire(m.name));
   to.setKind(wire<schema::SegmentKind>(m.kind));

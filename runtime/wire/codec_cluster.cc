@@ -123,6 +123,9 @@ void put(const Heartbeat& m, schema::Heartbeat::Builder to) {
   to.setRefusedModel(wire(m.refused_model));
   to.setRefusedWhy(wire(m.refused_why));
   to.setSequence(m.sequence);
+  to.setUsPerRow(m.us_per_row);
+  to.setShardRows(m.shard_rows);
+  if (!m.rows_found.empty()) put_list(m.rows_found, to.initRowsFound(m.rows_found.size()));
 }
 void get(schema::Heartbeat::Reader from, Heartbeat& m) {
   m.incarnation = from.getIncarnation();
@@ -142,6 +145,9 @@ void get(schema::Heartbeat::Reader from, Heartbeat& m) {
   get(from.getRefusedModel(), m.refused_model);
   get(from.getRefusedWhy(), m.refused_why);
   m.sequence = from.getSequence();
+  m.us_per_row = from.getUsPerRow();
+  m.shard_rows = from.getShardRows();
+  get_list(from.getRowsFound(), m.rows_found);
 }
 
 void put(const Versions& m, schema::Versions::Builder to) {

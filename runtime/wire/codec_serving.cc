@@ -533,19 +533,6 @@ void get(schema::SegmentBlock::Reader from, SegmentBlock& m) {
   m.at = from.getAt();
 }
 
-void put(const Retention& m, schema::Retention::Builder to) {
-  put_list(m.evict_first, to.initEvictFirst(m.evict_first.size()));
-  to.setKeepHotter(m.keep_hotter);
-  to.setBelongs(m.belongs);
-  to.setCopyWorth(m.copy_worth);
-}
-void get(schema::Retention::Reader from, Retention& m) {
-  get_list(from.getEvictFirst(), m.evict_first);
-  m.keep_hotter = from.getKeepHotter();
-  m.belongs = from.getBelongs();
-  m.copy_worth = from.getCopyWorth();
-}
-
 void put(const Execute& m, schema::Execute::Builder to) {
   to.setId(m.id);
   to.setPriority(wire<schema::Priority>(m.priority));

@@ -86,7 +86,7 @@ RowsRefilled SimRows::refill(const RefillRows& refill) {
 RowTotals SimRows::totals() const {
   const RowSlab::Counts& counts = slab_.counts();
   return {counts.hits,    counts.misses,  counts.repeats,    counts.misses * row_bytes, refilled_,
-          counts.evicted, counts.dropped, counts.discarded, slab_.wants_refill()};
+          counts.evicted, counts.dropped, counts.discarded, slab_.wants_refill(), savings_.shards()};
 }
 
 }  // namespace troupe::sim

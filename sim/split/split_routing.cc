@@ -3,13 +3,9 @@
 #include <algorithm>
 
 #include "placement/heat/spread.h"
+#include "router/fleet/routing.h"
 
 namespace troupe::sim {
-namespace {
-
-constexpr double overload = 0.85, affinity_bonus = 0.05;  // HLEM §IV-C
-
-}  // namespace
 
 std::uint32_t user_home(std::uint32_t user, std::size_t nodes) { return static_cast<std::uint32_t>(spread(user) % nodes); }
 
@@ -17,9 +13,8 @@ double SplitRouter::score(const NodeView& node, bool last) const {
   const double load = std::min(1.0, node.waits_us / costs_.busy_us);
   if (by_ == SplitRouting::cost)
     return -(node.waits_us + (node.has_kv ? 0 : costs_.kv_us) + (1 - node.coverage) * costs_.rows_us);
-  const double kv = by_ == SplitRouting::emb ? 0 : costs_.kv_us, rows = by_ == SplitRouting::kv ? 0 : costs_.rows_us;
-  const double all = kv + rows + costs_.load_us;
-  return (kv * node.has_kv + rows * node.coverage + costs_.load_us * (1 - load)) / all + (last ? affinity_bonus : 0);
+  const double kv_us = by_ == SplitRouting::emb ? 0 : costs_.kv_us, rows_us = by_ == SplitRouting::kv ? 0 : costs_.rows_us;
+  return router::joint_score({kv_us, rows_us, costs_.load_us}, {node.has_kv ? 1.0 : 0.0, node.coverage, load, last});
 }
 
 std::uint32_t SplitRouter::choose(std::uint32_t user, std::span<const NodeView> nodes) {
@@ -35,7 +30,7 @@ std::uint32_t SplitRouter::choose(std::uint32_t user, std::span<const NodeView> 
     }
     if (nodes[n].waits_us < nodes[idle].waits_us) idle = n;
   }
-  if (by_ != SplitRouting::cost && nodes[best].waits_us / costs_.busy_us > overload) best = idle;
+  if (by_ != SplitRouting::cost && nodes[best].waits_us / costs_.busy_us > router::too_busy_load) best = idle;
   last_[user] = best;
   return best;
 }

@@ -117,6 +117,9 @@ struct Heartbeat {
   usPerOperation @16 :Float64;                    # lane time per unit of work, lately; 0: nothing computed yet
   usPerByte @17 :Float64;
   usPerPass @18 :Float64;
+  usPerRow @19 :Float64;                          # that is fetched from an embedding table that is not in memory
+  shardRows @20 :UInt32;                          # of that table: consecutive rows that are a shard; 0: there is none
+  rowsFound @21 :List(UInt8);                     # of each shard: hundredths of its rows that were wanted lately and found
 }
 
 struct Versions {

@@ -471,6 +471,14 @@ struct ObsoletePlannedReadout {
   rows @2 :List(Int32);                           # vocabulary rows whose logits are read
 }
 
+struct BlockUse {
+  # Of a block that a node's requests did not want because they ran on other nodes.
+  name @0 :BlockName;
+  tokens @1 :UInt32;
+  times @2 :UInt32;                               # that it was used since the node was last told
+  sparedUs @3 :Float32;                           # what finding it there would have spared each
+}
+
 struct Retention {
   # What may make room for a request's blocks, and what they are worth once they are there.
   evictFirst @0 :List(BlockName);                 # coldest user blocks, if room must be made
@@ -478,6 +486,8 @@ struct Retention {
                                                   # than what must go
   belongs @2 :Bool;                               # pulled blocks, too, displace others and stay
   copyWorth @3 :Float64;                          # with keepHotter: of 0 to 1, pulling a block again over computing it
+  guest @4 :Bool;                                 # the user's home is another node
+  elsewhere @5 :List(BlockUse);                   # of users whose home is here and whose requests were sent elsewhere lately
 }
 
 struct Execute {

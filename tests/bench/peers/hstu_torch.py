@@ -9,7 +9,7 @@ all computed. The peers run the published form: all rows at once, a mask, bucket
 by torch.jit.trace, onnxruntime (where --peers says where setup.sh installed it) what torch.onnx.export makes of it. With more than 8,000 rows
 their heads go one after the other, for want of memory, torch.jit, which makes constants of what it is given, is left out, and there is one round,
 the first. Rounds alternate; the best of each is what counts. Times are of CPU, as all have one thread; the task logits of all have to agree.
-Needs PyTorch (apt-get install python3-torch), and some 12 GB of memory at a history of 15,000.
+Needs PyTorch (apt-get install python3-torch), and some 16 GB of memory at a history of 15,000.
 """
 import argparse
 import json
@@ -206,22 +206,38 @@ def traced_form(model):
     return traced
 
 
-def race(bench, layers, history, candidates, production, options):
-    model = Hstu(layers, history, candidates, production)
-    is_long = history + candidates > ROWS_AT_ONCE
-    peers = {"torch": lambda: timed(model, model.items)}
+def once(model, peers):
+    """Of a process that is there for one pass only, so that its memory is free for the next."""
+    onnx = Onnx(model, peers)
+    told = onnx.run()
+    onnx.end()
+    return told["cpu_ms"], told["logits"]
+
+
+def peers_of(model, is_long, options):
+    """What makes a pass and says how long it took, by name; and what is to be ended."""
+    peers, onnx = {}, None
+    if options.peers and is_long:
+        peers["onnxruntime"] = lambda: once(model, options.peers)
+    elif options.peers:
+        onnx = Onnx(model, options.peers)
+        peers["onnxruntime"] = lambda: (lambda told: (told["cpu_ms"], told["logits"]))(onnx.run())
+    peers["torch"] = lambda: timed(model, model.items)
     if not is_long:
         traced = traced_form(model)
         peers["torch_jit"] = lambda: timed(traced, model.items)
-    onnx = Onnx(model, options.peers) if options.peers else None
-    if onnx:
-        peers["onnxruntime"] = lambda: (lambda told: (told["cpu_ms"], told["logits"]))(onnx.run())
-    rounds = 1 if is_long else options.rounds
+    return peers, onnx
+
+
+def race(bench, layers, history, candidates, production, options):
+    model = Hstu(layers, history, candidates, production)
+    is_long = history + candidates > ROWS_AT_ONCE
+    peers, onnx = peers_of(model, is_long, options)
     if not is_long:
         for run in peers.values():
             run()
     ours, shares, times, gap = [], [], {name: [] for name in peers}, 0
-    for _ in range(rounds):
+    for _ in range(1 if is_long else options.rounds):
         result = engine(bench, layers, history, candidates, production)
         ours.append(result["rounds"][0]["cpu_ms"])
         shares.append(result["rounds"][0]["attention_share"])

@@ -1,0 +1,59 @@
+#include "router/fleet/uses_elsewhere.h"
+
+#include <doctest/doctest.h>
+
+#include <numeric>
+
+namespace troupe::router {
+namespace uses_elsewhere_test {
+
+BlockUse use(std::uint8_t n, float us = 5) {
+  BlockUse result{{}, 4, 1, us};
+  result.name.bytes[0] = n;
+  return result;
+}
+
+TEST_CASE("each home is told of its own users, once") {
+  UsesElsewhere uses;
+  uses.note(1, std::vector{use(1), use(2)});
+  uses.note(2, std::vector{use(3)});
+  CHECK(uses.take(1) == std::vector{use(1), use(2)});
+  CHECK(uses.take(1).empty());
+  CHECK(uses.take(3).empty());
+  CHECK(uses.take(2) == std::vector{use(3)});
+  CHECK(uses.homes() == 0);
+}
+
+TEST_CASE("a block that is wanted again before it was told is one with two uses, and the last") {
+  UsesElsewhere uses;
+  uses.note(1, std::vector{use(1), use(2)});
+  uses.note(1, std::vector{use(1, 7)});
+  BlockUse twice = use(1, 7);
+  twice.times = 2;
+  CHECK(uses.take(1) == std::vector{use(2), twice});
+}
+
+TEST_CASE("so many are kept, those that were wanted last, and a few are told at a time") {
+  UsesElsewhere uses;
+  for (int n = 0; n < 300; ++n) {
+    BlockUse one = use(static_cast<std::uint8_t>(n));
+    one.name.bytes[1] = static_cast<std::uint8_t>(n / 256);
+    uses.note(1, std::vector{one});
+  }
+  CHECK(uses.kept(1) == UsesElsewhere::kept_max);
+  const std::vector<BlockUse> told = uses.take(1);
+  CHECK(told.size() == UsesElsewhere::told_max);
+  CHECK(told.front().name.bytes[0] == 300 - UsesElsewhere::kept_max);
+  CHECK(uses.kept(1) == UsesElsewhere::kept_max - UsesElsewhere::told_max);
+}
+
+TEST_CASE("who has left is told nothing any more") {
+  UsesElsewhere uses;
+  for (const NodeId node : {1U, 2U}) uses.note(node, std::vector{use(1)});
+  uses.follow(std::vector<NodeId>{2, 3});
+  CHECK(uses.kept(1) == 0);
+  CHECK(uses.kept(2) == 1);
+}
+
+}  // namespace uses_elsewhere_test
+}  // namespace troupe::router
