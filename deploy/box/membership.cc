@@ -74,11 +74,12 @@ ReadMembers read_members(Coordination& coordination) {
 
 ReadMembers read_members(Coordination& coordination, const Members& seen) {
   const ReadMembers known =
-      change_members(coordination, [&](Members now) -> MembersChange { return with_what_was_known(std::move(now), seen); });
+      change_members(coordination, [&](Members now) -> MembersChange { return with_numbers_spent(std::move(now), seen); });
   const std::string fault = find_step_back(seen, known.members);
   if (fault.empty()) return known;
-  throw std::runtime_error("the cluster's members in etcd: " + fault + "; expected an etcd that has not lost its data: take that node out "
-                           "(troupe leave --gone), start this one, and let it join anew");
+  throw std::runtime_error("the cluster's members in etcd: " + fault + "; expected an etcd that has not lost its data, and a file \"members\" in "
+                           "this node's data folder that is of this cluster: remove that if it is an earlier one's; else take that node out (troupe leave --gone), "
+                           "start this one, and let it join anew");
 }
 
 ReadMembers change_members(Coordination& coordination, const std::function<MembersChange(Members)>& change) {
@@ -161,13 +162,12 @@ bool Membership::is_member(const Members& members) const {
 void Membership::look() {
   const auto answer = coordination_.ask({ReadKey{std::string(members_key)}});
   const auto* read = std::get_if<Coordinated>(&answer);
-  const bool is_new = read && read->revision > known_.revision;
+  const bool is_new = read && read->revision != known_.revision && std::exchange(read_, read->revision) != read->revision;
   if (std::exchange(looked_, true) && !is_new) return;
   try {
     if (is_new) take(*read);
   } catch (const std::runtime_error& error) {
-    known_.revision = read->revision;
-    return calls_.on_fault(error.what());
+    calls_.on_fault(error.what());
   }
   follow();
 }
@@ -180,7 +180,7 @@ void Membership::take(const Coordinated& read) {
 }
 
 void Membership::follow() {
-  if (const std::string fault = kept_.write(known_.members); !fault.empty()) calls_.on_fault(fault);
+  if (const std::string fault = kept_.write(known_.members); !fault.empty()) calls_.on_not_kept(fault);
   calls_.on_peers(peers_of(file_, known_.members, own_));
   if (!known_.members.leaving.contains(own_) && is_member(known_.members)) return;
   if (leaves_since_.exchange(known_.revision) == 0) calls_.on_leave();

@@ -31,7 +31,7 @@ void await_coordination(Coordination& coordination, std::chrono::milliseconds pa
                         const std::function<void(const std::string& why)>& on_wait);
 // Throw std::runtime_error: etcd cannot be asked, or what is there makes no sense.
 ReadMembers read_members(Coordination& coordination);
-// By a node that has seen these members before. An etcd that has lost its data hears again which numbers are spent and who has left;
+// By a node that has seen these members before. An etcd that has lost its data hears again which numbers are spent;
 // throws, too, if it has given one of them to another meanwhile.
 ReadMembers read_members(Coordination& coordination, const Members& seen);
 // `change` as with_joined is; what it refuses is thrown, too. What is there then.
@@ -53,7 +53,8 @@ class Membership {
   struct Calls {  // on its thread
     std::function<void(std::vector<PeerAddress>)> on_peers;
     std::function<void()> on_leave;  // once: this node is to leave, or is no member any more
-    std::function<void(const std::string& why)> on_fault;  // what is there makes no sense, or cannot be kept
+    std::function<void(const std::string& why)> on_fault;  // what is there makes no sense
+    std::function<void(const std::string& why)> on_not_kept{[](const std::string&) {}};  // what is known, in the data folder
     // While this node joins: whether its links to all of these stand. Others ask it from then on, or after a while without.
     std::function<bool(const std::vector<PeerAddress>&)> has_met;
   };
@@ -79,6 +80,7 @@ class Membership {
   const KeptMembers kept_;
   Calls calls_;
   ReadMembers known_;    // of its thread
+  Revision read_ = 0;    // the last; of its thread
   bool looked_ = false;  // of its thread
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::atomic<Revision> leaves_since_ = 0;

@@ -423,6 +423,7 @@ class Running {
                           ::kill(::getpid(), SIGTERM);
                         },
                         .on_fault = [this](const std::string& why) { log_(LogLevel::error, "main", "bad_members", LogFields{{"why", why}}); },
+                        .on_not_kept = [this](const std::string& why) { log_(LogLevel::error, "main", "members_not_kept", LogFields{{"why", why}, {"expected", "a data folder that can be written"}}); },
                         .has_met = [this](const std::vector<PeerAddress>& peers) {
                           return std::ranges::all_of(peers, [this](const PeerAddress& peer) { return peers_.has(peer.node); });
                         }});

@@ -371,7 +371,7 @@ TEST_CASE("what a node has that leaves is pulled from it to where it belongs the
     for (const NodeId node : p.places->nodes_of(one.id)) CHECK(p.index[one.block].contains(node));
 }
 
-TEST_CASE("a node that does not begin is waited for until others stand in for it, one that has no room is not") {
+TEST_CASE("a node that does not begin is waited for until others stand in for it, one that has no room or another model is not") {
   Placed p;
   p.start();
   p.run();
@@ -384,6 +384,11 @@ TEST_CASE("a node that does not begin is waited for until others stand in for it
   p.full = {5};
   follow(p, {1, 2, 3, 4, 5});
   p.begin(5);
+  p.run();
+  CHECK(p.precompute.is_handed_on());
+  follow(p, {1, 2, 3, 4, 5, 6});
+  p.begin(6);
+  p.workers.hear({p.now}, 6, {.incarnation = p.incarnation, .sequence = 2, .models = {"another"}});
   p.run();
   CHECK(p.precompute.is_handed_on());
 }

@@ -38,7 +38,7 @@ void Precompute::follow_members(Step step, std::set<NodeId> leaving) {
 }
 
 bool Precompute::is_handed_on() const {
-  const auto is_awaited = [this](NodeId node) { return rooms_.may_take(node) && !places_.is_away(node); };
+  const auto is_awaited = [this](NodeId node) { return rooms_.may_take(node, names_.model_version()) && !places_.is_away(node); };
   return stage_ == Stage::off || (at_rest() && !walk_due_ && std::ranges::none_of(behind_, is_awaited));
 }
 

@@ -54,10 +54,10 @@ bool Rooms::some_ready() const {
   return std::ranges::any_of(rooms_, [](const auto& room) { return ready(room.second); });
 }
 
-bool Rooms::may_take(NodeId node) const {
+bool Rooms::may_take(NodeId node, std::string_view model) const {
   const auto room = rooms_.find(node);
-  if (room == rooms_.end() || leaving_.contains(node)) return false;
-  return std::ranges::binary_search(workers_.nodes(), node) && (room->second == Room::unknown || ready(room->second));
+  if (room == rooms_.end() || leaving_.contains(node) || !std::ranges::binary_search(workers_.nodes(), node)) return false;
+  return room->second == Room::unknown || (ready(room->second) && !workers_.lacks(node, model));
 }
 
 bool Rooms::is_ready(Instant now, NodeId node, const std::string& model) const {

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "router/fleet/step.h"
 #include "router/fleet/worker_table.h"
@@ -31,7 +32,8 @@ class Rooms {
   std::size_t size() const { return rooms_.size(); }
   bool has(NodeId node) const { return rooms_.contains(node); }
   bool some_ready() const;
-  bool may_take(NodeId node) const;  // of the walk, now or when it is ready: it did not say that it has no room, and does not leave
+  // Of the walk, now or when it is ready: it did not say that it has no room or not the model, and does not leave.
+  bool may_take(NodeId node, std::string_view model) const;
   bool is_ready(Instant now, NodeId node, const std::string& model) const;
   // `walking`: of the walk, which stops where it is full. What changed is tried there, too.
   bool takes(Instant now, NodeId node, const std::string& model, bool walking) const;

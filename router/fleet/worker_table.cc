@@ -134,6 +134,11 @@ bool WorkerTable::usable(Instant now, NodeId node, std::string_view model) const
   return row && usable(now, *row, model);
 }
 
+bool WorkerTable::lacks(NodeId node, std::string_view model) const {
+  const Row* row = find(node);
+  return row && row->process != 0 && std::ranges::find(row->last.models, model) == row->last.models.end();
+}
+
 bool WorkerTable::overdue(Instant now, const Row& row) const {
   return row.process != 0 && now.us > row.heard.us + config_.heartbeat.us * 3 / 2;
 }

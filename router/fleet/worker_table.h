@@ -79,6 +79,7 @@ class WorkerTable {
   bool has(NodeId node) const { return find(node) != nullptr; }
   bool alive(Instant now, NodeId node) const;
   bool usable(Instant now, NodeId node, std::string_view model) const;  // alive, not draining, has the model
+  bool lacks(NodeId node, std::string_view model) const;                // said so last
   bool slow(NodeId node) const;
   bool avoided(Instant now, NodeId node) const;  // slow, or it was not heard when it should have been
   Duration silent_for(Instant now, NodeId node) const;

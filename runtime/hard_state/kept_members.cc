@@ -1,5 +1,7 @@
 #include "runtime/hard_state/kept_members.h"
 
+#include <xxhash.h>
+
 #include <charconv>
 #include <string_view>
 #include <utility>
@@ -14,6 +16,16 @@ namespace {
 constexpr Incarnation incarnation_max = Incarnation{1} << 62;  // clocks are far below
 constexpr std::string_view second_word = "incarnation ";
 constexpr std::size_t kept_bytes_max = 2 << 20;  // more than any text of members has
+
+std::string sum_line(std::string_view text) { return "sum " + std::to_string(XXH3_64bits(text.data(), text.size())) + "\n"; }
+
+// Without its sum; nothing: that is none.
+std::string_view summed(std::string_view text) {
+  const std::size_t last_line = text.size() < 2 ? text.npos : text.rfind('\n', text.size() - 2);
+  if (last_line == text.npos) return {};
+  const std::string_view rest = text.substr(0, last_line + 1);
+  return text.substr(last_line + 1) == sum_line(rest) ? rest : std::string_view{};
+}
 
 }  // namespace
 
@@ -34,7 +46,9 @@ KeptMembers::Found KeptMembers::read() const {
   }
   if (!text.starts_with("cluster ")) return wrong("it does not begin with the cluster's name");
   if (!text.starts_with(first_line_)) return {};  // another one's
-  std::string_view rest = std::string_view(text).substr(first_line_.size());
+  std::string_view rest = summed(text);
+  if (rest.empty()) return wrong("its last line is not the sum of what is before");
+  rest.remove_prefix(first_line_.size());
   Incarnation incarnation = 0;
   if (rest.starts_with(second_word)) {
     rest.remove_prefix(second_word.size());
@@ -49,7 +63,8 @@ KeptMembers::Found KeptMembers::read() const {
 
 std::string KeptMembers::write(const Members& members) const {
   if (path_.empty()) return "";
-  const FileReplaced done = replace_file(path_, first_line_ + std::string(second_word) + std::to_string(own_) + "\n" + members_text(members));
+  const std::string text = first_line_ + std::string(second_word) + std::to_string(own_) + "\n" + members_text(members);
+  const FileReplaced done = replace_file(path_, text + sum_line(text));
   return done.what == FileReplaced::What::done ? "" : path_.string() + ": " + done.fault;
 }
 

@@ -7,7 +7,7 @@
 namespace troupe {
 
 MemberWatch::MemberWatch(std::vector<NodeId> workers, Duration every, ReadMembers known)
-    : file_(std::move(workers)), workers_(nodes_of(known.members, file_)), every_(every), known_(std::move(known)) {}
+    : file_(std::move(workers)), workers_(nodes_of(known.members, file_)), every_(every), known_(std::move(known)), read_(known_.revision) {}
 
 bool MemberWatch::tick(Instant now, std::uint64_t job, Effects& effects) {
   if (every_.us == 0 || job_ != 0 || now < next_) return false;
@@ -18,17 +18,17 @@ bool MemberWatch::tick(Instant now, std::uint64_t job, Effects& effects) {
   return true;
 }
 
-// A text that makes no sense is told at each new revision of it.
+// A text that makes no sense is told at each new revision of it. Revisions begin anew in an etcd that has lost its data.
 MemberWatch::Answer MemberWatch::on_done(const Done& done, Effects& effects) {
   if (job_ == 0 || done.job != job_) return Answer::foreign;
   job_ = 0;
   const auto* read = std::get_if<Coordinated>(&done.result);
-  if (!read || read->revision <= known_.revision) return Answer::same;
-  known_.revision = read->revision;
+  if (!read || std::exchange(read_, read->revision) == read->revision) return Answer::same;
   auto parsed = parse_members(read->value);
   if (const auto* fault = std::get_if<std::string>(&parsed)) return keep(*fault, effects);
   Members& members = std::get<Members>(parsed);
   if (const std::string fault = find_step_back(known_.members, members); !fault.empty()) return keep(fault, effects);
+  known_.revision = read->revision;
   if (members == known_.members) return Answer::same;
   known_.members = std::move(members);
   workers_ = nodes_of(known_.members, file_);

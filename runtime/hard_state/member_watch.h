@@ -24,7 +24,7 @@ class MemberWatch {
   const std::vector<NodeId>& workers() const { return workers_; }  // by number, with those that leave
   std::vector<NodeId> staying() const;
   bool is_leaving(NodeId node) const { return known_.members.leaving.contains(node); }
-  Revision epoch() const { return known_.revision; }  // 0: the file's nodes, as far as known
+  Revision epoch() const { return known_.revision; }  // of what it follows; 0: the file's nodes, as far as known
 
  private:
   static Answer keep(std::string_view why, Effects& effects);
@@ -32,6 +32,7 @@ class MemberWatch {
   std::vector<NodeId> file_, workers_;
   Duration every_;
   ReadMembers known_;
+  Revision read_;           // the last
   std::uint64_t job_ = 0;  // 0: none is open
   Instant next_;
 };

@@ -149,14 +149,11 @@ std::string find_step_back(const Members& before, const Members& now) {
       return "number " + std::to_string(member.node) + " is that of \"" + member.name + "\", and was given before" +
              (known ? " to \"" + known->name + "\"" : "");
   }
-  for (const NodeId node : before.left)
-    if (!now.left.contains(node)) return "node " + std::to_string(node) + " of the cluster's file is there, and had left before";
   return "";
 }
 
-Members with_what_was_known(Members members, const Members& before) {
+Members with_numbers_spent(Members members, const Members& before) {
   members.last = std::max(members.last, before.last);
-  members.left.insert(before.left.begin(), before.left.end());
   return members;
 }
 

@@ -63,11 +63,11 @@ Members arrived(Members members, NodeId node);  // it does not join any more, bu
 MembersChange with_leaving(Members members, std::span<const Member> file, std::string_view name);
 Members without(Members members, std::span<const Member> file, NodeId node);  // it is gone
 
-// What was seen before of who was there never changes: which numbers were given, to whom, and who of the file's nodes has left. Why
-// `now` cannot be later than it, or "". So it is with an etcd that has lost its data.
+// What was seen before of numbers never changes: which were given, and to whom. Why `now` cannot be later than it, or "". So it is with
+// an etcd that has lost its data.
 std::string find_step_back(const Members& before, const Members& now);
-// So much of that as can be told again: the numbers that are spent, and who has left.
-Members with_what_was_known(Members members, const Members& before);
+// That the numbers given before are spent is all that may be told again by one node: who is there is for others to say.
+Members with_numbers_spent(Members members, const Members& before);
 
 // By number: those of the file that have not left, and those that have joined.
 std::vector<NodeId> nodes_of(const Members& members, std::span<const NodeId> file);

@@ -103,20 +103,20 @@ TEST_SUITE("members") {
     CHECK(std::get<Members>(with_joined(members, file, {0, "a", "h", 2})).find("a")->port == 2);  // it has one
   }
 
-  TEST_CASE("what was seen of numbers and of who has left is so for good") {
+  TEST_CASE("what was seen of numbers is so for good, who is there is not") {
     const Members before = without(joined(joined({}, "a"), "b"), file, 2);
     CHECK(find_step_back(before, before) == "");
     CHECK(find_step_back({}, before) == "");
     CHECK(find_step_back(before, without(joined(before, "c"), file, 6)) == "");
     CHECK(find_step_back(before, {}) == "the last number given is 0, and was 7 before");
-    const auto lost = [&](Members now) { return find_step_back(before, with_what_was_known(std::move(now), before)); };
+    const auto lost = [&](Members now) { return find_step_back(before, with_numbers_spent(std::move(now), before)); };
     CHECK(lost({}) == "");
     CHECK(lost(joined({}, "x")) == "number 6 is that of \"x\", and was given before to \"a\"");
     CHECK(find_step_back(without(before, file, 6), before) == "number 6 is that of \"a\", and was given before");
     Members back = before;
     back.left.clear();
-    CHECK(find_step_back(before, back) == "node 2 of the cluster's file is there, and had left before");
-    CHECK(joined(with_what_was_known({}, before), "x").find("x")->node == 8);
+    CHECK(find_step_back(before, back) == "");
+    CHECK(joined(with_numbers_spent({}, before), "x").find("x")->node == 8);
   }
 
   TEST_CASE("a watch begins with what was read before it, and does not take what cannot come after that") {
@@ -158,8 +158,12 @@ TEST_SUITE("members") {
     CHECK(watch.tick({2'000}, 14, effects));
     CHECK(watch.on_done({14, Refusal{}}, effects) == MemberWatch::Answer::same);
     CHECK(watch.tick({3'000}, 15, effects));
-    CHECK(answer(15, 2, "") == MemberWatch::Answer::same);  // older
-    CHECK(watch.workers().size() == 3);
+    CHECK(watch.epoch() == 3);  // that of what it follows
+    CHECK(answer(15, 4, "nonsense\n") == MemberWatch::Answer::same);  // told once
+    CHECK(watch.tick({4'000}, 16, effects));
+    CHECK(answer(16, 2, "last 7\njoined 6 h 1 a\njoined 7 h 1 b\n") == MemberWatch::Answer::changed);  // of an etcd that has lost its data
+    CHECK(watch.workers() == std::vector<NodeId>{2, 5, 6, 7});
+    CHECK(watch.epoch() == 2);
     CHECK_FALSE(MemberWatch({1}, {0}).tick({9'000'000}, 1, effects));
   }
 }
