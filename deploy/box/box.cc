@@ -368,6 +368,7 @@ router::RouterConfig router_config(const ServedModel& model, const Place& place)
   for (const NodeId router : place.routers)
     if (router != place.node) c.routers.push_back(router);
   c.heartbeat = {config.duration_us("cluster.heartbeat")};
+  c.tells_homes = !config.text("pool.split").empty();
   c.model_version = model.names.model_version;  // the one of this box, whatever it served before
   c.form = model.prompt;
   c.names = model.names;

@@ -75,6 +75,8 @@ struct Flight {
   Timings timings;                // filled step by step
   std::optional<InLine> in_line;  // while it waits for its turn
   std::vector<Attempt> attempts;  // each at another node
+  // By whom it is counted that its user's blocks are wanted: by their home, or by what that is told of requests elsewhere.
+  enum class Counted : std::uint8_t { no, at_home, elsewhere } counted = Counted::no;
   // Of the least work that was too large for a worker: one that lacks less of the plan's blocks may do it.
   double too_many_operations = std::numeric_limits<double>::infinity();
   std::uint32_t paid = 0;  // attempts but for those after a worker that is draining or has not these versions
@@ -84,6 +86,7 @@ struct Flight {
       if (attempts[i].ticket.node == node) return &attempts[i];
     return nullptr;
   }
+  NodeId home_or(NodeId node) const { return workers.empty() ? node : workers.front(); }
   bool has_open_attempt() const {
     for (const Attempt& attempt : attempts)
       if (attempt.open()) return true;

@@ -224,16 +224,22 @@ void RouterCore::send_plan(Step step, Flight& flight, const WorkerTable::Option&
 
 // What a user's blocks would have spared is counted at his home, wherever he is sent; a worker that never hears of him would
 // not keep room for him. Its plans bring it what was noted.
-void RouterCore::note_home(Instant now, const Flight& flight, NodeId node, Execute& plan) {
+void RouterCore::note_home(Instant now, Flight& flight, NodeId node, Execute& plan) {
+  using Counted = Flight::Counted;
   if (by_all_three()) last_.note(flight.request->home(), node);
-  const NodeId home = flight.workers.empty() ? node : flight.workers.front();
+  const NodeId home = flight.home_or(node);
   const Considered& sent = flight.plans.front();
-  if (home != node && keeps_user(sent.candidate)) {
-    plan.retention.guest = true;
-    if (flight.attempts.empty() && workers_.alive(now, home))
+  if (keeps_user(sent.candidate)) {
+    plan.retention.guest = home != node || flight.counted == Counted::elsewhere;
+    if (home == node && flight.counted == Counted::no) flight.counted = Counted::at_home;
+    if (home != node && flight.counted == Counted::no && config_.tells_homes && workers_.alive(now, home)) {
       elsewhere_.note(home, sent.cost.users_blocks(sent.candidate, workers_.pace(home)));
+      flight.counted = Counted::elsewhere;
+    }
   }
-  plan.retention.elsewhere = elsewhere_.take(node);
+  // With a plan whose worker asks for blocks, for with these it is told.
+  if (std::ranges::any_of(plan.blocks, [](const SegmentBlock& block) { return block.name.has_value(); }))
+    plan.retention.elsewhere = elsewhere_.take(node);
 }
 
 // An attempt that went wrong, whoever records the request.
@@ -290,7 +296,11 @@ void RouterCore::on_attempt_refused(Step step, Address from, const Refused& refu
     return drop(step, *flight);
   }
   mark_fault(step, *attempt, refused.refusal);
-  if (refused.refusal.code.starts_with("device_")) flight->failed_on_device = true;
+  const bool on_device = refused.refusal.code.starts_with("device_");
+  if (on_device) flight->failed_on_device = true;
+  // It was turned away before it asked for a block.
+  if (flight->counted == Flight::Counted::at_home && refused.refusal.status == 503 && !on_device && from.node == flight->home_or(0))
+    flight->counted = Flight::Counted::no;
   if (refused.refusal.code == "too_large")
     flight->too_many_operations =
         std::min(flight->too_many_operations, work_at(from.node, *flight, 0).operations);

@@ -46,6 +46,7 @@ struct RouterConfig {
   std::vector<NodeId> workers{1};  // nodes with an inference worker and a KV-cache worker, of the cluster's file
   ReadMembers members;             // who had joined and left when this process began
   Duration members_every{0};       // that is read anew so often; 0: it stays
+  bool tells_homes = true;         // of their users' requests elsewhere, for workers whose areas' boundary goes by what was wanted
   std::vector<NodeId> routers;     // the others
   bool coordinate = false;      // a Coordination answers behind the port; else the versions stay as they are
   std::string model_version;    // at first; "": that of `names`
@@ -179,7 +180,7 @@ class RouterCore final : public Core {
   WorkerTable::Option option_at(NodeId node, const Flight& flight) const;
   void execute(Step step, Flight& flight);
   void send_plan(Step step, Flight& flight, const WorkerTable::Option& option);
-  void note_home(Instant now, const Flight& flight, NodeId node, Execute& plan);
+  void note_home(Instant now, Flight& flight, NodeId node, Execute& plan);
   NodeId last_worker(const Flight& flight) const;
   bool by_all_three() const { return config_.routing.by == Routing::By::joint; }
   bool retry(Step step, Flight& flight, bool free, const Refusal& refusal);

@@ -88,6 +88,38 @@ TEST_CASE("who was sent elsewhere twice is told with two uses; a second try is n
   CHECK(h.go().elsewhere.at(0).times == 2);
 }
 
+TEST_CASE("who comes to his home after all is counted there once, and who is turned away there is counted by what it is told") {
+  Homes h;
+  const NodeId home = h.ask();
+  h.wait_at(home, 500);
+  CHECK(h.go().guest);
+  h.wait_at(home, 0);
+  h.refuse_at(++h.us, h.node, 503, "overloaded");
+  if (h.node == home) CHECK(h.plan().retention.guest);
+  h.end();
+  h.ask("ann");
+  const Retention at_home = h.go();
+  REQUIRE(h.node == home);
+  CHECK_FALSE(at_home.guest);
+  h.refuse_at(++h.us, home, 503, "overloaded");
+  REQUIRE(h.node != home);
+  CHECK(h.plan().retention.guest);
+  h.end();
+  h.ask();
+  CHECK(h.go().elsewhere.size() == 1);
+}
+
+TEST_CASE("what a home is to hear waits for a plan whose blocks it is asked for") {
+  Homes h;
+  h.send_away();
+  const NodeId home = h.ask("ann", "recompute");
+  const Retention told = h.go();
+  if (h.node == home) CHECK(told.elsewhere.empty());
+  h.end();
+  h.ask();
+  CHECK(h.go().elsewhere.size() == 1);
+}
+
 TEST_CASE("a home that is lost is told of nobody") {
   Homes h;
   const NodeId home = h.ask();

@@ -233,7 +233,7 @@ struct Retention {
   bool keep_hotter = false;
   bool belongs = false;   // the blocks belong on this node: pulled ones, too, displace others and stay
   double copy_worth = 0;  // with `keep_hotter`: of 0 to 1, pulling a block again over computing it
-  // The user's home is another node: what keeping his blocks would spare is counted there, not here.
+  // What keeping the user's blocks would spare is not counted here: his home is another node, or has been told of this request.
   bool guest = false;
   // Blocks of users whose home is here, and whose requests were sent elsewhere lately: what keeping them here would have spared.
   std::vector<BlockUse> elsewhere;
