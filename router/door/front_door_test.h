@@ -65,7 +65,6 @@ class RawClient {
   std::string take(std::size_t bytes) {
     std::string taken = received_.substr(0, bytes);
     received_.erase(0, bytes);
-    received_.shrink_to_fit();
     return taken;
   }
   boost::asio::io_context io_;
