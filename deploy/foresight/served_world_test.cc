@@ -8,6 +8,7 @@
 #include "deploy/traces/trace_makers.h"
 #include "placement/cost/device_profiles.h"
 #include "runtime/store/store_test_folder.h"
+#include "sim/scenario/served.h"
 
 using namespace troupe;
 using namespace troupe::deploy;
@@ -98,6 +99,29 @@ TEST_SUITE("served world") {
     CHECK(run(1, 4).seconds > run(3, 4).seconds);
     // One at a time: else a request may be read before or after another has changed its user's profile.
     CHECK(run(1, 1).tokens_total == run(3, 1).tokens_total);
+  }
+
+  TEST_CASE("of a cluster as it is served each node knows all others, and two have the index") {
+    const Trace trace(3);
+    ServedWorld world{.config = demo_config(),
+                      .data = demo / "world",
+                      .trace = trace.file(),
+                      .device = placement::find_device("cpu"),
+                      .link = placement::find_link("10gbps")};
+    CHECK_FALSE(served_options(world).scenario.served->router.coordinate);
+    world.nodes = 3;
+    const sim::ServedOptions options = served_options(world);
+    const sim::Served& served = *options.scenario.served;
+    const std::vector<NodeId> all{1, 2, 3}, others{2, 3}, two{1, 2};
+    CHECK(served.router.workers == all);
+    CHECK(served.router.routers == others);
+    CHECK(served.router.cache_metas == two);
+    CHECK(served.router.coordinate);
+    CHECK(served.cache_meta.kv_nodes == all);
+    CHECK(served.cache_meta.routers == all);
+    CHECK(served.kv_worker.cache_metas == two);
+    CHECK(served.kv_worker.pulls);
+    CHECK(served.inference.routers == all);
   }
 
   TEST_CASE("what cannot be simulated as it is served is refused") {
