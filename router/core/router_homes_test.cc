@@ -112,9 +112,17 @@ TEST_CASE("who comes to his home after all is counted there once, and who is tur
 TEST_CASE("what a home is to hear waits for a plan whose blocks it is asked for") {
   Homes h;
   h.send_away();
-  const NodeId home = h.ask("ann", "recompute");
+  const NodeId home = h.ask();
   const Retention told = h.go();
-  if (h.node == home) CHECK(told.elsewhere.empty());
+  REQUIRE(h.node == home);
+  CHECK(told.elsewhere.size() == 1);
+  h.end();
+  h.send_away();
+  for (const NodeId node : {1U, 2U, 3U}) h.wait_at(node, node == home ? 0 : 500);
+  h.rank(++h.us, ++h.last, "recompute", 100'000, "ann");
+  h.find(++h.us);
+  CHECK(h.plan().retention.elsewhere.empty());
+  REQUIRE(h.node == home);
   h.end();
   h.ask();
   CHECK(h.go().elsewhere.size() == 1);
