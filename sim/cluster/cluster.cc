@@ -221,6 +221,7 @@ router::RouterConfig Cluster::drawn_router(const Node& node) const {
     c.tenants.weights[world_.options().tenants.at(i)] = scenario_.tenant_weights[i];
   c.tenants.tenants_max = scenario_.tenants_max;
   c.window = scenario_.window;
+  c.tells_homes = !scenario_.split.empty();
   c.routing = scenario_.routing;
   c.quantum = scenario_.turn;
   c.budget = scenario_.deadline;
