@@ -195,6 +195,6 @@ def judge_nulls(report, null_report):
 EXPLAINED = [
     "§5.3: Books: requests whose user",
     "Table 4: A (A / none)", "Table 4: A at 1M", "Table 4: C (AC / A)", "Table 4: B with C (ABC / AC)",
-    "Table 4: AC: 1M / 280K",
+    "Table 4: AC: 1M / 280K", "Table 4: A: 1M / 280K",
     "Figure 7: BAT / Replicate, 10 Gbps",
 ]
