@@ -87,6 +87,8 @@ class Injector {
 
   // ---- injector_network.cc ----
   bool cut_off(const Change& change);
+  void cut(std::size_t index, NodeId from, NodeId to);  // by that fault, until mend_all
+  bool mend_all(std::size_t index);
   bool cut_one_way(const Change& change);
   bool cut_halves(const Change& change);
   bool trouble_links(const Change& change);
@@ -179,6 +181,7 @@ class Injector {
   std::map<std::size_t, Deposed> deposed_;                  // by fault
   std::map<std::size_t, std::uint64_t> poisons_;            // contents, by fault
   std::map<std::uint64_t, std::uint32_t> kills_by_poison_;  // by content
+  std::map<std::size_t, std::vector<std::pair<NodeId, NodeId>>> cut_;  // by fault
   std::map<NodeId, Draining> draining_;
   std::set<UserKey> gone_users_;
   std::set<std::string> gone_items_;

@@ -12,24 +12,36 @@ bool Injector::cut_off(const Change& change) {
   return true;
 }
 
+// Nodes that have joined meanwhile were not cut off.
+bool Injector::mend_all(std::size_t index) {
+  for (const auto& [from, to] : cut_[index]) cluster_.host().network().mend(from, to);
+  cut_.erase(index);
+  return true;
+}
+
+void Injector::cut(std::size_t index, NodeId from, NodeId to) {
+  cluster_.host().network().cut(from, to);
+  cut_[index].emplace_back(from, to);
+}
+
 bool Injector::cut_one_way(const Change& change) {
-  SimNetwork& network = cluster_.host().network();
+  if (!change.on) return mend_all(change.index);
   const NodeId from = change.fault.node;
   for (const auto& [other, node] : cluster_.nodes())
-    if (other != from) change.on ? network.cut(from, other) : network.mend(from, other);
+    if (other != from) cut(change.index, from, other);
   return cluster_.nodes().size() > 1;
 }
 
 bool Injector::cut_halves(const Change& change) {
-  SimNetwork& network = cluster_.host().network();
+  if (!change.on) return mend_all(change.index);
   const NodeId bridge = change.fault.peer, middle = cluster_.scenario().nodes() / 2;
   bool any = false;
   for (const auto& [a, left] : cluster_.nodes())
     for (const auto& [b, right] : cluster_.nodes()) {
       if (a > middle || b <= middle || a == bridge || b == bridge) continue;
       any = true;
-      for (const auto& [from, to] : {std::pair{a, b}, std::pair{b, a}})
-        change.on ? network.cut(from, to) : network.mend(from, to);
+      cut(change.index, a, b);
+      cut(change.index, b, a);
     }
   return any;
 }
