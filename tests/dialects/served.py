@@ -8,6 +8,8 @@ import time
 import urllib.error
 import urllib.request
 
+READY_WITHIN = 30  # seconds
+
 
 class Served:
     def __init__(self):
@@ -27,6 +29,15 @@ class Served:
                 raise RuntimeError("troupe serve ended: " + open(log).read()[-500:])
             time.sleep(0.05)
         self.url = "http://127.0.0.1:" + open(port).read().strip()
+        self.await_ready(log)
+
+    def await_ready(self, log):
+        """The port comes first; a worker's first beat, by which the box is ready, may come later on a busy machine."""
+        end = time.monotonic() + READY_WITHIN
+        while (said := self.ask("/v2/health/ready", headers={}))[0] != 200:
+            if time.monotonic() > end:
+                raise RuntimeError(f"not ready in {READY_WITHIN} s, but {said}: " + open(log).read()[-500:])
+            time.sleep(0.05)
 
     def __enter__(self):
         return self
