@@ -153,6 +153,15 @@ placement::DeviceProfile serving_device(const std::string& device) {
   }
 }
 
+// The keys of what is encrypted go over the links between nodes.
+bool encrypts_pages(const Config& config) {
+  const std::string& said = config.text("transfer.encryption");
+  const bool links_are = !config.text("cluster.certificates").empty();
+  if (said == "on" && !links_are)
+    throw ConfigError("cluster.certificates is empty; expected a folder of them, for transfer.encryption: on, whose keys would go in the clear");
+  return said != "off" && links_are;
+}
+
 }  // namespace
 
 std::size_t pages_of(const Config& config, std::size_t page_bytes) {
@@ -252,7 +261,8 @@ void Box::open_transport() {
   if (!place_.is_alone()) {  // another worker may join
     TROUPE_CHECK(metrics_, "a node that pulls counts what goes wrong");
     transport_ = std::make_unique<UcxTransport>(UcxOptions{.transports = config_.text("transfer.transports"),
-                                                           .devices = config_.text("transfer.devices")},
+                                                           .devices = config_.text("transfer.devices"),
+                                                           .sealed = encrypts_pages(config_)},
                                                 incarnation_, *arena_, *metrics_);
   }
   kv_port_ = std::make_unique<PullingPort>(transport_.get(), *blocks_, *arena_);

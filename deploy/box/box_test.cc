@@ -26,9 +26,21 @@ TEST_SUITE("box") {
       CHECK(alone.transport() == nullptr);
     }
     config.set("cluster.coordination", etcd.endpoint());
-    Box box(config, {.node = 2, .router = false, .cache_meta = false, .workers = {1, 2}}, &metrics);
-    CHECK(box.incarnation() > 0);
-    REQUIRE(box.transport() != nullptr);
-    CHECK_FALSE(box.transport()->address().empty());
+    const Place place{.node = 2, .router = false, .cache_meta = false, .workers = {1, 2}};
+    const auto has_keys = [&] {
+      const Box box(config, place, &metrics);
+      CHECK(box.incarnation() > 0);
+      REQUIRE(box.transport() != nullptr);
+      return box.transport()->address().at(3) == '2';
+    };
+    CHECK_FALSE(has_keys());
+    config.set("transfer.encryption", "on");
+    CHECK_THROWS_WITH_AS(Box(config, place, &metrics), doctest::Contains("cluster.certificates is empty; expected"), ConfigError);
+    config.set("cluster.certificates", folder.path().string());
+    CHECK(has_keys());
+    config.set("transfer.encryption", "auto");
+    CHECK(has_keys());
+    config.set("transfer.encryption", "off");
+    CHECK_FALSE(has_keys());
   }
 }

@@ -181,7 +181,7 @@ const std::set<std::string_view> of_the_box{
     "features.login",    "features.authority",   "features.certificate",      "features.key",              "http.api_keys_refresh",
     "features.store",    "http.tls_certificate", "http.tls_key",        "http.api_keys",        "grpc.listen",          "router.device",        "inference.executors",
     "inference.cores", "router.history_part",
-    "inference.memory_max"};
+    "inference.memory_max", "transfer.encryption"};
 
 std::string shown(const Config& config, const Knob& knob) {
   const std::string_view name = knob.name;

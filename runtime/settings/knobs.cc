@@ -163,6 +163,9 @@ constexpr Knob knobs[] = {
      "How pages go between nodes, in UCX's words (UCX_TLS): tcp, or with RDMA rc,ud,tcp."},
     {"transfer.devices", text, "", "", "",
      "Network devices that pages go over, in UCX's words (UCX_NET_DEVICES), such as eth0; empty: any."},
+    {"transfer.encryption", choice, "auto", "auto|on|off", "",
+     "Whether the pages that this node sends, and what is asked of it, are encrypted. auto: where it has cluster.certificates, for the keys go "
+     "over these links. off: the network that carries pages is trusted."},
 
     {"router.policy", text, "planner", "", "",
      "How the plan of a request is chosen that does not say: recompute, user, item, larger, bat or "

@@ -151,20 +151,24 @@ TEST_CASE("parts of a chunk lie one after the other and never leave their page")
   CHECK(pages_per_request(std::size_t{1} << 40) == 1);
 }
 
-TEST_CASE("an address that is damaged or of another version is none") {
-  const Bytes address{1, 2, 3, 4, 5};
-  const Bytes packed = pack_ucx_address({1, 13}, address);
-  CHECK(unpack_ucx_address({1, 13}, packed) == address);
-  CHECK_FALSE(unpack_ucx_address({1, 14}, packed).has_value());
-  CHECK_FALSE(unpack_ucx_address({2, 13}, packed).has_value());
-  CHECK_FALSE(unpack_ucx_address({1, 13}, pack_ucx_address({1, 13}, {})).has_value());
-  CHECK_FALSE(unpack_ucx_address({1, 13}, pack_ucx_address({1, 13}, Bytes(5000))).has_value());
-  for (std::size_t i = 0; i < packed.size(); ++i) {
-    Bytes damaged = packed;
-    damaged[i] ^= 4;
-    CHECK_FALSE(unpack_ucx_address({1, 13}, damaged).has_value());
-    damaged.resize(i);
-    CHECK_FALSE(unpack_ucx_address({1, 13}, damaged).has_value());
+TEST_CASE("an address that is damaged or of another version is none; with it come the keys, if there are any") {
+  const UcxAddress open{{1, 2, 3, 4, 5}, {}}, sealed{{1, 2, 3, 4, 5}, draw_seal_keys()};
+  for (const UcxAddress& address : {open, sealed}) {
+    const Bytes packed = pack_ucx_address({1, 13}, address);
+    CHECK(unpack_ucx_address({1, 13}, packed) == address);
+    CHECK_FALSE(unpack_ucx_address({1, 14}, packed).has_value());
+    CHECK_FALSE(unpack_ucx_address({2, 13}, packed).has_value());
+    CHECK_FALSE(unpack_ucx_address({1, 13}, pack_ucx_address({1, 13}, {{}, address.keys})).has_value());
+    const UcxAddress longest{Bytes(ucx_address_bytes_max), address.keys}, longer{Bytes(ucx_address_bytes_max + 1), address.keys};
+    CHECK(unpack_ucx_address({1, 13}, pack_ucx_address({1, 13}, longest)) == longest);
+    CHECK_FALSE(unpack_ucx_address({1, 13}, pack_ucx_address({1, 13}, longer)).has_value());
+    for (std::size_t i = 0; i < packed.size(); ++i) {
+      Bytes damaged = packed;
+      damaged[i] ^= i == 3 ? 3 : 4;  // "TUX1" and "TUX2" are one another's damage, too
+      CHECK_FALSE(unpack_ucx_address({1, 13}, damaged).has_value());
+      damaged.resize(i);
+      CHECK_FALSE(unpack_ucx_address({1, 13}, damaged).has_value());
+    }
   }
 }
 
@@ -190,7 +194,7 @@ TEST_CASE("damaged messages are none, or are found bad before a page is read") {
         [](auto bytes) {
           return unpack_ucx_address({1, 13}, bytes);
         },
-        damaged(pack_ucx_address({1, 13}, Bytes(40)), random));
+        damaged(pack_ucx_address({1, 13}, {Bytes(40), round % 2 ? std::optional(SealKeys{}) : std::nullopt}), random));
   }
   CHECK(parsed > 100);
 }

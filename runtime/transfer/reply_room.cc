@@ -1,21 +1,24 @@
 #include "runtime/transfer/reply_room.h"
 
+#include <algorithm>
+
 #include "kernels/base/check.h"
 
 namespace troupe {
 
 // A page that lies across two pieces is two parts.
-std::size_t ReplyRoom::cost_of(const PullRequest& request) {
+std::size_t ReplyRoom::cost_of(const PullRequest& request, bool sealed) {
   const std::size_t pieces = pieces_of(request.pages.size() * request.bytes_of_page());
-  return pieces * (piece_cost + part_cost) + request.pages.size() * part_cost;
+  const std::size_t copies = sealed ? std::min(pieces, sealed_at_once) * piece_bytes : 0;
+  return pieces * (piece_cost + part_cost) + request.pages.size() * part_cost + copies;
 }
 
 ReplyRoom::Answer ReplyRoom::answer_for(Reader reader, std::size_t cost) const {
   const auto at = of_reader_.find(reader);
   const std::size_t before = at == of_reader_.end() ? 0 : at->second;
-  if (before == 0) return all_ == 0 || all_ + cost <= 2 * all_max ? Answer::pages : Answer::refusal;  // one page may be large
-  if (before + refusal_cost > 2 * of_reader_max || all_ + refusal_cost > 2 * all_max) return Answer::nothing;
-  return before + cost <= of_reader_max && all_ + cost <= all_max ? Answer::pages : Answer::refusal;
+  if (before == 0) return all_ == 0 || all_ + cost <= 2 * limits_.all ? Answer::pages : Answer::refusal;  // one page may be large
+  if (before + refusal_cost > 2 * limits_.of_reader || all_ + refusal_cost > 2 * limits_.all) return Answer::nothing;
+  return before + cost <= limits_.of_reader && all_ + cost <= limits_.all ? Answer::pages : Answer::refusal;
 }
 
 void ReplyRoom::keep(Reader reader, std::size_t cost) {

@@ -15,12 +15,19 @@ namespace troupe {
 class ReplyRoom {
  public:
   using Reader = const void*;                                         // only compared
-  static constexpr std::size_t of_reader_max = std::size_t{4} << 20;  // bytes; some 14,500 pieces of whole pages
-  static constexpr std::size_t all_max = std::size_t{64} << 20;
+  struct Limits {
+    std::size_t of_reader, all;  // bytes
+  };
+  static constexpr Limits names_of_pages{std::size_t{4} << 20, std::size_t{64} << 20};  // of a reader some 14,500 pieces of whole pages
+  // Where pieces are sealed they are copies, a few of each reply at a time; of a reader more than 60 requests.
+  static constexpr Limits sealed_pieces{std::size_t{32} << 20, std::size_t{256} << 20};
+  explicit ReplyRoom(Limits limits = names_of_pages) : limits_(limits) {}
   // A piece with its header, what UCX notes of it, and of each of its parts where it lies.
   static constexpr std::size_t piece_cost = 256, part_cost = 16;
 
-  static std::size_t cost_of(const PullRequest& request);  // at most
+  static constexpr std::size_t sealed_at_once = 8;  // pieces of a reply that are sealed and not yet sent; one of pages as usual has five
+
+  static std::size_t cost_of(const PullRequest& request, bool sealed);  // at most
   static constexpr std::size_t refusal_cost = piece_cost + part_cost;
 
   enum class Answer : std::uint8_t { pages, refusal, nothing };
@@ -31,6 +38,7 @@ class ReplyRoom {
   std::size_t kept() const { return all_; }
 
  private:
+  const Limits limits_;
   std::map<Reader, std::size_t> of_reader_;
   std::size_t all_ = 0;
 };

@@ -29,35 +29,46 @@ PullRequest smallest_parts() {
 TEST_SUITE("reply_room") {
   TEST_CASE("a reader that takes nothing has its share, then refusals, then nothing") {
     ReplyRoom room;
-    const std::size_t cost = ReplyRoom::cost_of(whole_pages(16));
+    const std::size_t cost = ReplyRoom::cost_of(whole_pages(16), false);
     CHECK(cost == 16 * (256 + 2 * 16));
     std::size_t sent = 0;
     while (ask(room, &readers[0], cost)) ++sent;
-    CHECK(sent == ReplyRoom::of_reader_max / cost);
+    CHECK(sent == ReplyRoom::names_of_pages.of_reader / cost);
     for (int i = 0; i < 100'000; ++i) CHECK_FALSE(ask(room, &readers[0], cost));
-    CHECK(room.kept() <= 2 * ReplyRoom::of_reader_max);
+    CHECK(room.kept() <= 2 * ReplyRoom::names_of_pages.of_reader);
     CHECK(room.answer_for(&readers[0], cost) == Answer::nothing);
     CHECK(ask(room, &readers[1], cost));
   }
 
+  TEST_CASE("sealed pieces are copies, of which few are kept of each reply; a reader that takes them has room for many requests") {
+    ReplyRoom room(ReplyRoom::sealed_pieces);
+    const std::size_t usual = ReplyRoom::cost_of(whole_pages(4), true), large = ReplyRoom::cost_of(whole_pages(16), true);
+    CHECK(usual == 4 * piece_bytes + ReplyRoom::cost_of(whole_pages(4), false));
+    CHECK(large == 8 * piece_bytes + ReplyRoom::cost_of(whole_pages(16), false));
+    std::size_t sent = 0;
+    while (ask(room, &readers[0], large)) ++sent;
+    CHECK(sent > 60);
+    CHECK(room.kept() <= ReplyRoom::sealed_pieces.of_reader + ReplyRoom::refusal_cost);
+  }
+
   TEST_CASE("small parts fill it as what naming them takes, so that fewer of their bytes are kept") {
     ReplyRoom room;
-    const std::size_t cost = ReplyRoom::cost_of(smallest_parts());
+    const std::size_t cost = ReplyRoom::cost_of(smallest_parts(), false);
     CHECK(cost == 5 * (256 + 16) + request_pages_max * 16);
     std::size_t sent = 0;
     while (ask(room, &readers[0], cost)) ++sent;
     CHECK(sent > 32);  // more than any pull of ours has under way
-    CHECK(sent * request_pages_max * 16 < ReplyRoom::of_reader_max);
+    CHECK(sent * request_pages_max * 16 < ReplyRoom::names_of_pages.of_reader);
   }
 
   TEST_CASE("all readers together have a bound; who has taken what was his is served beside any number of silent ones") {
     ReplyRoom room;
-    const std::size_t cost = ReplyRoom::cost_of(smallest_parts());
+    const std::size_t cost = ReplyRoom::cost_of(smallest_parts(), false);
     std::size_t of_first = 0;  // what the first four have
     for (const char& reader : readers)
       while (ask(room, &reader, cost)) of_first += &reader < &readers[4];
-    CHECK(room.kept() > ReplyRoom::all_max - cost);
-    CHECK(room.kept() < ReplyRoom::all_max + readers.size() * (cost + ReplyRoom::refusal_cost));
+    CHECK(room.kept() > ReplyRoom::names_of_pages.all - cost);
+    CHECK(room.kept() < ReplyRoom::names_of_pages.all + readers.size() * (cost + ReplyRoom::refusal_cost));
     CHECK(ask(room, &room, cost));
     CHECK_FALSE(ask(room, &room, cost));
     room.let_go(&room, cost + ReplyRoom::refusal_cost);

@@ -14,8 +14,8 @@
 //   how each block has ended before the caller does.
 // - Bytes from the network are checked before they are believed: sizes before anything is allocated, page ids
 //   before anything is read. What makes no sense is counted (protocol_errors) and dropped.
-// The transport neither knows nor hides anybody: whoever reaches it and knows the incarnation can read pages.
-// The network, or what carries the addresses, has to be trusted.
+// In the clear it neither knows nor hides anybody: whoever reaches it and knows the incarnation can read pages, and the network
+// has to be trusted. Where pages are sealed (page_seal.h), who has its address can, and what carries addresses has to be trusted.
 #include <cstdint>
 #include <variant>
 

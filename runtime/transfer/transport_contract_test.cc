@@ -1,5 +1,5 @@
-// What a KV-cache worker may rely on when it pulls is the same between processes and within one: every case
-// here runs on both transports.
+// What a KV-cache worker may rely on when it pulls is the same between processes, sealed or not, and within one: every case
+// here runs on all three.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -67,7 +67,7 @@ struct Pair {
 };
 
 TEST_CASE_TEMPLATE("the owner's bytes arrive in the right pages, and nowhere else", World, LocalWorld,
-                   UcxWorld) {
+                   UcxWorld, SealedWorld) {
   for (const std::size_t page_bytes :
        {std::size_t{8}, std::size_t{100}, std::size_t{4097}, std::size_t{16} << 10, std::size_t{61'440},
         std::size_t{64} << 10, std::size_t{1} << 20, (std::size_t{1} << 20) + 24, std::size_t{4} << 20}) {
@@ -84,7 +84,7 @@ TEST_CASE_TEMPLATE("the owner's bytes arrive in the right pages, and nowhere els
 }
 
 TEST_CASE_TEMPLATE("a block whose bytes do not match its checksum is bad alone", World, LocalWorld,
-                   UcxWorld) {
+                   UcxWorld, SealedWorld) {
   Pair<World> nodes;
   PullBlocks pull = pull_from(nodes.owner);
   for (std::uint32_t i = 0; i < 5; ++i)
@@ -96,7 +96,7 @@ TEST_CASE_TEMPLATE("a block whose bytes do not match its checksum is bad alone",
 
 // Whatever parts there are: pages that are cut evenly and not, into more parts than they have lines, and not at all.
 TEST_CASE_TEMPLATE("in parts the same bytes arrive, and all is known to be there before the outcome", World, LocalWorld,
-                   UcxWorld) {
+                   UcxWorld, SealedWorld) {
   for (const std::size_t page_bytes : {std::size_t{8}, std::size_t{4097}, std::size_t{16} << 10, std::size_t{1} << 20})
     for (const std::uint32_t parts : {2u, 3u, 28u, 1'000u}) {
       CAPTURE(page_bytes);
@@ -117,7 +117,7 @@ TEST_CASE_TEMPLATE("in parts the same bytes arrive, and all is known to be there
     }
 }
 
-TEST_CASE_TEMPLATE("of a pull in parts that is refused it is known that nothing comes", World, LocalWorld, UcxWorld) {
+TEST_CASE_TEMPLATE("of a pull in parts that is refused it is known that nothing comes", World, LocalWorld, UcxWorld, SealedWorld) {
   Pair<World> nodes;
   PullBlocks pull = nodes.work();
   pull.parts = 4;
@@ -127,14 +127,14 @@ TEST_CASE_TEMPLATE("of a pull in parts that is refused it is known that nothing 
   CHECK_FALSE(nodes.reader.arena.arrivals().wait(7, 1, PageArrivals::Clock::time_point::max()));
 }
 
-TEST_CASE_TEMPLATE("nothing to pull is pulled at once", World, LocalWorld, UcxWorld) {
+TEST_CASE_TEMPLATE("nothing to pull is pulled at once", World, LocalWorld, UcxWorld, SealedWorld) {
   Pair<World> nodes;
   CHECK(said(nodes.reader.transport->pull(pull_from(nodes.owner))) == "ok ");
 }
 
 TEST_CASE_TEMPLATE(
     "who is not the one that was meant, or does not have the pages, is refused and touches nothing", World,
-    LocalWorld, UcxWorld) {
+    LocalWorld, UcxWorld, SealedWorld) {
   Pair<World> nodes;
   TestNode<World> other(nodes.world, 3, 300, 8192);
   Transport& reader = *nodes.reader.transport;
@@ -168,7 +168,7 @@ TEST_CASE_TEMPLATE(
 
 TEST_CASE_TEMPLATE(
     "a peer that does not answer is refused at the deadline, and writes nothing when it wakes up", World,
-    LocalWorld, UcxWorld) {
+    LocalWorld, UcxWorld, SealedWorld) {
   Pair<World> nodes;
   CHECK(said(nodes.reader.transport->pull(nodes.work(1))) == "ok 1");
   const auto before = bytes_of(nodes.reader.arena);
@@ -183,7 +183,7 @@ TEST_CASE_TEMPLATE(
 }
 
 TEST_CASE_TEMPLATE("a lost peer's running pulls end at once, and it can be met again", World, LocalWorld,
-                   UcxWorld) {
+                   UcxWorld, SealedWorld) {
   Pair<World> nodes;
   Transport& reader = *nodes.reader.transport;
   nodes.owner.gate.shut();
@@ -205,7 +205,7 @@ TEST_CASE_TEMPLATE("a lost peer's running pulls end at once, and it can be met a
   CHECK(said(reader.pull(nodes.work())) == "ok 1");
 }
 
-TEST_CASE_TEMPLATE("a newer incarnation takes the place of an older one", World, LocalWorld, UcxWorld) {
+TEST_CASE_TEMPLATE("a newer incarnation takes the place of an older one", World, LocalWorld, UcxWorld, SealedWorld) {
   Pair<World> nodes;
   TestNode<World> next(nodes.world, 1, 101);
   Transport& reader = *nodes.reader.transport;
@@ -225,7 +225,7 @@ TEST_CASE_TEMPLATE("a newer incarnation takes the place of an older one", World,
   CHECK(said(reader.pull(pull)) == "ok 1");
 }
 
-TEST_CASE_TEMPLATE("two nodes pull from each other at once", World, LocalWorld, UcxWorld) {
+TEST_CASE_TEMPLATE("two nodes pull from each other at once", World, LocalWorld, UcxWorld, SealedWorld) {
   Pair<World> nodes(64 << 10, 128);
   nodes.owner.meet(nodes.reader);
   const auto half = [](auto& from, auto& to) {  // the first half of one goes to the other's second half
@@ -244,7 +244,7 @@ TEST_CASE_TEMPLATE("two nodes pull from each other at once", World, LocalWorld, 
 }
 
 TEST_CASE_TEMPLATE("several nodes pull from one owner, each with several threads", World, LocalWorld,
-                   UcxWorld) {
+                   UcxWorld, SealedWorld) {
   World world;
   TestNode<World> owner(world, 1, 100, 16 << 10, 256);
   std::vector<std::unique_ptr<TestNode<World>>> readers;
@@ -273,7 +273,7 @@ TEST_CASE_TEMPLATE("several nodes pull from one owner, each with several threads
   CHECK(good == 3 * lanes * 10);
 }
 
-TEST_CASE_TEMPLATE("a transport that stops or is destroyed ends its pulls", World, LocalWorld, UcxWorld) {
+TEST_CASE_TEMPLATE("a transport that stops or is destroyed ends its pulls", World, LocalWorld, UcxWorld, SealedWorld) {
   for (const bool destroyed : {false, true}) {
     CAPTURE(destroyed);
     Pair<World> nodes;
@@ -292,7 +292,7 @@ TEST_CASE_TEMPLATE("a transport that stops or is destroyed ends its pulls", Worl
   }
 }
 
-TEST_CASE_TEMPLATE("an owner that ends refuses its readers in bounded time", World, LocalWorld, UcxWorld) {
+TEST_CASE_TEMPLATE("an owner that ends refuses its readers in bounded time", World, LocalWorld, UcxWorld, SealedWorld) {
   Pair<World> nodes(1 << 20, 64);
   std::atomic<bool> first = false;
   std::string last = "ok 1";

@@ -66,11 +66,15 @@ struct LocalWorld {
   }
 };
 struct UcxWorld {
+  bool sealed = false;
   std::unique_ptr<Transport> make(Incarnation incarnation, PageArena& arena, MetricRegistry& metrics,
                                   Gate& gate) {
     return std::make_unique<UcxTransport>(
-        UcxOptions{.devices = "lo", .before_answer = [&gate] { gate.pass(); }}, incarnation, arena, metrics);
+        UcxOptions{.devices = "lo", .sealed = sealed, .before_answer = [&gate] { gate.pass(); }}, incarnation, arena, metrics);
   }
+};
+struct SealedWorld : UcxWorld {
+  SealedWorld() : UcxWorld{true} {}
 };
 
 inline void fill(PageArena& arena, std::uint64_t seed) {

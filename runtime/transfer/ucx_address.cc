@@ -9,12 +9,13 @@
 namespace troupe {
 namespace {
 
-// "TUX1", major, minor, XXH3 of the rest; then the address.
+// "TUX1", major, minor, XXH3 of the rest; then the worker's address. "TUX2": behind it the keys, and another seed of the sum,
+// so that neither is taken for the other.
 constexpr std::size_t head_bytes = 16;
 
-std::array<std::uint8_t, head_bytes> head_of(UcxVersion version, std::span<const std::uint8_t> address) {
-  std::array<std::uint8_t, head_bytes> head{'T', 'U', 'X', '1'};
-  const std::uint64_t sum = XXH3_64bits(address.data(), address.size());
+std::array<std::uint8_t, head_bytes> head_of(UcxVersion version, char form, std::span<const std::uint8_t> rest) {
+  std::array<std::uint8_t, head_bytes> head{'T', 'U', 'X', static_cast<std::uint8_t>(form)};
+  const std::uint64_t sum = XXH3_64bits_withSeed(rest.data(), rest.size(), form == '1' ? 0 : 2);  // 0: as without
   std::memcpy(head.data() + 4, &version.major, 2);
   std::memcpy(head.data() + 6, &version.minor, 2);
   std::memcpy(head.data() + 8, &sum, 8);
@@ -23,20 +24,32 @@ std::array<std::uint8_t, head_bytes> head_of(UcxVersion version, std::span<const
 
 }  // namespace
 
-Bytes pack_ucx_address(UcxVersion version, std::span<const std::uint8_t> address) {
-  const auto head = head_of(version, address);
-  Bytes packed(head_bytes + address.size());
+Bytes pack_ucx_address(UcxVersion version, const UcxAddress& address) {
+  Bytes packed(head_bytes);
+  packed.insert(packed.end(), address.worker.begin(), address.worker.end());
+  if (address.keys)
+    for (const SealKey* key : {&address.keys->requests, &address.keys->replies}) packed.insert(packed.end(), key->begin(), key->end());
+  const auto head = head_of(version, address.keys ? '2' : '1', std::span(packed).subspan(head_bytes));
   std::copy(head.begin(), head.end(), packed.begin());
-  std::copy(address.begin(), address.end(), packed.begin() + head_bytes);
   return packed;
 }
 
-std::optional<Bytes> unpack_ucx_address(UcxVersion version, std::span<const std::uint8_t> packed) {
-  if (packed.size() <= head_bytes || packed.size() > head_bytes + ucx_address_bytes_max) return std::nullopt;
-  const auto address = packed.subspan(head_bytes);
-  const auto head = head_of(version, address);
+std::optional<UcxAddress> unpack_ucx_address(UcxVersion version, std::span<const std::uint8_t> packed) {
+  if (packed.size() <= head_bytes) return std::nullopt;
+  const bool keys = packed[3] == '2';
+  const auto rest = packed.subspan(head_bytes);
+  const std::size_t keys_bytes = keys ? seal_keys_bytes : 0;
+  if (rest.size() <= keys_bytes || rest.size() - keys_bytes > ucx_address_bytes_max) return std::nullopt;
+  const auto head = head_of(version, keys ? '2' : '1', rest);
   if (!std::equal(head.begin(), head.end(), packed.begin())) return std::nullopt;
-  return Bytes(address.begin(), address.end());
+  const auto worker = rest.first(rest.size() - keys_bytes), tail = rest.last(keys_bytes);
+  UcxAddress address{{worker.begin(), worker.end()}, {}};
+  if (keys) {
+    address.keys.emplace();
+    std::copy_n(tail.begin(), sizeof(SealKey), address.keys->requests.begin());
+    std::copy_n(tail.begin() + sizeof(SealKey), sizeof(SealKey), address.keys->replies.begin());
+  }
+  return address;
 }
 
 }  // namespace troupe

@@ -1,15 +1,21 @@
 #include "runtime/transfer/ucx_replies.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/transfer/ucx_library.h"
 
 namespace troupe {
 
+UcxReplies::UcxReplies(const PageArena& arena, Incarnation self, MetricRegistry& metrics, const SealKey* key)
+    : arena_(arena), self_(self), metrics_(metrics), room_(key ? ReplyRoom::sealed_pieces : ReplyRoom::names_of_pages) {
+  if (key) sealer_.emplace(*key, PageSealer::Nonces::counted);
+}
+
 void UcxReplies::answer(const PullRequest& request, ucp_ep_h reader) {
   PullStatus status = examine(request, self_, arena_);
   const bool sound = status == PullStatus::sent;
-  const std::size_t cost = sound ? ReplyRoom::cost_of(request) : ReplyRoom::refusal_cost;
+  const std::size_t cost = sound ? ReplyRoom::cost_of(request, sealer_.has_value()) : ReplyRoom::refusal_cost;
   const ReplyRoom::Answer answer = room_.answer_for(reader, cost);
   if (answer == ReplyRoom::Answer::nothing) return;
   if (sound && answer == ReplyRoom::Answer::refusal) status = PullStatus::overloaded;
@@ -17,7 +23,7 @@ void UcxReplies::answer(const PullRequest& request, ucp_ep_h reader) {
   Reply& reply = add(request, status, reader);
   reply.cost = status == PullStatus::sent ? cost : ReplyRoom::refusal_cost;
   room_.keep(reader, reply.cost);
-  send(reply);
+  go_on(reply);
 }
 
 UcxReplies::Reply& UcxReplies::add(const PullRequest& request, PullStatus status, ucp_ep_h reader) {
@@ -27,50 +33,79 @@ UcxReplies::Reply& UcxReplies::add(const PullRequest& request, PullStatus status
   self->reader = reader;
   const bool bytes = status == PullStatus::sent;
   const std::size_t total = bytes ? request.pages.size() * request.bytes_of_page() : 0;
-  const std::size_t pieces = std::max<std::size_t>(pieces_of(total), 1);
-  for (std::size_t piece = 0; piece < pieces; ++piece) {
-    self->headers.push_back(
-        encode(PullReply{request.pull, request.chunk, static_cast<std::uint32_t>(piece), status}));
-    auto& iov = self->pieces.emplace_back();
-    const std::size_t begin = piece * piece_bytes;
+  self->pieces.resize(std::max<std::size_t>(pieces_of(total), 1));
+  for (std::size_t at = 0; at < self->pieces.size(); ++at) {
+    Piece& piece = self->pieces[at];
+    piece.reply = &*self;
+    piece.header.reply = encode(PullReply{request.pull, request.chunk, static_cast<std::uint32_t>(at), status});
+    const std::size_t begin = at * piece_bytes;
     for (const PagePart& part :
          parts_of(request.pages, request.bytes_of_page(), begin, std::min(piece_bytes, total - begin), request.part_begin))
-      iov.push_back({arena_.page(part.page) + part.offset, part.bytes});
-    if (iov.empty()) iov.push_back({self->headers.data(), 0});  // UCX aborts on a list of nothing
+      piece.parts.push_back({arena_.page(part.page) + part.offset, part.bytes});
   }
   return *self;
 }
 
-// UCX calls back only for what it has not sent at once. A reader whose endpoint fails needs no more.
-void UcxReplies::send(Reply& reply) {
+// All that may be on its way now. What is sealed waits until what went before it has left.
+void UcxReplies::go_on(Reply& reply) {
+  ++reply.sending;  // for this function
+  while (reply.next < reply.pieces.size() && (!sealer_ || reply.sending <= ReplyRoom::sealed_at_once)) {
+    Piece& piece = reply.pieces[reply.next++];
+    if (sealer_) seal(piece);
+    if (!send(piece)) reply.next = reply.pieces.size();  // its endpoint has failed: the reader needs no more
+  }
+  if (--reply.sending > 0) return;
+  room_.let_go(reply.reader, reply.cost);
+  replies_.erase(reply.self);
+}
+
+void UcxReplies::seal(Piece& piece) {
+  if (spare_.empty()) spare_.push_back(std::make_unique_for_overwrite<std::uint8_t[]>(piece_bytes));
+  piece.sealed = std::move(spare_.back());
+  spare_.pop_back();
+  std::vector<PageSealer::Part> parts;
+  std::size_t bytes = 0;
+  for (const ucp_dt_iov_t& part : piece.parts) {
+    parts.emplace_back(static_cast<const std::uint8_t*>(part.buffer), part.length);
+    bytes += part.length;
+  }
+  piece.header.seal = sealer_->seal(piece.header.reply, parts, piece.sealed.get());
+  piece.parts.assign(1, {piece.sealed.get(), bytes});
+}
+
+// False: it cannot be sent. UCX calls back only for what it has not sent at once.
+bool UcxReplies::send(Piece& piece) {
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS |
                        UCP_OP_ATTR_FIELD_DATATYPE;
   param.flags = UCP_AM_SEND_FLAG_EAGER;
   param.datatype = UCP_DATATYPE_IOV;
   param.cb.send = on_sent;
-  param.user_data = &reply;
-  ++reply.sending;  // for this function
-  for (std::size_t piece = 0; piece < reply.pieces.size(); ++piece) {
-    const auto& iov = reply.pieces[piece];
-    void* request = ucx().ucp_am_send_nbx(reply.reader, reply_message, reply.headers[piece].data(),
-                                          reply_header_bytes, iov.data(), iov.size(), &param);
-    if (UCS_PTR_IS_ERR(request)) break;
-    if (request) ++reply.sending;
+  param.user_data = &piece;
+  if (piece.parts.empty()) piece.parts.push_back({&piece.header, 0});  // UCX aborts on a list of nothing
+  void* request = ucx().ucp_am_send_nbx(piece.reply->reader, reply_message, &piece.header,
+                                        sealer_ ? sealed_header_bytes : reply_header_bytes, piece.parts.data(),
+                                        piece.parts.size(), &param);
+  if (request && !UCS_PTR_IS_ERR(request)) {
+    ++piece.reply->sending;
+    return true;
   }
-  sent(reply);
+  if (piece.sealed) spare_.push_back(std::move(piece.sealed));
+  return !UCS_PTR_IS_ERR(request);
 }
 
-void UcxReplies::on_sent(void* request, ucs_status_t, void* user_data) {
-  Reply& reply = *static_cast<Reply*>(user_data);
+void UcxReplies::on_sent(void* request, ucs_status_t status, void* user_data) {
+  Piece& piece = *static_cast<Piece*>(user_data);
   ucx().ucp_request_free(request);
-  reply.owner->sent(reply);
+  piece.reply->owner->sent(piece, status == UCS_OK);
 }
 
-void UcxReplies::sent(Reply& reply) {
-  if (--reply.sending > 0) return;
-  room_.let_go(reply.reader, reply.cost);
-  replies_.erase(reply.self);
+void UcxReplies::sent(Piece& piece, bool well) {
+  if (piece.sealed) spare_.push_back(std::move(piece.sealed));
+  Reply& reply = *piece.reply;
+  if (!well) reply.next = reply.pieces.size();
+  --reply.sending;
+  go_on(reply);
 }
 
 }  // namespace troupe

@@ -1,13 +1,16 @@
 #pragma once
-// What an owner sends: the bytes of its pages, straight from the arena. All calls on the worker's thread.
+// What an owner sends: the bytes of its pages, straight from the arena, or sealed (page_seal.h). All calls on the worker's thread.
 // What UCX still reads is kept until it says so, or until its worker is destroyed: this outlives the worker.
 #include <ucp/api/ucp.h>
 
 #include <cstddef>
 #include <list>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "runtime/actor/metrics.h"
+#include "runtime/transfer/page_seal.h"
 #include "runtime/transfer/pull_wire.h"
 #include "runtime/transfer/reply_room.h"
 
@@ -15,10 +18,18 @@ namespace troupe {
 
 inline constexpr unsigned request_message = 1, reply_message = 2;  // of UCX
 
+// Of a piece that is sealed, which vouches for its reply, too.
+struct SealedHeader {
+  ReplyHeader reply{};
+  Seal seal{};
+};
+inline constexpr std::size_t sealed_header_bytes = sizeof(SealedHeader);
+static_assert(sealed_header_bytes == reply_header_bytes + sizeof(Seal));
+
 class UcxReplies {
  public:
-  UcxReplies(const PageArena& arena, Incarnation self, MetricRegistry& metrics)
-      : arena_(arena), self_(self), metrics_(metrics) {}
+  // `key`: everything is sealed with it, at most ReplyRoom::sealed_at_once pieces of a reply at a time. None: nothing is.
+  UcxReplies(const PageArena& arena, Incarnation self, MetricRegistry& metrics, const SealKey* key = nullptr);
   UcxReplies(const UcxReplies&) = delete;
   UcxReplies& operator=(const UcxReplies&) = delete;
 
@@ -29,23 +40,34 @@ class UcxReplies {
   std::size_t kept() const { return room_.kept(); }
 
  private:
+  using Copy = std::unique_ptr<std::uint8_t[]>;  // of piece_bytes
+  struct Reply;
+  struct Piece {
+    Reply* reply = nullptr;
+    SealedHeader header{};
+    std::vector<ucp_dt_iov_t> parts;  // where its bytes lie
+    Copy sealed;
+  };
   struct Reply {
     UcxReplies* owner = nullptr;
     std::list<Reply>::iterator self;
     ucp_ep_h reader = nullptr;
-    std::size_t sending = 0, cost = 0;
-    std::vector<ReplyHeader> headers;               // per piece
-    std::vector<std::vector<ucp_dt_iov_t>> pieces;  // where its bytes lie
+    std::size_t sending = 0, next = 0, cost = 0;
+    std::vector<Piece> pieces;
   };
-  static void on_sent(void* request, ucs_status_t status, void* reply);
+  static void on_sent(void* request, ucs_status_t status, void* piece);
   Reply& add(const PullRequest& request, PullStatus status, ucp_ep_h reader);
-  void send(Reply& reply);
-  void sent(Reply& reply);
+  void go_on(Reply& reply);
+  bool send(Piece& piece);
+  void seal(Piece& piece);
+  void sent(Piece& piece, bool well);
 
   const PageArena& arena_;
   const Incarnation self_;
   MetricRegistry& metrics_;
+  std::optional<PageSealer> sealer_;
   std::list<Reply> replies_;
+  std::vector<Copy> spare_;  // the last one used is the one that the caches still have
   ReplyRoom room_;
 };
 

@@ -12,11 +12,12 @@ namespace ucx_replies_test {
 struct Silent {
   PageArena arena{65'536, 1};
   MetricRegistry metrics;
-  UcxReplies replies{arena, 100, metrics};
+  const SealKeys keys = draw_seal_keys();
+  UcxReplies replies;
   UcxWorker reader{{.devices = "lo"}}, owner{{.devices = "lo"}};
   ucp_ep_h to_reader = nullptr;
 
-  Silent() {
+  explicit Silent(bool sealed) : replies(arena, 100, metrics, sealed ? &keys.replies : nullptr) {
     const Bytes address = reader.address();
     ucp_ep_params_t params{};
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
@@ -32,13 +33,15 @@ struct Silent {
 
 TEST_SUITE("ucx_replies") {
   TEST_CASE("a reader that takes nothing makes its owner keep little, however small the parts are that it names") {
-    for (const std::size_t part_bytes : {part_bytes_min, std::size_t{1'024}, std::size_t{0}}) {
-      Silent silent;
-      for (int i = 0; i < 3'000; ++i) silent.ask(part_bytes);
-      CHECK(silent.replies.kept() > ReplyRoom::of_reader_max / 2);
-      CHECK(silent.replies.kept() <= 2 * ReplyRoom::of_reader_max);
-      CHECK(silent.metrics.value(Metric::protocol_errors) == 0);
-    }
+    for (const bool sealed : {false, true})
+      for (const std::size_t part_bytes : {part_bytes_min, std::size_t{1'024}, std::size_t{0}}) {
+        Silent silent(sealed);
+        for (int i = 0; i < 3'000; ++i) silent.ask(part_bytes);
+        const std::size_t most = (sealed ? ReplyRoom::sealed_pieces : ReplyRoom::names_of_pages).of_reader;
+        CHECK(silent.replies.kept() > most / 2);
+        CHECK(silent.replies.kept() <= 2 * most);
+        CHECK(silent.metrics.value(Metric::protocol_errors) == 0);
+      }
   }
 }
 

@@ -1,11 +1,13 @@
 #include "runtime/transfer/ucx_transport.h"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "runtime/transfer/page_seal.h"
 #include "runtime/transfer/pull_desk.h"
 #include "runtime/transfer/ucx_address.h"
 #include "runtime/transfer/ucx_connection.h"
@@ -20,6 +22,24 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds closing_max(2'000);  // what is not gone then ends with the worker
 constexpr std::size_t requests_unsent_max = 1'024;       // to one peer
+static_assert(sealed_header_bytes + piece_bytes <= 64 * 1024, "a piece and its header fit into one segment");
+
+// As it goes over the wire: the seal, then the request.
+Bytes sealed(PageSealer& sealer, const Bytes& request) {
+  Bytes message(sizeof(Seal) + request.size());
+  const PageSealer::Part all(request);
+  const Seal seal = sealer.seal({}, {&all, 1}, message.data() + sizeof(Seal));
+  std::copy(seal.begin(), seal.end(), message.begin());
+  return message;
+}
+std::optional<Bytes> opened(PageOpener& opener, std::span<const std::uint8_t> message) {
+  if (message.size() <= sizeof(Seal) || message.size() > sizeof(Seal) + request_bytes_max) return std::nullopt;
+  Seal seal;
+  std::copy_n(message.begin(), sizeof(Seal), seal.begin());
+  Bytes request(message.size() - sizeof(Seal));
+  if (!opener.open(seal, {}, message.subspan(sizeof(Seal)), request.data())) return std::nullopt;
+  return request;
+}
 
 UcxVersion version() {
   unsigned major = 0, minor = 0, release = 0;
@@ -47,16 +67,19 @@ class UcxTransport::Wire {
  private:
   struct Running {
     std::shared_ptr<IncomingPull> pull;
-    UcxConnection* connection = nullptr;
+    UcxConnection* connection = nullptr;  // its peer's; none: it has ended
   };
   struct Peer {
     std::unique_ptr<UcxConnection> connection;
     std::optional<Clock::time_point> silent_since;  // it was asked then, and has said nothing
+    std::optional<PageSealer> requests;             // if its address had keys
+    std::optional<PageOpener> replies;
   };
-  Peer& peer_of(const IncomingPull& pull, const Bytes& address);
+  Peer& peer_of(const IncomingPull& pull, const UcxAddress& address);
+  bool open(Peer& peer, UcxWorker::Message& message);
   void ask(Running& running);
   void on_request(const UcxWorker::Message& message);
-  void on_reply(const UcxWorker::Message& message);
+  void on_reply(UcxWorker::Message message);
   void close(Peer& peer, const std::string& why);
   void close_everything();
   UcxWorker::Turn turn();
@@ -67,7 +90,10 @@ class UcxTransport::Wire {
   std::map<std::uint64_t, Running> running_;
   std::map<NodeId, Peer> peers_;
   std::vector<std::unique_ptr<UcxConnection>> closing_;
+  const std::optional<SealKeys> keys_;  // this process's own
+  std::optional<PageOpener> requests_;
   UcxReplies replies_;
+  std::vector<std::uint8_t> open_piece_;
   bool stopping_ = false;
   Clock::time_point stop_by_;
   UcxWorker worker_;  // last: what it may still read or call is above
@@ -79,9 +105,12 @@ UcxTransport::Wire::Wire(UcxOptions options, Incarnation incarnation, PageArena&
       silence_max_(options.silence_max),
       before_answer_(std::move(options.before_answer)),
       metrics_(metrics),
-      replies_(arena, incarnation, metrics),
+      keys_(options.sealed ? std::optional(draw_seal_keys()) : std::nullopt),
+      replies_(arena, incarnation, metrics, keys_ ? &keys_->replies : nullptr),
+      open_piece_(piece_bytes),
       worker_({options.transports, options.devices}) {
-  address = pack_ucx_address(version(), worker_.address());
+  if (keys_) requests_.emplace(keys_->requests);
+  address = pack_ucx_address(version(), {worker_.address(), keys_});
   worker_.on(
       request_message, [this](const auto& message) { on_request(message); }, [this] { absurd(); });
   worker_.on(
@@ -115,16 +144,20 @@ void UcxTransport::Wire::close(Peer& peer, const std::string& why) {
 }
 
 // One endpoint per incarnation; the older one's pulls have ended, or are refused by who runs there now.
-UcxTransport::Wire::Peer& UcxTransport::Wire::peer_of(const IncomingPull& pull, const Bytes& address) {
+UcxTransport::Wire::Peer& UcxTransport::Wire::peer_of(const IncomingPull& pull, const UcxAddress& address) {
   const auto at = peers_.find(pull.node());
   if (at != peers_.end()) {
     const UcxConnection& connection = *at->second.connection;
     if (connection.incarnation() == pull.incarnation() && !connection.failed()) return at->second;
     close(at->second, "was replaced");
   }
-  auto connection =
-      std::make_unique<UcxConnection>(worker_.handle(), pull.node(), pull.incarnation(), address);
-  return peers_[pull.node()] = {std::move(connection), std::nullopt};
+  Peer& peer = peers_[pull.node()] = {};
+  peer.connection = std::make_unique<UcxConnection>(worker_.handle(), pull.node(), pull.incarnation(), address.worker);
+  if (address.keys) {
+    peer.requests.emplace(address.keys->requests, PageSealer::Nonces::drawn);
+    peer.replies.emplace(address.keys->replies);
+  }
+  return peer;
 }
 
 void UcxTransport::Wire::begin(std::shared_ptr<IncomingPull> pull, const Bytes& address) {
@@ -143,7 +176,8 @@ void UcxTransport::Wire::ask(Running& running) {
   while (running.connection) {
     const auto request = running.pull->next_request();
     if (!request) return;
-    running.connection->send(request_message, encode(*request));
+    Peer& peer = peers_.at(running.pull->node());  // it is the connection's, which runs
+    running.connection->send(request_message, peer.requests ? sealed(*peer.requests, encode(*request)) : encode(*request));
   }
 }
 
@@ -160,19 +194,35 @@ void UcxTransport::Wire::finish(const std::shared_ptr<IncomingPull>& pull, bool 
 void UcxTransport::Wire::on_request(const UcxWorker::Message& message) {
   if (stopping_) return;
   if (before_answer_) before_answer_();
-  const auto request = parse_request(message.body);
+  const auto in_clear = requests_ ? opened(*requests_, message.body) : std::nullopt;
+  if (requests_ && !in_clear) return absurd();
+  const auto request = parse_request(in_clear ? std::span<const std::uint8_t>(*in_clear) : message.body);
   if (!request || !message.header.empty() || !message.reply_to) return absurd();
   replies_.answer(*request, message.reply_to);
 }
 
-void UcxTransport::Wire::on_reply(const UcxWorker::Message& message) {
-  const auto reply = parse_reply(message.header);
+// False: it is not as its sender would have sealed it. Then it is not believed in anything, and its pull ends by its deadline.
+bool UcxTransport::Wire::open(Peer& peer, UcxWorker::Message& message) {
+  if (!peer.replies) return message.header.size() == reply_header_bytes;
+  if (message.header.size() != sealed_header_bytes || message.body.size() > piece_bytes) return false;
+  Seal seal;
+  std::copy_n(message.header.begin() + reply_header_bytes, sizeof(Seal), seal.begin());
+  message.header = message.header.first(reply_header_bytes);
+  if (!peer.replies->open(seal, message.header, message.body, open_piece_.data())) return false;
+  message.body = std::span(open_piece_).first(message.body.size());
+  return true;
+}
+
+void UcxTransport::Wire::on_reply(UcxWorker::Message message) {
+  const auto reply = parse_reply(message.header.first(std::min(message.header.size(), reply_header_bytes)));
   if (!reply) return absurd();
   const auto at = running_.find(reply->pull);
   if (at == running_.end()) return;  // late
   Running& running = at->second;
-  const auto peer = peers_.find(running.pull->node());
-  if (peer != peers_.end()) peer->second.silent_since.reset();
+  if (!running.connection) return;  // late: it has ended
+  Peer& peer = peers_.at(running.pull->node());
+  if (!open(peer, message)) return absurd();
+  peer.silent_since.reset();
   switch (running.pull->land(*reply, message.body)) {
     case IncomingPull::Landed::chunk:
       return ask(running);

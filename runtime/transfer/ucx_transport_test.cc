@@ -18,6 +18,8 @@
 #include <thread>
 
 #include "runtime/transfer/transport_test.h"
+#include "runtime/transfer/ucx_address.h"
+#include "runtime/transfer/ucx_library.h"
 
 using namespace troupe;
 
@@ -261,6 +263,78 @@ TEST_CASE("a peer that stays silent gets a new connection, and its late bytes ar
   }
   CHECK(arena.page(3)[0] == std::byte{0});
   CHECK(arena.page(4)[4095] == std::byte{0});
+}
+
+// `address` as somebody has it whose keys are not all the owner's.
+Bytes with_other_keys(const Bytes& address, const std::function<void(std::optional<SealKeys>&)>& change) {
+  unsigned major = 0, minor = 0, release = 0;
+  ucx().ucp_get_version(&major, &minor, &release);
+  const UcxVersion version{static_cast<std::uint16_t>(major), static_cast<std::uint16_t>(minor)};
+  auto unpacked = unpack_ucx_address(version, address);
+  REQUIRE(unpacked);
+  REQUIRE(unpacked->keys.has_value());
+  change(unpacked->keys);
+  return pack_ucx_address(version, *unpacked);
+}
+
+TEST_CASE("who does not have a sealed owner's keys gets no page of it, and is counted") {
+  SealedWorld world;
+  TestNode<SealedWorld> owner(world, 1, 100), reader(world, 2, 200);
+  PullBlocks pull = pull_from(owner, hasty_us);
+  pull.blocks.push_back(block_of(owner.arena, {1, 2}, {3, 4}));
+  const auto before = bytes_of(reader.arena);
+  double refused = 0;
+  for (const bool has_some : {false, true}) {
+    reader.transport->meet(1, 100, with_other_keys(owner.transport->address(), [&](std::optional<SealKeys>& keys) {
+      keys = has_some ? std::optional(draw_seal_keys()) : std::nullopt;
+    }));
+    CHECK(said(reader.transport->pull(pull)) == "transfer_timeout");
+    CHECK(owner.protocol_errors() == ++refused);
+    reader.transport->lose(1, 100);
+  }
+  CHECK(reader.protocol_errors() == 0);  // it was told nothing
+  CHECK(bytes_of(reader.arena) == before);
+  reader.transport->meet(1, 100, owner.transport->address());
+  pull.budget_us = patient_us;
+  CHECK(said(reader.transport->pull(pull)) == "ok 1");
+}
+
+TEST_CASE("what an owner did not seal is written nowhere, whoever sends it in its name") {
+  SealedWorld world;
+  TestNode<SealedWorld> owner(world, 1, 100), reader(world, 2, 200);
+  reader.transport->meet(1, 100, with_other_keys(owner.transport->address(), [](std::optional<SealKeys>& keys) {
+    keys->replies = draw_seal_keys().replies;
+  }));
+  PullBlocks pull = pull_from(owner, hasty_us);
+  pull.blocks.push_back(block_of(owner.arena, {1}, {3}));
+  const auto before = bytes_of(reader.arena);
+  CHECK(said(reader.transport->pull(pull)) == "transfer_timeout");
+  CHECK(owner.protocol_errors() == 0);
+  CHECK(reader.protocol_errors() == 1);
+  CHECK(bytes_of(reader.arena) == before);
+}
+
+TEST_CASE("of a large page only a few sealed pieces are on their way at a time, and all arrive") {
+  SealedWorld world;
+  TestNode<SealedWorld> owner(world, 1, 100, std::size_t{3} << 20, 4), reader(world, 2, 200, std::size_t{3} << 20, 4);
+  reader.meet(owner);
+  PullBlocks pull = pull_from(owner);
+  pull.blocks.push_back(block_of(owner.arena, {0, 1, 2, 3}, {3, 2, 1, 0}));
+  CHECK(said(reader.transport->pull(pull)) == "ok 1");
+}
+
+TEST_CASE("who seals and who does not read each other's pages: each sends as it says") {
+  UcxWorld open;
+  SealedWorld sealed;
+  TestNode<UcxWorld> first(open, 1, 100);
+  TestNode<SealedWorld> second(sealed, 2, 200);
+  first.transport->meet(2, 200, second.transport->address());
+  second.transport->meet(1, 100, first.transport->address());
+  PullBlocks of_first = pull_from(first), of_second = pull_from(second);
+  of_first.blocks.push_back(block_of(first.arena, {1}, {1}));
+  of_second.blocks.push_back(block_of(second.arena, {2}, {2}));
+  CHECK(said(second.transport->pull(of_first)) == "ok 1");
+  CHECK(said(first.transport->pull(of_second)) == "ok 1");
 }
 
 TEST_CASE("a transport that UCX does not have, or a device that is not there, says so") {

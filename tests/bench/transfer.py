@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How fast pages come from another host: two network namespaces joined by a veth pair, an owner in one, readers in the
-other. Each round runs everybody once, one after the other: the transport (transfer_bench), a plain socket (the same
-program, with the system's buffers and with small ones), and ucx_perftest with the segments that the transport uses.
+other. Each round runs everybody once, one after the other: the transport (transfer_bench), in the clear and sealed, a plain
+socket (the same program, with the system's buffers and with small ones), and ucx_perftest with the segments that the transport uses.
   tests/bench/transfer.py [--bench build/tests/transfer_bench] [--rounds 9] [--seconds 0.25] [--json FILE]
   tests/bench/transfer.py --smoke     # one short round, for ctest
 Ends with 77 if this machine has no network namespaces."""
@@ -139,9 +139,11 @@ class Race:
         small = ("--socket-buffers", SMALL_BUFFERS)
         percentile = 99 if number % 2 else 50  # it can say one of them
         yield "copy", self.ours("copy", block, 1)
-        yield "checksum", self.ours("checksum", block, 1)
+        for what in ("checksum", "seal", "open"):
+            yield what, self.ours(what, block, 1)
         for at_once in (1, SEVERAL):
-            yield f"pull x{at_once}", self.ours("pull", block, at_once)
+            for how in ("pull", "sealed"):
+                yield f"{how} x{at_once}", self.ours(how, block, at_once)
             yield f"socket x{at_once}", self.ours("socket", block, at_once)
             yield f"small buffers x{at_once}", self.ours("socket", block, at_once, *small)
             for test in ("ucp_get", "tag_bw", "ucp_am_bw") if has_perftest else ():
@@ -166,7 +168,8 @@ def summary(block, results):
         better = max(others, key=others.get)
         ours = line[f"pull x{at_once}"]["gb_s"]
         line[f"ratio x{at_once}"] = {"better": better, "of_it": ours / others[better],
-                                     "of_small_buffer_socket": ours / line[f"small buffers x{at_once}"]["gb_s"]}
+                                     "of_small_buffer_socket": ours / line[f"small buffers x{at_once}"]["gb_s"],
+                                     "sealed_of_it": line[f"sealed x{at_once}"]["gb_s"] / ours}
     return line
 
 
@@ -178,18 +181,18 @@ def show(lines):
     for at_once in (1, SEVERAL):
         names = [name for name in lines[0] if name.endswith(f" x{at_once}") and not name.startswith("ratio")]
         print(f"\n{'one pull at a time' if at_once == 1 else f'{at_once} at once'}: GB/s, median of the rounds")
-        print(f"{'block':>8}", *(f"{name.rsplit(' ', 1)[0]:>15}" for name in names), "  of the better of socket and UCX")
+        print(f"{'block':>8}", *(f"{name.rsplit(' ', 1)[0]:>15}" for name in names), "  of the better of socket and UCX; sealed of open")
         for line in lines:
             ratio = line[f"ratio x{at_once}"]
             print(f"{name_of(line['block']):>8}", *(f"{line[name]['gb_s']:>20.2f}" for name in names),
-                  f"  {100 * ratio['of_it']:.0f} % ({ratio['better'].split()[0]})")
+                  f"  {100 * ratio['of_it']:.0f} % ({ratio['better'].split()[0]}); {100 * ratio['sealed_of_it']:.0f} %")
     print("\nlatency of one: us p50 / p99, and what all stand on")
     names = [name for name in lines[0] if name.endswith(" x1") and not name.startswith("ratio")]
-    print(f"{'block':>8}", *(f"{name.rsplit(' ', 1)[0]:>15}" for name in names), f"{'memcpy':>10}{'checksum':>10}")
+    print(f"{'block':>8}", *(f"{name.rsplit(' ', 1)[0]:>15}" for name in names), f"{'memcpy':>10}{'checksum':>10}{'seal':>10}{'open':>10}")
     for line in lines:
         cells = (f"{line[name]['p50_us'] or 0:.0f} / {line[name]['p99_us'] or 0:.0f}" for name in names)
         print(f"{name_of(line['block']):>8}", *(f"{cell:>15}" for cell in cells),
-              *(f"{line[name]['p50_us']:>10.1f}" for name in ("copy", "checksum")))
+              *(f"{line[name]['p50_us']:>10.1f}" for name in ("copy", "checksum", "seal", "open")))
 
 
 def main():

@@ -3,9 +3,9 @@
 //   transfer_bench own [--port PORT] [--device NAME]    prints "port N", serves until its input ends
 //   transfer_bench read --from HOST:PORT --how HOW [--block BYTES] [--at-once N] [--seconds S]
 //                       [--socket-buffers BYTES] [--device NAME]
-// HOW is "pull" (Transport::pull, checksum and all), "socket" (16 bytes ask, the block comes), or what both
-// stand on: "checksum" (of the block, in place) and "copy" (memcpy within this process). Prints one JSON
-// object. Every block lies at the same place each time, as those of ucx_perftest do.
+// HOW is "pull" (Transport::pull, checksum and all), "sealed" (the same, encrypted), "socket" (16 bytes ask, the block comes), or what
+// these stand on: "checksum" (of the block, in place), "copy" (memcpy within this process), "seal" and "open" (of the block, in
+// pieces). Prints one JSON object. Every block lies at the same place each time, as those of ucx_perftest do.
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
@@ -28,6 +28,8 @@
 #include <vector>
 
 #include "runtime/pages/page_arena.h"
+#include "runtime/transfer/page_seal.h"
+#include "runtime/transfer/pull_wire.h"
 #include "runtime/transfer/ucx_transport.h"
 
 using namespace troupe;
@@ -49,7 +51,8 @@ struct Options {
 
 // What a reader says first. Both sides then fill the same pages with the same numbers.
 struct Hello {
-  std::uint64_t wants_socket = 0, page_bytes = 0, pages = 0, socket_buffers = 0;
+  enum Wants : std::uint64_t { pulls, a_socket, sealed_pulls };
+  std::uint64_t wants = pulls, page_bytes = 0, pages = 0, socket_buffers = 0;
 };
 struct Ask {
   std::uint64_t number = 0, bytes = 0;
@@ -152,9 +155,9 @@ std::vector<std::uint32_t> pages_from(std::size_t first, std::size_t count) {
 
 // ---- the owner ----
 
-void serve_pulls(const Socket& reader, PageArena& arena, const std::string& device) {
+void serve_pulls(const Socket& reader, PageArena& arena, const std::string& device, bool sealed) {
   MetricRegistry metrics;
-  UcxTransport transport({.devices = device}, owner_incarnation, arena, metrics);
+  UcxTransport transport({.devices = device, .sealed = sealed}, owner_incarnation, arena, metrics);
   const Bytes address = transport.address();
   const std::uint64_t size = address.size();
   reader.send_all(&size, sizeof size);
@@ -179,7 +182,8 @@ void own(const Options& options) {
         reader.set_buffers(hello.socket_buffers);
         PageArena arena(hello.page_bytes, hello.pages);
         fill(arena);
-        hello.wants_socket ? serve_socket(reader, arena) : serve_pulls(reader, arena, options.device);
+        if (hello.wants == Hello::a_socket) serve_socket(reader, arena);
+        else serve_pulls(reader, arena, options.device, hello.wants == Hello::sealed_pulls);
       } catch (const std::exception& error) {
         std::fprintf(stderr, "transfer_bench: a reader: %s\n", error.what());
       }
@@ -245,7 +249,7 @@ struct Block {
 
 Measured pull(const Options& options, const Block& block) {
   const Socket control(connect_to(options.from));
-  const Hello hello{0, block.page_bytes, block.pages, 0};
+  const Hello hello{options.how == "sealed" ? Hello::sealed_pulls : Hello::pulls, block.page_bytes, block.pages, 0};
   control.send_all(&hello, sizeof hello);
   PageArena arena(block.page_bytes, block.pages * options.at_once);
   PageArena same(block.page_bytes, block.pages);
@@ -272,7 +276,7 @@ Measured pull(const Options& options, const Block& block) {
 // Several at once: that many are asked for before the first has come.
 Measured take_by_socket(const Options& options, const Block& block) {
   const Socket owner(connect_to(options.from));
-  const Hello hello{1, block.page_bytes, block.pages, options.socket_buffers};
+  const Hello hello{Hello::a_socket, block.page_bytes, block.pages, options.socket_buffers};
   owner.set_buffers(options.socket_buffers);
   owner.send_all(&hello, sizeof hello);
   PageArena arena(block.page_bytes, block.pages * options.at_once), same(block.page_bytes, block.pages);
@@ -296,9 +300,31 @@ Measured take_by_socket(const Options& options, const Block& block) {
   return measured;
 }
 
+// A piece after the other, as the transport has them: one way, and with "open" back.
+Measured seal(const Options& options) {
+  std::vector<std::uint8_t> clear(options.block, 7), sealed(piece_bytes);
+  const SealKeys keys = draw_seal_keys();
+  PageSealer sealer(keys.replies, PageSealer::Nonces::counted);
+  PageOpener opener(keys.replies);
+  const ReplyHeader header = encode(PullReply{});
+  const std::size_t first = std::min(piece_bytes, options.block);
+  const PageSealer::Part part(clear.data(), first);
+  const Seal seal = sealer.seal(header, {&part, 1}, sealed.data());
+  const bool opens = options.how == "open";
+  const std::vector<std::uint8_t> other = sealed;
+  return repeat(options, [&](std::size_t) {
+    for (std::size_t begin = 0; begin < options.block; begin += first) {
+      const PageSealer::Part piece(&clear[begin], std::min(first, options.block - begin));
+      if (!opens) sealer.seal(header, {&piece, 1}, sealed.data());
+      else if (!opener.open(seal, header, {other.data(), first}, sealed.data())) throw std::runtime_error("open: it does not");
+    }
+  });
+}
+
 Measured measure(const Options& options) {
   const Block block(options);
-  if (options.how == "pull") return pull(options, block);
+  if (options.how == "pull" || options.how == "sealed") return pull(options, block);
+  if (options.how == "seal" || options.how == "open") return seal(options);
   if (options.how == "socket") return take_by_socket(options, block);
   PageArena arena(block.page_bytes, block.pages), other(block.page_bytes, block.pages);
   fill(other);
@@ -308,7 +334,7 @@ Measured measure(const Options& options) {
     return repeat(options, [&](std::size_t) { sum = std::max(sum, checksum_pages(other, pages)); });
   if (options.how == "copy")
     return repeat(options, [&](std::size_t) { std::memcpy(arena.page(0), other.page(0), options.block); });
-  throw std::runtime_error("--how " + options.how + " is unknown; expected pull, socket, checksum or copy");
+  throw std::runtime_error("--how " + options.how + " is unknown; expected pull, sealed, socket, checksum, copy, seal or open");
 }
 
 void print(const Options& options, Measured measured) {

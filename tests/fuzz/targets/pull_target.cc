@@ -41,7 +41,7 @@ void check_reply(Input input) {
 void check_address(Input input) {
   const auto address = unpack_ucx_address(version, input);
   if (!address) return;
-  TROUPE_CHECK(address->size() <= ucx_address_bytes_max, "an address beyond its bound");
+  TROUPE_CHECK(address->worker.size() <= ucx_address_bytes_max, "an address beyond its bound");
   const Bytes packed = pack_ucx_address(version, *address);
   TROUPE_CHECK(std::equal(packed.begin(), packed.end(), input.begin(), input.end()), "an address has two forms");
 }
@@ -96,11 +96,11 @@ std::vector<std::string> seeds() {
   const std::size_t all = ours * page_bytes;
   const std::string size{static_cast<char>(all & 255), static_cast<char>(all >> 8)};
   const std::string piece = text(encode(PullReply{7, 0, 0, PullStatus::sent})) + size + std::string(all, 'p');
-  const Bytes address{1, 2, 3, 4};
+  const UcxAddress address{{1, 2, 3, 4}, {}}, sealed{{1, 2, 3, 4}, SealKeys{}};
   return {"0" + text(encode(PullRequest{30, 7, 0, page_bytes, {0, 1, 4}})),
           "0" + text(encode(PullRequest{30, 7, 0, page_bytes, {0, 1, 4}, 16, 48})),
           "1" + text(encode(PullReply{7, 1, 2, PullStatus::overloaded})),
-          "2" + text(pack_ucx_address(version, address)), "3" + piece,
+          "2" + text(pack_ucx_address(version, address)), "2" + text(pack_ucx_address(version, sealed)), "3" + piece,
           "3" + text(encode(PullReply{7, 0, 0, PullStatus::bad_pages})) + std::string(2, '\0') + piece};
 }
 

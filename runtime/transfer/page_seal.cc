@@ -1,0 +1,107 @@
+#include "runtime/transfer/page_seal.h"
+
+#include <openssl/evp.h>
+#include <openssl/rand.h>
+
+#include <cstring>
+#include <stdexcept>
+
+#include "kernels/base/check.h"
+
+namespace troupe {
+namespace {
+
+struct Free {
+  void operator()(EVP_CIPHER_CTX* context) const { EVP_CIPHER_CTX_free(context); }
+};
+using Context = std::unique_ptr<EVP_CIPHER_CTX, Free>;
+
+void draw(std::uint8_t* to, std::size_t bytes) {
+  if (RAND_bytes(to, static_cast<int>(bytes)) != 1)
+    throw std::runtime_error("the system gives no random numbers; expected some, for keys of pages on their way");
+}
+
+// The key stays; each message only brings its nonce.
+Context context_of(const SealKey& key, bool seals) {
+  Context context(EVP_CIPHER_CTX_new());
+  const bool set = context && EVP_CipherInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, key.data(), nullptr, seals ? 1 : 0) == 1;
+  if (!set) throw std::runtime_error("the library of ciphers has no AES-256-GCM; expected one, for pages on their way");
+  return context;
+}
+
+void update(EVP_CIPHER_CTX* context, std::uint8_t* to, std::span<const std::uint8_t> from) {
+  int written = 0;
+  TROUPE_CHECK(EVP_CipherUpdate(context, to, &written, from.data(), static_cast<int>(from.size())) == 1 &&
+                   written == static_cast<int>(from.size()),
+               "this cipher takes any bytes and gives as many");
+}
+
+void begin(EVP_CIPHER_CTX* context, const std::uint8_t* nonce, std::span<const std::uint8_t> beside) {
+  TROUPE_CHECK(EVP_CipherInit_ex(context, nullptr, nullptr, nullptr, nonce, -1) == 1, "a nonce is taken");
+  if (!beside.empty()) update(context, nullptr, beside);
+}
+
+}  // namespace
+
+SealKeys draw_seal_keys() {
+  SealKeys keys;
+  draw(keys.requests.data(), keys.requests.size());
+  draw(keys.replies.data(), keys.replies.size());
+  return keys;
+}
+
+struct PageSealer::Cipher {
+  Context context;
+  Nonces nonces;
+  std::uint64_t count = 0;
+};
+
+PageSealer::PageSealer(const SealKey& key, Nonces nonces) : cipher_(std::make_unique<Cipher>(context_of(key, true), nonces)) {}
+PageSealer::~PageSealer() = default;
+PageSealer::PageSealer(PageSealer&&) noexcept = default;
+PageSealer& PageSealer::operator=(PageSealer&&) noexcept = default;
+
+Seal PageSealer::seal(Part beside, std::span<const Part> parts, std::uint8_t* to) {
+  Seal seal{};
+  if (cipher_->nonces == Nonces::drawn) {
+    draw(seal.data(), seal_nonce_bytes);
+  } else {
+    const std::uint64_t count = cipher_->count++;
+    std::memcpy(seal.data(), &count, sizeof count);
+  }
+  EVP_CIPHER_CTX* context = cipher_->context.get();
+  begin(context, seal.data(), beside);
+  for (const Part& part : parts) {
+    update(context, to, part);
+    to += part.size();
+  }
+  int none = 0;
+  std::uint8_t nothing = 0;
+  const bool ended = EVP_CipherFinal_ex(context, &nothing, &none) == 1 &&
+                     EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, seal_tag_bytes, seal.data() + seal_nonce_bytes) == 1;
+  TROUPE_CHECK(ended, "what was taken is sealed");
+  return seal;
+}
+
+struct PageOpener::Cipher {
+  Context context;
+};
+
+PageOpener::PageOpener(const SealKey& key) : cipher_(std::make_unique<Cipher>(context_of(key, false))) {}
+PageOpener::~PageOpener() = default;
+PageOpener::PageOpener(PageOpener&&) noexcept = default;
+PageOpener& PageOpener::operator=(PageOpener&&) noexcept = default;
+
+bool PageOpener::open(const Seal& seal, std::span<const std::uint8_t> beside, std::span<const std::uint8_t> sealed, std::uint8_t* to) {
+  EVP_CIPHER_CTX* context = cipher_->context.get();
+  begin(context, seal.data(), beside);
+  if (!sealed.empty()) update(context, to, sealed);
+  std::array<std::uint8_t, seal_tag_bytes> tag{};
+  std::memcpy(tag.data(), seal.data() + seal_nonce_bytes, tag.size());
+  TROUPE_CHECK(EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, seal_tag_bytes, tag.data()) == 1, "a tag is taken");
+  int none = 0;
+  std::uint8_t nothing = 0;
+  return EVP_CipherFinal_ex(context, &nothing, &none) == 1;
+}
+
+}  // namespace troupe
