@@ -39,7 +39,7 @@ class Transport {
   virtual void lose(NodeId node, Incarnation incarnation) = 0;
 
   // Blocks; several at a time. Refusals (503): peer_unknown, peer_lost, peer_unreachable, wrong_incarnation,
-  // wrong_page_bytes, peer_overloaded, transfer_timeout, transport_stopped; bad_pages if the owner does not
+  // wrong_page_bytes, peer_overloaded, transfer_timeout, transfer_damaged (sealed pages), transport_stopped; bad_pages if the owner does not
   // have the pages that were named, and as 500 if this arena does not.
   virtual std::variant<Pulled, Refusal> pull(const PullBlocks& work) = 0;
 

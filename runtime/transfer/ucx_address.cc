@@ -25,10 +25,10 @@ std::array<std::uint8_t, head_bytes> head_of(UcxVersion version, char form, std:
 }  // namespace
 
 Bytes pack_ucx_address(UcxVersion version, const UcxAddress& address) {
-  Bytes packed(head_bytes);
-  packed.insert(packed.end(), address.worker.begin(), address.worker.end());
+  Bytes packed(head_bytes + address.worker.size() + (address.keys ? seal_keys_bytes : 0));
+  auto end = std::copy(address.worker.begin(), address.worker.end(), packed.begin() + head_bytes);
   if (address.keys)
-    for (const SealKey* key : {&address.keys->requests, &address.keys->replies}) packed.insert(packed.end(), key->begin(), key->end());
+    for (const SealKey* key : {&address.keys->requests, &address.keys->replies}) end = std::copy(key->begin(), key->end(), end);
   const auto head = head_of(version, address.keys ? '2' : '1', std::span(packed).subspan(head_bytes));
   std::copy(head.begin(), head.end(), packed.begin());
   return packed;

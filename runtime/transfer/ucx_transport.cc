@@ -201,7 +201,7 @@ void UcxTransport::Wire::on_request(const UcxWorker::Message& message) {
   replies_.answer(*request, message.reply_to);
 }
 
-// False: it is not as its sender would have sealed it. Then it is not believed in anything, and its pull ends by its deadline.
+// False: it is not as its sender would have sealed it.
 bool UcxTransport::Wire::open(Peer& peer, UcxWorker::Message& message) {
   if (!peer.replies) return message.header.size() == reply_header_bytes;
   if (message.header.size() != sealed_header_bytes || message.body.size() > piece_bytes) return false;
@@ -221,7 +221,10 @@ void UcxTransport::Wire::on_reply(UcxWorker::Message message) {
   Running& running = at->second;
   if (!running.connection) return;  // late: it has ended
   Peer& peer = peers_.at(running.pull->node());
-  if (!open(peer, message)) return absurd();
+  if (!open(peer, message)) {
+    running.pull->end(pull_refused("transfer_damaged", running.pull->node(), "has sent what does not open with its key", "pages as they were sealed"));
+    return absurd();
+  }
   peer.silent_since.reset();
   switch (running.pull->land(*reply, message.body)) {
     case IncomingPull::Landed::chunk:

@@ -308,7 +308,8 @@ TEST_CASE("what an owner did not seal is written nowhere, whoever sends it in it
   PullBlocks pull = pull_from(owner, hasty_us);
   pull.blocks.push_back(block_of(owner.arena, {1}, {3}));
   const auto before = bytes_of(reader.arena);
-  CHECK(said(reader.transport->pull(pull)) == "transfer_timeout");
+  pull.budget_us = patient_us;
+  CHECK(said(reader.transport->pull(pull)) == "transfer_damaged");
   CHECK(owner.protocol_errors() == 0);
   CHECK(reader.protocol_errors() == 1);
   CHECK(bytes_of(reader.arena) == before);
