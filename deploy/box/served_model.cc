@@ -113,8 +113,6 @@ void refuse_for_several(const Config& box, const std::vector<NamedModel>& models
     if (is_alone && !model.config.text("features.store").empty())
       throw ConfigError(who + "features.store is set; expected none: of several models each has its users and items in its "
                               "data_dir");
-    if (!model.config.text("model.versions").empty())
-      throw ConfigError(who + "model.versions is set; expected none: of several models each stays as it was at the start");
     if (!device_choice(model.config).on_cpu())
       throw ConfigError(who + "model.device is " + model.config.text("model.device") +
                         "; expected cpu: several models share a pool on the CPU only");

@@ -148,7 +148,8 @@ FrontDoor::Answer FrontDoor::Answer::of_models(std::span<const StatusReply> rout
     const std::string name = field_of(router, "model"), version = field_of(router, "model_version");
     add(router, name.empty() ? version : name, name.empty() ? "" : version);
     if (const std::string share = field_of(router, "next_share"); !share.empty()) {  // of two that share the users
-      add(router, field_of(router, "next_model"), "");
+      const std::string next = field_of(router, "next_model");
+      add(router, name.empty() ? next : name, name.empty() ? "" : next);
       text.insert(text.size() - 1, R"(,"share":)" + share);
     }
   }

@@ -6,7 +6,8 @@
 Two front nodes (routers and cache-metas) and two workers, a Redis and an etcd, serve a ranker, a generator, an HSTU and a
 Climber model from one list of models. Golden users of each model are asked about at both fronts (several.py); then again and again
 while one process after the other is killed and started again: an answer must be golden, an error typed, and after each start
-all is golden again. Then what must not be right, and files that cannot be meant.
+all is golden again. Before, one of the models gets another version, for half of its users, for all, and back (several_versions.py).
+Then what must not be right, and files that cannot be meant.
 Exit status 1 on any difference, 77 where etcd, Redis or the data is not there.
 """
 import argparse
@@ -27,6 +28,7 @@ sys.path += [os.path.join(HERE, "..", part) for part in ("bench", "linearizabili
 import loopback
 import several
 from several import CASES, MODELS, TOLERANCE, Golden, data_folder, model_folder
+from several_versions import Versions
 from stores import talk, until
 
 FRONTS = ("front-1", "front-2")
@@ -54,11 +56,12 @@ class Redis:
         self.process.wait()
 
 
-def settings_of(redis):
+def settings_of(redis, versions):
     lines = [f'features: {{store: "redis://{loopback.ADDRESS}:{redis.port}", time_limit: 1s}}', "pool: {memory: 24MiB}",
              "inference: {executors: 1, cores: 1}", "router: {deadline: 3s}", "http: {admin_routes: true}", "models:"]
     for name, model, _ in MODELS:
-        more = ", settings: {router: {history_part: 16}}" if name == "clips" else ""
+        more = {"clips": ", settings: {router: {history_part: 16}}",
+                "games": f", settings: {{model: {{versions: {versions.folder}}}}}"}.get(name, "")
         lines.append(f"  - {{name: {name}, directory: {model_folder(model)}{more}}}")
     return lines
 
@@ -152,7 +155,6 @@ def check_mistakes(cluster, front, faults):
     bad = cluster.folder / "bad.yaml"
     cases = [(text.replace("{name: clips,", "{name: games,"), "two models are named games"),
              (text.replace("features: {store", "features: {expiry: 1s}\n#features: {store"), "a model has no data_dir"),
-             (text.replace("pool: {", f"model: {{versions: {cluster.folder}}}\npool: {{"), "model games: model.versions is set"),
              (text.replace("{name: games,", "{name: games, settings: {features: {store: \"redis://elsewhere\"}},"),
               "model games: features.store is another than its node's")]
     for changed, words in cases:
@@ -183,8 +185,8 @@ def check_stranger(cluster, faults):
 
 
 def run(troupe, kills, folder):
-    faults, redis = [], Redis(folder)
-    cluster = loopback.Cluster(troupe, folder, 2, settings_of(redis), FRONTS, worker="worker, router")
+    faults, versions, redis = [], Versions(troupe, folder), Redis(folder)
+    cluster = loopback.Cluster(troupe, folder, 2, settings_of(redis, versions), FRONTS, worker="worker, router")
     try:
         for name, _, data in MODELS:
             loopback.run(troupe, "import", "--config", cluster.file, "--node", FRONTS[0], "--served", name, "--data", data_folder(data))
@@ -202,6 +204,8 @@ def run(troupe, kills, folder):
         print("golden answers at both fronts; tokens reused:", dict(reused))
         faults += [f"{name}: nothing was reused" for name, *_ in MODELS if reused[name] == 0]
         check_shape(cluster, fronts[0], faults)
+        versions.give(fronts, faults)
+        versions.take_back(fronts, faults)
         check_mistakes(cluster, fronts[0], faults)
         check_kills(cluster, kills, faults)
         check_stranger(cluster, faults)

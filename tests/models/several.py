@@ -6,7 +6,8 @@
 Imports the data of a ranker, a generator, an HSTU and a Climber model, each into a folder of its own, and serves them
 by one file. Golden users of each model are asked about over HTTP, all models in turn, twice, so that the second answers
 come from blocks in the pool that they share; the pool is small, so that models' blocks displace each other's.
-Then what must not be right: the wrong thing asked of a model, a name that nobody has, no name where several could be meant,
+One of them gets another version, for half of its users, for all, through a restart, and back (several_versions.py), while the others stay
+as they are. Then what must not be right: the wrong thing asked of a model, a name that nobody has, no name where several could be meant,
 files that list models wrongly. The metrics have each model's rows under its name, and after a restart the box answers as before.
 Exit status 1 on any difference, 77 where the data is not beside the checkout.
 """
@@ -148,18 +149,18 @@ def await_full(box, faults):
     faults.append("the items' area did not fill in 30 s")
 
 
-def check_golden(box, faults):
+def check_golden(box, faults, models=tuple(name for name, *_ in MODELS)):
     golden = Golden()
     most, reused = {}, {}
     for number in range(CASES):
         golden.put(box, number)
     for again in (False, True):
         for number in range(CASES):
-            for name, *_ in MODELS:
+            for name in models:
                 off, tokens = getattr(golden, name)(box, number)
                 most[name] = max(most.get(name, 0), off)
                 reused[name] = reused.get(name, 0) + tokens * again
-    for name, *_ in MODELS:
+    for name in models:
         print(f"{name}: {CASES} cases twice, largest difference {most[name]:.2g}, {reused[name]} tokens reused")
         if most[name] > TOLERANCE:
             faults.append(f"{name}: the largest difference is {most[name]:.2g}")
@@ -262,7 +263,6 @@ def check_files(troupe, folder, faults):
         (start + good + f"  - {{directory: {ranker}, data_dir: {folder}/bad-2}}\n", "bad.yaml:4", "a model has no name"),
         (start + good + entry("other", f"{folder}/nowhere", "bad-2"), "nowhere", "config.json"),
         (start + good + entry("other", ranker, "bad-2") + "features: {store: \"redis://127.0.0.1\"}\n", "model games", "features.store"),
-        (start + good + entry("other", ranker, "bad-2") + f"model: {{versions: {folder}}}\n", "model games", "model.versions"),
         (start + good + entry("other", ranker, "bad-2") + "cluster: {coordination: \"http://127.0.0.1:1\"}\n",
          "cluster.coordination", "the box is alone"),
     ]
@@ -299,17 +299,20 @@ def main():
             if not os.path.isdir(folder):
                 print("skipped: no", folder)
                 return SKIPPED
-    faults = []
+    from several_versions import Versions  # which has this one's box
+    faults, others = [], [name for name, *_ in MODELS if name != "games"]
     with tempfile.TemporaryDirectory(prefix="troupe-models-") as folder:
         check_files(troupe, folder, faults)
+        versions = Versions(troupe, folder)
         config = os.path.join(folder, "box.yaml")
         # Room for some of the games' items, and so for what displaces them.
         with open(config, "w") as file:
-            file.write(f"node: {{data_dir: {folder}/box}}\npool: {{memory: 24MiB}}\nmodels:\n")
+            file.write(f"node: {{data_dir: {folder}/box}}\npool: {{memory: 24MiB}}\nhttp: {{admin_routes: true}}\nmodels:\n")
             for name, model, data in MODELS:
                 subprocess.run([troupe, "import", "--model", model_folder(model), "--data-dir", f"{folder}/{name}",
                                 "--data", data_folder(data)], check=True, stdout=subprocess.DEVNULL)
-                more = ", settings: {router: {history_part: 16}}" if name == "clips" else ""
+                more = {"clips": ", settings: {router: {history_part: 16}}",
+                        "games": f", settings: {{model: {{versions: {versions.folder}}}}}"}.get(name, "")
                 file.write(f"  - {{name: {name}, directory: {model_folder(model)}, data_dir: {folder}/{name}{more}}}\n")
         port_file = os.path.join(folder, "port")
         with Box(troupe, config, port_file) as box:
@@ -318,7 +321,11 @@ def main():
             check_models(box, faults)
             check_mistakes(box, faults)
             check_metrics(box, faults)
+            versions.give([box], faults)
+            check_golden(box, faults, others)
         with Box(troupe, config, port_file) as box:
+            versions.check([box], "after a restart", {versions.new}, faults)
+            versions.take_back([box], faults)
             check_golden(box, faults)
         if box.process.returncode != 0:
             faults.append(f"the box ended with {box.process.returncode}")

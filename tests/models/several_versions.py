@@ -1,0 +1,87 @@
+"""Another version of one of several models: given to half of its users, to all of them, and taken back, while the other models stay
+as they are. For several.py (a box) and cluster.py."""
+import os
+import pathlib
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(HERE, "..", "chaos"))
+import several
+from versions import make_other
+
+MODEL = "games"
+
+
+def ranked(box, case, number):
+    """The version that answered, and its scores by item."""
+    reply = box.send("POST", "/v1/rank", {"model": MODEL, "user": f"golden-{number}", "policy": "user",
+                                          "candidates": [str(item) for item in case["candidates"]]})
+    return reply["model_version"], {item["id"]: item["score"] for item in reply["items"]}
+
+
+class Versions:
+    """A folder of two versions of the ranker, and what each of them answers where nothing is changed."""
+
+    def __init__(self, troupe, folder):
+        self.cases = several.Golden().ranker[:several.CASES]
+        self.folder = pathlib.Path(folder, "versions")
+        self.folder.mkdir()
+        model = pathlib.Path(several.model_folder("tiny-ranker-games")).resolve()
+        make_other(model, f"{folder}/other")
+        self.answers = {}
+        self.old = self.learn(troupe, folder, model)
+        self.new = self.learn(troupe, folder, pathlib.Path(folder, "other"))
+
+    def learn(self, troupe, folder, model):
+        own = f"{folder}/alone-{len(self.answers)}"
+        subprocess.run([troupe, "import", "--model", model, "--data-dir", own, "--data", several.data_folder("amazon-games")],
+                       check=True, stdout=subprocess.DEVNULL)
+        with open(f"{own}.yaml", "w") as file:
+            file.write(f"node: {{data_dir: {own}-box}}\npool: {{memory: 24MiB, precompute_items: false}}\n"
+                       f"models:\n  - {{name: {MODEL}, directory: {model}, data_dir: {own}}}\n")
+        with several.Box(troupe, f"{own}.yaml", f"{own}.port") as box:
+            for number, case in enumerate(self.cases):
+                box.send("PUT", f"/v1/users/golden-{number}?model={MODEL}", {"history": [str(item) for item in case["history"]]})
+            answers = [ranked(box, case, number) for number, case in enumerate(self.cases)]
+        version = answers[0][0]
+        self.answers[version] = [scores for _, scores in answers]
+        (self.folder / version).symlink_to(model)
+        return version
+
+    def check(self, doors, what, allowed, faults):
+        """Each answer is that of the version which it says; a user has one, at each door. Which they are."""
+        seen = set()
+        for number, case in enumerate(self.cases):
+            of_user = set()
+            for box in doors:
+                version, scores = ranked(box, case, number)
+                of_user.add(version)
+                wanted = self.answers.get(version, [{}] * len(self.cases))[number]
+                off = several.apart([{"id": item, "score": score} for item, score in scores.items()], wanted)
+                if off > several.TOLERANCE:
+                    faults.append(f"{what}: case {number} is off from version {version[:8]} by {off:.2g}")
+            if len(of_user) > 1:
+                faults.append(f"{what}: case {number} has versions {sorted(of_user)}")
+            seen |= of_user
+        if seen != allowed:
+            faults.append(f"{what}: versions {sorted(seen)} answer; expected {sorted(allowed)}")
+
+    def give(self, doors, faults):
+        """To half of the users, then to all."""
+        status, reply = doors[0].ask("POST", "/v1/models/reload", {"model": self.new})
+        if (status, reply.get("error", {}).get("code")) != (400, "which_model"):
+            faults.append(f"a reload of no model in particular was answered {status} {reply}")
+        doors[0].send("POST", f"/v1/models/reload?model={MODEL}", {"model": self.new, "share": 0.5})
+        for box in doors:
+            listed = [(model["id"], model["version"], model.get("share")) for model in box.send("GET", "/v1/models")["data"]]
+            if listed[:2] != [(MODEL, self.old, None), (MODEL, self.new, 0.5)] or len(listed) != len(several.MODELS) + 1:
+                faults.append(f"half of the users: /v1/models lists {listed}")
+        self.check(doors, "half of the users", {self.old, self.new}, faults)
+        doors[-1].send("POST", f"/v1/models/reload?model={MODEL}", {"model": self.new})
+        self.check(doors, "all of them", {self.new}, faults)
+
+    def take_back(self, doors, faults):
+        doors[0].send("POST", f"/v1/models/reload?model={MODEL}", {"model": self.old})
+        self.check(doors, "taken back", {self.old}, faults)
