@@ -230,6 +230,7 @@ Result compute(const kernels::DecoderModel& model, const kernels::Plan& plan) {
   }
   result.chosen = repairing.chosen();
   result.gap = repairing.gap();
+  result.scores = repairing.scores();
   for (const kernels::Readout& readout : plan.readouts)
     result.readouts.push_back(read(model, state[first[readout.segment] + readout.offset], readout));
   return result;

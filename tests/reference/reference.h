@@ -5,6 +5,7 @@
 // files beside the models).
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "kernels/base/plan.h"
@@ -21,6 +22,12 @@ struct LayerKv {
   Rows keys, values;
 };
 
+// What a token of a repair's places is chosen by, within its budget. Infinite: it always is.
+struct Scored {
+  std::uint32_t budget = 0;
+  double score = 0;
+};
+
 struct Result {
   std::vector<std::vector<double>> readouts;  // [readout][row], in plan order
   std::vector<LayerKv> layers;
@@ -29,7 +36,12 @@ struct Result {
   // are chosen, or none.
   std::vector<std::uint32_t> chosen;
   double gap = INFINITY;
+  std::vector<Scored> scores;
 };
+
+// By how much the scores that the reference has for them say that others should have been chosen: of two of a budget, one left out
+// over one taken. None where the choice is the reference's own.
+double shortfall(const Result& expected, std::span<const std::uint32_t> chosen);
 
 // mask[t][u]: token t attends to token u.
 using Mask = std::vector<std::vector<bool>>;

@@ -56,6 +56,7 @@ void Repairing::choose(std::uint32_t budget) {
       others.emplace_back(-part(repair_.attention, tokens_[t].attention, attention) -
                               part(repair_.divergence, tokens_[t].divergence, divergence),
                           t);
+  for (const auto& [less, t] : others) tokens_[t].score = -less;
   std::ranges::sort(others);
   const std::size_t many = std::min<std::size_t>(repair_.budgets[budget], others.size());
   for (std::size_t i = 0; i < many; ++i) tokens_[others[i].second].chosen = true;
@@ -104,6 +105,23 @@ std::vector<std::uint32_t> Repairing::chosen() const {
   for (std::uint32_t t = 0; t < tokens_.size(); ++t)
     if (tokens_[t].chosen) numbers.push_back(t);
   return numbers;
+}
+
+std::vector<Scored> Repairing::scores() const {
+  std::vector<Scored> scores;
+  for (const Token& token : tokens_) scores.push_back({token.budget, token.score});
+  return scores;
+}
+
+double shortfall(const Result& expected, std::span<const std::uint32_t> chosen) {
+  std::vector<bool> is_chosen(expected.scores.size());
+  for (const std::uint32_t t : chosen) is_chosen.at(t) = true;
+  double most = 0;
+  for (std::size_t in = 0; in < expected.scores.size(); ++in)
+    for (std::size_t out = 0; out < expected.scores.size(); ++out)
+      if (is_chosen[in] && !is_chosen[out] && expected.scores[in].budget == expected.scores[out].budget)
+        most = std::max(most, expected.scores[out].score - expected.scores[in].score);
+  return most;
 }
 
 }  // namespace troupe::reference

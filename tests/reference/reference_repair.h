@@ -26,6 +26,7 @@ class Repairing {
 
   std::vector<std::uint32_t> chosen() const;
   double gap() const { return gap_; }
+  std::vector<Scored> scores() const;
 
  private:
   struct Token {
@@ -34,7 +35,7 @@ class Repairing {
     std::uint32_t budget = 0;
     std::size_t offset = 0;
     bool chosen = false;
-    double attention = 0, divergence = 0;
+    double attention = 0, divergence = 0, score = INFINITY;
   };
   // What a token's keys, unrotated, and values differ from its block's, side by side.
   std::vector<double> difference(const Token& token, const LayerKv& kv) const;

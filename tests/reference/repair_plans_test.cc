@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 
 #include "kernels/cpu/engine/cpu_decoder.h"
@@ -108,7 +109,7 @@ class RandomBatch {
       }
   }
 
-  static inline int choices_compared = 0;
+  static inline std::map<KvFormat, int> choices_compared;
 
  private:
   void check(const Plan& plan, const Reply& reply) {
@@ -118,9 +119,11 @@ class RandomBatch {
       same = with_chosen(plan, reply.chosen);
       const Result expected = compute(model_, plan);
       REQUIRE(reply.chosen.size() == expected.chosen.size());
-      if (exact && expected.gap > 1e-4 && std::isfinite(expected.gap)) {
+      if (expected.gap > (exact ? 1e-4 : formats_.tolerance) && std::isfinite(expected.gap)) {
         CHECK(reply.chosen == expected.chosen);
-        ++choices_compared;
+        ++choices_compared[formats_.kv];
+      } else if (expected.gap > 0) {  // another token may be taken, but for one that matters as much
+        CHECK(shortfall(expected, reply.chosen) < (exact ? 1e-4 : formats_.tolerance));
       }
     }
     CHECK(difference(reply, compute(model_, same)) < formats_.tolerance);
@@ -155,7 +158,7 @@ auto named(const Versions& versions, std::string_view name) {
 }
 
 TEST_CASE("repaired plans give the reference's logits and choices in every format, on every instruction set") {
-  RandomBatch::choices_compared = 0;
+  RandomBatch::choices_compared.clear();
   for (const kernels::Elementwise& elementwise : kernels::elementwise_versions()) {
     const std::string name(elementwise.name);
     CAPTURE(name);
@@ -170,7 +173,10 @@ TEST_CASE("repaired plans give the reference's logits and choices in every forma
     check_random_batches(vector_kernels, {.kv = KvFormat::f16, .tolerance = 3e-3});
     check_random_batches(vector_kernels, {.kv = KvFormat::bf16, .tolerance = 2.4e-2});
   }
-  CHECK(RandomBatch::choices_compared > 100);
+  for (const KvFormat format : {KvFormat::f32, KvFormat::f16, KvFormat::bf16}) {
+    CAPTURE(kernels::format_name(format));
+    CHECK(RandomBatch::choices_compared[format] > 40);
+  }
 }
 
 TEST_CASE("repaired plans give the reference's logits with int8 weights, to what rounding to bytes explains") {
