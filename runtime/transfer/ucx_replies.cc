@@ -73,6 +73,10 @@ void UcxReplies::seal(Piece& piece) {
   piece.parts.assign(1, {piece.sealed.get(), bytes});
 }
 
+void UcxReplies::keep_spare(Copy copy) {
+  if (copy && spare_.size() < spare_max) spare_.push_back(std::move(copy));
+}
+
 // False: it cannot be sent. UCX calls back only for what it has not sent at once.
 bool UcxReplies::send(Piece& piece) {
   ucp_request_param_t param{};
@@ -90,7 +94,7 @@ bool UcxReplies::send(Piece& piece) {
     ++piece.reply->sending;
     return true;
   }
-  if (piece.sealed) spare_.push_back(std::move(piece.sealed));
+  keep_spare(std::move(piece.sealed));
   return !UCS_PTR_IS_ERR(request);
 }
 
@@ -101,7 +105,7 @@ void UcxReplies::on_sent(void* request, ucs_status_t status, void* user_data) {
 }
 
 void UcxReplies::sent(Piece& piece, bool well) {
-  if (piece.sealed) spare_.push_back(std::move(piece.sealed));
+  keep_spare(std::move(piece.sealed));
   Reply& reply = *piece.reply;
   if (!well) reply.next = reply.pieces.size();
   --reply.sending;

@@ -41,6 +41,7 @@ class UcxReplies {
 
  private:
   using Copy = std::unique_ptr<std::uint8_t[]>;  // of piece_bytes
+  static constexpr std::size_t spare_max = 32;
   struct Reply;
   struct Piece {
     Reply* reply = nullptr;
@@ -60,6 +61,7 @@ class UcxReplies {
   void go_on(Reply& reply);
   bool send(Piece& piece);
   void seal(Piece& piece);
+  void keep_spare(Copy copy);
   void sent(Piece& piece, bool well);
 
   const PageArena& arena_;
