@@ -28,7 +28,7 @@ TEST_SUITE("box") {
     config.set("cluster.coordination", etcd.endpoint());
     const Place place{.node = 2, .router = false, .cache_meta = false, .workers = {1, 2}};
     const auto has_keys = [&] {
-      const Box box(config, place, &metrics);
+      Box box(config, place, &metrics);
       CHECK(box.incarnation() > 0);
       REQUIRE(box.transport() != nullptr);
       return box.transport()->address().at(3) == '2';
