@@ -155,8 +155,8 @@ def check_mistakes(cluster, front, faults):
     bad = cluster.folder / "bad.yaml"
     cases = [(text.replace("{name: clips,", "{name: games,"), "two models are named games"),
              (text.replace("features: {store", "features: {expiry: 1s}\n#features: {store"), "a model has no data_dir"),
-             (text.replace("{name: games,", "{name: games, settings: {features: {store: \"redis://elsewhere\"}},"),
-              "model games: features.store is another than its node's")]
+             (text.replace("{name: goods,", "{name: goods, settings: {features: {store: \"redis://elsewhere\"}},"),
+              "model goods: features.store is another than its node's")]
     for changed, words in cases:
         bad.write_text(changed)
         done = subprocess.run([cluster.troupe, "node", "--config", bad, "--name", FRONTS[0]], capture_output=True, text=True, timeout=60)

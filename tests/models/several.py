@@ -47,6 +47,11 @@ class Box:
                 raise RuntimeError("troupe serve ended with " + str(self.process.returncode))
             time.sleep(0.05)
         self.link = http.client.HTTPConnection("127.0.0.1", int(open(port_file).read()), timeout=60)
+        for _ in range(600):  # the port comes first, then workers, with the versions that were served
+            if self.ask("GET", "/v2/health/ready")[0] == 200:
+                return
+            time.sleep(0.05)
+        raise RuntimeError("the box is not ready in 30 s")
 
     def __enter__(self):
         return self
