@@ -249,7 +249,7 @@ void Box::open_engine(ServedModel& model) {
   const auto rows = make_row_cache(model, *arena_);
   Engine engine = model.opened.engine(through(rows, model.config));
   if (model.prototypes)
-    engine.executor = make_of_prototypes(model.config, std::move(engine.executor), model.prototypes);
+    engine.executor = make_of_prototypes(model.config, std::move(engine.executor), model.prototypes, through(rows, model.config));
   model.compute = std::make_unique<actors::ComputePort>(
       actors::LoadedModel(std::move(engine.executor), std::move(model.opened.make_assets)), model.names.model_version,
       *arena_, executors_of(model.config), engine.make_pages,

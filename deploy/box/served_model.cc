@@ -43,7 +43,9 @@ void read_model(ServedModel& model, const Families& families) {
   model.opened = family_of(families, directory).open(directory, config);
   model.names = {model.opened.version, layout_version(config)};
   model.prototypes = open_prototypes(config, directory, model.opened.version);
-  if (model.prototypes) model.prompt.stand_ins = stand_ins_of(model.prototypes, model.opened.version);
+  if (!model.prototypes) return;
+  model.prompt.stand_ins = stand_ins_of(model.prototypes, model.opened.version);
+  model.facts.table_columns = prototype_columns(config, *model.prototypes);
 }
 
 }  // namespace

@@ -38,11 +38,17 @@ std::shared_ptr<const router::StandIns> stand_ins_of(std::shared_ptr<const kerne
   return std::make_shared<PrototypeStandIns>(std::move(prototypes), std::move(model_version));
 }
 
+std::uint32_t prototype_columns(const Config& config, const kernels::Prototypes& prototypes) {
+  return config.text("model.tables") == "mapped" ? prototypes.columns() : 0;
+}
+
 std::unique_ptr<kernels::Executor> make_of_prototypes(const Config& config, std::unique_ptr<kernels::Executor> executor,
-                                                      std::shared_ptr<const kernels::Prototypes> prototypes) {
+                                                      std::shared_ptr<const kernels::Prototypes> prototypes, const WrapTable& wrap) {
+  std::shared_ptr<kernels::EmbeddingTable> rows;
+  if (wrap && prototype_columns(config, *prototypes) > 0) rows = wrap(std::make_shared<kernels::PrototypeRows>(prototypes));
   const kernels::DecoderOptions options = decoder_options(config);
   const kernels::KvLayout layout = kv_layout(prototypes->config(), options.page_tokens, options.kv);
-  return kernels::with_prototypes(std::move(executor), layout, std::move(prototypes));
+  return kernels::with_prototypes(std::move(executor), layout, std::move(prototypes), std::move(rows));
 }
 
 }  // namespace troupe::deploy

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "deploy/families/families.h"
 #include "kernels/decoder/prototypes.h"
 #include "router/request/prompt.h"
 #include "runtime/settings/config.h"
@@ -19,8 +20,11 @@ std::shared_ptr<const kernels::Prototypes> open_prototypes(const Config& config,
 std::shared_ptr<const router::StandIns> stand_ins_of(std::shared_ptr<const kernels::Prototypes> prototypes,
                                                      std::string model_version);
 
-// The model's executor, as configured, with them.
+// Columns of the table whose rows they are, where they are read through pages of the pool (model.tables: mapped); else 0.
+std::uint32_t prototype_columns(const Config& config, const kernels::Prototypes& prototypes);
+
+// The model's executor, as configured, with them; through `wrap`, if there is one, where their rows are read through pages.
 std::unique_ptr<kernels::Executor> make_of_prototypes(const Config& config, std::unique_ptr<kernels::Executor> executor,
-                                                      std::shared_ptr<const kernels::Prototypes> prototypes);
+                                                      std::shared_ptr<const kernels::Prototypes> prototypes, const WrapTable& wrap);
 
 }  // namespace troupe::deploy

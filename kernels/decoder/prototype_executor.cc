@@ -13,8 +13,9 @@ namespace {
 
 class PrototypeExecutor final : public Executor {
  public:
-  PrototypeExecutor(std::unique_ptr<Executor> executor, const KvLayout& layout, std::shared_ptr<const Prototypes> prototypes)
-      : executor_(std::move(executor)), kv_layout_(layout), prototypes_(std::move(prototypes)) {}
+  PrototypeExecutor(std::unique_ptr<Executor> executor, const KvLayout& layout, std::shared_ptr<const Prototypes> prototypes,
+                    std::shared_ptr<EmbeddingTable> rows)
+      : executor_(std::move(executor)), kv_layout_(layout), prototypes_(std::move(prototypes)), rows_(std::move(rows)) {}
 
   PlanLimits limits() const override {
     PlanLimits limits = executor_->limits();
@@ -27,7 +28,7 @@ class PrototypeExecutor final : public Executor {
   bool waits_by_layer() const override { return executor_->waits_by_layer(); }
   void measure(PassTimes* times) override { executor_->measure(times); }
   std::unique_ptr<Executor> share(std::uint32_t executor) const override {
-    return std::make_unique<PrototypeExecutor>(executor_->share(executor), kv_layout_, prototypes_);
+    return std::make_unique<PrototypeExecutor>(executor_->share(executor), kv_layout_, prototypes_, rows_);
   }
 
  private:
@@ -39,6 +40,7 @@ class PrototypeExecutor final : public Executor {
   std::unique_ptr<Executor> executor_;
   const KvLayout kv_layout_;
   std::shared_ptr<const Prototypes> prototypes_;
+  std::shared_ptr<EmbeddingTable> rows_;  // null: straight from the file
   std::vector<Page> pages_;  // as many as a batch has needed
 };
 
@@ -96,7 +98,7 @@ void PrototypeExecutor::run(std::span<const Request> batch, std::vector<Reply>& 
       TROUPE_CHECK(numbers.size() == block.tokens.size(), "each of its tokens has a prototype");
       kv.source = Source::cached;
       for (std::size_t i = 0; i < kv_layout_.pages_for(numbers.size()); ++i) kv.pages.push_back(page(used++));
-      prototypes_->fill(kv_layout_, numbers, block.start, kv.pages);
+      prototypes_->fill(kv_layout_, numbers, block.start, kv.pages, rows_.get());
     }
   }
   executor_->run(filled, replies);
@@ -105,8 +107,8 @@ void PrototypeExecutor::run(std::span<const Request> batch, std::vector<Reply>& 
 }  // namespace
 
 std::unique_ptr<Executor> with_prototypes(std::unique_ptr<Executor> executor, const KvLayout& layout,
-                                          std::shared_ptr<const Prototypes> prototypes) {
-  return std::make_unique<PrototypeExecutor>(std::move(executor), layout, std::move(prototypes));
+                                          std::shared_ptr<const Prototypes> prototypes, std::shared_ptr<EmbeddingTable> rows) {
+  return std::make_unique<PrototypeExecutor>(std::move(executor), layout, std::move(prototypes), std::move(rows));
 }
 
 }  // namespace troupe::kernels

@@ -96,29 +96,41 @@ std::optional<Prototypes::Match> Prototypes::nearest(Token token, std::uint32_t 
   return found && found->cosine >= cosine_min_ ? found : std::nullopt;
 }
 
-const float* Prototypes::numbers(std::uint32_t prototype, std::uint32_t layer, std::uint32_t head, bool value) const {
-  return kv_ + (((std::size_t{prototype} * config_.layers + layer) * config_.kv_heads + head) * 2 + value) * config_.head_dim;
+std::span<const float> Prototypes::row(std::uint32_t prototype) const {
+  TROUPE_CHECK(prototype < count_, "there is such a prototype");
+  return {kv_ + std::size_t{prototype} * columns(), columns()};
+}
+
+void PrototypeRows::fetch(std::span<const Token> rows, float* out) {
+  for (const Token row : rows) out = std::ranges::copy(prototypes_->row(static_cast<std::uint32_t>(row)), out).out;
 }
 
 void Prototypes::fill(const KvLayout& layout, std::span<const std::uint32_t> prototypes, std::int32_t start,
-                      std::span<std::byte* const> pages) const {
+                      std::span<std::byte* const> pages, EmbeddingTable* rows) const {
   TROUPE_CHECK(layout.layers == config_.layers && layout.kv_heads == config_.kv_heads && layout.head_dim == config_.head_dim,
                "pages of the prototypes' model");
   TROUPE_CHECK(pages.size() == layout.pages_for(prototypes.size()), "pages hold the whole block");
-  std::vector<double> row(layout.head_dim);
-  for (std::size_t t = 0; t < prototypes.size(); ++t)
+  std::vector<float> fetched;
+  if (rows) {
+    const std::vector<Token> numbers(prototypes.begin(), prototypes.end());
+    fetched.resize(numbers.size() * columns());
+    rows->fetch(numbers, fetched.data());
+  }
+  std::vector<double> vector(layout.head_dim);
+  for (std::size_t t = 0; t < prototypes.size(); ++t) {
+    const float* from = rows ? &fetched[t * columns()] : row(prototypes[t]).data();
     for (std::uint32_t layer = 0; layer < layout.layers; ++layer)
       for (std::uint32_t head = 0; head < layout.kv_heads; ++head)
         for (const bool value : {false, true}) {
-          TROUPE_CHECK(prototypes[t] < count_, "there is such a prototype");
-          const float* const from = numbers(prototypes[t], layer, head, value);
-          std::copy_n(from, row.size(), row.begin());
-          if (!value) turn(row, frequencies_, double(start) + double(t));
+          std::copy_n(from, vector.size(), vector.begin());
+          from += vector.size();
+          if (!value) turn(vector, frequencies_, double(start) + double(t));
           std::byte* const to = pages[t / layout.page_tokens] +
                                 (value ? layout.values(layer, head) : layout.keys(layer, head)) +
                                 t % layout.page_tokens * layout.vector_bytes();
-          for (std::size_t i = 0; i < row.size(); ++i) store(layout.format, to + i * value_bytes(layout.format), row[i]);
+          for (std::size_t i = 0; i < vector.size(); ++i) store(layout.format, to + i * value_bytes(layout.format), vector[i]);
         }
+  }
 }
 
 PrototypeMaker::PrototypeMaker(const DecoderModel& model, const PrototypeOptions& options, std::vector<std::uint8_t> never)

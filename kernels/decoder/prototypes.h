@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/checkpoint/embedding_table.h"
 #include "kernels/checkpoint/mapped_file.h"
 #include "kernels/checkpoint/model.h"
 #include "kernels/executor/executor.h"
@@ -87,28 +88,45 @@ class Prototypes {
   std::optional<Match> nearest(Token token, std::uint32_t position) const;
 
   // Leaves the keys and values of a block there whose tokens have these prototypes, as if it had been computed with its
-  // first token at `start`.
+  // first token at `start`. They are read through `rows` (PrototypeRows, or what stands before it), else from the file; what `rows` throws is passed on.
   void fill(const KvLayout& layout, std::span<const std::uint32_t> prototypes, std::int32_t start,
-            std::span<std::byte* const> pages) const;
+            std::span<std::byte* const> pages, EmbeddingTable* rows = nullptr) const;
+
+  // Of a prototype, one row: [layer][head][key, value][head_dim].
+  std::uint32_t columns() const { return config_.layers * config_.kv_heads * 2 * config_.head_dim; }
+  std::span<const float> row(std::uint32_t prototype) const;
 
  private:
-  const float* numbers(std::uint32_t prototype, std::uint32_t layer, std::uint32_t head, bool value) const;
 
   MappedFile file_;
   const DecoderConfig config_;
   std::uint32_t count_ = 0;
   std::span<const std::byte> never_;  // [vocabulary]
   std::string checksum_;
-  const float* kv_ = nullptr;  // [prototype][layer][head][key, value][head_dim]
+  const float* kv_ = nullptr;  // [prototype][columns()]
   float cosine_min_ = 0;
   std::unique_ptr<PlacedEmbedding> embedding_;
   std::unique_ptr<HashTables> hash_;
   std::vector<double> frequencies_;
 };
 
-// Runs plans whose repairs have blocks made of prototypes, too: makes these, and has `executor` run the plans with them.
+// Their keys and values as a table of which a pass asks for the rows that it needs, so that a cache may stand before the file.
+class PrototypeRows final : public EmbeddingTable {
+ public:
+  explicit PrototypeRows(std::shared_ptr<const Prototypes> prototypes) : prototypes_(std::move(prototypes)) {}
+  std::uint32_t rows() const override { return prototypes_->size(); }
+  std::uint32_t columns() const override { return prototypes_->columns(); }
+  void fetch(std::span<const Token> rows, float* out) override;
+
+ private:
+  const std::shared_ptr<const Prototypes> prototypes_;
+};
+
+// Runs plans whose repairs have blocks made of prototypes, too: makes these, read through `rows` if there is one, and has `executor` run
+// the plans with them.
 std::unique_ptr<Executor> with_prototypes(std::unique_ptr<Executor> executor, const KvLayout& layout,
-                                          std::shared_ptr<const Prototypes> prototypes);
+                                          std::shared_ptr<const Prototypes> prototypes,
+                                          std::shared_ptr<EmbeddingTable> rows = nullptr);
 
 // First `see` all histories, then `settle`, then `take` the keys and values of some or all of them, then `write`.
 class PrototypeMaker {

@@ -151,6 +151,18 @@ TEST_CASE("for what names one thing, or separates, nothing ever stands, however 
   CHECK_FALSE(prototypes.nearest(9, 100));
 }
 
+struct AskedRows final : EmbeddingTable {
+  explicit AskedRows(std::shared_ptr<const Prototypes> prototypes) : table(std::move(prototypes)) {}
+  std::uint32_t rows() const override { return table.rows(); }
+  std::uint32_t columns() const override { return table.columns(); }
+  void fetch(std::span<const Token> rows, float* out) override {
+    asked.insert(asked.end(), rows.begin(), rows.end());
+    table.fetch(rows, out);
+  }
+  PrototypeRows table;
+  std::vector<Token> asked;
+};
+
 TEST_CASE("a history made of its own prototypes is what it is when it is computed") {
   History history;
   const TestFolder folder;
@@ -203,6 +215,14 @@ TEST_CASE("a history made of its own prototypes is what it is when it is compute
       CHECK(replies[2].readouts[0][i] == doctest::Approx(reused[i]).epsilon(1e-5));
     }
   }
+
+  // And where their rows come through something that stands before the file.
+  const auto rows = std::make_shared<AskedRows>(shared);
+  const auto through = with_prototypes(make_cpu_decoder(history.model, {.page_tokens = 4}), history.layout, shared, rows)->share(1);
+  const Request one[] = {{&made, std::vector<SegmentKv>(4)}};
+  CHECK(through->run(one)[0].readouts == making->run(one)[0].readouts);
+  CHECK(rows->asked == std::vector<Token>(numbers.begin(), numbers.end()));
+
   made.segments[1].tokens = made.segments[2].tokens = std::vector<Token>{3, 17, 40};
   CHECK(making->fault(made).find("token 2 of segment 2 has no prototype") == 0);
   made.repair.prototypes.clear();

@@ -5,8 +5,8 @@
 
 Makes prototypes of the demo world's histories, serves the demo's ranker with them, and asks for users' candidates: exact
 answers of the planner to those who allow nothing, plans with blocks within what others allow, budgets of history and items
-that compute all, histories of prototypes. Then a box without prototypes, and a file of them that is damaged. Exit status 1
-on any fault.
+that compute all, histories of prototypes. Then the same prototypes read through pages of the pool (model.tables: mapped), whose
+answers are the same; a box without prototypes, and a file of them that is damaged. Exit status 1 on any fault.
 """
 import argparse
 import http.client
@@ -55,6 +55,16 @@ class Box:
             return answer.status, json.loads(answer.read())
         finally:
             connection.close()
+
+    def rows(self, what):
+        """Of the inference worker: rows_hit, rows_missed."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            connection.request("GET", "/v1/cluster")
+            actors = json.loads(connection.getresponse().read())["actors"]
+        finally:
+            connection.close()
+        return sum(float(field["value"]) for actor in actors for field in actor["fields"] if field["name"] == what)
 
     def close(self):
         self.process.terminate()
@@ -124,6 +134,23 @@ def main(argv):
         try:
             for request in requests:
                 check.user(request)
+        finally:
+            box.close()
+        policy = f"all_blocks+{REPAIR}:history0:prototypes"
+        box = Box(args.troupe, folder, "model.prototypes=" + file)
+        try:
+            from_file = [box.rank(request["user"], request["candidates"][:CANDIDATES], policy)[1] for request in requests]
+            check.expect(box.rows("rows_hit") + box.rows("rows_missed") == 0, "rows in the pool without model.tables: mapped")
+        finally:
+            box.close()
+        # Pages for some of them only, so that they make room for each other.
+        box = Box(args.troupe, folder, "model.prototypes=" + file, "model.tables=mapped", "pool.row_share=0.02", "pool.memory=4MiB")
+        try:
+            for again in range(2):
+                for request, expected in zip(requests, from_file):
+                    status, reply = box.rank(request["user"], request["candidates"][:CANDIDATES], policy)
+                    check.expect(status == 200 and apart(expected, reply) < TOLERANCE, f"user {request['user']}: another answer through the pool")
+            check.expect(box.rows("rows_hit") > 0 and box.rows("rows_missed") > 0, "no row of a prototype was found in the pool, or none missed")
         finally:
             box.close()
         box = Box(args.troupe, folder)
