@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Four kinds of things in one pool: users' keys and values, items' blocks, prototypes of histories, and rows of an embedding table.
+
+  tests/bench/one_pool.py --troupe build/deploy/troupe [--requests 1200] [--memory 12MiB] [--bandwidth 2MiB] [--json FILE]
+
+A box serves a ranker of games, whose prototypes are rows of a table that is not in memory, and an HSTU model of films, whose embedding is;
+both come over a link of that bandwidth, and the pool holds a part of what is wanted. Users come by a Zipf law, candidates too. Half of the requests are for
+films; of those for games half are exact, by whichever plan is the quickest, half made of prototypes and items' blocks. Boxes with static shares and one
+under `marginal` are asked the same, in turns, and must answer the same but for who was exact by another plan. The first third warms up. Prints times, what was found,
+and of `marginal` what each page saved, by kind (`troupe status`), and by model how many rows were found.
+"""
+import argparse
+import contextlib
+import gzip
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(HERE, "..", "models"))
+import several
+from rows import at
+
+USERS, EVENTS, CANDIDATES = 150, 24, 60
+GAMES, FILMS = ("tiny-ranker-games", "amazon-games"), ("tiny-hstu-movielens", "movielens-100k")
+APPROXIMATE = "all_blocks+30:tail:mean:layer2:history0:prototypes"
+# The items' and the rows' shares of the pool; users have the rest.
+STATIC = [(0.5, 0.1), (0.3, 0.2), (0.2, 0.5), (0.1, 0.7), (0.08, 0.9)]
+SPLITS = {**{f"static {items} items {rows} rows": (items, rows, "") for items, rows in STATIC}, "marginal": (0.3, 0.2, "marginal")}
+
+
+def ids_of(data):
+    with gzip.open(os.path.join(several.data_folder(data), "items.tsv.gz"), "rt") as file:
+        next(file)
+        return [line.split("\t")[0] for line in file]
+
+
+class Drawn:
+    """Items by a Zipf law over an order of their own."""
+
+    def __init__(self, chance, items):
+        self.chance, self.items, self.sums, total = chance, list(items), [], 0.0
+        chance.shuffle(self.items)
+        for rank in range(len(items)):
+            total += 1 / (rank + 1) ** 0.9
+            self.sums.append(total)
+
+    def take(self, count):
+        return list(dict.fromkeys(self.chance.choices(self.items, cum_weights=self.sums, k=count)))
+
+
+def write_config(asked, folder, name, items, rows, split):
+    own = f"{folder}/{name.replace(' ', '-').replace(',', '')}"
+    for model, data in (GAMES, FILMS):
+        subprocess.run([asked.troupe, "import", "--model", several.model_folder(model), "--data-dir", f"{own}-{data}", "--data",
+                        several.data_folder(data)], check=True, stdout=subprocess.DEVNULL)
+    tables = f"tables: mapped, table_bandwidth: {asked.bandwidth}"
+    policy = f"pool: {{memory: {asked.memory}, item_share: {items}, row_share: {rows}" + (f", split: {split}, split_window: {asked.window}" if split else "") + "}\n"
+    with open(own + ".yaml", "w") as file:
+        file.write(f"node: {{data_dir: {own}-box}}\n{policy}inference: {{executors: 1, cores: 1}}\nrouter: {{deadline: 10s}}\nmodels:\n"
+                   f"  - {{name: games, directory: {several.model_folder(GAMES[0])}, data_dir: {own}-{GAMES[1]}, "
+                   f"settings: {{model: {{prototypes: {folder}/prototypes, {tables}}}}}}}\n"
+                   f"  - {{name: films, directory: {several.model_folder(FILMS[0])}, data_dir: {own}-{FILMS[1]}, settings: {{model: {{{tables}}}}}}}\n")
+    return own
+
+
+def requests(chance, asked):
+    games, films = Drawn(chance, ids_of(GAMES[1])), Drawn(chance, ids_of(FILMS[1]))
+    users = Drawn(chance, range(USERS))
+    for _ in range(asked.requests):
+        user = f"user-{users.take(1)[0]}"
+        if chance.random() < 0.5:
+            yield {"model": "films", "user": user, "candidates": films.take(CANDIDATES), "request_timestamp": 2_000}
+        else:
+            policy = {"policy": "planner"} if chance.random() < 0.5 else {"policy": APPROXIMATE}
+            yield {"model": "games", "user": user, "candidates": games.take(CANDIDATES), **policy}
+
+
+def put_users(chance, box):
+    games, films = Drawn(chance, ids_of(GAMES[1])), Drawn(chance, ids_of(FILMS[1]))
+    for user in range(USERS):
+        box.send("PUT", f"/v1/users/user-{user}?model=games", {"history": games.take(EVENTS)})
+        history = films.take(EVENTS)
+        box.send("PUT", f"/v1/users/user-{user}?model=films",
+                 {"history": history, "features": [{"name": "timestamps", "values": list(range(1_000, 1_000 + len(history)))}]})
+
+
+def counted(box):
+    """Prototypes are the rows of games, embeddings those of films."""
+    rows = several.rows_of(box)
+    counts = {"cpu_s": float(rows["process_cpu_seconds_total"])}
+    for model in ("games", "films"):
+        counts |= {f"{model}_rows_hit": float(rows[f'troupe_rows_total{{model="{model}",from="pool"}}']),
+                   f"{model}_rows_missed": float(rows[f'troupe_rows_total{{model="{model}",from="table"}}']),
+                   f"{model}_tokens_reused": float(rows[f'troupe_tokens_reused_total{{model="{model}"}}'])}
+    return counts
+
+
+def ask_all(boxes, turns):
+    times, before = {name: [] for name in boxes}, {}
+    for number, body in enumerate(turns):
+        if number == len(turns) // 3:
+            before = {name: counted(box) for name, box in boxes.items()}
+        right = None
+        for name, box in boxes.items():
+            begun = time.perf_counter()
+            reply = box.send("POST", "/v1/rank", body)
+            times[name].append(1e3 * (time.perf_counter() - begun))
+            scores = {item["id"]: item["score"] for item in reply["items"]}
+            if body.get("policy") == "planner":
+                continue  # a plan is taken by times, and two exact plans are two prompts
+            right = right or scores
+            if max(abs(scores[item] - right[item]) for item in right) > 1e-4:
+                raise SystemExit(f"{name}: another answer to request {number}")
+    return {name: of[len(turns) // 3:] for name, of in times.items()}, before
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--troupe", required=True)
+    parser.add_argument("--requests", type=int, default=1_200)
+    parser.add_argument("--memory", default="12MiB")
+    parser.add_argument("--bandwidth", default="2MiB")
+    parser.add_argument("--window", default="2s")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json")
+    asked = parser.parse_args()
+    chance, results = random.Random(asked.seed), []
+    with tempfile.TemporaryDirectory(prefix="troupe-pool-") as folder, contextlib.ExitStack() as stack:
+        subprocess.run([asked.troupe, "prototypes", "--model", several.model_folder(GAMES[0]), "--data", several.data_folder(GAMES[1]),
+                        "--out", f"{folder}/prototypes"], check=True, stdout=subprocess.DEVNULL)
+        boxes = {}
+        for name, shares in SPLITS.items():
+            own = write_config(asked, folder, name, *shares)
+            boxes[name] = stack.enter_context(several.Box(asked.troupe, own + ".yaml", own + ".port"))
+            put_users(random.Random(asked.seed + 1), boxes[name])
+        times, before = ask_all(boxes, list(requests(chance, asked)))
+        for name, box in boxes.items():
+            now = counted(box)
+            more = {key: round(now[key] - before[name][key], 3) for key in now}
+            of = times[name]
+            results.append({"split": name, "mean_ms": sum(of) / len(of), "p50_ms": at(of, 0.5), "p99_ms": at(of, 0.99), **more})
+            print("  ".join(f"{key} {value:.2f}" if isinstance(value, float) else f"{key} {value}" for key, value in results[-1].items()))
+            if SPLITS[name][2]:
+                said = subprocess.run([asked.troupe, "status", "--server", f"127.0.0.1:{box.link.port}"], capture_output=True, text=True).stdout
+                print(said[said.index("What each page saved"):])
+    if asked.json:
+        with open(asked.json, "w") as out:
+            json.dump({**vars(asked), "troupe": None, "json": None, "boxes": results}, out, indent=1)
+            out.write("\n")
+
+
+if __name__ == "__main__":
+    main()
