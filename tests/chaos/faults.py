@@ -282,3 +282,4 @@ class Faults:
             if number == len(order) // 2:
                 self.chaos.fault("half of the nodes upgraded", lambda: None, lambda: None, hold=10.0, expect="lossless")
             self.roll(name, to=program)
+        self.cluster.program[GUEST] = program  # who joins later
