@@ -130,6 +130,9 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json")
     asked = parser.parse_args()
+    for folder in (several.model_folder(GAMES[0]), several.model_folder(FILMS[0]), several.data_folder(GAMES[1]), several.data_folder(FILMS[1])):
+        if not os.path.isdir(folder):
+            sys.exit("skipped: no " + folder)
     chance, results = random.Random(asked.seed), []
     with tempfile.TemporaryDirectory(prefix="troupe-pool-") as folder, contextlib.ExitStack() as stack:
         subprocess.run([asked.troupe, "prototypes", "--model", several.model_folder(GAMES[0]), "--data", several.data_folder(GAMES[1]),
