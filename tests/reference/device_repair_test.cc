@@ -152,10 +152,11 @@ TEST_CASE("device repair: plans give the reference's logits, and its choices whe
     batch.choose_sources(Source::cached);
     batch.check();
   }
+  CHECK(RandomBatch::compared[KvFormat::f16].decided >= 6);
+  // In bfloat16 rounding might decide any of these.
   for (const KvFormat format : {KvFormat::f16, KvFormat::bf16}) {
     CAPTURE(kernels::format_name(format));
-    CHECK(RandomBatch::compared[format].decided >= 3);
-    CHECK(RandomBatch::compared[format].near >= 3);
+    CHECK(RandomBatch::compared[format].near >= 6);
   }
 }
 
