@@ -67,6 +67,15 @@ TEST_SUITE("served trial") {
                          std::invalid_argument);
   }
 
+  TEST_CASE("nor are prototypes whose rows are in the pool") {
+    Demo demo;
+    demo.world.config.set("model.tables", "mapped");
+    CHECK(try_served(demo.world, demo.type, 1).lost == 0);  // it has none
+    demo.world.config.set("model.prototypes", "p");
+    CHECK_THROWS_WITH_AS(try_served(demo.world, demo.type, 1), doctest::Contains("model.tables is mapped, with model.prototypes; expected memory"),
+                         std::invalid_argument);
+  }
+
   TEST_CASE("who is refused or too late is lost") {
     Demo demo;
     demo.world.config.set("router.deadline", "20ms");
