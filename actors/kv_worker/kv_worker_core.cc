@@ -7,7 +7,7 @@
 namespace troupe::actors {
 namespace {
 
-// store_timer (2) and scrub_timer (4) only wake the core: see tell_rest and scrub.
+// store_timer (2), scrub_timer (4) and hand_on_timer (6) only wake the core: see tell_rest, scrub and hand_on.
 constexpr std::uint64_t report_timer = 1, heartbeat_timer = 3, lending_timer = 5, named_timers = 16;
 
 constexpr std::pair<SegmentKind, std::string_view> kind_names[] = {
@@ -32,6 +32,7 @@ KvWorkerCore::KvWorkerCore(KvWorkerConfig config)
       scrub_(scrub_config(config_), config_.pool.pages),
       samples_(config_.incarnation),
       pulls_(config_.pulling),
+      hand_on_(config_.node, config_.cache_metas, config_.hand_on),
       wanted_(pool_.areas()),
       savings_(pool_.areas() - pool_.has_rows(), config_.pool.pages),
       told_saved_us_(pool_.areas()) {
@@ -51,6 +52,7 @@ void KvWorkerCore::step(Instant now, const Event& event, Effects& effects) {
   if (config_.store) tend_store(now, effects);
   scrub(now, effects);
   lend_rows(now, false, effects);
+  hand_on(now, effects);
   tell_changes(now, effects);
 }
 
@@ -66,6 +68,8 @@ void KvWorkerCore::on_message(Instant now, const Received& received, Effects& ef
     effects.send(received.from, status(now, request->id));
   } else if (const auto* lent = std::get_if<PagesLent>(&message)) {
     on_pages_lent(now, received.from, *lent, effects);
+  } else if (const auto* drain = std::get_if<Drain>(&message); drain && received.from == Address{config_.node, Role::door}) {
+    on_drain(now, received.from, *drain, effects);
   } else if (std::holds_alternative<SetSplit>(message) && received.from == allocator()) {
     on_split(std::get<SetSplit>(message), effects);
   } else {
@@ -214,6 +218,14 @@ StatusReply KvWorkerCore::status(Instant now, RequestId id) const {
   field("blocks_in_the_making", making_.size());
   if (config_.pull_parts > 1) field("blocks_read_while_they_come", early_reads_.size());
   field("pulls", pulls_.size());
+  if (hand_on_.begun()) {
+    const HandOn::Counts& counts = hand_on_.counts();
+    reply.fields.push_back({"drained", hand_on_.done() ? "yes" : "no"});
+    field("users_blocks", counts.blocks);
+    field("users_blocks_handed_on", counts.handed_on);
+    field("users_blocks_held_elsewhere", counts.held_elsewhere);
+    field("users_blocks_left_behind", counts.left_behind);
+  }
   field("blocks_pulled", blocks_pulled_);
   field("blocks_corrupt", blocks_corrupt_);
   for (const auto& [kind, name] : kind_names)
@@ -251,7 +263,7 @@ std::string KvWorkerCore::check_bounds() const {
         fault("remote reads", remote_reads_, config_.remote_reads_max),
         fault("blocks in the making", making_.size(), pool_.pages()),
         fault("waiters for one block", waiters, config_.requests_max), pulls_.check_bounds(),
-        fault("blocks read while they come", early_reads_.size(), pool_.pages()),
+        hand_on_.check_bounds(), fault("blocks read while they come", early_reads_.size(), pool_.pages()),
         fault("suspects", scrub_.suspects(), config_.scrub.suspects_max),
         tier_.check_bounds(pool_.pages())})
     if (!found.empty()) return found;

@@ -15,6 +15,8 @@
 // that block's pages behind the copy (runtime/pages/page_arrivals.h). It waits on, and gets its answer when the copy has
 // ended; until it lets go the pages are nobody else's, however that was (kv_worker_early.cc).
 //
+// A worker that leaves the cluster for good offers its users' blocks to those that stay, which pull them (kv_worker_hand_on.cc).
+//
 // Grants to the inference worker of this node last until they are released: both are one process. Other
 // nodes' KV-cache workers get pins with a lease. They count it from their question, this worker from its
 // receipt and a tenth longer: as long as clocks run within 10 % of each other, no page changes hands under a
@@ -29,6 +31,7 @@
 #include <vector>
 
 #include "actors/kv_worker/area_savings.h"
+#include "actors/kv_worker/hand_on.h"
 #include "actors/kv_worker/persistent_tier.h"
 #include "actors/kv_worker/pulls.h"
 #include "actors/kv_worker/row_lending.h"
@@ -60,6 +63,7 @@ struct KvWorkerConfig {
   Pulls::Bounds pulling;  // its jobs are fewer than the port has lanes, else saves and loads wait behind pulls
   bool store = false;     // is there a persistent tier?
   PersistentTier::Bounds tier;
+  HandOn::Bounds hand_on;
 };
 
 class KvWorkerCore final : public Core {
@@ -80,8 +84,10 @@ class KvWorkerCore final : public Core {
   std::size_t loads_running() const { return tier_.loads(); }
   PoolReport report() const;
   const RowLending& rows() const { return rows_; }
+  const HandOn& handing_on() const { return hand_on_; }
 
  private:
+  static constexpr std::uint64_t hand_on_timer = 6;
   using Serial = std::uint64_t;  // of a request, a pull or a job, in order of arrival
   struct Hold {  // what a request has of a block
     Grant grant = Grant::none;
@@ -102,6 +108,7 @@ class KvWorkerCore final : public Core {
     Instant patience_ends;
     Instant lease_ends;  // of a remote one
     bool told_early = false, answered = false;
+    bool offered = false;           // by a worker that leaves: it only takes what it can pull
     bool counts = false;            // its wants are hits and misses
     std::uint64_t user = 0;         // whose it is, as AreaSavings::user_key
     std::uint32_t user_tokens = 0;  // that it wants
@@ -192,6 +199,13 @@ class KvWorkerCore final : public Core {
   void on_pull_timer(Instant now, Serial serial, Effects& effects);
   void lose(Instant now, NodeId node, Effects& effects);
 
+  // kv_worker_hand_on.cc: users' blocks of a worker that leaves
+  void on_drain(Instant now, Address from, const Drain& drain, Effects& effects);
+  void begin_hand_on(Instant now, const Drain& drain, Effects& effects);
+  void hand_on(Instant now, Effects& effects);
+  bool is_offer(Address from, const AcquireBlocks& ask) const;
+  const PoolBlock* reserve_offered(PagePool::Want want, const AcquireBlocks& ask);
+
   // kv_worker_early.cc: blocks that are read while they come
   void tell_coming(Serial serial, Effects& effects);
   bool awaits_coming(const Request& request) const;
@@ -252,6 +266,8 @@ class KvWorkerCore final : public Core {
   std::map<BlockName, Making> making_;
   std::map<std::uint64_t, EarlyReads> early_reads_;  // by generation
   Pulls pulls_;
+  HandOn hand_on_;
+  HandOn::Counts told_handed_on_;  // as last counted
   std::uint64_t blocks_pulled_ = 0, blocks_corrupt_ = 0;
   bool ready_ = false;
   std::uint64_t split_epoch_ = 0;

@@ -15,11 +15,13 @@ TEST_CASE("a KV-cache worker hears those whose business it is, and counts all el
     b.probe.receive(1, from, message);
     return b.probe.effects;
   };
-  CHECK(whom_it_hears(1, receive) == R"(AcquireBlocks: inference_worker here
+  CHECK(whom_it_hears(1, receive) == R"(BlocksFound: cache_meta here, cache_meta elsewhere
+AcquireBlocks: inference_worker here
 BlocksAcquired: kv_worker elsewhere
 ReleaseBlocks: everybody
 InventoryRequest: cache_meta here, cache_meta elsewhere
 LeaderBeat: cache_meta here, cache_meta elsewhere
+Drain: door here
 StatusRequest: everybody
 )");
 }

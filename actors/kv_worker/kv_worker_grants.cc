@@ -55,7 +55,8 @@ bool KvWorkerCore::is_inference_worker(Address address) const {
 }
 
 void KvWorkerCore::on_acquire(Instant now, Address from, const AcquireBlocks& ask, Effects& effects) {
-  const bool remote = from.role == Role::kv_worker && from.node != config_.node && ask.read_only;
+  const bool offered = is_offer(from, ask);
+  const bool remote = offered || (from.role == Role::kv_worker && from.node != config_.node && ask.read_only);
   if (!remote && !is_inference_worker(from)) return effects.count(Metric::protocol_errors);
   const auto known = serials_.find({from, ask.id});
   if (known != serials_.end()) {
@@ -67,9 +68,10 @@ void KvWorkerCore::on_acquire(Instant now, Address from, const AcquireBlocks& as
     return refuse(from, ask, effects);
   const Serial serial = add_request(now, from, ask);
   Request& request = requests_.at(serial);
+  request.offered = offered;
   remote_reads_ += remote;
 
-  count_wants(ask);
+  if (!offered) count_wants(ask);
   if (!remote) count_elsewhere(ask);
   // Those that are there first, so that no reservation evicts what is wanted too.
   const std::vector<std::size_t> absent = decide_present(now, serial, request, ask, effects);
@@ -184,6 +186,7 @@ void KvWorkerCore::decide_absent(Instant now, Serial serial, Request& request,
     if (pool_.find(want.name)) continue;  // it was wanted twice
     const bool patient = request.ask.budget_us > 0;
     const bool pulled = patient && may_pull(now, want, pulls.count(want.at) > 0 ? 0 : pulls.size() + 1);
+    if (request.offered && !pulled) continue;
     const bool loaded = patient && !pulled && tier_.may_load(now, want);
     const PoolBlock* block = reserve(request, i, pulled, loaded, effects);
     if (!block) continue;
@@ -207,10 +210,12 @@ const PoolBlock* KvWorkerCore::reserve(const Request& request, std::size_t index
   const PagePool::Want block_of{want.name,   want.kind,        want.owner,
                                 want.tokens, pulled || loaded, pulled ? want.at : 0};
   const bool one_area = ask.retention.keep_hotter && ask.may_evict;
-  const PoolBlock* block = one_area ? reserve_anywhere(block_of, ask) : reserve_in_area(block_of, ask);
+  const PoolBlock* block = request.offered ? reserve_offered(block_of, ask)
+                           : one_area      ? reserve_anywhere(block_of, ask)
+                                           : reserve_in_area(block_of, ask);
   if (!block) {
     effects.count(Metric::blocks_refused);
-    if (want.kind == SegmentKind::user) refused_.push_back(want.name);
+    if (want.kind == SegmentKind::user && !request.offered) refused_.push_back(want.name);
     return nullptr;
   }
   making_[want.name] = {block->generation, {}};
@@ -452,13 +457,17 @@ void KvWorkerCore::made(const BlockName& name, std::uint64_t generation, Effects
     if (waits(waiter)) decide(waiter, read_hold(block, false, effects), effects);
 }
 
-// The earliest who waits becomes the writer; those behind it go on waiting, now for it.
+// The earliest who waits becomes the writer, unless he only offers; those behind go on waiting, now for it.
 void KvWorkerCore::not_made(const BlockName& name, std::uint64_t generation, Effects& effects) {
   std::deque<Waiter> waiters = stop_making(name, generation);
   while (!waiters.empty()) {
     const Waiter first = waiters.front();
     waiters.pop_front();
     if (!waits(first)) continue;
+    if (requests_.at(first.request).offered) {
+      decide(first, {}, effects);
+      continue;
+    }
     const PoolBlock* block = reserve(requests_.at(first.request), first.want, false, false, effects);
     for (const Waiter& waiter : waiters)  // as in decide
       if (waits(waiter) && requests_.at(waiter.request).told_early)

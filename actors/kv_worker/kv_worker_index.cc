@@ -14,6 +14,10 @@ bool KvWorkerCore::is_cache_meta(Address address) const {
 
 void KvWorkerCore::on_cache_meta(const Received& received, Effects& effects) {
   if (!is_cache_meta(received.from)) return effects.count(Metric::protocol_errors);
+  if (const auto* found = std::get_if<BlocksFound>(&received.message)) {
+    hand_on_.on_found(*found);  // else it is too late
+    return;
+  }
   if (const auto* request = std::get_if<InventoryRequest>(&received.message)) {
     on_inventory(received.from, *request, effects);
   } else if (const auto* forget = std::get_if<Forget>(&received.message)) {

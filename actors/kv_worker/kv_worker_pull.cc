@@ -23,7 +23,8 @@ void KvWorkerCore::ask_owner(Instant now, const Request& request, NodeId node,
   pull.node = node;
   pull.asked = now;
   pull.late_from = request.patience_ends;
-  pull.ahead = request.ask.retention.belongs || !request.ask.may_evict;
+  pull.ahead = !request.offered && (request.ask.retention.belongs || !request.ask.may_evict);
+  pull.offered = request.offered;
   pull.patience_ends = now + Duration{(request.patience_ends - now).us / 2};
   AcquireBlocks ask{serial, (pull.patience_ends - now).us};
   ask.may_evict = false;
@@ -41,6 +42,7 @@ void KvWorkerCore::ask_owner(Instant now, const Request& request, NodeId node,
 void KvWorkerCore::on_acquired(Instant now, Address from, const BlocksAcquired& acquired, Effects& effects) {
   if (from.role != Role::kv_worker || from.node == config_.node)
     return effects.count(Metric::protocol_errors);
+  if (hand_on_.on_answer(now, from, acquired)) return effects.send(from, ReleaseBlocks{acquired.id, {}});
   Pull* const found = pulls_.find(acquired.id);
   if (!found || found->node != from.node)
     return effects.send(from, ReleaseBlocks{acquired.id, {}});  // too late: the pins may go
@@ -139,6 +141,7 @@ void KvWorkerCore::on_pulled(Instant now, Serial serial, const Pull& pull, const
       count_corrupt(coming.name, "pull from node " + std::to_string(pull.node), effects);
     }
     if (arrived) note_pulled(now, coming.name);
+    if (arrived && pull.offered) effects.count(Metric::user_bytes_moved, coming.tokens * config_.token_bytes);
     if (arrived && pull.ahead) effects.count(Metric::item_bytes_moved, coming.tokens * config_.token_bytes);
     end_coming(coming, arrived, effects);
   }
@@ -184,6 +187,7 @@ void KvWorkerCore::on_pull_timer(Instant now, Serial serial, Effects& effects) {
 // What this node holds for others stays until their leases end; only questions to the lost one are given up.
 void KvWorkerCore::lose(Instant now, NodeId node, Effects& effects) {
   for (const Serial serial : pulls_.not_running(node)) give_up(now, serial, effects);
+  hand_on_.lose(now, node);
   pool_.keep_copies_of(node);  // they may be all that is left
 }
 

@@ -28,6 +28,7 @@ struct Pull {  // some blocks from one node
   Instant lease_ends;     // once granted
   Incarnation incarnation = 0;
   bool ahead = false;  // no request asked for it
+  bool offered = false;  // its node leaves, and so offered it
   TraceContext trace;  // of the request that asked
   std::vector<ComingBlock> blocks;
 };

@@ -131,7 +131,7 @@ std::vector<PeerAddress> peers_of(std::span<const Member> file, const Members& m
 }
 
 Membership::Membership(Coordination& coordination, NodeId own, std::vector<Member> file, ReadMembers known, KeptMembers kept)
-    : coordination_(coordination), own_(own), file_(std::move(file)), kept_(std::move(kept)), known_(std::move(known)) {}
+    : coordination_(coordination), own_(own), file_(std::move(file)), kept_(std::move(kept)), known_(std::move(known)), seen_(known_.members) {}
 
 void Membership::start(Calls calls) {
   calls_ = std::move(calls);
@@ -179,7 +179,18 @@ void Membership::take(const Coordinated& read) {
   known_ = std::move(fresh);
 }
 
+std::vector<NodeId> Membership::staying(std::span<const NodeId> file) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<NodeId> nodes = nodes_of(seen_, file);
+  std::erase_if(nodes, [this](NodeId node) { return node == own_ || seen_.leaving.contains(node); });
+  return nodes;
+}
+
 void Membership::follow() {
+  {
+    const std::lock_guard lock(mutex_);
+    seen_ = known_.members;
+  }
   if (const std::string fault = kept_.write(known_.members); !fault.empty()) calls_.on_not_kept(fault);
   calls_.on_peers(peers_of(file_, known_.members, own_));
   if (!known_.members.leaving.contains(own_) && is_member(known_.members)) return;

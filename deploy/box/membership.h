@@ -63,6 +63,8 @@ class Membership {
 
   // The revision of the document when this node was to leave; 0: it is not.
   Revision leaves_since() const { return leaves_since_; }
+  // Of these nodes of the file and of those that have joined, who is there for longer than this one.
+  std::vector<NodeId> staying(std::span<const NodeId> file) const;
   // After stop(). Takes this node out; "" or what is wrong.
   std::string end();
 
@@ -84,7 +86,8 @@ class Membership {
   bool looked_ = false;  // of its thread
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::atomic<Revision> leaves_since_ = 0;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  Members seen_;  // as known_, for others
   std::condition_variable_any ended_;
   std::jthread thread_;  // last: it goes first
 };

@@ -508,8 +508,8 @@ class Running {
     return !place.cache_meta || drain({place.node, Role::cache_meta}, "", limit);
   }
 
-  // Others pull what it has: routers bring items' blocks to where they belong without it, who comes back brings his own. Whether all
-  // is there; another signal ends it at once.
+  // Others pull what it has: routers bring items' blocks to where they belong without it, and users' blocks are offered to where those are
+  // served then. Whether all is there; another signal ends it at once.
   bool hand_on() {
     const auto begin = std::chrono::steady_clock::now();
     const auto after = [&](const char* knob) { return begin + std::chrono::microseconds(serving_.config.duration_us(knob)); };
@@ -519,9 +519,17 @@ class Running {
       for (const NodeId router : serving_.place.routers)
         for (const auto& model : box_.models())
           host_.post({box_.seats().number(router, model->place), Role::router}, door_address(), StatusRequest{next_drain_++});
+      if (serving_.place.worker) host_.post({serving_.place.node, Role::kv_worker}, door_address(), Drain{next_drain_++, true, workers_that_stay()});
       if (signals_.came_within(leave_question)) break;
     }
     return whole;
+  }
+
+  // And can be reached.
+  std::vector<NodeId> workers_that_stay() const {
+    std::vector<NodeId> nodes = membership_->staying(serving_.place.workers);
+    std::erase_if(nodes, [this](NodeId node) { return !peers_.has(node); });
+    return nodes;
   }
 
   // Routers that are away may be about to begin.
@@ -529,8 +537,9 @@ class Running {
     std::vector<std::string> models;
     for (const auto& model : box_.models()) models.push_back(model->name);
     const bool awaits_all = std::chrono::steady_clock::now() < since + routers_begin;
-    return reports_.handed_on(serving_.place.routers, models, membership_->leaves_since(),
-                              [&](NodeId router) { return awaits_all || peers_.has(router); });
+    const bool users = !serving_.place.worker || reports_.have(Role::kv_worker, "");
+    return users && reports_.handed_on(serving_.place.routers, models, membership_->leaves_since(),
+                                       [&](NodeId router) { return awaits_all || peers_.has(router); });
   }
 
   // Until it has drained, or there is no time left. False if another signal came.

@@ -131,7 +131,7 @@ nlohmann::json to_json(const sim::SwarmResult& result, const SimCommandOptions& 
           {"did_not_act", missed},
           {"never_met", result.never_met()},
           {"failures", failures}};
-  if (options.members) json.update({{"joined", t.joined}, {"left", t.left}, {"left_whole", t.left_whole}});
+  if (options.members) json.update({{"joined", t.joined}, {"left", t.left}, {"left_whole", t.left_whole}, {"users_handed_on", t.users_handed_on}, {"users_left_behind", t.users_left_behind}});
   return json;
 }
 
@@ -171,7 +171,8 @@ void print_summary(std::ostream& out, const sim::SwarmResult& result) {
       << t.requests << " requests: " << t.answered << " answered (" << t.approximate << " approximately), " << t.refused
       << " refused, " << t.expired << " expired, " << t.cut_off << " lost with their router\n";
   if (t.joined > 0)
-    out << t.joined << " workers joined; " << t.left << " left, " << t.left_whole << " of them when others had all that belongs to them\n";
+    out << t.joined << " workers joined; " << t.left << " left, " << t.left_whole << " of them when others had all that belongs to them, and "
+        << t.users_handed_on << " blocks of users, without " << t.users_left_behind << " more\n";
   print_missed(out, result);
   out << "skipped: " << t.unsent << " requests that nobody listened to, " << t.unjudged
       << " drills with too few answers to judge\n";

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "router/fleet/fingerprint.h"
+#include "runtime/actor/user_home.h"
 
 namespace troupe::router {
 namespace {

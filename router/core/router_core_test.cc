@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "runtime/actor/core_heard.h"
+#include "runtime/actor/user_home.h"
 
 namespace troupe::router {
 namespace {
@@ -103,7 +104,7 @@ TEST_CASE("a request goes from features over the index to the worker and back") 
   b.find(10);
   const auto lookup = b.probe.sent<LookupBlocks>().at(0);
   CHECK(b.probe.recipients().at(0) == meta);
-  CHECK(lookup.user == user_key("t", "ann"));
+  CHECK(lookup.user == owner_of_user("t", "ann"));
   REQUIRE(lookup.blocks.size() == 3);
   CHECK(lookup.blocks[0].kind == SegmentKind::user);
   CHECK(lookup.blocks[0].tokens == 21);  // <user> and the history
@@ -335,7 +336,7 @@ TEST_CASE("a write is stored, answered, and the cache told to forget the old con
   CHECK(b.refused() == "503 overloaded");
   b.probe.done(2, job, Written{8});
   CHECK(b.probe.sent<Stored>().at(0) == Stored{3, 8});
-  CHECK(b.probe.sent<Forget>().at(0) == Forget{SegmentKind::user, user_key("t", "ann")});
+  CHECK(b.probe.sent<Forget>().at(0) == Forget{SegmentKind::user, owner_of_user("t", "ann")});
   b.probe.receive(3, door, DeleteItem{5, "x"});
   b.probe.done(4, b.probe.started<Write>().at(0).first, Refusal{404, "unknown_item"});
   CHECK(b.refused() == "404 unknown_item");

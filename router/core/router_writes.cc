@@ -3,6 +3,7 @@
 #include "router/core/router_core.h"
 
 #include "runtime/actor/planted.h"
+#include "runtime/actor/user_home.h"
 
 namespace troupe::router {
 namespace {
@@ -55,11 +56,11 @@ void RouterCore::on_written(Step step, Serial serial, const JobResult& result) {
 void RouterCore::spread_news(Step step, const Write& write) {
   Forget forget;
   if (const auto* put = std::get_if<PutUser>(&write.what)) {
-    forget = {.kind = SegmentKind::user, .owner = user_key(put->tenant, put->user), .below = config_.form.history_part};
+    forget = {.kind = SegmentKind::user, .owner = owner_of_user(put->tenant, put->user), .below = config_.form.history_part};
   } else if (const auto* events = std::get_if<AppendEvents>(&write.what)) {
-    forget = {.kind = SegmentKind::user, .owner = user_key(events->tenant, events->user), .below = config_.form.history_part};
+    forget = {.kind = SegmentKind::user, .owner = owner_of_user(events->tenant, events->user), .below = config_.form.history_part};
   } else if (const auto* remove = std::get_if<DeleteUser>(&write.what)) {
-    forget = {SegmentKind::user, user_key(remove->tenant, remove->user)};
+    forget = {SegmentKind::user, owner_of_user(remove->tenant, remove->user)};
   } else if (const auto* item = std::get_if<PutItem>(&write.what)) {
     const BlockName name = names_of(versions().model_version).item(item->tokens);
     forget = {SegmentKind::item, item->item, 0, name};

@@ -78,13 +78,6 @@ std::uint64_t fingerprint(const ScoreRequest& request) {
   return print.value();
 }
 
-std::uint64_t user_hash(std::string_view tenant, std::string_view user) {
-  Fingerprint print("user");
-  print.add(tenant);
-  print.add(user);
-  return print.value();
-}
-
 std::uint32_t share_place(std::uint64_t home, std::string_view next_model) {
   Fingerprint print("share");
   print.add(home);

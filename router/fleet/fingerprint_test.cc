@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "runtime/actor/user_home.h"
+
 namespace troupe::router {
 namespace {
 
@@ -38,11 +40,6 @@ TEST_CASE("a fingerprint is over the content, and not over who asks or how long 
         ScoreRequest{1, "u", {5}, {{{6}}, {{7}}}, {8}}, ScoreRequest{1, "t", {5, 8}, {{{6}}, {{7}}}, {}},
         ScoreRequest{1, "t", {5}, {{{7}}, {{6}}}, {8}}})
     CHECK(fingerprint(score) != fingerprint(other));
-}
-
-TEST_CASE("a user's number depends on the tenant and where its name ends") {
-  CHECK(user_hash("t", "ann") == user_hash("t", "ann"));
-  CHECK(user_hash("t", "ann") != user_hash("ta", "nn"));
 }
 
 TEST_CASE("users' places for a model are spread over all thousandths, and other ones for another model") {

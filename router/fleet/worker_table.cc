@@ -6,6 +6,7 @@
 
 #include "kernels/base/check.h"
 #include "placement/heat/spread.h"
+#include "placement/places/homes.h"
 #include "runtime/actor/planted.h"
 
 namespace troupe::router {
@@ -268,7 +269,7 @@ const WorkerTable::Row* WorkerTable::home_of(Instant now, const Ask& ask, bool m
   const Row* home = nullptr;
   std::uint64_t highest = 0;
   for (const Row& row : rows_) {
-    const std::uint64_t rank = spread(ask.home ^ row.hash);
+    const std::uint64_t rank = placement::home_rank(ask.home, row.hash);
     if (home && rank <= highest) continue;
     if (!usable(now, row, ask.model) || (!may_be_slow && shed(now, row)) || contains(ask.tried, row.node))
       continue;

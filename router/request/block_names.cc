@@ -4,10 +4,6 @@
 
 namespace troupe::router {
 
-std::string user_key(std::string_view tenant, std::string_view user) {
-  return std::to_string(tenant.size()) + ':' + std::string(tenant) + std::string(user);
-}
-
 BlockNames::BlockNames(const PromptForm& form, NameContext context, bool names_catalog)
     : context_(std::move(context)),
       system_length_(static_cast<std::int32_t>(form.system.size())),

@@ -11,9 +11,6 @@
 
 namespace troupe::router {
 
-// The key under which this user is known to the cache: tenant and user, told apart by the tenant's length.
-std::string user_key(std::string_view tenant, std::string_view user);
-
 class BlockNames {
  public:
   // `names_catalog`: the names that items of the catalog carry are of this model.

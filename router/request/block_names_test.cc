@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "runtime/actor/user_home.h"
+
 namespace troupe::router {
 namespace {
 
@@ -12,8 +14,8 @@ TEST_CASE("names of users are salted by tenant, names of items are not") {
   const Tokens tokens{4, 20, 21};
   CHECK(names.user("a", tokens) != names.user("b", tokens));
   CHECK(names.user("", tokens) != names.item(tokens));
-  CHECK(user_key("a", "b:c") != user_key("a:b", "c"));
-  CHECK(user_key("1", "2") != user_key("", "12"));
+  CHECK(owner_of_user("a", "b:c") != owner_of_user("a:b", "c"));
+  CHECK(owner_of_user("1", "2") != owner_of_user("", "12"));
 }
 
 TEST_CASE("a name changes with the system prompt that the block sees, and with the model") {

@@ -9,6 +9,7 @@
 #include "router/fleet/fingerprint.h"
 #include "router/request/plans.h"
 #include "router/request/request.h"
+#include "runtime/actor/user_home.h"
 
 namespace troupe::router {
 namespace {
@@ -63,7 +64,7 @@ class Generation final : public Request {
                               const Features& features) override;
 
   const Policy* policy() const override { return &policy_; }
-  std::string user() const override { return user_key(request_.tenant, request_.user); }
+  std::string user() const override { return owner_of_user(request_.tenant, request_.user); }
   Situation situation() const override { return {.user_tokens = history_.tokens.size()}; }
   std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) const override;
 

@@ -6,6 +6,7 @@
 //   all_blocks: so have the events of the history, or what of it prototypes stand for
 #include "router/request/plan_writer.h"
 #include "runtime/actor/planted.h"
+#include "runtime/actor/user_home.h"
 
 namespace troupe::router {
 namespace {
@@ -88,7 +89,7 @@ Candidate reusing(std::string_view name, const RankPrompt& prompt, Reused reused
     if (prompt.repair.prototypes)
       plan.add_block_of_prototypes(part.tokens);
     else
-      plan.add_block(SegmentKind::user, part.tokens, user_key(prompt.tenant, prompt.user));
+      plan.add_block(SegmentKind::user, part.tokens, owner_of_user(prompt.tenant, prompt.user));
   }
   for (const ItemView& item : prompt.items) {
     items.push_back(candidate_tokens(prompt, item));

@@ -5,6 +5,7 @@
 
 #include "kernels/base/check.h"
 #include "router/request/plans.h"
+#include "runtime/actor/user_home.h"
 
 namespace troupe::router {
 namespace {
@@ -53,7 +54,7 @@ class HistoryWriter {
     if (reused && prompt_.names != nullptr) {
       made_.blocks.back() = {
           prompt_.names->events(prompt_.tenant, segment.tokens, segment.features, segment.start, before_),
-          user_key(prompt_.tenant, prompt_.user), 0};
+          owner_of_user(prompt_.tenant, prompt_.user), 0};
       before_.push_back(*made_.blocks.back().name);
     }
     made_.plan.segments.push_back(std::move(segment));
@@ -129,7 +130,7 @@ class TowersWriter {
     if (prompt_.names != nullptr) {
       made_.blocks.back() = {
           prompt_.names->events(prompt_.tenant, segment.tokens, segment.features, segment.start, before),
-          user_key(prompt_.tenant, prompt_.user), 0};
+          owner_of_user(prompt_.tenant, prompt_.user), 0};
       before.push_back(*made_.blocks.back().name);
     }
     made_.plan.segments.push_back(std::move(segment));

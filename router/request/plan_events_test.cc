@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "router/request/plans.h"
+#include "runtime/actor/user_home.h"
 
 namespace troupe::router {
 namespace plan_events_test {
@@ -48,7 +49,7 @@ TEST_CASE("events and candidates without a frame: times follow, and all but the 
     CHECK(made.plan.readouts[item - 4] == Readout{.segment = static_cast<std::uint32_t>(item), .what = Readout::What::head});
     CHECK_FALSE(made.blocks[item].name);
   }
-  CHECK(made.blocks[0].owner == user_key("t", "ann"));
+  CHECK(made.blocks[0].owner == owner_of_user("t", "ann"));
   CHECK_FALSE(made.blocks[3].name);
 
   // Names hold all that the rows depend on: not the request's time, and of the history nothing after the next event.
@@ -113,7 +114,7 @@ TEST_CASE("towers take events by their actions, each in blocks of its own, and c
       CHECK(std::tuple(readout.segment, readout.what, readout.head) == std::tuple(item, Readout::What::head, task));
     }
   }
-  for (const std::size_t block : {0, 1, 2}) CHECK(made.blocks[block].owner == user_key("t", "ann"));
+  for (const std::size_t block : {0, 1, 2}) CHECK(made.blocks[block].owner == owner_of_user("t", "ann"));
   CHECK_FALSE(build_of(profile).blocks[0].name);
 
   // A name holds what the rows depend on: scenario, actions, and what comes before in the same tower only.

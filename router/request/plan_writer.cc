@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/base/check.h"
+#include "runtime/actor/user_home.h"
 
 namespace troupe::router {
 
@@ -74,7 +75,7 @@ void PlanWriter::add_user(std::int32_t start) {
   name_last(
       !prompt_.history.empty(),
       [&](const BlockNames& names) { return names.user(prompt_.tenant, prompt_.history); },
-      user_key(prompt_.tenant, prompt_.user));
+      owner_of_user(prompt_.tenant, prompt_.user));
 }
 
 // Where parts begin does not depend on what is behind them. What is left at the end is a block of fewer tokens, by which
@@ -92,7 +93,7 @@ void PlanWriter::add_user_in_parts(std::int32_t start) {
         [&](const BlockNames& names) {
           return before ? names.user_after(prompt_.tenant, *before, tokens, at) : names.user(prompt_.tenant, tokens);
         },
-        user_key(prompt_.tenant, prompt_.user));
+        owner_of_user(prompt_.tenant, prompt_.user));
     before = made_.blocks.back().name;
   }
 }

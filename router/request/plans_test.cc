@@ -8,6 +8,8 @@
 #include <string>
 #include <tuple>
 
+#include "runtime/actor/user_home.h"
+
 namespace troupe::router {
 namespace {
 
@@ -118,7 +120,7 @@ TEST_CASE("a generator's history stands in parts of equal length and a rest, eac
     CHECK(s[part].start == 8 + next);
     CHECK(s[part].tokens == history.part(static_cast<std::size_t>(next), part < 3 ? 5 : 3));
     CHECK(s[part].sees == Sees::all_before(part));
-    CHECK(made.blocks[part].owner == user_key("t", "ann"));
+    CHECK(made.blocks[part].owner == owner_of_user("t", "ann"));
     next += static_cast<Token>(s[part].tokens.size());
   }
   CHECK(s[4].start == 8 + 13);
@@ -158,7 +160,7 @@ TEST_CASE("only what the prefix shares has a name, and its owner is known") {
   const Candidate up = build("user", history, items);
   CHECK(up.blocks[0].name == names.system());
   CHECK(up.blocks[1].name == names.user("t", history.tokens));
-  CHECK(up.blocks[1].owner == user_key("t", "ann"));
+  CHECK(up.blocks[1].owner == owner_of_user("t", "ann"));
   for (std::size_t i = 2; i < up.blocks.size(); ++i) CHECK_FALSE(up.blocks[i].name.has_value());
 
   const Candidate ip = build("item", history, items);

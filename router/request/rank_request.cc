@@ -7,6 +7,7 @@
 #include "router/request/ranking.h"
 #include "router/request/request.h"
 #include "runtime/actor/planted.h"
+#include "runtime/actor/user_home.h"
 
 namespace troupe::router {
 namespace {
@@ -48,7 +49,7 @@ class Ranking final : public Request {
   std::span<const ItemView> items() const override { return items_; }
 
   const Policy* policy() const override { return &policy_; }
-  std::string user() const override { return request_.history.empty() ? user_key(request_.tenant, request_.user) : ""; }
+  std::string user() const override { return request_.history.empty() ? owner_of_user(request_.tenant, request_.user) : ""; }
   Situation situation() const override {
     return {.user_tokens = user_tokens_, .item_tokens = sum_of(items_)};
   }

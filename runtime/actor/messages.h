@@ -548,12 +548,12 @@ struct LeaderBeat {
   std::uint64_t token = 0;  // fencing token: the revision at which it became leader
   bool operator==(const LeaderBeat&) const = default;
 };
-// Operator → router, inference worker or cache-meta: take nothing new, end what runs (or, with `on` false,
-// serve again). Answered by StatusReply, whose field "drained" says "yes" when nothing is left; asked again
-// until it does (promise 13).
+// Operator → router, inference worker or cache-meta: take nothing new, end what runs (or, with `on` false, serve again); → KV-cache
+// worker: hand on. Answered by StatusReply, whose "drained" says "yes" when nothing is left; asked again until it does (promise 13).
 struct Drain {
   RequestId id = 0;
   bool on = true;
+  std::vector<NodeId> users_to = {};  // where users' blocks go of a KV-cache worker that leaves for good
   bool operator==(const Drain&) const = default;
 };
 struct StatusRequest {

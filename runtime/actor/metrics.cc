@@ -21,6 +21,8 @@ using enum Metric;
 using enum MetricKind;
 
 constexpr std::string_view user_label = "kind=\"user\"", item_label = "kind=\"item\"";
+constexpr std::string_view handed_help =
+    "Users' blocks of a worker that leaves: given to where their users are served then, had by others already, or not taken.";
 constexpr std::string_view row_label = "kind=\"row\"";
 constexpr std::string_view rows_help = "Distinct rows of embedding tables that passes wanted, by where they were.";
 constexpr std::string_view row_bytes_help = "Bytes of rows that came from their table, for passes or to refill pages.";
@@ -124,6 +126,11 @@ constexpr MetricRow rows[] = {
      "Bytes of item blocks that workers got from each other in the background."},
     {items_hot, gauge, "troupe_items_hot", "",
      "Items that belong to all workers because they are hot, beside those of the plan."},
+    {users_handed_on, counter, "troupe_user_blocks_handed_on_total", "to=\"home\"", handed_help},
+    {users_held_elsewhere, counter, "troupe_user_blocks_handed_on_total", "to=\"had\"", handed_help},
+    {users_left_behind, counter, "troupe_user_blocks_handed_on_total", "to=\"nobody\"", handed_help},
+    {user_bytes_moved, counter, "troupe_user_bytes_moved_total", "",
+     "Bytes of users' blocks that were pulled from workers that leave."},
     {item_pages, gauge, "troupe_pages", item_label, pages_help},
     {item_pages_used, gauge, "troupe_pages_used", item_label, pages_used_help},
     {user_pages, gauge, "troupe_pages", user_label, pages_help},

@@ -27,6 +27,7 @@ enum class Metric : std::uint16_t {
   item_blocks_loaded, item_blocks_saved, item_blocks_save_failed, item_blocks_precomputed,
   item_blocks_given_up,
   items_refreshed, item_bytes_moved, items_hot,
+  users_handed_on, users_held_elsewhere, users_left_behind, user_bytes_moved,
   item_pages, item_pages_used, user_pages, user_pages_used, row_pages, row_pages_used,
   rows_hit, rows_missed, rows_repeated, rows_evicted, rows_dropped, rows_corrupt, row_bytes_missed, row_bytes_refilled,
   boundary_bytes_copied,

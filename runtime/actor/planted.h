@@ -85,7 +85,8 @@ constexpr PromiseSet through(auto... promises) { return (0U | ... | (1U << promi
   X(forget_hotness, 20, through(), "what was wanted is forgotten with every request")                       \
   X(evict_one_more, 20, through(), "room is made by one block more than it takes")                          \
   X(evict_newest, 20, through(), "of users' blocks the one that was used last goes")                        \
-  X(set_split_again, 20, through(), "a split that stands is set again with each report")
+  X(set_split_again, 20, through(), "a split that stands is set again with each report")                    \
+  X(keep_users_blocks, 20, through(), "a worker that leaves says that it has handed on what it keeps")
 
 enum class Bug : std::uint8_t {
 #define TROUPE_X(name, promise, also, text) name,

@@ -74,6 +74,10 @@ bool is_of_model(Metric metric) {
     case item_blocks_saved:
     case item_blocks_save_failed:
     case item_bytes_moved:
+    case users_handed_on:
+    case users_held_elsewhere:
+    case users_left_behind:
+    case user_bytes_moved:
     case item_pages:
     case item_pages_used:
     case user_pages:

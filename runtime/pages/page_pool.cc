@@ -485,6 +485,17 @@ std::vector<const PoolBlock*> PagePool::ready_after(std::uint64_t generation, st
   return ready;
 }
 
+std::vector<const PoolBlock*> PagePool::last_used(SegmentKind kind) const {
+  std::vector<const Entry*> found;
+  for (const auto& [generation, block] : blocks_)
+    if (block.kind == kind && block.state == BlockState::ready && !block.removed) found.push_back(&block);
+  std::ranges::sort(found, [](const Entry* a, const Entry* b) {
+    if (rests(*a) != rests(*b)) return rests(*b);  // who is pinned is used now
+    return a->last_use != b->last_use ? a->last_use > b->last_use : a->generation < b->generation;
+  });
+  return {found.begin(), found.end()};
+}
+
 std::string PagePool::check_invariants() const {
   std::string fault = check_blocks();
   return fault.empty() ? check_areas() : fault;

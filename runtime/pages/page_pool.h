@@ -152,6 +152,7 @@ class PagePool {
   // The first `count` ready blocks with a generation above this one, in order of it: a part of the inventory
   // that an empty index learns from.
   std::vector<const PoolBlock*> ready_after(std::uint64_t generation, std::size_t count) const;
+  std::vector<const PoolBlock*> last_used(SegmentKind kind) const;  // ready ones, those first that were used last
   std::uint64_t last_generation() const { return last_generation_; }
 
   // Pages for rows, at most so many, as far as their area has them: free ones, and those of blocks that are in the way

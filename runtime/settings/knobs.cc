@@ -27,8 +27,8 @@ constexpr Knob knobs[] = {
     {"node.drain_limit", duration, "30s", "0s..10min", "",
      "Then it ends what it has begun, but waits no longer than this."},
     {"node.leave_for", duration, "30s", "0s..1h", "",
-     "A worker that leaves the cluster (troupe leave) lets others pull its blocks for so long at least, and until routers say that "
-     "item blocks are where they belong without it."},
+     "A worker that leaves the cluster (troupe leave) lets others pull its blocks for so long at least, and until its users' blocks are "
+     "handed on and routers say that item blocks are where they belong without it."},
     {"node.leave_limit", duration, "10min", "0s..24h", "", "But it waits no longer than this."},
 
     {"model.directory", text, "", "", "",

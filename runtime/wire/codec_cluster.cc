@@ -204,10 +204,12 @@ void get(schema::LeaderBeat::Reader from, LeaderBeat& m) { m.token = from.getTok
 void put(const Drain& m, schema::Drain::Builder to) {
   to.setId(m.id);
   to.setOn(m.on);
+  put_list(m.users_to, to.initUsersTo(m.users_to.size()));
 }
 void get(schema::Drain::Reader from, Drain& m) {
   m.id = from.getId();
   m.on = from.getOn();
+  get_list(from.getUsersTo(), m.users_to);
 }
 
 void put(const StatusRequest& m, schema::StatusRequest::Builder to) { to.setId(m.id); }

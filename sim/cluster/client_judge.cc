@@ -5,6 +5,7 @@
 #include "router/fleet/fingerprint.h"
 #include "router/request/plans.h"
 #include "runtime/actor/message_id.h"
+#include "runtime/actor/user_home.h"
 #include "sim/cluster/clients.h"
 
 namespace troupe::sim {
@@ -191,8 +192,8 @@ bool Clients::may_have(const Asked& asked, const Versions& versions, const std::
   if (model == versions.model_version) return true;
   if (!versions.is_shared() || model != versions.next_model) return false;
   std::uint64_t home = 0;
-  if (const auto* rank = std::get_if<RankRequest>(&asked.request)) home = router::user_hash(rank->tenant, rank->user);
-  if (const auto* generate = std::get_if<GenerateRequest>(&asked.request)) home = router::user_hash(generate->tenant, generate->user);
+  if (const auto* rank = std::get_if<RankRequest>(&asked.request)) home = user_hash(rank->tenant, rank->user);
+  if (const auto* generate = std::get_if<GenerateRequest>(&asked.request)) home = user_hash(generate->tenant, generate->user);
   if (const auto* score = std::get_if<ScoreRequest>(&asked.request)) home = router::fingerprint(*score);
   return router::share_place(home, model) < versions.next_share;
 }

@@ -10,6 +10,7 @@
 #include "router/fleet/versions.h"
 #include "router/request/ranking.h"
 #include "runtime/actor/message_id.h"
+#include "runtime/actor/user_home.h"
 #include "sim/cluster/clients.h"
 #include "sim/world/by_hand.h"
 
@@ -477,7 +478,7 @@ TEST_SUITE("client judge") {
     for (int i = 0; i < users; ++i) {
       const RankRequest wanted = b.rank("u" + std::to_string(i));
       b.answer(b.right(b.ask(wanted), 0, "m2"));
-      const bool may = router::share_place(router::user_hash("", wanted.user), "m2") < 500;
+      const bool may = router::share_place(user_hash("", wanted.user), "m2") < 500;
       const bool is_found = b.verdict().find("which were not served then") != std::string::npos;
       CHECK(is_found == !may);
       of_next += may;

@@ -165,7 +165,7 @@ void Costs::note_release(NodeId node, Worker& worker, Address from, const Releas
 void Costs::on_worker_send(NodeId node, Address to, const Message& message) {
   Worker& worker = workers_[node];
   if (const auto* ask = std::get_if<AcquireBlocks>(&message)) {
-    judge_question(node, worker, *ask);
+    if (ask->read_only) judge_question(node, worker, *ask);  // else it offers what it has
   } else if (const auto* acquired = std::get_if<BlocksAcquired>(&message)) {
     Reads& reads = worker.reads[{to, acquired->id}];
     for (const BlockGrant& grant : acquired->grants)

@@ -1,6 +1,8 @@
 #include "sim/cluster/membership.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 namespace troupe::sim {
 namespace {
@@ -23,7 +25,9 @@ void Membership::begin_leave() {
   const Scenario& s = cluster_.scenario();
   leaving_ = s.leaves;
   since_ = cluster_.begin_leave(leaving_);
-  least_ = cluster_.now() + stays_at_least;
+  evicted_before_ = evictions();
+  began_ = cluster_.now();
+  least_ = began_ + stays_at_least;
   latest_ = Instant{} + s.warm_up + s.safety + Duration{s.recovery.us / 2};  // nothing is judged by then, but that it is not missed
   see_to_leave();
 }
@@ -33,6 +37,8 @@ void Membership::see_to_leave() {
   if ((whole && cluster_.now() >= least_) || cluster_.now() >= latest_) return go();
   if (cluster_.host().alive(leaving_))
     cluster_.host().post({leaving_, Role::inference_worker}, operator_, Drain{1, true});
+  if (cluster_.host().alive(leaving_) && is_drained())
+    cluster_.host().post({leaving_, Role::kv_worker}, {leaving_, Role::door}, Drain{2, true, staying()});
   cluster_.host().at(cluster_.now() + look_every, [this] { see_to_leave(); });
 }
 
@@ -42,6 +48,8 @@ bool Membership::is_drained() const {
 }
 
 bool Membership::is_handed_on() const {
+  const Node& leaver = cluster_.nodes().at(leaving_);
+  if (!leaver.kv_worker || !leaver.kv_worker->handing_on().done()) return false;
   bool any = false;
   for (const auto& [id, node] : cluster_.nodes()) {
     if (!node.router) continue;
@@ -53,9 +61,41 @@ bool Membership::is_handed_on() const {
   return any;
 }
 
+std::vector<NodeId> Membership::staying() {
+  const Members members = cluster_.members().members;
+  std::vector<NodeId> nodes = nodes_of(members, cluster_.workers());
+  std::erase_if(nodes, [&](NodeId node) { return members.leaving.contains(node); });
+  return nodes;
+}
+
+double Membership::evictions() { return cluster_.metrics().value(Metric::blocks_evicted_user); }
+
+// Where nobody was disturbed, every block of a user that a worker says it has handed on is somewhere else, or had to go there for others.
+void Membership::judge_users() {
+  const actors::KvWorkerCore& leaver = *cluster_.nodes().at(leaving_).kv_worker;
+  const actors::HandOn::Counts& counts = leaver.handing_on().counts();
+  users_handed_on_ += counts.handed_on;
+  users_left_behind_ += counts.left_behind;
+  std::set<BlockName> elsewhere;
+  for (const auto& [id, node] : cluster_.nodes()) {
+    if (id == leaving_ || node.gone || !node.is_worker) continue;
+    if (!node.kv_worker || node.disturbed >= began_) return;
+    for (const PoolBlock* block : node.kv_worker->pool().last_used(SegmentKind::user)) elsewhere.insert(block->name);
+  }
+  std::uint64_t only_here = 0;
+  for (const PoolBlock* block : leaver.pool().last_used(SegmentKind::user)) only_here += !elsewhere.contains(block->name);
+  const double evicted = evictions() - evicted_before_;
+  if (static_cast<double>(only_here) > static_cast<double>(counts.left_behind) + evicted)
+    violations_.report(20, "worker@" + std::to_string(leaving_) + " leaves with " + std::to_string(only_here) + " users' blocks that nobody else has, and says " +
+                               std::to_string(counts.left_behind) + "; others gave up " + std::to_string(static_cast<std::uint64_t>(evicted)),
+                       cluster_.now());
+}
+
 void Membership::go() {
   ++left_;
-  left_whole_ += is_drained() && is_handed_on();
+  const bool whole = is_drained() && is_handed_on();
+  left_whole_ += whole;
+  if (whole) judge_users();
   cluster_.end_leave(leaving_);
 }
 
@@ -73,6 +113,8 @@ void Membership::add_to(Tally& tally) const {
   tally.joined += joined_;
   tally.left += left_;
   tally.left_whole += left_whole_;
+  tally.users_handed_on += users_handed_on_;
+  tally.users_left_behind += users_left_behind_;
 }
 
 }  // namespace troupe::sim

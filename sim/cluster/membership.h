@@ -22,14 +22,19 @@ class Membership {
   void see_to_leave();
   bool is_drained() const;
   bool is_handed_on() const;
+  std::vector<NodeId> staying();
+  void judge_users();  // promise 20: what is said to be handed on is there
+  double evictions();  // of users' blocks, of all nodes
   void go();
 
   Cluster& cluster_;
   Violations& violations_;
   NodeId leaving_ = 0;
   Revision since_ = 0;
-  Instant least_, latest_;
+  Instant began_, least_, latest_;
   std::uint64_t joined_ = 0, left_ = 0, left_whole_ = 0;
+  std::uint64_t users_handed_on_ = 0, users_left_behind_ = 0;
+  double evicted_before_ = 0;
 };
 
 }  // namespace troupe::sim

@@ -22,6 +22,8 @@ Tally& operator+=(Tally& sum, const Tally& one) {
   sum.joined += one.joined;
   sum.left += one.left;
   sum.left_whole += one.left_whole;
+  sum.users_handed_on += one.users_handed_on;
+  sum.users_left_behind += one.users_left_behind;
   sum.struck += one.struck;
   return sum;
 }

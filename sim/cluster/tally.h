@@ -15,6 +15,7 @@ struct Tally {
   std::uint64_t unsent = 0, unjudged = 0;
   std::uint64_t kills = 0, swaps = 0;
   std::uint64_t joined = 0, left = 0, left_whole = 0;  // workers; whole: when routers had handed on what it had
+  std::uint64_t users_handed_on = 0, users_left_behind = 0;  // blocks of those that left, given to others, and not
   std::uint64_t struck = 0;  // answers from bits that had flipped in memory and were not found yet
 };
 Tally& operator+=(Tally& sum, const Tally& one);

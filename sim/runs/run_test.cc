@@ -26,7 +26,7 @@ TEST_CASE("a cluster without faults answers every request, and the same seed run
 }
 
 TEST_CASE("a worker joins, another leaves once what it has is where it belongs, and every request is answered") {
-  std::uint64_t left = 0;
+  std::uint64_t left = 0, handed_on = 0;
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     CAPTURE(seed);
     const Scenario scenario = draw_scenario(seed, {.no_faults = true, .members = true});
@@ -39,8 +39,10 @@ TEST_CASE("a worker joins, another leaves once what it has is where it belongs, 
     CHECK(result.tally.left == result.tally.left_whole);
     CHECK(result.tally.answered > 0);
     left += result.tally.left;
+    handed_on += result.tally.users_handed_on;
   }
   CHECK(left > 0);
+  CHECK(handed_on > 0);
 }
 
 TEST_CASE("faults strike, their phases are counted, and the history tells of them") {

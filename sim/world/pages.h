@@ -21,7 +21,7 @@ struct Provenance {
   bool operator==(const Provenance&) const = default;
 };
 std::uint32_t block_mark(const BlockName& name);
-std::uint32_t tenant_mark(SegmentKind kind, std::string_view owner);  // owner: router::user_key
+std::uint32_t tenant_mark(SegmentKind kind, std::string_view owner);  // owner: owner_of_user
 std::uint32_t model_mark(std::string_view model_version);
 
 struct Page {

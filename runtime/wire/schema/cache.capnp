@@ -4,7 +4,8 @@
 # Who talks to whom
 #   router → cache-meta                 LookupBlocks, answered by BlocksFound; Forget, no answer
 #   inference worker → KV-cache worker  of its node: AcquireBlocks, answered by BlocksAcquired; ReleaseBlocks, no answer
-#   KV-cache worker → KV-cache worker   the same with `readOnly`, around a pull of pages
+#   KV-cache worker → KV-cache worker   the same with `readOnly`, around a pull of pages; without it, of blocks that the asker has and offers
+#                                       since it leaves. LookupBlocks to a cache-meta before that
 #   KV-cache worker → every cache-meta  CacheChanges, no answer
 #   cache-meta → KV-cache workers       InventoryRequest, answered by InventoryPart; Forget, no answer
 #

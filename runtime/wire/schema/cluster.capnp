@@ -157,9 +157,10 @@ struct LeaderBeat {
 }
 
 struct Drain {
-  # operator → router, inference worker or cache-meta. Answered by StatusReply.
+  # operator → router, inference worker or cache-meta, or, where its node leaves for good, KV-cache worker. Answered by StatusReply.
   id @0 :UInt64;
   on @1 :Bool = true;                             # false: serve again
+  usersTo @2 :List(UInt32);                       # nodes that get the users' blocks of a KV-cache worker that leaves
 }
 
 struct StatusRequest {

@@ -54,7 +54,7 @@ constexpr Sought sought[] = {{Bug::forget_suspects, sim::FaultKind::poison},
                              {Bug::drop_on_drain, sim::FaultKind::drain}};
 
 // That show only where workers join and leave.
-constexpr Bug of_members[] = {Bug::read_members_once};
+constexpr Bug of_members[] = {Bug::read_members_once, Bug::keep_users_blocks};
 
 struct Where {
   std::vector<sim::FaultKind> kinds = {};  // of faults; none: all
