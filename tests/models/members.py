@@ -4,8 +4,8 @@
   tests/models/members.py --troupe build/deploy/troupe [--workers 2] [--rate 60] [--calm 6] [--hold 5] [--json FILE] [--folder FOLDER]
 
 Two front nodes (routers and cache-metas) and workers, a Redis and an etcd, serve the demo's ranker; item blocks belong by hash. While
-clients ask at both fronts at a steady rate, a worker joins (`troupe node --join`), and when it has what belongs to it, the first
-worker leaves (`troupe leave`), stays no longer than handing on takes, and ends by itself. Then a front is killed and started again, which has to find the members in etcd;
+clients ask at both fronts at a steady rate, a worker joins (`troupe node --join`), and when it has what belongs to it, the
+worker with most users leaves (`troupe leave`), stays no longer than handing on takes, and ends by itself. Then a front is killed and started again, which has to find the members in etcd;
 the one that left is not let in again. Last the etcd loses its data, and a front starts again that remembers: the next worker
 that joins gets a number that none had. That one is asked to end, to leave while it still says so, and then to end at once: it is out of
 the members all the same, and not before. Every answer has to be a box's, no request fails before the kill, and no block, of a user or of an
@@ -24,7 +24,7 @@ sys.dont_write_bytecode = True
 import under_load
 from under_load import DEMO, FRONTS, USERS, Truth, judge, loopback, percentile
 
-JOINER, LEAVER, HASTY = "joined-1", "worker-1", "joined-2"
+JOINER, HASTY = "joined-1", "joined-2"
 ASKED_BEFORE = 4 * USERS  # turns until each user was asked about by both plans
 
 
@@ -84,23 +84,28 @@ def join(cluster, faults):
     return time.monotonic() - began
 
 
-def leave(cluster, faults):
+def pages_of_users(cluster, name):
+    text = loopback.ask(cluster.door[name], "GET", "/metrics")[1]
+    return sum(float(pages) for pages in re.findall(r'^troupe_pages_used{[^}]*kind="user"[^}]*} (\S+)$', text, re.M))
+
+
+def leave(cluster, leaver, faults):
     began = time.monotonic()
-    loopback.run(cluster.troupe, "leave", "--config", cluster.file, "--name", LEAVER)
-    process = cluster.processes.pop(LEAVER)
+    loopback.run(cluster.troupe, "leave", "--config", cluster.file, "--name", leaver)
+    process = cluster.processes.pop(leaver)
     try:
         status = process.wait(timeout=60)
     except subprocess.TimeoutExpired:
         process.kill()
         status = "none after a minute"
     if status != 0:
-        faults.append(f"{LEAVER} ended with {status}")
-    left = (cluster.folder / f"{LEAVER}.log").read_text()
+        faults.append(f"{leaver} ended with {status}")
+    left = (cluster.folder / f"{leaver}.log").read_text()
     if '"left"' not in left and " left " not in left or "handed_on" not in left:
-        faults.append(f"{LEAVER} does not say that it has left")
+        faults.append(f"{leaver} does not say that it has left")
     took, users = time.monotonic() - began, users_handed_on(left)
     if not users or not users["blocks"] or users["handed_on"] + users["held_elsewhere"] != users["blocks"]:
-        faults.append(f"{LEAVER} has not handed on all of its users' blocks: {users}")
+        faults.append(f"{leaver} has not handed on all of its users' blocks: {users}")
     return took, users
 
 
@@ -110,14 +115,14 @@ def users_handed_on(log):
     return {name: int(count) for name, count in re.findall(r'"?(blocks|handed_on|held_elsewhere|left_behind)"?[=:] ?"?(\d+)', lines[-1].split("users_blocks_handed_on", 1)[1])} if lines else None
 
 
-def check_after(cluster, faults):
+def check_after(cluster, leaver, faults):
     """Who is there by now; and a front that starts anew learns it from etcd."""
     there = members(cluster)
-    if LEAVER in there or there.get(JOINER, {}).get("since") != "joined":
+    if leaver in there or there.get(JOINER, {}).get("since") != "joined":
         faults.append(f"troupe members says {there}")
-    again = subprocess.run([cluster.troupe, "node", "--config", cluster.file, "--name", LEAVER], capture_output=True, text=True, timeout=20)
+    again = subprocess.run([cluster.troupe, "node", "--config", cluster.file, "--name", leaver], capture_output=True, text=True, timeout=20)
     if again.returncode == 0 or "has left the cluster" not in again.stderr:
-        faults.append(f"{LEAVER} started again: {again.returncode} {again.stderr}")
+        faults.append(f"{leaver} started again: {again.returncode} {again.stderr}")
     cluster.kill(FRONTS[1])
     cluster.start(FRONTS[1])
     cluster.wait_until_ready(FRONTS[1])
@@ -164,7 +169,8 @@ def ask_around(cluster, load, options, faults):
     joined = time.monotonic()
     time.sleep(options.hold)
     leaves, at_join = time.monotonic(), counted(cluster)
-    took_leave, users = leave(cluster, faults)
+    leaver = max((f"worker-{number + 1}" for number in range(cluster.count)), key=lambda name: pages_of_users(cluster, name))
+    took_leave, users = leave(cluster, leaver, faults)
     left = time.monotonic()
     time.sleep(options.hold)
     ended, after = time.monotonic(), counted(cluster)
@@ -176,11 +182,11 @@ def ask_around(cluster, load, options, faults):
     served = cluster.metrics(JOINER).get("troupe_batch_requests_sum", 0)
     print(f"joined in {took_join:.1f} s, left in {took_leave:.1f} s; computed again: {again}, of that at the join "
           f"{ {name: at_join[name] - before[name] for name in after} }; plans at the joined worker: {served:.0f}")
-    print(f"of the leaver's users: {users}")
+    print(f"of the users of {leaver}: {users}")
     faults += [f"{count:.0f} {name} again at the join, though another node had them" for name in again
                if (count := at_join[name] - before[name])]
     faults += [f"{count:.0f} {name} again, though another node had them" for name, count in again.items() if count]
-    return {"join_s": took_join, "leave_s": took_leave, "users": users, "computed_again": again, "plans_at_joined": served,
+    return {"leaver": leaver, "join_s": took_join, "leave_s": took_leave, "users": users, "computed_again": again, "plans_at_joined": served,
             **{f"{name}_p99_ms": percentile(outcomes, 0.99) for name, outcomes in parts.items()},
             "asked": {name: len(outcomes) for name, outcomes in parts.items()}}
 
@@ -193,7 +199,7 @@ def run(options, folder):
         cluster.file.write_text(cluster.file.read_text().replace("data_dir: ", "leave_for: 0s, data_dir: "))
         with under_load.asked(cluster, truth, requests, options.rate) as load:
             found = ask_around(cluster, load, options, faults)
-        check_after(cluster, faults)
+        check_after(cluster, found["leaver"], faults)
         check_lost_etcd(cluster, faults)
         check_haste(cluster, faults)
     return found, faults
