@@ -99,14 +99,15 @@ std::string words(const kernels::PageLayout& layout) {
 
 ComputePort::ComputePort(LoadedModel model, std::string model_version, PageArena& arena, std::uint32_t lanes,
                          const MakePages& make_pages, Loader loader, FindCatalog find_catalog,
-                         std::shared_ptr<RowCache> rows)
+                         std::shared_ptr<RowCache> rows, std::shared_ptr<TableShards> shards)
     : first_version_(std::move(model_version)),
       layout_(model.executor->layout()),
       arena_(arena),
       lanes_(lanes + (loader || rows ? 1 : 0)),
       loader_(std::move(loader)),
       find_catalog_(std::move(find_catalog)),
-      rows_(std::move(rows)) {
+      rows_(std::move(rows)),
+      shards_(std::move(shards)) {
   models_[first_version_] = make_model(std::move(model));
   pages_ = make_pages(arena_, lanes_);
 }
@@ -134,7 +135,8 @@ JobResult ComputePort::run(const Job& job, std::uint32_t lane) {
     if (const auto* batch = std::get_if<RunBatch>(&job)) return run_batch(*batch, lane);
     if (const auto* wanted = std::get_if<LoadModel>(&job)) return load(wanted->model_version);
     if (const auto* old = std::get_if<DropModel>(&job)) return drop(old->model_version);
-    if (const auto* refill = std::get_if<RefillRows>(&job); refill && rows_) return rows_->refill(*refill);
+    if (const auto* ahead = std::get_if<RefillRows>(&job); ahead && rows_) return refill(*ahead);
+    if (const auto* own = std::get_if<FillShards>(&job); own && shards_) return shards_->fill(*own);
     return Refusal{500, "wrong_job", "not for this device", "inference worker",
                    "RunBatch, LoadModel or DropModel"};
   } catch (const std::exception& error) {
@@ -145,7 +147,21 @@ JobResult ComputePort::run(const Job& job, std::uint32_t lane) {
 std::optional<JobResult> ComputePort::run_now(const Job& job) {
   const auto* change = std::get_if<ChangeRowPages>(&job);
   if (!change || !rows_) return std::nullopt;
-  return rows_->change(*change);
+  RowPages changed = rows_->change(*change);
+  changed.rows = row_totals();
+  return changed;
+}
+
+RowsRefilled ComputePort::refill(const RefillRows& work) const {
+  rows_->refill(work);
+  return {row_totals()};
+}
+
+RowTotals ComputePort::row_totals() const {
+  RowTotals totals;
+  if (rows_) totals = rows_->totals();
+  if (shards_) shards_->add_to(totals);
+  return totals;
 }
 
 // ---- models ----
@@ -194,6 +210,21 @@ BatchDone ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) cons
   const auto begin = std::chrono::steady_clock::now();
   BatchDone done;
   done.replies.resize(batch.requests.size());
+  TableShards::Lent lent(shards_.get(), batch);
+  try {
+    run_models(batch, lane, done);
+  } catch (RowsAway& elsewhere) {
+    done = {};
+    done.away = std::move(elsewhere.shards);
+  }
+  done.shards = lent.take_outcomes();
+  done.rows = row_totals();
+  done.compute_us =
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin).count();
+  return done;
+}
+
+void ComputePort::run_models(const RunBatch& batch, std::uint32_t lane, BatchDone& done) const {
   std::map<std::string, std::vector<std::size_t>> by_model;
   for (std::size_t i = 0; i < batch.requests.size(); ++i)
     by_model[batch.requests[i].model_version].push_back(i);
@@ -204,10 +235,6 @@ BatchDone ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) cons
       for (const std::size_t i : requests) done.replies[i].refusal = not_loaded(model_version);
     }
   }
-  if (rows_) done.rows = rows_->totals();
-  done.compute_us =
-      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin).count();
-  return done;
 }
 
 void ComputePort::run_model(const RunBatch& batch, std::span<const std::size_t> requests, Model& model,

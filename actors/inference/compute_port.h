@@ -16,6 +16,7 @@
 #include "actors/inference/model_assets_port.h"
 #include "actors/inference/pass_pages_port.h"
 #include "actors/inference/row_cache_port.h"
+#include "actors/inference/table_shards_port.h"
 #include "kernels/executor/executor.h"
 #include "runtime/actor/ports.h"
 #include "runtime/pages/page_arena.h"
@@ -41,10 +42,10 @@ class ComputePort final : public Port {
   // `lanes`: batches at a time. One executor per lane and model, all over the model's packed weights. `arena`
   // outlives the port. Without a loader the port keeps the one model. `find_catalog` is called on lanes' threads, for
   // models that need something of catalogs. `rows`: of those whose embedding tables are not in memory, through which their
-  // executors read them.
+  // executors read them; `shards`: of those that are spread over nodes' memory, behind `rows`.
   ComputePort(LoadedModel model, std::string model_version, PageArena& arena, std::uint32_t lanes,
               const MakePages& make_pages, Loader loader = {}, FindCatalog find_catalog = {},
-              std::shared_ptr<RowCache> rows = {});
+              std::shared_ptr<RowCache> rows = {}, std::shared_ptr<TableShards> shards = {});
   // On the arena's own pages.
   ComputePort(LoadedModel model, std::string model_version, PageArena& arena, std::uint32_t lanes,
               bool verify_on_read, Loader loader = {}, FindCatalog find_catalog = {});
@@ -71,6 +72,9 @@ class ComputePort final : public Port {
   JobResult load(const std::string& model_version);
   JobResult drop(const std::string& model_version);
   BatchDone run_batch(const RunBatch& batch, std::uint32_t lane) const;
+  void run_models(const RunBatch& batch, std::uint32_t lane, BatchDone& done) const;
+  RowsRefilled refill(const RefillRows& work) const;
+  RowTotals row_totals() const;
   void run_model(const RunBatch& batch, std::span<const std::size_t> requests, Model& model, std::uint32_t lane,
                  BatchDone& done) const;
   std::optional<Refusal> prepare(const BatchRequest& request, const kernels::Executor& executor,
@@ -89,6 +93,7 @@ class ComputePort final : public Port {
   const Loader loader_;
   const FindCatalog find_catalog_;
   const std::shared_ptr<RowCache> rows_;
+  const std::shared_ptr<TableShards> shards_;
   mutable std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Model>> models_;  // guarded by mutex_
   std::unique_ptr<PassPages> pages_;

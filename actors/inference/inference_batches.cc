@@ -93,6 +93,7 @@ std::vector<InferenceCore::Serial> InferenceCore::take_batch(Instant now, Queue&
 
 void InferenceCore::start_batch(Instant now, std::vector<Serial> batch, Effects& effects) {
   RunBatch work;
+  work.asks_for_shards = is_sharded();
   placement::Pass pass;
   for (const Serial serial : batch) {
     Task& task = tasks_.at(serial);
@@ -100,7 +101,7 @@ void InferenceCore::start_batch(Instant now, std::vector<Serial> batch, Effects&
     task.started = now;
     waiting_with(task.plan).remove(task);
     pass += task.pass;
-    work.requests.push_back(batch_request(task, batch.size() > 1));
+    work.requests.push_back(batch_request(task, batch.size() > 1 || is_sharded()));
     if (task.coming) work.requests.back().coming_us = std::max<std::int64_t>((task.patience_ends - now).us, 0);
   }
   effects.count(Metric::batch_tokens, static_cast<double>(pass.new_tokens));
@@ -163,10 +164,14 @@ void count_use(const DeviceUse& use, Effects& effects) {
 void InferenceCore::on_batch_done(Instant now, const Done& done, Effects& effects) {
   const auto node = batches_.extract(done.job);
   TROUPE_CHECK(!node.empty(), "a job that ends was started");
-  const Batch& batch = node.mapped();
-  if (const auto* refusal = std::get_if<Refusal>(&done.result))
+  Batch& batch = node.mapped();
+  if (const auto* refusal = std::get_if<Refusal>(&done.result)) {
+    release_shards(batch, {}, effects);
     return on_batch_failed(now, batch, *refusal, effects);
+  }
   const auto& result = std::get<BatchDone>(done.result);
+  if (!result.away.empty()) return await_shards(now, std::move(batch), result.away, effects);
+  release_shards(batch, result.shards, effects);
   TROUPE_CHECK(result.replies.size() == batch.tasks.size(), "the device answers for each plan");
   effects.count(Metric::compute_seconds, static_cast<double>(result.compute_us) * 1e-6);
   count_use(result.device, effects);

@@ -12,6 +12,7 @@ void InferenceCore::on_heartbeat(Instant now, Effects& effects) {
   effects.set_timer(heartbeat_timer, next_heartbeat_);
   send_heartbeat(now, effects);
   refill_rows(now, effects);
+  keep_shards(now, effects);
 }
 
 // Plans in the background are left out of what waits: they pass nobody, and the router asks how long its own
@@ -118,6 +119,12 @@ StatusReply InferenceCore::status(Instant now, RequestId id) const {
     field("rows_missed", rows_.told.misses);
     field("row_bytes_missed", rows_.told.bytes_missed);
     field("row_bytes_refilled", rows_.told.bytes_refilled);
+  }
+  if (is_sharded()) {
+    field("rows_from_here", rows_.told.from_here);
+    field("rows_from_nodes", rows_.told.from_nodes);
+    field("rows_from_table", rows_.told.from_table);
+    field("shards_filled", own_shards_.filled);
   }
   std::string models;
   for (const std::string& model : models_.served(now)) models += (models.empty() ? "" : " ") + model;

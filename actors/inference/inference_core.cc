@@ -48,6 +48,7 @@ InferenceCore::InferenceCore(InferenceConfig config)
       recent_(config_.recent_max),
       models_(config_.model_version, config_.model_keep, config_.models_max, config_.heartbeat),
       rows_{.pace = RefillPace(config_.refill_bytes, config_.heartbeat)} {
+  if (!config_.shard_owners.empty()) owners_.emplace(config_.shard_owners);
   TROUPE_CHECK(config_.lanes > 0, "an inference worker has a lane");
   TROUPE_CHECK(config_.incarnation > 0, "timers count from the incarnation, and the first two are taken");
   TROUPE_CHECK(config_.heartbeat.us > 0, "heartbeats take time");
@@ -61,7 +62,7 @@ void InferenceCore::step(Instant now, const Event& event, Effects& effects) {
   } else if (const auto* done = std::get_if<Done>(&event)) {
     if (done->job == model_job_) {
       on_model_changed(now, *done, effects);
-    } else if (!on_rows_done(*done, effects)) {
+    } else if (!on_rows_done(*done, effects) && !on_shards_filled(now, *done, effects)) {
       on_batch_done(now, *done, effects);
     }
   } else if (const auto* lost = std::get_if<PeerLost>(&event)) {
@@ -93,6 +94,7 @@ void InferenceCore::on_message(Instant now, const Received& received, Effects& e
 void InferenceCore::on_timer(Instant now, std::uint64_t timer, Effects& effects) {
   if (timer == start_timer || timer == heartbeat_timer) return on_heartbeat(now, effects);
   const Serial serial = timer / 2;
+  if (on_shards_timer(now, serial, effects)) return;
   const auto at = tasks_.find(serial);
   if (at == tasks_.end()) return;
   Task& task = at->second;
@@ -237,6 +239,7 @@ void InferenceCore::acquire(Instant now, Serial serial, Task& task, Effects& eff
 
 void InferenceCore::on_acquired(Instant now, Address from, const BlocksAcquired& acquired, Effects& effects) {
   if (from != kv_worker()) return effects.count(Metric::protocol_errors);
+  if (on_shards_acquired(now, acquired, effects)) return;
   const auto at = tasks_.find(acquired.id);
   const bool waits_for_it = at != tasks_.end() && at->second.state == State::acquiring;
   if (waits_for_it && acquired.grants.size() == at->second.wants.size()) {

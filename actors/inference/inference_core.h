@@ -25,6 +25,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,7 @@
 #include "actors/inference/model_set.h"
 #include "actors/inference/refill_pace.h"
 #include "placement/cost/work.h"
+#include "placement/places/shards.h"
 #include "runtime/actor/core.h"
 #include "runtime/actor/recent_ids.h"
 
@@ -59,6 +61,9 @@ struct InferenceConfig {
   std::size_t recent_max = 4'096;   // plans that are remembered after their end
   bool overlap = false;             // plans begin while blocks come from other nodes
   double refill_bytes = 0;          // a second, for rows of embedding tables ahead of passes; 0: none
+  // Of tables that are spread over nodes' memory: who has a part of them. None: no table is.
+  std::vector<NodeId> shard_owners;
+  std::uint32_t page_tokens = 1;    // a shard fills a page
 };
 
 class InferenceCore final : public Core {
@@ -99,6 +104,10 @@ class InferenceCore final : public Core {
     std::vector<Serial> tasks;
     Instant started;
     placement::Work work;
+    // Shards of tables that it missed: while they are asked for it has this number, then that of its job.
+    Serial asked = 0;
+    std::vector<TableShard> missed;
+    std::vector<BlockGrant> granted;  // parallel to `missed`; none: they have not come
   };
   struct Waiting {  // tasks that are not running yet
     std::uint32_t plans = 0;
@@ -161,6 +170,20 @@ class InferenceCore final : public Core {
   void tell_shards(Heartbeat& beat) const;
   void refill_rows(Instant now, Effects& effects);
 
+  // and tables that are spread over nodes' memory
+  bool is_sharded() const { return owners_.has_value(); }
+  NodeId owner_of(const TableShard& shard) const;
+  AcquireBlocks ask_for(Serial serial, std::span<const TableShard> shards, bool ahead) const;
+  void await_shards(Instant now, Batch batch, std::vector<TableShard> away, Effects& effects);
+  bool on_shards_acquired(Instant now, const BlocksAcquired& acquired, Effects& effects);  // false: others were asked for
+  bool on_shards_timer(Instant now, Serial serial, Effects& effects);                      // false: it is another timer
+  void run_with_shards(Instant now, Serial asked, Effects& effects);
+  void release_shards(const Batch& batch, std::vector<BlockOutcome> outcomes, Effects& effects) const;
+  void keep_shards(Instant now, Effects& effects);
+  void ask_for_own(Instant now, Effects& effects);
+  void fill_own(Instant now, const BlocksAcquired& acquired, Effects& effects);
+  bool on_shards_filled(Instant now, const Done& done, Effects& effects);  // false: it is another job
+
   // inference_cluster.cc: heartbeats, versions, drain, status
   void on_heartbeat(Instant now, Effects& effects);
   void send_heartbeat(Instant now, Effects& effects);
@@ -176,6 +199,17 @@ class InferenceCore final : public Core {
     Serial job = 0, refill_job = 0;   // that run; 0: none
     RowTotals told;                   // as last counted
     RefillPace pace;
+  };
+
+  // Shards that belong here are filled before anybody asks, as far as there is room: all are walked over, again and again.
+  struct OwnShards {
+    std::vector<ShardsFilled::Table> tables;
+    std::size_t table = 0;            // the walk's place
+    std::uint32_t shard = 0;
+    Serial asked = 0, job = 0;        // 0: none
+    std::vector<TableShard> at_hand;  // that are asked for, or filled
+    Instant patience_ends, next_walk;
+    std::uint64_t filled = 0;
   };
 
   static bool is_background(const Execute& plan) { return plan.priority == Priority::background; }
@@ -204,6 +238,8 @@ class InferenceCore final : public Core {
   ModelSet models_;
   Serial model_job_ = 0;      // that runs; 0: none
   Rows rows_;
+  std::optional<placement::Shards> owners_;
+  OwnShards own_shards_;
   std::string told_refusal_;  // of a change of models, as last logged
   Instant next_heartbeat_;
   bool draining_ = false;

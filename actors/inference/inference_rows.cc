@@ -1,11 +1,32 @@
 // Rows of embedding tables: the pool's pages that they may fill come from the KV-cache worker, and go back when it asks; pages
 // with room are refilled behind what passes miss.
+//
+// Of tables that are spread over nodes' memory, a batch that missed rows asks the KV-cache worker for their shards, which has them,
+// pulls them from the nodes that they belong to, or lets the batch fill them from the table; then it runs once more, on the
+// lane that it had. Shards that belong here are filled behind the scenes, in free room.
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "actors/inference/inference_core.h"
+#include "actors/inference/table_shards_port.h"
+#include "placement/heat/spread.h"
 
 namespace troupe::actors {
+namespace {
+
+constexpr std::uint64_t patience_timer(std::uint64_t serial) { return serial * 2 + 1; }  // as of a task's blocks
+
+constexpr std::size_t asked_at_once = 128;       // of those that belong here
+constexpr Duration between_walks{10'000'000};    // over them: what made room for others, or was corrupt, comes back
+
+std::vector<GrantedShard> granted_of(const std::vector<TableShard>& shards, const std::vector<BlockGrant>& grants) {
+  std::vector<GrantedShard> granted;
+  for (std::size_t i = 0; i < std::min(shards.size(), grants.size()); ++i) granted.push_back({shards[i], grants[i]});
+  return granted;
+}
+
+}  // namespace
 
 // What was told before is answered again; what is being done will be.
 void InferenceCore::on_lend(Address from, const LendPages& lend, Effects& effects) {
@@ -64,6 +85,9 @@ void InferenceCore::count_rows(const RowTotals& now, Effects& effects) {
   count(Metric::rows_corrupt, &RowTotals::corrupt);
   count(Metric::row_bytes_missed, &RowTotals::bytes_missed);
   count(Metric::row_bytes_refilled, &RowTotals::bytes_refilled);
+  count(Metric::rows_from_here, &RowTotals::from_here);
+  count(Metric::rows_from_nodes, &RowTotals::from_nodes);
+  count(Metric::rows_from_table, &RowTotals::from_table);
   told.wants_refill = now.wants_refill;
   told.shards = now.shards;
 }
@@ -74,6 +98,158 @@ void InferenceCore::refill_rows(Instant now, Effects& effects) {
   if (bytes == 0) return;
   rows_.refill_job = next_serial_++;
   effects.start(rows_.refill_job, RefillRows{bytes});
+}
+
+// ---- tables that are spread over nodes' memory ----
+
+// By rendezvous hashing, the same on all nodes that know of the same workers.
+NodeId InferenceCore::owner_of(const TableShard& shard) const {
+  std::uint64_t key = 0;  // a name is a hash
+  std::memcpy(&key, shard.table.bytes.data(), sizeof key);
+  return owners_->nodes()[owners_->owner(key ^ spread(shard.shard))];
+}
+
+// What belongs here may stay; what is asked for ahead takes free room only.
+AcquireBlocks InferenceCore::ask_for(Serial serial, std::span<const TableShard> shards, bool ahead) const {
+  AcquireBlocks ask{serial, config_.block_wait.us};
+  ask.may_evict = !ahead;
+  for (const TableShard& shard : shards) {
+    const NodeId owner = owner_of(shard);
+    ask.wants.push_back({block_of(shard), SegmentKind::item, "table", config_.page_tokens, owner == config_.node ? 0 : owner});
+  }
+  return ask;
+}
+
+// ---- of a batch ----
+
+void InferenceCore::await_shards(Instant now, Batch batch, std::vector<TableShard> away, Effects& effects) {
+  Instant deadline = tasks_.at(batch.tasks.front()).deadline;
+  for (const Serial task : batch.tasks) deadline = std::min(deadline, tasks_.at(task).deadline);
+  const Serial serial = next_serial_++;
+  AcquireBlocks ask = ask_for(serial, away, false);
+  ask.budget_us = std::clamp<std::int64_t>((deadline - now).us / 2, 0, ask.budget_us);
+  batch.asked = serial;
+  batch.missed = std::move(away);
+  effects.set_timer(patience_timer(serial), now + Duration{ask.budget_us} + config_.acquire_grace);
+  effects.send(kv_worker(), std::move(ask));
+  batches_[serial] = std::move(batch);
+}
+
+bool InferenceCore::on_shards_acquired(Instant now, const BlocksAcquired& acquired, Effects& effects) {
+  if (acquired.id == own_shards_.asked && own_shards_.asked != 0) {
+    if (own_shards_.job == 0) fill_own(now, acquired, effects);
+    return true;
+  }
+  const auto of = std::ranges::find_if(batches_, [&](const auto& entry) { return entry.second.asked == acquired.id; });
+  if (of == batches_.end() || acquired.id == 0) return false;
+  Batch& batch = of->second;
+  if (of->first != acquired.id) {  // it runs by now: doubled, or it gave up waiting
+    if (batch.granted.empty()) effects.send(kv_worker(), ReleaseBlocks{acquired.id, {}});
+    return true;
+  }
+  if (acquired.grants.size() == batch.missed.size()) batch.granted = acquired.grants;
+  if (batch.granted.empty()) effects.send(kv_worker(), ReleaseBlocks{acquired.id, {}});
+  run_with_shards(now, acquired.id, effects);
+  return true;
+}
+
+bool InferenceCore::on_shards_timer(Instant now, Serial serial, Effects& effects) {
+  const auto at = batches_.find(serial);
+  if (at == batches_.end() || at->second.asked != serial) return false;
+  effects.send(kv_worker(), ReleaseBlocks{serial, {}});  // it is silent: the table has all rows
+  run_with_shards(now, serial, effects);
+  return true;
+}
+
+void InferenceCore::run_with_shards(Instant now, Serial asked, Effects& effects) {
+  Batch batch = std::move(batches_.extract(asked).mapped());
+  RunBatch work;
+  work.shards = granted_of(batch.missed, batch.granted);
+  for (const Serial serial : batch.tasks) {
+    Task& task = tasks_.at(serial);
+    work.requests.push_back(batch_request(task, batch.tasks.size() > 1));
+    if (task.coming) work.requests.back().coming_us = std::max<std::int64_t>((task.patience_ends - now).us, 0);
+  }
+  batch.started = now;
+  const Serial job = next_serial_++;
+  batches_[job] = std::move(batch);
+  effects.start(job, std::move(work));
+}
+
+void InferenceCore::release_shards(const Batch& batch, std::vector<BlockOutcome> outcomes, Effects& effects) const {
+  if (!batch.granted.empty()) effects.send(kv_worker(), ReleaseBlocks{batch.asked, std::move(outcomes)});
+}
+
+// ---- that belong here ----
+
+void InferenceCore::keep_shards(Instant now, Effects& effects) {
+  OwnShards& own = own_shards_;
+  if (!is_sharded() || own.job != 0) return;
+  if (own.asked != 0) {
+    if (now < own.patience_ends) return;
+    effects.send(kv_worker(), ReleaseBlocks{std::exchange(own.asked, 0), {}});
+    return ask_for_own(now, effects);
+  }
+  if (draining_ || now < own.next_walk) return;
+  own.table = own.shard = 0;
+  own.at_hand.clear();
+  own.job = next_serial_++;
+  effects.start(own.job, FillShards{});  // says which tables there are
+}
+
+// The next ones of the walk.
+void InferenceCore::ask_for_own(Instant now, Effects& effects) {
+  OwnShards& own = own_shards_;
+  own.at_hand.clear();
+  while (own.table < own.tables.size() && own.at_hand.size() < asked_at_once) {
+    const ShardsFilled::Table& table = own.tables[own.table];
+    if (own.shard == table.shards) {
+      ++own.table;
+      own.shard = 0;
+      continue;
+    }
+    const TableShard shard{table.name, own.shard++};
+    if (owner_of(shard) == config_.node) own.at_hand.push_back(shard);
+  }
+  if (own.at_hand.empty()) {
+    own.next_walk = now + between_walks;
+    return;
+  }
+  own.asked = next_serial_++;
+  own.patience_ends = now + config_.block_wait + config_.acquire_grace;
+  effects.send(kv_worker(), ask_for(own.asked, own.at_hand, true));
+}
+
+void InferenceCore::fill_own(Instant now, const BlocksAcquired& acquired, Effects& effects) {
+  OwnShards& own = own_shards_;
+  FillShards work;
+  for (GrantedShard& granted : granted_of(own.at_hand, acquired.grants))
+    if (granted.grant.grant == Grant::write) work.shards.push_back(std::move(granted));
+  if (work.shards.empty()) {
+    effects.send(kv_worker(), ReleaseBlocks{std::exchange(own.asked, 0), {}});
+    return ask_for_own(now, effects);
+  }
+  own.job = next_serial_++;
+  effects.start(own.job, std::move(work));
+}
+
+bool InferenceCore::on_shards_filled(Instant now, const Done& done, Effects& effects) {
+  OwnShards& own = own_shards_;
+  if (own.job == 0 || done.job != own.job) return false;
+  own.job = 0;
+  const auto* filled = std::get_if<ShardsFilled>(&done.result);
+  if (filled && own.asked == 0) own.tables = filled->tables;
+  if (own.asked != 0) {
+    std::vector<BlockOutcome> outcomes;
+    if (filled) outcomes = filled->outcomes;
+    own.filled += outcomes.size();
+    effects.send(kv_worker(), ReleaseBlocks{std::exchange(own.asked, 0), std::move(outcomes)});
+  }
+  if (filled)
+    ask_for_own(now, effects);
+  else
+    own.next_walk = now + between_walks;
+  return true;
 }
 
 }  // namespace troupe::actors

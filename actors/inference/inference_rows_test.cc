@@ -1,7 +1,11 @@
-// The inference worker and the pages that rows of embedding tables may fill.
+// The inference worker, the pages that rows of embedding tables may fill, and tables that are spread over nodes' memory.
 #include <doctest/doctest.h>
 
+#include <map>
+#include <set>
+
 #include "actors/inference/inference_bench.h"
+#include "actors/inference/table_shards_port.h"
 
 namespace troupe::actors::inference_test {
 namespace {
@@ -102,6 +106,182 @@ TEST_CASE_FIXTURE(RowBench, "what lanes tell out of order is counted once") {
   probe.done(4, job().first, done);
   CHECK(probe.counted(Metric::rows_hit) == 0);
   CHECK(probe.counted(Metric::rows_missed) == 1);
+}
+
+// ---- tables that are spread over nodes' memory ----
+
+struct ShardBench : Bench {
+  static InferenceConfig with_shards() {
+    InferenceConfig c = config(1);
+    c.shard_owners = {1, 2, 3};
+    c.page_tokens = 16;
+    return c;
+  }
+  ShardBench() : Bench(with_shards()) {}
+
+  static std::vector<TableShard> shards(std::uint32_t count) {
+    std::vector<TableShard> list;
+    for (std::uint32_t i = 0; i < count; ++i) list.push_back({name(7), i});
+    return list;
+  }
+  // A plan's batch ends for want of these; returns what the KV-cache worker is asked.
+  AcquireBlocks miss(std::int64_t us, std::vector<TableShard> away) {
+    plain(us, 1);
+    BatchDone done;
+    done.away = std::move(away);
+    probe.done(us + 1, job().first, done);
+    CHECK(probe.sent<Refused>().empty());
+    CHECK(probe.sent<Executed>().empty());
+    return probe.sent<AcquireBlocks>().at(0);
+  }
+  void end(std::int64_t us, std::vector<BlockOutcome> outcomes) {
+    BatchDone done;
+    done.replies.push_back(reply(1));
+    done.shards = std::move(outcomes);
+    probe.done(us, last_.first, done);
+  }
+  std::pair<std::uint64_t, RunBatch> again() { return last_ = job(); }
+
+ private:
+  std::pair<std::uint64_t, RunBatch> last_;
+};
+
+TEST_CASE_FIXTURE(ShardBench, "shards that a batch misses are asked for at once, each where it belongs") {
+  const AcquireBlocks ask = miss(1, shards(60));
+  CHECK(probe.recipients().at(0) == kv);
+  REQUIRE(ask.wants.size() == 60);
+  std::map<NodeId, int> at;
+  for (const BlockWant& want : ask.wants) {
+    CHECK(want.tokens == 16);
+    ++at[want.at];
+  }
+  CHECK(ask.wants[3].name == block_of(shards(4)[3]));
+  CHECK(at.size() == 3);  // here, which is said as 0, and on the two others
+  CHECK(at.count(0) == 1);
+  CHECK(at.count(1) == 0);
+  CHECK(ask.may_evict);
+  CHECK(core.check_bounds() == "");
+}
+
+TEST_CASE_FIXTURE(ShardBench, "with what is granted the batch runs once more, asks for nothing, and lets go what it has done with it") {
+  const AcquireBlocks ask = miss(1, shards(2));
+  probe.receive(3, kv, acquired(ask.id, {{Grant::read, 5, 6, {7}}, {Grant::write, 8, 0, {9}}}));
+  const auto run = again();
+  CHECK_FALSE(run.second.asks_for_shards);
+  REQUIRE(run.second.requests.size() == 1);
+  CHECK(run.second.requests[0].plan.segments.size() == 1);
+  REQUIRE(run.second.shards.size() == 2);
+  CHECK(run.second.shards[1].shard.shard == 1);
+  CHECK(run.second.shards[1].grant.pages == std::vector<std::uint32_t>{9});
+  probe.receive(4, kv, acquired(ask.id, {{Grant::read, 5, 6, {7}}, {Grant::write, 8, 0, {9}}}));  // doubled: still held
+  CHECK(probe.effects.list.empty());
+  const BlockOutcome written{block_of(shards(2)[1]), 8, Outcome::written, 77};
+  end(5, {written});
+  CHECK(probe.sent<Executed>().size() == 1);
+  CHECK(probe.sent<ReleaseBlocks>().at(0) == ReleaseBlocks{ask.id, {written}});
+  CHECK(core.tasks() == 0);
+}
+
+TEST_CASE_FIXTURE(ShardBench, "where the KV-cache worker is silent, or answers something else, all rows come from the table") {
+  const AcquireBlocks ask = miss(1, shards(2));
+  probe.run_until(200);
+  CHECK(probe.sent<ReleaseBlocks>().at(0).id == ask.id);
+  CHECK(again().second.shards.empty());
+  probe.receive(201, kv, acquired(ask.id, {{Grant::read, 5, 6, {7}}, {}}));  // too late
+  CHECK(probe.sent<ReleaseBlocks>().at(0).id == ask.id);
+  end(202, {});
+  CHECK(probe.sent<Executed>().size() == 1);
+  CHECK(probe.sent<ReleaseBlocks>().empty());
+
+  ShardBench other;
+  const AcquireBlocks second = other.miss(1, shards(2));
+  other.probe.receive(3, kv, acquired(second.id, {{Grant::read, 5, 6, {7}}}));
+  CHECK(other.probe.sent<ReleaseBlocks>().at(0).id == second.id);
+  CHECK(other.again().second.shards.empty());
+}
+
+TEST_CASE_FIXTURE(ShardBench, "a batch that fails lets its shards go") {
+  const AcquireBlocks ask = miss(1, shards(1));
+  probe.receive(3, kv, acquired(ask.id, {{Grant::read, 5, 6, {7}}}));
+  probe.done(4, again().first, Refusal{503, "device_failed", "", "", ""});
+  CHECK(probe.sent<ReleaseBlocks>().at(0) == ReleaseBlocks{ask.id, {}});
+  CHECK(probe.sent<Refused>().size() == 1);
+}
+
+TEST_CASE_FIXTURE(ShardBench, "a batch that waits for shards keeps its lane, and its plans all that they need to run again") {
+  plain(1, 9);
+  const auto first = job();
+  plain(2, 1);
+  plain(2, 2);
+  run(3, first);
+  const auto both = job();
+  REQUIRE(both.second.requests.size() == 2);
+  BatchDone done;
+  done.away = shards(1);
+  probe.done(4, both.first, done);
+  const AcquireBlocks ask = probe.sent<AcquireBlocks>().at(0);
+  plain(5, 3);
+  CHECK(probe.started<RunBatch>().empty());
+  probe.receive(6, kv, acquired(ask.id, {{}}));
+  const auto once_more = again();
+  REQUIRE(once_more.second.requests.size() == 2);
+  for (const BatchRequest& request : once_more.second.requests) CHECK(request.plan.segments.at(0).tokens.size() == 4);
+  run(7, once_more);
+  CHECK(probe.sent<Executed>().size() == 2);
+}
+
+TEST_CASE("shards that belong here are filled at the start, in free room, and no others") {
+  ShardBench bench;
+  CoreProbe& probe = bench.probe;
+  const auto list = probe.started<FillShards>().at(0);
+  CHECK(list.second.shards.empty());
+  probe.done(1, list.first, ShardsFilled{{{name(7), 300}}, {}});
+  std::size_t all = 0;
+  std::set<BlockName> seen;
+  for (std::int64_t us = 2; !probe.sent<AcquireBlocks>().empty(); us += 2) {
+    const AcquireBlocks ask = probe.sent<AcquireBlocks>().at(0);
+    CHECK_FALSE(ask.may_evict);
+    std::vector<BlockGrant> grants(ask.wants.size(), BlockGrant{Grant::read, 5, 6, {7}});
+    grants[0] = {Grant::write, 8, 0, {9}};
+    for (const BlockWant& want : ask.wants) {
+      CHECK(want.at == 0);
+      CHECK(seen.insert(want.name).second);
+    }
+    all += ask.wants.size();
+    probe.receive(us, kv, acquired(ask.id, grants));
+    const auto fill = probe.started<FillShards>().at(0);
+    REQUIRE(fill.second.shards.size() == 1);
+    CHECK(block_of(fill.second.shards[0].shard) == ask.wants[0].name);
+    probe.receive(us, kv, acquired(ask.id, grants));  // doubled
+    CHECK(probe.effects.list.empty());
+    const BlockOutcome written{ask.wants[0].name, 8, Outcome::written, 77};
+    probe.done(us + 1, fill.first, ShardsFilled{{}, {written}});
+    CHECK(probe.sent<ReleaseBlocks>().at(0) == ReleaseBlocks{ask.id, {written}});
+  }
+  CHECK(all > 300 / 5);
+  CHECK(all < 300 / 2);
+  probe.run_until(9'000'000);
+  CHECK(probe.started<FillShards>().empty());
+  probe.run_until(12'000'000);
+  CHECK(probe.started<FillShards>().size() == 1);  // once more over all of them
+}
+
+TEST_CASE("a walk whose question is lost goes on") {
+  ShardBench bench;
+  CoreProbe& probe = bench.probe;
+  probe.done(1, probe.started<FillShards>().at(0).first, ShardsFilled{{{name(7), 3'000}}, {}});
+  const AcquireBlocks first = probe.sent<AcquireBlocks>().at(0);
+  CHECK(first.wants.size() == 128);
+  probe.run_until(1'000'000);
+  CHECK(probe.sent<ReleaseBlocks>().at(0).id == first.id);
+  CHECK(probe.sent<AcquireBlocks>().at(0).wants.front().name != first.wants.front().name);
+}
+
+TEST_CASE("without owners nothing is asked for") {
+  Bench bench;
+  CHECK(bench.probe.started<FillShards>().empty());
+  bench.plain(1, 1);
+  CHECK_FALSE(bench.job().second.asks_for_shards);
 }
 
 }  // namespace

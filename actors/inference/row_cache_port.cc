@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "actors/inference/table_shards_port.h"
 #include "kernels/base/check.h"
 #include "kernels/operations/gather.h"
 
@@ -88,6 +89,11 @@ void RowCache::read(std::uint32_t number, const Table& table, std::span<const To
   try {
     check_sums(table, batch, scratch);
     fetch_missed(table, batch, scratch);
+  } catch (const RowsAway&) {  // the batch is run again, and asks again
+    const std::lock_guard lock(mutex_);
+    slab_.release(batch, false);
+    slab_.take_back(batch);
+    throw;
   } catch (...) {
     const std::lock_guard lock(mutex_);
     slab_.release(batch, false);
@@ -108,7 +114,6 @@ RowSlab::Batch RowCache::look_up(std::uint32_t number, std::span<const Token> ro
   scratch.asked.assign(rows.begin(), rows.end());
   const std::lock_guard lock(mutex_);
   RowSlab::Batch batch = slab_.look_up(number, scratch.asked);
-  savings_.use(batch, fetched_rows_ > 0 ? fetch_us_ / fetched_rows_ : 1);
   scratch.sums.assign(batch.rows.size(), 0);
   for (std::size_t i = 0; i < batch.rows.size(); ++i)
     if (batch.rows[i].state == RowState::ready) scratch.sums[i] = sums_[batch.rows[i].handle];
@@ -153,6 +158,7 @@ void RowCache::keep(const Table& table, const RowSlab::Batch& batch, Scratch& sc
     scratch.sums[i] = sum(table, row.row, values);
   }
   const std::lock_guard lock(mutex_);
+  savings_.use(batch, fetched_rows_ > 0 ? fetch_us_ / fetched_rows_ : 1);
   for (std::size_t i = 0; i < batch.rows.size(); ++i) {
     if (scratch.wrong[i]) slab_.discard(batch.rows[i]);
     if (batch.rows[i].state == RowState::fill) sums_[batch.rows[i].handle] = scratch.sums[i];
@@ -221,8 +227,16 @@ RowsRefilled RowCache::refill(const RefillRows& refill) {
 RowTotals RowCache::totals() const {
   const std::lock_guard lock(mutex_);
   const RowSlab::Counts& counts = slab_.counts();
-  return {counts.hits,    counts.misses,    counts.repeats, bytes_missed_,       bytes_refilled_,
-          counts.evicted, counts.dropped, counts.discarded, slab_.wants_refill(), savings_.shards()};
+  return {.hits = counts.hits,
+          .misses = counts.misses,
+          .repeats = counts.repeats,
+          .bytes_missed = bytes_missed_,
+          .bytes_refilled = bytes_refilled_,
+          .evicted = counts.evicted,
+          .dropped = counts.dropped,
+          .corrupt = counts.discarded,
+          .wants_refill = slab_.wants_refill(),
+          .shards = savings_.shards()};
 }
 
 std::string RowCache::check_invariants() const {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "actors/inference/paced_table_port.h"
+#include "actors/inference/table_shards_port.h"
 
 namespace troupe::actors::row_cache_port_test {  // beside the other test benches of this executable
 namespace {
@@ -196,3 +197,202 @@ TEST_CASE("rows of a paced table come when their bytes have, those of two askers
 
 }  // namespace
 }  // namespace troupe::actors::row_cache_port_test
+
+namespace troupe::actors::table_shards_port_test {  // beside the other test benches of this executable
+namespace {
+
+// Row r is r in all columns.
+class Numbers final : public kernels::EmbeddingTable {
+ public:
+  explicit Numbers(std::uint32_t columns = 4) : columns_(columns) {}
+  std::uint32_t rows() const override { return 7; }
+  std::uint32_t columns() const override { return columns_; }
+  void fetch(std::span<const Token> rows, float* out) override {
+    fetched += rows.size();
+    for (std::size_t i = 0; i < rows.size(); ++i) std::fill_n(out + i * columns_, columns_, static_cast<float>(rows[i]));
+  }
+  std::size_t fetched = 0;
+
+ private:
+  const std::uint32_t columns_;
+};
+
+using Floats = std::vector<float>;
+
+// Pages of two rows and a bit: the table has four shards, the last with one row.
+struct Bench {
+  PageArena arena{40, 8};
+  std::shared_ptr<TableShards> shards = std::make_shared<TableShards>(arena, 4);
+  std::shared_ptr<Numbers> slow = std::make_shared<Numbers>();
+  std::shared_ptr<kernels::EmbeddingTable> table = shards->sharded(slow, "m1", "items");
+
+  Floats read(kernels::EmbeddingTable& from, std::vector<Token> rows) {
+    Floats all(rows.size() * 4, -1), firsts;
+    from.fetch(rows, all.data());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      CHECK(all[i * 4] == all[i * 4 + 3]);
+      firsts.push_back(all[i * 4]);
+    }
+    return firsts;
+  }
+  Floats read(std::vector<Token> rows) { return read(*table, std::move(rows)); }
+  // What a batch that may ask ends with.
+  std::vector<TableShard> away(std::vector<Token> rows) {
+    const RunBatch batch{.asks_for_shards = true};
+    TableShards::Lent lent(shards.get(), batch);
+    try {
+      read(std::move(rows));
+    } catch (const RowsAway& elsewhere) {
+      return elsewhere.shards;
+    }
+    return {};
+  }
+  // As the KV-cache worker would grant them, in pages from `page` on.
+  RunBatch granted(std::vector<TableShard> names, Grant grant, std::uint32_t page = 0) const {
+    RunBatch batch;
+    for (const TableShard& shard : names) {
+      batch.shards.push_back({shard, {.grant = grant, .generation = 70 + page, .pages = {page}}});
+      ++page;
+    }
+    return batch;
+  }
+  RowTotals totals() const {
+    RowTotals totals;
+    shards->add_to(totals);
+    return totals;
+  }
+};
+
+TEST_CASE_FIXTURE(Bench, "a table with rows of another size is given back as it is") {
+  const auto wide = std::make_shared<Numbers>(5);
+  CHECK(shards->sharded(wide, "m1", "items") == wide);
+  CHECK(table != slow);
+}
+
+TEST_CASE_FIXTURE(Bench, "rows that are missed are asked for by shard, each once, and nothing is read for them") {
+  const auto names = away({5, 0, 1, 4, 6});
+  REQUIRE(names.size() == 3);
+  CHECK(names[0].shard == 0);
+  CHECK(names[1].shard == 2);
+  CHECK(names[2].shard == 3);
+  CHECK(slow->fetched == 0);
+  CHECK(read({5, 0}) == Floats{5, 0});  // no batch: what is refilled, or not to be asked for
+}
+
+TEST_CASE_FIXTURE(Bench, "who may write a shard fills it, the last one with zeros behind its row, and says its sum; who reads it finds its rows") {
+  const auto names = away({2, 6});
+  arena.page(1)[30] = std::byte{9};
+  std::vector<BlockOutcome> written;
+  {
+    const RunBatch batch = granted(names, Grant::write);
+    TableShards::Lent lent(shards.get(), batch);
+    CHECK(read({2, 6, 3}) == Floats{2, 6, 3});
+    written = lent.take_outcomes();
+  }
+  REQUIRE(written.size() == 2);
+  CHECK(written[0].outcome == Outcome::written);
+  CHECK(written[1].name == block_of(names[1]));
+  CHECK(written[1].generation == 71);
+  CHECK(written[1].checksum == checksum_pages(arena, std::vector<std::uint32_t>{1}));
+  CHECK(arena.page(1)[30] == std::byte{0});
+  CHECK(totals().from_table == 3);
+  RunBatch again = granted(names, Grant::read);
+  again.shards[1].grant.pulled = true;
+  const std::size_t fetched = slow->fetched;
+  TableShards::Lent lent(shards.get(), again);
+  CHECK(read({3, 6}) == Floats{3, 6});
+  CHECK(slow->fetched == fetched);
+  CHECK(lent.take_outcomes().empty());
+  CHECK(totals().from_here == 1);
+  CHECK(totals().from_nodes == 1);
+}
+
+TEST_CASE_FIXTURE(Bench, "a shard whose bytes are not those of its checksum is told of, and its rows come from the table") {
+  const auto names = away({2, 4});
+  {
+    const RunBatch batch = granted(names, Grant::write);
+    TableShards::Lent lent(shards.get(), batch);
+    read({2, 4});
+  }
+  RunBatch again = granted(names, Grant::read);
+  for (GrantedShard& one : again.shards) {
+    one.grant.check = true;
+    one.grant.checksum = checksum_pages(arena, one.grant.pages);
+  }
+  arena.page(1)[0] ^= std::byte{1};
+  TableShards::Lent lent(shards.get(), again);
+  CHECK(read({2, 4, 5}) == Floats{2, 4, 5});
+  const auto outcomes = lent.take_outcomes();
+  REQUIRE(outcomes.size() == 2);
+  CHECK(outcomes[0].outcome == Outcome::done);
+  CHECK(outcomes[1].outcome == Outcome::corrupt);
+  CHECK(totals().from_here == 1);
+}
+
+TEST_CASE_FIXTURE(Bench, "what is granted nowhere, or in pages that are none, comes from the table") {
+  const auto names = away({0, 2, 4});
+  RunBatch batch = granted(names, Grant::none);
+  batch.shards[1].grant = {.grant = Grant::read, .pages = {8}};
+  batch.shards[2].grant = {.grant = Grant::write, .pages = {1, 2}};
+  TableShards::Lent lent(shards.get(), batch);
+  CHECK(read({0, 2, 4, 6}) == Floats{0, 2, 4, 6});
+  CHECK(lent.take_outcomes().empty());
+  CHECK(totals().from_table == 4);
+}
+
+TEST_CASE_FIXTURE(Bench, "shards of another version, table or size have other names") {
+  const auto name_of = [&](const std::shared_ptr<kernels::EmbeddingTable>& other) {
+    const RunBatch batch{.asks_for_shards = true};
+    TableShards::Lent lent(shards.get(), batch);
+    try {
+      read(*other, {0});
+    } catch (const RowsAway& elsewhere) {
+      return elsewhere.shards.at(0);
+    }
+    return TableShard{};
+  };
+  const TableShard first = name_of(table);
+  CHECK(name_of(shards->sharded(slow, "m1", "items")) == first);
+  CHECK(name_of(shards->sharded(slow, "m2", "items")) != first);
+  CHECK(name_of(shards->sharded(slow, "m1", "users")) != first);
+  CHECK(block_of(first) != block_of({first.table, 1}));
+}
+
+TEST_CASE_FIXTURE(Bench, "ahead of requests tables are told of, as long as somebody has them, and their shards filled") {
+  const auto tables = shards->fill({}).tables;
+  REQUIRE(tables.size() == 1);
+  CHECK(tables[0].shards == 4);
+  const TableShard last{tables[0].name, 3}, beyond{tables[0].name, 4};
+  const FillShards work{granted({last, beyond}, Grant::write).shards};
+  const auto outcomes = shards->fill(work).outcomes;
+  REQUIRE(outcomes.size() == 1);
+  CHECK(outcomes[0].name == block_of(last));
+  table.reset();
+  slow.reset();
+  CHECK(shards->fill(work).outcomes.empty());
+  CHECK(shards->fill({}).tables.empty());
+}
+
+// Behind the cache: what it has is not asked for, and a pass that is run again is counted once.
+TEST_CASE_FIXTURE(Bench, "rows that a cache has are not asked for, and a batch that asks is counted once") {
+  const auto cache = std::make_shared<RowCache>(arena, 4);
+  cache->change({{6, 7}, 0});
+  table = cache->cached(table);
+  const auto names = away({0, 1, 0});
+  REQUIRE(names.size() == 1);
+  CHECK(cache->totals().misses == 0);
+  CHECK(cache->totals().repeats == 0);
+  {
+    const RunBatch batch = granted(names, Grant::write);
+    TableShards::Lent lent(shards.get(), batch);
+    CHECK(read({0, 1, 0}) == Floats{0, 1, 0});
+  }
+  CHECK(cache->totals().misses == 2);
+  CHECK(cache->totals().repeats == 1);
+  CHECK(away({1, 0}).empty());
+  CHECK(cache->totals().hits == 2);
+  CHECK(cache->check_invariants() == "");
+}
+
+}  // namespace
+}  // namespace troupe::actors::table_shards_port_test

@@ -96,6 +96,7 @@ class KvWorkerCore final : public Core {
     const PoolBlock* block = nullptr;  // while it is read: pinned
     std::uint64_t generation = 0;
     std::uint64_t early = 0;  // of what it may read while it comes, or did; 0: nothing
+    bool pulled = false;      // it waited until this came from another node
   };
   struct Request {
     Address from;
@@ -178,7 +179,7 @@ class KvWorkerCore final : public Core {
   void quarantine(const PoolBlock& block, std::string where, Effects& effects);
   void count_corrupt(const BlockName& name, std::string where, Effects& effects);
   void end_write(const Request& request, std::size_t want, const BlockOutcome* outcome, Effects& effects);
-  void made(const BlockName& name, std::uint64_t generation, Effects& effects);
+  void made(const BlockName& name, std::uint64_t generation, Effects& effects, bool pulled = false);
   void not_made(const BlockName& name, std::uint64_t generation, Effects& effects);
   std::deque<Waiter> stop_making(const BlockName& name, std::uint64_t generation);
   const PoolBlock* find(const BlockName& name) const;

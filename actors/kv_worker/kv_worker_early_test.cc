@@ -48,7 +48,7 @@ TEST_SUITE("kv_worker_early") {
     b.probe.done(20, job, Pulled{{1}});
     REQUIRE(b.answers().size() == 1);
     const BlockGrant last = b.answers()[0].grants.at(1);
-    CHECK(last == BlockGrant{Grant::read, early[1].generation, 49, early[1].pages});
+    CHECK(last == BlockGrant{Grant::read, early[1].generation, 49, early[1].pages, false, false, true});
     CHECK(b.answers()[0].pull_us == 19);
     b.probe.receive(30, worker, ReleaseBlocks{b.last, {}});
     CHECK(b.core.pool().find(name(2))->pins == 0);

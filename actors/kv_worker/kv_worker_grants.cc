@@ -125,7 +125,7 @@ BlockGrant KvWorkerCore::grant_of(const Request& request, std::size_t want) cons
             !planted(Bug::read_before_it_comes)};
   }
   if (hold.grant == Grant::read)
-    return {Grant::read, hold.generation, hold.block->checksum, hold.block->pages, hold.check};
+    return {Grant::read, hold.generation, hold.block->checksum, hold.block->pages, hold.check, false, hold.pulled};
   if (hold.grant == Grant::none) return {};
   const PoolBlock* block = find(request.ask.wants[want].name);
   if (!block || block->generation != hold.generation) return {};  // forgotten: it would not be kept
@@ -450,11 +450,15 @@ std::deque<KvWorkerCore::Waiter> KvWorkerCore::stop_making(const BlockName& name
   return waiters;
 }
 
-void KvWorkerCore::made(const BlockName& name, std::uint64_t generation, Effects& effects) {
+void KvWorkerCore::made(const BlockName& name, std::uint64_t generation, Effects& effects, bool pulled) {
   const PoolBlock& block = *pool_.find(name);
   added_.push_back({block.name, block.kind, block.owner, block.tokens, block.generation});
-  for (const Waiter& waiter : stop_making(name, generation))
-    if (waits(waiter)) decide(waiter, read_hold(block, false, effects), effects);
+  for (const Waiter& waiter : stop_making(name, generation)) {
+    if (!waits(waiter)) continue;
+    Hold hold = read_hold(block, false, effects);
+    hold.pulled = pulled;
+    decide(waiter, hold, effects);
+  }
 }
 
 // The earliest who waits becomes the writer, unless he only offers; those behind go on waiting, now for it.

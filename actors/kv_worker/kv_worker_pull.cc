@@ -164,7 +164,7 @@ void KvWorkerCore::end_coming(const ComingBlock& coming, bool arrived, Effects& 
   const bool lost = !found && early_reads_.contains(coming.generation);
   if (arrived && !lost && pool_.commit(coming.name, coming.generation, coming.there.checksum, true)) {
     ++blocks_pulled_;
-    made(coming.name, coming.generation, effects);
+    made(coming.name, coming.generation, effects, true);
   } else if (keep_for_readers(coming) || pool_.abandon(coming.name, coming.generation)) {
     not_made(coming.name, coming.generation, effects);
   }

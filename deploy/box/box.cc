@@ -106,15 +106,26 @@ std::shared_ptr<actors::RowCache> make_row_cache(const ServedModel& model, PageA
   if (row_bytes > arena.page_bytes())
     throw ConfigError("pool.page_tokens is " + std::to_string(model.config.integer("pool.page_tokens")) + ", whose pages have " +
                       std::to_string(arena.page_bytes()) + " bytes; expected at least the " + std::to_string(row_bytes) +
-                      " of a row, with model.tables: mapped");
+                      " of a row, with model.tables: " + model.config.text("model.tables"));
   return std::make_shared<actors::RowCache>(arena, model.facts.table_columns);
 }
 
-WrapTable through(const std::shared_ptr<actors::RowCache>& rows, const Config& config) {
+bool is_sharded(const ServedModel& model) {
+  return model.facts.table_columns > 0 && model.config.text("model.tables") == "sharded";
+}
+
+std::shared_ptr<actors::TableShards> make_shards(const ServedModel& model, PageArena& arena) {
+  return is_sharded(model) ? std::make_shared<actors::TableShards>(arena, model.facts.table_columns) : nullptr;
+}
+
+// Without `shards` straight from the table.
+WrapTable through(const std::shared_ptr<actors::RowCache>& rows, const std::shared_ptr<actors::TableShards>& shards,
+                  const Config& config, const std::string& model_version) {
   if (!rows) return {};
   const auto bandwidth = static_cast<double>(config.size_bytes("model.table_bandwidth"));
-  return [rows, bandwidth](std::shared_ptr<kernels::EmbeddingTable> table) {
+  return [rows, shards, bandwidth, model_version](std::shared_ptr<kernels::EmbeddingTable> table) {
     if (bandwidth > 0) table = std::make_shared<actors::PacedTable>(std::move(table), bandwidth);
+    if (shards) table = shards->sharded(std::move(table), model_version, "items");
     return rows->cached(std::move(table));
   };
 }
@@ -247,14 +258,16 @@ void Box::open_engine(ServedModel& model) {
   if ((model.opened.make_assets || model.prompt.generates()) && !place_.router)
     throw ConfigError("this node has no router; expected one, for the model computes with the catalog, which routers keep");
   const auto rows = make_row_cache(model, *arena_);
-  Engine engine = model.opened.engine(through(rows, model.config));
+  const auto shards = make_shards(model, *arena_);
+  Engine engine = model.opened.engine(through(rows, shards, model.config, model.names.model_version));
   if (model.prototypes)
-    engine.executor = make_of_prototypes(model.config, std::move(engine.executor), model.prototypes, through(rows, model.config));
+    engine.executor = make_of_prototypes(model.config, std::move(engine.executor), model.prototypes, through(rows, {}, model.config, {}));
   model.compute = std::make_unique<actors::ComputePort>(
       actors::LoadedModel(std::move(engine.executor), std::move(model.opened.make_assets)), model.names.model_version,
       *arena_, executors_of(model.config), engine.make_pages,
-      version_loader(families_, model.config, through(rows, model.config)),
-      [&model](const std::string& version) { return model.features ? model.features->catalog_at(version) : nullptr; }, rows);
+      version_loader(families_, model.config,
+                     [rows, shards, config = model.config](const std::string& version) { return through(rows, shards, config, version); }),
+      [&model](const std::string& version) { return model.features ? model.features->catalog_at(version) : nullptr; }, rows, shards);
 }
 
 void Box::open_transport() {
@@ -505,6 +518,8 @@ actors::InferenceConfig inference_config(const ServedModel& model, const Place& 
   const std::string& device = config.text("router.device");
   c.costs = placement::unit_costs(shape);
   c.nominal_pace = placement::pace_of(serving_device(device.empty() ? "cpu" : device), shape);
+  c.page_tokens = model.facts.layout.page_tokens;
+  if (is_sharded(model)) c.shard_owners = place.workers;
   if (model.facts.table_columns > 0) c.refill_bytes = static_cast<double>(config.size_bytes("model.table_refill"));
   return c;
 }

@@ -26,7 +26,7 @@ std::filesystem::path directory_of(const std::filesystem::path& folder, const st
 
 }  // namespace
 
-actors::ComputePort::Loader version_loader(const Families& families, const Config& config, WrapTable wrap) {
+actors::ComputePort::Loader version_loader(const Families& families, const Config& config, WrapVersion wrap) {
   const std::filesystem::path folder = config.text("model.versions");
   if (folder.empty()) return {};
   return [families, config, folder, wrap = std::move(wrap)](const std::string& version) {
@@ -34,7 +34,7 @@ actors::ComputePort::Loader version_loader(const Families& families, const Confi
     const OpenedModel model = family_of(families, directory).open(directory, config);
     if (model.version != version)
       kernels::load_fault(directory, "it holds model " + model.version, "the model that it is named after");
-    return actors::LoadedModel(model.engine(wrap).executor, model.make_assets);
+    return actors::LoadedModel(model.engine(wrap(version)).executor, model.make_assets);
   };
 }
 

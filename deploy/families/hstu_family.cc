@@ -42,9 +42,9 @@ kernels::DecoderOptions options_of(const Config& config) {
 }
 
 kernels::ItemRows items_of(const Config& config) {
-  if (config.text("model.tables") != "mapped") return kernels::ItemRows::in_memory;
+  if (config.text("model.tables") == "memory") return kernels::ItemRows::in_memory;
   if (!device_choice(config).on_cpu())
-    throw ConfigError("model.tables is mapped, with model.device " + config.text("model.device") +
+    throw ConfigError("model.tables is " + config.text("model.tables") + ", with model.device " + config.text("model.device") +
                       "; expected memory, or model.device cpu");
   return kernels::ItemRows::apart;
 }

@@ -39,7 +39,7 @@ std::shared_ptr<const router::StandIns> stand_ins_of(std::shared_ptr<const kerne
 }
 
 std::uint32_t prototype_columns(const Config& config, const kernels::Prototypes& prototypes) {
-  return config.text("model.tables") == "mapped" ? prototypes.columns() : 0;
+  return config.text("model.tables") == "memory" ? 0 : prototypes.columns();
 }
 
 std::unique_ptr<kernels::Executor> make_of_prototypes(const Config& config, std::unique_ptr<kernels::Executor> executor,

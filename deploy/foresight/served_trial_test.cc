@@ -74,6 +74,8 @@ TEST_SUITE("served trial") {
     demo.world.config.set("model.prototypes", "p");
     CHECK_THROWS_WITH_AS(try_served(demo.world, demo.type, 1), doctest::Contains("model.tables is mapped, with model.prototypes; expected memory"),
                          std::invalid_argument);
+    demo.world.config.set("model.tables", "sharded");
+    CHECK_THROWS_WITH_AS(try_served(demo.world, demo.type, 1), doctest::Contains("model.tables is sharded; expected memory or mapped"), std::invalid_argument);
   }
 
   TEST_CASE("who is refused or too late is lost") {

@@ -28,8 +28,7 @@ using kernels::Beam, kernels::Plan, kernels::Readout, kernels::Repair, kernels::
 // A typed "no". `status` is the HTTP status that the door answers with; `code` is a stable word for programs.
 struct Refusal {
   std::uint16_t status = 500;
-  std::string
-      code;  // "unknown_user", "unknown_item", "repeated_candidate", "too_many_candidates", "overloaded", …
+  std::string code;  // "unknown_user", "unknown_item", "repeated_candidate", "too_many_candidates", "overloaded", …
   std::string what;      // what is wrong
   std::string where;     // the field, file or actor
   std::string expected;  // what would have been right
@@ -343,6 +342,7 @@ struct BlockGrant {
   std::vector<std::uint32_t> pages;
   bool check = false;  // for read: compare the bytes with the checksum, and say how it went
   bool coming = false;  // for read: only what PageArrivals says is there, and nothing is to be said before it has ended well
+  bool pulled = false;  // for read: another node's memory had it, and this request brought it here
   bool operator==(const BlockGrant&) const = default;
 };
 struct BlocksAcquired {

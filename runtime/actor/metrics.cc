@@ -26,6 +26,8 @@ constexpr std::string_view handed_help =
 constexpr std::string_view row_label = "kind=\"row\"";
 constexpr std::string_view rows_help = "Distinct rows of embedding tables that passes wanted, by where they were.";
 constexpr std::string_view row_bytes_help = "Bytes of rows that came from their table, for passes or to refill pages.";
+constexpr std::string_view rows_fetched_help =
+    "Rows that passes missed, of tables that are spread over nodes' memory, by whether this node's memory had them, another one's, or none.";
 constexpr std::string_view by_tenant = "tenant";
 constexpr std::string_view features_help = "Users of requests that were answered without reading them from the store then, by what was known.";
 constexpr std::string_view requests_help = "Requests taken in by the router.";
@@ -146,6 +148,9 @@ constexpr MetricRow rows[] = {
     {rows_corrupt, counter, "troupe_rows_corrupt_total", "", "Rows in the pool that failed their checksum; fetched again."},
     {row_bytes_missed, counter, "troupe_row_bytes_total", "for=\"pass\"", row_bytes_help},
     {row_bytes_refilled, counter, "troupe_row_bytes_total", "for=\"refill\"", row_bytes_help},
+    {rows_from_here, counter, "troupe_rows_fetched_total", "from=\"here\"", rows_fetched_help},
+    {rows_from_nodes, counter, "troupe_rows_fetched_total", "from=\"node\"", rows_fetched_help},
+    {rows_from_table, counter, "troupe_rows_fetched_total", "from=\"table\"", rows_fetched_help},
     {boundary_bytes_copied, counter, "troupe_boundary_bytes_copied_total", "",
      "Bytes of blocks that lie elsewhere than before the boundary of their area moved: 0, as it moves by page numbers."},
     {item_saved, counter, "troupe_saved_seconds_total", item_label, saved_help},

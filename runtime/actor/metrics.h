@@ -30,6 +30,7 @@ enum class Metric : std::uint16_t {
   users_handed_on, users_held_elsewhere, users_left_behind, user_bytes_moved,
   item_pages, item_pages_used, user_pages, user_pages_used, row_pages, row_pages_used,
   rows_hit, rows_missed, rows_repeated, rows_evicted, rows_dropped, rows_corrupt, row_bytes_missed, row_bytes_refilled,
+  rows_from_here, rows_from_nodes, rows_from_table,
   boundary_bytes_copied,
   item_saved, user_saved, row_saved, item_page_more, user_page_more, row_page_more, item_page_less, user_page_less, row_page_less,
   device_blocks_hit, device_blocks_missed, device_blocks_evicted, device_bytes_in, device_bytes_out,

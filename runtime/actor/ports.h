@@ -100,8 +100,21 @@ struct BatchRequest {
   std::string catalog_version;     // as Execute::catalog_version
   std::int64_t coming_us = 0;      // what is coming is waited for so long, then computed
 };
+// Of an embedding table that is spread over nodes' memory: so many consecutive rows as a page holds. It is a block like others.
+struct TableShard {
+  BlockName table;  // of its model's version, its size and its place there
+  std::uint32_t shard = 0;
+  auto operator<=>(const TableShard&) const = default;
+};
+struct GrantedShard {
+  TableShard shard;
+  BlockGrant grant;  // read: rows are read there; write: whoever needs one fills it from the table; none: the table has them
+};
 struct RunBatch {
   std::vector<BatchRequest> requests;
+  // A pass that misses rows of shards that are not granted ends, and says which; else it reads them from the table.
+  bool asks_for_shards = false;
+  std::vector<GrantedShard> shards;
 };
 struct BatchReply {
   std::optional<Refusal> refusal;  // this request failed alone
@@ -131,6 +144,8 @@ struct RowTotals {
   std::uint64_t repeats = 0;           // of rows within a pass: fetched once
   std::uint64_t bytes_missed = 0, bytes_refilled = 0;  // from the slow side, for passes and ahead of them
   std::uint64_t evicted = 0, dropped = 0, corrupt = 0;
+  // Of `misses`, where tables are spread over nodes: by whose memory had them. The others came from the table.
+  std::uint64_t from_here = 0, from_nodes = 0, from_table = 0;
   bool wants_refill = false;
   ShardsFound shards;
 };
@@ -142,6 +157,22 @@ struct BatchDone {
   // Of a request whose blocks were coming: how long they still came while it ran, and how long of that it waited. What is
   // between the two was spared.
   std::int64_t coming_us = 0, waited_us = 0;
+  // Shards without which a pass ended: then nothing else is said, and the batch is to be run again.
+  std::vector<TableShard> away;
+  std::vector<BlockOutcome> shards;  // of those that were granted: written, checked, or corrupt
+};
+
+// Fills granted shards from their tables, and says which tables there are. Answered by ShardsFilled.
+struct FillShards {
+  std::vector<GrantedShard> shards;
+};
+struct ShardsFilled {
+  struct Table {
+    BlockName name;
+    std::uint32_t shards = 0;
+  };
+  std::vector<Table> tables;  // in order of name
+  std::vector<BlockOutcome> outcomes;
 };
 
 // Pages for rows come and go, by number: see LendPages. Answered by RowPages.
@@ -259,10 +290,10 @@ struct Erased {};
 
 using AnyJob = std::variant<FindFeatures, Write, Read, ListItems, RunBatch, LoadModel, DropModel, PullBlocks,
                             CheckBlocks, ListStored, SaveBlock, LoadBlocks, EraseBlocks, Coordinate, ChangeRowPages,
-                            RefillRows>;
+                            RefillRows, FillShards>;
 // Refusal: the job could not be done (the port's own failure, or bad input found by it).
 using AnyJobResult = std::variant<Features, Written, UserReply, ItemReply, ItemList, BatchDone, ModelChanged, Pulled,
-                                  StoredList, Checked, Saved, Loaded, Erased, Coordinated, RowPages, RowsRefilled, Refusal>;
+                                  StoredList, Checked, Saved, Loaded, Erased, Coordinated, RowPages, RowsRefilled, ShardsFilled, Refusal>;
 // Types of their own for the same reason as Message.
 struct Job : AnyJob {
   template <class Kind>

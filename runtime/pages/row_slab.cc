@@ -35,6 +35,11 @@ RowSlab::Batch RowSlab::look_up(std::uint32_t table, std::span<const std::uint32
   return batch;
 }
 
+void RowSlab::take_back(const Batch& batch) {
+  for (const Row& row : batch.rows) --(row.state == RowState::ready ? counts_.hits : counts_.misses);
+  counts_.repeats -= batch.index.size() - batch.rows.size();
+}
+
 RowSlab::Row RowSlab::hold_ready(std::uint32_t row, std::uint32_t slot) {
   if (slots_[slot].holds++ == 0) {
     remove(used_, slot);

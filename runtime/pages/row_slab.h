@@ -53,6 +53,8 @@ class RowSlab {
   Batch look_up(std::uint32_t table, std::span<const std::uint32_t> rows);
   // Ends the hold. `filled`: the rows to be filled have their bytes; else they are absent again.
   void release(const Batch& batch, bool filled = true);
+  // That lookup will be made again: what it counted is counted then.
+  void take_back(const Batch& batch);
   // The bytes of a ready row that is held are not what they should be: nobody finds it any more.
   void discard(const Row& held);
   // No row of this table can be found from now on: its model is gone.

@@ -36,9 +36,10 @@ constexpr Knob knobs[] = {
     {"model.prompt", text, "", "", "", "Prompt file; empty: the one in the model directory."},
     {"model.prototypes", text, "", "", "",
      "File of what stands for tokens of histories (troupe prototypes), of this model; the same on all nodes. Empty: none."},
-    {"model.tables", choice, "memory", "memory|mapped", "",
+    {"model.tables", choice, "memory", "memory|mapped|sharded", "",
      "Where the embedding table of an HSTU model, or a ranker's prototypes are: in memory, or left in their file and mapped. Then each "
-     "pass gets its rows from there, but for those that the pool's row area has (pool.row_share)."},
+     "pass gets its rows from there, but for those that the pool's row area has (pool.row_share). Sharded: as mapped, but an HSTU model's "
+     "table is spread over the pools of the cluster's workers, in blocks of a page, and read from its file where none of them has a row."},
     {"model.table_bandwidth", size, "0B", "0B..16TiB", "",
      "Most bytes a second that come from a mapped table, to try what a slower disk or link would do; 0: as many as come."},
     {"model.table_refill", size, "64MiB", "0B..16TiB", "",
@@ -75,7 +76,7 @@ constexpr Knob knobs[] = {
      "Share of the pages that the item area gets at start; users get the rest. Under the policy planner they "
      "borrow of each other."},
     {"pool.row_share", real, "0", "0..1", "",
-     "Share of the pages that rows of embedding tables get at start, behind pool.item_share; only with model.tables: mapped."},
+     "Share of the pages that rows of embedding tables get at start, behind pool.item_share; only with model.tables: mapped or sharded."},
     {"pool.split", text, "", "", "",
      "How the areas' boundary is decided anew every pool.split_window: marginal (a page goes where it saves most time), "
      "static:SHARE, pid, bayes, or, of pool.split_trained, smart, ppo, ppo+adapter or trees. Empty: it stays, and moves by what areas lend."},

@@ -136,6 +136,7 @@ void put(const BlockGrant& m, schema::BlockGrant::Builder to) {
   put_list(m.pages, to.initPages(m.pages.size()));
   to.setCheck(m.check);
   to.setComing(m.coming);
+  to.setPulled(m.pulled);
 }
 void get(schema::BlockGrant::Reader from, BlockGrant& m) {
   get(from.getGrant(), m.grant);
@@ -144,6 +145,7 @@ void get(schema::BlockGrant::Reader from, BlockGrant& m) {
   get_list(from.getPages(), m.pages);
   m.check = from.getCheck();
   m.coming = from.getComing();
+  m.pulled = from.getPulled();
 }
 
 void put(const BlocksAcquired& m, schema::BlocksAcquired::Builder to) {

@@ -85,8 +85,16 @@ RowsRefilled SimRows::refill(const RefillRows& refill) {
 
 RowTotals SimRows::totals() const {
   const RowSlab::Counts& counts = slab_.counts();
-  return {counts.hits,    counts.misses,  counts.repeats,    counts.misses * row_bytes, refilled_,
-          counts.evicted, counts.dropped, counts.discarded, slab_.wants_refill(), savings_.shards()};
+  return {.hits = counts.hits,
+          .misses = counts.misses,
+          .repeats = counts.repeats,
+          .bytes_missed = counts.misses * row_bytes,
+          .bytes_refilled = refilled_,
+          .evicted = counts.evicted,
+          .dropped = counts.dropped,
+          .corrupt = counts.discarded,
+          .wants_refill = slab_.wants_refill(),
+          .shards = savings_.shards()};
 }
 
 }  // namespace troupe::sim

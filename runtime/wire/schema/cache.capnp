@@ -95,6 +95,7 @@ struct BlockGrant {
   pages @3 :List(UInt32);                         # page ids in the worker's own pool
   check @4 :Bool;                                 # for read: compare the bytes with the checksum, and say how it went
   coming @5 :Bool;                                # for read: on its way; see AcquireBlocks.early
+  pulled @6 :Bool;                                # for read: another node had it, and this request brought it here
 }
 
 struct BlocksAcquired {

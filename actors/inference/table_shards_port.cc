@@ -1,0 +1,178 @@
+#include "actors/inference/table_shards_port.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "kernels/base/check.h"
+#include "runtime/actor/block_name.h"
+
+namespace troupe::actors {
+namespace {
+
+std::uint32_t whole_rows(const PageArena& arena, std::uint32_t columns) {
+  const std::size_t rows = arena.page_bytes() / (std::size_t{columns} * sizeof(float));
+  TROUPE_CHECK(rows > 0, "a page holds at least one row");
+  return static_cast<std::uint32_t>(rows);
+}
+
+// Of another size, or cut otherwise, it is another table.
+BlockName table_name(const std::string& model_version, std::string_view what, const kernels::EmbeddingTable& table,
+                     std::uint32_t page_rows) {
+  const std::string layout = "table " + std::string(what) + " rows " + std::to_string(table.rows()) + " columns " +
+                             std::to_string(table.columns()) + " shards " + std::to_string(page_rows);
+  return block_name({model_version, layout}, "", {}, 0, {});
+}
+
+}  // namespace
+
+BlockName block_of(const TableShard& shard) {
+  return block_name({to_hex(shard.table), "shard " + std::to_string(shard.shard)}, "", {}, 0, {});
+}
+
+// A table of a model's version, as executors or a cache see it.
+class TableShards::Sharded final : public kernels::EmbeddingTable {
+ public:
+  Sharded(std::shared_ptr<TableShards> shards, BlockName name, std::shared_ptr<kernels::EmbeddingTable> table)
+      : shards_(std::move(shards)), name_(name), table_(std::move(table)) {}
+  std::uint32_t rows() const override { return table_->rows(); }
+  std::uint32_t columns() const override { return table_->columns(); }
+  void fetch(std::span<const Token> rows, float* out) override { shards_->read(*table_, name_, rows, out); }
+
+ private:
+  const std::shared_ptr<TableShards> shards_;
+  const BlockName name_;
+  const std::shared_ptr<kernels::EmbeddingTable> table_;
+};
+
+thread_local TableShards::Lent* TableShards::lent_ = nullptr;
+
+TableShards::TableShards(PageArena& arena, std::uint32_t columns)
+    : arena_(arena), columns_(columns), page_rows_(whole_rows(arena, columns)) {}
+
+std::shared_ptr<kernels::EmbeddingTable> TableShards::sharded(std::shared_ptr<kernels::EmbeddingTable> table,
+                                                              const std::string& model_version, std::string_view what) {
+  if (table->columns() != columns_) return table;
+  const BlockName name = table_name(model_version, what, *table, page_rows_);
+  const std::lock_guard lock(mutex_);
+  std::erase_if(tables_, [](const auto& entry) { return entry.second.expired(); });
+  tables_[name] = table;
+  return std::make_shared<Sharded>(shared_from_this(), name, std::move(table));
+}
+
+void TableShards::add_to(RowTotals& totals) const {
+  const std::lock_guard lock(mutex_);
+  totals.from_here = from_here_;
+  totals.from_nodes = from_nodes_;
+  totals.from_table = from_table_;
+}
+
+// ---- a batch's shards ----
+
+TableShards::Lent::Lent(const TableShards* shards, const RunBatch& batch)
+    : asks_(shards != nullptr && batch.asks_for_shards), before_(lent_) {
+  for (const GrantedShard& granted : batch.shards) shards_[granted.shard].granted = &granted;
+  lent_ = this;
+}
+
+TableShards::Lent::~Lent() { lent_ = before_; }
+
+std::vector<BlockOutcome> TableShards::Lent::take_outcomes() {
+  std::vector<BlockOutcome> outcomes;
+  for (auto& [shard, one] : shards_)
+    if (one.outcome) outcomes.push_back(*std::exchange(one.outcome, std::nullopt));
+  return outcomes;
+}
+
+// ---- rows ----
+
+// Whose shards are granted are read there, the others from the table, unless they can still be asked for.
+void TableShards::read(kernels::EmbeddingTable& table, const BlockName& name, std::span<const Token> rows, float* out) {
+  if (lent_ == nullptr) return table.fetch(rows, out);  // ahead of passes: nothing is granted for that
+  std::vector<Token> left;
+  std::vector<std::size_t> left_at;
+  std::set<TableShard> away;
+  std::uint64_t here = 0, nodes = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto row = static_cast<std::uint32_t>(rows[i]);
+    const TableShard shard{name, row / page_rows_};
+    const auto at = lent_->shards_.find(shard);
+    if (at != lent_->shards_.end() && make_ready(table, at->second)) {
+      std::memcpy(out + i * columns_, row_of(at->second, row), std::size_t{columns_} * sizeof(float));
+      const BlockGrant& grant = at->second.granted->grant;
+      if (grant.grant == Grant::read) ++(grant.pulled ? nodes : here);  // else the table had them just now
+    } else {
+      if (lent_->asks_) away.insert(shard);
+      left.push_back(rows[i]);
+      left_at.push_back(i);
+    }
+  }
+  if (!away.empty()) {
+    RowsAway elsewhere;
+    elsewhere.shards.assign(away.begin(), away.end());
+    throw elsewhere;
+  }
+  std::vector<float> values(left.size() * columns_);
+  if (!left.empty()) table.fetch(left, values.data());
+  for (std::size_t k = 0; k < left.size(); ++k) std::copy_n(&values[k * columns_], columns_, out + left_at[k] * columns_);
+  const std::lock_guard lock(mutex_);
+  from_here_ += here;
+  from_nodes_ += nodes;
+  from_table_ += rows.size() - here - nodes;
+}
+
+const std::byte* TableShards::row_of(const Lent::One& shard, std::uint32_t row) const {
+  const std::size_t offset = std::size_t{row % page_rows_} * columns_ * sizeof(float);
+  return arena_.page(shard.granted->grant.pages.front()) + offset;
+}
+
+// At its first use. False: it has no bytes that are its own.
+bool TableShards::make_ready(kernels::EmbeddingTable& table, Lent::One& shard) const {
+  if (shard.is_ready || shard.is_bad) return shard.is_ready;
+  const BlockGrant& grant = shard.granted->grant;
+  const bool fits = grant.pages.size() == 1 && grant.pages.front() < arena_.pages();
+  shard.is_bad = grant.grant == Grant::none || !fits;
+  if (shard.is_bad) return false;
+  const BlockName block = block_of(shard.granted->shard);
+  if (grant.grant == Grant::write) {
+    const std::uint64_t sum = fill_page(table, shard.granted->shard.shard, grant.pages.front());
+    shard.outcome = {block, grant.generation, Outcome::written, sum};
+  } else if (grant.check) {
+    shard.is_bad = checksum_pages(arena_, grant.pages) != grant.checksum;
+    shard.outcome = {block, grant.generation, shard.is_bad ? Outcome::corrupt : Outcome::done};
+  }
+  return shard.is_ready = !shard.is_bad;
+}
+
+// Its sum. What rows leave of the page is zero, as in all blocks.
+std::uint64_t TableShards::fill_page(kernels::EmbeddingTable& table, std::uint32_t shard, std::uint32_t page) const {
+  std::vector<Token> rows(std::min(page_rows_, table.rows() - shard * page_rows_));
+  std::iota(rows.begin(), rows.end(), static_cast<Token>(shard * page_rows_));
+  std::byte* const bytes = arena_.page(page);
+  const std::size_t used = rows.size() * columns_ * sizeof(float);
+  table.fetch(rows, reinterpret_cast<float*>(bytes));
+  std::memset(bytes + used, 0, arena_.page_bytes() - used);
+  return checksum_pages(arena_, std::span(&page, 1));
+}
+
+ShardsFilled TableShards::fill(const FillShards& fill) {
+  ShardsFilled filled;
+  std::map<BlockName, std::shared_ptr<kernels::EmbeddingTable>> tables;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, known] : tables_)
+      if (auto table = known.lock()) tables[name] = std::move(table);
+  }
+  for (const auto& [name, table] : tables) filled.tables.push_back({name, shards_of(*table)});
+  for (const GrantedShard& granted : fill.shards) {
+    const auto at = tables.find(granted.shard.table);
+    if (at == tables.end() || granted.shard.shard >= shards_of(*at->second) || granted.grant.grant != Grant::write) continue;
+    Lent::One one{&granted};
+    if (make_ready(*at->second, one)) filled.outcomes.push_back(*one.outcome);
+  }
+  return filled;
+}
+
+}  // namespace troupe::actors
