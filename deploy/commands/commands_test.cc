@@ -261,6 +261,30 @@ TEST_SUITE("commands") {
     CHECK(ran.out.find("\nwipe ") == std::string::npos);
   }
 
+  TEST_CASE("keys in a file come and go, each beside the others") {
+    const TestFolder folder;
+    const std::string place = folder.path() / "keys";
+    std::vector<std::string> ids;
+    for (const char* whose : {"--tenant=acme", "--admin"}) {
+      const Ran made = run({"keys", "add", place, whose});
+      CHECK(made.out.size() > 20);
+      REQUIRE(made.err.starts_with("troupe: key "));
+      CHECK(made.err.find(" is in " + place + "; servers take it at SIGHUP") != std::string::npos);
+      ids.push_back(made.err.substr(12, made.err.find(' ', 12) - 12));
+    }
+    const auto has = [&](const std::string& text) { return run({"keys", "list", place}).out.find(text) != std::string::npos; };
+    for (const std::string& id : ids) CHECK(has(id));
+    CHECK(has("acme"));
+    CHECK(has("administer"));
+    CHECK((std::filesystem::status(place).permissions() & std::filesystem::perms::all) ==
+          (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+    CHECK(run({"keys", "revoke", place, ids[0]}).err == "troupe: key " + ids[0] + " is no more; servers forget it at SIGHUP\n");
+    CHECK_FALSE(has(ids[0]));
+    CHECK(has(ids[1]));
+    CHECK_THROWS_WITH_AS(run({"keys", "revoke", place, ids[0]}),
+                         (place + ": there is no key " + ids[0] + "; expected an id of troupe keys list").c_str(), std::runtime_error);
+  }
+
   TEST_CASE("keys in a Redis come and go, and who revokes the last one hears that servers that run keep it") {
     if (!RedisTestServer::is_installed()) return;
     const RedisTestServer redis;
