@@ -285,6 +285,15 @@ TEST_SUITE("commands") {
                          (place + ": there is no key " + ids[0] + "; expected an id of troupe keys list").c_str(), std::runtime_error);
   }
 
+  TEST_CASE("a plan says which accesses it took, by Zipf's law or as they are in the histories") {
+    const auto plan = [](std::vector<std::string> more) {
+      more.insert(more.begin(), {"plan", "--memory", "1GB", "--data", demo("world"), "--candidates", "4"});
+      return run(std::move(more)).out;
+    };
+    CHECK(plan({"--zipf", "1.25"}).find("Zipf 1.25, hottest first") != std::string::npos);
+    CHECK(plan({}).find("accessed as in 1676 runs of histories (750 more are held out);") != std::string::npos);
+  }
+
   TEST_CASE("keys in a Redis come and go, and who revokes the last one hears that servers that run keep it") {
     if (!RedisTestServer::is_installed()) return;
     const RedisTestServer redis;
@@ -322,6 +331,12 @@ TEST_SUITE("commands") {
     const json bench = json_of({"bench", "engine", "--shape", "tiny", "--rounds", "1", "--weights", "int8", "--kv", "f16"});
     CHECK(bench.at("runs").at(0).at("weights") == "int8");
     CHECK(bench.at("runs").at(0).at("kv") == "f16");
+    double shares = 0;
+    for (const char* part : {"linear", "attention", "elementwise", "embedding", "keys_values", "planning", "readout"}) {
+      CAPTURE(part);
+      shares += bench.at("runs").at(0).at("parts").at(part).get<double>();
+    }
+    CHECK(shares > 0.5);
   }
 }
 

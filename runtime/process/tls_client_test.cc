@@ -12,9 +12,8 @@
 #include "runtime/settings/config.h"
 #include "runtime/store/store_test_folder.h"
 
-using namespace troupe;
-
-namespace {
+namespace troupe {
+namespace tls_client_test {
 
 // An authority, another one, and a certificate of the first, as files.
 struct Files {
@@ -35,8 +34,6 @@ std::string asked_address(const ssl_st* side) {
 }
 
 std::string word(const char* text) { return text ? text : ""; }
-
-}  // namespace
 
 TEST_CASE("files that were read to their ends leave no error behind for whoever asks OpenSSL next") {
   Files files;
@@ -83,3 +80,6 @@ TEST_CASE("a host is expected by its name, and told it; an address is expected a
   CHECK((SSL_get_options(named.get()) & SSL_OP_NO_RENEGOTIATION) != 0);
   CHECK((SSL_get_options(named.get()) & SSL_OP_NO_COMPRESSION) != 0);
 }
+
+}  // namespace tls_client_test
+}  // namespace troupe
