@@ -40,6 +40,8 @@ TEST_CASE("files that were read to their ends leave no error behind for whoever 
   ERR_clear_error();
   const TlsClient client(files.of(files.authority.certificate, files.own.certificate));
   CHECK(ERR_peek_error() == 0);
+  const TlsClient without_own({files.folder.path() / "ca.pem", "", ""});
+  CHECK(ERR_peek_error() == 0);
   CHECK_THROWS_AS(TlsClient(files.of("no authority", files.own.certificate)), ConfigError);
   CHECK(ERR_peek_error() == 0);
   CHECK_THROWS_AS(TlsClient(files.of(files.authority.certificate, "no certificate")), ConfigError);
