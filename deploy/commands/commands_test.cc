@@ -261,6 +261,39 @@ TEST_SUITE("commands") {
     CHECK(ran.out.find("\nwipe ") == std::string::npos);
   }
 
+  TEST_CASE("keys in a file come and go, each beside the others") {
+    const TestFolder folder;
+    const std::string place = folder.path() / "keys";
+    std::vector<std::string> ids;
+    for (const char* whose : {"--tenant=acme", "--admin"}) {
+      const Ran made = run({"keys", "add", place, whose});
+      CHECK(made.out.size() > 20);
+      REQUIRE(made.err.starts_with("troupe: key "));
+      CHECK(made.err.find(" is in " + place + "; servers take it at SIGHUP") != std::string::npos);
+      ids.push_back(made.err.substr(12, made.err.find(' ', 12) - 12));
+    }
+    const auto has = [&](const std::string& text) { return run({"keys", "list", place}).out.find(text) != std::string::npos; };
+    for (const std::string& id : ids) CHECK(has(id));
+    CHECK(has("acme"));
+    CHECK(has("administer"));
+    CHECK((std::filesystem::status(place).permissions() & std::filesystem::perms::all) ==
+          (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+    CHECK(run({"keys", "revoke", place, ids[0]}).err == "troupe: key " + ids[0] + " is no more; servers forget it at SIGHUP\n");
+    CHECK_FALSE(has(ids[0]));
+    CHECK(has(ids[1]));
+    CHECK_THROWS_WITH_AS(run({"keys", "revoke", place, ids[0]}),
+                         (place + ": there is no key " + ids[0] + "; expected an id of troupe keys list").c_str(), std::runtime_error);
+  }
+
+  TEST_CASE("a plan says which accesses it took, by Zipf's law or as they are in the histories") {
+    const auto plan = [](std::vector<std::string> more) {
+      more.insert(more.begin(), {"plan", "--memory", "1GB", "--data", demo("world"), "--candidates", "4"});
+      return run(std::move(more)).out;
+    };
+    CHECK(plan({"--zipf", "1.25"}).find("Zipf 1.25, hottest first") != std::string::npos);
+    CHECK(plan({}).find("accessed as in 1676 runs of histories (750 more are held out);") != std::string::npos);
+  }
+
   TEST_CASE("keys in a Redis come and go, and who revokes the last one hears that servers that run keep it") {
     if (!RedisTestServer::is_installed()) return;
     const RedisTestServer redis;
@@ -298,6 +331,12 @@ TEST_SUITE("commands") {
     const json bench = json_of({"bench", "engine", "--shape", "tiny", "--rounds", "1", "--weights", "int8", "--kv", "f16"});
     CHECK(bench.at("runs").at(0).at("weights") == "int8");
     CHECK(bench.at("runs").at(0).at("kv") == "f16");
+    double shares = 0;
+    for (const char* part : {"linear", "attention", "elementwise", "embedding", "keys_values", "planning", "readout"}) {
+      CAPTURE(part);
+      shares += bench.at("runs").at(0).at("parts").at(part).get<double>();
+    }
+    CHECK(shares > 0.5);
   }
 }
 

@@ -76,8 +76,32 @@ TEST_CASE("spans of recorded requests reach a collector, and of others none are 
   const auto& spans = body["resourceSpans"][0]["scopeSpans"][0]["spans"];
   CHECK(spans.size() == 1);
   CHECK(spans[0]["traceId"] == "00000000000000010000000000000002");
+  const auto& said = body["resourceSpans"][0]["resource"]["attributes"];
+  CHECK(said[0]["value"]["stringValue"] == "troupe");
+  CHECK(said[2]["key"] == "service.instance.id");
+  CHECK(said[2]["value"]["stringValue"] == "n1");
   CHECK(metrics.value(Metric::spans_exported) == 1);
   CHECK(metrics.value(Metric::spans_lost) == 0);
+}
+
+TEST_CASE("at its end an exporter sends one batch more, of 512 requests, the oldest first") {
+  OneShotCollector collector;
+  MetricRegistry metrics;
+  {
+    SpanExporter exporter(parse_collector(collector.url()), "n1", metrics, {});
+    for (std::uint64_t i = 1; i <= 513; ++i) {
+      router::SeenRequest request = recorded();
+      request.trace.low = i;
+      exporter.take(request);
+    }
+  }
+  const std::string request = collector.request();
+  const auto body = nlohmann::json::parse(request.substr(request.find("\r\n\r\n") + 4));
+  const auto& spans = body["resourceSpans"][0]["scopeSpans"][0]["spans"];
+  REQUIRE(spans.size() == 512);
+  CHECK(spans[0]["traceId"] == "00000000000000010000000000000001");
+  CHECK(spans[511]["traceId"] == "00000000000000010000000000000200");
+  CHECK(metrics.value(Metric::spans_exported) == 512);
 }
 
 TEST_CASE("a collector that is away costs spans, which are counted, and one line") {

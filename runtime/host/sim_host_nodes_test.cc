@@ -145,6 +145,20 @@ TEST_CASE("a stopped process gets what came meanwhile after it goes on, in its o
   CHECK(ids == Ids{1, 2, 3, 4, 5, 50, 6, 7, 8, 9});
 }
 
+TEST_CASE("what lies in the buffers of a stopped process is delivered when it goes on, and counted then") {
+  World world;
+  world.add_echo(1);
+  world.host.start();
+  world.run(2000);
+  const auto delivered = [&] { return world.host.run_until(world.host.now() + Duration{2000}); };
+  world.host.pause(1);
+  for (std::uint64_t id = 1; id <= 3; ++id) world.ask(1, id);
+  CHECK(delivered() == 0);
+  world.host.resume(1);
+  CHECK(delivered() == 6);  // each to the core, and its answer to the client
+  CHECK(world.heard.size() == 3);
+}
+
 TEST_CASE("what a stopped process was to get dies with it") {
   World world;
   world.add_echo(1);

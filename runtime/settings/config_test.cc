@@ -118,6 +118,22 @@ TEST_CASE("what is no configuration file at all is refused") {
   CHECK_THROWS_AS(load_config("no/such/file.yaml"), ConfigError);
 }
 
+TEST_CASE("a file with more values than any configuration is refused at the line that has one too many") {
+  const auto lines = [](std::size_t count, const char* line) {
+    std::string text;
+    while (count-- > 0) text += line;
+    return text;
+  };
+  const std::string many = ": has more than 50000 values; expected sections of keys and values";
+  CHECK(error_of(std::string(50'000, '[')).find("is no YAML") != std::string::npos);
+  CHECK(error_of("\n\n" + std::string(50'001, '[')) == "3" + many);
+  CHECK(error_of(lines(25'000, "{,\n") + "?") == "25001" + many);
+  CHECK(error_of(lines(49'999, "- 1\n")) == "1: the file is no map; expected keys and values");  // the list is a value, too
+  CHECK(error_of(lines(50'000, "- 1\n")) == "50000" + many);
+  CHECK(error_of(std::string(1 << 20, '#')) == "");
+  CHECK(error_of(std::string((1 << 20) + 1, '#')).find("larger than 1 MiB") != std::string::npos);
+}
+
 TEST_CASE("the command line is checked like the file") {
   Config config;
   config.set("http.port", "0");
@@ -127,6 +143,8 @@ TEST_CASE("the command line is checked like the file") {
   CHECK(config.size_bytes("pool.memory") == std::int64_t{3} << 29);
   CHECK(config.duration_us("router.frequency_window") == 300'000'000);
   CHECK(error_of_set("http.port", "65536") == "http.port is 65536; expected 0..65535");
+  CHECK(error_of_set("http.port", "65535") == "");
+  CHECK(error_of_set("http.port", std::string(65, '7')) == "http.port is " + std::string(64, '7') + "; expected 0..65535");
   CHECK(error_of_set("http.port", "").starts_with("http.port is empty"));
   CHECK(error_of_set("pool.item_share", "1.01") == "pool.item_share is 1.01; expected 0..1");
   CHECK(error_of_set("nothing", "1").starts_with("there is no knob nothing; expected one of node"));
@@ -203,6 +221,15 @@ TEST_CASE("a cluster's file that does not fit is an error with its line and what
             .starts_with("4: node w1 has another cluster.heartbeat; expected the same for all"));
   CHECK(error("name: w2", "name: ca").starts_with("6: a node is named ca"));
   CHECK(error("10.0.0.3", std::string(254, 'x')).starts_with("6: host is longer than 253 bytes"));
+  CHECK(error("10.0.0.3", std::string(253, 'x')) == "");
+  CHECK(error("port: 7000, roles: [router", "port: 65535, roles: [router") == "");
+  CHECK(error("port: 7000, roles: [router", "port: 65536, roles: [router") ==
+        "3: port is 65536; expected a number from 1 to 65535");
+  CHECK(error("node: 9", "node: 4294967295") == "");
+  CHECK(error("node: 9", "node: 4294967296") == "6: node is 4294967296; expected a number from 1 to 4294967295");
+  CHECK(error("node: 9", "node: 9x").starts_with("6: node is 9x; expected a number"));
+  CHECK(error("memory: 2GiB}", "memory: 2GiB}, cluster: {name: red}") ==
+        "4: node w1 has another cluster.name; expected the same for all");
   CHECK(error("nodes:", "notes:").starts_with("2: there is no section notes"));
   CHECK(error("page_tokens: 8", "page_tokens: 0").starts_with("7: pool.page_tokens is 0"));
   const File empty("");

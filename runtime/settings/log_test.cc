@@ -73,6 +73,25 @@ TEST_CASE("lines below the least level are dropped, the others are appended as t
   CHECK(lines[1]["node"] == "n2");
 }
 
+TEST_CASE("the least level may change while the log is in use, and the file is its owner's alone") {
+  const Folder folder;
+  const Log log({LogLevel::warning, "", folder.file()});
+  log(LogLevel::info, "a", "too early");
+  log.set_least(LogLevel::debug);
+  log(LogLevel::debug, "a", "heard");
+  log.set_least(LogLevel::error);
+  log(LogLevel::warning, "a", "too late");
+  log(LogLevel::error, "a", "last");
+  const auto lines = folder.lines();
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0]["event"] == "heard");
+  CHECK(lines[0]["level"] == "debug");
+  CHECK(lines[1]["event"] == "last");
+  CHECK(lines[1]["level"] == "error");
+  CHECK((std::filesystem::status(folder.file()).permissions() & std::filesystem::perms::all) ==
+        (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+}
+
 TEST_CASE("threads do not tear each other's lines") {
   const Folder folder;
   const Log log({LogLevel::info, "", folder.file()});

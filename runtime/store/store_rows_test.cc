@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "runtime/store/store_record.h"
+
 using namespace troupe;
 
 namespace {
@@ -107,6 +109,79 @@ TEST_CASE("what events were put as comes back behind a profile, and requests rea
   CHECK(decode_stored_profile("k", record, timed) == StoredProfile{profile, names});
   CHECK(decode_stored_profile("k", encode_profile(profile, "k"), timed) == StoredProfile{profile, {}});
   CHECK_FALSE(decode_stored_profile("k", encode_profile(profile, "k", {{"film"}, {}}), timed));
+}
+
+TEST_CASE("a stored profile is absent if it could not be stored today, or if the names behind it do not fit its events") {
+  const Profile profile{7, {1, 2, 3}, {2, 1}};
+  const EventNames both{{"film", ""}, {"e1", "e2"}};
+  const auto decoded = [](const Profile& stored, const EventNames& names) {
+    return decode_stored_profile("k", encode_profile(stored, "k", names), limits);
+  };
+  CHECK(decoded(profile, both) == StoredProfile{profile, both});
+  for (const EventNames& one : {EventNames{both.items, {}}, EventNames{{}, both.ids}})
+    CHECK(decoded(profile, one) == StoredProfile{profile, one});
+  for (const EventNames& names : {both, EventNames{}}) {
+    CHECK_FALSE(decoded({7, {1, 2, 3}, {2, 2}}, names));
+    CHECK_FALSE(decoded({7, {1, 2, 100}, {2, 1}}, names));
+    CHECK_FALSE(decode_stored_profile("l", encode_profile(profile, "k", names), limits));
+  }
+  CHECK_FALSE(decode_stored_profile("k", encode_counter(7, "k"), limits));
+  CHECK_FALSE(decoded(profile, {{}, {"e1"}}));
+  CHECK_FALSE(decoded(profile, {{}, {"e1", "e2", "e3"}}));
+}
+
+TEST_CASE("names whose lengths are not those of their text are no names") {
+  using Lengths = std::vector<std::uint32_t>;
+  const auto decoded = [](const Lengths& lengths, const char* text, const char* more = nullptr) {
+    RecordWriter writer(RecordType::profile);
+    writer.u64(7).list(std::vector<std::int32_t>{1, 2, 3}).list(Lengths{2, 1}).text("");
+    writer.list(lengths).text(text).list(Lengths{}).text("");
+    if (more) writer.text(more);
+    return decode_stored_profile("k", writer.seal("k"), limits);
+  };
+  const auto sound = decoded({1, 2}, "abc");
+  REQUIRE(sound);
+  CHECK(sound->names == EventNames{{"a", "bc"}, {}});
+  CHECK_FALSE(decoded({1, 1}, "abc"));
+  CHECK_FALSE(decoded({1, 3}, "abc"));
+  CHECK_FALSE(decoded({0xFFFFFFFF, 4}, "abc"));
+  CHECK_FALSE(decoded({}, ""));  // a mark of names, and none of them
+  CHECK_FALSE(decoded({1, 2}, "abc", "more"));
+}
+
+TEST_CASE("each bound holds up to its number") {
+  const auto of_user = [](auto spoil) { return fault_of(good_user(), spoil); };
+  const auto of_item = [](auto spoil) { return fault_of(good_item(), spoil); };
+  CHECK(of_user([](PutUser& u) { u.tokens = {}, u.history.assign(3, "film"); }) == "");
+  CHECK(of_user([](PutUser& u) { u.tokens.assign(12, 99); }) == "");
+  CHECK(of_user([](PutUser& u) { u.user = std::string(256, 'x'), u.tenant = u.user; }) == "");
+  CHECK(of_user([](PutUser& u) { u.user = std::string(257, 'x'); }) == "422 bad_id user");
+  CHECK(of_user([](PutUser& u) { u.event_ids = {"a", std::string(256, 'x'), ""}; }) == "");
+  CHECK(of_user([](PutUser& u) { u.event_ids = {"a", std::string(257, 'x'), ""}; }) == "422 bad_event_ids event_ids[1]");
+  CHECK(of_user([](PutUser& u) { u.event_ids = {"a", "b"}; }) == "422 bad_event_ids event_ids");
+  CHECK(of_item([](PutItem& i) { i.tokens = {1, 2, 3, 4}, i.title = std::string(4096, 'x'); }) == "");
+  CHECK(of_item([](PutItem& i) { i.identifier = 99; }) == "");
+  CHECK(of_item([](PutItem& i) { i.identifier = 0; }) == "");
+}
+
+TEST_CASE("appended events need not follow on each other, as their place is found later; their bounds hold all the same") {
+  FeatureLimits timed = limits;
+  timed.event_features = {{.name = "timestamps", .ascending = true, .least = 0, .most = 1'000}};
+  AppendEvents events;
+  events.user = "ann", events.tokens = {1, 2, 3}, events.features = {{"timestamps", {5, 4, 1'000}}};
+  CHECK_FALSE(find_fault(events, timed));
+  events.features[0].values[1] = -1;
+  CHECK(find_fault(events, timed)->expected == "a number from 0 to 1000");
+  events.user = "";
+  CHECK(find_fault(events, timed)->code == "bad_id");
+}
+
+TEST_CASE("a key begins with the length of the tenant, its highest byte first; notes come back under their key only") {
+  CHECK(user_key("ab", "c") == std::string("\0\0\0\2abc", 7));
+  CHECK(user_key(std::string(258, 'x'), "").substr(0, 4) == std::string("\0\0\1\2", 4));
+  CHECK(decode_note("k", encode_note("text", "k")) == "text");
+  CHECK_FALSE(decode_note("l", encode_note("text", "k")));
+  CHECK_FALSE(decode_note("k", encode_counter(4, "k")));
 }
 
 TEST_CASE("a bad token is refused with its value and the range") {
