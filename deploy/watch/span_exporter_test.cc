@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "runtime/settings/config.h"
 
@@ -87,13 +88,11 @@ TEST_CASE("spans of recorded requests reach a collector, and of others none are 
 TEST_CASE("at its end an exporter sends one batch more, of 512 requests, the oldest first") {
   OneShotCollector collector;
   MetricRegistry metrics;
+  std::vector<router::SeenRequest> requests(513, recorded());
+  for (std::size_t i = 0; i < requests.size(); ++i) requests[i].trace.low = i + 1;
   {
     SpanExporter exporter(parse_collector(collector.url()), "n1", metrics, {});
-    for (std::uint64_t i = 1; i <= 513; ++i) {
-      router::SeenRequest request = recorded();
-      request.trace.low = i;
-      exporter.take(request);
-    }
+    for (const router::SeenRequest& request : requests) exporter.take(request);
   }
   const std::string request = collector.request();
   const auto body = nlohmann::json::parse(request.substr(request.find("\r\n\r\n") + 4));
