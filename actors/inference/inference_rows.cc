@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "actors/inference/inference_core.h"
-#include "actors/inference/table_shards_port.h"
+#include "actors/inference/table_shard.h"
 #include "placement/heat/spread.h"
 
 namespace troupe::actors {

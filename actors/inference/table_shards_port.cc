@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "actors/inference/table_shard.h"
 #include "kernels/base/check.h"
 #include "runtime/actor/block_name.h"
 
@@ -27,10 +28,6 @@ BlockName table_name(const std::string& model_version, std::string_view what, co
 }
 
 }  // namespace
-
-BlockName block_of(const TableShard& shard) {
-  return block_name({to_hex(shard.table), "shard " + std::to_string(shard.shard)}, "", {}, 0, {});
-}
 
 // A table of a model's version, as executors or a cache see it.
 class TableShards::Sharded final : public kernels::EmbeddingTable {

@@ -79,7 +79,4 @@ class TableShards : public std::enable_shared_from_this<TableShards> {
   std::uint64_t from_here_ = 0, from_nodes_ = 0, from_table_ = 0;
 };
 
-// The name of the block that a shard is.
-BlockName block_of(const TableShard& shard);
-
 }  // namespace troupe::actors

@@ -77,7 +77,10 @@ TEST_CASE("a store that cannot be listed is done without") {
   b.probe.start();
   b.probe.done(1, b.probe.started<ListStored>().at(0).first, disk_is_away);
   CHECK(b.ready(2));
+  CHECK(field_of(b.probe.sent<StatusReply>().at(0), "store") == "resting after a failure");
   CHECK(b.acquire(3, {item(1)}).at(0).grant == Grant::write);
+  CHECK(b.ready(600));
+  CHECK(field_of(b.probe.sent<StatusReply>().at(0), "store") == "on");
 }
 
 TEST_CASE("a list that failed is asked for again after the rest; nothing is loaded then that nobody wants") {

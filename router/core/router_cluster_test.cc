@@ -384,6 +384,21 @@ TEST_CASE("a router says that it is not ready, and why: no items, no worker, or 
   CHECK(field_of(b.probe.sent<StatusReply>().at(0), "not_ready") == "it is about to end");
 }
 
+TEST_CASE("the status counts what is being written and read, and what was answered") {
+  RouterBench b;
+  b.probe.receive(0, door, DeleteUser{1, "t", "ann"});
+  const auto write = b.probe.started<Write>().at(0).first;
+  const auto field = [&](std::int64_t us, const char* name) {
+    b.probe.receive(us, door, StatusRequest{9});
+    return field_of(b.probe.sent<StatusReply>().at(0), name);
+  };
+  CHECK(field(1, "writes_in_flight") == "1");
+  CHECK(field(1, "reads_in_flight") == "0");
+  CHECK(field(1, "requests_answered") == "0");
+  b.probe.done(2, write, Written{1});
+  CHECK(field(3, "writes_in_flight") == "0");
+}
+
 TEST_CASE("the status names the catalog that features came from last, of which versions need not know") {
   RouterBench b;
   b.send(0, 1);

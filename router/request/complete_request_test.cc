@@ -67,6 +67,8 @@ TEST_CASE("identifiers have to fit what was asked for and the model's positions"
   CompleteRequest brief = of_items();
   brief.max_tokens = 2;
   CHECK(give_catalog(*take_complete(brief, policy("bat")), catalog)->where == "max_tokens");
+  brief.max_tokens = 3;
+  CHECK_FALSE(give_catalog(*take_complete(brief, policy("bat")), catalog).has_value());
   CompleteRequest longer = of_items();
   longer.prompt.assign(6, 10);
   CHECK(give_catalog(*take_complete(longer, policy("bat")), catalog)->where == "prompt");

@@ -7,6 +7,7 @@
 
 #include "placement/split/marginal.h"
 #include "sim/split/split_game.h"
+#include "sim/split/split_node.h"
 #include "sim/split/split_settings.h"
 
 namespace troupe::sim {
@@ -74,6 +75,21 @@ TEST_CASE("a user's rows are the same each time, most of them in his shards") {
   CHECK(static_cast<double>(here) / static_cast<double>(first.size()) > 0.85);
   workload.rows_of(8, 5'000);
   CHECK(std::ranges::equal(first, workload.rows_of(7, 10'000)));
+}
+
+TEST_CASE("a node covers the share of shards' rows that was there of those that it used; of no shards, and of unused ones, none") {
+  const SplitTimes times(small().sizes);
+  SplitNode node(times, {.shards = 4, .rows_per_shard = 8, .shadows = false});
+  const std::vector<std::uint32_t> shards{0, 1}, other{3}, none;
+  CHECK(node.coverage(shards) == 0);
+  const std::vector<std::uint32_t> rows{3};
+  node.serve({.at_us = 0, .user = 1, .length = 10}, rows);  // not there yet
+  CHECK(node.coverage(shards) == 0);
+  node.serve({.at_us = 1, .user = 1, .length = 10}, rows);
+  CHECK(node.coverage(shards) == doctest::Approx(0.25));  // one hit of two uses, in one shard of two
+  CHECK(node.coverage(std::vector<std::uint32_t>{0}) == doctest::Approx(0.5));
+  CHECK(node.coverage(other) == 0);
+  CHECK(node.coverage(none) == 0);
 }
 
 TEST_CASE("a run is the same again, and another seed's is another") {

@@ -163,6 +163,8 @@ TEST_CASE("a profile that grows has a version for each step, and takes the token
   CHECK(world.profile("a", "u1")->events.size() == 3);
   CHECK(world.profile("a", "u1")->version == two.version);
   CHECK_FALSE(world.was_absent("a", "u1", 1));
+  CHECK(world.was_absent("a", "stranger", 1));
+  CHECK_FALSE(world.was_absent("a", "stranger", 2));  // since then nothing took him away
   CHECK(world.profile("b", "u1")->version == 1);
   const Written empty = world.append("b", "u1", {});
   CHECK(world.profile("b", "u1")->version == empty.version);
