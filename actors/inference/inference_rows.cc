@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "actors/inference/inference_core.h"
-#include "actors/inference/table_shard.h"
 #include "placement/heat/spread.h"
+#include "runtime/actor/table_shard.h"
 
 namespace troupe::actors {
 namespace {

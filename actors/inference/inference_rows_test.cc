@@ -5,7 +5,7 @@
 #include <set>
 
 #include "actors/inference/inference_bench.h"
-#include "actors/inference/table_shard.h"
+#include "runtime/actor/table_shard.h"
 
 namespace troupe::actors::inference_test {
 namespace {

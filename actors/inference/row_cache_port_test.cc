@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "actors/inference/paced_table_port.h"
-#include "actors/inference/table_shard.h"
 #include "actors/inference/table_shards_port.h"
+#include "runtime/actor/table_shard.h"
 
 namespace troupe::actors::row_cache_port_test {  // beside the other test benches of this executable
 namespace {

@@ -6,9 +6,9 @@
 #include <set>
 #include <utility>
 
-#include "actors/inference/table_shard.h"
 #include "kernels/base/check.h"
 #include "runtime/actor/block_name.h"
+#include "runtime/actor/table_shard.h"
 
 namespace troupe::actors {
 namespace {
