@@ -101,8 +101,7 @@ void InferenceCore::start_batch(Instant now, std::vector<Serial> batch, Effects&
     task.started = now;
     waiting_with(task.plan).remove(task);
     pass += task.pass;
-    work.requests.push_back(batch_request(task, batch.size() > 1 || is_sharded()));
-    if (task.coming) work.requests.back().coming_us = std::max<std::int64_t>((task.patience_ends - now).us, 0);
+    work.requests.push_back(batch_request(now, task, batch.size() > 1 || is_sharded()));
   }
   effects.count(Metric::batch_tokens, static_cast<double>(pass.new_tokens));
   effects.count(Metric::batch_requests, static_cast<double>(batch.size()));
@@ -112,7 +111,7 @@ void InferenceCore::start_batch(Instant now, std::vector<Serial> batch, Effects&
   effects.start(job, std::move(work));
 }
 
-BatchRequest InferenceCore::batch_request(Task& task, bool keep) const {
+BatchRequest InferenceCore::batch_request(Instant now, Task& task, bool keep) const {
   BatchRequest request;
   request.model_version = planted(Bug::answer_from_newest_model) ? models_.newest() : model_of(task.plan);
   request.catalog_version =
@@ -127,6 +126,7 @@ BatchRequest InferenceCore::batch_request(Task& task, bool keep) const {
   check_sources(task, request);
   request.plan = keep ? task.plan.plan : std::move(task.plan.plan);
   request.blocks = keep ? task.plan.blocks : std::move(task.plan.blocks);
+  if (task.coming) request.coming_us = std::max<std::int64_t>((task.patience_ends - now).us, 0);
   return request;
 }
 

@@ -155,7 +155,7 @@ class InferenceCore final : public Core {
   std::vector<Serial> take_batch(Instant now, Queue& queue);
   void refuse_expired(Instant now, const Queue& queue, Effects& effects);
   void start_batch(Instant now, std::vector<Serial> batch, Effects& effects);
-  BatchRequest batch_request(Task& task, bool keep) const;
+  BatchRequest batch_request(Instant now, Task& task, bool keep) const;
   static void check_sources(const Task& task, BatchRequest& request);
   void on_batch_done(Instant now, const Done& done, Effects& effects);
   void on_batch_failed(Instant now, const Batch& batch, const Refusal& refusal, Effects& effects);

@@ -166,9 +166,7 @@ void InferenceCore::run_with_shards(Instant now, Serial asked, Effects& effects)
   RunBatch work;
   work.shards = granted_of(batch.missed, batch.granted);
   for (const Serial serial : batch.tasks) {
-    Task& task = tasks_.at(serial);
-    work.requests.push_back(batch_request(task, batch.tasks.size() > 1));
-    if (task.coming) work.requests.back().coming_us = std::max<std::int64_t>((task.patience_ends - now).us, 0);
+    work.requests.push_back(batch_request(now, tasks_.at(serial), batch.tasks.size() > 1));
   }
   batch.started = now;
   const Serial job = next_serial_++;

@@ -226,17 +226,10 @@ RowsRefilled RowCache::refill(const RefillRows& refill) {
 
 RowTotals RowCache::totals() const {
   const std::lock_guard lock(mutex_);
-  const RowSlab::Counts& counts = slab_.counts();
-  return {.hits = counts.hits,
-          .misses = counts.misses,
-          .repeats = counts.repeats,
-          .bytes_missed = bytes_missed_,
-          .bytes_refilled = bytes_refilled_,
-          .evicted = counts.evicted,
-          .dropped = counts.dropped,
-          .corrupt = counts.discarded,
-          .wants_refill = slab_.wants_refill(),
-          .shards = savings_.shards()};
+  RowTotals totals = savings_.totals(slab_);
+  totals.bytes_missed = bytes_missed_;
+  totals.bytes_refilled = bytes_refilled_;
+  return totals;
 }
 
 std::string RowCache::check_invariants() const {

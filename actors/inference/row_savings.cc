@@ -26,6 +26,18 @@ void RowSavings::use(const RowSlab::Batch& batch, double us_per_row) {
   }
 }
 
+RowTotals RowSavings::totals(const RowSlab& slab) const {
+  const RowSlab::Counts& counts = slab.counts();
+  return {.hits = counts.hits,
+          .misses = counts.misses,
+          .repeats = counts.repeats,
+          .evicted = counts.evicted,
+          .dropped = counts.dropped,
+          .corrupt = counts.discarded,
+          .wants_refill = slab.wants_refill(),
+          .shards = shards()};
+}
+
 ShardsFound RowSavings::shards() const {
   static_assert(placement::ShardHits::shards == row_shards);
   return {hits_.shard_rows(), hits_.found(), us_per_row_};

@@ -17,9 +17,11 @@ class RowSavings {
 
   void use(const RowSlab::Batch& batch, double us_per_row);
   void tell(RowPages& to) const;
-  ShardsFound shards() const;
+  // What a slab counts, and which shards were at hand; whoever holds the rows adds their bytes.
+  RowTotals totals(const RowSlab& slab) const;
 
  private:
+  ShardsFound shards() const;
   placement::ShadowCache shadow_;
   placement::ShardHits hits_;
   double saved_us_ = 0, us_per_row_ = 0;

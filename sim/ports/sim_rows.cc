@@ -84,17 +84,10 @@ RowsRefilled SimRows::refill(const RefillRows& refill) {
 }
 
 RowTotals SimRows::totals() const {
-  const RowSlab::Counts& counts = slab_.counts();
-  return {.hits = counts.hits,
-          .misses = counts.misses,
-          .repeats = counts.repeats,
-          .bytes_missed = counts.misses * row_bytes,
-          .bytes_refilled = refilled_,
-          .evicted = counts.evicted,
-          .dropped = counts.dropped,
-          .corrupt = counts.discarded,
-          .wants_refill = slab_.wants_refill(),
-          .shards = savings_.shards()};
+  RowTotals totals = savings_.totals(slab_);
+  totals.bytes_missed = totals.misses * row_bytes;
+  totals.bytes_refilled = refilled_;
+  return totals;
 }
 
 }  // namespace troupe::sim
