@@ -114,6 +114,26 @@ TEST_SUITE("what the door says of requests") {
     CHECK(header_of(w.rank("traceparent: " + parent.substr(0, 53) + "00\r\n"), "traceparent").ends_with("-00"));
   }
 
+  TEST_CASE("the access log has a line for a call that did not come by HTTP, too") {
+    DoorConfig config;
+    config.access_log = AccessLog::all;
+    Watched w(config);
+    std::promise<DoorReply> answer;
+    DoorCall call{.route = "/call", .kind = "rank", .asked = {Message{RankRequest{.user = "ana", .candidates = {"a"}}}, {}}};
+    call.asked.body = [](const Message&, const KnownModel&, std::int64_t) -> std::variant<std::string, Refusal> { return "seven"; };
+    w.door->ask(std::move(call), [&](DoorReply reply) { answer.set_value(std::move(reply)); });
+    CHECK(answer.get_future().get().body == "seven");
+    const std::lock_guard lock(w.mutex);
+    REQUIRE(w.lines.size() == 1);
+    const auto has = [&](const char* name, const char* value) {
+      return std::ranges::any_of(w.lines[0], [&](const LogField& f) { return f.name == name && f.value == value; });
+    };
+    CHECK(has("route", "/call"));
+    CHECK(has("status", "200"));
+    CHECK(has("bytes_out", "5"));
+    CHECK(has("node", "4"));
+  }
+
   TEST_CASE("the access log has a line for what was asked, with who, what and how long") {
     DoorConfig config;
     config.access_log = AccessLog::all;

@@ -264,6 +264,16 @@ TEST_CASE("pages outside the arena, or too few, are refused") {
   CHECK(std::get<Refusal>(node.run(load)).code == "bad_pages");
 }
 
+TEST_CASE("a load into pages that do not hold the block writes none of them") {
+  Node node;
+  node.run(node.save());
+  const std::vector<Page> before = node.here.read(target);
+  LoadBlocks load = node.load();
+  load.blocks[0].pages = {8, 9};
+  node.begin(load);
+  CHECK_FALSE(node.here.rewritten(target, before));
+}
+
 TEST_CASE("a save that breaks off is on the disk, but not whole: no load takes it") {
   for (const auto torn : {SimDisk::Torn::by_full_disk, SimDisk::Torn::by_death}) {
     Node node;

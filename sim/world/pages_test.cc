@@ -43,8 +43,11 @@ TEST_CASE("writing shows, even of the same content; a bit that turns is no writi
   pages.flip(0, 5);
   CHECK_FALSE(pages.rewritten(ids, before));
   pages.flip(0, 5);
-  pages.copy(1, pages.at(1));
-  CHECK(pages.rewritten(ids, before));
+  for (const std::uint32_t id : ids) {
+    const std::vector<Page> since = pages.read(ids);
+    pages.copy(id, pages.at(id));
+    CHECK(pages.rewritten(ids, since));
+  }
 }
 
 TEST_CASE("a torn page is half another one") {
