@@ -103,7 +103,7 @@ ComputePort::ComputePort(LoadedModel model, std::string model_version, PageArena
     : first_version_(std::move(model_version)),
       layout_(model.executor->layout()),
       arena_(arena),
-      lanes_(lanes + (loader || rows ? 1 : 0)),
+      lanes_(lanes + 1 + (loader || rows ? 1 : 0)),
       loader_(std::move(loader)),
       find_catalog_(std::move(find_catalog)),
       rows_(std::move(rows)),

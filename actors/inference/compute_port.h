@@ -50,8 +50,8 @@ class ComputePort final : public Port {
   ComputePort(LoadedModel model, std::string model_version, PageArena& arena, std::uint32_t lanes,
               bool verify_on_read, Loader loader = {}, FindCatalog find_catalog = {});
 
-  // That its host has to give it: with a loader, or rows that are refilled, one more than there are batches at a time, so
-  // that neither keeps a batch waiting.
+  // That its host has to give it: one more than there are batches at a time, for what goes beside large ones, and with a
+  // loader, or rows that are refilled, another, so that neither keeps a batch waiting.
   std::uint32_t lanes() const { return lanes_; }
   bool waits_by_layer() const { return find("")->executors.front()->waits_by_layer(); }  // while the first model is here
 

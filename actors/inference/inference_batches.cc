@@ -14,14 +14,24 @@ void InferenceCore::Slowness::add(double batch_us, double batch_nominal_us) {
   nominal_us = kept * nominal_us + batch_nominal_us;
 }
 
-void InferenceCore::Waiting::add(const Task& task) {
+void InferenceCore::Waiting::add(const placement::Pass& more) {
   ++plans;
-  pass += task.pass;
+  pass += more;
 }
 
-void InferenceCore::Waiting::remove(const Task& task) {
+void InferenceCore::Waiting::remove(const placement::Pass& less) {
   --plans;
-  pass -= task.pass;
+  pass -= less;
+}
+
+void InferenceCore::add_waiting(const Task& task) {
+  waiting_[is_background(task.plan)].add(task.pass);
+  if (!is_background(task.plan) && fits_batch(task.pass)) waiting_small_.add(task.pass);
+}
+
+void InferenceCore::remove_waiting(const Task& task) {
+  waiting_[is_background(task.plan)].remove(task.pass);
+  if (!is_background(task.plan) && fits_batch(task.pass)) waiting_small_.remove(task.pass);
 }
 
 // ---- batches are formed ----
@@ -31,10 +41,15 @@ void InferenceCore::run_ready(Instant now, Effects& effects) {
     for (Queue* queue : {&serving_, &coming_, &background_, &background_arrived_}) refuse_expired(now, *queue, effects);
     Queue& next = !background_.empty() ? background_ : !serving_.empty() ? serving_ : coming_;
     if (!next.empty()) {
-      start_batch(now, take_batch(now, next), effects);
+      start_batch(now, take_batch(now, next, 0), effects);
     } else if (!begin_background(now, effects)) {
       break;
     }
+  }
+  if (waiting_small_.plans > 0 && may_go_beside()) {
+    refuse_expired(now, serving_, effects);
+    const auto small = std::ranges::find_if(serving_, [&](Serial serial) { return fits_batch(tasks_.at(serial).pass); });
+    if (small != serving_.end()) start_batch(now, take_batch(now, serving_, static_cast<std::size_t>(small - serving_.begin())), effects);
   }
   if (waiting_[0].plans == told_depth_) return;
   told_depth_ = waiting_[0].plans;
@@ -65,16 +80,22 @@ bool InferenceCore::ends_in_time(Instant now, const placement::Pass& pass, Insta
   return lane_us(config_.costs.of(pass)) < static_cast<double>((deadline - now).us);
 }
 
-// The first of a queue that is not empty, and what may run with it, in order. The others keep their places.
-std::vector<InferenceCore::Serial> InferenceCore::take_batch(Instant now, Queue& queue) {
-  const std::size_t free_lanes = config_.lanes - batches_.size();
+// All lanes run what is larger than a batch, and nothing goes beside it yet.
+bool InferenceCore::may_go_beside() const {
+  return batches_.size() == config_.lanes &&
+         std::ranges::all_of(batches_, [&](const auto& entry) { return is_large(entry.second.work); });
+}
+
+// The one at that place of a queue, and what may run with it of those behind, in order. The others keep their places.
+std::vector<InferenceCore::Serial> InferenceCore::take_batch(Instant now, Queue& queue, std::size_t at) {
+  const std::size_t free_lanes = batches_.size() < config_.lanes ? config_.lanes - batches_.size() : 1;
   const std::size_t share = (queue.size() + free_lanes - 1) / free_lanes;
   const std::size_t most = std::clamp<std::size_t>(share, 1, std::max(config_.batch_requests_max, 1U));
-  const Task& first = tasks_.at(queue.front());
-  std::vector<Serial> batch{queue.front()};
+  const Task& first = tasks_.at(queue[at]);
+  std::vector<Serial> batch{queue[at]};
   placement::Pass pass = first.pass;
   Instant deadline = first.deadline;  // the earliest
-  for (std::size_t i = 1; i < queue.size() && batch.size() < most && !runs_alone(first); ++i) {
+  for (std::size_t i = at + 1; i < queue.size() && batch.size() < most && !runs_alone(first); ++i) {
     const Task& task = tasks_.at(queue[i]);
     if (runs_alone(task) || model_of(task.plan) != model_of(first.plan)) continue;
     const placement::Pass together = pass + task.pass;
@@ -99,7 +120,7 @@ void InferenceCore::start_batch(Instant now, std::vector<Serial> batch, Effects&
     Task& task = tasks_.at(serial);
     task.state = State::running;
     task.started = now;
-    waiting_with(task.plan).remove(task);
+    remove_waiting(task);
     pass += task.pass;
     work.requests.push_back(batch_request(now, task, batch.size() > 1 || is_sharded()));
   }
@@ -201,7 +222,7 @@ void InferenceCore::on_batch_failed(Instant now, const Batch& batch, const Refus
     }
     task.state = State::ready;
     task.again = true;
-    waiting_with(task.plan).add(task);
+    add_waiting(task);
     (is_background(task.plan) ? background_ : serving_).push_front(*at);
   }
 }

@@ -23,7 +23,7 @@ void InferenceCore::send_heartbeat(Instant now, Effects& effects) {
   beat.sequence = ++heartbeats_;
   beat.draining = draining_;
   beat.lanes = config_.lanes;
-  beat.lanes_busy = static_cast<std::uint32_t>(batches_.size());
+  beat.lanes_busy = std::min(static_cast<std::uint32_t>(batches_.size()), config_.lanes);
   beat.plans_waiting = waiting_[0].plans;
   const placement::Work waiting = work_of(waiting_[0]);
   beat.operations_waiting = waiting.operations;

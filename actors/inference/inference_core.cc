@@ -132,16 +132,22 @@ std::optional<Refusal> InferenceCore::find_objection(Instant now, const Execute&
 
 // What waits already counts with all that it may have to compute, what runs with half of it, the plan itself
 // only with what it surely has to: tokens of blocks may be reused. While nothing waits a plan is always
-// taken: it shows how fast the device is now.
+// taken: it shows how fast the device is now. One that may go beside those in the lanes waits for less.
 bool InferenceCore::cannot_finish(const Execute& plan) const {
-  const Waiting& ahead = waiting_[0];
-  if (ahead.plans == 0) return false;
+  if (waiting_[0].plans == 0) return false;
   const placement::Pass own =
       placement::pass_of(plan.plan, [&](std::size_t i) { return plan.blocks[i].name.has_value(); },
                          config_.costs.layers);
-  double before_us = lane_us(work_of(ahead));
-  for (const auto& [job, batch] : batches_) before_us += lane_us(batch.work) / 2;
-  return before_us / config_.lanes + lane_us(config_.costs.of(own)) > static_cast<double>(plan.budget_us);
+  double running_us = 0;
+  for (const auto& [job, batch] : batches_) running_us += lane_us(batch.work) / 2;
+  const auto budget_us = static_cast<double>(plan.budget_us);
+  const bool in_lanes = done_us(waiting_[0], running_us, config_.lanes, own) <= budget_us;
+  if (in_lanes || !fits_batch(own) || !may_go_beside()) return !in_lanes;
+  return done_us(waiting_small_, 0, 1, own) > budget_us;
+}
+
+double InferenceCore::done_us(const Waiting& ahead, double running_us, std::uint32_t lanes, const placement::Pass& own) const {
+  return (lane_us(work_of(ahead)) + running_us) / lanes + lane_us(config_.costs.of(own));
 }
 
 double InferenceCore::lane_us(const placement::Work& work) const {
@@ -157,10 +163,11 @@ placement::Work InferenceCore::work_of(const Waiting& waiting) const {
   return work + config_.costs.passes(std::max(0.0, std::ceil(batches) - 1));
 }
 
-bool InferenceCore::fits_batch(const placement::Pass& pass) const {
-  const double most = config_.costs.token_operations * config_.batch_tokens_max;
-  return config_.costs.of(pass).operations <= most;
+bool InferenceCore::is_large(const placement::Work& work) const {
+  return work.operations > config_.costs.token_operations * config_.batch_tokens_max;
 }
+
+bool InferenceCore::fits_batch(const placement::Pass& pass) const { return !is_large(config_.costs.of(pass)); }
 
 void InferenceCore::accept(Instant now, Address from, const Execute& plan, Effects& effects) {
   const Serial serial = next_serial_++;
@@ -173,7 +180,7 @@ void InferenceCore::accept(Instant now, Address from, const Execute& plan, Effec
   task.deadline = now + Duration{std::min(plan.budget_us, budget_us_max)};
   task.pass = placement::pass_of(plan.plan, [](std::size_t) { return false; }, config_.costs.layers);
   collect_wants(task);
-  waiting_with(plan).add(task);
+  add_waiting(task);
   effects.set_timer(deadline_timer(serial), task.deadline);
   if (is_background(plan)) return background_arrived_.push_back(serial);
   begin(now, serial, task, effects);
@@ -281,9 +288,9 @@ bool InferenceCore::is_reused(const Task& task, std::size_t segment) {
 void InferenceCore::make_ready(Instant now, Serial serial, Task& task) {
   task.state = State::ready;
   task.ready_at = now;
-  waiting_with(task.plan).remove(task);
+  remove_waiting(task);
   task.pass = placement::pass_of(task.plan.plan, [&](std::size_t i) { return is_reused(task, i); }, config_.costs.layers);
-  waiting_with(task.plan).add(task);
+  add_waiting(task);
   task.coming = std::ranges::any_of(task.grants, &BlockGrant::coming);
   (task.coming ? coming_ : is_background(task.plan) ? background_ : serving_).push_back(serial);
 }
@@ -318,7 +325,7 @@ void InferenceCore::release(Serial serial, Task& task, std::vector<BlockOutcome>
 void InferenceCore::end(Serial serial) {
   const Task& task = tasks_.at(serial);
   if (task.state != State::running) {
-    waiting_with(task.plan).remove(task);
+    remove_waiting(task);
     for (Queue* queue : {&serving_, &coming_, &background_, &background_arrived_}) std::erase(*queue, serial);
   }
   if (task.state != State::arrived) background_begun_ -= is_background(task.plan);
@@ -372,8 +379,8 @@ std::string InferenceCore::check_bounds() const {
          excess("waiting background plans", waiting_[1].plans, config_.background_queue_max + again) +
          excess("queued plans", serving_.size() + coming_.size() + background_.size() + background_arrived_.size(),
                 waiting()) +
-         excess("plans", tasks_.size(), waiting_max + config_.lanes * batch_max) +
-         excess("running batches", batches_.size(), config_.lanes) +
+         excess("plans", tasks_.size(), waiting_max + (config_.lanes + 1) * batch_max) +
+         excess("running batches", batches_.size(), config_.lanes + 1) +
          excess("begun background plans", background_begun_, config_.background_max) +
          excess("remembered plans", recent_.size(), config_.recent_max) +
          excess("models", models_.size(), config_.models_max);

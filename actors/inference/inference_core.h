@@ -18,6 +18,9 @@
 //   - background plans only when no serving plan is ready, at most `background_max` at a time. Such a plan
 //   asks for its blocks when it has its turn, and then runs next: otherwise serving plans would wait for
 //   blocks whose writer waits for them to pass.
+// A plan larger than a batch is not cut, and keeps its lane for as long as it takes. While all lanes run such plans, one
+// batch of serving plans that are not goes beside them, past those that are: who is small waits for a batch at
+// most, and no lane is kept idle for that.
 //
 // Its models follow the cluster's versions (model_set.h). Its heartbeats tell the routers how it fares.
 #include <cstdint>
@@ -44,7 +47,7 @@ struct InferenceConfig {
   Incarnation incarnation = 1;     // the first number of its requests and jobs
   std::vector<NodeId> routers{1};  // that hear its heartbeats
   Duration heartbeat{200'000};
-  std::uint32_t lanes = 1;  // batches at a time; the port needs one lane more to change models meanwhile
+  std::uint32_t lanes = 1;  // batches at a time; the port needs one more for what goes beside, and one to change models meanwhile
   std::uint32_t background_max = 1;  // background plans that have begun and not ended
   std::uint32_t queue_max = 1'024;   // serving plans that are not running yet; more are refused
   std::uint32_t background_queue_max = 16;
@@ -112,8 +115,8 @@ class InferenceCore final : public Core {
   struct Waiting {  // tasks that are not running yet
     std::uint32_t plans = 0;
     placement::Pass pass;  // one for all of them
-    void add(const Task& task);
-    void remove(const Task& task);
+    void add(const placement::Pass& more);
+    void remove(const placement::Pass& less);
   };
   // Lane time over the time by the nominal pace: older batches count for less and less.
   struct Slowness {
@@ -128,6 +131,10 @@ class InferenceCore final : public Core {
   void on_execute(Instant now, Address from, const Execute& plan, Effects& effects);
   std::optional<Refusal> find_objection(Instant now, const Execute& plan) const;
   bool cannot_finish(const Execute& plan) const;
+  // If begun after what waits and half of what runs, in that many lanes.
+  double done_us(const Waiting& ahead, double running_us, std::uint32_t lanes, const placement::Pass& own) const;
+  void add_waiting(const Task& task);
+  void remove_waiting(const Task& task);
   bool ends_in_time(Instant now, const placement::Pass& pass, Instant deadline) const;  // if begun now
   double lane_us(const placement::Work& work) const;  // 0 if nothing was computed yet
   // Of plans that wait: in as many batches as their bounds make of them.
@@ -152,7 +159,9 @@ class InferenceCore final : public Core {
   // inference_batches.cc: from ready plans to their results
   void run_ready(Instant now, Effects& effects);
   bool begin_background(Instant now, Effects& effects);
-  std::vector<Serial> take_batch(Instant now, Queue& queue);
+  bool is_large(const placement::Work& work) const;  // more than a batch
+  bool may_go_beside() const;
+  std::vector<Serial> take_batch(Instant now, Queue& queue, std::size_t at);
   void refuse_expired(Instant now, const Queue& queue, Effects& effects);
   void start_batch(Instant now, std::vector<Serial> batch, Effects& effects);
   BatchRequest batch_request(Instant now, Task& task, bool keep) const;
@@ -213,7 +222,6 @@ class InferenceCore final : public Core {
   };
 
   static bool is_background(const Execute& plan) { return plan.priority == Priority::background; }
-  Waiting& waiting_with(const Execute& plan) { return waiting_[is_background(plan)]; }
   static bool runs_alone(const Task& task) { return task.plan.alone || task.again || task.coming; }
   std::uint32_t queue_max(const Execute& plan) const;
   const std::string& model_of(const Execute& plan) const;
@@ -231,6 +239,7 @@ class InferenceCore final : public Core {
   std::uint32_t background_begun_ = 0;  // and not ended
   std::map<Serial, Batch> batches_;     // running jobs
   Waiting waiting_[2];                  // serving, background
+  Waiting waiting_small_;               // of the serving ones, those that are no larger than a batch
   std::uint32_t told_depth_ = 0;        // of the serving queue, as last counted
   std::uint64_t heartbeats_ = 0, executed_ = 0, accepted_ = 0, answered_ = 0;
   std::uint64_t unanswered_ = 0;  // their router was lost while they waited

@@ -282,6 +282,70 @@ TEST_CASE("a plan larger than a batch runs alone") {
   CHECK(b.job().second.requests.size() == 1);
 }
 
+TEST_CASE("while all lanes run plans larger than a batch, one batch of smaller ones goes beside them") {
+  Bench b;
+  const auto tokens = [](const auto& job) { return job.second.requests.at(0).plan.segments.at(0).tokens.size(); };
+  b.plain(0, 1, 11);
+  const auto large = b.job();
+  b.plain(1, 2, 30);
+  CHECK(b.probe.started<RunBatch>().empty());  // it is large as well
+  b.plain(2, 3, 10);
+  const auto small = b.job();
+  CHECK(tokens(small) == 10);
+  b.plain(3, 4, 5);
+  b.plain(3, 5, 4);
+  CHECK(b.probe.started<RunBatch>().empty());
+  b.run(4, small);
+  const auto together = b.job();
+  REQUIRE(together.second.requests.size() == 2);
+  CHECK(tokens(together) == 5);
+  b.run(5, large);
+  CHECK(b.probe.started<RunBatch>().empty());  // what went beside has the lane now
+  b.plain(6, 6, 1);
+  b.run(7, together);
+  CHECK(tokens(b.job()) == 30);  // who is large keeps its place for a lane
+  CHECK(tokens(b.probe.started<RunBatch>().at(1)) == 1);
+  CHECK(b.core.check_bounds() == "");
+}
+
+TEST_CASE("nothing goes beside a lane that runs no large plan, nor what comes, nor what is for later") {
+  Bench two(2);
+  two.plain(0, 1, 11);
+  two.plain(0, 2, 10);
+  two.plain(1, 3, 1);
+  CHECK(two.probe.started<RunBatch>().empty());
+
+  InferenceConfig overlapping = Bench::config(1);
+  overlapping.overlap = true;
+  Bench b(overlapping);
+  b.plain(0, 1, 11);
+  b.execute(1, 2, {segment(1)}, Priority::background);
+  b.execute(1, 3, {block(1)});
+  BlockGrant coming{Grant::read, 4, 55, {9}};
+  coming.coming = true;
+  b.probe.receive(2, kv, acquired(b.probe.sent<AcquireBlocks>().at(0).id, {coming}));
+  CHECK(b.probe.started<RunBatch>().empty());
+}
+
+TEST_CASE("a small plan that may go beside large ones is not refused for what they take") {
+  const auto refused = [](std::int64_t budget, bool beside) {
+    Bench b(2);
+    b.plain(0, 1, 10);
+    b.run(1'000, b.job());  // 100 us a token
+    b.execute(1'000, 2, {segment(50)}, Priority::serving, 60'000);
+    b.execute(1'000, 3, {segment(beside ? 50 : 10)}, Priority::serving, 60'000);
+    b.execute(1'000, 4, {segment(50)}, Priority::serving, 60'000);
+    b.execute(1'000, 5, {segment(2)}, Priority::serving, budget);
+    return !b.probe.sent<Refused>().empty();
+  };
+  // Before its 200 us, on two lanes: 5,000 that wait, and half of the 10,000 or 6,000 that run. Beside: nothing.
+  CHECK_FALSE(refused(5'300, true));
+  CHECK_FALSE(refused(300, true));
+  CHECK(refused(150, true));
+  CHECK(refused(4'100, false));
+  CHECK_FALSE(refused(4'300, false));
+}
+
 TEST_CASE("two free lanes share what waits") {
   Bench b(2);
   b.plain(0, 1);

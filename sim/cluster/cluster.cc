@@ -340,7 +340,7 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
   c.routers = routers_;
   auto core = std::make_unique<actors::InferenceCore>(c);
   node.inference = core.get();
-  return {{node.id, Role::inference_worker}, std::move(core), node.compute.get(), scenario_.lanes + 1};
+  return {{node.id, Role::inference_worker}, std::move(core), node.compute.get(), scenario_.lanes + 2};
 }
 
 actors::InferenceConfig Cluster::drawn_inference() const {
