@@ -51,6 +51,14 @@ kernels::DecoderOptions decoder_options(const Config& config) {
           .sort_all = beams == "sorted" || beams == "plain"};
 }
 
+kernels::ItemRows items_of(const Config& config) {
+  if (config.text("model.tables") == "memory") return kernels::ItemRows::in_memory;
+  if (!device_choice(config).on_cpu())
+    throw ConfigError("model.tables is " + config.text("model.tables") + ", with model.device " + config.text("model.device") +
+                      "; expected memory, or model.device cpu");
+  return kernels::ItemRows::apart;
+}
+
 std::string layout_version(const Config& config) {
   const kernels::DecoderOptions options = decoder_options(config);
   const std::string weights =

@@ -90,8 +90,16 @@ TEST_SUITE("families") {
           " layers 1 hidden 8 heads 2 kv_heads 2 head_dim 4 intermediate 2 rows 1 weight 4.0 kv 4.0 linear 0 attention 0;"
           " tasks [\"task_0\",\"task_1\"] scenarios 1 plan \"history\" columns 0 needs_memory true;"
           " timestamps ascending -9007199254740992..9007199254740992");
-    floats.set("model.tables", "mapped");
-    CHECK(facts_of(kernels::small_hstu(2), floats).find(" columns 8 ") != std::string::npos);
+    for (const char* tables : {"mapped", "sharded"}) {
+      floats.set("model.tables", tables);
+      CHECK(facts_of(kernels::small_hstu(2), floats).find(" columns 8 ") != std::string::npos);
+      CHECK(facts_of(climber, floats).find(" columns 24 ") != std::string::npos);
+      CHECK(facts_of(decoder, floats).find(" columns 0 ") != std::string::npos);
+      Config device = floats;
+      device.set("model.device", "cuda");
+      for (const std::string& family : {climber, std::string(kernels::small_hstu(2))})
+        CHECK_THROWS_WITH_AS(facts_of(family, device), doctest::Contains("expected memory, or model.device cpu"), ConfigError);
+    }
     CHECK_THROWS_AS(facts_of(kernels::small_hstu(2), bytes), ConfigError);
   }
 

@@ -41,14 +41,6 @@ kernels::DecoderOptions options_of(const Config& config) {
   return options;
 }
 
-kernels::ItemRows items_of(const Config& config) {
-  if (config.text("model.tables") == "memory") return kernels::ItemRows::in_memory;
-  if (!device_choice(config).on_cpu())
-    throw ConfigError("model.tables is " + config.text("model.tables") + ", with model.device " + config.text("model.device") +
-                      "; expected memory, or model.device cpu");
-  return kernels::ItemRows::apart;
-}
-
 ModelFacts describe_hstu(const std::filesystem::path& directory, const Config& config) {
   const kernels::HstuConfig model = kernels::read_hstu_config(directory);
   const kernels::DecoderOptions options = options_of(config);

@@ -40,6 +40,9 @@ class MappedTable final : public EmbeddingTable {
   const std::uint32_t rows_, columns_;
 };
 
+// Whether a model's item embedding, which may be larger than all else together, is read into memory or stays where it is.
+enum class ItemRows : std::uint8_t { in_memory, apart };
+
 // All rows in order, as one part: what the whole matrix in memory adds. Reads the table once.
 void hash_rows(EmbeddingTable& table, VersionHash& hash);
 // Of a table of more than sampled_rows, only so many rows, one from each of as many equal parts: what a table that is larger than

@@ -15,6 +15,7 @@
 
 #include "kernels/base/errors.h"
 #include "kernels/base/plan.h"
+#include "kernels/checkpoint/embedding_table.h"
 #include "kernels/checkpoint/model.h"
 #include "kernels/decoder/decoder.h"
 #include "kernels/executor/executor.h"
@@ -81,7 +82,8 @@ struct ClimberWeights {
 struct ClimberModel {
   ClimberConfig config;
   ClimberWeights weights;
-  std::string version;  // hex SHA-256 over the configuration and all tensors
+  std::shared_ptr<EmbeddingTable> items;  // null: weights.items has the rows; else that has none
+  std::string version;  // hex SHA-256 over the configuration and all tensors; of a large table that is apart, over some of its rows
 };
 
 // A model of FLAME's size (Tables 2 and 4; the width follows from its operations): two towers of 12 layers, 128 wide,
@@ -89,7 +91,7 @@ struct ClimberModel {
 ClimberConfig flame_climber(std::uint32_t history);
 
 ClimberConfig read_climber_config(const std::filesystem::path& directory);  // throws LoadError
-ClimberModel read_climber(const std::filesystem::path& directory);          // throws LoadError
+ClimberModel read_climber(const std::filesystem::path& directory, ItemRows items = ItemRows::in_memory);  // throws LoadError
 
 // Seeded random weights, scaled so that activations and scores stay near 1; and a model as a directory, in float32.
 ClimberModel random_climber(const ClimberConfig& config, std::uint64_t seed);

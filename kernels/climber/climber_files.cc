@@ -21,6 +21,7 @@ namespace troupe::kernels {
 namespace {
 
 constexpr char kWeights[] = "model.safetensors";
+constexpr std::string_view item_tensor = "item_embedding";  // and its end, .weight
 
 void give_shape(Matrix& matrix, std::uint32_t rows, std::uint32_t columns) { matrix = {rows, columns, {}}; }
 void give_shape(Affine& affine, std::uint32_t rows, std::uint32_t columns) { affine.weight = {rows, columns, {}}; }
@@ -78,7 +79,7 @@ class Table {
 template <class Weights>
 std::vector<TensorSlot<Weights>> tensors_of(const ClimberConfig& c, Weights& w) {
   Table<Weights> table;
-  table.matrix("item_embedding", w.items);
+  table.matrix(std::string(item_tensor), w.items);
   table.matrix("action_embedding", w.actions);
   table.matrix("temperature.strategy_embedding", w.strategies);
   table.matrix("temperature.scenario_embedding", w.scenarios);
@@ -111,14 +112,17 @@ std::vector<TensorSlot<Weights>> tensors_of(const ClimberConfig& c, Weights& w) 
   return std::move(table.slots);
 }
 
-std::string version_of(const ClimberConfig& config, const ClimberWeights& weights) {
+std::string version_of(const ClimberModel& model) {
   VersionHash hash;
   hash.part("troupe climber 1");
-  hash.part(config_text(config));
-  for (const auto& tensor : tensors_of(config, weights)) {
+  hash.part(config_text(model.config));
+  for (const auto& tensor : tensors_of(model.config, model.weights)) {
     hash.part(tensor.name);
     hash.part(std::as_bytes(std::span(tensor.shape)));
-    hash.part(std::as_bytes(std::span(*tensor.values)));
+    if (model.items && tensor.values == &model.weights.items.values)
+      hash_sampled_rows(*model.items, hash);
+    else
+      hash.part(std::as_bytes(std::span(*tensor.values)));
   }
   return hash.hex();
 }
@@ -152,11 +156,12 @@ ClimberConfig flame_climber(std::uint32_t history) {
   return c;
 }
 
-ClimberModel read_climber(const std::filesystem::path& directory) {
+ClimberModel read_climber(const std::filesystem::path& directory, ItemRows items) {
   ClimberModel model;
   model.config = read_climber_config(directory);
   model.weights = empty_weights(model.config);
-  const SafetensorsFile file(directory / kWeights);
+  const auto opened = std::make_shared<const SafetensorsFile>(directory / kWeights);
+  const SafetensorsFile& file = *opened;
   const auto slots = tensors_of(model.config, model.weights);
   for (const auto& slot : slots) {
     const auto stored = file.tensors().find(slot.name);
@@ -169,13 +174,18 @@ ClimberModel read_climber(const std::filesystem::path& directory) {
   for (const auto& [name, stored] : file.tensors())
     if (!std::ranges::binary_search(slots, name, {}, &TensorSlot<ClimberWeights>::name))
       load_fault(file.path(), "unknown tensor " + in_quotes(name), "only tensors that the model of config.json has");
-  for (const auto& slot : slots) *slot.values = file.values(slot.name);
-  model.version = version_of(model.config, model.weights);
+  for (const auto& slot : slots)
+    if (items == ItemRows::in_memory || slot.values != &model.weights.items.values) *slot.values = file.values(slot.name);
+  if (items == ItemRows::apart) {
+    model.items = std::make_shared<MappedTable>(opened, std::string(item_tensor) + ".weight", model.config.items + 1, model.config.hidden);
+    file.expect_scattered_reads();
+  }
+  model.version = version_of(model);
   return model;
 }
 
 ClimberModel random_climber(const ClimberConfig& config, std::uint64_t seed) {
-  ClimberModel model{config, empty_weights(config), ""};
+  ClimberModel model{config, empty_weights(config), nullptr, ""};
   std::uint64_t stream = mixed(seed);
   for (const auto& slot : tensors_of(config, model.weights)) {
     const auto [mean, deviation] = distribution(config, slot);
@@ -184,7 +194,7 @@ ClimberModel random_climber(const ClimberConfig& config, std::uint64_t seed) {
       (*slot.values)[i] = mean + deviation * nearly_normal(mixed(stream + i));
     stream = mixed(stream ^ 0x5bd1e995u);
   }
-  model.version = version_of(config, model.weights);
+  model.version = version_of(model);
   return model;
 }
 

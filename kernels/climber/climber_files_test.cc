@@ -24,6 +24,24 @@ TEST_CASE("a model that is written is read back, with the same version") {
   CHECK(read.weights.towers[1].layers[2].fc2.bias == model.weights.towers[1].layers[2].fc2.bias);
 }
 
+TEST_CASE("the item embedding may stay in the file, row by row, and changes nothing of the model's name") {
+  const TestFolder folder;
+  const ClimberModel model = random_climber(small_climber_config(), 7);
+  write_climber(model, folder.path());
+  const ClimberModel apart = read_climber(folder.path(), ItemRows::apart);
+  CHECK(apart.version == model.version);
+  CHECK(apart.weights.items.values.empty());
+  CHECK(apart.weights.actions.values == model.weights.actions.values);
+  REQUIRE(apart.items);
+  CHECK(apart.items->rows() == model.config.items + 1);
+  const Token rows[] = {50, 0, 17};
+  std::vector<float> found(3 * model.config.hidden);
+  apart.items->fetch(rows, found.data());
+  for (std::size_t i = 0; i < 3; ++i)
+    for (std::size_t c = 0; c < model.config.hidden; ++c)
+      CHECK(found[i * model.config.hidden + c] == model.weights.items.values[static_cast<std::size_t>(rows[i]) * model.config.hidden + c]);
+}
+
 TEST_CASE("a bad value of config.json is named, with what was expected") {
   const auto fault_of = [](auto&& change) {
     const TestFolder folder;

@@ -38,6 +38,44 @@ double largest_difference(const Reply& reply, const ClimberAnswer& answer, std::
 
 Request computed(const Plan& plan) { return {&plan, std::vector<SegmentKv>(plan.segments.size())}; }
 
+// A table that counts what it is asked for.
+struct AskedTable final : EmbeddingTable {
+  Matrix items;
+  std::vector<std::size_t> asked = {};
+  explicit AskedTable(Matrix m) : items(std::move(m)) {}
+  std::uint32_t rows() const override { return items.rows; }
+  std::uint32_t columns() const override { return items.columns; }
+  void fetch(std::span<const Token> rows, float* out) override {
+    asked.push_back(rows.size());
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      std::copy_n(items.values.begin() + rows[i] * static_cast<std::ptrdiff_t>(items.columns), items.columns,
+                  out + i * items.columns);
+  }
+};
+
+TEST_CASE("a model whose item embedding is elsewhere asks for a pass's rows at once, and answers to the bit") {
+  ClimberModel model = random_climber(small_climber_config(), 5);
+  std::mt19937 random(7);
+  const ClimberRequest request = random_climber_request(model.config, random, 12, 9);
+  const Plan plan = climber_plan(model.config, request);
+  const Request asked = computed(plan);
+  for (const std::uint32_t cores : {1u, 2u}) {
+    const Reply whole = make_cpu_climber(model, {.cores = cores})->run({&asked, 1})[0];
+    const auto table = std::make_shared<AskedTable>(model.weights.items);
+    ClimberModel elsewhere = model;
+    elsewhere.weights.items.values.clear();
+    elsewhere.items = table;
+    const auto executor = make_cpu_climber(std::move(elsewhere), {.cores = cores});
+    CHECK(executor->run({&asked, 1})[0].readouts == whole.readouts);
+    std::size_t rows = 2 * 9;  // candidates are in both towers
+    for (const Segment& segment : plan.segments)
+      if (segment.features[1] != climber_candidate) rows += segment.tokens.size();
+    CHECK(table->asked == std::vector{rows});
+    const Reply shared = executor->share(1)->run({&asked, 1})[0];
+    CHECK(shared.readouts == whole.readouts);
+  }
+}
+
 TEST_CASE("cores that are busy when a pass begins may help it later") {
   const ClimberModel model = random_climber(small_climber_config(), 5);
   std::mt19937 random(7);

@@ -61,9 +61,10 @@ PackedClimber pack_climber(ClimberModel model, const Linear::Form& form) {
   for (ClimberTaskWeights& task : w.tasks)
     tasks.push_back({packer.linear(std::move(task.fc1)), std::move(task.fc2.weight.values), task.fc2.bias.at(0)});
   Linear fusion = packer.linear(std::move(w.fusion_gate));
-  return {std::move(model.config), std::move(w.items),      std::move(w.actions),   std::move(scales),
-          std::move(towers),       std::move(fusion),       std::move(all_experts), std::move(all_gates),
-          std::move(tasks)};
+  TROUPE_CHECK(!model.items || (model.items->rows() == model.config.items + 1 && model.items->columns() == model.config.hidden),
+               "a table has one row of features per item, and one for none");
+  return {std::move(model.config), std::move(w.items), std::move(w.actions),   std::move(model.items), std::move(scales),
+          std::move(towers),       std::move(fusion),  std::move(all_experts), std::move(all_gates),   std::move(tasks)};
 }
 
 }  // namespace troupe::kernels

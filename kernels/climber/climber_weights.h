@@ -1,6 +1,7 @@
 #pragma once
 // Climber's weights in the form that the CPU computes with. What reads the same input is one product: the experts, and
 // the tasks' gates over them. Shared, unchanged, by every executor of the process.
+#include <memory>
 #include <vector>
 
 #include "kernels/climber/climber.h"
@@ -26,6 +27,7 @@ struct PackedClimberTask {
 struct PackedClimber {
   ClimberConfig config;
   Matrix items, actions;
+  std::shared_ptr<EmbeddingTable> table;  // not null: it has the rows of items
   std::vector<float> scales;  // 1 / temperature: [tower][scenario][layer][head]
   std::vector<PackedClimberTower> towers;
   Linear fusion_gate, experts, task_gates;

@@ -85,6 +85,7 @@ std::string CpuClimber::run_pass(std::span<const Request> requests, std::span<Re
     for (std::byte* page : batch_->unread) std::memset(page, 0, layout_.page_bytes());
     start(pass.workers());
   });
+  if (weights_->table) gather_items();
   for (std::uint32_t layer = 0; layer < c_.layers; ++layer) {
     run_rows(pass, layer);
     run_attention(pass, layer);
@@ -165,6 +166,11 @@ void CpuClimber::cut_attention(std::uint32_t workers) {
   }
 }
 
+// Those of all rows, where `embed` looks for them: in one question, so that each is fetched once for all towers.
+void CpuClimber::gather_items() {
+  timed(workspaces_[0], &PassTimes::embedding, [&] { weights_->table->fetch(batch_->tokens, state_.data()); });
+}
+
 template <class Work>
 void CpuClimber::timed(Workspace& w, double PassTimes::*part, Work&& work) {
   const PartTimer timer(times_ == nullptr ? nullptr : &(w.times.*part));
@@ -207,10 +213,11 @@ void CpuClimber::embed(const Chunk& chunk, Workspace& w) {
   timed(w, &PassTimes::embedding, [&] {
     const std::size_t d = c_.hidden;
     for (std::size_t r = chunk.begin; r < chunk.begin + chunk.rows; ++r) {
-      const float* const item = &weights_->items.values[static_cast<std::size_t>(batch_->tokens[r]) * d];
       const float* const action = &weights_->actions.values[batch_->actions[r] * d];
       const float* const position = &weights_->towers[chunk.tower].positions.values[batch_->positions[r] * d];
       float* const out = state(r);
+      const float* const item =
+          weights_->table ? out : &weights_->items.values[static_cast<std::size_t>(batch_->tokens[r]) * d];
       for (std::size_t i = 0; i < d; ++i) out[i] = item[i] + action[i] + position[i];
     }
   });

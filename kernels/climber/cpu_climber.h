@@ -64,6 +64,7 @@ class CpuClimber final : public Executor {
   void multiply(const Linear& linear, const float* in, float* out, std::size_t rows, bool add, Workspace& w);
   void norm(const float* in, const NormWeights& weights, float* out, std::size_t out_stride, std::size_t rows,
             Workspace& w);
+  void gather_items();
   void run_rows(Team::Pass& pass, std::uint32_t layer);
   void embed(const Chunk& chunk, Workspace& w);
   void make_queries_keys_values(const Chunk& chunk, std::uint32_t layer, Workspace& w);

@@ -37,9 +37,6 @@ struct HstuModel {
   std::string version;  // hex SHA-256 over the configuration and the weights, or what generates them
 };
 
-// Whether the item embedding, which may be larger than all else together, is read into memory or stays where it is.
-enum class ItemRows : std::uint8_t { in_memory, apart };
-
 HstuModel read_hstu(const std::filesystem::path& directory, ItemRows items = ItemRows::in_memory);  // throws LoadError
 
 // The generator: a weight of a tensor depends on its name and index only. Every scale is a function of the name and,

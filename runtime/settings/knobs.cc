@@ -37,9 +37,9 @@ constexpr Knob knobs[] = {
     {"model.prototypes", text, "", "", "",
      "File of what stands for tokens of histories (troupe prototypes), of this model; the same on all nodes. Empty: none."},
     {"model.tables", choice, "memory", "memory|mapped|sharded", "",
-     "Where the embedding table of an HSTU model, or a ranker's prototypes are: in memory, or left in their file and mapped. Then each "
-     "pass gets its rows from there, but for those that the pool's row area has (pool.row_share). Sharded: as mapped, but an HSTU model's "
-     "table is spread over the pools of the cluster's workers, in blocks of a page, and read from its file where none of them has a row."},
+     "Where the item embedding of an HSTU or Climber model, or a ranker's prototypes are: in memory, or left in their file and mapped. Then each "
+     "pass gets its rows from there, but for those that the pool's row area has (pool.row_share). Sharded: as mapped, but an item "
+     "embedding is spread over the pools of the cluster's workers, in blocks of a page, and read from its file where none of them has a row."},
     {"model.table_bandwidth", size, "0B", "0B..16TiB", "",
      "Most bytes a second that come from a mapped table, to try what a slower disk or link would do; 0: as many as come."},
     {"model.table_refill", size, "64MiB", "0B..16TiB", "",

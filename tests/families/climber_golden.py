@@ -6,7 +6,8 @@
 Serves tiny-climber with MovieLens imported, puts the users of its golden file with their actions, and ranks: both tasks of
 each candidate within 1e-4 of their logits. Each request is asked computed, from cached blocks, which reuse the whole
 history, and by the other task, which has to order by it. Another scenario reuses nothing; a user whose towers are not
-full keeps its whole blocks when it grows; who does not wait for a profile gets an answer without it first. Exit status 1 on any difference, 77 where the data is not beside the checkout.
+full keeps its whole blocks when it grows; who does not wait for a profile gets an answer without it first. All again with
+the item embedding in its file (`model.tables: mapped`) and few of its rows in the pool. Exit status 1 on any difference, 77 where the data is not beside the checkout.
 """
 import argparse
 import importlib.util
@@ -121,15 +122,19 @@ def main():
             return hstu.SKIPPED
     with open(os.path.join(MODEL, "golden.json")) as file:
         cases = json.load(file)["cases"]
-    faults, differences = [], []
-    with hstu.Box(troupe, MODEL, hstu.MOVIES, [f"router.history_part={BLOCK}"]) as box:
-        for number, case in enumerate(cases):
-            differences.append(check_case(box, number, case, faults))
-        check_more(box, cases, faults)
-    golden, cached = (max(pair[i] for pair in differences) for i in (0, 1))
-    if golden > hstu.TOLERANCE or cached > hstu.TOLERANCE:
-        faults.append("a difference is too large")
-    print(f"{len(cases)} cases, largest difference {golden:.2g}; cached from computed {cached:.2g}")
+    faults = []
+    for tables in ((), ("model.tables=mapped", "pool.memory=8MiB", "pool.row_share=0.02")):
+        differences = []
+        with hstu.Box(troupe, MODEL, hstu.MOVIES, [f"router.history_part={BLOCK}", *tables]) as box:
+            for number, case in enumerate(cases):
+                differences.append(check_case(box, number, case, faults))
+            check_more(box, cases, faults)
+            if tables:
+                faults += hstu.check_rows(box, int(box.metrics()['troupe_pages{kind="row"}']))
+        golden, cached = (max(pair[i] for pair in differences) for i in (0, 1))
+        if golden > hstu.TOLERANCE or cached > hstu.TOLERANCE:
+            faults.append("a difference is too large")
+        print(f"{' '.join(tables) or 'tables in memory'}: {len(cases)} cases, largest difference {golden:.2g}; cached from computed {cached:.2g}")
     for fault in faults:
         print(fault)
     return 1 if faults else 0

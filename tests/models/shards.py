@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Does a cluster whose embedding table is spread over its workers' memory answer as a box that has it all, also when a worker dies?
 
-  tests/models/shards.py --troupe build/deploy/troupe [--users 40] [--folder FOLDER]
+  tests/models/shards.py --troupe build/deploy/troupe [--model climber] [--users 40] [--folder FOLDER]
 
-A front node (router and cache-meta) and three workers, with an etcd, serve an HSTU model with model.tables: sharded; few rows have
+A front node (router and cache-meta) and three workers, with an etcd, serve an HSTU or a Climber model with model.tables: sharded; few rows have
 room in the pages of the row area. Each worker has to have filled the shards that belong to it. Users are asked about, again and again; each
 answer has to be, to the bit, that of a box with model.tables: memory, and rows have to have come from the worker's own memory
 and from other nodes', hardly any from the table. Then a worker is killed: answers stay as they are, and rows of its shards come from the table,
@@ -26,7 +26,7 @@ sys.path.append(str(HERE.parent / "bench"))
 import loopback
 import several
 
-MODEL, DATA = several.model_folder("tiny-hstu-movielens"), several.data_folder("movielens-100k")
+MODELS, DATA = {"hstu": "tiny-hstu-movielens", "climber": "tiny-climber"}, several.data_folder("movielens-100k")
 WORKERS, EVENTS, CANDIDATES, SKIPPED = 3, 24, 40, 77
 KNOBS = {"pool.memory": "3MiB", "pool.page_tokens": "2", "pool.item_share": "0.08", "pool.precompute_items": "false", "inference.executors": "1",
          "inference.cores": "1"}
@@ -37,12 +37,13 @@ def sections(knobs):
             for room in sorted({knob.split(".")[0] for knob in knobs})]
 
 
-def requests(users):
+def requests(users, family):
     """Histories and candidates; item 12 is row 12."""
     chance = random.Random(7)
-    return [({"history": [str(item) for item in chance.sample(range(1, 1_600), EVENTS)],
-              "features": [{"name": "timestamps", "values": list(range(1_000, 1_000 + EVENTS))}]},
-             {"user": f"user-{user}", "candidates": [str(item) for item in chance.sample(range(1, 1_600), CANDIDATES)], "request_timestamp": 2_000})
+    feature, more = {"hstu": ({"name": "timestamps", "values": list(range(1_000, 1_000 + EVENTS))}, {"request_timestamp": 2_000}),
+                     "climber": ({"name": "actions", "values": [1 + event % 5 for event in range(EVENTS)]}, {})}[family]
+    return [({"history": [str(item) for item in chance.sample(range(1, 1_600), EVENTS)], "features": [feature]},
+             {"user": f"user-{user}", "candidates": [str(item) for item in chance.sample(range(1, 1_600), CANDIDATES)], **more})
             for user in range(users)]
 
 
@@ -64,12 +65,12 @@ def put(port, asked):
         send(port, "PUT", f"/v1/users/{request['user']}", profile)
 
 
-def truth(troupe, folder, asked):
+def truth(troupe, model, folder, asked):
     """Of a box that has the whole table in memory."""
     data, port = f"{folder}/box", loopback.free_ports(1)[0]
-    loopback.run(troupe, "import", "--model", MODEL, "--data-dir", data, "--data", DATA)
+    loopback.run(troupe, "import", "--model", model, "--data-dir", data, "--data", DATA)
     words = [word for knob, value in KNOBS.items() for word in ("--set", f"{knob}={value}")]
-    box = subprocess.Popen([troupe, "serve", "--model", MODEL, "--data-dir", data, "--port", str(port), *words],
+    box = subprocess.Popen([troupe, "serve", "--model", model, "--data-dir", data, "--port", str(port), *words],
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         until = time.monotonic() + 60
@@ -147,19 +148,21 @@ def check(cluster, asked, right, faults):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--troupe", required=True, type=os.path.abspath)
+    parser.add_argument("--model", choices=MODELS, default="hstu")
     parser.add_argument("--users", type=int, default=40)
     parser.add_argument("--folder", help="keep logs here")
     options = parser.parse_args()
-    lacks = loopback.missing() or next((folder for folder in (MODEL, DATA) if not os.path.isdir(folder)), "")
+    model = several.model_folder(MODELS[options.model])
+    lacks = loopback.missing() or next((folder for folder in (model, DATA) if not os.path.isdir(folder)), "")
     if lacks:
         print("skipped: no", lacks)
         return SKIPPED
-    asked, faults = requests(options.users), []
+    asked, faults = requests(options.users, options.model), []
     with tempfile.TemporaryDirectory(prefix="troupe-shards-") as folder:
         if options.folder:
             os.makedirs(folder := options.folder)
-        right = truth(options.troupe, folder, asked)
-        knobs = {**KNOBS, "pool.row_share": "0.01", "model.directory": MODEL, "model.tables": "sharded", "router.deadline": "3s"}
+        right = truth(options.troupe, model, folder, asked)
+        knobs = {**KNOBS, "pool.row_share": "0.01", "model.directory": model, "model.tables": "sharded", "router.deadline": "3s"}
         cluster = loopback.Cluster(options.troupe, folder, WORKERS, sections(knobs))
         try:
             cluster.start_all(DATA)
