@@ -27,7 +27,8 @@ FollowConfig follow_config(const CacheMetaConfig& c, const std::vector<NodeId>& 
   return {.nodes = nodes,
           .silent_after = {3 * c.heartbeat.us},
           .forget_after = c.silent_keep,
-          .inventory_retry = c.inventory_retry};
+          .inventory_retry = c.inventory_retry,
+          .is_unknown = c.joined};
 }
 
 }  // namespace
@@ -36,7 +37,7 @@ CacheMetaCore::CacheMetaCore(CacheMetaConfig config)
     : config_(std::move(config)),
       index_(config_.index_blocks_max),
       deafness_(config_.heartbeat),
-      members_(config_.kv_nodes, config_.members_every, std::move(config_.members)),
+      members_({.workers = config_.kv_nodes, .routers = config_.routers}, config_.members_every, std::move(config_.members)),
       workers_(follow_config(config_, members_.workers()), index_),
       leadership_(config_.node, config_.incarnation, config_.leader_lease, config_.incarnation),
       members_job_(config_.incarnation + first_members_job),
@@ -132,7 +133,8 @@ void CacheMetaCore::on_heartbeat(Instant now, Effects& effects) {
 void CacheMetaCore::beat(Instant now, Effects& effects) {
   if (!leadership_.leads(now)) return;
   const LeaderBeat beat{leadership_.token()};
-  for (const NodeId node : config_.routers) effects.send({node, Role::router}, beat);
+  for (const NodeId node : members_.routers())
+    for (std::uint32_t model = 0; model < config_.seats.models; ++model) effects.send({config_.seats.number(node, model), Role::router}, beat);
   for (const NodeId node : config_.kv_nodes) effects.send({node, Role::kv_worker}, beat);
 }
 

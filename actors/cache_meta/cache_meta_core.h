@@ -20,6 +20,7 @@
 #include "placement/heat/return_rate.h"
 #include "runtime/actor/deafness.h"
 #include "runtime/actor/core.h"
+#include "runtime/actor/seat.h"
 #include "runtime/hard_state/member_watch.h"
 
 namespace troupe::actors {
@@ -30,7 +31,9 @@ struct CacheMetaConfig {
   std::vector<NodeId> kv_nodes{1};           // where KV-cache workers run, of the cluster's file; nobody else is believed
   ReadMembers members;                       // who had joined and left when this process began
   Duration members_every{0};                 // that is read anew so often; 0: it stays
-  std::vector<NodeId> routers{1};            // they and the workers hear who leads
+  std::vector<NodeId> routers{1};            // of the file; they and the workers hear who leads
+  Seats seats;                               // where routers of several models are
+  bool joined = false;                       // it is not in the file that others read
   std::size_t index_blocks_max = 4'000'000;  // a block counts once on each node that holds it
   std::size_t holders_max = 4;               // named of one block in an answer; at most 255
   std::size_t coldest_max = 256;             // user blocks named in one answer

@@ -38,15 +38,19 @@ struct Answer : BlocksFound {
 
 // Windows of 1,000 us in 10 buckets; the user area has 100 tokens; heartbeats of 200 us.
 struct Bench {
-  CacheMetaCore core{{.node = 3,
-                      .kv_nodes = {1, 2},
-                      .routers = {1, 4},
-                      .coldest_max = 4,
-                      .refresh = {50},
-                      .heartbeat = {200},
-                      .leader_lease = {1'000},
-                      .user_popularity = {1'000, 10, 100},
-                      .item_popularity = {1'000, 10, 100}}};
+  static CacheMetaConfig config() {
+    return {.node = 3,
+            .kv_nodes = {1, 2},
+            .routers = {1, 4},
+            .coldest_max = 4,
+            .refresh = {50},
+            .heartbeat = {200},
+            .leader_lease = {1'000},
+            .user_popularity = {1'000, 10, 100},
+            .item_popularity = {1'000, 10, 100}};
+  }
+  CacheMetaCore core;
+  explicit Bench(CacheMetaConfig c = config()) : core(std::move(c)) {}
   CoreProbe probe{core};
   CoordinationState state;
   std::map<NodeId, CacheChanges> told;  // the last of each worker
@@ -474,6 +478,24 @@ TEST_CASE("a worker that joins is believed and asked for what it has, one that h
   CHECK(holders(401, 1).empty());
   tell(402, 1, 1);
   CHECK(holders(403, 1).empty());
+}
+
+TEST_CASE("who leads says so to every router of each model, those that joined too, and to nobody who has left") {
+  CacheMetaConfig config = Bench::config();
+  config.members = {{.last = 9, .joined = {{6, "w6", "h", 1}, {9, "door", "h", 2, {NodeRole::router}}}, .left = {2, 4}}, 4};
+  config.seats = {2};
+  Bench b(config);
+  b.lead();
+  constexpr NodeId second_model = Seats::nodes_max + 1;
+  CHECK(b.did.sent<LeaderBeat>().size() == 6);
+  std::vector<Address> told;
+  for (const Address& to : b.did.recipients()) told.push_back(to);
+  CHECK(told == std::vector<Address>{{1, Role::router},
+                                     {1 + second_model, Role::router},
+                                     {9, Role::router},
+                                     {9 + second_model, Role::router},
+                                     {1, Role::kv_worker},
+                                     {6, Role::kv_worker}});
 }
 
 TEST_CASE("an index that starts believes who has joined by then, and nobody who has left") {

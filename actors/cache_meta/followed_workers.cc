@@ -225,13 +225,12 @@ void FollowedWorkers::on_tick(Instant now, Effects& effects) {
   for (auto& [node, worker] : workers_) {
     const Duration silent = now - worker.heard;
     index_.set_named(node, !worker.lost && silent <= config_.silent_after);
-    if (silent > config_.forget_after) {
-      forget(node, worker);
-      continue;
-    }
+    if (silent > config_.forget_after) forget(node, worker);
+    if (silent > config_.forget_after && !config_.is_unknown) continue;
     if (!worker.early.empty() && now - worker.early_since >= config_.gap_after)
       close_gap(now, node, worker, effects);
-    if (worker.walking && now - worker.asked >= config_.inventory_retry) {
+    const bool forgot = config_.is_unknown && silent > config_.silent_after;  // maybe it is another process by now
+    if ((worker.walking || forgot) && now - worker.asked >= config_.inventory_retry) {
       ask(now, node, worker, effects);
     } else if (worker.missed && !worker.walking && index_.has_room()) {
       walk(now, node, worker, effects);

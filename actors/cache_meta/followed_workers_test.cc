@@ -26,11 +26,13 @@ struct Bench {
   std::size_t holdings_max = 1'000;
   std::size_t early_max = 0;
   std::size_t swept = 100;
+  bool is_unknown = false;
   BlockIndex index{holdings_max};
   FollowedWorkers workers{{.nodes = {1, 2},
                            .silent_after = {300},
                            .forget_after = {5'000},
                            .inventory_retry = {200},
+                           .is_unknown = is_unknown,
                            .removals_max = 4,
                            .gap_after = {50},
                            .early_max = early_max,
@@ -339,6 +341,27 @@ TEST_CASE("the silent and the lost are not named, keep their blocks for a while,
   CHECK(b.workers.syncing() == 0);  // nor is node 2 asked any more
   b.changes(6'000, 5, 6);
   CHECK(b.asked == Requests{{5, 0}});
+}
+
+TEST_CASE("whom workers do not know asks those that are silent again and again: they may be others by now") {
+  Bench b{.is_unknown = true};
+  b.follow();
+  b.tick(301);
+  CHECK(b.asked.empty());
+  b.tick(302);
+  CHECK(b.asked == Requests{{5, 0}});
+  b.tick(501);
+  CHECK(b.asked.empty());
+  b.tick(502);
+  CHECK(b.asked == Requests{{5, 0}});
+  b.tick(5'402);
+  CHECK(!b.has(1));
+  CHECK(b.asked == Requests{{5, 0}});  // also when it is forgotten
+  b.changes(5'500, 6, 1, {entry(2, 1)});
+  CHECK(b.asked == Requests{{6, 0}});
+  b.part(5'501, 6, 0, 1, {entry(2, 1)}, true);
+  b.tick(5'700);
+  CHECK(b.asked.empty());
 }
 
 TEST_CASE("nobody is silent or forgotten for the time in which the cache-meta itself was stopped") {

@@ -41,7 +41,7 @@ void InferenceCore::send_heartbeat(Instant now, Effects& effects) {
     beat.refused_why = refused->why;
   }
   tell_shards(beat);
-  for (const NodeId router : config_.routers) effects.send({router, Role::router}, beat);
+  for (const NodeId router : routers_.nodes()) effects.send({router, Role::router}, beat);
 }
 
 // No more of them than rows were wanted of.
@@ -57,6 +57,7 @@ void InferenceCore::tell_shards(Heartbeat& beat) const {
 void InferenceCore::on_versions(Instant now, Address from, const Versions& versions, Effects& effects) {
   if (from.role != Role::router) return effects.count(Metric::protocol_errors);
   models_.follow(now, versions);
+  if (routers_.hear(from.node)) send_heartbeat(now, effects);  // it has joined, and waits for that
 }
 
 void InferenceCore::change_models(Instant now, Effects& effects) {

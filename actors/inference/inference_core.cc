@@ -44,6 +44,7 @@ class WantedNames {
 
 InferenceCore::InferenceCore(InferenceConfig config)
     : config_(std::move(config)),
+      routers_(config_.routers),
       next_serial_(config_.incarnation),
       recent_(config_.recent_max),
       models_(config_.model_version, config_.model_keep, config_.models_max, config_.heartbeat),
@@ -66,6 +67,7 @@ void InferenceCore::step(Instant now, const Event& event, Effects& effects) {
       on_batch_done(now, *done, effects);
     }
   } else if (const auto* lost = std::get_if<PeerLost>(&event)) {
+    routers_.lose(lost->node);
     // Nobody waits for these answers any more; what runs already runs to its end.
     unanswered_ += drop_waiting([&](const Task& task) { return task.from.node == lost->node; }, effects);
   }

@@ -37,6 +37,7 @@
 #include "actors/inference/refill_pace.h"
 #include "placement/cost/work.h"
 #include "placement/places/shards.h"
+#include "runtime/actor/audience.h"
 #include "runtime/actor/core.h"
 #include "runtime/actor/recent_ids.h"
 
@@ -45,7 +46,7 @@ namespace troupe::actors {
 struct InferenceConfig {
   NodeId node = 1;
   Incarnation incarnation = 1;     // the first number of its requests and jobs
-  std::vector<NodeId> routers{1};  // that hear its heartbeats
+  std::vector<NodeId> routers{1};  // of the cluster's file, that hear its heartbeats; so do those that tell it versions
   Duration heartbeat{200'000};
   std::uint32_t lanes = 1;  // batches at a time; the port needs one more for what goes beside, and one to change models meanwhile
   std::uint32_t background_max = 1;  // background plans that have begun and not ended
@@ -229,6 +230,7 @@ class InferenceCore final : public Core {
   Address kv_worker() const { return {config_.node, Role::kv_worker}; }
 
   InferenceConfig config_;
+  Audience routers_;
   Serial next_serial_;  // of a task or a job
   std::map<Serial, Task> tasks_;
   std::map<std::pair<Address, RequestId>, Serial> serials_;

@@ -102,11 +102,11 @@ void HandOn::try_again(Block block) {
     known_.push_back(std::move(block));
 }
 
-HandOn::Said HandOn::next(Instant now, std::uint64_t& next_id) {
+HandOn::Said HandOn::next(Instant now, std::span<const NodeId> cache_metas, std::uint64_t& next_id) {
   Said said;
   if (!begun_) return said;
   if (!look_up_ && !unknown_.empty() && waiting() < bounds_.waiting_max) {
-    const NodeId meta = cache_metas_.empty() ? 0 : cache_metas_[asked_metas_ % cache_metas_.size()];
+    const NodeId meta = cache_metas.empty() ? 0 : cache_metas[asked_metas_ % cache_metas.size()];
     const std::uint64_t id = next_id++;
     LookupBlocks question = look_up(now, id);
     if (meta != 0) said.push_back({{meta, Role::cache_meta}, std::move(question)});

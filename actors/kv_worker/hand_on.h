@@ -46,8 +46,7 @@ class HandOn {
   };
   using Said = std::vector<std::pair<Address, Message>>;
 
-  HandOn(NodeId own, std::vector<NodeId> cache_metas, Bounds bounds)
-      : own_(own), cache_metas_(std::move(cache_metas)), bounds_(bounds) {}
+  HandOn(NodeId own, Bounds bounds) : own_(own), bounds_(bounds) {}
 
   // To these nodes, without its own; the blocks that were used last first.
   void begin(Instant now, std::vector<NodeId> nodes, std::vector<Block> blocks);
@@ -57,7 +56,7 @@ class HandOn {
   bool done() const { return begun_ && blocks_open() == 0; }
   std::optional<Duration> take_end(Instant now);  // once: how long all of it took
 
-  Said next(Instant now, std::uint64_t& next_id);
+  Said next(Instant now, std::span<const NodeId> cache_metas, std::uint64_t& next_id);
   // False: that answers something else.
   bool on_found(const BlocksFound& found);
   bool on_answer(Instant now, Address from, const BlocksAcquired& answer);
@@ -85,7 +84,6 @@ class HandOn {
   std::size_t waiting() const;
 
   const NodeId own_;
-  const std::vector<NodeId> cache_metas_;
   const Bounds bounds_;
   bool begun_ = false, told_ = false;
   Instant began_;

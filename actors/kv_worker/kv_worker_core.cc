@@ -32,7 +32,8 @@ KvWorkerCore::KvWorkerCore(KvWorkerConfig config)
       scrub_(scrub_config(config_), config_.pool.pages),
       samples_(config_.incarnation),
       pulls_(config_.pulling),
-      hand_on_(config_.node, config_.cache_metas, config_.hand_on),
+      metas_(config_.cache_metas),
+      hand_on_(config_.node, config_.hand_on),
       wanted_(pool_.areas()),
       savings_(pool_.areas() - pool_.has_rows(), config_.pool.pages),
       told_saved_us_(pool_.areas()) {

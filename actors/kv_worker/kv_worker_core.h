@@ -37,6 +37,7 @@
 #include "actors/kv_worker/row_lending.h"
 #include "actors/kv_worker/scrub.h"
 #include "placement/heat/frequency_sketch.h"
+#include "runtime/actor/audience.h"
 #include "runtime/actor/core.h"
 #include "runtime/pages/page_pool.h"
 
@@ -46,7 +47,7 @@ struct KvWorkerConfig {
   NodeId node = 1;
   std::vector<NodeId> models;  // numbers of this node's inference workers, if it has several; none: `node`
   Incarnation incarnation = 1;
-  std::vector<NodeId> cache_metas{1};  // all are told of every change; any of them may lead
+  std::vector<NodeId> cache_metas{1};  // of the cluster's file: all are told of every change, and those that ask; any of them may lead
   PagePoolSizes pool;
   RowLending::Config rows;  // inference workers that keep rows of embedding tables, where the pool has an area for them
   std::size_t requests_max = 4'096;      // that hold grants or wait; more are granted nothing
@@ -226,7 +227,7 @@ class KvWorkerCore final : public Core {
   void tell_changes(Instant now, Effects& effects);
   CacheChanges take_changes(Effects& effects);
   void tell_pages(Effects& effects);
-  bool is_cache_meta(Address address) const;
+  bool hear_cache_meta(const Received& received);
 
   // kv_worker_store.cc: the persistent tier
   using Moving = PersistentTier::Moving;
@@ -267,6 +268,7 @@ class KvWorkerCore final : public Core {
   std::map<BlockName, Making> making_;
   std::map<std::uint64_t, EarlyReads> early_reads_;  // by generation
   Pulls pulls_;
+  Audience metas_;
   HandOn hand_on_;
   HandOn::Counts told_handed_on_;  // as last counted
   std::uint64_t blocks_pulled_ = 0, blocks_corrupt_ = 0;

@@ -38,7 +38,7 @@ void KvWorkerCore::begin_hand_on(Instant now, const Drain& drain, Effects& effec
 void KvWorkerCore::hand_on(Instant now, Effects& effects) {
   if (!hand_on_.begun()) return;
   hand_on_.tick(now);
-  for (auto& [to, message] : hand_on_.next(now, next_serial_)) effects.send(to, std::move(message));
+  for (auto& [to, message] : hand_on_.next(now, metas_.nodes(), next_serial_)) effects.send(to, std::move(message));
   const HandOn::Counts& counts = hand_on_.counts();
   const auto count = [&](Metric metric, std::uint64_t now_is, std::uint64_t told) {
     if (now_is > told) effects.count(metric, static_cast<double>(now_is - told));

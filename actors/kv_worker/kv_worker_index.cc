@@ -7,13 +7,16 @@
 
 namespace troupe::actors {
 
-bool KvWorkerCore::is_cache_meta(Address address) const {
-  return address.role == Role::cache_meta && std::find(config_.cache_metas.begin(), config_.cache_metas.end(),
-                                                       address.node) != config_.cache_metas.end();
+// Who joined later asks for the inventory, or says that it leads.
+bool KvWorkerCore::hear_cache_meta(const Received& received) {
+  if (received.from.role != Role::cache_meta) return false;
+  if (std::holds_alternative<InventoryRequest>(received.message) || std::holds_alternative<LeaderBeat>(received.message))
+    metas_.hear(received.from.node);
+  return metas_.has(received.from.node);
 }
 
 void KvWorkerCore::on_cache_meta(const Received& received, Effects& effects) {
-  if (!is_cache_meta(received.from)) return effects.count(Metric::protocol_errors);
+  if (!hear_cache_meta(received)) return effects.count(Metric::protocol_errors);
   if (const auto* found = std::get_if<BlocksFound>(&received.message)) {
     hand_on_.on_found(*found);  // else it is too late
     return;
@@ -79,7 +82,7 @@ void KvWorkerCore::tell_changes(Instant now, Effects& effects) {
   beat_due_ = false;
   told_at_ = now;
   changes.sequence = told_.sequence + 1;
-  for (const NodeId node : config_.cache_metas) effects.send({node, Role::cache_meta}, changes);
+  for (const NodeId node : metas_.nodes()) effects.send({node, Role::cache_meta}, changes);
   changes.added.clear();
   changes.removed.clear();
   changes.refused.clear();

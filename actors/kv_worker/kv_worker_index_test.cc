@@ -69,12 +69,34 @@ TEST_CASE("an inventory is walked in parts while blocks come and go") {
   CHECK(inventory(b, 14, third.blocks[0].generation).last);
 }
 
-TEST_CASE("an inventory of an earlier process does not exist, and strangers get none") {
+TEST_CASE("an inventory of an earlier process does not exist") {
   Bench b;
   b.probe.receive(0, meta, InventoryRequest{9, 0});
   CHECK(b.probe.sent<InventoryPart>().empty());
-  b.probe.receive(1, {3, Role::cache_meta}, InventoryRequest{});
-  CHECK(b.probe.counted(Metric::protocol_errors) == 1);
+}
+
+TEST_CASE("a cache-meta that joined is told what comes and goes once it has asked or led, until it is lost") {
+  constexpr Address joined{3, Role::cache_meta};
+  const auto told = [](Bench& b, Address to) {
+    const std::vector<Address> recipients = b.probe.recipients();
+    return std::ranges::count(recipients, to);
+  };
+  for (const Message& word : {Message(InventoryRequest{}), Message(InventoryRequest{9, 0}), Message(LeaderBeat{5})}) {
+    Bench b;
+    b.probe.receive(0, joined, Forget{SegmentKind::item, "item 1", 6});
+    CHECK(b.probe.counted(Metric::protocol_errors) == 1);  // nobody that is known
+    b.write(1, item(1));
+    CHECK(told(b, joined) == 0);
+    b.probe.receive(2, joined, word);
+    b.write(3, item(2));
+    CHECK(told(b, joined) == 1);
+    CHECK(told(b, meta) == 1);
+    b.probe.lose(4, 3);
+    b.probe.lose(4, 1);
+    b.write(5, item(3));
+    CHECK(told(b, joined) == 0);
+    CHECK(told(b, meta) == 1);  // of the cluster's file: it comes back
+  }
 }
 
 TEST_CASE("a leader that was replaced is not obeyed, whichever way its successor became known") {
@@ -90,7 +112,7 @@ TEST_CASE("a leader that was replaced is not obeyed, whichever way its successor
   b.write(5, item(2));
   b.probe.receive(6, {2, Role::cache_meta}, Forget{SegmentKind::item, "item 2", 8});
   CHECK(b.probe.counted(Metric::protocol_errors) == 1);
-  b.probe.receive(7, {3, Role::cache_meta}, LeaderBeat{20});  // nobody we know
+  b.probe.receive(7, {3, Role::cache_meta}, Forget{SegmentKind::item, "item 2", 20});  // nobody we know
   b.probe.receive(8, meta, Forget{SegmentKind::item, "item 2", 9});
   CHECK(b.core.pool().find(name(2)) == nullptr);
 }

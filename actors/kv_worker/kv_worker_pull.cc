@@ -188,6 +188,7 @@ void KvWorkerCore::on_pull_timer(Instant now, Serial serial, Effects& effects) {
 void KvWorkerCore::lose(Instant now, NodeId node, Effects& effects) {
   for (const Serial serial : pulls_.not_running(node)) give_up(now, serial, effects);
   hand_on_.lose(now, node);
+  metas_.lose(node);
   pool_.keep_copies_of(node);  // they may be all that is left
 }
 

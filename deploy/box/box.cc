@@ -388,6 +388,7 @@ router::RouterConfig router_config(const ServedModel& model, const Place& place)
   c.node = place.node;
   c.cache_metas = place.cache_metas;
   c.workers = place.workers;
+  c.joined = place.joined;
   for (const NodeId router : place.routers)
     if (router != place.node) c.routers.push_back(router);
   c.heartbeat = {config.duration_us("cluster.heartbeat")};
@@ -441,7 +442,7 @@ router::RouterConfig router_config(const ServedModel& model, const Place& place)
 std::unique_ptr<Core> Box::make_cache_meta() const {
   actors::CacheMetaConfig c = cache_meta_config(config_, place_);
   c.incarnation = incarnation_;
-  c.routers = numbers(place_.routers);
+  c.seats = seats();
   c.members = place_.members;
   if (!place_.is_alone()) c.members_every = {heartbeats_to_members * c.heartbeat.us};
   return std::make_unique<actors::CacheMetaCore>(c);
@@ -452,6 +453,7 @@ actors::CacheMetaConfig cache_meta_config(const Config& config, const Place& pla
   c.node = place.node;
   c.kv_nodes = place.workers;
   c.routers = place.routers;
+  c.joined = place.joined;
   c.heartbeat = {config.duration_us("cluster.heartbeat")};
   c.leader_lease = {5 * c.heartbeat.us};
   c.user_popularity.window_us = c.item_popularity.window_us = config.duration_us("router.frequency_window");

@@ -45,6 +45,7 @@ struct Place {
   NodeId node = 1;
   bool router = true, cache_meta = true, worker = true;
   std::vector<NodeId> routers{1}, cache_metas{1}, workers{1};  // all nodes of the file with that role, this one too
+  bool joined = false;   // this one is not in the file
   ReadMembers members;   // who had joined and left when this process began
   Incarnation seen = 0;  // of this node's last process, as it remembers itself
   bool is_alone() const { return routers.size() == 1 && routers == cache_metas && routers == workers; }

@@ -58,16 +58,9 @@ std::vector<ClusterNode> with_members(const std::vector<ClusterNode>& file, cons
     if (of_file.contains(member.node)) continue;
     ClusterNode joined = like;
     joined.node = member.node, joined.name = member.name, joined.host = member.host, joined.port = member.port;
-    joined.roles = {NodeRole::worker};
+    joined.roles = member.roles;
     nodes.push_back(std::move(joined));
   }
-  return nodes;
-}
-
-std::vector<ClusterNode> those_that_may_leave(const std::vector<ClusterNode>& file) {
-  std::vector<ClusterNode> nodes;
-  std::ranges::copy_if(file, std::back_inserter(nodes),
-                       [](const ClusterNode& node) { return node.roles == std::vector{NodeRole::worker}; });
   return nodes;
 }
 

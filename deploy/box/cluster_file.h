@@ -12,10 +12,8 @@ namespace troupe::deploy {
 
 // Throws ConfigError if there is no such node.
 const ClusterNode& find_node(const std::vector<ClusterNode>& nodes, const std::string& name);
-// Those of the file, and workers that have joined, configured as `like`; without those that have left.
+// Those of the file, and those that have joined, configured as `like`; without those that have left.
 std::vector<ClusterNode> with_members(const std::vector<ClusterNode>& file, const Members& members, const ClusterNode& like);
-// Which of the file's nodes may leave: those that are workers and nothing else.
-std::vector<ClusterNode> those_that_may_leave(const std::vector<ClusterNode>& file);
 Place place_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own);
 // Without incarnation and greeting.
 ClusterPlace cluster_place_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own);

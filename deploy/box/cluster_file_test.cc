@@ -79,8 +79,17 @@ TEST_CASE("the cluster is the file's nodes without those that left, and workers 
   CHECK(std::ranges::count(standing_in, "x", &ClusterNode::name) == 0);
   members.left = {9};
   CHECK(place_of(with_members(nodes, members, nodes[2]), nodes[0]).workers == std::vector<NodeId>{10});
-  REQUIRE(those_that_may_leave(nodes).size() == 1);
-  CHECK(those_that_may_leave(nodes)[0].name == "w");
+}
+
+TEST_CASE("who has joined has the roles that it joined with, and knows that it is in no file") {
+  const auto nodes = three_nodes();
+  Members members{.last = 10, .joined = {{10, "door", "10.0.0.10", 7003, {NodeRole::router}}}};
+  const auto present = with_members(nodes, members, nodes[0]);
+  CHECK(present[3].roles == std::vector{NodeRole::router});
+  CHECK(place_of(present, present[0]).workers == std::vector<NodeId>{9});
+  CHECK(place_of(present, present[0]).routers == std::vector<NodeId>{1, 2, 10});
+  CHECK(place_of(present, present[3]).router);
+  CHECK_FALSE(place_of(present, present[3]).worker);
 }
 
 }  // namespace

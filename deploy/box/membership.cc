@@ -98,7 +98,7 @@ ReadMembers change_members(Coordination& coordination, const std::function<Membe
 
 std::vector<Member> members_of(std::span<const ClusterNode> file) {
   std::vector<Member> members;
-  for (const ClusterNode& node : file) members.push_back({node.node, node.name, node.host, node.port});
+  for (const ClusterNode& node : file) members.push_back({node.node, node.name, node.host, node.port, node.roles});
   return members;
 }
 
@@ -179,9 +179,12 @@ void Membership::take(const Coordinated& read) {
   known_ = std::move(fresh);
 }
 
-std::vector<NodeId> Membership::staying(std::span<const NodeId> file) const {
+std::vector<NodeId> Membership::staying(NodeRole role) const {
+  std::vector<NodeId> file;
+  for (const Member& member : file_)
+    if (member.has(role)) file.push_back(member.node);
   const std::lock_guard lock(mutex_);
-  std::vector<NodeId> nodes = nodes_of(seen_, file);
+  std::vector<NodeId> nodes = nodes_of(seen_, file, role);
   std::erase_if(nodes, [this](NodeId node) { return node == own_ || seen_.leaving.contains(node); });
   return nodes;
 }

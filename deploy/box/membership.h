@@ -63,8 +63,8 @@ class Membership {
 
   // The revision of the document when this node was to leave; 0: it is not.
   Revision leaves_since() const { return leaves_since_; }
-  // Of these nodes of the file and of those that have joined, who is there for longer than this one.
-  std::vector<NodeId> staying(std::span<const NodeId> file) const;
+  // With that role, who is there for longer than this one.
+  std::vector<NodeId> staying(NodeRole role) const;
   // After stop(). Takes this node out; "" or what is wrong.
   std::string end();
 

@@ -199,7 +199,11 @@ class Signals {
 // Which nodes are connected. A node that has no router of its own is of no use while none has let it in.
 class Peers {
  public:
-  explicit Peers(const Place& place) : place_(place) {}
+  explicit Peers(const Place& place) : is_router_(place.router), routers_(place.routers) {}
+  void follow(std::vector<NodeId> routers) {  // others are there from now on
+    const std::lock_guard lock(mutex_);
+    routers_ = std::move(routers);
+  }
   void meet(NodeId node) {
     const std::lock_guard lock(mutex_);
     met_.insert(node);
@@ -213,16 +217,17 @@ class Peers {
     return met_.contains(node);
   }
   std::string obstacle() const {
-    if (place_.router) return "";  // it knows its workers
+    if (is_router_) return "";  // it knows its workers
     const std::lock_guard lock(mutex_);
-    if (std::ranges::any_of(place_.routers, [this](NodeId node) { return met_.contains(node); })) return "";
-    return "no router is connected, of " + std::to_string(place_.routers.size()) +
+    if (std::ranges::any_of(routers_, [this](NodeId node) { return met_.contains(node); })) return "";
+    return "no router is connected, of " + std::to_string(routers_.size()) +
            "; peer_away and join_refused in the logs say why";
   }
 
  private:
-  const Place& place_;
+  const bool is_router_;
   mutable std::mutex mutex_;
+  std::vector<NodeId> routers_;  // guarded by mutex_, as all below
   std::set<NodeId> met_;
 };
 
@@ -416,7 +421,10 @@ class Running {
   }
 
   void follow_members() {
-    membership_->start({.on_peers = [this](std::vector<PeerAddress> peers) { host_.follow(std::move(peers)); },
+    membership_->start({.on_peers = [this](std::vector<PeerAddress> peers) {
+                          peers_.follow(membership_->staying(NodeRole::router));
+                          host_.follow(std::move(peers));
+                        },
                         .on_leave = [this] {
                           if (ending_.exchange(true)) return;  // a signal came first; what runs is drained already
                           log_(LogLevel::warning, "main", "leaving", LogFields{{"why", "the cluster's members say so (troupe leave)"}});
@@ -489,7 +497,7 @@ class Running {
     const std::chrono::microseconds notice(serving_.config.duration_us("node.notice"));
     const bool hurried = (notice.count() > 0 && signals_.came_within(notice)) || !drain_all();
     if (!membership_ || membership_->leaves_since() == 0) return;
-    const bool whole = !hurried && hand_on();
+    const bool whole = !hurried && (!serving_.place.worker || hand_on());  // others have nothing that is to be pulled
     membership_->stop();
     const std::string fault = membership_->end();
     log_(fault.empty() ? LogLevel::info : LogLevel::error, "main", "left",
@@ -516,7 +524,7 @@ class Running {
     bool whole = false;
     while (!(whole = is_handed_on(begin)) || std::chrono::steady_clock::now() < after("node.leave_for")) {
       if (std::chrono::steady_clock::now() >= after("node.leave_limit")) break;
-      for (const NodeId router : serving_.place.routers)
+      for (const NodeId router : membership_->staying(NodeRole::router))
         for (const auto& model : box_.models())
           host_.post({box_.seats().number(router, model->place), Role::router}, door_address(), StatusRequest{next_drain_++});
       if (serving_.place.worker) host_.post({serving_.place.node, Role::kv_worker}, door_address(), Drain{next_drain_++, true, workers_that_stay()});
@@ -527,7 +535,7 @@ class Running {
 
   // And can be reached.
   std::vector<NodeId> workers_that_stay() const {
-    std::vector<NodeId> nodes = membership_->staying(serving_.place.workers);
+    std::vector<NodeId> nodes = membership_->staying(NodeRole::worker);
     std::erase_if(nodes, [this](NodeId node) { return !peers_.has(node); });
     return nodes;
   }
@@ -538,7 +546,7 @@ class Running {
     for (const auto& model : box_.models()) models.push_back(model->name);
     const bool awaits_all = std::chrono::steady_clock::now() < since + routers_begin;
     const bool users = !serving_.place.worker || reports_.have(Role::kv_worker, "");
-    return users && reports_.handed_on(serving_.place.routers, models, membership_->leaves_since(),
+    return users && reports_.handed_on(membership_->staying(NodeRole::router), models, membership_->leaves_since(),
                                        [&](NodeId router) { return awaits_all || peers_.has(router); });
   }
 

@@ -1,4 +1,4 @@
-// `troupe node`: one place of a cluster, with the roles that the cluster's file gives it, or a worker that joins, until a signal
+// `troupe node`: one place of a cluster, with the roles that the cluster's file gives it, or one that joins, until a signal
 // ends it. `troupe leave` sends one away for good, `troupe members` says who is there.
 #include <chrono>
 #include <iostream>
@@ -24,7 +24,7 @@ struct NodeOptions {
   std::vector<std::string> settings;
 };
 
-// Whose settings a worker has that is not in the file.
+// Whose settings and roles a node has that is not in the file.
 const ClusterNode& model_node(const NodeOptions& options, const std::vector<ClusterNode>& file) {
   if (!options.like.empty()) return find_node(file, options.like);
   for (const ClusterNode& node : file)
@@ -42,20 +42,27 @@ ClusterNode own_node(const NodeOptions& options, const std::vector<ClusterNode>&
 }
 
 // "HOST:PORT"
-Member joining(const NodeOptions& options) {
+Member joining(const NodeOptions& options, const std::vector<NodeRole>& roles) {
   const std::size_t colon = options.join.rfind(':');
   const std::string host = options.join.substr(0, colon), port = colon == std::string::npos ? "" : options.join.substr(colon + 1);
   const bool digits = !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string::npos;
   const unsigned long number = digits ? std::stoul(port) : 0;
   if (host.empty() || number == 0 || number > 65'535)
     throw std::invalid_argument("--join has \"" + options.join.substr(0, 60) + "\"; expected HOST:PORT, where the other nodes reach this one");
-  return {.node = 0, .name = options.name, .host = host, .port = static_cast<std::uint16_t>(number)};
+  return {.node = 0, .name = options.name, .host = host, .port = static_cast<std::uint16_t>(number), .roles = roles};
 }
 
 std::map<NodeId, std::string> names_of(const std::vector<ClusterNode>& nodes) {
   std::map<NodeId, std::string> names;
   for (const ClusterNode& node : nodes) names[node.node] = node.name;
   return names;
+}
+
+// A lone router does not ask which versions others serve.
+void check_routers(const std::vector<ClusterNode>& file, const ClusterNode& own) {
+  const auto is_router = [](const ClusterNode& node) { return std::ranges::count(node.roles, NodeRole::router) > 0; };
+  if (is_router(own) && std::ranges::count_if(file, is_router) < 2 && own.config.text("model.versions").empty())
+    throw ConfigError("the cluster's file has one router, and model.versions is empty; expected two routers there, or model.versions, for another to join");
 }
 
 // Who the members are as this node starts; one that joins is among them then, and has its number.
@@ -72,10 +79,10 @@ ReadMembers enter(const NodeOptions& options, const std::vector<ClusterNode>& fi
     return known;
   }
   const std::vector<Member> members = members_of(file);
-  known = change_members(*coordination, [&](Members now) { return with_joined(std::move(now), members, joining(options)); });
+  check_routers(file, own);
+  known = change_members(*coordination, [&](Members now) { return with_joined(std::move(now), members, joining(options, own.roles)); });
   const Member& joined = *known.members.find(options.name);
   own.node = joined.node, own.name = joined.name, own.host = joined.host, own.port = joined.port;
-  own.roles = {NodeRole::worker};
   return known;
 }
 
@@ -94,9 +101,10 @@ int run_node(const NodeOptions& options) {
   if (!kept.fault.empty()) std::cerr << kept.fault << "\n";  // it is written anew
   const ReadMembers known = enter(options, file, kept.members, own);
   std::vector<ClusterNode> at_first = file;
-  if (!options.join.empty()) at_first.push_back(own);
+  if (!options.join.empty()) at_first.push_back(own);  // its number is in no file
   const std::vector<ClusterNode> present = with_members(file, known.members, own);
   Place place = place_of(at_first, own);
+  place.joined = !options.join.empty();
   place.members = known;
   place.seen = kept.incarnation;
   return serve_until_signal({.config = own.config,
@@ -117,21 +125,20 @@ struct MembersOptions {
   bool gone = false;
 };
 
-Member member_named(const std::vector<Member>& workers, const Members& members, const std::string& name) {
-  for (const Member& worker : workers)
-    if (worker.name == name) return worker;
-  if (const Member* joined = members.find(name)) return *joined;
-  throw std::runtime_error("there is no worker \"" + name + "\" in the cluster that may leave; expected one that is a worker alone (troupe members)");
+NodeId number_of(const std::vector<Member>& file, const Members& members, const std::string& name) {
+  for (const Member& node : file)
+    if (node.name == name) return node.node;
+  if (const Member* joined = members.find(name)) return joined->node;
+  throw std::runtime_error("there is no node \"" + name + "\" in the cluster; expected one of those that troupe members lists");
 }
 
 int run_leave(const MembersOptions& options) {
   const std::vector<ClusterNode> file = load_cluster(options.config_file);
-  const std::vector<Member> all = members_of(file), workers = members_of(those_that_may_leave(file));
+  const std::vector<Member> all = members_of(file);
   const std::unique_ptr<Coordination> coordination = etcd_coordination(file.front().config);
   const ReadMembers known = change_members(*coordination, [&](Members now) -> MembersChange {
-    const Member member = member_named(workers, now, options.name);
-    if (options.gone) return without(std::move(now), all, member.node);
-    return with_leaving(std::move(now), workers, options.name);
+    const NodeId node = number_of(all, now, options.name);
+    return options.gone ? MembersChange(without(std::move(now), all, node)) : with_leaving(std::move(now), all, options.name);
   });
   std::cout << options.name << (options.gone ? " is no member any more\n" : " is to leave; it ends when others have what it had (troupe members)\n");
   return 0;
@@ -163,9 +170,9 @@ void add_node(Command app) {
   auto options = std::make_shared<NodeOptions>();
   Command command = app.add_command("node", "Run one node of a cluster, with the roles that it has");
   command.add_option("--config", options->config_file, "The cluster's file (YAML)").required();
-  command.add_option("--name", options->name, "Which of its nodes this is, or what a worker that joins is called").required();
-  Option join = command.add_option("--join", options->join, "HOST:PORT, where others reach this worker, which is not in the file and joins the cluster");
-  command.add_option("--like", options->like, "Of one that joins: the node whose settings it has; default: the first that is a worker alone").needs(join);
+  command.add_option("--name", options->name, "Which of its nodes this is, or what one that joins is called").required();
+  Option join = command.add_option("--join", options->join, "HOST:PORT, where others reach this node, which is not in the file and joins the cluster");
+  command.add_option("--like", options->like, "Of one that joins: the node whose settings and roles it has; default: the first that is a worker alone").needs(join);
   command.add_option("--set", options->settings, "A knob, as name=value; may be repeated");
   command.add_option("--port-file", options->port_file, "Write the HTTP port here once the door is open");
   command.runs([options] { return run_node(*options); });
@@ -173,9 +180,9 @@ void add_node(Command app) {
 
 void add_members(Command app) {
   auto leave = std::make_shared<MembersOptions>();
-  Command command = app.add_command("leave", "Send a worker of a running cluster away for good: it drains, others get what it has, and it ends");
+  Command command = app.add_command("leave", "Send a node of a running cluster away for good: it drains, others get what it has, and it ends");
   command.add_option("--config", leave->config_file, "The cluster's file (YAML)").required();
-  command.add_option("--name", leave->name, "Which worker").required();
+  command.add_option("--name", leave->name, "Which node").required();
   command.add_flag("--gone", leave->gone, "It is dead and does not come back: take it out at once");
   command.runs([leave] { return run_leave(*leave); });
   auto members = std::make_shared<MembersOptions>();

@@ -13,6 +13,7 @@ namespace troupe::router {
 namespace {
 
 constexpr std::size_t tenants_shown = 8, workers_shown = 64;
+constexpr std::int64_t awaited_members = 5;  // times in which others read who the members are
 
 std::optional<Refusal> find_fault_of_share(const Reload& reload, const std::string& present) {
   if (reload.share == 1) return std::nullopt;
@@ -48,12 +49,21 @@ void RouterCore::on_beat(Step step) {
   precompute_.lose(step, silent);
   may_unpark_ = !parked_.empty();
   versions_.tick(step, workers_);
+  introduce(step);
   step.next_id += members_.tick(step.now, step.next_id, step.effects);
   see_to_share(step.now);
   see_to_reload(step);
   features_.tick(step);
   pull_cost_.beat();
   step.effects.set_timer(beat_timer, step.now + config_.heartbeat);
+}
+
+// To workers that do not tell it how they fare, for they may not know that it is there.
+void RouterCore::introduce(Step step) const {
+  if (!config_.joined) return;
+  for (const NodeId node : workers_.nodes())
+    if (!workers_.alive(step.now, node) || workers_.last_heard(node)->incarnation == 0)
+      step.effects.send({node, Role::inference_worker}, versions());
 }
 
 void RouterCore::on_heartbeat(Step step, NodeId node, const Heartbeat& heartbeat) {
@@ -91,6 +101,7 @@ void RouterCore::follow_members(Step step) {
     if (members_.is_leaving(node)) leaving.insert(node);
   workers_.follow(members_.workers());
   elsewhere_.follow(members_.workers());
+  leader_.follow(members_.cache_metas());
   for (const NodeId node : gone) dissolve_line(step, node);
   lose_attempts(step, gone, "has left");
   precompute_.lose(step, gone);
@@ -100,7 +111,7 @@ void RouterCore::follow_members(Step step) {
 }
 
 void RouterCore::tell_routers(Step step, const Message& message) const {
-  for (const NodeId node : config_.routers)
+  for (const NodeId node : members_.routers())
     if (node != config_.node) step.effects.send({node, Role::router}, message);
 }
 
@@ -218,11 +229,14 @@ void RouterCore::on_drain(Step step, Address from, const Drain& drain) {
   step.effects.send(from, status(step.now, drain.id));
 }
 
-std::string RouterCore::find_reason_not_ready() const {
+// One that joined is not known at once to who leads. Requests without the index would have computed what is there.
+std::string RouterCore::find_reason_not_ready(Instant now) const {
   if (draining_) return "it is about to end";
   if (!versions_.known()) return "it is not known yet which versions are served";
   if (!workers_.any_has(versions().model_version))
     return "no worker is there that serves model " + versions().model_version;
+  const Duration patience{awaited_members * config_.members_every.us};
+  if (config_.joined && leader_.leader(now) == 0 && now < began_ + patience) return "it has not heard yet which cache-meta leads";
   return features_.obstacle();
 }
 
@@ -259,7 +273,7 @@ void RouterCore::tell_recent(Instant now, StatusReply& reply) const {
 }
 
 StatusReply RouterCore::status(Instant now, RequestId id) const {
-  const std::string reason = find_reason_not_ready();
+  const std::string reason = find_reason_not_ready(now);
   StatusReply reply{id, config_.node, Role::router, reason.empty(), {}};
   const auto field = [&](const char* name, std::string value) {
     reply.fields.push_back({name, std::move(value)});

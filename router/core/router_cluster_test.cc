@@ -460,6 +460,70 @@ TEST_CASE("a worker that joins is asked once it is heard, one that has left neve
   CHECK(members_field(b, 2'004, "handed_on") == "yes");
 }
 
+TEST_CASE("a router that joined says to workers that it is there until it hears of them, and of its cluster's file none does") {
+  for (const bool joined : {true, false}) {
+    RouterConfig config = cluster_config({1, 2});
+    config.joined = joined;
+    RouterBench b(config);
+    b.probe.start(0);
+    const auto told = [&] {
+      std::vector<Address> to;
+      for (const Address& one : b.probe.recipients())
+        if (one.role == Role::inference_worker) to.push_back(one);
+      return to;
+    };
+    const std::vector<Address> one{{1, Role::inference_worker}}, both{{1, Role::inference_worker}, {2, Role::inference_worker}}, none;
+    CHECK(told() == (joined ? both : none));
+    b.beat(1, 2, beat_of(5));
+    b.run_until(config.heartbeat.us);
+    CHECK(told() == (joined ? one : none));
+    b.beat(config.heartbeat.us + 1, 1, beat_of(5));
+    b.beat(config.heartbeat.us + 1, 2, beat_of(5));
+    b.run_until(2 * config.heartbeat.us);
+    CHECK(told() == none);
+    b.probe.lose(2 * config.heartbeat.us + 1, 1);
+    b.run_until(3 * config.heartbeat.us);
+    CHECK(told() == (joined ? one : none));
+  }
+}
+
+TEST_CASE("a router that joined is ready when it has heard who leads, or has waited for it") {
+  const auto reason = [](bool joined, std::int64_t us, bool led) {
+    RouterConfig config = cluster_config({1});
+    config.cache_metas = {1, 2};
+    config.joined = joined;
+    config.members_every = {1'000'000};
+    RouterBench b(config);
+    b.probe.start(0);
+    for (const auto& [job, question] : b.probe.started<Coordinate>()) b.probe.done(0, job, Coordinated{.ok = true});
+    b.beat(us - 2, 1, beat_of(5));
+    if (led) b.probe.receive(us - 1, {2, Role::cache_meta}, LeaderBeat{4});
+    b.probe.receive(us, door, StatusRequest{99});
+    return field_of(b.probe.sent<StatusReply>().at(0), "not_ready");
+  };
+  CHECK(reason(true, 10, false) == "it has not heard yet which cache-meta leads");
+  CHECK(reason(true, 4'999'999, false) == "it has not heard yet which cache-meta leads");
+  CHECK(reason(true, 5'000'000, false) == "");
+  CHECK(reason(true, 10, true) == "");
+  CHECK(reason(false, 10, false) == "");
+}
+
+TEST_CASE("routers that joined hear of versions, and those that have left do not") {
+  RouterConfig config = coordinated();
+  config.routers = {7, 8};
+  config.members_every = {1'000'000'000};
+  config.members = {{.last = 9, .joined = {{9, "f9", "h", 1, {NodeRole::router, NodeRole::cache_meta}}}, .left = {8}}, 1};
+  CoordinatedBench c(config);
+  c.start();
+  c.beats(10, {"model 1"}, 1);
+  c.probe.receive(30, door, Reload{50, "model 2", ""});
+  c.settle(30);
+  std::vector<NodeId> told;
+  for (const auto& effect : c.all.list)
+    if (const auto* send = std::get_if<Effects::Send>(&effect); send && send->to.role == Role::router) told.push_back(send->to.node);
+  CHECK(told == std::vector<NodeId>{7, 9});
+}
+
 TEST_CASE("a router that starts knows who has joined and left by then, before it can ask") {
   RouterConfig config = cluster_config({1, 2});
   config.members_every = {1'000};

@@ -37,7 +37,7 @@ RouterCore::RouterCore(RouterConfig config)
     : config_(std::move(config)),
       next_id_(config_.incarnation),
       deafness_(config_.heartbeat),
-      members_(config_.workers, config_.members_every, std::move(config_.members)),
+      members_({config_.workers, config_.routers, config_.cache_metas}, config_.members_every, std::move(config_.members)),
       workers_({.heartbeat = config_.heartbeat,
                 .pace = config_.pace,
                 .window = config_.window,
@@ -45,7 +45,7 @@ RouterCore::RouterCore(RouterConfig config)
                 .routing = config_.routing},
                members_.workers()),
       last_(config_.routing.by == Routing::By::joint ? users_remembered : 0),
-      leader_(config_.cache_metas, config_.heartbeat),
+      leader_(members_.cache_metas(), config_.heartbeat),
       features_(config_.features),
       versions_(initial_versions(config_), config_.coordinate, config_.heartbeat, config_.reload_budget),
       pull_cost_(config_.pull_share),
@@ -187,6 +187,7 @@ void RouterCore::on_done(Step step, const Done& done) {
 
 void RouterCore::on_timer(Step step, std::uint64_t timer) {
   if (timer == start_timer) {
+    began_ = step.now;
     if (members_.epoch() > 0) follow_members(step);
     workers_.start(step.now);
     leader_.start(step.now);

@@ -47,7 +47,8 @@ struct RouterConfig {
   ReadMembers members;             // who had joined and left when this process began
   Duration members_every{0};       // that is read anew so often; 0: it stays
   bool tells_homes = true;         // of their users' requests elsewhere, for workers whose areas' boundary goes by what was wanted
-  std::vector<NodeId> routers;     // the others
+  std::vector<NodeId> routers;     // the others, of the cluster's file, as cache-metas and workers
+  bool joined = false;             // it is not in that file: workers hear of it by its word
   bool coordinate = false;      // a Coordination answers behind the port; else the versions stay as they are
   std::string model_version;    // at first; "": that of `names`
   std::string catalog_version;  // at first; "": the port's present one
@@ -226,12 +227,13 @@ class RouterCore final : public Core {
   void see_to_reload(Step step);
   void follow_versions(Step step, std::uint64_t epoch_before, bool own_doing);
   void see_to_share(Instant now);
+  void introduce(Step step) const;
   void tell_routers(Step step, const Message& message) const;
   void on_drain(Step step, Address from, const Drain& drain);
   StatusReply status(Instant now, RequestId id) const;
   void tell_workers(Instant now, StatusReply& reply) const;
   void tell_recent(Instant now, StatusReply& reply) const;
-  std::string find_reason_not_ready() const;  // "": it is ready
+  std::string find_reason_not_ready(Instant now) const;  // "": it is ready
 
   // router_writes.cc
   template <class Request>
@@ -269,6 +271,7 @@ class RouterCore final : public Core {
   std::uint64_t next_id_;
   Deafness deafness_;
   MemberWatch members_;
+  Instant began_;
   WorkerTable workers_;
   LastWorkers last_;  // by Algorithm 1 only
   UsesElsewhere elsewhere_;

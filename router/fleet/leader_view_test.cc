@@ -24,6 +24,13 @@ TEST_CASE("of several none leads before its first beat, and what matters is told
   CHECK(view.audience({3}) == std::vector<NodeId>{5});
 }
 
+TEST_CASE("what matters is told to whoever is there by then while nobody leads") {
+  LeaderView view({4, 5}, {100});
+  view.start({0});
+  view.follow({5, 9});
+  CHECK(view.audience({1}) == std::vector<NodeId>{5, 9});
+}
+
 TEST_CASE("a lower token has no power, not even after the leader fell silent") {
   LeaderView view({4, 5}, {100});
   view.hear({0}, 5, 3);

@@ -6,8 +6,14 @@
 
 namespace troupe {
 
-MemberWatch::MemberWatch(std::vector<NodeId> workers, Duration every, ReadMembers known)
-    : file_(std::move(workers)), workers_(nodes_of(known.members, file_)), every_(every), known_(std::move(known)), read_(known_.revision) {}
+MemberWatch::MemberWatch(Nodes file, Duration every, ReadMembers known)
+    : file_(std::move(file)), every_(every), known_(std::move(known)), there_(there()), read_(known_.revision) {}
+
+MemberWatch::Nodes MemberWatch::there() const {
+  const Members& members = known_.members;
+  return {nodes_of(members, file_.workers, NodeRole::worker), nodes_of(members, file_.routers, NodeRole::router),
+          nodes_of(members, file_.cache_metas, NodeRole::cache_meta)};
+}
 
 bool MemberWatch::tick(Instant now, std::uint64_t job, Effects& effects) {
   if (every_.us == 0 || job_ != 0 || now < next_) return false;
@@ -31,7 +37,7 @@ MemberWatch::Answer MemberWatch::on_done(const Done& done, Effects& effects) {
   known_.revision = read->revision;
   if (members == known_.members) return Answer::same;
   known_.members = std::move(members);
-  workers_ = nodes_of(known_.members, file_);
+  there_ = there();
   return Answer::changed;
 }
 
@@ -41,7 +47,7 @@ MemberWatch::Answer MemberWatch::keep(std::string_view why, Effects& effects) {
 }
 
 std::vector<NodeId> MemberWatch::staying() const {
-  std::vector<NodeId> nodes = workers_;
+  std::vector<NodeId> nodes = there_.workers;
   std::erase_if(nodes, [this](NodeId node) { return is_leaving(node); });
   return nodes;
 }

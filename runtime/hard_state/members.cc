@@ -34,6 +34,25 @@ const Member* named(std::span<const Member> members, std::string_view name) {
   return at == members.end() ? nullptr : &*at;
 }
 
+// "router,cache_meta"; nothing: it is no such list, or not in order.
+std::optional<std::vector<NodeRole>> roles_in(std::string_view text) {
+  std::vector<NodeRole> roles;
+  while (!text.empty()) {
+    const std::size_t comma = text.find(',');
+    const auto role = find_node_role(text.substr(0, comma));
+    if (!role || (!roles.empty() && roles.back() >= *role) || comma == text.size() - 1) return std::nullopt;
+    roles.push_back(*role);
+    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
+  }
+  return roles.empty() ? std::nullopt : std::optional(std::move(roles));
+}
+
+std::string roles_text(const std::vector<NodeRole>& roles) {
+  std::string text;
+  for (const NodeRole role : roles) text += (text.empty() ? "" : ",") + std::string(name_of(role));
+  return text;
+}
+
 // What is wrong with the line; "": nothing.
 std::string take_line(std::string_view line, Members& members) {
   const std::string_view what = next_word(line);
@@ -50,6 +69,13 @@ std::string take_line(std::string_view line, Members& members) {
     members.joined.push_back(std::move(member));
     return members.joined.size() > members_max ? "is one too many" : "";
   }
+  if (what == "roles") {
+    const auto member = std::ranges::find(members.joined, *node, &Member::node);
+    auto roles = roles_in(line);
+    if (member == members.joined.end() || !roles) return "has no node that has joined, and its roles in order";
+    member->roles = *std::move(roles);
+    return "";
+  }
   if (!line.empty()) return "has more than a number";
   if (what == "last") {
     members.last = *node;
@@ -58,12 +84,23 @@ std::string take_line(std::string_view line, Members& members) {
     nodes.insert(*node);
     if (nodes.size() > members_max) return "is one too many";
   } else {
-    return "begins with another word than last, joined, joining, leaving or left";
+    return "begins with another word than last, joined, roles, joining, leaving or left";
   }
   return "";
 }
 
+// Who is about to leave, or has, does not.
+bool any_stays(const Members& members, std::span<const Member> file, NodeRole role, NodeId but) {
+  const auto stays = [&](const Member& member) {
+    return member.node != but && member.has(role) && !members.leaving.contains(member.node) && !members.left.contains(member.node) &&
+           !members.joining.contains(member.node);
+  };
+  return std::ranges::any_of(file, stays) || std::ranges::any_of(members.joined, stays);
+}
+
 }  // namespace
+
+bool Member::has(NodeRole role) const { return std::ranges::find(roles, role) != roles.end(); }
 
 const Member* Members::find(std::string_view name) const { return named(joined, name); }
 
@@ -76,6 +113,8 @@ std::string members_text(const Members& members) {
   std::string text = members.last > 0 ? "last " + std::to_string(members.last) + "\n" : "";
   for (const Member& member : members.joined)
     text += "joined " + std::to_string(member.node) + " " + member.host + " " + std::to_string(member.port) + " " + member.name + "\n";
+  for (const Member& member : members.joined)
+    if (member.roles != Member{}.roles) text += "roles " + std::to_string(member.node) + " " + roles_text(member.roles) + "\n";
   for (const NodeId node : members.joining) text += "joining " + std::to_string(node) + "\n";
   for (const NodeId node : members.leaving) text += "leaving " + std::to_string(node) + "\n";
   for (const NodeId node : members.left) text += "left " + std::to_string(node) + "\n";
@@ -98,10 +137,13 @@ std::variant<Members, std::string> parse_members(std::string_view text) {
 MembersChange with_joined(Members members, std::span<const Member> file, Member wanted) {
   if (!is_word(wanted.name) || !is_word(wanted.host) || wanted.port == 0)
     return "a node that joins needs a name, a host and a port, without blanks";
+  std::ranges::sort(wanted.roles);
   if (named(file, wanted.name)) return "node \"" + wanted.name + "\" is in the cluster's file; expected a name that is not";
   const auto there = std::ranges::find(members.joined, wanted.name, &Member::name);
   if (there != members.joined.end()) {
     if (members.leaving.contains(there->node)) return "node \"" + wanted.name + "\" leaves; expected another name, or its end first";
+    if (there->roles != wanted.roles)
+      return "node \"" + wanted.name + "\" has joined as " + roles_text(there->roles) + "; expected the same again, or another name for " + roles_text(wanted.roles);
     wanted.node = there->node;
     *there = std::move(wanted);
     return members;
@@ -125,6 +167,9 @@ MembersChange with_leaving(Members members, std::span<const Member> file, std::s
   const Member* const member = of_file ? of_file : members.find(name);
   if (!member) return "there is no node \"" + std::string(name) + "\" in the cluster";
   if (members.left.contains(member->node)) return "node \"" + std::string(name) + "\" has left";
+  for (const NodeRole role : member->roles)
+    if (!any_stays(members, file, role, member->node))
+      return "node \"" + std::string(name) + "\" is the last " + std::string(name_of(role)) + "; expected another that stays";
   if (members.leaving.size() >= members_max) return std::to_string(members_max) + " nodes leave; expected fewer";
   members.leaving.insert(member->node);
   return members;
@@ -157,12 +202,12 @@ Members with_numbers_spent(Members members, const Members& before) {
   return members;
 }
 
-std::vector<NodeId> nodes_of(const Members& members, std::span<const NodeId> file) {
+std::vector<NodeId> nodes_of(const Members& members, std::span<const NodeId> file, NodeRole role) {
   std::vector<NodeId> nodes;
   for (const NodeId node : file)
     if (!members.left.contains(node)) nodes.push_back(node);
   for (const Member& member : members.joined)
-    if (!members.joining.contains(member.node)) nodes.push_back(member.node);
+    if (member.has(role) && !members.joining.contains(member.node)) nodes.push_back(member.node);
   std::ranges::sort(nodes);
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
   return nodes;

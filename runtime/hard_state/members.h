@@ -1,10 +1,12 @@
 #pragma once
-// Who is in a cluster beside the nodes of its file: workers that have joined since, who is about to leave, and who has left. One key
+// Who is in a cluster beside the nodes of its file: nodes that have joined since, who is about to leave, and who has left. One key
 // of the Coordination, changed by compare-and-set; its revision is the epoch of the membership. Node numbers are never given
 // twice, so whatever is said of a number is said of one node. Of the file's nodes only what has become of them stands here.
 //
 //   last 7
 //   joined 6 10.0.0.6 5006 w6
+//   joined 7 10.0.0.7 5006 front-7
+//   roles 7 router,cache_meta            who has no such line is a worker
 //   joining 6
 //   leaving 6
 //   left 2
@@ -18,6 +20,7 @@
 
 #include "runtime/actor/core.h"
 #include "runtime/actor/coordination.h"
+#include "runtime/settings/node_role.h"
 
 namespace troupe {
 
@@ -29,6 +32,8 @@ struct Member {
   NodeId node = 0;
   std::string name, host;  // of a certificate; where the others reach it
   std::uint16_t port = 0;
+  std::vector<NodeRole> roles{NodeRole::worker};  // each once, in order
+  bool has(NodeRole role) const;
   bool operator==(const Member&) const = default;
 };
 
@@ -57,9 +62,10 @@ std::variant<Members, std::string> parse_members(std::string_view text);  // or 
 
 // What a change makes of the members, or why it is refused. `file`: the nodes of the cluster's file.
 using MembersChange = std::variant<Members, std::string>;
-// With a number of its own, the one that it has if it is there already, maybe elsewhere.
+// With a number of its own, the one that it has if it is there already, maybe elsewhere, with the same roles.
 MembersChange with_joined(Members members, std::span<const Member> file, Member wanted);
 Members arrived(Members members, NodeId node);  // it does not join any more, but has
+// Others stay for each of its roles.
 MembersChange with_leaving(Members members, std::span<const Member> file, std::string_view name);
 Members without(Members members, std::span<const Member> file, NodeId node);  // it is gone
 
@@ -69,7 +75,7 @@ std::string find_step_back(const Members& before, const Members& now);
 // That the numbers given before are spent is all that may be told again by one node: who is there is for others to say.
 Members with_numbers_spent(Members members, const Members& before);
 
-// By number: those of the file that have not left, and those that have joined.
-std::vector<NodeId> nodes_of(const Members& members, std::span<const NodeId> file);
+// With that role, by number: those of the file that have not left, and those that have joined. `file`: who has it there.
+std::vector<NodeId> nodes_of(const Members& members, std::span<const NodeId> file, NodeRole role = NodeRole::worker);
 
 }  // namespace troupe

@@ -77,9 +77,33 @@ TEST_SUITE("members") {
     CHECK(refusal(with_leaving(members, file, "x")).find("there is no node") != std::string::npos);
   }
 
+  TEST_CASE("of each role of who leaves another stays, whoever joined for it") {
+    const std::vector<Member> roles{{1, "front", "10.0.0.1", 7000, {NodeRole::router, NodeRole::cache_meta}},
+                                    {2, "spare", "10.0.0.2", 7000, {NodeRole::cache_meta}},
+                                    {3, "w3", "10.0.0.3", 7000}};
+    CHECK(refusal(with_leaving({}, roles, "front")) == "node \"front\" is the last router; expected another that stays");
+    CHECK(refusal(with_leaving({}, roles, "w3")) == "node \"w3\" is the last worker; expected another that stays");
+    const Members spare_leaves = std::get<Members>(with_leaving({}, roles, "spare"));
+    CHECK(refusal(with_leaving(spare_leaves, roles, "front")).find("the last router") != std::string::npos);
+    Members members = std::get<Members>(with_joined(spare_leaves, roles, {0, "door", "h", 1, {NodeRole::router}}));
+    CHECK(refusal(with_leaving(members, roles, "front")).find("the last router") != std::string::npos);  // it is not there yet
+    members = arrived(std::move(members), 4);
+    CHECK(refusal(with_leaving(members, roles, "front")) == "node \"front\" is the last cache_meta; expected another that stays");
+    members = arrived(std::get<Members>(with_joined(members, roles, {0, "all", "h", 2, {NodeRole::worker, NodeRole::cache_meta}})), 5);
+    members = std::get<Members>(with_leaving(members, roles, "front"));
+    CHECK(nodes_of(without(members, roles, 1), std::vector<NodeId>{1}, NodeRole::router) == std::vector<NodeId>{4});
+    CHECK(nodes_of(members, std::vector<NodeId>{3}) == std::vector<NodeId>{3, 5});
+    CHECK(refusal(with_joined(members, roles, {0, "all", "h", 2, {NodeRole::router}})) ==
+          "node \"all\" has joined as cache_meta,worker; expected the same again, or another name for router");
+    CHECK(std::get<Members>(with_joined(members, roles, {0, "all", "h", 3, {NodeRole::cache_meta, NodeRole::worker}})).find("all")->port == 3);
+    CHECK(std::get<Members>(parse_members(members_text(members))) == members);
+  }
+
   TEST_CASE("the text is read as it was written, and what is none is told with its line") {
     const Members members = without(std::get<Members>(with_leaving(joined(joined({}, "a"), "b"), file, "w5")), file, 2);
     CHECK(std::get<Members>(parse_members(members_text(members))) == members);
+    for (const char* roles : {"roles 7 router", "roles 6 door", "roles 6 ", "roles 6 router,", "roles 6 worker,router", "roles 6 router,router"})
+      CHECK(fault("joined 6 h 1 a\n" + std::string(roles) + "\n") == "line 2 has no node that has joined, and its roles in order");
     CHECK(std::get<Members>(parse_members("")) == Members{});
     CHECK(fault("last 7") == "line 1 has no end");
     CHECK(fault("last 7\nlast 0\n") == "line 2 has no node's number, from 1");
@@ -120,7 +144,7 @@ TEST_SUITE("members") {
   }
 
   TEST_CASE("a watch begins with what was read before it, and does not take what cannot come after that") {
-    MemberWatch watch({5, 2}, {1'000}, {without(joined({}, "a"), file, 2), 9});
+    MemberWatch watch({.workers = {5, 2}}, {1'000}, {without(joined({}, "a"), file, 2), 9});
     CHECK(watch.workers() == std::vector<NodeId>{5, 6});
     CHECK(watch.epoch() == 9);
     const auto answer = [&](Revision revision, std::string value) {
@@ -137,7 +161,7 @@ TEST_SUITE("members") {
   }
 
   TEST_CASE("a watch asks now and then, takes what is newer, and keeps what it knew where that makes no sense") {
-    MemberWatch watch({5, 2}, {1'000});
+    MemberWatch watch({.workers = {5, 2}, .routers = {1}, .cache_metas = {1, 3}}, {1'000});
     Effects effects;
     CHECK(watch.workers() == std::vector<NodeId>{2, 5});
     CHECK(watch.tick({0}, 11, effects));
@@ -164,7 +188,13 @@ TEST_SUITE("members") {
     CHECK(answer(16, 2, "last 7\njoined 6 h 1 a\njoined 7 h 1 b\n") == MemberWatch::Answer::changed);  // of an etcd that has lost its data
     CHECK(watch.workers() == std::vector<NodeId>{2, 5, 6, 7});
     CHECK(watch.epoch() == 2);
-    CHECK_FALSE(MemberWatch({1}, {0}).tick({9'000'000}, 1, effects));
+    CHECK(watch.routers() == std::vector<NodeId>{1});
+    CHECK(watch.tick({5'000}, 17, effects));
+    CHECK(answer(17, 5, "last 9\njoined 8 h 1 c\njoined 9 h 1 d\nroles 8 router,cache_meta\nroles 9 router\njoining 9\nleft 3\n") == MemberWatch::Answer::changed);
+    CHECK(watch.workers() == std::vector<NodeId>{2, 5});
+    CHECK(watch.routers() == std::vector<NodeId>{1, 8});  // 9 is not there yet
+    CHECK(watch.cache_metas() == std::vector<NodeId>{1, 8});
+    CHECK_FALSE(MemberWatch({.workers = {1}}, {0}).tick({9'000'000}, 1, effects));
   }
 }
 

@@ -353,10 +353,8 @@ class FileReader {
   }
 
   NodeRole read_role(const YAML::Node& value, const std::vector<NodeRole>& others) {
-    for (const NodeRole role : {NodeRole::router, NodeRole::cache_meta, NodeRole::worker})
-      if (value.IsScalar() && value.Scalar() == name_of(role) &&
-          std::find(others.begin(), others.end(), role) == others.end())
-        return role;
+    const auto role = value.IsScalar() ? find_node_role(value.Scalar()) : std::nullopt;
+    if (role && std::find(others.begin(), others.end(), *role) == others.end()) return *role;
     fail(value.Mark(), "a role is unknown or stands twice; expected router, cache_meta or worker, each once");
   }
 
@@ -404,10 +402,6 @@ std::string comment_of(const Knob& knob) {
 }
 
 }  // namespace
-
-std::string_view name_of(NodeRole role) {
-  return role == NodeRole::router ? "router" : role == NodeRole::cache_meta ? "cache_meta" : "worker";
-}
 
 std::vector<ClusterNode> read_cluster(const std::string& text, const std::string& path) {
   Config shared;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/settings/knobs.h"
+#include "runtime/settings/node_role.h"
 
 namespace troupe {
 
@@ -54,13 +55,6 @@ struct NamedModel {
 //     - {node: 1, name: front-1, host: 10.0.0.1, port: 7000, roles: [router, cache_meta],
 //        settings: {http: {address: 0.0.0.0}}}                    # knobs of this one
 //     - {node: 2, name: worker-1, host: 10.0.0.2, port: 7000, roles: [worker]}
-
-enum class NodeRole : std::uint8_t {
-  router,
-  cache_meta,
-  worker
-};  // a worker: inference, KV cache, allocator
-std::string_view name_of(NodeRole role);
 
 struct ClusterNode {
   std::uint32_t node = 0;  // its number, from 1; of one machine for good

@@ -40,10 +40,10 @@ def router_fields(cluster, front):
     return [(field["name"], field["value"]) for field in fields]
 
 
-def counted(cluster):
+def counted(cluster, fronts=FRONTS):
     """What routers have had computed for requests, by kind of block, and ahead of them."""
     counts = dict.fromkeys(("user_blocks_computed", "item_blocks_computed", "item_blocks_precomputed"), 0)
-    for front in FRONTS:
+    for front in fronts:
         text = loopback.ask(cluster.door[front], "GET", "/metrics")[1]
         for kind, count in re.findall(r'^troupe_blocks_computed_total{[^}]*kind="(user|item)"[^}]*} (\S+)$', text, re.M):
             counts[f"{kind}_blocks_computed"] += float(count)

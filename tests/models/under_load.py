@@ -24,6 +24,7 @@ from stores import until
 DEMO = HERE.parent.parent / "deploy" / "demo"
 FRONTS = ("front-1", "front-2")
 USERS, CLIENTS, SKIPPED = 60, 6, 77
+IDLE_S = 2  # a door closes connections that wait for long
 POLICIES = ("item", "user")
 
 
@@ -62,7 +63,7 @@ class Truth:
 
 
 class Client(threading.Thread):
-    """Asks in its turns at a steady rate, at one front after the other."""
+    """Asks in its turns at a steady rate, at one of the load's fronts after the other."""
 
     def __init__(self, load, number):
         super().__init__(daemon=True)
@@ -78,12 +79,14 @@ class Client(threading.Thread):
 
     def _ask(self, turn):
         request = self.load.requests[turn // 2 % len(self.load.requests)]
-        front, policy = FRONTS[turn % 2], POLICIES[(turn // 2 + turn // (2 * len(self.load.requests))) % 2]
+        fronts = self.load.fronts
+        front, policy = fronts[turn % len(fronts)], POLICIES[(turn // 2 + turn // (2 * len(self.load.requests))) % 2]
         sent = time.monotonic()
         try:
-            link = self.links.get(front)
-            if link is None:
-                link = self.links[front] = http.client.HTTPConnection(loopback.ADDRESS, self.load.door[front], timeout=5)
+            link, used = self.links.get(front, (None, 0))
+            if link is None or sent - used > IDLE_S:
+                link = http.client.HTTPConnection(loopback.ADDRESS, self.load.door[front], timeout=5)
+            self.links[front] = link, sent
             link.request("POST", "/v1/rank", json.dumps({**request, "policy": policy}))
             answer = link.getresponse()
             status, reply = answer.status, json.loads(answer.read())
@@ -100,6 +103,7 @@ class Load:
     def __init__(self, truth, requests, door, rate):
         self.truth, self.requests, self.door, self.rate = truth, requests, door, rate
         self.outcomes, self.lock, self.stopping = [], threading.Lock(), False
+        self.fronts = FRONTS
         self.began = time.monotonic() + 0.2
         self.clients = [Client(self, number) for number in range(CLIENTS)]
 

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Does a cluster go on answering while a front joins it that its file does not name, and one of the file, who leads, leaves it for good?
+
+  tests/models/fronts.py --troupe build/deploy/troupe [--workers 2] [--rate 60] [--hold 5] [--json FILE] [--folder FOLDER]
+
+Two front nodes (routers and cache-metas) and workers, a Redis and an etcd, serve the demo's ranker, while clients ask at a steady rate.
+A front joins (`troupe node --join --like front-1`): clients ask at its door, too. The front whose cache-meta leads leaves
+(`troupe leave`), after clients have gone from its door; then a worker is killed and started again, which has only the file
+to know fronts from. Then the other front of the file wants to leave: it may, as the one that joined stays; that one may not, as the last.
+Every answer has to be a box's, no request fails but for the kill, and no block is computed again that a node had. Exit status 1 on
+any difference, 77 where etcd or Redis is not there.
+"""
+import argparse
+import json
+import re
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+import under_load
+from members import counted, members
+from under_load import DEMO, FRONTS, USERS, Truth, judge, loopback, percentile
+
+JOINER = "front-joined"
+ASKED_BEFORE = 4 * USERS  # turns until each user was asked about by both plans
+
+
+def settings_of(redis):
+    return [f'features: {{store: "redis://{loopback.ADDRESS}:{redis.port}", time_limit: 1s}}',
+            "pool: {memory: 48MiB, placement: hash, hot_share: 0}", "inference: {executors: 1, cores: 1}",
+            "router: {deadline: 3s, pull_share: 0.01, measure_pulls: false}", f"model: {{directory: {DEMO / 'model'}}}"]
+
+
+def actors(cluster, door):
+    return json.loads(loopback.ask(cluster.door[door], "GET", "/v1/cluster")[1])["actors"]
+
+
+def field(actor, name):
+    return next((one["value"] for one in actor["fields"] if one["name"] == name), None)
+
+
+def leading(cluster, door):
+    """The node whose cache-meta leads, as it says at that door."""
+    return next((actor["node"] for actor in actors(cluster, door) if actor["role"] == "cache_meta" and field(actor, "leader") == "yes"), None)
+
+
+def workers_heard(cluster, door, number):
+    router = next(actor for actor in actors(cluster, door) if actor["role"] == "router" and actor["node"] == number)
+    return {int(one["value"].split(":")[0]) for one in router["fields"] if one["name"] == "worker" and ": alive" in one["value"]}
+
+
+def join(cluster, load, faults):
+    began = time.monotonic()
+    port, cluster.door[JOINER] = loopback.free_ports(2)
+    (cluster.folder / JOINER).mkdir()
+    cluster.start(JOINER, "--join", f"{loopback.ADDRESS}:{port}", "--like", FRONTS[0], "--set", f"node.data_dir={cluster.folder / JOINER}",
+                  "--set", f"http.port={cluster.door[JOINER]}")
+    cluster.wait_until_ready(JOINER)
+    there = members(cluster)[JOINER]
+    if there["roles"] != "router, cache_meta" or there["node"] != len(FRONTS) + cluster.count + 1:
+        faults.append(f"the front that joined is {there}")
+    cluster.wait("the workers at the front that joined",
+                 lambda: len(workers_heard(cluster, JOINER, there["node"])) == cluster.count)
+    load.fronts = (*FRONTS, JOINER)
+    return there["node"], time.monotonic() - began
+
+
+def index_of(cluster, number):
+    """How many blocks that cache-meta knows."""
+    meta = next(actor for actor in actors(cluster, JOINER) if actor["role"] == "cache_meta" and actor["node"] == number)
+    return int(field(meta, "index_blocks") or 0), int(field(meta, "syncing") or 0)
+
+
+def leave(cluster, leaver, faults):
+    began = time.monotonic()
+    loopback.run(cluster.troupe, "leave", "--config", cluster.file, "--name", leaver)
+    process = cluster.processes.pop(leaver)
+    try:
+        status = process.wait(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        status = "none after a minute"
+    if status != 0 or leaver in members(cluster):
+        faults.append(f"{leaver} ended with {status}; members: {sorted(members(cluster))}")
+    return time.monotonic() - began
+
+
+def try_to_leave(cluster, name):
+    return subprocess.run([cluster.troupe, "leave", "--config", cluster.file, "--name", name], capture_output=True, text=True).stderr
+
+
+def ask_around(cluster, load, options, faults):
+    time.sleep(ASKED_BEFORE / options.rate + 1)
+    before, joins = counted(cluster, FRONTS), time.monotonic()
+    number, took_join = join(cluster, load, faults)
+    joined = time.monotonic()
+    time.sleep(options.hold)
+    known, open_walks = index_of(cluster, number)
+    if not known or open_walks:
+        faults.append(f"the cache-meta that joined knows {known} blocks, and learns of {open_walks} workers")
+    leaver = FRONTS[leading(cluster, JOINER) - 1]
+    stays = FRONTS[1 - FRONTS.index(leaver)]
+    at_join, of_leaver = counted(cluster, (*FRONTS, JOINER)), counted(cluster, (leaver,))
+    load.fronts = (stays, JOINER)
+    time.sleep(1)
+    leaves = time.monotonic()
+    took_leave = leave(cluster, leaver, faults)
+    left = time.monotonic()
+    time.sleep(options.hold)
+    ended = time.monotonic()
+    leader = leading(cluster, JOINER)
+    if leader not in (number, cluster.number(stays)):
+        faults.append(f"the cache-meta of node {leader} leads, as it says")
+    after = counted(cluster, (stays, JOINER))
+    again = {name: after[name] + of_leaver[name] - before[name] for name in after}
+    faults += [f"{count:.0f} {name} again, {at_join[name] - before[name]:.0f} of them at the join, though a node had them" for name, count in again.items() if count]
+    parts = {"before": load.between(load.began, joins), "joins": load.between(joins, joined), "three": load.between(joined, leaves),
+             "leaves": load.between(leaves, left), "after": load.between(left, ended)}
+    for name, outcomes in parts.items():
+        judge(name, outcomes, faults, lossless=True)
+    at_joined = sum(outcome[4] == JOINER for name in ("three", "leaves", "after") for outcome in parts[name])
+    print(f"joined in {took_join:.1f} s, {leaver}, which led, left in {took_leave:.1f} s; node {leader} leads then; {at_joined} requests at the door "
+          f"that joined; {known} blocks in the index that joined; computed again: {again}")
+    if not at_joined:
+        faults.append("nobody asked at the door that joined")
+    return {"join_s": took_join, "leave_s": took_leave, "computed_again": again, "index_blocks": known, "asked_at_joined": at_joined,
+            **{f"{name}_p99_ms": percentile(outcomes, 0.99) for name, outcomes in parts.items()},
+            "asked": {name: len(outcomes) for name, outcomes in parts.items()}}, stays, number
+
+
+def check_killed_worker(cluster, load, number, faults):
+    """It hears of the front that joined from that one alone."""
+    began = time.monotonic()
+    cluster.kill("worker-1")
+    time.sleep(1)
+    cluster.start("worker-1")
+    cluster.wait_until_ready("worker-1")
+    cluster.wait("the worker at the front that joined", lambda: cluster.number("worker-1") in workers_heard(cluster, JOINER, number))
+    cluster.wait("its blocks in the index that joined", lambda: index_of(cluster, number)[1] == 0)
+    judge("a worker killed", load.between(began, time.monotonic()), faults, lossless=False)
+
+
+def check_ends(cluster, load, stays, faults):
+    began = time.monotonic()
+    load.fronts = (JOINER,)
+    time.sleep(1)
+    leave(cluster, stays, faults)
+    said = try_to_leave(cluster, JOINER)
+    if not re.search("is the last (router|cache_meta); expected another that stays", said):
+        faults.append(f"the last front may leave: {said}")
+    if "there is no node" not in (said := try_to_leave(cluster, "nobody")):
+        faults.append(f"a stranger may leave: {said}")
+    time.sleep(2)
+    judge("one front", load.between(began, time.monotonic()), faults, lossless=True)
+
+
+def run(options, folder):
+    requests, faults = under_load.demo_requests(), []
+    truth = Truth(options.troupe, (DEMO / "model",), folder, requests)
+    with under_load.served(options, folder, settings_of) as cluster:
+        cluster.count = options.workers
+        with under_load.asked(cluster, truth, requests, options.rate) as load:
+            found, stays, number = ask_around(cluster, load, options, faults)
+            check_killed_worker(cluster, load, number, faults)
+            check_ends(cluster, load, stays, faults)
+    return found, faults
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--hold", type=int, default=5, help="seconds after each change")
+    return under_load.main(parser, run)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
