@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
+
 #include "runtime/hard_state/etcd_test_server.h"
 
 using namespace troupe;
@@ -42,5 +44,20 @@ TEST_SUITE("box") {
     CHECK(has_keys());
     config.set("transfer.encryption", "off");
     CHECK_FALSE(has_keys());
+  }
+
+  TEST_CASE("hard state that is damaged keeps a box from starting, unless store.on_damage says that it may") {
+    const TestFolder folder;
+    Config config;
+    config.set("model.directory", std::string(TROUPE_ROOT_DIR) + "/deploy/demo/model");
+    config.set("node.data_dir", (folder.path() / "data").string());
+    config.set("pool.memory", "16MiB");
+    std::filesystem::create_directories(folder.path() / "data");
+    folder.write("data/coordination", "no hard state\n");
+    CHECK_THROWS_WITH_AS(Box{config}, doctest::Contains(", or set store.on_damage to start"), CoordinationDamage);
+    CHECK(std::filesystem::exists(folder.path() / "data/coordination"));
+    config.set("store.on_damage", "start");
+    { const Box box(config); }
+    CHECK(std::filesystem::exists(folder.path() / "data/coordination.damaged"));
   }
 }

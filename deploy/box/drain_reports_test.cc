@@ -28,5 +28,14 @@ TEST_CASE("all is handed on once every router says so that is awaited, and one a
   CHECK_FALSE(reports.take(StatusReply{1, 2, Role::router, true, {}}));  // a client's
 }
 
+TEST_CASE("a router that says nothing of the members knows of none") {
+  DrainReports reports;
+  CHECK(reports.take(StatusReply{own_ids, 1, Role::router, true, {{"handed_on", "yes"}}}));
+  const std::vector<NodeId> routers{1};
+  const auto handed_on = [&](Revision since) { return reports.handed_on(routers, {""}, since, [](NodeId) { return true; }); };
+  CHECK(handed_on(0));
+  CHECK_FALSE(handed_on(1));
+}
+
 }  // namespace drain_reports_test
 }  // namespace troupe::deploy

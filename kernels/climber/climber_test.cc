@@ -13,6 +13,7 @@
 #include "kernels/climber/cpu_climber.h"
 #include "kernels/climber/small_climber_test.h"
 #include "kernels/decoder/poisoned_pages_test.h"
+#include "kernels/executor/pass_times_test.h"
 
 namespace troupe::kernels {
 namespace {
@@ -243,6 +244,15 @@ TEST_CASE("a batch beyond the memory is run in several passes, with the same ans
     CHECK(reply.too_large == "");
     CHECK(largest_difference(reply, answer) < tolerance);
   }
+}
+
+TEST_CASE("each part of a pass takes its time, and the parts together no more than the pass") {
+  const ClimberConfig c = small_climber_config();
+  std::mt19937 random(14);
+  const Plan plan = climber_plan(c, random_climber_request(c, random, 30, 20));
+  PassParts parts = all_parts();
+  parts.pop_back();  // nothing is searched
+  check_pass_times(*small_climber(), computed(plan), parts);
 }
 
 TEST_CASE("what a plan has that Climber does not take is named") {

@@ -10,6 +10,7 @@
 
 #include "kernels/decoder/plain_search_test.h"
 #include "kernels/decoder/poisoned_pages_test.h"
+#include "kernels/executor/pass_times_test.h"
 
 namespace troupe::kernels {
 namespace decoder_search_test {
@@ -42,6 +43,14 @@ TEST_CASE("a search finds the paths, in the order, that a search over whole prom
         const Request request = computed(plan, index_of(paths));
         CHECK(difference(decoder->run({&request, 1})[0].beams, plain_search(*decoder, plan, paths)) == "");
       }
+}
+
+TEST_CASE("each part of a search takes its time, and the parts together no more than the search") {
+  std::mt19937 random(13);
+  const std::vector<Path> paths = random_paths(30, 3, random);
+  Plan plan = prompt_plan(random);
+  plan.search.width = plan.search.results = 5;
+  check_pass_times(*small_decoder(), computed(plan, index_of(paths)), all_parts());
 }
 
 TEST_CASE("paths that are copied, or a masked tree, and levels that are sorted whole, find the same") {

@@ -11,6 +11,7 @@
 
 #include "kernels/base/test_tokens.h"
 #include "kernels/decoder/poisoned_pages_test.h"
+#include "kernels/executor/pass_times_test.h"
 
 namespace troupe::kernels {
 namespace decoder_test {
@@ -139,6 +140,14 @@ TEST_CASE("a batch gives every request what it gets alone, whatever ran before")
     CHECK(difference(decoder->run({&requests[i], 1})[0], together[i]) < rounding);
   CHECK(difference(together[0], decoder->run(requests)[0]) < rounding);
   CHECK(decoder->run({}).empty());
+}
+
+TEST_CASE("each part of a pass takes its time, and the parts together no more than the pass") {
+  const Plan plan = item_prefix_plan();
+  const Request request = computed(plan);
+  PassParts parts = all_parts();
+  parts.pop_back();  // nothing is searched
+  for (const Family family : {Family::qwen2, Family::qwen3}) check_pass_times(*small_decoder(family), request, parts);
 }
 
 TEST_CASE("readouts and their rows come in the order of the plan") {

@@ -219,6 +219,9 @@ TEST_CASE("of two models each user has one: the next one by its share, once ever
     c.beats(us + 900, {"model 1", "model 2"}, c.revision);
   }
   CHECK(stored == 1);
+  c.probe.receive(6'900, door, StatusRequest{60});
+  CHECK(field_of(c.probe.sent<StatusReply>().at(0), "next_model") == "model 2");
+  CHECK(field_of(c.probe.sent<StatusReply>().at(0), "next_share") == "0.3");
   CHECK(pinned_to(c, 6'910, 2'000, is_of_next) == Models{"model 2"});
   CHECK(pinned_to(c, 6'920, 3'000, is_other) == Models{"model 1"});
   c.beats(7'000, {"model 1"}, c.revision);  // no worker has it any more

@@ -137,6 +137,31 @@ TEST_SUITE("what the door says of requests") {
     CHECK(w.field(0, "node") == "4");
   }
 
+  TEST_CASE("of a call, too, who asked, as what and how it was refused is in the line") {
+    DoorConfig config;
+    config.access_log = AccessLog::all;
+    Watched w(config);
+    std::promise<DoorReply> answer;
+    DoorCall call{.route = "/call", .kind = "rank", .asked = {Message{RankRequest{.user = "ana"}}, {}}};
+    call.tenant = "acme", call.request_id = "r1", call.traceparent = parent, call.bytes_in = 9;
+    call.fault = Refusal{413, "too_many_candidates", "there are many", "candidates", "fewer"};
+    w.door->ask(std::move(call), [&](DoorReply reply) { answer.set_value(std::move(reply)); });
+    const DoorReply reply = answer.get_future().get();
+    CHECK(reply.status == 413);
+    const std::lock_guard lock(w.mutex);
+    REQUIRE(w.lines.size() == 1);
+    CHECK(w.field(0, "method") == "POST");
+    CHECK(w.field(0, "tenant") == "acme");
+    CHECK(w.field(0, "request_id") == "r1");
+    CHECK(w.field(0, "trace_id") == trace);
+    CHECK(w.field(0, "status") == "413");
+    CHECK(w.field(0, "code") == "too_many_candidates");
+    CHECK(w.field(0, "bytes_in") == "9");
+    CHECK(w.field(0, "bytes_out") == std::to_string(reply.body.size()));
+    CHECK(w.metrics.value(Metric::http_refused, "too_many_candidates") == 1);
+    CHECK(w.metrics.value(Metric::http_requests) == 1);
+  }
+
   TEST_CASE("the access log has a line for what was asked, with who, what and how long") {
     DoorConfig config;
     config.access_log = AccessLog::all;

@@ -44,6 +44,7 @@ TEST_SUITE("dialects") {
                                         {"index":0,"relevance_score":0.3,"document":{"id":"a","text":"Ay"}}])"));
     CHECK(body.at("model") == "m");
     CHECK(body.at("usage").at("total_tokens") == 12);
+    CHECK(rerank_body(asked, ranked, "modèle").find("\"modèle\"") != std::string::npos);  // as it is, not escaped
   }
 
   TEST_CASE("a history may ask in the place of a user") {

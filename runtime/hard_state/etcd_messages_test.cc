@@ -120,47 +120,51 @@ TEST_CASE("what etcd would not say to this question is a fault that says what wa
   const std::string done = ",\"succeeded\":true,";
   const auto kv = [](const std::string& members) { return range_of("{" + members + "}"); };
   const std::string key = R"("key":"L3Ryb3VwZS90L2s=")";
-  const std::vector<std::pair<Coordinate, std::string>> wrong{
-      {read_k, ""},
-      {read_k, "{"},
-      {read_k, "[]"},
-      {read_k, "null"},
-      {read_k, "7"},
-      {read_k, "{}"},
-      {read_k, "{" + header + "} {}"},
-      {read_k, R"({"header":{"cluster_id":"1"}})"},
-      {read_k, R"({"header":{"cluster_id":"1","revision":9}})"},
-      {read_k, R"({"header":{"cluster_id":"1","revision":"-9"}})"},
-      {read_k, R"({"header":{"cluster_id":"1","revision":"9x"}})"},
-      {read_k, R"({"header":{"cluster_id":"1","revision":"99999999999999999999"}})"},
-      {read_k, R"({"header":[{"cluster_id":"1","revision":"9"}]})"},
-      {read_k, "{" + header + R"(,"kvs":{}})"},
-      {read_k, "{" + header + R"(,"kvs":["x"]})"},
-      {read_k, range_of(shown_key + "," + shown_key)},
-      {read_k, kv(key)},
-      {read_k, kv(key + R"(,"mod_revision":"0")")},
-      {read_k, kv(key + R"(,"mod_revision":7)")},
-      {read_k, kv(key + R"(,"mod_revision":"7","value":"d")")},
-      {read_k, kv(key + R"(,"mod_revision":"7","value":["dg=="])")},
-      {read_k, kv(R"("key":"b3RoZXI=","mod_revision":"7")")},
-      {read_k, kv(R"("mod_revision":"7")")},
-      {write_k, "{" + header + "}"},
-      {write_k, "{" + header + done + "\"responses\":[]}"},
-      {write_k, "{" + header + done + R"("responses":[{"response_range":{}}]})"},
-      {write_k, "{" + header + R"(,"succeeded":"true","responses":[{"response_put":{}}]})"},
-      {{WriteKey{"k", "v", 9}}, "{" + header + done + R"("responses":[{"response_put":{}}]})"},
-      {erase_k, "{" + header + done + R"("responses":[{"response_put":{}}]})"},
-      {open_one, "{" + header + R"(,"ID":"5","TTL":"1"})"},  // shorter than asked for
-      {open_one, "{" + header + R"(,"ID":"5"})"},
-      {open_one, "{" + header + R"(,"TTL":"2"})"},
-      {open_one, "{" + header + R"(,"ID":"0","TTL":"2"})"},
-      {keep_five, "{" + header + R"(,"ID":"5","TTL":"2"})"},
-      {keep_five, "{\"result\":{" + header + R"(,"ID":"6","TTL":"2"}})"},
-      {keep_five, "{\"result\":{" + header + R"(,"ID":"5","TTL":"-1"}})"},
+  struct Wrong {
+    Coordinate question;
+    std::string body, expected;
   };
-  for (const auto& [question, body] : wrong) {
+  const std::vector<Wrong> wrong{
+      {read_k, "", "a JSON object"},
+      {read_k, "{", "a JSON object"},
+      {read_k, "[]", "a JSON object"},
+      {read_k, "null", "a JSON object"},
+      {read_k, "7", "a JSON object"},
+      {read_k, "{}", R"(an object as "header")"},
+      {read_k, "{" + header + "} {}", "a JSON object"},
+      {read_k, R"({"header":{"cluster_id":"1"}})", R"("cluster_id" and "revision" in "header")"},
+      {read_k, R"({"header":{"cluster_id":"1","revision":9}})", R"(a string as "revision")"},
+      {read_k, R"({"header":{"cluster_id":"1","revision":"-9"}})", R"(a number in the string "revision")"},
+      {read_k, R"({"header":{"cluster_id":"1","revision":"9x"}})", R"(a number in the string "revision")"},
+      {read_k, R"({"header":{"cluster_id":"1","revision":"99999999999999999999"}})", R"(a number in the string "revision")"},
+      {read_k, R"({"header":[{"cluster_id":"1","revision":"9"}]})", R"(an object as "header")"},
+      {read_k, "{" + header + R"(,"kvs":{}})", R"(a list as "kvs")"},
+      {read_k, "{" + header + R"(,"kvs":["x"]})", "the key that was asked for"},
+      {read_k, range_of(shown_key + "," + shown_key), R"(one element at most in "kvs")"},
+      {read_k, kv(key), R"("mod_revision" above 0)"},
+      {read_k, kv(key + R"(,"mod_revision":"0")"), R"("mod_revision" above 0)"},
+      {read_k, kv(key + R"(,"mod_revision":7)"), R"(a string as "mod_revision")"},
+      {read_k, kv(key + R"(,"mod_revision":"7","value":"d")"), R"(base64 in "value")"},
+      {read_k, kv(key + R"(,"mod_revision":"7","value":["dg=="])"), R"(a string as "value")"},
+      {read_k, kv(R"("key":"b3RoZXI=","mod_revision":"7")"), "the key that was asked for"},
+      {read_k, kv(R"("mod_revision":"7")"), "the key that was asked for"},
+      {write_k, "{" + header + "}", R"(an object as "response_range")"},
+      {write_k, "{" + header + done + "\"responses\":[]}", R"(an object as "response_put")"},
+      {write_k, "{" + header + done + R"("responses":[{"response_range":{}}]})", R"(an object as "response_put")"},
+      {write_k, "{" + header + R"(,"succeeded":"true","responses":[{"response_put":{}}]})", R"(a boolean as "succeeded")"},
+      {{WriteKey{"k", "v", 9}}, "{" + header + done + R"("responses":[{"response_put":{}}]})", "a revision above the one that was replaced"},
+      {erase_k, "{" + header + done + R"("responses":[{"response_put":{}}]})", R"(an object as "response_delete_range")"},
+      {open_one, "{" + header + R"(,"ID":"5","TTL":"1"})", "a lease of at least 1500000 us"},  // shorter than asked for
+      {open_one, "{" + header + R"(,"ID":"5"})", "a lease of at least 1500000 us"},
+      {open_one, "{" + header + R"(,"TTL":"2"})", R"("ID" of the lease)"},
+      {open_one, "{" + header + R"(,"ID":"0","TTL":"2"})", R"("ID" of the lease)"},
+      {keep_five, "{" + header + R"(,"ID":"5","TTL":"2"})", R"(an object as "result")"},
+      {keep_five, "{\"result\":{" + header + R"(,"ID":"6","TTL":"2"}})", R"("ID" of the lease that was asked for)"},
+      {keep_five, "{\"result\":{" + header + R"(,"ID":"5","TTL":"-1"}})", R"(a number in the string "TTL")"},
+  };
+  for (const auto& [question, body, expected] : wrong) {
     CAPTURE(body);
-    CHECK(fault_of(question, body).find("expected") != std::string::npos);
+    CHECK(fault_of(question, body) == "not an answer of etcd: expected " + expected);
   }
 }
 

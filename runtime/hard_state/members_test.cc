@@ -64,6 +64,16 @@ TEST_SUITE("members") {
     CHECK(refusal(with_joined(leaving, file, {0, "a", "h", 1})).find("leaves") != std::string::npos);
   }
 
+  TEST_CASE("so many join and no more, but for who is there and comes again") {
+    Members members;
+    for (std::size_t i = 0; i < members_max; ++i) members = joining(std::move(members), "n" + std::to_string(i));
+    CHECK(members.joined.size() == members_max);
+    CHECK(refusal(with_joined(members, file, {0, "one", "h", 1})) == std::to_string(members_max) + " nodes have joined; expected fewer");
+    CHECK(refusal(with_joined(members, file, {0, "n7", "h", 1})) == "");
+    members = without(std::move(members), file, members.joined.back().node);
+    CHECK(refusal(with_joined(members, file, {0, "one", "h", 1})) == "");
+  }
+
   TEST_CASE("of the file's nodes it stays known that they have left, of others nothing stays") {
     Members members = std::get<Members>(with_leaving(joined({}, "a"), file, "w2"));
     CHECK(members.leaving == std::set<NodeId>{2});

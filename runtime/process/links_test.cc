@@ -52,10 +52,10 @@ class End {
   void send(NodeId to, std::size_t bytes) {
     links_->send({to, Role::router}, std::make_shared<const Bytes>(bytes));
   }
-  bool await(const std::string& what, std::chrono::milliseconds limit = std::chrono::seconds(10)) {
+  bool await(const std::string& what, std::chrono::milliseconds limit = std::chrono::seconds(10), int times = 1) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, limit, [&] {
-      return std::ranges::any_of(lines_, [&](auto& line) { return line.find(what) != std::string::npos; });
+      return std::ranges::count_if(lines_, [&](auto& line) { return line.find(what) != std::string::npos; }) >= times;
     });
   }
   bool has(const std::string& what) { return await(what, std::chrono::milliseconds(0)); }
@@ -306,6 +306,18 @@ TEST_CASE("a peer whose place cannot be one is told and left where it was; the o
   one.follow(std::vector<PeerAddress>(peers_max + 1, {2}));
   CHECK(one.await("bad_members why=there are 4097 peers"));
   CHECK_FALSE(one.has("it is no member any more"));
+}
+
+TEST_CASE("who was taken out of the peers is not called, and called again once it is back") {
+  End one(place_of(1, {{2}}));
+  const PeerAddress first{1, "", "127.0.0.1", one.port()};
+  End two(place_of(2, {first}));
+  REQUIRE(two.await("peer_met node=1"));
+  two.follow({});
+  REQUIRE(two.await("peer_lost node=1"));
+  CHECK_FALSE(two.await("peer_met node=1", std::chrono::milliseconds(600), 2));
+  two.follow({first});
+  CHECK(two.await("peer_met node=1", std::chrono::seconds(10), 2));
 }
 
 TEST_CASE("what is sent to nobody's number is told as to one that is away") {

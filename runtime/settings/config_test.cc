@@ -85,6 +85,10 @@ TEST_CASE("a value that does not fit is an error with its line and what was expe
   CHECK(error_of("pool:\n  page_tokens: 4.0") == "2: pool.page_tokens is 4.0; expected 1..256 tokens");
   CHECK(error_of("pool:\n  page_tokens: \"4\"") ==
         "2: pool.page_tokens is text in quotes; expected 1..256 tokens");
+  for (const char* quoted : {"pool: {memory: \"1GiB\"}", "router: {deadline: \"1s\"}", "router: {policy: \"bat\"}", "node: {data_dir: \"d\"}"})
+    CHECK(error_of(quoted) == "");  // none of them is a number or a word of YAML's
+  CHECK(error_of("pool: {verify_on_read: \"true\"}") == "1: pool.verify_on_read is text in quotes; expected true or false");
+  CHECK(error_of("pool: {item_share: \"0.5\"}").starts_with("1: pool.item_share is text in quotes; expected "));
   CHECK(error_of("pool:\n  page_tokens:") ==
         "2: pool.page_tokens is no single value; expected 1..256 tokens");
   CHECK(error_of("pool:\n  page_tokens: [4]") ==

@@ -509,6 +509,18 @@ TEST_CASE("a third damaged store stays where it is until somebody has looked at 
   start();
 }
 
+TEST_CASE("what the file system does not let happen while a store is made anew is said, and the damaged one stays where it is") {
+  Damaged damaged(10, 0);
+  overwrite_with(damaged.rocks / "CURRENT", "nonsense");
+  fs::create_directories(damaged.rocks / "lost.txt" / "in the way");  // of the list of what is lost
+  CHECK_THROWS_WITH_AS(Store(damaged.folder.path(), {.on_damage = OnDamage::start}), doctest::Contains("lost.txt"), StoreError);
+  CHECK(fs::exists(damaged.rocks / "CURRENT"));
+  CHECK_FALSE(fs::exists(damaged.folder.path() / "rocksdb.damaged"));
+  fs::remove_all(damaged.rocks / "lost.txt");
+  Store store(damaged.folder.path(), {.on_damage = OnDamage::start});
+  CHECK(Damaged::version_of(store, 3) == 4);
+}
+
 TEST_CASE("an end while the new store takes its place is made up for") {
   Damaged damaged(10, 0);
   fs::rename(damaged.rocks, damaged.folder.path() / "rocksdb.salvaged");

@@ -78,7 +78,7 @@ struct Bench {
     const SimCoordination::Faults& hard = cluster.coordination().faults();
     add(hard.away), add(hard.slowness), add(hard.answers_lost);
     for (const NodeId node : hard.cut_off) add(node);
-    add(cluster.world().user_flash.share), add(cluster.world().user_flash.first);
+    add(cluster.world().user_flash.share), add(cluster.world().user_flash.first), add(cluster.world().item_flash.share);
     return text;
   }
 };
@@ -254,6 +254,69 @@ TEST_CASE("each of the faults that wait for a job or for clients acts, and all p
   const RunResult swap = act(FaultKind::model_load_failing, 4, 0.5);
   CHECK(swap.meetings[index_of(FaultKind::model_load_failing)][static_cast<std::size_t>(Phase::swap)] > 50);
   CHECK(act(FaultKind::deletes, 0, 0.9).tally.refused > 0);
+}
+
+TEST_CASE("a flood, nonsense and a storm of writes end with their faults: clients ask as before") {
+  struct Counts {
+    std::size_t requests = 0, writes = 0, of_greedy = 0;
+    std::uint32_t refused = 0;
+  };
+  const auto count = [](FaultKind kind, std::int64_t from, std::int64_t to) {
+    Scenario s = calm_scenario();
+    s.tenants = 2;  // of which the second is greedy, by the seed
+    s.requests_per_s = 100, s.capacity_per_s = 200, s.writes_share = 0;
+    Bench bench(s, {{kind, {1'000'000}, {1'000'000}, 0, 0, 0.9}});
+    Counts counts;
+    bench.cluster.host().watch_deliveries([&](Instant now, Address from_whom, Address whom, const Message& message) {
+      if (now.us < from || now.us >= to || whom.role != Role::router || from_whom.role != Role::door) return;
+      ++counts.requests;
+      counts.writes += std::holds_alternative<PutUser>(message) || std::holds_alternative<PutItem>(message) ||
+                       std::holds_alternative<AppendEvents>(message);
+      if (const auto* rank = std::get_if<RankRequest>(&message))
+        counts.of_greedy += rank->tenant == bench.cluster.world().options().tenants[1];
+    });
+    bench.clients.start({100'000}, {to});
+    bench.run_until(to + 100'000);
+    for (std::size_t second = static_cast<std::size_t>(from / 1'000'000); second < static_cast<std::size_t>(to / 1'000'000); ++second)
+      counts.refused += bench.clients.seconds().at(second).refused;
+    return counts;
+  };
+  constexpr std::int64_t begin = 1'000'000, end = 2'000'000, later = 3'000'000, last = 5'000'000;
+  const auto usual = [](std::size_t requests) { return requests > 140 && requests < 260; };  // 200 of two seconds
+  const Counts flood = count(FaultKind::overload, begin, end), ebb = count(FaultKind::overload, later, last);
+  CHECK(flood.requests > 400);
+  CHECK(flood.of_greedy * 10 > flood.requests * 8);
+  CHECK(usual(ebb.requests));
+  CHECK(ebb.of_greedy * 10 < ebb.requests * 7);
+  CHECK(count(FaultKind::malformed, begin, end).refused > 30);
+  CHECK(count(FaultKind::malformed, later, last).refused == 0);
+  CHECK(count(FaultKind::profile_storm, begin, end).writes > 30);
+  CHECK(count(FaultKind::profile_storm, later, last).writes == 0);
+}
+
+TEST_CASE("who stops asks nothing more, be it by chance, in time or one after the other") {
+  const auto asked = [](const std::function<void(Clients&)>& begin) {
+    Bench bench(calm_scenario(), {});
+    bench.run_until(500'000);
+    begin(bench.clients);
+    bench.run_until(900'000);
+    const std::uint64_t sent = bench.clients.sent();
+    bench.clients.stop();
+    bench.run_until(1'500'000);
+    CHECK(bench.clients.sent() == sent);
+    return sent;
+  };
+  const auto requests = [](Duration gap) {
+    return [gap, at = Instant{}](TracedRequest& request) mutable {
+      request = {.at = at, .user = WorldData::user_id(1), .candidates = {WorldData::item_id(1)}};
+      at = at + gap;
+      return true;
+    };
+  };
+  CHECK(asked([](Clients& clients) { clients.start({500'000}, {9'000'000}); }) > 5);
+  CHECK(asked([&](Clients& clients) { clients.ask_in_time(requests({50'000})); }) == 9);
+  CHECK(asked([&](Clients& clients) { clients.follow(requests({50'000})); }) == 19);
+  CHECK(asked([&](Clients& clients) { clients.keep_asking(requests({0}), 3); }) > 6);
 }
 
 TEST_CASE("what was deleted is gone, and comes back when the storm is over") {

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+#include <bit>
+
 using namespace troupe;
 using namespace troupe::sim;
 
@@ -24,4 +27,17 @@ TEST_CASE("a swarm breaks promise 6 by the share of requests answered after a ki
   result = {};
   result.failures.resize(1);
   CHECK_FALSE(result.kept_all());
+}
+
+TEST_CASE("every count of two runs is in their sum") {
+  using Counts = std::array<std::uint64_t, sizeof(Tally) / sizeof(std::uint64_t)>;
+  Counts one, other;
+  for (std::size_t i = 0; i < one.size(); ++i) one[i] = i + 1, other[i] = 1'000 * (i + 1);
+  Tally sum = std::bit_cast<Tally>(one);
+  sum += std::bit_cast<Tally>(other);
+  const auto sums = std::bit_cast<Counts>(sum);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    CAPTURE(i);
+    CHECK(sums[i] == 1'001 * (i + 1));
+  }
 }

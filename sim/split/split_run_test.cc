@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "placement/split/marginal.h"
+#include "router/fleet/routing.h"
 #include "sim/split/split_game.h"
 #include "sim/split/split_node.h"
 #include "sim/split/split_settings.h"
@@ -170,6 +171,16 @@ TEST_CASE("Algorithm 1 weighs all three, gives the last node a bonus, and flees 
   SplitRouter cost(SplitRouting::cost, costs);
   CHECK(cost.choose(1, std::vector<NodeView>{{true, 1, 10}, {false, 1, 0}}) == 1);  // waiting 10 or computing 6
   CHECK(cost.choose(1, std::vector<NodeView>{{true, 1, 5}, {false, 1, 0}}) == 0);
+}
+
+TEST_CASE("of nodes that are as good, and of those that are as idle, the first is taken; one that is nearly too busy stays") {
+  const RoutingCosts costs{.kv_us = 6, .rows_us = 3, .load_us = 1, .busy_us = 100};
+  SplitRouter joint(SplitRouting::joint, costs);
+  CHECK(joint.choose(1, std::vector<NodeView>{{false, 0.5, 0}, {false, 0.5, 0}, {false, 0.5, 0}}) == 0);
+  CHECK(joint.choose(2, std::vector<NodeView>{{true, 1, 95}, {false, 0, 10}, {false, 0, 10}}) == 1);
+  CHECK(joint.choose(3, std::vector<NodeView>{{true, 1, 100 * router::too_busy_load}, {false, 0, 10}}) == 0);
+  SplitRouter cost(SplitRouting::cost, costs);  // knows itself what waiting costs
+  CHECK(cost.choose(1, std::vector<NodeView>{{true, 1, 5'000}, {false, 1, 4'995}}) == 0);
 }
 
 TEST_CASE("a game has the alpha that it was given, and begins again the same") {

@@ -27,6 +27,7 @@ WorldOptions small() {
 TEST_CASE("items are the same each time, with rows of their own, and differ between catalog versions") {
   const WorldData world(small()), again(small());
   std::size_t absent = 0, changed = 0;
+  std::set<std::size_t> lengths;
   for (std::uint32_t n = 0; n < 230; ++n) {
     const auto one = world.item(WorldData::item_id(n), "c1"), two = world.item(WorldData::item_id(n), "c2");
     CHECK(one == again.item(WorldData::item_id(n), "c1"));
@@ -36,9 +37,12 @@ TEST_CASE("items are the same each time, with rows of their own, and differ betw
     }
     CHECK(one->identifier == static_cast<Token>(n));
     CHECK(one->identifier < world.rows());
+    lengths.insert(one->tokens.size());
     for (const Token token : one->tokens) CHECK(token < world.rows());
     if (one->tokens != two->tokens) ++changed;
   }
+  CHECK(*std::ranges::min_element(lengths) == small().item_tokens_min);
+  CHECK(*std::ranges::max_element(lengths) == small().item_tokens_max);
   CHECK(absent > 20);
   CHECK(absent < 80);
   CHECK(changed > 5);

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "kernels/base/test_folder.h"
+#include "kernels/executor/pass_times_test.h"
 #include "kernels/hstu/cpu_hstu.h"
 #include "tests/hstu/hstu_golden.h"
 
@@ -311,6 +312,18 @@ TEST_SUITE("hstu") {
       CHECK(another.segments[0] == whole.segments[0]);
       asked.plan = &another;
       CHECK(reference_gap(executor->run({&asked, 1})[0].readouts, model, another) < 2e-4);
+    }
+  }
+
+  TEST_CASE("each part of a pass takes its time, and the parts together no more than the pass") {
+    std::mt19937 random(4);
+    kernels::PassParts parts = kernels::all_parts();
+    parts.pop_back();  // nothing is searched
+    for (const bool production : {false, true}) {
+      const HstuConfig config = small_config(random, production);
+      const Plan plan = hstu_plan(config, random_request(random, 60, 10));
+      const auto executor = kernels::make_cpu_hstu(generated_hstu(config), {.page_tokens = 4});
+      kernels::check_pass_times(*executor, {&plan, std::vector<SegmentKv>(plan.segments.size())}, parts);
     }
   }
 

@@ -27,7 +27,6 @@ void pause_briefly() {
 Team::Team(std::uint32_t cores, CpuSet cpus, double operations_worth_helping)
     : cores_(cores), cpus_(std::move(cpus)), operations_worth_helping_(operations_worth_helping) {
   TROUPE_CHECK(cores > 0, "a team has at least one core");
-  count_idle_cores();
   try {
     for (std::uint32_t worker = 1; worker < cores; ++worker)
       helpers_.emplace_back([this, worker] { help(worker); });

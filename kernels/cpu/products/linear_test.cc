@@ -288,6 +288,10 @@ TEST_CASE("a row of an int8 layer comes out the same, bit for bit, whichever row
   }
 }
 
+TEST_CASE("weights of int8 have all eight bits where the machine sums products of bytes in 32 bits at once") {
+  if (__builtin_cpu_supports("avx512vnni")) CHECK(ByteProduct::weight_limit() == 127);
+}
+
 TEST_CASE("several threads may run one int8 layer at once") {
   const Int8Case layer({65, 40, random_values(65 * 40, 61)}, {});
   const auto in = random_values(37 * 40, 62);
