@@ -51,7 +51,7 @@ std::string role_words(const Place& place) {
   return words;
 }
 
-// The one of this process, or else the first: then the door passes requests on.
+// The one of this process, or else the first: then the door passes requests on (Peers::router).
 NodeId router_of(const Place& place) { return place.router ? place.node : place.routers.front(); }
 
 router::DoorLimits door_limits(const Config& config, const ModelFacts& model) {
@@ -223,6 +223,13 @@ class Peers {
     return "no router is connected, of " + std::to_string(routers_.size()) +
            "; peer_away and join_refused in the logs say why";
   }
+  // Whom a door asks instead of that router, if it is of another process: the first that is connected and does not leave.
+  NodeId router(NodeId wanted) const {
+    if (is_router_) return wanted;
+    const std::lock_guard lock(mutex_);
+    const auto there = std::ranges::find_if(routers_, [this](NodeId node) { return met_.contains(node); });
+    return there == routers_.end() ? wanted : *there;
+  }
 
  private:
   const bool is_router_;
@@ -291,6 +298,7 @@ class Running {
         door_(
             own_door(),
             [this](Address to, Message message) {
+              if (to.role == Role::router && !std::holds_alternative<StatusRequest>(message)) to = way_to(to);
               if (const auto of = captures_.find(to.node); of != captures_.end()) of->second.asked(message, now_us());
               host_.post(to, door_address(), std::move(message));
             },
@@ -344,6 +352,10 @@ class Running {
 
  private:
   Address door_address() const { return {serving_.place.node, Role::door}; }
+  Address way_to(Address router) const {
+    const Seats seats = box_.seats();
+    return {seats.number(peers_.router(seats.node_of(router.node)), seats.model_of(router.node)), Role::router};
+  }
 
   router::DoorConfig own_door() {
     router::DoorConfig door =

@@ -6,7 +6,8 @@
 Two front nodes (routers and cache-metas) and workers, a Redis and an etcd, serve the demo's ranker, while clients ask at a steady rate.
 A front joins (`troupe node --join --like front-1`): clients ask at its door, too. The front whose cache-meta leads leaves
 (`troupe leave`), after clients have gone from its door; then a worker is killed and started again, which has only the file
-to know fronts from. Then the other front of the file wants to leave: it may, as the one that joined stays; that one may not, as the last.
+to know fronts from. Then the other front of the file wants to leave: it may, as the one that joined stays; that one may not, as the last,
+and a worker's door, which knew the file's fronts alone, passes requests on to it.
 Every answer has to be a box's, no request fails but for the kill, and no block is computed again that a node had. Exit status 1 on
 any difference, 77 where etcd or Redis is not there.
 """
@@ -151,8 +152,11 @@ def check_ends(cluster, load, stays, faults):
         faults.append(f"the last front may leave: {said}")
     if "there is no node" not in (said := try_to_leave(cluster, "nobody")):
         faults.append(f"a stranger may leave: {said}")
+    load.fronts = (JOINER, "worker-2")
     time.sleep(2)
-    judge("one front", load.between(began, time.monotonic()), faults, lossless=True)
+    judge("one front", outcomes := load.between(began, time.monotonic()), faults, lossless=True)
+    if not any(outcome[4] == "worker-2" for outcome in outcomes):
+        faults.append("nobody asked at a worker's door")
 
 
 def run(options, folder):
