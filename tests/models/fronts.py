@@ -91,6 +91,20 @@ def try_to_leave(cluster, name):
     return subprocess.run([cluster.troupe, "leave", "--config", cluster.file, "--name", name], capture_output=True, text=True).stderr
 
 
+def check_refusals(cluster, faults):
+    """What cannot join is told so before the cluster hears of it."""
+    text = cluster.file.read_text()
+    file = cluster.folder / "other.yaml"
+    lone = text.replace("roles: [router, cache_meta]", "roles: [cache_meta]").replace("roles: [cache_meta]", "roles: [router, cache_meta]", 1)
+    for changed, expected in ((lone, "has one router, and model.versions is empty"),
+                              (re.sub(r"^features: .*\n", "", text, flags=re.M), "features.store is empty; expected a Redis on all routers")):
+        file.write_text(changed)
+        said = subprocess.run([cluster.troupe, "node", "--config", file, "--name", "other", "--join", f"{loopback.ADDRESS}:1", "--like", FRONTS[0]],
+                              capture_output=True, text=True, timeout=20)
+        if said.returncode == 0 or expected not in said.stderr or "other" in members(cluster):
+            faults.append(f"a front may join where {expected}: {said.returncode} {said.stderr}; members: {sorted(members(cluster))}")
+
+
 def ask_around(cluster, load, options, faults):
     time.sleep(ASKED_BEFORE / options.rate + 1)
     before, joins = counted(cluster, FRONTS), time.monotonic()
@@ -166,6 +180,7 @@ def run(options, folder):
         cluster.count = options.workers
         with under_load.asked(cluster, truth, requests, options.rate) as load:
             found, stays, number = ask_around(cluster, load, options, faults)
+            check_refusals(cluster, faults)
             check_killed_worker(cluster, load, number, faults)
             check_ends(cluster, load, stays, faults)
     return found, faults
