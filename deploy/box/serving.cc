@@ -13,7 +13,6 @@
 #include <iostream>
 #include <iterator>
 #include <mutex>
-#include <set>
 
 #include "deploy/watch/capture_socket.h"
 #include "deploy/box/control_socket.h"
@@ -196,48 +195,6 @@ class Signals {
   sigset_t set_;  // that end the process
 };
 
-// Which nodes are connected. A node that has no router of its own is of no use while none has let it in.
-class Peers {
- public:
-  explicit Peers(const Place& place) : is_router_(place.router), routers_(place.routers) {}
-  void follow(std::vector<NodeId> routers) {  // others are there from now on
-    const std::lock_guard lock(mutex_);
-    routers_ = std::move(routers);
-  }
-  void meet(NodeId node) {
-    const std::lock_guard lock(mutex_);
-    met_.insert(node);
-  }
-  void lose(NodeId node) {
-    const std::lock_guard lock(mutex_);
-    met_.erase(node);
-  }
-  bool has(NodeId node) const {
-    const std::lock_guard lock(mutex_);
-    return met_.contains(node);
-  }
-  std::string obstacle() const {
-    if (is_router_) return "";  // it knows its workers
-    const std::lock_guard lock(mutex_);
-    if (std::ranges::any_of(routers_, [this](NodeId node) { return met_.contains(node); })) return "";
-    return "no router is connected, of " + std::to_string(routers_.size()) +
-           "; peer_away and join_refused in the logs say why";
-  }
-  // Whom a door asks instead of that router, if it is of another process: the first that is connected and does not leave.
-  NodeId router(NodeId wanted) const {
-    if (is_router_) return wanted;
-    const std::lock_guard lock(mutex_);
-    const auto there = std::ranges::find_if(routers_, [this](NodeId node) { return met_.contains(node); });
-    return there == routers_.end() ? wanted : *there;
-  }
-
- private:
-  const bool is_router_;
-  mutable std::mutex mutex_;
-  std::vector<NodeId> routers_;  // guarded by mutex_, as all below
-  std::set<NodeId> met_;
-};
-
 void log_rows_left_out(const Log& log, std::uint64_t rows) {
   if (rows == 0) return;
   const std::vector<LogField> fields{{"rows", rows},
@@ -289,7 +246,7 @@ class Running {
   Running(Serving serving, const Signals& signals)
       : serving_(std::move(serving)),
         signals_(signals),
-        peers_(serving_.place),
+        peers_(serving_.place.router, serving_.place.routers),
         log_(log_options(serving_.config, serving_.name)),
         exporter_(make_exporter()),
         shared_keys_(make_shared_keys()),
