@@ -81,6 +81,33 @@ TEST_CASE("the cluster is the file's nodes without those that left, and workers 
   CHECK(place_of(with_members(nodes, members, nodes[2]), nodes[0]).workers == std::vector<NodeId>{10});
 }
 
+TEST_CASE("a router joins where others ask which versions are served, and read features where it does; other roles join anywhere") {
+  auto nodes = three_nodes();
+  const ClusterNode worker = nodes[2];
+  const auto refusal = [&](const ClusterNode& own) {
+    try {
+      check_joins(nodes, own);
+      return std::string();
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+  };
+  CHECK(refusal(worker) == "");
+  CHECK(refusal(nodes[0]) == "features.store is empty; expected a Redis on all routers, for one joins them");
+  nodes[0].config.set("features.store", "redis://10.0.0.5:6379");
+  CHECK(refusal(nodes[0]).starts_with("features.store is empty"));  // of the other router
+  nodes[1].config.set("features.store", "redis://10.0.0.5:6379");
+  CHECK(refusal(nodes[0]) == "");
+  nodes[1].roles = {NodeRole::cache_meta};
+  CHECK(refusal(nodes[0]).starts_with("the cluster's file has one router, and model.versions is empty; expected two routers"));
+  CHECK(refusal(nodes[1]) == "");
+  CHECK(refusal(worker) == "");
+  nodes[0].config.set("model.versions", "/models");
+  CHECK(refusal(nodes[0]) == "");
+  nodes = {{1, "box", "10.0.0.1", 7000, {NodeRole::router, NodeRole::cache_meta, NodeRole::worker}, {}}};
+  CHECK(refusal(worker).find("one node with all roles; expected several nodes") != std::string::npos);
+}
+
 TEST_CASE("who has joined has the roles that it joined with, and knows that it is in no file") {
   const auto nodes = three_nodes();
   Members members{.last = 10, .joined = {{10, "door", "10.0.0.10", 7003, {NodeRole::router}}}};

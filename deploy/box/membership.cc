@@ -130,6 +130,40 @@ std::vector<PeerAddress> peers_of(std::span<const Member> file, const Members& m
   return peers;
 }
 
+void Peers::follow(std::vector<NodeId> routers) {
+  const std::lock_guard lock(mutex_);
+  routers_ = std::move(routers);
+}
+
+void Peers::meet(NodeId node) {
+  const std::lock_guard lock(mutex_);
+  met_.insert(node);
+}
+
+void Peers::lose(NodeId node) {
+  const std::lock_guard lock(mutex_);
+  met_.erase(node);
+}
+
+bool Peers::has(NodeId node) const {
+  const std::lock_guard lock(mutex_);
+  return met_.contains(node);
+}
+
+std::string Peers::obstacle() const {
+  if (is_router_) return "";  // it knows its workers
+  const std::lock_guard lock(mutex_);
+  if (std::ranges::any_of(routers_, [this](NodeId node) { return met_.contains(node); })) return "";
+  return "no router is connected, of " + std::to_string(routers_.size()) + "; peer_away and join_refused in the logs say why";
+}
+
+NodeId Peers::router(NodeId wanted) const {
+  if (is_router_) return wanted;
+  const std::lock_guard lock(mutex_);
+  const auto there = std::ranges::find_if(routers_, [this](NodeId node) { return met_.contains(node); });
+  return there == routers_.end() ? wanted : *there;
+}
+
 Membership::Membership(Coordination& coordination, NodeId own, std::vector<Member> file, ReadMembers known, KeptMembers kept)
     : coordination_(coordination), own_(own), file_(std::move(file)), kept_(std::move(kept)), known_(std::move(known)), seen_(known_.members) {}
 

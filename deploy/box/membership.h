@@ -9,9 +9,11 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "runtime/hard_state/kept_members.h"
@@ -42,6 +44,25 @@ std::vector<Member> members_of(std::span<const ClusterNode> file);
 void check_own(const Member& own, const Members& members);
 // All that are in the cluster, but for the node itself.
 std::vector<PeerAddress> peers_of(std::span<const Member> file, const Members& members, NodeId own);
+
+// Which nodes are connected. A node that has no router of its own is of no use while none has let it in.
+class Peers {
+ public:
+  Peers(bool is_router, std::vector<NodeId> routers) : is_router_(is_router), routers_(std::move(routers)) {}
+  void follow(std::vector<NodeId> routers);  // others are there from now on
+  void meet(NodeId node);
+  void lose(NodeId node);
+  bool has(NodeId node) const;
+  std::string obstacle() const;
+  // Whom a door asks instead of that router, if it is of another process: the first that is connected and does not leave.
+  NodeId router(NodeId wanted) const;
+
+ private:
+  const bool is_router_;
+  mutable std::mutex mutex_;
+  std::vector<NodeId> routers_;  // guarded by mutex_, as all below
+  std::set<NodeId> met_;
+};
 
 class Membership {
  public:

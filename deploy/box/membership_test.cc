@@ -214,6 +214,28 @@ TEST_SUITE("membership") {
     store.away = true;
     CHECK(membership.end().find("etcd is away") != std::string::npos);
   }
+
+  TEST_CASE("a node without a router asks the first router that is connected, of those that stay; one with a router its own") {
+    Peers peers(false, {1, 2}), own(true, {1, 2});
+    CHECK(peers.router(1) == 1);
+    CHECK(peers.obstacle().starts_with("no router is connected, of 2;"));
+    peers.meet(2), own.meet(2);
+    CHECK(peers.router(1) == 2);
+    CHECK(own.router(1) == 1);
+    CHECK(peers.obstacle() == "");
+    peers.meet(1), peers.meet(5);
+    CHECK(peers.router(1) == 1);
+    peers.follow({2, 5});  // 1 leaves
+    CHECK(peers.router(1) == 2);
+    peers.lose(2);
+    CHECK(peers.router(1) == 5);
+    peers.lose(5);
+    CHECK(peers.router(1) == 1);
+    CHECK(peers.has(1));
+    CHECK(peers.obstacle().starts_with("no router is connected, of 2;"));
+    own.lose(2);
+    CHECK(own.obstacle() == "");
+  }
 }
 
 }  // namespace membership_test

@@ -13,7 +13,6 @@
 #include <iostream>
 #include <iterator>
 #include <mutex>
-#include <set>
 
 #include "deploy/watch/capture_socket.h"
 #include "deploy/box/control_socket.h"
@@ -51,7 +50,7 @@ std::string role_words(const Place& place) {
   return words;
 }
 
-// The one of this process, or else the first: then the door passes requests on.
+// The one of this process, or else the first: then the door passes requests on (Peers::router).
 NodeId router_of(const Place& place) { return place.router ? place.node : place.routers.front(); }
 
 router::DoorLimits door_limits(const Config& config, const ModelFacts& model) {
@@ -196,41 +195,6 @@ class Signals {
   sigset_t set_;  // that end the process
 };
 
-// Which nodes are connected. A node that has no router of its own is of no use while none has let it in.
-class Peers {
- public:
-  explicit Peers(const Place& place) : is_router_(place.router), routers_(place.routers) {}
-  void follow(std::vector<NodeId> routers) {  // others are there from now on
-    const std::lock_guard lock(mutex_);
-    routers_ = std::move(routers);
-  }
-  void meet(NodeId node) {
-    const std::lock_guard lock(mutex_);
-    met_.insert(node);
-  }
-  void lose(NodeId node) {
-    const std::lock_guard lock(mutex_);
-    met_.erase(node);
-  }
-  bool has(NodeId node) const {
-    const std::lock_guard lock(mutex_);
-    return met_.contains(node);
-  }
-  std::string obstacle() const {
-    if (is_router_) return "";  // it knows its workers
-    const std::lock_guard lock(mutex_);
-    if (std::ranges::any_of(routers_, [this](NodeId node) { return met_.contains(node); })) return "";
-    return "no router is connected, of " + std::to_string(routers_.size()) +
-           "; peer_away and join_refused in the logs say why";
-  }
-
- private:
-  const bool is_router_;
-  mutable std::mutex mutex_;
-  std::vector<NodeId> routers_;  // guarded by mutex_, as all below
-  std::set<NodeId> met_;
-};
-
 void log_rows_left_out(const Log& log, std::uint64_t rows) {
   if (rows == 0) return;
   const std::vector<LogField> fields{{"rows", rows},
@@ -282,7 +246,7 @@ class Running {
   Running(Serving serving, const Signals& signals)
       : serving_(std::move(serving)),
         signals_(signals),
-        peers_(serving_.place),
+        peers_(serving_.place.router, serving_.place.routers),
         log_(log_options(serving_.config, serving_.name)),
         exporter_(make_exporter()),
         shared_keys_(make_shared_keys()),
@@ -291,6 +255,7 @@ class Running {
         door_(
             own_door(),
             [this](Address to, Message message) {
+              if (to.role == Role::router && !std::holds_alternative<StatusRequest>(message)) to = way_to(to);
               if (const auto of = captures_.find(to.node); of != captures_.end()) of->second.asked(message, now_us());
               host_.post(to, door_address(), std::move(message));
             },
@@ -344,6 +309,10 @@ class Running {
 
  private:
   Address door_address() const { return {serving_.place.node, Role::door}; }
+  Address way_to(Address router) const {
+    const Seats seats = box_.seats();
+    return {seats.number(peers_.router(seats.node_of(router.node)), seats.model_of(router.node)), Role::router};
+  }
 
   router::DoorConfig own_door() {
     router::DoorConfig door =

@@ -58,19 +58,10 @@ std::map<NodeId, std::string> names_of(const std::vector<ClusterNode>& nodes) {
   return names;
 }
 
-// A lone router does not ask which versions others serve.
-void check_routers(const std::vector<ClusterNode>& file, const ClusterNode& own) {
-  const auto is_router = [](const ClusterNode& node) { return std::ranges::count(node.roles, NodeRole::router) > 0; };
-  if (is_router(own) && std::ranges::count_if(file, is_router) < 2 && own.config.text("model.versions").empty())
-    throw ConfigError("the cluster's file has one router, and model.versions is empty; expected two routers there, or model.versions, for another to join");
-}
-
 // Who the members are as this node starts; one that joins is among them then, and has its number.
 ReadMembers enter(const NodeOptions& options, const std::vector<ClusterNode>& file, const Members& seen, ClusterNode& own) {
-  if (place_of(file, file.front()).is_alone()) {
-    if (!options.join.empty()) throw ConfigError("the cluster's file has one node with all roles; expected several nodes, for others to join them");
-    return {};
-  }
+  if (!options.join.empty()) check_joins(file, own);
+  if (place_of(file, file.front()).is_alone()) return {};
   const std::unique_ptr<Coordination> coordination = etcd_coordination(own.config);
   await_coordination(*coordination, etcd_patience, [](const std::string& why) { std::cerr << "waits for etcd: " << why << std::endl; });
   ReadMembers known = read_members(*coordination, seen);
@@ -79,7 +70,6 @@ ReadMembers enter(const NodeOptions& options, const std::vector<ClusterNode>& fi
     return known;
   }
   const std::vector<Member> members = members_of(file);
-  check_routers(file, own);
   known = change_members(*coordination, [&](Members now) { return with_joined(std::move(now), members, joining(options, own.roles)); });
   const Member& joined = *known.members.find(options.name);
   own.node = joined.node, own.name = joined.name, own.host = joined.host, own.port = joined.port;

@@ -527,6 +527,22 @@ TEST_CASE("routers that joined hear of versions, and those that have left do not
   CHECK(told == std::vector<NodeId>{7, 9});
 }
 
+TEST_CASE("while nobody leads, what is to be forgotten is told to the cache-metas that are there by then") {
+  RouterConfig config = cluster_config({1});
+  config.cache_metas = {4, 5};
+  config.members_every = {1'000};
+  RouterBench b(config);
+  b.probe.start(0);
+  for (const auto& [job, question] : b.probe.started<Coordinate>()) b.probe.done(0, job, Coordinated{.ok = true});
+  tell_members(b, 1'000, 4, "last 6\njoined 6 10.0.0.6 7000 m6\nroles 6 cache_meta\nleft 4\n");
+  b.probe.receive(1'001, door, DeleteUser{1, "t", "ann"});
+  b.probe.done(1'002, b.probe.started<Write>().at(0).first, Written{1});
+  std::vector<NodeId> told;
+  for (const Address& to : b.probe.recipients())
+    if (to.role == Role::cache_meta) told.push_back(to.node);
+  CHECK(told == std::vector<NodeId>{5, 6});
+}
+
 TEST_CASE("a router that starts knows who has joined and left by then, before it can ask") {
   RouterConfig config = cluster_config({1, 2});
   config.members_every = {1'000};

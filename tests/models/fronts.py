@@ -6,7 +6,8 @@
 Two front nodes (routers and cache-metas) and workers, a Redis and an etcd, serve the demo's ranker, while clients ask at a steady rate.
 A front joins (`troupe node --join --like front-1`): clients ask at its door, too. The front whose cache-meta leads leaves
 (`troupe leave`), after clients have gone from its door; then a worker is killed and started again, which has only the file
-to know fronts from. Then the other front of the file wants to leave: it may, as the one that joined stays; that one may not, as the last.
+to know fronts from. Then the other front of the file wants to leave: it may, as the one that joined stays; that one may not, as the last,
+and a worker's door, which knew the file's fronts alone, passes requests on to it.
 Every answer has to be a box's, no request fails but for the kill, and no block is computed again that a node had. Exit status 1 on
 any difference, 77 where etcd or Redis is not there.
 """
@@ -90,6 +91,20 @@ def try_to_leave(cluster, name):
     return subprocess.run([cluster.troupe, "leave", "--config", cluster.file, "--name", name], capture_output=True, text=True).stderr
 
 
+def check_refusals(cluster, faults):
+    """What cannot join is told so before the cluster hears of it."""
+    text = cluster.file.read_text()
+    file = cluster.folder / "other.yaml"
+    lone = text.replace("roles: [router, cache_meta]", "roles: [cache_meta]").replace("roles: [cache_meta]", "roles: [router, cache_meta]", 1)
+    for changed, expected in ((lone, "has one router, and model.versions is empty"),
+                              (re.sub(r"^features: .*\n", "", text, flags=re.M), "features.store is empty; expected a Redis on all routers")):
+        file.write_text(changed)
+        said = subprocess.run([cluster.troupe, "node", "--config", file, "--name", "other", "--join", f"{loopback.ADDRESS}:1", "--like", FRONTS[0]],
+                              capture_output=True, text=True, timeout=20)
+        if said.returncode == 0 or expected not in said.stderr or "other" in members(cluster):
+            faults.append(f"a front may join where {expected}: {said.returncode} {said.stderr}; members: {sorted(members(cluster))}")
+
+
 def ask_around(cluster, load, options, faults):
     time.sleep(ASKED_BEFORE / options.rate + 1)
     before, joins = counted(cluster, FRONTS), time.monotonic()
@@ -151,8 +166,11 @@ def check_ends(cluster, load, stays, faults):
         faults.append(f"the last front may leave: {said}")
     if "there is no node" not in (said := try_to_leave(cluster, "nobody")):
         faults.append(f"a stranger may leave: {said}")
+    load.fronts = (JOINER, "worker-2")
     time.sleep(2)
-    judge("one front", load.between(began, time.monotonic()), faults, lossless=True)
+    judge("one front", outcomes := load.between(began, time.monotonic()), faults, lossless=True)
+    if not any(outcome[4] == "worker-2" for outcome in outcomes):
+        faults.append("nobody asked at a worker's door")
 
 
 def run(options, folder):
@@ -162,6 +180,7 @@ def run(options, folder):
         cluster.count = options.workers
         with under_load.asked(cluster, truth, requests, options.rate) as load:
             found, stays, number = ask_around(cluster, load, options, faults)
+            check_refusals(cluster, faults)
             check_killed_worker(cluster, load, number, faults)
             check_ends(cluster, load, stays, faults)
     return found, faults
