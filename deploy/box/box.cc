@@ -336,13 +336,13 @@ std::vector<double> Box::shares() const {
   return shares_of(config_, !with_rows().empty());
 }
 
-std::vector<Address> Box::actors() const {
+std::vector<Address> Box::actors(const Place& of) const {
   std::vector<Address> list;
-  for (const NodeId number : numbers(place_.routers)) list.push_back({number, Role::router});
-  for (const NodeId node : place_.cache_metas) list.push_back({node, Role::cache_meta});
-  for (const NodeId node : place_.workers)
+  for (const NodeId number : numbers(of.routers)) list.push_back({number, Role::router});
+  for (const NodeId node : of.cache_metas) list.push_back({node, Role::cache_meta});
+  for (const NodeId node : of.workers)
     for (const Role role : {Role::kv_worker, Role::allocator}) list.push_back({node, role});
-  for (const NodeId number : numbers(place_.workers)) list.push_back({number, Role::inference_worker});
+  for (const NodeId number : numbers(of.workers)) list.push_back({number, Role::inference_worker});
   return list;
 }
 

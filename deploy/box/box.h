@@ -70,7 +70,8 @@ class Box {
   Coordination& coordination() { return *coordination_; }
   PageArena* arena() { return arena_.get(); }          // of a worker
   Transport* transport() { return transport_.get(); }  // null: nobody to pull from
-  std::vector<Address> actors() const;                 // of the whole cluster
+  std::vector<Address> actors() const { return actors(place_); }  // of the whole cluster
+  std::vector<Address> actors(const Place& of) const;             // where others are in it than at first
 
   // Of the store that was set aside at the start; empty: none was.
   const std::string& store_damage() const { return store_damage_; }

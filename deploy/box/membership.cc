@@ -213,12 +213,17 @@ void Membership::take(const Coordinated& read) {
   known_ = std::move(fresh);
 }
 
-std::vector<NodeId> Membership::staying(NodeRole role) const {
+std::vector<NodeId> Membership::there(NodeRole role) const {
   std::vector<NodeId> file;
   for (const Member& member : file_)
     if (member.has(role)) file.push_back(member.node);
   const std::lock_guard lock(mutex_);
-  std::vector<NodeId> nodes = nodes_of(seen_, file, role);
+  return nodes_of(seen_, file, role);
+}
+
+std::vector<NodeId> Membership::staying(NodeRole role) const {
+  std::vector<NodeId> nodes = there(role);
+  const std::lock_guard lock(mutex_);
   std::erase_if(nodes, [this](NodeId node) { return node == own_ || seen_.leaving.contains(node); });
   return nodes;
 }

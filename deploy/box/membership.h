@@ -84,7 +84,8 @@ class Membership {
 
   // The revision of the document when this node was to leave; 0: it is not.
   Revision leaves_since() const { return leaves_since_; }
-  // With that role, who is there for longer than this one.
+  // With that role, who is there, this one too; and who is there for longer than this one.
+  std::vector<NodeId> there(NodeRole role) const;
   std::vector<NodeId> staying(NodeRole role) const;
   // After stop(). Takes this node out; "" or what is wrong.
   std::string end();

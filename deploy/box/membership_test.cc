@@ -156,6 +156,9 @@ TEST_SUITE("membership") {
     leaves.wait(false);
     membership.stop();
     CHECK(told == std::vector<std::size_t>{2, 3});
+    CHECK(membership.there(NodeRole::worker) == std::vector<NodeId>{1, 2, 3});  // it leaves; another still joins
+    CHECK(membership.staying(NodeRole::worker) == std::vector<NodeId>{1, 2});
+    CHECK(membership.there(NodeRole::router).empty());
   }
 
   TEST_CASE("a node that joins has joined once it has met all others") {

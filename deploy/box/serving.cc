@@ -389,9 +389,21 @@ class Running {
                                                  kept_members(serving_.config, box_.incarnation()));
   }
 
+  // To whoever asks what the cluster is made of.
+  void show_members(const std::vector<PeerAddress>& peers) {
+    std::map<NodeId, std::string> names{{serving_.place.node, serving_.name}};
+    for (const PeerAddress& peer : peers) names[peer.node] = peer.name;
+    Place place = serving_.place;
+    place.routers = membership_->there(NodeRole::router);
+    place.cache_metas = membership_->there(NodeRole::cache_meta);
+    place.workers = membership_->there(NodeRole::worker);
+    door_.follow(box_.actors(place), std::move(names));
+  }
+
   void follow_members() {
     membership_->start({.on_peers = [this](std::vector<PeerAddress> peers) {
                           peers_.follow(membership_->staying(NodeRole::router));
+                          show_members(peers);
                           host_.follow(std::move(peers));
                         },
                         .on_leave = [this] {

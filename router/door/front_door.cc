@@ -519,6 +519,13 @@ void FrontDoor::retire() {
   asio::post(server_->io, [server = server_.get()] { server->retired = true; });
 }
 
+void FrontDoor::follow(std::vector<Address> actors, std::map<NodeId, std::string> names) {
+  asio::post(server_->io, [server = server_.get(), actors = std::move(actors), names = std::move(names)]() mutable {
+    server->config.actors = std::move(actors);
+    server->config.names = std::move(names);
+  });
+}
+
 void FrontDoor::close() {
   if (!server_->thread.joinable()) return server_->end_calls();
   asio::post(server_->io, [server = server_.get()] { server->stop(); });

@@ -89,6 +89,8 @@ class FrontDoor {
   void renew(const DoorCertificate& certificate, std::shared_ptr<const ApiKeys> keys);
   void renew(const DoorCertificate& certificate);  // keys stay as they are
   void renew(std::shared_ptr<const ApiKeys> keys);
+  // Others are in the cluster from now on. From any thread.
+  void follow(std::vector<Address> actors, std::map<NodeId, std::string> names);
   // Answers who waits with 503, ends every connection and the thread; nothing is posted any more. A second
   // call does nothing.
   void close();

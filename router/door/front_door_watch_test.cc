@@ -214,6 +214,16 @@ TEST_SUITE("what the door says of requests") {
     CHECK(silent[2] == nlohmann::json({{"node", 7}, {"role", "kv_worker"}}));
   }
 
+  TEST_CASE("who joins is shown, and who has left is not asked any more") {
+    Watched w;
+    w.door->follow({router_address, {1, Role::cache_meta}, {9, Role::kv_worker}}, {{9, "joined"}});
+    const auto cluster = nlohmann::json::parse(body_of(w.get("/v1/cluster")));
+    CHECK(cluster["actors"].size() == 2);
+    REQUIRE(cluster["silent"].size() == 1);
+    CHECK(cluster["silent"][0]["node"] == 9);
+    CHECK(cluster["names"] == nlohmann::json({{"9", "joined"}}));
+  }
+
   TEST_CASE("who accepts OpenMetrics gets it") {
     Watched w;
     const std::string reply = w.get("/metrics", "accept: application/openmetrics-text;version=1.0.0\r\n");

@@ -64,6 +64,8 @@ def join(cluster, load, faults):
     cluster.wait("the workers at the front that joined",
                  lambda: len(workers_heard(cluster, JOINER, there["node"])) == cluster.count)
     load.fronts = (*FRONTS, JOINER)
+    cluster.wait("it at the other doors", lambda: all(any(actor["role"] == role and actor["node"] == there["node"] for actor in actors(cluster, front))
+                                                      for front in FRONTS for role in ("router", "cache_meta")))
     return there["node"], time.monotonic() - began
 
 
