@@ -250,6 +250,7 @@ class KvWorkerCore final : public Core {
 
   Address allocator() const { return {config_.node, Role::allocator}; }
   bool is_inference_worker(Address address) const;  // of this node
+  std::pair<Address, RequestId> key_of(Address from, RequestId id) const;
 
   KvWorkerConfig config_;
   PagePool pool_;

@@ -54,11 +54,17 @@ bool KvWorkerCore::is_inference_worker(Address address) const {
                                 : std::ranges::find(config_.models, address.node) != config_.models.end();
 }
 
+// Workers of several models count their requests alike.
+std::pair<Address, RequestId> KvWorkerCore::key_of(Address from, RequestId id) const {
+  if (is_inference_worker(from) && planted(Bug::confuse_models)) from.node = config_.node;
+  return {from, id};
+}
+
 void KvWorkerCore::on_acquire(Instant now, Address from, const AcquireBlocks& ask, Effects& effects) {
   const bool offered = is_offer(from, ask);
   const bool remote = offered || (from.role == Role::kv_worker && from.node != config_.node && ask.read_only);
   if (!remote && !is_inference_worker(from)) return effects.count(Metric::protocol_errors);
-  const auto known = serials_.find({from, ask.id});
+  const auto known = serials_.find(key_of(from, ask.id));
   if (known != serials_.end()) {
     const Request& request = requests_.at(known->second);
     if (request.answered) send_grants(request, effects);
@@ -96,7 +102,7 @@ KvWorkerCore::Serial KvWorkerCore::add_request(Instant now, Address from, const 
   request.received = now;
   request.patience_ends = now + Duration{std::clamp<std::int64_t>(ask.budget_us, 0, patience_us_max)};
   request.lease_ends = now + Duration{config_.read_lease.us + config_.read_lease.us / 10};
-  serials_[{from, ask.id}] = serial;
+  serials_[key_of(from, ask.id)] = serial;
   return serial;
 }
 
@@ -364,14 +370,14 @@ void KvWorkerCore::end_patience(Serial serial, Effects& effects) {
 // ---- release ----
 
 void KvWorkerCore::on_release(Instant now, Address from, const ReleaseBlocks& release, Effects& effects) {
-  const auto known = serials_.find({from, release.id});
+  const auto known = serials_.find(key_of(from, release.id));
   if (known != serials_.end())
     end_request(now, known->second, release, effects);  // else: doubled, or after the lease
 }
 
 KvWorkerCore::Request KvWorkerCore::take(Serial serial) {
   Request request = std::move(requests_.extract(serial).mapped());
-  serials_.erase({request.from, request.id});
+  serials_.erase(key_of(request.from, request.id));
   remote_reads_ -= request.remote();
   return request;
 }

@@ -114,6 +114,7 @@ nlohmann::json to_json(const sim::SwarmResult& result, const SimCommandOptions& 
           {"requests", t.requests},
           {"answered", t.answered},
           {"answered_approximately", t.approximate},
+          {"answered_by_other_models", t.of_others},
           {"refused", t.refused},
           {"expired", t.expired},
           {"cut_off", t.cut_off},

@@ -58,6 +58,8 @@ constexpr PromiseSet through(auto... promises) { return (0U | ... | (1U << promi
   X(mix_row_versions, 4, through(1), "rows of embedding tables are found by their number alone, whatever model they are of") \
   X(use_foreign_prototypes, 4, through(1),                                                                  \
     "what stands for tokens of one version of the model does for those of another")                        \
+  X(confuse_models, 4, through(1, 2, 3, 14),                                                                   \
+    "requests for blocks of two models' workers on a node are one if they have the same number")            \
   X(ignore_fencing_token, 5, through(), "a worker obeys any leader")                                        \
   X(no_retry_after_loss, 6, through(), "a request whose worker was lost is refused at once")                \
   X(wait_for_index, 7, through(1, 6), "the router waits for the index without end")                         \

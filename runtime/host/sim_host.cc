@@ -52,7 +52,7 @@ void SimHost::post_encoded(Address to, Bytes envelope) {
   Node* node = find(to.node);
   if (!node) return journal_.nobody_at(to);
   const Duration latency = outside_.between(options_.latency_min, options_.latency_max);
-  schedule(now_ + latency, {node, anybody, to.role, std::move(envelope)});
+  schedule(now_ + latency, {node, anybody, slot_of(to), std::move(envelope)});
 }
 
 void SimHost::post_from(Address from, Address to, Message message) {
@@ -64,22 +64,23 @@ void SimHost::post_from(Address from, Address to, Message message) {
 void SimHost::carry(Address from, Address to, Bytes envelope) {
   Node* node = find(to.node);
   if (!node) return journal_.nobody_at(to);
-  if (from.node == to.node) {
+  const NodeId sender = node_of(from.node);
+  if (sender == node->id) {
     if (node->has_process && !node->alive) return;
     const Duration latency = node->random.between(options_.local_min, options_.local_max);
-    return schedule(now_ + latency, {node, node->life, to.role, std::move(envelope)});
+    return schedule(now_ + latency, {node, node->life, slot_of(to), std::move(envelope)});
   }
-  network_.carry(now_, from.node, to.node, envelope.size(), arrivals_);
+  network_.carry(now_, sender, node->id, envelope.size(), arrivals_);
   for (std::size_t i = 1; i < arrivals_.size(); ++i)
-    schedule(arrivals_[i], {node, anybody, to.role, envelope});
-  if (!arrivals_.empty()) schedule(arrivals_[0], {node, anybody, to.role, std::move(envelope)});
+    schedule(arrivals_[i], {node, anybody, slot_of(to), envelope});
+  if (!arrivals_.empty()) schedule(arrivals_[0], {node, anybody, slot_of(to), std::move(envelope)});
 }
 
 void SimHost::tell(Node& node, NodeId lost) {
   for (auto& actor : node.actors) {
     if (!actor) continue;
     const Duration latency = node.random.between(options_.latency_min, options_.latency_max);
-    schedule(now_ + latency, {&node, node.life, actor->spec.address.role, PeerLost{lost}});
+    schedule(now_ + latency, {&node, node.life, slot_of(*actor), PeerLost{lost}});
   }
 }
 
@@ -145,7 +146,7 @@ void SimHost::deliver(Item& item, Bytes& bytes) {
   digest(item, {XXH3_64bits(bytes.data(), bytes.size())});
   const Address to = address_of(item);
   Actor* actor = actor_of(item);
-  const Door& door = item.node->doors[static_cast<std::size_t>(item.role)];
+  const Door& door = item.node->doors[item.slot];
   if (!actor && !door) return journal_.nobody_at(to);
   auto envelope = journal_.open(to, bytes);
   if (!envelope) return;
@@ -201,7 +202,7 @@ void SimHost::deliver(Item& item, JobLook& look) {
   Computing ended = std::move(at->second);
   node.computing.erase(at);
   look_at_jobs(node);  // they have more processors now
-  schedule(now_, {&node, node.life, ended.role, std::move(ended.end)});
+  schedule(now_, {&node, node.life, ended.slot, std::move(ended.end)});
 }
 
 void SimHost::show(Address to, const Event& event) {
@@ -215,7 +216,7 @@ void SimHost::show(Address to, const Event& event) {
 void SimHost::digest(const Item& item, std::initializer_list<std::uint64_t> content) {
   ++events_;
   std::uint64_t numbers[8] = {static_cast<std::uint64_t>(now_.us), item.node->id,
-                              static_cast<std::uint64_t>(item.role), item.what.index()};
+                              item.slot, item.what.index()};
   std::ranges::copy(content, numbers + 4);
   digest_ = XXH3_64bits_withSeed(numbers, sizeof numbers, digest_);
 }
@@ -232,7 +233,7 @@ void SimHost::step(Node& node, Actor& actor, const Event& event) {
   actor.stepping = true;
   auto end = std::make_unique<StepEnd>();
   std::swap(end->effects.list, effects_.list);
-  schedule(node.processors->step(now_, takes), {&node, node.life, actor.spec.address.role, std::move(end)});
+  schedule(node.processors->step(now_, takes), {&node, node.life, slot_of(actor), std::move(end)});
 }
 
 void SimHost::apply_all(Node& node, Actor& actor, Effects& effects) {
@@ -247,7 +248,7 @@ void SimHost::apply(Node&, Actor& actor, Effects::Send& effect) {
 
 void SimHost::apply(Node& node, Actor& actor, Effects::SetTimer& effect) {
   schedule(when(node, effect.at),
-           {&node, node.life, actor.spec.address.role, Timer{effect.timer, effect.at}});
+           {&node, node.life, slot_of(actor), Timer{effect.timer, effect.at}});
 }
 
 void SimHost::apply(Node& node, Actor& actor, Effects::Start& effect) {
@@ -263,7 +264,7 @@ void SimHost::apply(Node&, Actor&, Effects::Count& effect) { journal_.record(eff
 void SimHost::apply(Node&, Actor& actor, Effects::Log& effect) { journal_.write(actor.spec.address, effect); }
 
 void SimHost::schedule_end(Instant at, Node& node, Actor& actor, JobEnd end) {
-  schedule(at, {&node, node.life, actor.spec.address.role, std::make_unique<JobEnd>(std::move(end))});
+  schedule(at, {&node, node.life, slot_of(actor), std::make_unique<JobEnd>(std::move(end))});
 }
 
 void SimHost::start_waiting_jobs(Node& node, Actor& actor) {
@@ -298,7 +299,7 @@ void SimHost::pass_time(Node& node, Actor& actor, JobEnd end, Duration takes) {
 void SimHost::compute(Node& node, Actor& actor, JobEnd end, Duration takes, double shared) {
   const SimProcessors::Job job = node.processors->begin(now_, takes, shared);
   Computing& computing = node.computing[job];
-  computing.role = actor.spec.address.role;
+  computing.slot = slot_of(actor);
   computing.end = std::make_unique<JobEnd>(std::move(end));
   look_at(node, job, computing);
 }
@@ -311,7 +312,7 @@ void SimHost::look_at_jobs(Node& node) {
 
 void SimHost::look_at(Node& node, SimProcessors::Job job, Computing& computing) {
   computing.looked_at = std::max(now_, node.processors->end_of(job));
-  schedule(computing.looked_at, {&node, node.life, computing.role, JobLook{job, ++computing.number}});
+  schedule(computing.looked_at, {&node, node.life, computing.slot, JobLook{job, ++computing.number}});
 }
 
 }  // namespace troupe

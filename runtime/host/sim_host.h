@@ -4,7 +4,6 @@
 // seed, so a run is replayed by its seed and compared by its digest. Between cores travel encoded envelopes,
 // between nodes through a SimNetwork; a job takes virtual time. Processes can be killed, restarted, stopped
 // and given clocks of their own, and whoever watches sees every delivery.
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -17,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/actor/seat.h"
 #include "runtime/host/host.h"
 #include "runtime/host/sim_network.h"
 #include "runtime/host/sim_processors.h"
@@ -27,6 +27,7 @@ namespace troupe {
 
 struct SimOptions {
   std::uint64_t seed = 1;
+  Seats seats;  // of the actors of several models: they are of the node that their number says
   // Of messages from outside, of news of losses, and of the network's default link; both ends included.
   Duration latency_min{50}, latency_max{500};
   Duration local_min{1}, local_max{20};  // of messages between the cores of one node
@@ -126,7 +127,7 @@ class SimHost final : public Host {
   std::uint64_t events() const { return events_; }  // delivered so far
 
  private:
-  static constexpr std::size_t roles = 6;
+  static constexpr std::uint32_t roles = 6;
   static constexpr std::uint32_t anybody = 0;  // as a life: whoever lives there when it arrives
   static constexpr std::uint32_t no_lane = 0xffffffff;
 
@@ -156,7 +157,7 @@ class SimHost final : public Host {
   struct Item {
     Node* node = nullptr;  // none: an action
     std::uint32_t life = anybody;
-    Role role = Role::door;
+    std::uint32_t slot = 0;  // of the actor or door in its node
     std::variant<Timer, Bytes, PeerLost, std::unique_ptr<JobEnd>, Action, std::unique_ptr<StepEnd>, JobLook> what;
   };
   struct Actor {
@@ -168,15 +169,15 @@ class SimHost final : public Host {
     std::deque<Item> mailbox;
   };
   struct Computing {  // a job that is at a processor
-    Role role = Role::door;
+    std::uint32_t slot = 0;
     std::unique_ptr<JobEnd> end;
     Instant looked_at;         // next
     std::uint64_t number = 0;  // of that look: others are stale
   };
   struct Node {
     NodeId id = 0;
-    std::array<std::unique_ptr<Actor>, roles> actors;
-    std::array<Door, roles> doors;
+    std::vector<std::unique_ptr<Actor>> actors;  // by slot: those of the first model and of all, then those of the next
+    std::vector<Door> doors;
     Process process;
     bool has_process = false, alive = false, paused = false;
     std::uint32_t life = 1;  // counts its processes
@@ -189,10 +190,19 @@ class SimHost final : public Host {
     std::map<SimProcessors::Job, Computing> computing;
   };
 
-  static Address address_of(const Item& item) { return {item.node->id, item.role}; }
-  static Actor* actor_of(const Item& item) {
-    return item.node->actors[static_cast<std::size_t>(item.role)].get();
+  // Numbers that are of no model are clients'.
+  std::uint32_t model_of(NodeId number) const {
+    return options_.seats.model_of(number) < options_.seats.models ? options_.seats.model_of(number) : 0;
   }
+  NodeId node_of(NodeId number) const { return model_of(number) > 0 ? options_.seats.node_of(number) : number; }
+  std::uint32_t slot_of(Address address) const {
+    return model_of(address.node) * roles + static_cast<std::uint32_t>(address.role);
+  }
+  std::uint32_t slot_of(const Actor& actor) const { return slot_of(actor.spec.address); }
+  Address address_of(const Item& item) const {
+    return {item.slot < roles ? item.node->id : options_.seats.number(item.node->id, item.slot / roles), static_cast<Role>(item.slot % roles)};
+  }
+  static Actor* actor_of(const Item& item) { return item.node->actors[item.slot].get(); }
   Node* find(NodeId id) const;
   Node& node_at(NodeId id);  // made, if there is none
   Node& known(NodeId id) const;

@@ -14,16 +14,19 @@ constexpr std::int64_t far_us = std::int64_t{1} << 60;          // beyond every 
 }  // namespace
 
 SimHost::Node* SimHost::find(NodeId id) const {
-  const auto at = by_id_.find(id);
+  const auto at = by_id_.find(node_of(id));
   return at == by_id_.end() ? nullptr : at->second;
 }
 
 SimHost::Node& SimHost::node_at(NodeId id) {
+  id = node_of(id);
   Node*& node = by_id_[id];
   if (!node) {
     node = &nodes_.emplace_back();
     node->id = id;
     node->random = SimRandom(options_.seed, id);
+    node->actors.resize(std::size_t{roles} * options_.seats.models);
+    node->doors.resize(node->actors.size());
   }
   return *node;
 }
@@ -35,9 +38,9 @@ SimHost::Node& SimHost::known(NodeId id) const {
 }
 
 void SimHost::settle(Node& node, ActorSpec spec) {
-  const auto role = static_cast<std::size_t>(spec.address.role);
-  TROUPE_CHECK(spec.address.node == node.id, "a process has the cores of its own node");
-  TROUPE_CHECK(spec.core && role < roles && !node.actors[role] && !node.doors[role],
+  const std::uint32_t slot = slot_of(spec.address);
+  TROUPE_CHECK(node_of(spec.address.node) == node.id, "a process has the cores of its own node");
+  TROUPE_CHECK(spec.core && slot < node.actors.size() && !node.actors[slot] && !node.doors[slot],
                "one core for each address");
   TROUPE_CHECK(!spec.port || spec.lanes > 0, "a port needs at least one lane");
   if (options_.processors > 0 && !node.processors) node.processors = std::make_unique<SimProcessors>(options_.processors);
@@ -45,7 +48,7 @@ void SimHost::settle(Node& node, ActorSpec spec) {
   actor->sim_port = dynamic_cast<SimPort*>(spec.port);
   actor->busy.assign(spec.port ? spec.lanes : 0, 0);
   actor->spec = std::move(spec);
-  node.actors[role] = std::move(actor);
+  node.actors[slot] = std::move(actor);
 }
 
 void SimHost::add(ActorSpec actor) {
@@ -59,9 +62,9 @@ void SimHost::add(ActorSpec actor) {
 void SimHost::set_door(Address address, Door door) {
   TROUPE_CHECK(state_ != State::stopped, "doors are set before stop()");
   Node& node = node_at(address.node);
-  const auto role = static_cast<std::size_t>(address.role);
-  TROUPE_CHECK(door && role < roles && !node.actors[role] && !node.doors[role], "one door for each address");
-  node.doors[role] = std::move(door);
+  const std::uint32_t slot = slot_of(address);
+  TROUPE_CHECK(door && slot < node.doors.size() && !node.actors[slot] && !node.doors[slot], "one door for each address");
+  node.doors[slot] = std::move(door);
 }
 
 void SimHost::start() {
@@ -109,7 +112,7 @@ void SimHost::begin_process(Node& node) {
 void SimHost::schedule_starts(Node& node) {
   for (auto& actor : node.actors)
     if (actor)
-      schedule(now_, {&node, node.life, actor->spec.address.role, Timer{start_timer, clock(node)}},
+      schedule(now_, {&node, node.life, slot_of(*actor), Timer{start_timer, clock(node)}},
                Class::start);
 }
 

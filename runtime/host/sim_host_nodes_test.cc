@@ -64,6 +64,45 @@ struct TakesPort final : SimPort {
 
 }  // namespace
 
+TEST_CASE("actors of several models are their node's: it hears for them, dies with them, and a client's number is nobody's") {
+  World world({.seed = 5, .seats = {2}});
+  constexpr NodeId other = Seats{2}.number(1, 1);
+  constexpr Address far{0xD0000000, Role::door};
+  Ids far_heard, lost;
+  world.host.set_door(far, [&](Address, Message message) { far_heard.push_back(std::get<StatusRequest>(message).id); });
+  world.host.add_process(1, [&](Incarnation) {
+    std::vector<ActorSpec> cores;
+    for (const NodeId number : {NodeId{1}, other})
+      cores.push_back({{number, Role::router}, core_of([number, &lost](Instant, const Event& event, Effects& effects) {
+                         if (auto* received = std::get_if<Received>(&event))
+                           effects.send(received->from, StatusRequest{id_of(event) + number});
+                         if (auto* gone = std::get_if<PeerLost>(&event)) lost.push_back(gone->node);
+                       })});
+    return cores;
+  });
+  world.host.start();
+  world.ask(1, 5);
+  world.run(2000);
+  world.ask(other, 5);
+  world.run(2000);
+  CHECK(world.heard == Ids{6, 5 + std::uint64_t{other}});
+  world.host.post_from(far, {other, Role::router}, StatusRequest{7});
+  world.run(2000);
+  CHECK(far_heard == Ids{7 + std::uint64_t{other}});
+  world.host.announce_lost(1, 9);
+  world.run(2000);
+  CHECK(lost == Ids{9, 9});
+  world.host.network().cut(100, 1);
+  world.ask(other, 6);
+  world.run(2000);
+  CHECK(world.heard.size() == 2);
+  world.host.kill(1);
+  world.host.post_from(far, {other, Role::router}, StatusRequest{8});
+  world.run(2000);
+  CHECK(far_heard.size() == 1);
+  CHECK(world.host.alive(other) == world.host.alive(1));
+}
+
 TEST_CASE("a killed node is silent, and answers again as a larger incarnation after its restart") {
   World world;
   world.add_echo(1);

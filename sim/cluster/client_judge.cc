@@ -133,6 +133,7 @@ void Clients::judge(const Asked& asked, const Message& answer) {
   }
   if (const auto* appended = std::get_if<Appended>(&answer)) return judge_appended(asked, *appended);
   if (const auto* rank = std::get_if<RankReply>(&answer)) {
+    tally_.of_others += asked.model > 0;
     tally_.approximate += rank->approximate > 0;
     return judge_rank(asked, *rank);
   }
@@ -140,7 +141,7 @@ void Clients::judge(const Asked& asked, const Message& answer) {
   const auto* score = std::get_if<ScoreReply>(&answer);
   const auto* request = std::get_if<ScoreRequest>(&asked.request);
   if (!score || !request) return report(1, asked, "gets an answer of another kind");
-  if (const std::string fault = oracle_.find_fault(*request, *score); !fault.empty()) report(1, asked, fault);
+  if (const std::string fault = oracles_.at(asked.model).find_fault(*request, *score); !fault.empty()) report(1, asked, fault);
   judge_versions(asked, score->model_version, "");
 }
 
@@ -149,14 +150,14 @@ void Clients::judge_rank(const Asked& asked, const RankReply& reply) {
   if (!request) return report(1, asked, "gets a ranking");
   if (reply.features_stale + reply.features_missing > (request->features == "behind" ? 1u : 0u))
     report(4, asked, "is answered with what is stale, or without its profile, and does not allow it");
-  const std::string fault = oracle_.find_fault(*request, reply, asked.edition, cluster_.world().edition());
+  const std::string fault = oracles_.at(asked.model).find_fault(*request, reply, asked.edition, cluster_.world().edition());
   judge_content(asked, reply, fault);
 }
 
 void Clients::judge_generated(const Asked& asked, const GenerateReply& reply) {
   const auto* request = std::get_if<GenerateRequest>(&asked.request);
   if (!request) return report(1, asked, "gets generated items");
-  judge_content(asked, reply, oracle_.find_fault(*request, reply));
+  judge_content(asked, reply, oracles_.at(asked.model).find_fault(*request, reply));
 }
 
 template <class Reply>
@@ -175,15 +176,19 @@ void Clients::judge_content(const Asked& asked, const Reply& reply, const std::s
 }
 
 void Clients::note_versions() {
-  const Versions now = cluster_.versions();
-  if (served_.empty() || served_.back().versions.epoch != now.epoch) served_.push_back({now, cluster_.now()});
+  for (std::uint32_t model = 0; model < served_.size(); ++model) {
+    const Versions now = cluster_.versions(model);
+    std::vector<Served>& served = served_[model];
+    if (served.empty() || served.back().versions.epoch != now.epoch) served.push_back({now, cluster_.now()});
+  }
 }
 
 // Routers have a few heartbeats to hear of new versions; one that is cut off or stopped may need longer.
 bool Clients::served_for(const Asked& asked, std::size_t index) const {
   const std::int64_t grace = 4 * cluster_.scenario().heartbeat.us;
-  return !asked.must_succeed || index + 1 == served_.size() ||
-         served_[index + 1].from.us + grace >= asked.sent.us;
+  const std::vector<Served>& served = served_[asked.model];
+  return !asked.must_succeed || index + 1 == served.size() ||
+         served[index + 1].from.us + grace >= asked.sent.us;
 }
 
 // Of two models that share the users the next one is for those whose place is below its share, and nobody else; they have the
@@ -202,8 +207,9 @@ bool Clients::may_have(const Asked& asked, const Versions& versions, const std::
 // not served.
 void Clients::judge_versions(const Asked& asked, const std::string& model, const std::string& catalog) {
   note_versions();
-  for (std::size_t i = 0; i < served_.size(); ++i) {
-    const Versions& versions = served_[i].versions;
+  const std::vector<Served>& served = served_[asked.model];
+  for (std::size_t i = 0; i < served.size(); ++i) {
+    const Versions& versions = served[i].versions;
     if (served_for(asked, i) && may_have(asked, versions, model) &&
         (catalog.empty() || catalog == versions.catalog_version))
       return;
@@ -235,7 +241,7 @@ void Clients::judge_reload(const Asked& asked, const Reload& reload, const Refus
   if (!has_model || !has_catalog || !has_share || has_other)
     report(4, asked, "is answered as done, and other versions are served or to come");
   if (reload.model_version.empty() || reload.catalog_version.empty()) return;
-  for (const Served& served : served_)
+  for (const Served& served : served_.front())
     if (served.from > asked.sent && (served.versions.model_version == reload.model_version) !=
                                         (served.versions.catalog_version == reload.catalog_version))
       report(4, asked, "has changed model and catalog one after the other");
@@ -266,11 +272,12 @@ bool Clients::may_be_unknown(const Asked& asked) const {
   if (!request) return false;
   const WorldData& world = cluster_.world();
   if (world.was_absent(request->tenant, request->user, asked.profile_since)) return true;
-  for (std::size_t i = 0; i < served_.size(); ++i) {
+  const std::vector<Served>& served = served_[asked.model];
+  for (std::size_t i = 0; i < served.size(); ++i) {
     if (!served_for(asked, i)) continue;
     for (WorldData::Edition edition = asked.edition; edition <= world.edition(); ++edition)
       for (const std::string& id : request->items)
-        if (!world.item(id, served_[i].versions.catalog_version, edition)) return true;
+        if (!world.item(id, served[i].versions.catalog_version, edition)) return true;
   }
   return false;
 }

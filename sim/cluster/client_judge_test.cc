@@ -78,13 +78,13 @@ struct JudgeBench {
   NodeId router() { return clients.open_at(first) > 0 ? first : second; }
   // What a cluster answers that does everything right.
   RankReply right(const RankRequest& request, std::uint64_t version = 0, const std::string& model = "m1",
-                  const std::string& catalog = "c1") {
+                  const std::string& catalog = "c1", std::uint32_t of = 0) {
     const WorldData& world = cluster.world();
     const auto profile =
         world.profile("", request.user, version ? version : world.profile_version("", request.user));
     std::vector<Item> items;
     for (const std::string& id : request.candidates) items.push_back(*world.item(id, catalog));
-    const auto truth = *rank_by_hand(cluster.form(), model, "user", *profile, items, cluster.family());
+    const auto truth = *rank_by_hand(cluster.form(), model, "user", *profile, items, cluster.family(of));
     RankReply reply{.id = request.id, .user = request.user, .plan = "user"};
     reply.items = router::rank_items(views(items), truth.scores, request.top_k);
     reply.tokens_total = reply.tokens_computed = truth.tokens;
@@ -468,6 +468,35 @@ TEST_SUITE("client judge") {
     b.serve("m3", "c1", "m1");
     end();
     CHECK(b.finds(4, "other versions are served or to come"));
+  }
+
+  TEST_CASE("of several models the one that was asked answers, as its family computes") {
+    Scenario two = calm();
+    two.models = 2;
+    JudgeBench b(two);
+    int of_first = 0, of_other = 0;
+    for (int i = 0; i < 24; ++i) {
+      const RankRequest wanted = b.rank("u" + std::to_string(i % 12));
+      b.answer(b.right(b.ask(wanted), 0, "other1", "c1", 1));
+      const std::string found = b.verdict();
+      if (found.empty()) {
+        ++of_other;
+        b.answer(b.right(b.ask(wanted), 0, "m1"));
+        CHECK(b.finds(1, "expected"));  // what its family does not say
+        CHECK(b.violations.kept().back().what.find("which were not served then") != std::string::npos);
+        b.answer(b.right(b.ask(wanted), 0, "other1"));
+        CHECK(b.finds(1, "expected"));
+      } else {
+        ++of_first;
+        CHECK(found.starts_with("1: "));
+        CHECK(b.violations.kept().back().what.find("which were not served then") != std::string::npos);
+        b.answer(b.right(b.ask(wanted), 0, "m1"));
+        CHECK(b.verdict() == "");
+      }
+    }
+    CHECK(of_first > 0);
+    CHECK(of_other > 0);
+    CHECK(b.clients.tally().of_others > 0);
   }
 
   TEST_CASE("of two models that share the users each user has the present one, or the next one if its place is below the share") {

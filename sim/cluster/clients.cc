@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "runtime/actor/message_id.h"
+#include "runtime/actor/user_home.h"
 
 namespace troupe::sim {
 namespace {
@@ -34,9 +35,11 @@ GenerateRequest generate_of(const RankRequest& rank) {
 Clients::Clients(Cluster& cluster, Violations& violations)
     : cluster_(cluster),
       violations_(violations),
-      oracle_(cluster.world(), cluster.form(), cluster.family(), cluster.scenario().approximate),
       random_(cluster.scenario().seed, 31),
       writes_share_(cluster.scenario().writes_share) {
+  for (std::uint32_t model = 0; model < cluster.scenario().models; ++model)
+    oracles_.emplace_back(cluster.world(), cluster.form(), cluster.family(model), cluster.scenario().approximate);
+  served_.resize(oracles_.size());
   cluster_.coordination().on_change = [this] { note_versions(); };
   for (auto& [id, node] : cluster_.nodes())
     if (node.is_router)
@@ -261,6 +264,21 @@ NodeId Clients::draw_router() {
   return alive.empty() ? 0 : alive[random_.below(alive.size())];
 }
 
+// By the request's content, so that nothing else is drawn differently: half of them name a model, the others have that of
+// their user's share. What is written is of all models, and written by the first one's routers, as is what asks for a profile that
+// may be old: each router has its own memory of them.
+std::uint32_t Clients::model_of(const Asked& asked) const {
+  const std::uint32_t models = cluster_.scenario().models;
+  if (models <= 1 || asked.kind != Asked::Kind::usual) return 0;
+  if (const auto* score = std::get_if<ScoreRequest>(&asked.request))
+    return static_cast<std::uint32_t>(hash_of(score->query) % models);
+  const auto* rank = std::get_if<RankRequest>(&asked.request);
+  if (!rank || !rank->features.empty() || rank->candidates.empty()) return 0;
+  const std::uint64_t drawn = mix(hash_of(rank->user), hash_of(rank->candidates.back()), 0x5e7);
+  const std::uint64_t of_user = mix(user_hash(rank->tenant, rank->user), 0xab);
+  return static_cast<std::uint32_t>((drawn % 2 == 0 ? drawn / 2 : of_user) % models);
+}
+
 void Clients::send(Asked asked) {
   asked.router = draw_router();
   if (asked.router == 0) {  // nobody listens: a connection refused, and known at once
@@ -270,6 +288,7 @@ void Clients::send(Asked asked) {
   if (const auto* rank = std::get_if<RankRequest>(&asked.request);
       rank && cluster_.scenario().generates && asked.kind != Asked::Kind::malformed)
     asked.request = generate_of(*rank);
+  asked.model = model_of(asked);
   const RequestId id = next_id_++;
   set_id(asked.request, id);
   asked.sent = cluster_.now();
@@ -294,9 +313,10 @@ void Clients::send(Asked asked) {
   if (const auto* gone = std::get_if<DeleteUser>(&asked.request)) put_.emplace(gone->tenant, gone->user);
   ++tally_.requests;
   ++second(asked.sent).sent;
-  post(asked.router, asked.request);
+  const NodeId number = cluster_.seats().number(asked.router, asked.model);
+  post(number, asked.request);
   if (!cluster_.scenario().served && chance(random_, copied_share))
-    post_again(asked.router, asked.request, random_.between({0}, asked.budget));
+    post_again(number, asked.request, random_.between({0}, asked.budget));
   open_.emplace(id, std::move(asked));
 }
 
@@ -304,8 +324,9 @@ void Clients::post(NodeId router, const Message& request) {
   const Instant now = cluster_.now();
   while (!posted_.empty() && posted_.front().at + cluster_.scenario().link.latency_max < now)
     posted_.pop_front();
-  posted_.push_back({id_of(request), router, now});
-  cluster_.host().post({router, Role::router}, {router, Role::door}, request);
+  const NodeId node = cluster_.seats().node_of(router);
+  posted_.push_back({id_of(request), node, now});
+  cluster_.host().post({router, Role::router}, {node, Role::door}, request);
 }
 
 // The same again, before or after its outcome, unless the connection is gone.

@@ -28,6 +28,7 @@ struct Asked {
   enum class SinceKill : std::uint8_t { unknown, a_while, long_ago };  // 5 heartbeats or more, 10 or more
   Message request;
   Kind kind = Kind::usual;
+  std::uint32_t model = 0;  // that is asked, of several
   NodeId router = 0;
   Instant sent;
   Duration budget;
@@ -130,6 +131,7 @@ class Clients {
   void judge_generated(const Asked& asked, const GenerateReply& reply);
   template <class Reply>
   void judge_content(const Asked& asked, const Reply& reply, const std::string& fault);
+  std::uint32_t model_of(const Asked& asked) const;
   void note_versions();
   static bool may_have(const Asked& asked, const Versions& versions, const std::string& model);
   void judge_versions(const Asked& asked, const std::string& model, const std::string& catalog);
@@ -149,7 +151,7 @@ class Clients {
 
   Cluster& cluster_;
   Violations& violations_;
-  Oracle oracle_;
+  std::vector<Oracle> oracles_;  // of each model
   SimRandom random_;
   RequestId next_id_ = 1;
   std::map<RequestId, Asked> open_;
@@ -176,7 +178,7 @@ class Clients {
     Versions versions;
     Instant from;
   };
-  std::vector<Served> served_;  // what the hard state said, since when
+  std::vector<std::vector<Served>> served_;  // of each model: what the hard state said, since when
   Instant until_;
   TracedRequests traced_;
   TracedRequest next_traced_;

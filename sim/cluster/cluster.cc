@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "placement/split/split_choice.h"
+#include "runtime/host/model_actor.h"
 #include "sim/scenario/served.h"
 #include "sim/world/sim_prototypes.h"
 
@@ -17,6 +18,18 @@ constexpr std::int64_t members_heartbeats = 5;  // between two looks at who the 
 constexpr Duration loss_told_min{16'000},
     loss_told_max{2'400'000};               // how soon a host learns that a peer is dead
 constexpr double reused_token_cost = 0.03;  // of a new one, on the device
+
+// As the toy decoder, and nothing of the one is of use to the other.
+class OtherToy final : public ToyFamily {
+ public:
+  SegmentValue value_of(std::uint64_t model_key, std::span<const Token> tokens, std::int32_t start,
+                        std::vector<SegmentValue>& seen) const override {
+    return toy_decoder().value_of(mix(model_key, 0x07e4), tokens, start + 1, seen);
+  }
+  ScoreRow logits_of(const SegmentValue& value, std::uint32_t offset, std::span<const Token> rows) const override {
+    return toy_decoder().logits_of(value, offset + 1, rows);
+  }
+};
 
 }  // namespace
 
@@ -122,6 +135,8 @@ Cluster::Cluster(const Scenario& scenario, Violations& violations)
             if (on_log) on_log(level, actor, event, fields);
           },
           sim_options()) {
+  for (std::uint32_t model = 1; model < scenario.models; ++model)
+    other_versions_.push_back("other" + std::to_string(model));
   if (scenario.hardware) cost_.emplace(scenario.hardware->device, scenario.hardware->shape);
   if (scenario.processors > 0 && scenario.hardware)
     charge_.emplace(scenario.hardware->device.host, scenario.hardware->shape.kv_token_bytes());
@@ -135,9 +150,55 @@ Cluster::Cluster(const Scenario& scenario, Violations& violations)
 
 Cluster::~Cluster() { host_.stop(); }
 
+// ---- several models ----
+
+std::vector<const router::RouterCore*> Node::routers() const {
+  std::vector<const router::RouterCore*> all;
+  if (router) all.push_back(router);
+  for (const Seated& other : others)
+    if (other.router) all.push_back(other.router);
+  return all;
+}
+
+std::vector<const actors::InferenceCore*> Node::inferences() const {
+  std::vector<const actors::InferenceCore*> all;
+  if (inference) all.push_back(inference);
+  for (const Seated& other : others)
+    if (other.inference) all.push_back(other.inference);
+  return all;
+}
+
+const ToyFamily& Cluster::family(std::uint32_t model) const {
+  static const OtherToy other;
+  if (model % 2 == 1) return other;
+  return scenario_.family ? *scenario_.family : toy_decoder();
+}
+
+const std::string& Cluster::first_version(std::uint32_t model) const {
+  return model == 0 ? names_.model_version : other_versions_.at(model - 1);
+}
+
+std::string Cluster::own_keys(std::uint32_t model) const {
+  return scenario_.models > 1 ? "model/" + name_of_model(model) + "/" : "";
+}
+
+std::vector<NodeId> Cluster::numbers(const std::vector<NodeId>& nodes) const {
+  std::vector<NodeId> numbers;
+  for (const NodeId node : nodes)
+    for (std::uint32_t model = 0; model < scenario_.models; ++model) numbers.push_back(seats().number(node, model));
+  return numbers;
+}
+
+std::unique_ptr<Core> Cluster::seated(std::unique_ptr<Core> core, std::uint32_t model) const {
+  if (scenario_.models <= 1) return core;
+  return std::make_unique<ModelActor>(std::move(core),
+                                      ModelSeat{name_of_model(model), model, seats(), scenario_.page_tokens, nullptr});
+}
+
 // As it is served, actors of a node hand on what they have at once, and in order; clients are beside the box.
 SimOptions Cluster::sim_options() {
   SimOptions options{.seed = scenario_.seed,
+                     .seats = seats(),
                      .latency_min = scenario_.link.latency_min,
                      .latency_max = scenario_.link.latency_max};
   if (!scenario_.served) return options;
@@ -165,6 +226,8 @@ void Cluster::add_node(NodeId id, bool joins) {
 std::vector<ActorSpec> Cluster::start_process(Node& node, Incarnation incarnation) {
   std::vector<ActorSpec> actors;
   node.disturbed = host_.now();
+  node.others.clear();
+  node.others.resize(scenario_.models - 1);
   if (node.is_worker) {
     node.pages = std::make_unique<Pages>(scenario_.pages, scenario_.page_tokens);
     registry_.put(node.id, incarnation, node.pages.get());
@@ -174,13 +237,18 @@ std::vector<ActorSpec> Cluster::start_process(Node& node, Incarnation incarnatio
   }
   if (node.is_cache_meta) actors.push_back(make_cache_meta(node, incarnation));
   if (node.is_router) actors.push_back(make_router(node, incarnation));
+  for (std::uint32_t model = 1; model < scenario_.models; ++model) {
+    if (node.is_worker) actors.push_back(make_inference(node, incarnation, model));
+    if (node.is_router) actors.push_back(make_router(node, incarnation, model));
+  }
   return actors;
 }
 
-ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
+ActorSpec Cluster::make_router(Node& node, Incarnation incarnation, std::uint32_t model) {
   FeatureOptions options{.node = node.id,
-                         .seed = mix(scenario_.seed, node.id, 21),
-                         .model_version = names_.model_version,
+                         .seed = mix(scenario_.seed, seats().number(node.id, model), 21),
+                         .model_version = first_version(model),
+                         .own_keys = own_keys(model),
                          .expiry = scenario_.expiry,
                          .now = [this] { return host_.now(); }};
   // As it is served, profiles are in memory, and what finding them costs is the host's work.
@@ -188,12 +256,13 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
     const double wait_us = charge_ ? scenario_.hardware->device.host.wait_us : 0;
     options.latency_min = options.latency_max = {static_cast<std::int64_t>(wait_us)};
   }
-  node.feature =
+  auto feature =
       std::make_unique<FeaturePort>(std::move(options), world_, catalogs_, coordination_, node.features);
   router::RouterConfig c = scenario_.served ? scenario_.served->router : drawn_router(node);
   c.node = node.id;
   c.incarnation = incarnation;
   c.cache_metas = cache_metas_;
+  c.model_version = c.names.model_version = first_version(model);
   if (c.coordinate) c.catalog_version = world_.options().catalogs.front();
   c.workers = workers_;
   c.routers = without(routers_, node.id);
@@ -203,8 +272,10 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation) {
   }
   c.places = places_;
   auto core = std::make_unique<router::RouterCore>(c);
-  node.router = core.get();
-  return {{node.id, Role::router}, std::move(core), node.feature.get(), feature_lanes};
+  FeaturePort* port = feature.get();
+  (model == 0 ? node.router : node.others[model - 1].router) = core.get();
+  (model == 0 ? node.feature : node.others[model - 1].feature) = std::move(feature);
+  return {{seats().number(node.id, model), Role::router}, seated(std::move(core), model), port, feature_lanes};
 }
 
 router::RouterConfig Cluster::drawn_router(const Node& node) const {
@@ -248,7 +319,7 @@ ActorSpec Cluster::make_cache_meta(Node& node, Incarnation incarnation) {
     c.members = members();
     c.members_every = {members_heartbeats * c.heartbeat.us};
   }
-  c.routers = routers_;
+  c.routers = numbers(routers_);
   auto core = std::make_unique<actors::CacheMetaCore>(c);
   node.cache_meta = core.get();
   return {{node.id, Role::cache_meta}, std::move(core), node.coordination.get(), coordination_lanes};
@@ -267,6 +338,7 @@ ActorSpec Cluster::make_kv_worker(Node& node, Incarnation incarnation) {
       StoreOptions{.node = node.id,
                    .seed = mix(scenario_.seed, node.id, 22),
                    .page_bytes = page_bytes(),
+                   .counts_pages = scenario_.models > 1,
                    .pulls_take_time = !scenario_.pulls_stall,
                    .now = [this] { return host_.now(); },
                    .local_now = [this, id = node.id] { return host_.local_time(id); },
@@ -281,6 +353,7 @@ ActorSpec Cluster::make_kv_worker(Node& node, Incarnation incarnation) {
   c.cache_metas = cache_metas_;
   c.pulls = scenario_.workers > 1 || scenario_.changes_members();
   if (scenario_.page_rows > 0) c.rows.borrowers = {node.id};
+  if (scenario_.models > 1) c.models = numbers({node.id});
   auto core = std::make_unique<actors::KvWorkerCore>(c);
   node.kv_worker = core.get();
   return {{node.id, Role::kv_worker}, std::move(core), node.store.get(), store_lanes};
@@ -288,28 +361,29 @@ ActorSpec Cluster::make_kv_worker(Node& node, Incarnation incarnation) {
 
 actors::KvWorkerConfig Cluster::drawn_kv_worker() const {
   actors::KvWorkerConfig c;
-  c.pool = pool_sizes(scenario_.pages, scenario_.page_tokens, split_pages(scenario_.pages, shares()));
+  const std::uint32_t page_tokens = scenario_.models > 1 ? 1 : scenario_.page_tokens;  // of several it hears pages
+  c.pool = pool_sizes(scenario_.pages, page_tokens, split_pages(scenario_.pages, shares()));
   c.scrub.interval = scenario_.scrub_interval;
   c.check_reads = scenario_.check_reads;
   c.read_lease = scenario_.read_lease;
   c.heartbeat = scenario_.heartbeat;
   c.store = scenario_.store;
-  c.token_bytes = static_cast<double>(page_bytes()) / scenario_.page_tokens;
+  c.token_bytes = static_cast<double>(page_bytes()) / page_tokens;
   c.tier.rest = {1'000'000};
   if (scenario_.overlap) c.pull_parts = std::max(unit_costs().layers, 2U);
   return c;
 }
 
-ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
+ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation, std::uint32_t model) {
   ComputeOptions options;
   options.node = node.id;
-  options.family = &family();
-  options.model_version = names_.model_version;
+  options.family = &family(model);
+  options.model_version = first_version(model);
   options.had_tokens = [this](std::string_view item, std::string_view catalog, std::span<const Token> tokens) {
     return world_.had_tokens(item, catalog, tokens);
   };
-  options.find_catalog = [this](const std::string& catalog) {
-    return world_.has_catalog(catalog) ? catalogs_.at(catalog, names_.model_version) : nullptr;
+  options.find_catalog = [this, model](const std::string& catalog) {
+    return world_.has_catalog(catalog) ? catalogs_.at(catalog, first_version(model)) : nullptr;
   };
   if (form_.stand_ins)
     options.prototypes = [this](const std::string& model) {
@@ -319,7 +393,9 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
   options.verify_on_read = scenario_.verify_on_read;
   options.struck = &struck_;
   options.page_rows = scenario_.page_rows;
-  options.model_exists = [](const std::string& version) { return std::ranges::count(models, version) > 0; };
+  options.model_exists = [this, model](const std::string& version) {
+    return model == 0 ? std::ranges::count(models, version) > 0 : version == first_version(model);
+  };
   options.layers = unit_costs().layers;
   options.batch_time = [this](const placement::Pass& pass, std::uint64_t pulled) {
     return batch_time(pass, pulled);
@@ -332,15 +408,18 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation) {
   options.on_poison = [this](NodeId id, std::uint64_t content) {
     if (on_poison) on_poison(id, content);
   };
-  node.compute =
+  auto compute =
       std::make_unique<ComputePort>(std::move(options), *node.pages, node.device, poisons_, violations_);
   actors::InferenceConfig c = scenario_.served ? scenario_.served->inference : drawn_inference();
   c.node = node.id;
   c.incarnation = incarnation;
+  c.model_version = first_version(model);
   c.routers = routers_;
   auto core = std::make_unique<actors::InferenceCore>(c);
-  node.inference = core.get();
-  return {{node.id, Role::inference_worker}, std::move(core), node.compute.get(), scenario_.lanes + 2};
+  ComputePort* port = compute.get();
+  (model == 0 ? node.inference : node.others[model - 1].inference) = core.get();
+  (model == 0 ? node.compute : node.others[model - 1].compute) = std::move(compute);
+  return {{seats().number(node.id, model), Role::inference_worker}, seated(std::move(core), model), port, scenario_.lanes + 2};
 }
 
 actors::InferenceConfig Cluster::drawn_inference() const {
@@ -419,6 +498,7 @@ void Cluster::kill(NodeId id) {
   node.cache_meta = nullptr;
   node.kv_worker = nullptr;
   node.inference = nullptr;
+  for (Seated& other : node.others) other.router = nullptr, other.inference = nullptr;
   node.disturbed = host_.now();
   ++node.kills;
   for (auto& [other, peer] : nodes_) {
@@ -483,10 +563,10 @@ void Cluster::resume(NodeId id) {
 
 // ---- what a judge wants to know ----
 
-Versions Cluster::versions() const {
+Versions Cluster::versions(std::uint32_t model) const {
   const auto& keys = const_cast<SimCoordination&>(coordination_).state().keys();
-  const auto at = keys.find("versions");
-  const Versions first{0, names_.model_version, world_.options().catalogs.front(), "", ""};
+  const auto at = keys.find(own_keys(model) + "versions");
+  const Versions first{0, first_version(model), world_.options().catalogs.front(), "", ""};
   if (at == keys.end()) return first;
   return router::parse_versions(at->second.revision, at->second.value).value_or(first);
 }
@@ -543,7 +623,9 @@ bool Cluster::in_phase(Phase phase) const {
 
 bool Cluster::precomputing() const {
   return std::ranges::any_of(
-      nodes_, [](const auto& entry) { return entry.second.router && entry.second.router->precomputing(); });
+      nodes_, [](const auto& entry) {
+        return std::ranges::any_of(entry.second.routers(), [](const auto* router) { return router->precomputing(); });
+      });
 }
 
 std::string Cluster::check_bounds() const {
@@ -551,12 +633,12 @@ std::string Cluster::check_bounds() const {
     const auto named = [id = id](const char* actor, const std::string& fault) {
       return std::string(actor) + "@" + std::to_string(id) + ": " + fault;
     };
-    if (node.router)
-      if (auto fault = node.router->check_bounds(); !fault.empty()) return named("router", fault);
+    for (const auto* router : node.routers())
+      if (auto fault = router->check_bounds(); !fault.empty()) return named("router", fault);
     if (node.cache_meta)
       if (auto fault = node.cache_meta->check_bounds(); !fault.empty()) return named("cache_meta", fault);
-    if (node.inference)
-      if (auto fault = node.inference->check_bounds(); !fault.empty())
+    for (const auto* inference : node.inferences())
+      if (auto fault = inference->check_bounds(); !fault.empty())
         return named("inference_worker", fault);
     if (!node.kv_worker) continue;
     if (auto fault = node.kv_worker->check_bounds(); !fault.empty()) return named("kv_worker", fault);

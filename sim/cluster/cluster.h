@@ -27,6 +27,14 @@
 
 namespace troupe::sim {
 
+// Of one model among several, behind the first, on a node: null without a living process.
+struct Seated {
+  std::unique_ptr<ComputePort> compute;
+  std::unique_ptr<FeaturePort> feature;
+  router::RouterCore* router = nullptr;
+  actors::InferenceCore* inference = nullptr;
+};
+
 struct Node {
   NodeId id = 0;
   bool is_router = false, is_cache_meta = false, is_worker = false;
@@ -49,6 +57,10 @@ struct Node {
   actors::CacheMetaCore* cache_meta = nullptr;
   actors::KvWorkerCore* kv_worker = nullptr;
   actors::InferenceCore* inference = nullptr;
+  std::vector<Seated> others;  // of the models behind the first
+
+  std::vector<const router::RouterCore*> routers() const;  // of all models; empty: it has none, or no process
+  std::vector<const actors::InferenceCore*> inferences() const;
 };
 
 // What a scenario says of the world's content.
@@ -65,7 +77,8 @@ class Cluster {
   SimCoordination& coordination() { return coordination_; }
   MetricRegistry& metrics() { return metrics_; }
   const router::PromptForm& form() const { return form_; }
-  const ToyFamily& family() const { return scenario_.family ? *scenario_.family : toy_decoder(); }
+  const ToyFamily& family(std::uint32_t model = 0) const;  // every other one is of another
+  Seats seats() const { return {scenario_.models}; }
   const router::ItemPlaces* places() const {
     return places_.get();
   }  // of item blocks by plan; null: anywhere
@@ -97,7 +110,7 @@ class Cluster {
   std::function<void(NodeId, FaultKind)> on_struck;
 
   // What the hard state says is served; the initial versions before anybody wrote it.
-  Versions versions() const;
+  Versions versions(std::uint32_t model = 0) const;
   static constexpr const char* models[] = {"m1", "m2", "m3"};
 
   // The catalog that is served is the one that items are listed from.
@@ -122,10 +135,15 @@ class Cluster {
   actors::CacheMetaConfig drawn_cache_meta() const;
   actors::KvWorkerConfig drawn_kv_worker() const;
   actors::InferenceConfig drawn_inference() const;
-  ActorSpec make_router(Node& node, Incarnation incarnation);
+  ActorSpec make_router(Node& node, Incarnation incarnation, std::uint32_t model = 0);
   ActorSpec make_cache_meta(Node& node, Incarnation incarnation);
   ActorSpec make_kv_worker(Node& node, Incarnation incarnation);
-  ActorSpec make_inference(Node& node, Incarnation incarnation);
+  ActorSpec make_inference(Node& node, Incarnation incarnation, std::uint32_t model = 0);
+  std::unique_ptr<Core> seated(std::unique_ptr<Core> core, std::uint32_t model) const;
+  std::vector<NodeId> numbers(const std::vector<NodeId>& nodes) const;  // of all models' actors there
+  const std::string& first_version(std::uint32_t model) const;
+  std::string own_keys(std::uint32_t model) const;
+  std::string name_of_model(std::uint32_t model) const { return std::string(1, static_cast<char>('a' + model)); }
   ActorSpec make_allocator(Node& node);
   Duration batch_time(const placement::Pass& pass, std::uint64_t pulled_tokens) const;
   placement::UnitCosts unit_costs() const;
@@ -138,6 +156,7 @@ class Cluster {
   WorldData world_;
   router::PromptForm form_;
   NameContext names_;
+  std::vector<std::string> other_versions_;  // of the models behind the first
   WorldCatalogs catalogs_;
   SimCoordination coordination_;
   PageRegistry registry_;

@@ -27,13 +27,20 @@ Inspector::Inspector(Cluster& cluster, Clients& clients, Violations& violations)
     flips_.push_back(
         {node, cluster_.host().incarnation(node), generation, cluster_.host().local_time(node), {}});
   };
-  cluster_.host().watch_sends([this](Instant now, Address from, Address to, const Message& message) {
-    attempts_.on_send(now, from, to, message);
-    costs_.on_send(from, to, message);
+  const bool several = cluster_.scenario().models > 1;
+  const auto at_node = [seats = cluster_.seats()](Address address) {
+    return Address{address.role == Role::inference_worker ? seats.node_of(address.node) : address.node, address.role};
+  };
+  cluster_.host().watch_sends([=, this](Instant now, Address from, Address to, const Message& message) {
+    attempts_.on_send(now, from, at_node(to), message);
+    if (!several) costs_.on_send(from, to, message);
   });
-  cluster_.host().watch_events([this](Instant now, Address to, const Event& event) {
-    attempts_.on_event(now, to, event);
-    costs_.on_event(to, event);
+  cluster_.host().watch_events([=, this](Instant now, Address to, const Event& event) {
+    if (const auto* received = several ? std::get_if<Received>(&event) : nullptr)
+      attempts_.on_event(now, to, Received{at_node(received->from), received->message});
+    else
+      attempts_.on_event(now, to, event);
+    if (!several) costs_.on_event(to, event);
     if (to.role != Role::kv_worker) return;
     if (const auto* received = std::get_if<Received>(&event)) watch_commands(to, received->message);
   });
@@ -48,11 +55,11 @@ void Inspector::look() {
   clients_.check_overdue();
   judge_retries();
   judge_flips();
-  costs_.look();
+  if (cluster_.scenario().models == 1) costs_.look();
   if (const std::string fault = cluster_.check_bounds(); !fault.empty()) report(10, fault);
   for (const auto& [id, node] : cluster_.nodes())
-    if (const std::string fault = node.router ? node.router->find_unfairness() : ""; !fault.empty())
-      report(14, "router@" + std::to_string(id) + ": " + fault);
+    for (const auto* router : node.routers())
+      if (const std::string fault = router->find_unfairness(); !fault.empty()) report(14, "router@" + std::to_string(id) + ": " + fault);
 }
 
 // By what was sent; what the router itself counts must agree with that.
@@ -152,10 +159,10 @@ void Inspector::judge_rest() {
         report(3, std::to_string(count) + " " + what + " of node " + std::to_string(id) +
                       " are left over at rest");
     };
-    if (node.router)
-      left("requests", node.router->in_features() + node.router->in_lookup() + node.router->executing());
+    for (const auto* router : node.routers())
+      left("requests", router->in_features() + router->in_lookup() + router->executing());
     if (!node.kv_worker || !node.inference) continue;
-    left("plans", node.inference->tasks());
+    for (const auto* inference : node.inferences()) left("plans", inference->tasks());
     left("blocks in the making", node.kv_worker->making());
     left("waiting requests", node.kv_worker->waiting());
     left("remote reads", node.kv_worker->remote_reads());

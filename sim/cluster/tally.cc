@@ -8,6 +8,7 @@ Tally& operator+=(Tally& sum, const Tally& one) {
   sum.refused += one.refused;
   sum.expired += one.expired;
   sum.cut_off += one.cut_off;
+  sum.of_others += one.of_others;
   sum.approximate += one.approximate;
   sum.tokens_total += one.tokens_total;
   sum.tokens_reused += one.tokens_reused;

@@ -7,6 +7,7 @@ namespace troupe::sim {
 struct Tally {
   std::uint64_t requests = 0, answered = 0, refused = 0, expired = 0,
                 cut_off = 0;  // cut off: their router died
+  std::uint64_t of_others = 0;    // answers of rankings of the models behind the first
   std::uint64_t approximate = 0;  // answers that leave a share of their prompt approximate
   std::uint64_t tokens_total = 0, tokens_reused = 0;
   // Sent 5 (10) heartbeats or more after a kill, with nothing else wrong, and not lost with their router.

@@ -24,7 +24,7 @@ Injector::Injector(Cluster& cluster, Clients& clients, Violations& violations)
     if (!status) return;
     const bool drained = std::ranges::any_of(
         status->fields, [](const StatusField& f) { return f.name == "drained" && f.value == "yes"; });
-    if (drained) draining_[from.node].left.erase(from.role);
+    if (drained) draining_[cluster_.seats().node_of(from.node)].left.erase(from);
   });
 }
 

@@ -156,7 +156,7 @@ class Injector {
   std::vector<Token> draw_tokens();
 
   struct Draining {
-    std::set<Role> left;      // actors that have not said "drained" yet
+    std::set<Address> left;      // actors that have not said "drained" yet
     Incarnation process = 0;  // that was asked; another one has said nothing
     Instant give_up;          // all that was asked before has its outcome then
   };

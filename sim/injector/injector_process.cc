@@ -105,11 +105,14 @@ bool Injector::drain(const Change& change) {
   node.draining = true;
   Draining& draining = draining_[node.id];
   draining.process = cluster_.host().incarnation(node.id);
-  std::set<Role>& roles = draining.left;
-  roles.clear();
-  if (node.is_router) roles.insert(Role::router);
-  if (node.is_cache_meta) roles.insert(Role::cache_meta);
-  if (node.is_worker) roles.insert(Role::inference_worker);
+  std::set<Address>& left = draining.left;
+  left.clear();
+  for (std::uint32_t model = 0; model < cluster_.seats().models; ++model) {
+    const NodeId number = cluster_.seats().number(node.id, model);
+    if (node.is_router) left.insert({number, Role::router});
+    if (node.is_worker) left.insert({number, Role::inference_worker});
+  }
+  if (node.is_cache_meta) left.insert({node.id, Role::cache_meta});
   const Scenario& s = cluster_.scenario();
   const Instant first = cluster_.now() + drain_first;
   draining.give_up = first + Duration{s.deadline.us + 2 * s.heartbeat.us} + drain_every;
@@ -130,7 +133,8 @@ void Injector::judge_drained(const Node& node) {
   }
   if (node.router && clients_.open_at(node.id) > 0)
     report("says that it is drained, and owes its clients answers");
-  if (node.inference && node.inference->tasks() > 0) report("says that it is drained, and has plans left");
+  if (std::ranges::any_of(node.inferences(), [](const auto* inference) { return inference->tasks() > 0; }))
+    report("says that it is drained, and has plans left");
 }
 
 void Injector::poll_drain(NodeId id) {
@@ -146,7 +150,7 @@ void Injector::poll_drain(NodeId id) {
   // A command that is still under way when all is healed would meet the new process.
   const Instant calm = Instant{} + cluster_.scenario().warm_up + cluster_.scenario().safety;
   if (cluster_.now() + Duration{20'000} >= calm) return;
-  for (const Role role : draining.left) cluster_.host().post({id, role}, operator_, Drain{1, true});
+  for (const Address actor : draining.left) cluster_.host().post(actor, operator_, Drain{1, true});
   cluster_.host().at(cluster_.now() + drain_every, [this, id] { poll_drain(id); });
 }
 

@@ -5,6 +5,7 @@
 
 #include "runtime/actor/planted.h"
 #include "runtime/features/feature_rules.h"
+#include "runtime/hard_state/members.h"
 #include "runtime/store/store_rows.h"
 
 namespace troupe::sim {
@@ -43,6 +44,17 @@ FeaturePort::FeaturePort(FeatureOptions options, WorldData& world, WorldCatalogs
       faults_(faults),
       random_(options_.seed, mix(options_.node, 0xfea7)) {}
 
+// As the box's port does it; the workers are the same for all models.
+Coordinate FeaturePort::own(Coordinate question) const {
+  std::visit(
+      [this](auto& what) {
+        if constexpr (requires { what.key; })
+          if (what.key != members_key) what.key.insert(0, options_.own_keys);
+      },
+      question.what);
+  return question;
+}
+
 Duration FeaturePort::latency(Instant now) {
   const Duration drawn = random_.between(options_.latency_min, options_.latency_max);
   const std::int64_t hung_us = std::max<std::int64_t>(0, (faults_.hung_until - now).us);
@@ -62,7 +74,7 @@ std::optional<Duration> FeaturePort::begin(Instant now, const Job& job, std::uin
 
 JobResult FeaturePort::run(const Job& job, std::uint32_t) {
   if (const auto* question = std::get_if<Coordinate>(&job))
-    return to_result(coordination_.ask(options_.now(), options_.node, *question));
+    return to_result(coordination_.ask(options_.now(), options_.node, own(*question)));
   const auto* wanted = std::get_if<FindFeatures>(&job);
   if (wanted && is_lenient(*wanted))
     if (auto known = find_known(*wanted)) return std::move(*known);

@@ -28,6 +28,7 @@ struct FeatureOptions {
   NodeId node = 0;
   std::uint64_t seed = 1;
   std::string model_version;  // whose names items carry where the job names none
+  std::string own_keys;       // before those of hard state, as a model among several has them
   Duration latency_min{100}, latency_max{1'000};
   ExpiryOptions expiry;                // of profiles, for requests that do not want them as they are in the store
   std::function<Instant()> now;  // virtual time
@@ -48,6 +49,7 @@ class FeaturePort final : public SimPort {
     std::string tenant, user;
     Instant ready;
   };
+  Coordinate own(Coordinate question) const;
   Duration latency(Instant now);
   bool is_unreadable(const std::string& key) const;
   ProfilePointer profile_of(const std::string& tenant, const std::string& user) const;

@@ -27,6 +27,10 @@ Duration times(double us, double factor) { return {static_cast<std::int64_t>(us 
 
 }  // namespace
 
+bool StorePort::hold(const Pages& arena, std::span<const std::uint32_t> pages, std::size_t tokens) const {
+  return arena.hold(pages, options_.counts_pages ? tokens * arena.page_tokens() : tokens);
+}
+
 StorePort::StorePort(StoreOptions options, Pages& pages, SimDisk& disk, SimNetwork& network,
                      const PageRegistry& peers, const TransferFaults& faults, Violations& violations)
     : options_(std::move(options)),
@@ -68,7 +72,7 @@ std::optional<Duration> StorePort::begin(Instant now, const Job& job, std::uint3
 
 bool StorePort::dies_in(const SaveBlock& save) {
   if (disk_.faults().torn != SimDisk::Torn::by_death || disk_.faults().failing) return false;
-  if (!pages_.hold(save.pages, save.block.tokens)) return false;
+  if (!hold(pages_, save.pages, save.block.tokens)) return false;
   tear(save);
   return true;
 }
@@ -100,7 +104,7 @@ Duration StorePort::time_of(Instant now, const LoadBlocks& load) const {
 
 void StorePort::begin_load(const LoadBlocks& load, Running& running) {
   for (const LoadBlocks::One& one : load.blocks) {
-    if (!pages_.hold(one.pages, one.tokens)) continue;
+    if (!hold(pages_, one.pages, one.tokens)) continue;
     const SimDisk::Record* record = disk_.find(one.name);
     const std::size_t half = record ? half_of(std::min(one.pages.size(), record->pages.size())) : 0;
     for (std::size_t i = 0; i < half; ++i) pages_.copy(one.pages[i], record->pages[i]);
@@ -126,7 +130,7 @@ Duration StorePort::begin_pull(Instant now, const PullBlocks& pull, Running& run
   for (std::size_t b = 0; b < pull.blocks.size(); ++b) {
     const PullBlocks::One& one = pull.blocks[b];
     running.corrupted.push_back(chance(random_, faults_.corrupted));
-    if (!peer->pages->hold(one.from, one.tokens) || !pages_.hold(one.to, one.tokens)) continue;
+    if (!hold(*peer->pages, one.from, one.tokens) || !hold(pages_, one.to, one.tokens)) continue;
     running.remote[b] = peer->pages->read(one.from);
     for (std::size_t i = 0; i < half_of(one.to.size()); ++i) pages_.copy(one.to[i], running.remote[b][i]);
     watch(one.to, running);
@@ -191,7 +195,7 @@ JobResult StorePort::list() {
 }
 
 JobResult StorePort::save(const SaveBlock& save) {
-  if (!pages_.hold(save.pages, save.block.tokens)) return bad_pages();
+  if (!hold(pages_, save.pages, save.block.tokens)) return bad_pages();
   if (disk_.faults().failing) return storage_failed();
   if (pages_.checksum(save.pages) != save.block.checksum)
     return Saved{false, "the pages do not match their checksum", true};
@@ -205,7 +209,7 @@ JobResult StorePort::save(const SaveBlock& save) {
 
 JobResult StorePort::load(const LoadBlocks& load) {
   for (const LoadBlocks::One& one : load.blocks)
-    if (!pages_.hold(one.pages, one.tokens)) return bad_pages();
+    if (!hold(pages_, one.pages, one.tokens)) return bad_pages();
   if (disk_.faults().failing) return storage_failed();
   Loaded loaded;
   for (const LoadBlocks::One& one : load.blocks) loaded.ok.push_back(load_one(one));
@@ -276,7 +280,7 @@ void StorePort::end_arrivals(const PullBlocks& pull, const JobResult& result, co
   const auto* pulled = std::get_if<Pulled>(&result);
   const bool late = local_now() > running.lease_end;
   for (std::size_t b = 0; b < pull.blocks.size(); ++b)
-    if (pages_.hold(pull.blocks[b].to, pull.blocks[b].tokens))
+    if (hold(pages_, pull.blocks[b].to, pull.blocks[b].tokens))
       pages_.end_arrival(pull.blocks[b].here, pulled && pulled->ok[b] && !late, pull.blocks[b].to);
 }
 

@@ -28,6 +28,7 @@ struct StoreOptions {
   NodeId node = 0;
   std::uint64_t seed = 1;
   std::uint64_t page_bytes = 65'536;  // of the real page, for times
+  bool counts_pages = false;          // what it is told of blocks are pages, as where several models share the pool
   bool pulls_take_time = true;        // beside the link's latency
   Duration disk_latency{100};
   double disk_bytes_per_us = 2'000;
@@ -55,6 +56,7 @@ class StorePort final : public SimPort {
   std::uint64_t bytes_asked() const { return bytes_asked_; }      // of other nodes
 
  private:
+  bool hold(const Pages& arena, std::span<const std::uint32_t> pages, std::size_t tokens) const;
   // Pages of this process under a job, as they were when it began.
   struct Watched {
     std::vector<std::uint32_t> ids;

@@ -45,6 +45,25 @@ TEST_CASE("a worker joins, another leaves once what it has is where it belongs, 
   CHECK(handed_on > 0);
 }
 
+TEST_CASE("several models answer out of one pool, through faults and without, and the same seed runs the same twice") {
+  int drawn = 0;
+  for (std::uint64_t seed = 1; seed <= 24; ++seed) {
+    CAPTURE(seed);
+    const Scenario scenario = draw_scenario(seed, {.no_faults = seed % 2 == 0});
+    if (scenario.models == 1) continue;
+    ++drawn;
+    const RunResult result = run(scenario);
+    for (const Violation& violation : result.violations) {
+      CAPTURE(violation.what);
+      CHECK(violation.promise == 0);
+    }
+    CHECK(result.tally.of_others > 0);
+    CHECK(result.tally.of_others < result.tally.answered);
+    CHECK(result.digest == run(scenario).digest);
+  }
+  CHECK(drawn >= 2);
+}
+
 TEST_CASE("faults strike, their phases are counted, and the history tells of them") {
   Scenario scenario = draw_scenario(3);
   scenario.faults = {{FaultKind::kill, {1'500'000}, {500'000}, scenario.worker(0)}};

@@ -339,6 +339,13 @@ void draw_kind(std::uint64_t seed, Scenario& s) {
 
 namespace {
 
+// Not where the first model has what the others have not.
+void draw_models(std::uint64_t seed, Scenario& s) {
+  SimRandom random(seed, 0x5e7e4a15);
+  if (s.generates || s.prototypes || s.page_rows > 0 || chance(random, 0.6)) return;
+  s.models = 2 + static_cast<std::uint32_t>(random.below(2));
+}
+
 // A stream of its own, after all else: the same run otherwise.
 void draw_members(std::uint64_t seed, Scenario& s) {
   SimRandom random(seed, 0x3e3b);
@@ -376,7 +383,10 @@ Scenario draw_scenario(std::uint64_t seed, const DrawLimits& limits) {
   s.harmless = all_harmless(s);
   if (s.harmless) fit_bounds(s);
   s.drifts = has(s, FaultKind::clock_drift);
-  if (limits.members) draw_members(seed, s);
+  if (limits.members)
+    draw_members(seed, s);
+  else
+    draw_models(seed, s);
   return s;
 }
 
@@ -386,7 +396,7 @@ std::string describe(const Scenario& s) {
       text, sizeof text,
       "seed %llu: %u routers, %u cache-metas, %u workers%s; policy %s, %u pages of %u tokens, %u lanes, "
       "deadline %.3g s; %u items, %u users of %u tenants (window %lld us), %.0f %s/s of %u candidates; "
-      "%zu faults in %.1f s%s%s%s%s%s",
+      "%zu faults in %.1f s%s%s%s%s%s%s",
       static_cast<unsigned long long>(s.seed), s.routers, s.cache_metas, s.workers,
       s.together ? " on the same nodes" : "", s.policy.name().c_str(), s.pages,
       s.page_tokens, s.lanes, static_cast<double>(s.deadline.us) * 1e-6, s.items, s.users, s.tenants,
@@ -394,7 +404,8 @@ std::string describe(const Scenario& s) {
       s.requests_per_s, s.generates ? "generate requests" : "requests", s.candidates, s.faults.size(), static_cast<double>(s.safety.us) * 1e-6,
       s.drill ? " (drill)" : "", s.page_rows > 0 ? "; rows of tables in the pool" : "",
       s.overlap ? "; overlap" : "",
-      s.split.empty() ? "" : "; split ", s.split.c_str());
+      s.split.empty() ? "" : "; split ", s.split.c_str(),
+      s.models > 1 ? ("; " + std::to_string(s.models) + " models").c_str() : "");
   return text;
 }
 

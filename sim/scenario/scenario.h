@@ -86,6 +86,9 @@ struct Scenario {
   std::uint32_t processors = 0;  // of each node, with hardware whose host work is known; 0: as many as it takes
 
   const ToyFamily* family = nullptr;  // of the models; null: the toy decoder
+  // Served at once, each by its name with a router and an inference worker of its own on every node of that role, out of one
+  // pool. The first one is what the rest here speaks of; the others' versions do not change.
+  std::uint32_t models = 1;
   // The models are generators, and clients ask for items instead of rankings. Items have three tokens of few, so that
   // some share an identifier, and are not written.
   bool generates = false;
