@@ -319,7 +319,8 @@ ActorSpec Cluster::make_cache_meta(Node& node, Incarnation incarnation) {
     c.members = members();
     c.members_every = {members_heartbeats * c.heartbeat.us};
   }
-  c.routers = numbers(routers_);
+  c.routers = routers_;
+  c.seats = seats();
   auto core = std::make_unique<actors::CacheMetaCore>(c);
   node.cache_meta = core.get();
   return {{node.id, Role::cache_meta}, std::move(core), node.coordination.get(), coordination_lanes};
