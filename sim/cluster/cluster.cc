@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "placement/split/split_choice.h"
-#include "runtime/host/model_actor.h"
 #include "sim/scenario/served.h"
 #include "sim/world/sim_prototypes.h"
 
@@ -18,18 +17,6 @@ constexpr std::int64_t members_heartbeats = 5;  // between two looks at who the 
 constexpr Duration loss_told_min{16'000},
     loss_told_max{2'400'000};               // how soon a host learns that a peer is dead
 constexpr double reused_token_cost = 0.03;  // of a new one, on the device
-
-// As the toy decoder, and nothing of the one is of use to the other.
-class OtherToy final : public ToyFamily {
- public:
-  SegmentValue value_of(std::uint64_t model_key, std::span<const Token> tokens, std::int32_t start,
-                        std::vector<SegmentValue>& seen) const override {
-    return toy_decoder().value_of(mix(model_key, 0x07e4), tokens, start + 1, seen);
-  }
-  ScoreRow logits_of(const SegmentValue& value, std::uint32_t offset, std::span<const Token> rows) const override {
-    return toy_decoder().logits_of(value, offset + 1, rows);
-  }
-};
 
 }  // namespace
 
@@ -149,51 +136,6 @@ Cluster::Cluster(const Scenario& scenario, Violations& violations)
 }
 
 Cluster::~Cluster() { host_.stop(); }
-
-// ---- several models ----
-
-std::vector<const router::RouterCore*> Node::routers() const {
-  std::vector<const router::RouterCore*> all;
-  if (router) all.push_back(router);
-  for (const Seated& other : others)
-    if (other.router) all.push_back(other.router);
-  return all;
-}
-
-std::vector<const actors::InferenceCore*> Node::inferences() const {
-  std::vector<const actors::InferenceCore*> all;
-  if (inference) all.push_back(inference);
-  for (const Seated& other : others)
-    if (other.inference) all.push_back(other.inference);
-  return all;
-}
-
-const ToyFamily& Cluster::family(std::uint32_t model) const {
-  static const OtherToy other;
-  if (model % 2 == 1) return other;
-  return scenario_.family ? *scenario_.family : toy_decoder();
-}
-
-const std::string& Cluster::first_version(std::uint32_t model) const {
-  return model == 0 ? names_.model_version : other_versions_.at(model - 1);
-}
-
-std::string Cluster::own_keys(std::uint32_t model) const {
-  return scenario_.models > 1 ? "model/" + name_of_model(model) + "/" : "";
-}
-
-std::vector<NodeId> Cluster::numbers(const std::vector<NodeId>& nodes) const {
-  std::vector<NodeId> numbers;
-  for (const NodeId node : nodes)
-    for (std::uint32_t model = 0; model < scenario_.models; ++model) numbers.push_back(seats().number(node, model));
-  return numbers;
-}
-
-std::unique_ptr<Core> Cluster::seated(std::unique_ptr<Core> core, std::uint32_t model) const {
-  if (scenario_.models <= 1) return core;
-  return std::make_unique<ModelActor>(std::move(core),
-                                      ModelSeat{name_of_model(model), model, seats(), scenario_.page_tokens, nullptr});
-}
 
 // As it is served, actors of a node hand on what they have at once, and in order; clients are beside the box.
 SimOptions Cluster::sim_options() {
