@@ -340,6 +340,7 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation, std::uint
     return model == 0 ? std::ranges::count(models, version) > 0 : version == first_version(model);
   };
   options.layers = unit_costs().layers;
+  if (!charge_) options.lanes = scenario_.lanes;  // else processors are shared
   options.batch_time = [this](const placement::Pass& pass, std::uint64_t pulled) {
     return batch_time(pass, pulled);
   };

@@ -88,12 +88,21 @@ std::optional<Duration> ComputePort::begin(Instant now, const Job& job, std::uin
   computed_.us += alone.us;
   running.layers = {now, faults_.slowness.stretch(now, {alone.us + beside.us}), std::max(options_.layers, 2U)};
   running.waits = std::ranges::any_of(running.requests, &Begun::awaits);
-  return keep_busy(running.waits ? await_copies(now, *batch, now) : running.layers.compute);
+  return keep_busy(running.waits ? await_copies(now, *batch, now) : share_device(running.layers.compute, lane));
 }
 
 Duration ComputePort::keep_busy(Duration takes) {
   busy_.us += takes.us;
   return takes;
+}
+
+// A device is not faster for a batch more than it has lanes: while that runs, all of them are slower by as much as it takes.
+Duration ComputePort::share_device(Duration takes, std::uint32_t lane) {
+  if (options_.lanes == 0 || running_.size() <= options_.lanes) return takes;
+  const std::int64_t part = takes.us / options_.lanes;
+  for (auto& [other, running] : running_)
+    if (other != lane) running.owed.us += part;
+  return {takes.us + part};
 }
 
 // What its layers compute while it waits is not charged to processors: nothing that shares them has blocks that come.
@@ -104,8 +113,10 @@ std::optional<double> ComputePort::computes(const Job& job, std::uint32_t lane) 
 
 std::optional<Duration> ComputePort::goes_on(Instant now, const Job& job, std::uint32_t lane) {
   const auto* batch = std::get_if<RunBatch>(&job);
-  if (!batch || !running_.at(lane).waits) return std::nullopt;
+  if (!batch) return std::nullopt;
   Running& running = running_.at(lane);
+  if (!running.waits && running.owed.us > 0) return keep_busy(std::exchange(running.owed, Duration{}));
+  if (!running.waits) return std::nullopt;
   const Duration wait = await_copies(now, *batch, running.layers.begun);
   return keep_busy(wait.us > 0 ? wait : end_wait(now, *batch, running));
 }

@@ -61,6 +61,7 @@ struct ComputeOptions {
   // What an executor does beside it, which stood still for so long before; none: nothing.
   std::function<Duration(const RunBatch& batch, Duration still)> beside;
   double split_share = 0;  // of a batch, what idle processors may take over
+  std::uint32_t lanes = 0;  // that together are the device: a batch more has its time from theirs; 0: each is a device
   std::function<Instant()> now;     // virtual time
   StruckAnswers* struck = nullptr;  // where they are noted
   // A poisonous batch begins: it never ends. Called within begin(): kill the process by SimHost::at.
@@ -119,10 +120,12 @@ class ComputePort final : public SimPort {
     std::set<std::string> models;
     bool waits = false;      // a request awaits blocks
     Duration waited, came;   // as BatchDone says
+    Duration owed;           // for what went beside it
   };
 
   Duration time_of(const RunBatch& batch) const;
   Duration keep_busy(Duration takes);
+  Duration share_device(Duration takes, std::uint32_t lane);
   const BatchRequest* find_poison(const RunBatch& batch) const;  // null: there is none
   Duration await_copies(Instant now, const RunBatch& batch, Instant begun) const;
   Duration end_wait(Instant now, const RunBatch& batch, Running& running);

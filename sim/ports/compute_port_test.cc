@@ -21,11 +21,11 @@ struct Device {
   Violations violations;
   ComputePort port;
 
-  explicit Device(bool verify = true, std::uint32_t page_rows = 0)
-      : port(options(verify, page_rows), pages, faults, poisons, violations) {}
+  explicit Device(bool verify = true, std::uint32_t page_rows = 0, std::uint32_t lanes = 0)
+      : port(options(verify, page_rows, lanes), pages, faults, poisons, violations) {}
 
-  ComputeOptions options(bool verify, std::uint32_t page_rows = 0) {
-    ComputeOptions options{.node = 3, .model_version = "m1", .verify_on_read = verify, .page_rows = page_rows};
+  ComputeOptions options(bool verify, std::uint32_t page_rows = 0, std::uint32_t lanes = 0) {
+    ComputeOptions options{.node = 3, .model_version = "m1", .verify_on_read = verify, .page_rows = page_rows, .lanes = lanes};
     options.batch_time = [](const placement::Pass& pass, std::uint64_t) {
       return Duration{
           static_cast<std::int64_t>(100 * pass.new_tokens + pass.reused_tokens + 1000 * pass.readouts)};
@@ -91,6 +91,25 @@ TEST_CASE("computed, written and reused give the truth, and time follows what is
   device.faults.slowness = {3, {3'000}};  // a thousand microseconds of it are done then
   CHECK(device.begin(RunBatch{{request(Grant::none)}}) == Duration{4'100});
   CHECK(device.violations.count() == 0);
+}
+
+TEST_CASE("a batch more than a device has lanes takes its time from the others, whatever was begun first") {
+  const Job job = RunBatch{{request(Grant::none)}};  // 2,100 alone
+  Device device(true, 0, 2), apart;
+  for (std::uint32_t lane = 0; lane < 3; ++lane) {
+    CHECK(device.begin(job, lane) == Duration{lane < 2 ? 2'100 : 3'150});
+    CHECK(apart.begin(job, lane) == Duration{2'100});
+  }
+  const Duration both[] = {device.go_on(job, 0), device.go_on(job, 1)};
+  CHECK(both[0] == Duration{1'050});
+  CHECK(both[1] == Duration{1'050});
+  CHECK(device.go_on(job, 2) == Duration{0});
+  CHECK(apart.go_on(job, 0) == Duration{0});
+  CHECK(device.port.busy() == Duration{3 * 2'100 + 3 * 1'050});
+  CHECK(device.port.computed() == Duration{3 * 2'100});
+  for (std::uint32_t lane = 0; lane < 3; ++lane) device.end(job, lane);
+  CHECK(device.begin(job, 1) == Duration{2'100});
+  CHECK(device.go_on(job, 1) == Duration{0});
 }
 
 TEST_CASE(
