@@ -7,6 +7,11 @@
 #include "runtime/actor/planted.h"
 
 namespace troupe::actors {
+namespace {
+
+constexpr double long_batches = 3;  // who has more work than these has small ones beside him
+
+}  // namespace
 
 void InferenceCore::Slowness::add(double batch_us, double batch_nominal_us) {
   constexpr double kept = 7.0 / 8;
@@ -80,10 +85,10 @@ bool InferenceCore::ends_in_time(Instant now, const placement::Pass& pass, Insta
   return lane_us(config_.costs.of(pass)) < static_cast<double>((deadline - now).us);
 }
 
-// All lanes run what is larger than a batch, and nothing goes beside it yet.
+// All lanes run what is long, and nothing goes beside it yet.
 bool InferenceCore::may_go_beside() const {
   return batches_.size() == config_.lanes &&
-         std::ranges::all_of(batches_, [&](const auto& entry) { return is_large(entry.second.work); });
+         std::ranges::all_of(batches_, [&](const auto& entry) { return batches_of(entry.second.work) > long_batches; });
 }
 
 // The one at that place of a queue, and what may run with it of those behind, in order. The others keep their places.

@@ -165,11 +165,12 @@ placement::Work InferenceCore::work_of(const Waiting& waiting) const {
   return work + config_.costs.passes(std::max(0.0, std::ceil(batches) - 1));
 }
 
-bool InferenceCore::is_large(const placement::Work& work) const {
-  return work.operations > config_.costs.token_operations * config_.batch_tokens_max;
+// Full ones.
+double InferenceCore::batches_of(const placement::Work& work) const {
+  return work.operations / (config_.costs.token_operations * config_.batch_tokens_max);
 }
 
-bool InferenceCore::fits_batch(const placement::Pass& pass) const { return !is_large(config_.costs.of(pass)); }
+bool InferenceCore::fits_batch(const placement::Pass& pass) const { return batches_of(config_.costs.of(pass)) <= 1; }
 
 void InferenceCore::accept(Instant now, Address from, const Execute& plan, Effects& effects) {
   const Serial serial = next_serial_++;

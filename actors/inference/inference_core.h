@@ -18,9 +18,9 @@
 //   - background plans only when no serving plan is ready, at most `background_max` at a time. Such a plan
 //   asks for its blocks when it has its turn, and then runs next: otherwise serving plans would wait for
 //   blocks whose writer waits for them to pass.
-// A plan larger than a batch is not cut, and keeps its lane for as long as it takes. While all lanes run such plans, one
-// batch of serving plans that are not goes beside them, past those that are: who is small waits for a batch at
-// most, and no lane is kept idle for that.
+// A plan larger than a batch is not cut, and keeps its lane for as long as it takes. While all lanes run plans of more than
+// three batches' work, one batch of serving plans that fit into one goes beside them, past those that do not: who is small waits for
+// three batches at most, and no lane is kept idle for that. Of less it would not be worth the smaller batches that come of it.
 //
 // Its models follow the cluster's versions (model_set.h). Its heartbeats tell the routers how it fares.
 #include <cstdint>
@@ -160,7 +160,7 @@ class InferenceCore final : public Core {
   // inference_batches.cc: from ready plans to their results
   void run_ready(Instant now, Effects& effects);
   bool begin_background(Instant now, Effects& effects);
-  bool is_large(const placement::Work& work) const;  // more than a batch
+  double batches_of(const placement::Work& work) const;
   bool may_go_beside() const;
   std::vector<Serial> take_batch(Instant now, Queue& queue, std::size_t at);
   void refuse_expired(Instant now, const Queue& queue, Effects& effects);

@@ -282,12 +282,12 @@ TEST_CASE("a plan larger than a batch runs alone") {
   CHECK(b.job().second.requests.size() == 1);
 }
 
-TEST_CASE("while all lanes run plans larger than a batch, one batch of smaller ones goes beside them") {
+TEST_CASE("while all lanes run plans of more than three batches, one batch of small ones goes beside them") {
   Bench b;
   const auto tokens = [](const auto& job) { return job.second.requests.at(0).plan.segments.at(0).tokens.size(); };
-  b.plain(0, 1, 11);
+  b.plain(0, 1, 31);
   const auto large = b.job();
-  b.plain(1, 2, 30);
+  b.plain(1, 2, 40);
   CHECK(b.probe.started<RunBatch>().empty());  // it is large as well
   b.plain(2, 3, 10);
   const auto small = b.job();
@@ -303,22 +303,22 @@ TEST_CASE("while all lanes run plans larger than a batch, one batch of smaller o
   CHECK(b.probe.started<RunBatch>().empty());  // what went beside has the lane now
   b.plain(6, 6, 1);
   b.run(7, together);
-  CHECK(tokens(b.job()) == 30);  // who is large keeps its place for a lane
+  CHECK(tokens(b.job()) == 40);  // who is large keeps its place for a lane
   CHECK(tokens(b.probe.started<RunBatch>().at(1)) == 1);
   CHECK(b.core.check_bounds() == "");
 }
 
-TEST_CASE("nothing goes beside a lane that runs no large plan, nor what comes, nor what is for later") {
+TEST_CASE("nothing goes beside a lane that runs no long plan, nor what comes, nor what is for later") {
   Bench two(2);
-  two.plain(0, 1, 11);
-  two.plain(0, 2, 10);
+  two.plain(0, 1, 31);
+  two.plain(0, 2, 30);
   two.plain(1, 3, 1);
   CHECK(two.probe.started<RunBatch>().empty());
 
   InferenceConfig overlapping = Bench::config(1);
   overlapping.overlap = true;
   Bench b(overlapping);
-  b.plain(0, 1, 11);
+  b.plain(0, 1, 31);
   b.execute(1, 2, {segment(1)}, Priority::background);
   b.execute(1, 3, {block(1)});
   BlockGrant coming{Grant::read, 4, 55, {9}};

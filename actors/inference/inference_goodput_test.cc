@@ -95,9 +95,7 @@ TEST_CASE("at ten times the load most of what is computed is answered in time, a
 }
 
 TEST_CASE("a plan that cannot end in time is refused while others run, but tried when it is alone") {
-  InferenceConfig config = Bench::config(1);
-  config.batch_tokens_max = 30;
-  Bench b(config);
+  Bench b;
   b.plain(0, 1, 10);
   b.run(500, b.job());  // 50 us a token
   b.plain(1'000, 2, 30);

@@ -235,8 +235,8 @@ constexpr Knob knobs[] = {
     {"inference.cores", integer, "0", "0..1024", "cores",
      "Cores that batches may use together: one batch is split when others leave cores idle; 0: all."},
     {"inference.batch_tokens_max", integer, "4096", "1..1048576", "tokens",
-     "Computed tokens that are put into one batch; a larger request runs alone, and while all executors have such, a batch of "
-     "smaller ones runs beside them."},
+     "Computed tokens that are put into one batch; a larger request runs alone, and while all executors have requests of more "
+     "than three batches, a batch of small ones runs beside them."},
     {"inference.memory_max", size, "128MiB", "1MiB..16TiB", "",
      "Working memory of forward passes on the CPU. Each executor keeps its share, at least for a batch; one pass at a "
      "time may take all, at least for the longest prompt of the model. A request beyond that is computed in several "
