@@ -488,14 +488,12 @@ TEST_CASE("who leads says so to every router of each model, those that joined to
   b.lead();
   constexpr NodeId second_model = Seats::nodes_max + 1;
   CHECK(b.did.sent<LeaderBeat>().size() == 6);
-  std::vector<Address> told;
-  for (const Address& to : b.did.recipients()) told.push_back(to);
-  CHECK(told == std::vector<Address>{{1, Role::router},
-                                     {1 + second_model, Role::router},
-                                     {9, Role::router},
-                                     {9 + second_model, Role::router},
-                                     {1, Role::kv_worker},
-                                     {6, Role::kv_worker}});
+  CHECK(b.did.recipients() == std::vector<Address>{{1, Role::router},
+                                                   {1 + second_model, Role::router},
+                                                   {9, Role::router},
+                                                   {9 + second_model, Role::router},
+                                                   {1, Role::kv_worker},
+                                                   {6, Role::kv_worker}});
 }
 
 TEST_CASE("an index that starts believes who has joined by then, and nobody who has left") {

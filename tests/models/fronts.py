@@ -20,17 +20,10 @@ import time
 
 sys.dont_write_bytecode = True
 import under_load
-from members import counted, members
-from under_load import DEMO, FRONTS, USERS, Truth, judge, loopback, percentile
+from members import ASKED_BEFORE, counted, end_of_leaver, members, settings_of
+from under_load import DEMO, FRONTS, Truth, judge, loopback, percentile
 
 JOINER = "front-joined"
-ASKED_BEFORE = 4 * USERS  # turns until each user was asked about by both plans
-
-
-def settings_of(redis):
-    return [f'features: {{store: "redis://{loopback.ADDRESS}:{redis.port}", time_limit: 1s}}',
-            "pool: {memory: 48MiB, placement: hash, hot_share: 0}", "inference: {executors: 1, cores: 1}",
-            "router: {deadline: 3s, pull_share: 0.01, measure_pulls: false}", f"model: {{directory: {DEMO / 'model'}}}"]
 
 
 def actors(cluster, door):
@@ -77,13 +70,7 @@ def index_of(cluster, number):
 
 def leave(cluster, leaver, faults):
     began = time.monotonic()
-    loopback.run(cluster.troupe, "leave", "--config", cluster.file, "--name", leaver)
-    process = cluster.processes.pop(leaver)
-    try:
-        status = process.wait(timeout=60)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        status = "none after a minute"
+    status = end_of_leaver(cluster, leaver)
     if status != 0 or leaver in members(cluster):
         faults.append(f"{leaver} ended with {status}; members: {sorted(members(cluster))}")
     return time.monotonic() - began

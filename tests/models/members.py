@@ -89,15 +89,20 @@ def pages_of_users(cluster, name):
     return sum(float(pages) for pages in re.findall(r'^troupe_pages_used{[^}]*kind="user"[^}]*} (\S+)$', text, re.M))
 
 
-def leave(cluster, leaver, faults):
-    began = time.monotonic()
+def end_of_leaver(cluster, leaver):
+    """Its exit status after it was asked to leave; or that it has none."""
     loopback.run(cluster.troupe, "leave", "--config", cluster.file, "--name", leaver)
     process = cluster.processes.pop(leaver)
     try:
-        status = process.wait(timeout=60)
+        return process.wait(timeout=60)
     except subprocess.TimeoutExpired:
         process.kill()
-        status = "none after a minute"
+        return "none after a minute"
+
+
+def leave(cluster, leaver, faults):
+    began = time.monotonic()
+    status = end_of_leaver(cluster, leaver)
     if status != 0:
         faults.append(f"{leaver} ended with {status}")
     left = (cluster.folder / f"{leaver}.log").read_text()
