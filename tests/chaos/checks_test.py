@@ -16,7 +16,7 @@ from chaos import Chaos
 from cluster import HEARTBEAT, HOSTS, Cluster
 from faults import LINK_PORT, UNGUARDED, Faults as FaultMaker
 from judge import (WRITERS_DO, WRITERS_MUST_NOT, find_fault_of_store, judge_deaths, judge_faults, judge_load, judge_writers,
-                   measure, unpromised)
+                   measure, told_reasons, unpromised)
 from journals import find_fault as find_journal_fault
 from load import Load
 from relay import Relay, Segment, checksum
@@ -266,6 +266,14 @@ class Faults(unittest.TestCase):
         self.assertEqual(first(), {"router-1", "router-2"})
         faults.within_reach("redis")
         self.assertEqual(first(), {"router-1"})
+
+    def test_refusals_are_told_by_router_and_reason_the_most_frequent_first(self):
+        away = '503 {"error":{"status":503,"code":"features_unavailable","message":"the store is away","where":"feature store"}}'
+        outcomes = [(1.0, "refused", away, 0.1, "router-2")] * 3 + [(2.0, "refused", "504 nothing came", 1.0, "router-1"),
+                                                                    (2.0, "ok", "item at 3", 0.1, "router-1")]
+        self.assertEqual(told_reasons(outcomes), ["refused 3 times: router-2 503 features_unavailable, the store is away",
+                                                  "refused 1 times: router-1 504 nothing came"])
+        self.assertEqual(len(told_reasons([(0.0, "refused", f"503 reason {n}", 0.1, "router-1") for n in range(9)])), 5)
 
     def test_wrong_hung_and_untyped_are_found(self):
         load = types.SimpleNamespace(starved=lambda since, until: False)

@@ -115,11 +115,23 @@ def unpromised(refusals, faults):
             ("poison" in o[2] and any(since <= o[0] < until for since, until in broken))]
 
 
+def told_reasons(outcomes, most=5):
+    """Of refusals by router, so that one who reads only this can tell why: the most frequent ones."""
+    reasons = collections.Counter()
+    for _, kind, what, _, router in outcomes:
+        if kind == "refused":
+            code = re.search(r'"code":"(\w+)","message":"([^"]*)"', what)
+            reasons[f"{router} {what[:3]} " + (f"{code[1]}, {code[2]}" if code else what[4:120])] += 1
+    return [f"refused {count} times: {why}" for why, count in reasons.most_common(most)]
+
+
 def judge_load(load, faults):
     all_of = lambda kind: [o for o in load.outcomes if o[1] == kind]
     print(f"{len(load.outcomes)} requests: {len(all_of('ok'))} answered as a box that nothing happened to, "
           f"{len(all_of('refused'))} refused, {len(all_of('lost'))} lost with their connection, "
           f"{len(all_of('nobody'))} found no router")
+    for reason in told_reasons(load.outcomes):
+        print(reason)
     # Wrong is wrong on any machine.
     hung = [o for o in all_of("hung") if not load.starved(o[0] - 2, o[0] + 2)]
     found = [f"{len(bad)} {bad[0][1]}: {bad[0][2]}" for bad in (all_of("wrong"), hung) if bad]
