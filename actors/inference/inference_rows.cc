@@ -10,6 +10,7 @@
 
 #include "actors/inference/inference_core.h"
 #include "placement/heat/spread.h"
+#include "runtime/actor/planted.h"
 #include "runtime/actor/table_shard.h"
 
 namespace troupe::actors {
@@ -165,11 +166,14 @@ void InferenceCore::run_with_shards(Instant now, Serial asked, Effects& effects)
   Batch batch = std::move(batches_.extract(asked).mapped());
   RunBatch work;
   work.shards = granted_of(batch.missed, batch.granted);
+  // Rows go on from there into the cache and into blocks that are kept, whose checksums would be right.
+  for (GrantedShard& shard : work.shards) shard.grant.check = shard.grant.check || !planted(Bug::trust_shards);
   for (const Serial serial : batch.tasks) {
     work.requests.push_back(batch_request(now, tasks_.at(serial), batch.tasks.size() > 1));
   }
   batch.started = now;
   const Serial job = next_serial_++;
+  if (planted(Bug::release_shards_early)) release_shards(batch, {}, effects), batch.granted.clear();
   batches_[job] = std::move(batch);
   effects.start(job, std::move(work));
 }

@@ -41,12 +41,14 @@ constexpr PromiseSet through(auto... promises) { return (0U | ... | (1U << promi
   X(skip_first_check, 2, through(1), "what was computed here is used without a look at its checksum")       \
   X(skip_scrub, 2, through(), "the scrubber does not compare what it reads")                                \
   X(spread_flipped_bits, 2, through(1), "blocks are computed from others that are not checked for it")      \
+  X(trust_shards, 2, through(1), "rows of embedding tables are taken from shards that are not checked for it") \
   X(read_before_it_comes, 2, through(1, 3, 14),                                                             \
     "a block that is on its way is told as one that is there")                                              \
   X(free_pinned_page, 3, through(1, 2), "eviction takes blocks that somebody reads")                        \
   X(ignore_read_lease, 3, through(1, 2), "the puller uses what arrived after its lease had ended")          \
   X(keep_grants, 3, through(), "a plan that is refused keeps what it was granted")                          \
   X(keep_remote_pins, 3, through(), "what another node was granted stays pinned when its lease has ended")  \
+  X(release_shards_early, 3, through(1, 2), "shards of embedding tables are given back while a batch reads them") \
   X(answer_from_newest_model, 4, through(1),                                                                \
     "a worker runs a plan on the newest model, not on the pinned one")                                      \
   X(answer_from_newest_catalog, 4, through(),                                                               \

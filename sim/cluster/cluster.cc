@@ -336,6 +336,7 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation, std::uint
   options.verify_on_read = scenario_.verify_on_read;
   options.struck = &struck_;
   options.page_rows = scenario_.page_rows;
+  if (scenario_.shards) options.shard_rows = static_cast<std::uint32_t>(world_.rows());
   options.model_exists = [this, model](const std::string& version) {
     return model == 0 ? std::ranges::count(models, version) > 0 : version == first_version(model);
   };
@@ -378,6 +379,8 @@ actors::InferenceConfig Cluster::drawn_inference() const {
   c.model_version = names_.model_version;
   c.overlap = scenario_.overlap;
   if (scenario_.page_rows > 0) c.refill_bytes = refill_bytes;
+  if (scenario_.shards) c.shard_owners = workers_;
+  c.page_tokens = scenario_.page_tokens;
   return c;
 }
 

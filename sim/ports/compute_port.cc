@@ -7,6 +7,7 @@
 #include "placement/cost/plan_work.h"
 #include "runtime/actor/block_name.h"
 #include "runtime/actor/planted.h"
+#include "runtime/actor/table_shard.h"
 #include "sim/base/random.h"
 #include "sim/world/toy_search.h"
 
@@ -24,6 +25,8 @@ bool comes(const BatchSegmentKv& kv) { return kv.grant == Grant::read && kv.comi
 
 // Whether a copy runs of which nothing is known yet.
 constexpr Duration look_again{100};
+
+constexpr Duration shard_time{20};  // to read one from its table; and of a pass that ends as it misses some
 
 }  // namespace
 
@@ -66,6 +69,14 @@ ComputePort::ComputePort(ComputeOptions options, Pages& pages, const DeviceFault
       models_{options_.model_version} {
   TROUPE_CHECK(options_.batch_time && options_.now, "a device has times");
   if (options_.page_rows > 0) rows_.emplace(pages_, options_.page_rows);
+  if (!rows_ || options_.shard_rows == 0) return;
+  shards_.emplace(pages_, options_.page_rows, options_.shard_rows,
+                  [this](int promise, const TableShard& shard, std::string_view what) {
+                    violations_.report(promise,
+                                       "node " + std::to_string(options_.node) + ": shard " + std::to_string(shard.shard) + " of a table (" +
+                                           to_hex(block_of(shard)).substr(0, 8) + ") " + std::string(what),
+                                       options_.now());
+                  });
 }
 
 // ---- the start of a job ----
@@ -73,6 +84,8 @@ ComputePort::ComputePort(ComputeOptions options, Pages& pages, const DeviceFault
 std::optional<Duration> ComputePort::begin(Instant now, const Job& job, std::uint32_t lane) {
   if (faults_.hung) return std::nullopt;
   if (std::holds_alternative<LoadModel>(job)) return faults_.slowness.stretch(now, options_.load_time);
+  if (const auto* fill = std::get_if<FillShards>(&job))
+    return faults_.slowness.stretch(now, {shard_time.us * static_cast<std::int64_t>(fill->shards.size())});
   const auto* batch = std::get_if<RunBatch>(&job);
   if (!batch) return Duration{0};
   if (const BatchRequest* poison = find_poison(*batch)) {
@@ -80,6 +93,14 @@ std::optional<Duration> ComputePort::begin(Instant now, const Job& job, std::uin
     return std::nullopt;
   }
   Running& running = running_[lane] = Running{};
+  running.away = shards_away(*batch);
+  if (!running.away.empty()) {
+    for (const BatchRequest& request : batch->requests) running.models.insert(model_of(request));
+    running.layers.begun = now;
+    return keep_busy(faults_.slowness.stretch(now, shard_time));
+  }
+  running.shards = SimShards::granted(*batch);
+  granted_ = &running.shards;
   for (const BatchRequest& request : batch->requests) {
     running.requests.push_back(awaits(request) ? begin_awaiting(request) : begin_request(request));
     running.models.insert(model_of(request));
@@ -115,6 +136,7 @@ std::optional<Duration> ComputePort::goes_on(Instant now, const Job& job, std::u
   const auto* batch = std::get_if<RunBatch>(&job);
   if (!batch) return std::nullopt;
   Running& running = running_.at(lane);
+  granted_ = &running.shards;
   if (!running.waits && running.owed.us > 0) return keep_busy(std::exchange(running.owed, Duration{}));
   if (!running.waits) return std::nullopt;
   const Duration wait = await_copies(now, *batch, running.layers.begun);
@@ -311,8 +333,32 @@ bool ComputePort::make_of_prototypes(const BatchRequest& request, std::uint32_t 
 const SimRows::Reading& ComputePort::hold_rows(const BatchRequest& request, std::uint32_t segment, Begun& begun) {
   const auto held = std::ranges::find(begun.rows, segment, &Rows::segment);
   if (held != begun.rows.end()) return held->reading;
-  begun.rows.push_back({segment, rows_->begin(model_of(request), request.plan.segments[segment].tokens)});
+  const std::string& model = model_of(request);
+  const auto find = [&](std::uint32_t row) { return shards_->read(model, row, *granted_); };
+  const auto& tokens = request.plan.segments[segment].tokens;
+  begun.rows.push_back({segment, rows_->begin(model, tokens, shards_ ? SimRows::FindRow(find) : nullptr)});
   return begun.rows.back().reading;
+}
+
+// What the batch asks for, as it has not asked yet: of all rows that it will miss, each shard once.
+std::vector<TableShard> ComputePort::shards_away(const RunBatch& batch) {
+  std::set<TableShard> away;
+  if (!shards_ || !batch.asks_for_shards) return {};
+  for (const BatchRequest& request : batch.requests) {
+    if (find_request_fault(request)) continue;
+    for (std::uint32_t i = 0; i < request.kv.size(); ++i) {
+      if (request.kv[i].grant == Grant::read || place_of_prototypes(request.plan, i)) continue;
+      for (const std::uint32_t row : rows_->missed(model_of(request), request.plan.segments[i].tokens))
+        away.insert(shards_->shard_of(model_of(request), row));
+    }
+  }
+  return {away.begin(), away.end()};
+}
+
+RowTotals ComputePort::row_totals() const {
+  RowTotals totals = rows_->totals();
+  if (shards_) shards_->add_to(totals);
+  return totals;
 }
 
 // What is computed of rows that are not the tokens' own is something else.
@@ -320,6 +366,7 @@ void ComputePort::read_rows(const BatchRequest& request, std::uint32_t segment, 
   if (!rows_) return;
   const SimRows::Reading& reading = hold_rows(request, segment, begun);
   begun.values.back().of_layer[0] ^= reading.wrong;
+  if (reading.struck) begun.struck[segment] = true;
   if (reading.other_model) report(4, request, segment, "is computed from a row of another model");
   if (reading.overwritten) report(3, request, segment, "is computed from a row whose page was written to");
 }
@@ -420,6 +467,8 @@ JobResult ComputePort::run(const Job& job, std::uint32_t lane) {
   if (const auto* wanted = std::get_if<DropModel>(&job)) return drop(*wanted);
   if (const auto* change = std::get_if<ChangeRowPages>(&job); change && rows_) return rows_->change(*change);
   if (const auto* refill = std::get_if<RefillRows>(&job); refill && rows_) return rows_->refill(*refill);
+  if (const auto* fill = std::get_if<FillShards>(&job); fill && shards_)
+    return shards_->fill(*fill, std::vector<std::string>(models_.begin(), models_.end()));
   return Refusal{500, "wrong_job", "not a job of a device", "inference worker",
                  "RunBatch, LoadModel or DropModel"};
 }
@@ -429,19 +478,24 @@ JobResult ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) {
   TROUPE_CHECK(!running.empty(), "a job begins before it runs");
   ended_[lane] = options_.now();
   TROUPE_CHECK(!running.mapped().waits, "a batch goes on until it no longer waits");
-  for (std::size_t i = 0; rows_ && i < batch.requests.size(); ++i)
+  std::vector<BlockOutcome> shards;
+  if (shards_) shards = shards_->end(running.mapped().shards);
+  for (std::size_t i = 0; rows_ && i < running.mapped().requests.size(); ++i)
     for (const Rows& rows : running.mapped().requests[i].rows)
       if (!rows_->end(rows.reading, !faults_.broken)) report(3, batch.requests[i], 0, "is computed from rows that changed meanwhile");
   if (faults_.broken) return device_error("the device is in an error state");
   BatchDone done;
-  if (rows_) done.rows = rows_->totals();
+  if (rows_) done.rows = row_totals();
+  done.shards = std::move(shards);
+  done.compute_us = (options_.now() - running.mapped().layers.begun).us;
+  done.away = std::move(running.mapped().away);
+  if (!done.away.empty()) return done;
   done.replies.reserve(batch.requests.size());
   for (std::size_t i = 0; i < batch.requests.size(); ++i) {
     Begun& begun = running.mapped().requests[i];
     if (!begun.reply.refusal) end_request(batch.requests[i], begun);
     done.replies.push_back(std::move(begun.reply));
   }
-  done.compute_us = (options_.now() - running.mapped().layers.begun).us;
   done.waited_us = running.mapped().waited.us;
   done.coming_us = running.mapped().came.us;
   return done;

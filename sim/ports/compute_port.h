@@ -26,6 +26,7 @@
 #include "sim/base/slowness.h"
 #include "sim/base/violations.h"
 #include "sim/ports/sim_rows.h"
+#include "sim/ports/sim_shards.h"
 #include "sim/world/pages.h"
 #include "sim/world/struck_answers.h"
 
@@ -55,6 +56,7 @@ struct ComputeOptions {
   // The checksum of a model's prototypes; none: there are none.
   std::function<std::string(const std::string& model_version)> prototypes;
   std::uint32_t page_rows = 0;  // of the models' embedding tables, in a page; 0: they are in memory
+  std::uint32_t shard_rows = 0;  // of each of these tables, which is spread over nodes' memory; 0: it is not
   std::uint32_t layers = 0;    // of the models, to count those that all tokens of a repair go through; 0: none are counted
   // Undisturbed device time of a batch.
   std::function<Duration(const placement::Pass& pass, std::uint64_t pulled_tokens)> batch_time;
@@ -118,6 +120,8 @@ class ComputePort final : public SimPort {
     std::vector<Begun> requests;
     Layers layers;
     std::set<std::string> models;
+    std::vector<TableShard> away;  // without which it ends
+    SimShards::Granted shards;
     bool waits = false;      // a request awaits blocks
     Duration waited, came;   // as BatchDone says
     Duration owed;           // for what went beside it
@@ -138,6 +142,7 @@ class ComputePort final : public SimPort {
   std::span<const Page> note(const BatchRequest& request, std::uint32_t segment, bool half_written,
                              Begun& begun);
   void check_catalog(const BatchRequest& request);
+  std::vector<TableShard> shards_away(const RunBatch& batch);
   const SimRows::Reading& hold_rows(const BatchRequest& request, std::uint32_t segment, Begun& begun);
   void read_rows(const BatchRequest& request, std::uint32_t segment, Begun& begun);
   std::vector<Beam> search(const BatchRequest& request, const SegmentValue& value) const;
@@ -152,6 +157,7 @@ class ComputePort final : public SimPort {
   JobResult load(const LoadModel& load);
   JobResult drop(const DropModel& drop);
   const std::string& model_of(const BatchRequest& request) const;
+  RowTotals row_totals() const;
   void report(int promise, const BatchRequest& request, std::uint32_t segment, std::string_view what);
 
   ComputeOptions options_;
@@ -160,6 +166,8 @@ class ComputePort final : public SimPort {
   const std::set<std::uint64_t>& poisons_;
   Violations& violations_;
   std::optional<SimRows> rows_;
+  std::optional<SimShards> shards_;
+  SimShards::Granted* granted_ = nullptr;  // of the batch at hand
   std::set<std::string> models_;
   std::map<std::uint32_t, Running> running_;  // per lane
   std::map<std::uint32_t, Instant> ended_;    // the last batch of each

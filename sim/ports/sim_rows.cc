@@ -12,19 +12,35 @@ std::uint32_t SimRows::number_of(const std::string& model_version) {
   return at->second;
 }
 
-SimRows::Reading SimRows::begin(const std::string& model_version, std::span<const Token> tokens) {
+std::vector<std::uint32_t> SimRows::missed(const std::string& model_version, std::span<const Token> tokens) {
+  const RowSlab::Batch batch = slab_.look_up(number_of(model_version), std::vector<std::uint32_t>(tokens.begin(), tokens.end()));
+  std::vector<std::uint32_t> missed;
+  for (const RowSlab::Row& row : batch.rows)
+    if (row.state != RowState::ready) missed.push_back(row.row);
+  slab_.release(batch, false);
+  slab_.take_back(batch);
+  return missed;
+}
+
+SimRows::Reading SimRows::begin(const std::string& model_version, std::span<const Token> tokens, const FindRow& find) {
   const std::vector<std::uint32_t> rows(tokens.begin(), tokens.end());
   Reading reading{slab_.look_up(number_of(model_version), rows), model_mark(model_version)};
   savings_.use(reading.batch, row_us);
   for (const RowSlab::Row& row : reading.batch.rows) {
-    if (row.state == RowState::fill) write(row, reading.model);
-    if (row.state == RowState::ready) look(row, reading);
+    if (row.state == RowState::ready) {
+      look(row, reading);
+      continue;
+    }
+    const RowSource source = find ? find(row.row) : RowSource{};
+    reading.wrong ^= source.wrong;
+    reading.struck = reading.struck || source.struck;
+    if (row.state == RowState::fill) write(row, reading.model, source);
   }
   return reading;
 }
 
 // Rows of one page are written one by one: what the page holds is all of them together.
-void SimRows::write(const RowSlab::Row& row, std::uint32_t model) {
+void SimRows::write(const RowSlab::Row& row, std::uint32_t model, const RowSource& source) {
   const std::uint64_t content = mix(model, row.row);
   const std::uint32_t before = pages_.at(row.place.page).writing;
   pages_.copy(row.place.page, Page{{{content, content}}, {0, 0, model}});
@@ -33,7 +49,7 @@ void SimRows::write(const RowSlab::Row& row, std::uint32_t model) {
     const auto other = rows_.find({row.place.page, slot});
     if (other != rows_.end() && other->second.writing == before) other->second.writing = writing;
   }
-  rows_[{row.place.page, row.place.slot}] = {model, row.row, writing};
+  rows_[{row.place.page, row.place.slot}] = {model, row.row, writing, source};
 }
 
 void SimRows::look(const RowSlab::Row& row, Reading& reading) const {
@@ -46,6 +62,8 @@ void SimRows::look(const RowSlab::Row& row, Reading& reading) const {
   const bool other_model = stored.model != reading.model;
   const bool overwritten = stored.writing != pages_.at(row.place.page).writing;
   if (other_model || overwritten || stored.token != row.row) reading.wrong ^= mix(row.row, stored.model, stored.token) | 1;
+  reading.wrong ^= stored.source.wrong;
+  reading.struck = reading.struck || stored.source.struck;
   reading.other_model = reading.other_model || other_model;
   reading.overwritten = reading.overwritten || overwritten;
 }

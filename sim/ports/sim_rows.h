@@ -3,6 +3,7 @@
 // model and the token that it is the row of. A pass holds what it reads until it ends. A row of another model or token, and one
 // in whose page somebody else has written, changes what is computed with it, and is told.
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -16,6 +17,12 @@
 
 namespace troupe::sim {
 
+// Of a row that is missed: of a shard whose page is not as it should be, it is another one.
+struct RowSource {
+  std::uint64_t wrong = 0;  // 0: it is right
+  bool struck = false;      // bits of it flipped where it lay
+};
+
 class SimRows {
  public:
   // `pages` outlives it.
@@ -28,8 +35,13 @@ class SimRows {
     std::uint64_t wrong = 0;     // 0: all rows are right; else what the pass computes differs by it
     bool other_model = false;    // one is of another model
     bool overwritten = false;    // somebody else wrote where one was
+    bool struck = false;         // one came from where bits had flipped
   };
-  Reading begin(const std::string& model_version, std::span<const Token> tokens);
+  using FindRow = std::function<RowSource(std::uint32_t row)>;
+  // `find`: of those that are missed; none: they are right.
+  Reading begin(const std::string& model_version, std::span<const Token> tokens, const FindRow& find = {});
+  // That would be missed now. Room is made for them as if they were read, and they are not counted.
+  std::vector<std::uint32_t> missed(const std::string& model_version, std::span<const Token> tokens);
   // False: somebody wrote in their pages meanwhile.
   bool end(const Reading& reading, bool good);
   void drop(const std::string& model_version);
@@ -45,9 +57,10 @@ class SimRows {
   struct Stored {
     std::uint32_t model = 0, token = 0;
     std::uint32_t writing = 0;  // of its page
+    RowSource source;
   };
   std::uint32_t number_of(const std::string& model_version);
-  void write(const RowSlab::Row& row, std::uint32_t model);
+  void write(const RowSlab::Row& row, std::uint32_t model, const RowSource& source = {});
   void look(const RowSlab::Row& row, Reading& reading) const;
 
   Pages& pages_;

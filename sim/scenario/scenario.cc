@@ -119,6 +119,7 @@ void draw_rows(std::uint64_t seed, Scenario& s) {
   s.page_rows = 1 + static_cast<std::uint32_t>(random.below(12));
   s.row_share = real(random, 0.0, 0.4);
   s.item_share *= 1 - s.row_share;
+  s.shards = chance(random, 0.5);
 }
 
 void draw_split(std::uint64_t seed, Scenario& s) {
@@ -402,7 +403,7 @@ std::string describe(const Scenario& s) {
       s.page_tokens, s.lanes, static_cast<double>(s.deadline.us) * 1e-6, s.items, s.users, s.tenants,
       static_cast<long long>(s.window.us),
       s.requests_per_s, s.generates ? "generate requests" : "requests", s.candidates, s.faults.size(), static_cast<double>(s.safety.us) * 1e-6,
-      s.drill ? " (drill)" : "", s.page_rows > 0 ? "; rows of tables in the pool" : "",
+      s.drill ? " (drill)" : "", s.shards ? "; tables spread over workers, rows in the pool" : s.page_rows > 0 ? "; rows of tables in the pool" : "",
       s.overlap ? "; overlap" : "",
       s.split.empty() ? "" : "; split ", s.split.c_str(),
       s.models > 1 ? ("; " + std::to_string(s.models) + " models").c_str() : "");

@@ -62,6 +62,7 @@ struct Scenario {
   double item_share = 0.5;
   double row_share = 0;         // of the pages, for rows of embedding tables, where these are not in memory
   std::uint32_t page_rows = 0;  // that a page holds; 0: they are in memory, and the pool has no area for rows
+  bool shards = false;          // these tables are spread over the workers' memory
   std::string split;            // how the pool's boundary is decided, by name (placement/split/split_choice.h); "": it stays
   Duration split_window{5'000'000};
   router::Policy policy = router::policy("bat");
