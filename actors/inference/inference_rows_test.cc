@@ -173,6 +173,7 @@ TEST_CASE_FIXTURE(ShardBench, "with what is granted the batch runs once more, as
   REQUIRE(run.second.shards.size() == 2);
   CHECK(run.second.shards[1].shard.shard == 1);
   CHECK(run.second.shards[1].grant.pages == std::vector<std::uint32_t>{9});
+  for (const GrantedShard& shard : run.second.shards) CHECK(shard.grant.check);  // whoever read them before
   probe.receive(4, kv, acquired(ask.id, {{Grant::read, 5, 6, {7}}, {Grant::write, 8, 0, {9}}}));  // doubled: still held
   CHECK(probe.effects.list.empty());
   const BlockOutcome written{block_of(shards(2)[1]), 8, Outcome::written, 77};

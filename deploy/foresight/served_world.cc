@@ -41,7 +41,8 @@ void describe(const Config& config, ServedModel& model) {
     throw std::invalid_argument("inference.overlap is true; expected false, for passes beside their pulls are simulated in drawn clusters "
                                 "and experiments, not as they are served");
   if (config.text("model.tables") == "sharded")
-    throw std::invalid_argument("model.tables is sharded; expected memory or mapped, for shards of tables are not simulated");
+    throw std::invalid_argument("model.tables is sharded; expected memory or mapped, for shards of tables are simulated in drawn clusters, "
+                                "not as they are served");
   if (config.text("model.tables") == "mapped" && !config.text("model.prototypes").empty())
     throw std::invalid_argument("model.tables is mapped, with model.prototypes; expected memory, for rows of prototypes in the pool are not simulated");
   model.names = {"as-served", layout_version(config)};
