@@ -275,6 +275,24 @@ class Faults(unittest.TestCase):
                                                   "refused 1 times: router-1 504 nothing came"])
         self.assertEqual(len(told_reasons([(0.0, "refused", f"503 reason {n}", 0.1, "router-1") for n in range(9)])), 5)
 
+    def test_a_router_that_joined_is_asked_in_its_turn_until_it_is_to_leave(self):
+        load = Load.__new__(Load)
+        load.hosts, load.at, load.stopping, load.deadline, load.lock = mock.Mock(), "client", False, 0.01, threading.Lock()
+        load.hosts.address = {"guest": "127.0.0.1"}  # where nobody answers
+        load.routers, load.requests, load.checks = ["router-1", "router-2"], [1], {}
+        load.ready, load.why_not, load.insisted, load.away = dict.fromkeys(load.routers, True), {}, set(), {"guest": (0.0, 1.0)}
+        first = lambda: {load._order(number)[0] for number in range(9)}
+        with mock.patch("load.ask", return_value=(200, b"")):
+            load.add_router("guest")
+            check = load.checks["guest"]
+            self.assertEqual(first(), {"router-1", "router-2", "guest"})
+            load.remove_router("guest")
+        self.assertEqual(first(), {"router-1", "router-2"})
+        self.assertFalse(check.is_alive())
+        self.assertEqual((set(load.ready), load.why_not, load.away), ({"router-1", "router-2"}, {}, {}))
+        load.outcomes = [(1.0, "ok", "", 0.1, "guest"), (3.0, "ok", "", 0.1, "guest"), (3.0, "lost", "", 0.1, "guest"), (3.0, "ok", "", 0.1, "router-1")]
+        self.assertEqual(load.asked_at("guest", 2.0), 1)
+
     def test_wrong_hung_and_untyped_are_found(self):
         load = types.SimpleNamespace(starved=lambda since, until: False)
         self.assertEqual(judge_writers(self.writers_that_did(WRITERS_DO, load), [])[1], [])

@@ -39,6 +39,7 @@ class Cluster:
         self.clear, self.prompt, self.catalog, self.models = clear, prompt, catalog, list(models)
         self.versions = versions
         self.keys = {}  # by tenant
+        self.guest_like = None  # the node whose roles the guest has; none: a worker
         self._write_file()
 
     def data(self, name):
@@ -108,7 +109,8 @@ class Cluster:
             self.data("redis"), "--appendonly", "yes", "--appendfsync", "no", "--save", ""])
 
     def start_node(self, name):
-        guest = ["--join", f"{self.hosts.address[name]}:7000", "--set", f"node.data_dir={self.data(name)}", "--set", "node.leave_for=2s"]
+        guest = ["--join", f"{self.hosts.address[name]}:7000", "--set", f"node.data_dir={self._guest_data()}", "--set", "node.leave_for=2s",
+                 *(["--like", self.guest_like] if self.guest_like else [])]
         self._spawn(name, name, [self.program[name], "node", "--config", self.file, "--name", name, "--set",
                                  f"node.log_file={self.folder}/{name}.log", *(guest if name == GUEST else [])])
 
@@ -194,9 +196,13 @@ class Cluster:
         told = self.hosts.inside("router-1", self.troupe, "members", "--config", self.file, "--json", "-")
         return {member["name"]: member for member in json.loads(told)["members"]}
 
-    def join(self, limit=15):
-        """The guest, until it serves and others ask it. Its number."""
-        os.makedirs(self.data(GUEST), exist_ok=True)
+    def _guest_data(self):
+        return f"{self.data(GUEST)}-{self.guest_like or 'worker'}"
+
+    def join(self, like=None, limit=15):
+        """The guest, with the roles of that node, until it serves and others ask it. Its number."""
+        self.guest_like = like
+        os.makedirs(self._guest_data(), exist_ok=True)
         served = self._begins(GUEST)
         self.start(GUEST)
         until = time.monotonic() + limit
@@ -229,19 +235,33 @@ class Cluster:
             return f"{GUEST} has left with {status}; members: {sorted(self.members())}"
         return ""
 
+    def _cache_metas(self, name):
+        """What those say of themselves, asked at that node: number, field, value."""
+        actor = ""
+        for row in (line.split() for line in self.status(name).splitlines() if line.strip()):
+            if len(row) > 2 and row[0].isdigit():
+                actor = row[1] + "@" + row[0]
+            if actor.startswith("cache_meta") and len(row) > 1:
+                yield int(actor.split("@")[1]), *row[-2:]
+
     def leader(self):
         """The cache-meta that leads."""
         for name in ("meta-1", "meta-2"):
             if name not in self.processes:
                 continue
-            rows = [line.split() for line in self.status(name).splitlines() if line.strip()]
-            actor = ""
-            for row in rows:
-                if len(row) > 2 and row[0].isdigit():
-                    actor = row[1] + "@" + row[0]
-                if row[-2:] == ["leader", "yes"] and actor.startswith("cache_meta"):
-                    return list(ROLES)[int(actor.split("@")[1]) - 1]
+            for number, field, value in self._cache_metas(name):
+                if (field, value) == ("leader", "yes"):
+                    return list(ROLES)[number - 1]
         return "meta-1"
+
+    def index_blocks(self, number, limit=5):
+        """How many blocks the guest's cache-meta, of that number, has heard of; it may take a while until it has of some."""
+        until = time.monotonic() + limit
+        while True:
+            told = [int(value) for node, field, value in self._cache_metas(GUEST) if (node, field) == (number, "index_blocks")]
+            if any(told) or time.monotonic() > until:
+                return sum(told)
+            time.sleep(0.2)
 
     # ---- disks ----
 

@@ -102,6 +102,40 @@ class Faults:
             return {"missed": self.cluster.leave() or missed}
         self.chaos.fault(f"{GUEST} joins{', kill -9,' if kill else ''} and leaves", begin, end, expect="kill" if kill else "lossless")
 
+    def router_comes_and_goes(self, kill=False):
+        """As a worker does; clients ask it while it is there, and no longer before it leaves."""
+        number, joined = [], []
+        def begin():
+            number[:] = [self.cluster.join(like="router-1")]
+            joined[:] = [time.monotonic()]
+            self.load.add_router(GUEST)
+        def end():
+            missed = "" if self.load.asked_at(GUEST, joined[0]) else f"{GUEST}, a router, answered nothing"
+            at = {}
+            if kill:
+                at["at"] = time.monotonic()  # what comes before is no kill's
+                self.out_of_reach(GUEST)
+                self.cluster.kill(GUEST)
+                again = self.cluster.join(like="router-1")
+                self.within_reach(GUEST)
+                missed = missed or ("" if again == number[0] else f"{GUEST} is node {again}, and was {number[0]}")
+            self.load.remove_router(GUEST)
+            return {"missed": self.cluster.leave() or missed, **at}
+        self.chaos.fault(f"{GUEST}, a router, joins{', kill -9,' if kill else ''} and leaves", begin, end, expect="kill" if kill else "lossless")
+
+    def cache_meta_comes_and_goes(self):
+        """The one that leads dies while it is there; whoever leads then, it leaves."""
+        missed, led = [], []
+        def begin():
+            number = self.cluster.join(like="meta-1")
+            led[:] = [self.cluster.leader()]
+            missed[:] = ["" if self.cluster.index_blocks(number) else f"{GUEST}, a cache-meta, knows no block"]
+            self.cluster.kill(led[0])
+        def end():
+            self.cluster.start(led[0])
+            return {"missed": self.cluster.leave() or missed[0]}
+        self.chaos.fault(f"{GUEST}, a cache-meta, joins, kill -9 the leader, leaves", begin, end, expect="kill")
+
     def die_leaving(self):
         """For good: who is left takes it out."""
         def begin():
@@ -119,20 +153,23 @@ class Faults:
         self.come_and_go()
         self.come_and_go(kill=True)
         self.die_leaving()
+        self.router_comes_and_goes()
+        self.router_comes_and_goes(kill=True)
+        self.cache_meta_comes_and_goes()
 
     # ---- the network ----
 
     def out_of_reach(self, name):
         """Of clients, if it is a router; of its store, if it is the one that goes on without."""
         self.load.away[name] = (time.monotonic(), None)
-        if name in ("redis", "router-1"):
+        if name in ("redis", "router-1", GUEST):
             self.writers.away.append([time.monotonic(), None])
         if name == "redis":
             self.load.insisted = {STRICT}  # it is not ready now, and would be asked nothing
 
     def within_reach(self, name):
         self.load.away[name] = (self.load.away[name][0], time.monotonic())
-        if name in ("redis", "router-1"):
+        if name in ("redis", "router-1", GUEST):
             self.writers.away[-1][1] = time.monotonic()
         if name == "redis":
             self.load.insisted = set()

@@ -61,16 +61,32 @@ class Load:
         self.count = itertools.count()
         self.began = time.monotonic() + 1.0  # by then it is known who is ready
         self.threads = [threading.Thread(target=self._ask_on, daemon=True) for _ in range(threads)]
-        self.threads += [threading.Thread(target=self._check, args=(name,), daemon=True) for name in nodes]
+        self.checks = {name: threading.Thread(target=self._check, args=(name,), daemon=True) for name in nodes}
         self.lags = []  # when, and how late this process ran: of the machine, not of what is tested
         self.threads.append(threading.Thread(target=self._feel_lag, daemon=True))
-        for thread in self.threads:
+        for thread in (*self.threads, *self.checks.values()):
             thread.start()
 
     def stop(self):
         self.stopping = True
-        for thread in self.threads:
+        for thread in (*self.threads, *self.checks.values()):
             thread.join(timeout=20)
+
+    def add_router(self, name):
+        """One that joined: it is asked in its turn."""
+        self.ready[name], self.why_not[name] = True, ""
+        self.checks[name] = threading.Thread(target=self._check, args=(name,), daemon=True)
+        self.checks[name].start()
+        self.routers = [*self.routers, name]
+
+    def remove_router(self, name):
+        """One that is to leave: nobody begins at it any more, and who did has an answer."""
+        self.routers = [router for router in self.routers if router != name]
+        time.sleep(self.deadline)
+        self.checks.pop(name).join(timeout=20)
+        self.ready.pop(name)
+        self.why_not.pop(name)
+        self.away.pop(name, None)
 
     def lately(self, seconds=3.0):
         """How many requests each node ran then, by its number."""
@@ -87,6 +103,11 @@ class Load:
     def ran_at(self, node):
         return self.lately()[node]
 
+    def asked_at(self, router, since):
+        """How many requests it answered that were sent then or later."""
+        with self.lock:
+            return sum(1 for o in self.outcomes if o[1] == "ok" and o[4] == router and o[0] >= since)
+
     def _feel_lag(self):
         while not self.stopping:
             before = time.monotonic()
@@ -100,7 +121,7 @@ class Load:
 
     def _check(self, name):
         self.hosts.enter(self.at)
-        while not self.stopping:
+        while not self.stopping and name in self.checks:
             try:
                 status, text = ask(self.hosts.address[name], "GET", "/v2/health/ready", None, 0.5)
                 self.why_not[name] = "" if status == 200 else text.decode()
@@ -143,9 +164,13 @@ class Load:
 
     def _order(self, number):
         """One router after the other begins; those that are not ready come last, but for who is insisted on."""
-        turn = (number + number // len(self.requests)) % len(self.routers)
-        order = self.routers[turn:] + self.routers[:turn]
-        return sorted(order, key=lambda router: router not in self.insisted and not self.ready[router])  # stable
+        routers = self.routers
+        turn = (number + number // len(self.requests)) % len(routers)
+        order = routers[turn:] + routers[:turn]
+        return sorted(order, key=lambda router: router not in self.insisted and not self.is_ready(router))  # stable
+
+    def is_ready(self, name):
+        return self.ready.get(name, False)
 
     def _outcome(self, number, request, turn, sent):
         limit = self.deadline + self.grace
@@ -154,7 +179,8 @@ class Load:
             try:
                 status, text = ask(self.hosts.address[router], "POST", self.asking.path_of(request), body, limit, self.headers)
             except ConnectionRefusedError:
-                self.ready[router] = False
+                if router in self.ready:
+                    self.ready[router] = False
                 continue  # nothing was sent: the next one
             except TimeoutError:
                 if self._was_away(router, sent):

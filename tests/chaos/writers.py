@@ -162,7 +162,7 @@ class Writers:
             self.outcomes.append((at, kind, what))
 
     def routers(self):
-        return [router for router in self.load.routers if self.load.ready[router]] or list(self.load.routers)
+        return [router for router in self.load.routers if self.load.is_ready(router)] or list(self.load.routers)
 
     def _write_on(self, subject):
         self.load.hosts.enter(self.load.at)
