@@ -279,7 +279,7 @@ class Faults(unittest.TestCase):
         load = Load.__new__(Load)
         load.hosts, load.at, load.stopping, load.deadline, load.lock = mock.Mock(), "client", False, 0.01, threading.Lock()
         load.hosts.address = {"guest": "127.0.0.1"}  # where nobody answers
-        load.routers, load.requests, load.checks = ["router-1", "router-2"], [1], {}
+        load.routers, load.requests, load.checks = ["router-1", "router-2"], list(range(50)), {}
         load.ready, load.why_not, load.insisted, load.away = dict.fromkeys(load.routers, True), {}, set(), {"guest": (0.0, 1.0)}
         first = lambda: {load._order(number)[0] for number in range(9)}
         with mock.patch("load.ask", return_value=(200, b"")):
