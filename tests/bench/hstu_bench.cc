@@ -81,6 +81,15 @@ double pairs_of(const HstuBench& b) {
   return (b.layers - 1) * (rows + c * (h + 1)) + read;
 }
 
+// Of the products with weights, of a multiply and an add each: of the last layer queries, gates and outputs of rows that are
+// read. What comes before and after the layers, norms, biases and softening is left out.
+double linear_operations(const HstuBench& b, const HstuConfig& config) {
+  const double rows = (b.cached ? 1 : b.history) + b.candidates, read = b.candidates + 1;
+  const double one = 2.0 * config.hidden * config.width();  // a row by the weights of one: of four of them, and of the output,
+  const double output = b.production ? 3 : 1;                // which reads as many
+  return one * ((b.layers - 1) * (4 + output) * rows + 2 * rows + (2 + output) * read);
+}
+
 nlohmann::json run_bench(const HstuBench& bench) {
   const HstuConfig config = config_of(bench);
   HstuModel model = generated_hstu(config);
@@ -116,7 +125,9 @@ nlohmann::json run_bench(const HstuBench& bench) {
                       {"keys_values_ms", times.keys_values * 1e3},
                       {"readout_ms", times.readout * 1e3},
                       {"fma_gflops", rate / 1e9},
-                      {"attention_share", attention / times.attention / rate}});
+                      {"attention_share", attention / times.attention / rate},
+                      // At that rate all of it takes so long: no engine that computes these products in f32 can be quicker.
+                      {"floor_ms", (attention + linear_operations(bench, config)) / rate * 1e3}});
   }
   return {{"layer", bench.production ? "production" : "research"},
           {"layers", bench.layers},

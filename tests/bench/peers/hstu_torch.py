@@ -236,11 +236,12 @@ def race(bench, layers, history, candidates, production, options):
     if not is_long:
         for run in peers.values():
             run()
-    ours, shares, times, gap = [], [], {name: [] for name in peers}, 0
+    ours, shares, floors, times, gap = [], [], [], {name: [] for name in peers}, 0
     for _ in range(1 if is_long else options.rounds):
         result = engine(bench, layers, history, candidates, production)
         ours.append(result["rounds"][0]["cpu_ms"])
         shares.append(result["rounds"][0]["attention_share"])
+        floors.append(result["rounds"][0]["floor_ms"])
         for name, run in peers.items():
             took, logits = run()
             times[name].append(took)
@@ -252,7 +253,7 @@ def race(bench, layers, history, candidates, production, options):
     return {"layer": "production" if production else "research", "layers": layers, "history": history,
             "candidates": candidates, "engine_ms": ours, **{f"{name}_ms": took for name, took in times.items()},
             **{f"times_{name}": min(took) / min(ours) for name, took in times.items()},
-            "attention_share": shares, "logits_gap": gap}
+            "attention_share": shares, "floor_ms": floors, "logits_gap": gap}
 
 
 def main():
