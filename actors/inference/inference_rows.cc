@@ -173,7 +173,10 @@ void InferenceCore::run_with_shards(Instant now, Serial asked, Effects& effects)
   }
   batch.started = now;
   const Serial job = next_serial_++;
-  if (planted(Bug::release_shards_early)) release_shards(batch, {}, effects), batch.granted.clear();
+  if (planted(Bug::release_shards_early)) {
+    release_shards(batch, {}, effects);
+    batch.granted.clear();
+  }
   batches_[job] = std::move(batch);
   effects.start(job, std::move(work));
 }

@@ -55,10 +55,10 @@ bool SimShards::make_ready(const std::string& model_version, const TableShard& s
   if (grant.grant == Grant::write) {
     const Page page = page_of(model_version, shard);
     pages_.write(grant.pages.front(), page.print, page.from);
-    one.outcome = {{block, grant.generation, Outcome::written, pages_.checksum(grant.pages)}};
+    one.outcome = {block, grant.generation, Outcome::written, pages_.checksum(grant.pages)};
   } else if (grant.check) {
     one.bad = pages_.checksum(grant.pages) != grant.checksum;
-    one.outcome = {{block, grant.generation, one.bad ? Outcome::corrupt : Outcome::done}};
+    one.outcome = {block, grant.generation, one.bad ? Outcome::corrupt : Outcome::done};
     if (one.bad) return false;
     pages_.set_checked(grant.pages);
   }
@@ -82,7 +82,7 @@ void SimShards::look(const std::string& model_version, const TableShard& shard, 
 std::vector<BlockOutcome> SimShards::end(Granted& granted) {
   std::vector<BlockOutcome> outcomes;
   for (auto& [shard, one] : granted) {
-    outcomes.insert(outcomes.end(), one.outcome.begin(), one.outcome.end());
+    if (one.outcome) outcomes.push_back(*one.outcome);
     if (one.ready && pages_.rewritten(one.grant.pages, std::span(&one.found, 1)))
       report_(3, shard, one.grant.grant == Grant::write ? "changed under its writer" : "changed under its reader");
   }
@@ -105,7 +105,7 @@ ShardsFilled SimShards::fill(const FillShards& fill, std::span<const std::string
     const auto model = std::ranges::find_if(models, [&](const std::string& m) { return table_of(m) == wanted.shard.table; });
     if (model == models.end() || wanted.grant.grant != Grant::write) continue;
     One one{wanted.grant};
-    if (make_ready(*model, wanted.shard, one)) filled.outcomes.insert(filled.outcomes.end(), one.outcome.begin(), one.outcome.end());
+    if (make_ready(*model, wanted.shard, one)) filled.outcomes.push_back(*one.outcome);
   }
   return filled;
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,7 +30,7 @@ class SimShards {
     Page found{};  // as it was read, or filled
     std::uint64_t wrong = 0;
     bool ready = false, bad = false;  // neither: nothing was read there yet
-    std::vector<BlockOutcome> outcome;
+    std::optional<BlockOutcome> outcome;
   };
   using Granted = std::map<TableShard, One>;
   static Granted granted(const RunBatch& batch);
