@@ -310,6 +310,51 @@ TEST_SUITE("commands") {
     CHECK(run({"keys", "revoke", place, ids[1]}).err.find("was the last") != std::string::npos);
   }
 
+  TEST_CASE("a result that could not be written is refused before anything is read or run") {
+    const std::vector<std::vector<std::string>> asked{{"bench", "accuracy", "--model", "none", "--data", "none"},
+                                                      {"bench", "calibrate"},
+                                                      {"bench", "engine", "--shape", "tiny", "--rounds", "1"},
+                                                      {"bench", "generate"},
+                                                      {"bench", "plans", "--model", "none", "--data", "none"},
+                                                      {"bench", "serve", "--url", "http://127.0.0.1:1", "--trace", "none"},
+                                                      {"sim", "--experiments", "none"},
+                                                      {"sim", "--refresh"},
+                                                      {"sim", "--model", "none", "--data", "none"},
+                                                      {"sim", "--seeds", "1..100000"}};
+    for (std::vector<std::string> words : asked) {
+      CAPTURE(words[0] + " " + words[1]);
+      words.insert(words.end(), {"--json", "/nowhere/x.json"});
+      CHECK_THROWS_WITH(run(words), doctest::Contains("/nowhere/x.json: cannot be written"));
+    }
+  }
+
+  TEST_CASE("a simulation replays as many requests of a trace as it is told, one as well") {
+    const TestFolder folder;
+    const std::string trace = (folder.path() / "t.jsonl").string();
+    run({"trace", "generate", "--out", trace, "--requests", "7", "--users", "3", "--items", "9", "--candidates", "2", "--history", "2", "--rate", "50"});
+    for (const std::uint64_t requests : {0, 1, 3}) {
+      const json told = json_of({"sim", "--trace", trace, "--nodes", "2", "--requests", std::to_string(requests)});
+      CHECK(told.at("answered") == (requests > 0 ? requests : 7));
+    }
+  }
+
+  TEST_CASE("a model of a bench has the names of the prompt's form, four levels of 256 codes, and identifiers for the rest") {
+    const TestFolder folder;
+    const std::string model = (folder.path() / "m").string();
+    run({"bench", "make-model", "--shape", "tiny", "--out", model});
+    std::ifstream file(model + "/vocab.json");
+    const json vocabulary = json::parse(file);
+    CHECK(vocabulary.size() == 32'768);
+    CHECK(vocabulary.at("<yes>") == 6);
+    CHECK(vocabulary.at("<instr_3>") == 9);
+    CHECK(vocabulary.at("<sys_7>") == 16);
+    CHECK(vocabulary.at("<a_0>") == 17);
+    CHECK(vocabulary.at("<a_255>") == 17 + 255);
+    CHECK(vocabulary.at("<b_0>") == 17 + 256);
+    CHECK(vocabulary.at("<d_255>") == 17 + 4 * 256 - 1);
+    CHECK(vocabulary.at("<item_0>") == 17 + 4 * 256);
+  }
+
   TEST_CASE("a bench of ranking says what blocks of items and of users take") {
     const json bench = json_of({"bench", "rank", "--model", demo("model"), "--data", demo("world"), "--policy", "bat",
                                 "--requests", "2"});
