@@ -33,6 +33,13 @@ TEST_CASE("a use fades out while its bucket leaves the window, and is gone after
   CHECK(popularity.frequency("ann", 1'000'000) == 0);
 }
 
+TEST_CASE("buckets are of a microsecond where the window has fewer of them than it is to have buckets") {
+  Popularity<std::string> popularity({5, 10, 8});
+  popularity.touch("ann", 0);
+  CHECK(popularity.frequency("ann", 9) == 1);
+  CHECK(popularity.frequency("ann", 11) == 0);
+}
+
 TEST_CASE("a use after a long pause starts again at one") {
   auto popularity = small();
   for (int i = 0; i < 50; ++i) popularity.touch("ann", i);

@@ -122,6 +122,17 @@ TEST_CASE("a full router gives the newest place of who has most to who has less"
   CHECK(b.refusal().expected.find("router.requests_in_flight_max") != std::string::npos);
 }
 
+TEST_CASE("where who has most has nothing waiting, nobody makes room") {
+  RouterConfig config = narrow_config();
+  config.in_flight_max = 2;
+  Turns b(config);
+  for (RequestId id = 1; id <= 2; ++id) CHECK(b.ask(0, id, "flood") != 0);
+  b.ask(1, 9, "steady");
+  CHECK(b.refusal().code == "overloaded");
+  CHECK(b.probe.sent<Refused>().at(0).id == 9);
+  CHECK(b.core.check_bounds() == "");
+}
+
 TEST_CASE("a router that others have filled says that to who has nothing there, not that it has too much") {
   RouterConfig config = narrow_config();
   config.in_flight_max = 5;

@@ -79,6 +79,9 @@ TEST_CASE("a full store refuses what does not fit and still takes what does") {
   Bench b;
   const std::size_t room = CoordinationState::bytes_max - CoordinationState::key_bytes - 1;
   CHECK(b.refused(0, WriteKey{"k", std::string(room + 1, 'x'), 0}).code == "coordination_full");
+  const Refusal told = b.refused(0, WriteKey{std::string(150, 'k'), std::string(room, 'x'), 0});
+  CHECK(told.where == "coordination key " + std::string(100, 'k'));
+  CHECK(told.what == "no room for " + std::to_string(room) + " bytes");
   CHECK(b.ask(0, ReadKey{"k"}).revision == 0);
   const Revision big = b.ask(0, WriteKey{"k", std::string(room, 'x'), 0}).revision;
   CHECK(b.refused(0, WriteKey{"l", "", 0}).status == 413);

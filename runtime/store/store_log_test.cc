@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <fstream>
+
 #include "runtime/store/store.h"
 #include "runtime/store/store_log_sums.h"
 #include "runtime/store/store_test_folder.h"
@@ -45,6 +47,24 @@ TEST_CASE("what RocksDB wrote is read, also records that span blocks, and number
     CHECK(reading.records == 51);  // and the store's format
     for (std::size_t i = 1; i + 1 < log.sequences.size(); ++i)
       CHECK(log.sequences[i + 1] == log.sequences[i] + 2);
+  }
+}
+
+TEST_CASE("a file is read as its bytes are, wherever it ends") {
+  const Log log(400);
+  const std::string bytes = bytes_of(log.file);
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{32'767}, std::size_t{32'768}, std::size_t{32'769}, bytes.size()}) {
+    CAPTURE(size);
+    std::filesystem::resize_file(log.file, std::min(size, bytes.size()));
+    const LogReading file = read_log(log.file, [](auto, auto) {});
+    const LogReading right = read_log_bytes(std::string_view(bytes).substr(0, size), [](auto, auto) {});
+    CHECK(file.bytes == std::min(size, bytes.size()));
+    CHECK(file.bytes == right.bytes);
+    CHECK(file.records == right.records);
+    CHECK(file.torn.has_value() == right.torn.has_value());
+    CHECK(file.damage.size() == right.damage.size());
+    if (size == bytes.size()) break;
+    std::ofstream(log.file, std::ios::binary) << bytes;
   }
 }
 
