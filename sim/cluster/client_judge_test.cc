@@ -290,6 +290,16 @@ TEST_SUITE("client judge") {
     CHECK(b.finds(1, "profile_version is 2"));
   }
 
+  TEST_CASE("items are written to the catalog that is served, as the world hears of it") {
+    JudgeBench b;
+    for (const std::string catalog : {"c2", "c1"}) {
+      b.serve("m1", catalog);
+      CHECK(b.cluster.world().present() != catalog);
+      b.cluster.follow_catalog();
+      CHECK(b.cluster.world().present() == catalog);
+    }
+  }
+
   TEST_CASE("nobody is answered from a profile that is older than one that he knows to be stored") {
     JudgeBench b;
     const PutUser put{0, "", "u1", {}, {21, 22, 23}};
