@@ -18,8 +18,11 @@ SimShards::Granted SimShards::granted(const RunBatch& batch) {
 }
 
 // Of another size, or cut otherwise, it is another table.
-BlockName SimShards::table_of(const std::string& model_version) const {
-  return block_name({model_version, "table of " + std::to_string(rows_) + " rows, " + std::to_string(page_rows_) + " a shard"}, "", {}, 0, {});
+const BlockName& SimShards::table_of(const std::string& model_version) const {
+  const auto known = names_.find(model_version);
+  if (known != names_.end()) return known->second;
+  const std::string what = "table of " + std::to_string(rows_) + " rows, " + std::to_string(page_rows_) + " a shard";
+  return names_.emplace(model_version, block_name({model_version, what}, "", {}, 0, {})).first->second;
 }
 
 TableShard SimShards::shard_of(const std::string& model_version, std::uint32_t row) const {

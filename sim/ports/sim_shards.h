@@ -46,12 +46,13 @@ class SimShards {
  private:
   bool make_ready(const std::string& model_version, const TableShard& shard, One& one);
   Page page_of(const std::string& model_version, const TableShard& shard) const;
-  BlockName table_of(const std::string& model_version) const;
+  const BlockName& table_of(const std::string& model_version) const;
   void look(const std::string& model_version, const TableShard& shard, One& one);
 
   Pages& pages_;
   std::uint32_t page_rows_, rows_;
   Report report_;
+  mutable std::map<std::string, BlockName, std::less<>> names_;  // of tables: each is asked for at every row
   std::uint64_t from_here_ = 0, from_nodes_ = 0, from_table_ = 0;
 };
 

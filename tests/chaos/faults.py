@@ -96,11 +96,16 @@ class Faults:
         def end():
             missed = "" if self.load.ran_at(number[0]) else f"{GUEST}, who is node {number[0]}, was asked nothing"
             if kill:
-                self.cluster.kill(GUEST)
-                again = self.cluster.join()
-                missed = missed or ("" if again == number[0] else f"{GUEST} is node {again}, and was {number[0]}")
+                again = self.killed_between(number[0])
+                missed = missed or again
             return {"missed": self.cluster.leave() or missed}
         self.chaos.fault(f"{GUEST} joins{', kill -9,' if kill else ''} and leaves", begin, end, expect="kill" if kill else "lossless")
+
+    def killed_between(self, number, **as_who):
+        """The guest dies and joins again. What was wrong with that, or ""."""
+        self.cluster.kill(GUEST)
+        again = self.cluster.join(**as_who)
+        return "" if again == number else f"{GUEST} is node {again}, and was {number}"
 
     def router_comes_and_goes(self, kill=False):
         """As a worker does; clients ask it while it is there, and no longer before it leaves."""
@@ -115,10 +120,9 @@ class Faults:
             if kill:
                 at["at"] = time.monotonic()  # what comes before is no kill's
                 self.out_of_reach(GUEST)
-                self.cluster.kill(GUEST)
-                again = self.cluster.join(like="router-1")
+                again = self.killed_between(number[0], like="router-1")
                 self.within_reach(GUEST)
-                missed = missed or ("" if again == number[0] else f"{GUEST} is node {again}, and was {number[0]}")
+                missed = missed or again
             self.load.remove_router(GUEST)
             return {"missed": self.cluster.leave() or missed, **at}
         self.chaos.fault(f"{GUEST}, a router, joins{', kill -9,' if kill else ''} and leaves", begin, end, expect="kill" if kill else "lossless")
