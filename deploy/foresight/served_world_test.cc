@@ -2,11 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "deploy/bench/bench_rank.h"
 #include "deploy/foresight/host_fit.h"
 #include "deploy/traces/request_trace.h"
 #include "deploy/traces/trace_makers.h"
 #include "placement/cost/device_profiles.h"
+#include "runtime/features/store_features.h"
 #include "runtime/store/store_test_folder.h"
 #include "sim/scenario/served.h"
 
@@ -122,6 +125,128 @@ TEST_SUITE("served world") {
     CHECK(served.kv_worker.cache_metas == two);
     CHECK(served.kv_worker.pulls);
     CHECK(served.inference.routers == all);
+  }
+
+  TEST_CASE("what knobs and the machine say of a served node stands in its scenario") {
+    const Trace trace(8);
+    ServedWorld world{.config = demo_config(),
+                      .data = demo / "world",
+                      .trace = trace.file(),
+                      .requests_max = 5,
+                      .in_flight = 3,
+                      .nodes = 2,
+                      .device = placement::find_device("cpu"),
+                      .cores = 6,
+                      .link = placement::find_link("10gbps"),
+                      .seed = 9};
+    for (const auto& [knob, value] : {std::pair{"pool.memory", "8MiB"}, {"pool.page_tokens", "8"}, {"router.policy", "item"},
+                                      {"router.approximate", "0.3"}, {"router.deadline", "3s"}, {"cluster.heartbeat", "300ms"},
+                                      {"pool.verify_on_read", "true"}, {"router.history_events_max", "77"}})
+      world.config.set(knob, value);
+    const sim::ServedOptions options = served_options(world);
+    const sim::Scenario& s = options.scenario;
+    CHECK(options.total == 5);
+    CHECK(options.in_flight == 3);
+    CHECK(s.seed == 9);
+    CHECK(s.together);
+    CHECK(s.whole_catalogs);
+    CHECK(s.workers == 2);
+    CHECK(s.routers == 2);
+    CHECK(s.cache_metas == 2);
+    CHECK(s.items == s.served->items.size());
+    CHECK(s.items == 1600);
+    CHECK(s.tenants == 1);
+    CHECK(s.writes_share == 0);
+    CHECK(s.page_tokens == 8);
+    CHECK(s.pages == s.served->kv_worker.pool.pages);
+    CHECK(s.pages > 100);
+    CHECK(s.policy.name() == "item");
+    CHECK(s.approximate == doctest::Approx(0.3));
+    CHECK(s.deadline == Duration{3'000'000});
+    CHECK(s.heartbeat == Duration{300'000});
+    CHECK(s.verify_on_read);
+    CHECK(s.lanes == 1);
+    CHECK(s.processors == 6);
+    CHECK(s.hardware->device.split_share == 0);  // one core computes alone
+    CHECK(s.hardware->shape.layers > 0);
+    CHECK(s.link.latency_min.us == std::llround(world.link.latency_us));
+    CHECK(s.link.latency_max == s.link.latency_min);
+    CHECK(s.link.bytes_per_us == doctest::Approx(world.link.bandwidth * world.link.efficiency / 1e6));
+    CHECK(s.served->history_events_max == 77);
+    CHECK(s.served->allocator.pages == s.pages);
+    TracedRequest request;
+    std::size_t count = 0;
+    Instant last;
+    for (; options.requests(request); ++count) last = request.at;
+    CHECK(count == 5);
+    world.link.latency_us = 0.2;
+    world.requests_max = 0;
+    world.speed = 4;
+    for (const char* knob : {"inference.executors", "inference.cores"}) world.config.set(knob, "0");
+    world.config.set("pool.verify_on_read", "false");
+    const sim::ServedOptions timed = served_options(world);
+    CHECK(timed.in_flight == 0);
+    CHECK(timed.total == 8);
+    CHECK(timed.scenario.link.latency_min.us == 1);
+    CHECK(timed.scenario.lanes == 6);
+    CHECK(timed.scenario.hardware->device.split_share == world.device.split_share);
+    CHECK_FALSE(timed.scenario.verify_on_read);
+    Instant at;
+    for (count = 0; timed.requests(request); ++count) at = request.at;
+    CHECK(count == 8);
+    CHECK(at.us > 0);
+    CHECK(at.us < last.us);
+  }
+
+  TEST_CASE("a catalog that was imported into a folder is simulated as the files that it came from") {
+    const Trace trace(4);
+    ServedWorld world{.config = demo_config(),
+                      .data = demo / "world",
+                      .trace = trace.file(),
+                      .device = placement::find_device("cpu"),
+                      .link = placement::find_link("10gbps")};
+    const auto from_files = served_options(world).scenario.served;
+    world.config.set("node.data_dir", (trace.path() / "none").string());
+    world.data = "";
+    CHECK_THROWS_WITH_AS(served_options(world), doctest::Contains("none is not there; expected the data folder of a box, or --data"), ConfigError);
+    const std::filesystem::path folder = trace.path() / "data";
+    std::filesystem::create_directories(folder);
+    {
+      Store store(folder);
+      FeaturePort features(store, {}, [](std::span<const Token>) { return BlockName{}; });
+      std::vector<PutItem> items;
+      for (const Item& item : from_files->items) items.push_back({0, item.id, item.title, item.tokens, item.identifier});
+      features.import_items(items);
+    }
+    world.config.set("node.data_dir", folder.string());
+    const auto from_folder = served_options(world).scenario.served;
+    REQUIRE(from_folder->items.size() == from_files->items.size());
+    for (std::size_t i = 0; i < from_files->items.size(); ++i) {
+      CHECK(from_folder->items[i].id == from_files->items[i].id);
+      CHECK(from_folder->items[i].tokens == from_files->items[i].tokens);
+      CHECK(from_folder->items[i].identifier == from_files->items[i].identifier);
+    }
+  }
+
+  TEST_CASE("knobs of what is not simulated as it is served are named") {
+    const Trace trace(3);
+    const auto refused_with = [&](const char* knob, const char* value) -> std::string {
+      ServedWorld world{.config = demo_config(),
+                        .data = demo / "world",
+                        .trace = trace.file(),
+                        .device = placement::find_device("cpu"),
+                        .link = placement::find_link("10gbps")};
+      world.config.set(knob, value);
+      try {
+        served_options(world);
+      } catch (const std::exception& error) {
+        return error.what();
+      }
+      return "";
+    };
+    CHECK(refused_with("inference.overlap", "true").starts_with("inference.overlap is true; expected false"));
+    CHECK(refused_with("model.tables", "sharded").starts_with("model.tables is sharded; expected memory or mapped"));
+    CHECK(refused_with("model.tables", "mapped") == "");
   }
 
   TEST_CASE("what cannot be simulated as it is served is refused") {
