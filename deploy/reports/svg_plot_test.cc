@@ -115,6 +115,23 @@ TEST_SUITE("svg_plot") {
     CHECK(apart[1].label_at < apart[1].left);
   }
 
+  TEST_CASE("above a plot is room for the rows of labels that it has, and below it for its axis") {
+    const Plot plot = plot_of({{"a", {0, 100}, {0, 1}}});
+    const auto top_with = [&](std::vector<std::size_t> rows) {
+      std::vector<PlacedMark> marks(rows.size());
+      for (std::size_t i = 0; i < rows.size(); ++i) marks[i].row = rows[i];
+      PlotFrame frame = frame_of(plot);
+      set_heights(frame, plot, marks);
+      CHECK(frame.bottom - frame.top == area_height);
+      CHECK(frame.height - frame.bottom == 2 * line_height + 14);
+      return frame.top;
+    };
+    CHECK(top_with({}) == line_height + 10);
+    CHECK(top_with({0}) == 2 * line_height + 10);
+    CHECK(top_with({0, 2, 1}) == 4 * line_height + 10);
+    CHECK(top_with({mark_rows_max + 3}) == (static_cast<double>(mark_rows_max) + 1) * line_height + 10);
+  }
+
   TEST_CASE("lines differ by more than color") {
     std::vector<Series> many;
     for (int n = 0; n < 12; ++n) many.push_back({"line " + std::to_string(n), {0, 1}, {0.0 + n, 1.0 + n}});

@@ -183,6 +183,17 @@ TEST_SUITE("trace makers") {
     requests = convert(options);
     check_histories(requests, histories_of(folder.path()));
     for (std::size_t i = 1; i < requests.size(); ++i) CHECK(requests[i].at >= requests[i - 1].at);
+    std::map<std::string, double> taken;  // when; what is taken at its last view
+    for (const TracedRequest& request : requests)
+      if (!request.truth.empty()) taken[request.truth] = static_cast<double>(request.at.us);
+    const double second = (taken["c"] - taken["d"]) / 2000;  // of the data's own times
+    CHECK(second > 0);
+    CHECK(taken["d"] - taken["b"] == doctest::Approx(2000 * second));
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      std::size_t last = i;
+      while (requests[last].user != requests[i].user || requests[last].truth.empty()) REQUIRE(++last < requests.size());
+      CHECK(static_cast<double>(requests[last].at.us - requests[i].at.us) <= 61 * second);
+    }
     options.data = world;
     CHECK_THROWS_WITH_AS(DataTrace{options}, doctest::Contains("no times of its own; expected ratings.tsv"),
                          ImportError);

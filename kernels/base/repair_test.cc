@@ -81,6 +81,7 @@ TEST_CASE("budgets and tokens that are chosen anyhow are of the places, and scor
   CHECK(fault_after([](Plan& p) { p.repair.budgets = {4, 1}; }) ==
         "repair.budgets[0] is 4; expected at most the 3 tokens of its places");
   CHECK(fault_after([](Plan& p) { p.repair.budgets.resize(5); }) == "repair.budgets has 5; expected at most 4");
+  CHECK(fault_after([](Plan& p) { p.repair.budgets.resize(4); }) == "");
   CHECK(fault_after([](Plan& p) { p.repair.attention = 0; }) ==
         "repair.budgets[0] is 2; expected 0, as scores have no weight");
   CHECK(fault_after([](Plan& p) { p.repair.attention = -1; }) != "");
