@@ -4,6 +4,7 @@
 
 #include <random>
 #include <stdexcept>
+#include <vector>
 
 namespace troupe::placement {
 namespace {
@@ -36,6 +37,54 @@ TEST_CASE("every known device, link and model is sound and found by its name in 
   }
   CHECK(find_device("a100-40g").name == "A100-40G");
   CHECK(find_link("100Gbps").bandwidth == 12.5e9);
+}
+
+TEST_CASE("known devices, links and models have the figures of their data sheets, papers and config.json") {
+  struct Gpu {
+    const char* name;
+    double f32, bf16, int8, bandwidth, memory;  // 1e12 operations a second, GB/s, GB
+  };
+  for (const Gpu& gpu : {Gpu{"A100-40G", 19.5, 312, 624, 1555, 40}, Gpu{"A100-80G", 19.5, 312, 624, 2039, 80}, Gpu{"H20", 44, 148, 296, 4000, 96},
+                         Gpu{"H100", 67, 989, 1979, 3350, 80}, Gpu{"H200", 67, 989, 1979, 4800, 141}, Gpu{"4090D", 73.5, 147, 588, 1008, 24},
+                         Gpu{"cpu", 0.1344, 0.1344, 0.5376, 28, 24}}) {
+    CAPTURE(gpu.name);
+    const DeviceProfile& device = find_device(gpu.name);
+    CHECK(device.peak_ops[0] == doctest::Approx(gpu.f32 * 1e12));
+    CHECK(device.peak_ops[1] == doctest::Approx(gpu.bf16 * 1e12));
+    CHECK(device.peak_ops[2] == doctest::Approx(gpu.int8 * 1e12));
+    CHECK(device.bandwidth == doctest::Approx(gpu.bandwidth * 1e9));
+    CHECK(device.memory_bytes == doctest::Approx(gpu.memory * 1e9));
+    CHECK(device.trims_last_layer == (device.name == "cpu"));
+  }
+  CHECK(known_devices().size() == 7);
+  struct Link {
+    const char* name;
+    double latency_us, bandwidth, efficiency;  // GB/s
+  };
+  for (const Link& one : {Link{"pcie3", 10, 15.75, 0.8}, Link{"pcie4", 10, 31.5, 0.8}, Link{"pcie5", 10, 63, 0.8}, Link{"10gbps", 10, 1.25, 0.9},
+                          Link{"100gbps", 4, 12.5, 0.9}, Link{"200gbps", 3, 25, 0.9}, Link{"400gbps", 3, 50, 0.9}}) {
+    CAPTURE(one.name);
+    const LinkProfile& link = find_link(one.name);
+    CHECK(link.latency_us == one.latency_us);
+    CHECK(link.bandwidth == doctest::Approx(one.bandwidth * 1e9));
+    CHECK(link.efficiency == one.efficiency);
+  }
+  using Numbers = std::vector<std::uint32_t>;
+  const auto numbers = [](const char* name) {
+    const ModelShape& s = find_shape(name);
+    CHECK(s.rows_read == 2);
+    CHECK(s.weight_bytes == 2);
+    CHECK(s.kv_bytes == 2);
+    return Numbers{s.layers, s.hidden, s.heads, s.kv_heads, s.head_dim, s.intermediate};
+  };
+  CHECK(numbers("qwen2-1.5b") == Numbers{28, 1536, 12, 2, 128, 8960});
+  CHECK(numbers("qwen2-7b") == Numbers{28, 3584, 28, 4, 128, 18944});
+  CHECK(numbers("llama3-1b") == Numbers{16, 2048, 32, 8, 64, 8192});
+  CHECK(numbers("qwen3-8b") == Numbers{36, 4096, 32, 8, 128, 12288});
+  CHECK(numbers("qwen3-0.6b") == Numbers{28, 1024, 16, 8, 128, 3072});
+  CHECK(numbers("qwen3-1.7b") == Numbers{28, 2048, 16, 8, 128, 6144});
+  CHECK(numbers("qwen3-4b") == Numbers{36, 2560, 32, 8, 128, 9728});
+  CHECK(numbers("qwen-72b") == Numbers{80, 8192, 64, 64, 128, 24576});
 }
 
 TEST_CASE("an unknown name is refused with the names there are") {

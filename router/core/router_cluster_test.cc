@@ -108,6 +108,8 @@ TEST_CASE("a reload is answered when the new model serves and nothing runs on th
   c.settle(30);
   CHECK(c.value == "model 1\n\nmodel 2");
   CHECK(c.sent_to<Versions>(Role::router) == 1);
+  c.probe.receive(31, door, Reload{50, "model 2", ""});  // a copy of it
+  CHECK(c.probe.sent<Refused>().empty());
   c.probe.receive(31, door, Reload{51, "model 3", ""});
   CHECK(c.refused() == "503 busy");
   c.beats(900, {"model 1"}, c.revision);

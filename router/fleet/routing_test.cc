@@ -13,7 +13,9 @@ TEST_SUITE("routing") {
     CHECK(routing_score({Routing::By::affinity, 0}, 0.8, 0.4) == doctest::Approx(-0.4));
     CHECK(routing_score({Routing::By::hits}, 0.8, 0.4) == 0.8);
     CHECK(routing_score({Routing::By::load}, 0.8, 0.4) == -0.4);
-    CHECK(routing_score({Routing::By::earliest}, 0.8, 0.4) == routing_score({}, 0.1, 0.9));
+    CHECK(routing_score({Routing::By::earliest}, 0.8, 0.4) == 0);
+    CHECK(routing_score({Routing::By::joint}, 0.8, 0.4) == 0);
+    CHECK(Routing{}.by == Routing::By::earliest);
   }
 
   TEST_CASE("all three weigh what their misses cost, and the last worker has a little more") {
