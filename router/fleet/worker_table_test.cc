@@ -49,6 +49,24 @@ TEST_CASE("every worker is taken for alive until three heartbeats have passed in
   CHECK(table.tick({6'200}) == std::vector<NodeId>{2});
 }
 
+TEST_CASE("lanes are counted of workers that live, and are one at least") {
+  WorkerTable table = table_of({1, 2, 3});
+  table.start({0});
+  for (const auto& [node, lanes] : {std::pair{1U, 2U}, {2U, 5U}}) {
+    Heartbeat beat = heartbeat();
+    beat.lanes = lanes;
+    hear(table, {1}, node, beat);
+  }
+  CHECK(table.alive_count({2}) == 3);
+  const double of_nobody = table.lanes_alive({2}) - 7;
+  CHECK(of_nobody >= 0);
+  CHECK(of_nobody <= 1);
+  table.lose(2);
+  CHECK(table.lanes_alive({2}) == 2 + of_nobody);
+  CHECK(table.alive_count({9'000}) == 0);
+  CHECK(table.lanes_alive({9'000}) == 1);
+}
+
 TEST_CASE("only a worker that was heard of and lives has a model") {
   WorkerTable table = table_of({1, 2});
   table.start({0});

@@ -436,6 +436,13 @@ TEST_CASE("scores are read behind each candidate, and blocks of events and candi
   CHECK(made.plan.readouts == std::vector<Readout>{{8, 0, {7, 8}}, {10, 0, {7, 8}}});
   CHECK(made.plan.repair.budgets == std::vector<std::uint32_t>{5});  // of 17
   CHECK(find_fault(made.plan, limits) == "");
+  const Candidate plain = build("causal", history, items, {}, titles());
+  REQUIRE(plain.plan.segments.size() == 6);  // system, history; two candidates, a score behind each
+  CHECK(plain.plan.readouts == std::vector<Readout>{{3, 0, {7, 8}}, {5, 0, {7, 8}}});
+  CHECK(plain.plan.segments[2].start == 18);
+  CHECK(plain.plan.segments[3].tokens == Tokens{6});
+  CHECK(plain.plan.segments[3].start == 21);
+  CHECK(plain.plan.segments[5].start == 26);
   const Candidate some = build("blocks", history, items, {}, titles());
   CHECK(some.plan.repair.places.size() == 2);
   CHECK(some.plan.segments[3].kind == SegmentKind::user);
