@@ -137,6 +137,15 @@ TEST_CASE("an endpoint in the clear beside one of https, or with files for TLS, 
   CHECK_NOTHROW(EtcdCoordination({.endpoints = "http://a:1,http://b:2", .login = {"ann", "sesame"}}));
 }
 
+TEST_CASE("who cannot be reached for a login is unavailable, as without one") {
+  for (const Login& login : {Login{}, Login{"ann", "sesame"}}) {
+    EtcdCoordination coordination({.endpoints = "http://127.0.0.1:1", .limit_us = 300'000, .login = login});
+    const auto answer = coordination.ask({ReadKey{"versions"}});
+    REQUIRE(std::holds_alternative<Refusal>(answer));
+    CHECK(std::get<Refusal>(answer).status == 503);
+  }
+}
+
 TEST_CASE("clusters with prefixes of their own do not see each other's keys") {
   EtcdServer& etcd = shared_etcd();
   if (lacks(etcd)) return;
