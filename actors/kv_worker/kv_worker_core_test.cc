@@ -308,11 +308,11 @@ TEST_CASE("who asks when there are too many requests is granted nothing, and tol
   config.requests_max = 1;
   Bench b(config);
   CHECK(b.acquire(0, {item(1)}).at(0).grant == Grant::write);
-  b.probe.receive(1, {2, Role::inference_worker}, AcquireBlocks{9, 100, {item(2), item(3)}, {}, true});
+  const auto refused = b.acquire(1, {item(2), item(3)});
   CHECK(b.probe.counted(Metric::blocks_refused) == 2);
-  REQUIRE(b.granted().size() == 2);
-  CHECK(b.granted()[0].grant == Grant::none);
-  CHECK(b.granted()[1].grant == Grant::none);
+  REQUIRE(refused.size() == 2);
+  CHECK(refused[0].grant == Grant::none);
+  CHECK(refused[1].grant == Grant::none);
 }
 
 TEST_CASE("a corrupt block is gone for everybody, once its other readers are done") {

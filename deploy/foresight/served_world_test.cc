@@ -213,7 +213,8 @@ TEST_SUITE("served world") {
     std::filesystem::create_directories(folder);
     {
       Store store(folder);
-      FeaturePort features(store, {}, [](std::span<const Token>) { return BlockName{}; });
+      const FeatureLimits limits{.vocabulary = 10'000, .item_tokens_max = 64, .history_events_max = 100};
+      FeaturePort features(store, limits, [](std::span<const Token>) { return BlockName{}; });
       std::vector<PutItem> items;
       for (const Item& item : from_files->items) items.push_back({0, item.id, item.title, item.tokens, item.identifier});
       features.import_items(items);
