@@ -238,7 +238,7 @@ TEST_SUITE("core configs") {
     Box box(demo_config(folder));
     Listed host;
     box.add_to(host);
-    CHECK(host.actors() == "allocator@1:1 cache_meta@1:1 inference_worker@1:5 kv_worker@1:3 router@1:3");
+    CHECK(host.actors() == "allocator@1:1 cache_meta@1:1 inference_worker@1:4 kv_worker@1:3 router@1:3");
     CHECK(box.executors() == 3);
     CHECK(box.keeps_features());
     CHECK(box.store() != nullptr);
@@ -265,7 +265,7 @@ TEST_SUITE("core configs") {
       Box worker(config, {.node = 2, .router = false, .cache_meta = false, .workers = {1, 2}}, &metrics);
       Listed host;
       worker.add_to(host);
-      CHECK(host.actors() == "allocator@2:1 inference_worker@2:5 kv_worker@2:7");
+      CHECK(host.actors() == "allocator@2:1 inference_worker@2:4 kv_worker@2:7");
       CHECK_FALSE(worker.keeps_features());
       CHECK(worker.store() != nullptr);
     }
