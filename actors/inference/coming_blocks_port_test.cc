@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <chrono>
 #include <thread>
 
 #include "actors/inference/compute_port.h"
@@ -79,12 +80,15 @@ TEST_SUITE("coming_blocks") {
       Bench b(by_layer);
       CHECK(b.port.waits_by_layer() == by_layer);
       std::thread copy([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
         b.bring(0);
         b.bring(1);
         b.arena.arrivals().end(generation, true);
       });
       const BatchDone done = b.run(b.coming());
       copy.join();
+      CHECK(done.waited_us > 5'000);
+      CHECK(done.coming_us > 5'000);
       CHECK(done.replies.at(0).readouts == b.kept.replies.at(0).readouts);
       CHECK(done.replies[0].checksums == b.kept.replies[0].checksums);
       CHECK(done.replies[0].missed.empty());

@@ -88,6 +88,8 @@ TEST_SUITE("scores in others' forms") {
     const auto body = JsonTree::parse(score_body(asked, ranked, "m", 99));
     CHECK(body == JsonTree::parse(R"({"id":"score-7","object":"list","created":99,"model":"m","data":[{"index":0,"object":"score","score":0.3},
       {"index":1,"object":"score","score":0.7}],"usage":{"prompt_tokens":12,"total_tokens":12,"completion_tokens":0}})"));
+    const RankReply one{.id = 7, .items = {{"b", "", 2, 1}}, .tokens_total = 12};  // the other is not in the catalog
+    CHECK(JsonTree::parse(score_body(asked, one, "m", 99)).dump().find(R"("score":0.0})") != std::string::npos);
     CHECK(fault_of(ScoreForm::pairs, R"({"text_1":["ana","bo"],"text_2":["a","b"]})", catalog) == "400 several_queries text_1");
   }
 
