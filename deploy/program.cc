@@ -1,11 +1,13 @@
 #include "deploy/program.h"
 
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <optional>
 
 #include "deploy/commands/commands.h"
 #include "deploy/data/version.h"
+#include "deploy/reports/table.h"
 
 namespace troupe::deploy {
 
@@ -34,10 +36,13 @@ int run_program(int argc, char** argv, const std::string& name, const std::strin
   if (const std::optional<int> ended = line.parse(argc, argv, chosen)) return *ended;
   try {
     return chosen();
+  } catch (const std::filesystem::filesystem_error& error) {
+    std::cerr << name << ": " << shortened(error.path1().string(), 100) << ": " << error.code().message()
+              << "; expected a path that can be looked up\n";
   } catch (const std::exception& error) {
     std::cerr << name << ": " << error.what() << "\n";
-    return 1;
   }
+  return 1;
 }
 
 }  // namespace troupe::deploy
