@@ -120,7 +120,7 @@ RankEvents read_rank_events(const std::filesystem::path& model, const std::files
   RankEvents events{.form = read_prompt_form(model, std::nullopt, limits, vocabulary)};
   std::map<std::string, PutItem> catalog;
   for (PutItem& item : read_items(data, vocabulary)) catalog[item.item] = std::move(item);
-  for (const EvaluationRow& row : read_evaluation(evaluation.empty() ? model / "eval.tsv.gz" : evaluation)) {
+  for (const EvaluationRow& row : read_evaluation(evaluation.empty() ? model / "eval.tsv.gz" : evaluation, data)) {
     events.list.push_back(make_event(events.form, catalog, row));
     for (const std::string& name : plans_of(events.form)) {
       const std::string fault = find_fault(plan_of(events.form, events.list.back(), {&parse_plan(name)}), limits);

@@ -25,16 +25,6 @@ std::filesystem::path evaluation_file(const BenchRankOptions& options, const std
       "the data");
 }
 
-// Evaluation rows may leave out histories that the data set's users have.
-void fill_histories(std::vector<EvaluationRow>& rows, const std::filesystem::path& data) {
-  if (std::none_of(rows.begin(), rows.end(), [](auto& row) { return row.history.empty(); })) return;
-  std::map<std::string, std::vector<std::string>> histories;
-  for (PutUser& user : read_users(data, HistoryPart::before_test))
-    histories[user.user] = std::move(user.history);
-  for (EvaluationRow& row : rows)
-    if (row.history.empty()) row.history = histories[row.user];
-}
-
 BenchRank make_trace_bench(const BenchRankOptions& options) {
   if (!options.evaluation.empty() || !options.profile_tokens.empty() || options.fresh > 0)
     throw std::invalid_argument(
@@ -56,9 +46,8 @@ BenchRank make_bench(const BenchRankOptions& options, const Config& config) {
   bench.in_flight = options.in_flight;
   bench.fresh = options.fresh;
   bench.seed = options.seed;
-  bench.rows = read_evaluation(evaluation_file(options, model));
+  bench.rows = read_evaluation(evaluation_file(options, model), options.data);
   if (bench.rows.empty()) throw ImportError("the evaluation file has no rows; expected at least one");
-  fill_histories(bench.rows, options.data);
   const std::size_t requests =
       options.requests > 0
           ? options.requests

@@ -316,4 +316,14 @@ std::vector<EvaluationRow> read_evaluation(const std::filesystem::path& file) {
   return name.find(".jsonl") != std::string::npos ? read_jsonl_evaluation(file) : read_tsv_evaluation(file);
 }
 
+std::vector<EvaluationRow> read_evaluation(const std::filesystem::path& file, const std::filesystem::path& folder) {
+  std::vector<EvaluationRow> rows = read_evaluation(file);
+  if (std::ranges::none_of(rows, [](const EvaluationRow& row) { return row.history.empty(); })) return rows;
+  std::map<std::string, std::vector<std::string>> histories;
+  for (PutUser& user : read_users(folder, HistoryPart::before_test)) histories[user.user] = std::move(user.history);
+  for (EvaluationRow& row : rows)
+    if (row.history.empty()) row.history = histories[row.user];
+  return rows;
+}
+
 }  // namespace troupe::deploy

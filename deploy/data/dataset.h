@@ -62,5 +62,7 @@ struct EvaluationRow {
 // eval.tsv.gz: user_id, history, candidates, true_index (lists are space-separated item ids); or
 // requests.jsonl[.gz].
 std::vector<EvaluationRow> read_evaluation(const std::filesystem::path& file);
+// The same; where it leaves a history out, the user has the one of the data folder (HistoryPart::before_test), if that knows him.
+std::vector<EvaluationRow> read_evaluation(const std::filesystem::path& file, const std::filesystem::path& folder);
 
 }  // namespace troupe::deploy

@@ -161,6 +161,10 @@ TEST_SUITE("dataset") {
       CHECK(rows[1].history.empty());
       CHECK(rows[1].true_index == 0);
     }
+    f.write("users.jsonl", "{\"id\":\"v\",\"history\":[\"x\",\"y\"]}\n{\"id\":\"u\",\"history\":[\"z\"]}\n");
+    const auto filled = read_evaluation(f.path() / "e.jsonl", f.path());
+    CHECK(filled[0].history == std::vector<std::string>{"a", "b"});  // it has its own
+    CHECK(filled[1].history == std::vector<std::string>{"x", "y"});
     f.write("e.tsv", "user_id\thistory\tcandidates\ttrue_index\nu\t\tc d\t2\n");
     CHECK_THROWS_AS(read_evaluation(f.path() / "e.tsv"), ImportError);
     f.write("e.jsonl", R"({"user":"u","candidates":["c"],"true_item":"d"})");
