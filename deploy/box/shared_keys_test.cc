@@ -100,6 +100,21 @@ TEST_SUITE("shared keys") {
     CHECK(soon([&] { return b.has("keys_are_back"); }));
   }
 
+  TEST_CASE("who stops waits for no refresh that is far away, and a question that is asked now is answered now") {
+    if (!RedisTestServer::is_installed()) return;
+    Bench b;
+    b.put(router::make_key({.tenant = "acme"}));
+    SharedKeys keys(b.options, std::chrono::hours(1), b.log());
+    std::atomic<int> news = 0;
+    keys.start([&](SharedKeys::Keys) { ++news; });
+    b.put(router::make_key({.tenant = "b"}));
+    keys.read_now();
+    CHECK(soon([&] { return news == 1; }));
+    keys.stop();
+    CHECK(keys.keys()->all().size() == 2);
+    CHECK(keys.age_seconds() < 60);
+  }
+
   TEST_CASE("a door whose keys cannot be had does not open, and says no password") {
     RedisAddress nobody = parse_redis_url("redis://:sesame@127.0.0.1:1");
     try {

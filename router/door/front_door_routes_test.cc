@@ -56,6 +56,23 @@ TEST_SUITE("front door routes") {
     CHECK(is_ranking("POST", "/v1/completions?x"));
   }
 
+  TEST_CASE("what comes in another one's form carries the header's tenant, too") {
+    const auto rank_of = [](const char* target, const char* body) {
+      const DoorRoute routed = ask("POST", target, body, "acme");
+      REQUIRE(std::holds_alternative<Shaped>(routed));
+      REQUIRE(std::holds_alternative<RankRequest>(std::get<Shaped>(routed).message));
+      return std::get<RankRequest>(std::get<Shaped>(routed).message);
+    };
+    for (const RankRequest& rank :
+         {rank_of("/v1/rerank", R"({"query":"ana","documents":["a","b"]})"),
+          rank_of("/v2/models/troupe/infer",
+                  R"({"inputs":[{"name":"user","shape":[1],"datatype":"BYTES","data":["ana"]},{"name":"candidates","shape":[2],"datatype":"BYTES","data":["a","b"]}]})")}) {
+      CHECK(rank.tenant == "acme");
+      CHECK(rank.user == "ana");
+      CHECK(rank.candidates == std::vector<std::string>{"a", "b"});
+    }
+  }
+
   TEST_CASE("a tenant in the body is refused") {
     const Refusal in_body =
         refusal_of(ask("POST", "/v1/rank", R"({"user":"u","candidates":["a"],"tenant":"x"})"));

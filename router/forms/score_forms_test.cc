@@ -100,6 +100,7 @@ TEST_SUITE("scores in others' forms") {
     const ScoreRequest first = scores(ScoreForm::lists, R"({"query":[8],"items":[[1,2],[1,3]],"label_token_ids":[9],"apply_softmax":true,"item_first":true})");
     CHECK(first.query == std::vector<Token>{1});
     CHECK(items_of(first) == Lists{{2, 8}, {3, 8}});
+    CHECK(scores(ScoreForm::lists, R"({"query":[0],"items":[[0,1],[0]],"label_token_ids":[0],"apply_softmax":true})").query == std::vector<Token>{0});
     const ScoreRequest single = scores(ScoreForm::lists, R"({"query":[8],"items":[[]],"label_token_ids":[9],"apply_softmax":true})");
     CHECK(single.query.empty());
     CHECK(items_of(single) == Lists{{8}});

@@ -75,6 +75,21 @@ TEST_CASE("a router that starts while Redis is away refuses, and serves when it 
   CHECK(lenient.list() == "a");
 }
 
+TEST_CASE("an import into a Redis that is away says so, and that nothing was stored") {
+  if (!RedisTestServer::is_installed()) return;
+  RedisTestServer server({"--appendonly", "yes", "--appendfsync", "always"});
+  Router router(options_at(server.address()));
+  router.write(item("a", 1));
+  server.kill();
+  const std::vector<PutItem> items{item("b", 1)};
+  const std::vector<PutUser> users{history("ann", {"a"})};
+  CHECK_THROWS_WITH_AS(router.port.import_items(items), doctest::Contains(describe(server.address()).c_str()), StoreError);
+  CHECK_THROWS_AS(router.port.import_users(users), StoreError);
+  server.start();
+  CHECK(router.find("", {"a"}) == "c1 a=1");
+  CHECK(router.list() == "a");
+}
+
 TEST_CASE("a restart keeps what was appended; who looked before sees it again") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server({"--appendonly", "yes", "--appendfsync", "always"});

@@ -261,7 +261,10 @@ TEST_CASE("scores of label tokens are checked as well") {
   CHECK(oracle.find_fault(request, reply) == "");
   ScoreReply lie = reply;
   lie.items[1].scores[0] += 1e-12;
-  CHECK(oracle.find_fault(request, lie) != "");
+  CHECK(oracle.find_fault(request, lie) == "items[1] has other scores than the model gives");
+  lie = reply;
+  lie.items[0].scores[1] += 1e-12;
+  CHECK(oracle.find_fault(request, lie) == "items[0] has other scores than the model gives");
   lie = reply;
   lie.items.pop_back();
   CHECK(oracle.find_fault(request, lie) != "");

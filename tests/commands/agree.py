@@ -161,6 +161,8 @@ def plans(all_, printed):
                f"{run['operations to full']:.3f}", f"{run['cpu_ms']:.2f}", f"{run['nll']:.4f}")
         if not run["cpu_ms p50"] <= run["cpu_ms p99"] or not 0 < run["cpu_ms"] <= run["cpu_ms p99"] * all_["requests"]:
             wrong.append(f"{where}: {run['cpu_ms']} ms, {run['cpu_ms p50']} at the median, {run['cpu_ms p99']} at most")
+        if not (run["full to this, paired"]["mean"] or 0) > 0:
+            wrong.append(f"{where}: how much longer the full one takes is {run['full to this, paired']}")
         if run["plan"] == all_["full"]:
             close(where, run["full to this, paired"]["mean"], 1, "the full one to itself")
         print(f"{where}: {run['operations to full']:.4f} of the operations")
