@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "kernels/cpu/versions/attend_tile_inl.h"
 #include "kernels/cpu/versions/half_inl.h"
@@ -124,7 +125,29 @@ class Panels {
     return panel_;
   }
 
+  // For panels that are packed one by one: notes the cache lines that the next one's rows lie in, of which a share may come to the
+  // second-level cache while the one at hand is worked on. What is cold would be waited for while it is packed.
+  void note_next(std::size_t index) {
+    ahead_count_ = 0;
+    if (packing_ != Packing::on_demand || index >= panels()) return;
+    TokenReader next = reader_;
+    next.read(std::min(kPanel, tokens_ - index * kPanel), [&](const KvRun& run, std::size_t from, std::size_t tokens) {
+      const std::size_t value_bytes = run.format == KvFormat::f32 ? sizeof(float) : sizeof(std::uint16_t);
+      for (const void* rows : {run.keys, run.values})
+        for (std::size_t t = from; t < from + tokens; ++t) {
+          const char* const row = static_cast<const char*>(rows) + t * run.stride * value_bytes;
+          for (std::size_t byte = 0; byte < head_dim_ * value_bytes; byte += kLineBytes) ahead_[ahead_count_++] = row + byte;
+        }
+    });
+  }
+  std::span<const char* const> ahead(std::size_t step, std::size_t steps) const {
+    const std::size_t begin = ahead_count_ * step / steps;
+    return {ahead_ + begin, ahead_count_ * (step + 1) / steps - begin};
+  }
+
  private:
+  static constexpr std::size_t kLineBytes = 64;
+
   enum class Packing { none, on_demand, done };
 
   // Values that have to be widened go where `slot` has its values: they need no packing then.
@@ -205,6 +228,8 @@ class Panels {
   Packing packing_ = Packing::none;
   bool packs_values_ = false;
   Panel panel_;
+  const char* ahead_[2 * kPanel * kHeadDimMax * sizeof(float) / kLineBytes];
+  std::size_t ahead_count_ = 0;
 };
 
 #endif  // TROUPE_VECTOR_TARGET

@@ -15,6 +15,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <span>
 
 #include "kernels/operations/silu_attend.h"
 #include "kernels/cpu/versions/attend_panels_inl.h"
@@ -58,10 +59,13 @@ HWY_INLINE void silu_weights(Vec (&s)[R][2], const Visible* visible, float* HWY_
   }
 }
 
-// Of queries [columns][R] with a packed panel of keys [columns][kPanel]; bias [R][kPanel].
+using Lines = std::span<const char* const>;  // cache lines that are needed later
+
+// Of queries [columns][R] with a packed panel of keys [columns][kPanel]; bias [R][kPanel]. Brings the first of the lines, one with
+// each column, since what misses meanwhile waits behind many at once.
 template <std::size_t R, bool kMasked>
 HWY_NOINLINE void silu_packed(const float* HWY_RESTRICT queries, const Panel& panel, std::size_t columns,
-                              const float* HWY_RESTRICT bias, const Visible* visible, float* HWY_RESTRICT weights) {
+                              const float* HWY_RESTRICT bias, const Visible* visible, float* HWY_RESTRICT weights, Lines ahead) {
   const Floats d;
   const float* HWY_RESTRICT keys = panel.keys;
   Vec s[R][2];
@@ -70,6 +74,7 @@ HWY_NOINLINE void silu_packed(const float* HWY_RESTRICT queries, const Panel& pa
     s[i][1] = hn::Load(d, bias + i * kPanel + kLanes);
   }
   for (std::size_t c = 0; c < columns; ++c, queries += R, keys += kPanel) {
+    if (c < ahead.size()) __builtin_prefetch(ahead[c], 0, 2);
     const Vec low = hn::Load(d, keys), high = hn::Load(d, keys + kLanes);
     TROUPE_UNROLL for (std::size_t i = 0; i < R; ++i) {
       const Vec q = hn::Set(d, queries[i]);
@@ -84,7 +89,7 @@ HWY_NOINLINE void silu_packed(const float* HWY_RESTRICT queries, const Panel& pa
 template <std::size_t R, bool kMasked>
 HWY_NOINLINE void silu_in_place(const float* HWY_RESTRICT queries, const Panel& panel, std::size_t columns,
                                 const float* HWY_RESTRICT bias, const Visible* visible,
-                                float* HWY_RESTRICT weights) {
+                                float* HWY_RESTRICT weights, Lines) {
   const Floats d;
   HWY_ALIGN float dots[R * kPanel];
   for (std::size_t key = 0; key < kPanel; ++key) {
@@ -252,8 +257,9 @@ class SiluBlock {
     for (std::size_t panel = begin / kPanel; panel * kPanel < end; ++panel) {
       const std::size_t first_key = panel * kPanel;
       const Panel& here = panels.panel(panel);
+      panels.note_next(panel + 1);
       note_positions(first_of_all + first_key, std::min(kPanel, panels.tokens() - first_key));
-      for (SiluTile& tile : tiles()) weigh_keys(tile, here, first_key);
+      for (std::size_t t = 0; t < used_; ++t) weigh_keys(tiles_[t], here, first_key, panels.ahead(t, used_));
       for (SiluTile& tile : tiles()) add_values(tile, here);
     }
   }
@@ -304,7 +310,7 @@ class SiluBlock {
     }
   }
 
-  void weigh_keys(SiluTile& tile, const Panel& panel, std::size_t first_key) const {
+  void weigh_keys(SiluTile& tile, const Panel& panel, std::size_t first_key, Lines ahead) const {
     const std::size_t end_key = first_key + kPanel;
     tile.from = std::max<std::size_t>(tile.some_begin, first_key) - first_key;
     tile.to = std::max<std::size_t>(std::min<std::size_t>(tile.some_end, end_key), first_key) - first_key;
@@ -312,13 +318,13 @@ class SiluBlock {
     if (task_.bias.by_distance != nullptr)
       for (std::size_t i = 0; i < tile.rows; ++i) fill_bias(tile, i);
     if (tile.all_begin <= first_key && end_key <= tile.all_end) {
-      tile.ops->weigh(tile.queries, panel, task_.head_dim, tile.bias, nullptr, tile.weights);
+      tile.ops->weigh(tile.queries, panel, task_.head_dim, tile.bias, nullptr, tile.weights, ahead);
       return;
     }
     Visible visible[kTileRows];
     for (std::size_t i = 0; i < kTileRows; ++i)
       visible[i] = {float(tile.begin[i]) - float(first_key), float(tile.end[i]) - float(first_key)};
-    tile.ops->weigh_masked(tile.queries, panel, task_.head_dim, tile.bias, visible, tile.weights);
+    tile.ops->weigh_masked(tile.queries, panel, task_.head_dim, tile.bias, visible, tile.weights, ahead);
   }
 
   void add_values(SiluTile& tile, const Panel& panel) const {
