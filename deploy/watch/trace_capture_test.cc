@@ -63,7 +63,7 @@ TEST_CASE("what is captured comes in order of its coming, without clients' mista
   std::atomic<bool> done = false;
   const Profile profile = profile_of({{3}});
   std::thread recording([&] {
-    capture.record({3, 60'000'000}, *items, [&](auto&, auto& user) { return user == "ana" ? std::make_shared<Profile>(profile) : nullptr; },
+    capture.record({4, 60'000'000}, *items, [&](auto&, auto& user) { return user == "ana" ? std::make_shared<Profile>(profile) : nullptr; },
                    [&](const TracedRequest& request) { return traced.push_back(request), true; }, [] { return false; });
     done = true;
   });
@@ -77,7 +77,8 @@ TEST_CASE("what is captured comes in order of its coming, without clients' mista
     std::this_thread::yield();
   }
   recording.join();
-  REQUIRE(traced.size() == 3);
+  REQUIRE(traced.size() == 4);
+  if (traced[0].generates) traced.erase(traced.begin());  // it began between two questions
   CHECK(traced[0].user == "ana");
   CHECK(traced[0].tenant == "t");
   CHECK(traced[0].events == std::vector<std::string>{"b"});
