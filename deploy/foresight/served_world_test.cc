@@ -44,6 +44,14 @@ Config demo_config() {
   return config;
 }
 
+ServedWorld demo_world(const Trace& trace) {
+  return {.config = demo_config(),
+          .data = demo / "world",
+          .trace = trace.file(),
+          .device = placement::find_device("cpu"),
+          .link = placement::find_link("10gbps")};
+}
+
 BenchedBoxes boxes_of(const Trace& trace, std::uint64_t pool_bytes, const BenchMemory& memory) {
   BenchedBoxes boxes{{.data = (demo / "world").string(), .trace = trace.file().string(), .in_flight = 1}, demo_config()};
   boxes.result.pool_bytes = pool_bytes;
@@ -86,11 +94,7 @@ TEST_SUITE("served world") {
 
   TEST_CASE("a cluster of served nodes answers what one answers") {
     const Trace trace(30);
-    ServedWorld world{.config = demo_config(),
-                      .data = demo / "world",
-                      .trace = trace.file(),
-                      .device = placement::find_device("cpu"),
-                      .link = placement::find_link("10gbps")};
+    ServedWorld world = demo_world(trace);
     const auto run = [&](std::uint32_t nodes, std::uint32_t in_flight) {
       world.nodes = nodes;
       world.in_flight = in_flight;
@@ -107,11 +111,7 @@ TEST_SUITE("served world") {
 
   TEST_CASE("of a cluster as it is served each node knows all others, and two have the index") {
     const Trace trace(3);
-    ServedWorld world{.config = demo_config(),
-                      .data = demo / "world",
-                      .trace = trace.file(),
-                      .device = placement::find_device("cpu"),
-                      .link = placement::find_link("10gbps")};
+    ServedWorld world = demo_world(trace);
     CHECK_FALSE(served_options(world).scenario.served->router.coordinate);
     world.nodes = 3;
     const sim::ServedOptions options = served_options(world);
@@ -130,16 +130,12 @@ TEST_SUITE("served world") {
 
   TEST_CASE("what knobs and the machine say of a served node stands in its scenario") {
     const Trace trace(8);
-    ServedWorld world{.config = demo_config(),
-                      .data = demo / "world",
-                      .trace = trace.file(),
-                      .requests_max = 5,
-                      .in_flight = 3,
-                      .nodes = 2,
-                      .device = placement::find_device("cpu"),
-                      .cores = 6,
-                      .link = placement::find_link("10gbps"),
-                      .seed = 9};
+    ServedWorld world = demo_world(trace);
+    world.requests_max = 5;
+    world.in_flight = 3;
+    world.nodes = 2;
+    world.cores = 6;
+    world.seed = 9;
     for (const auto& [knob, value] : {std::pair{"pool.memory", "8MiB"}, {"pool.page_tokens", "8"}, {"router.policy", "item"},
                                       {"router.approximate", "0.3"}, {"router.deadline", "3s"}, {"cluster.heartbeat", "300ms"},
                                       {"pool.verify_on_read", "true"}, {"router.history_events_max", "77"}})
@@ -201,11 +197,7 @@ TEST_SUITE("served world") {
 
   TEST_CASE("a catalog that was imported into a folder is simulated as the files that it came from") {
     const Trace trace(4);
-    ServedWorld world{.config = demo_config(),
-                      .data = demo / "world",
-                      .trace = trace.file(),
-                      .device = placement::find_device("cpu"),
-                      .link = placement::find_link("10gbps")};
+    ServedWorld world = demo_world(trace);
     const auto from_files = served_options(world).scenario.served;
     world.config.set("node.data_dir", (trace.path() / "none").string());
     world.data = "";
@@ -239,11 +231,7 @@ TEST_SUITE("served world") {
   TEST_CASE("knobs of what is not simulated as it is served are named") {
     const Trace trace(3);
     const auto refused_with = [&](const char* knob, const char* value) -> std::string {
-      ServedWorld world{.config = demo_config(),
-                        .data = demo / "world",
-                        .trace = trace.file(),
-                        .device = placement::find_device("cpu"),
-                        .link = placement::find_link("10gbps")};
+      ServedWorld world = demo_world(trace);
       world.config.set(knob, value);
       try {
         served_options(world);
@@ -259,11 +247,7 @@ TEST_SUITE("served world") {
 
   TEST_CASE("what cannot be simulated as it is served is refused") {
     const Trace trace(3);
-    ServedWorld world{.config = demo_config(),
-                      .data = demo / "world",
-                      .trace = trace.file(),
-                      .device = placement::find_device("cpu"),
-                      .link = placement::find_link("10gbps")};
+    ServedWorld world = demo_world(trace);
     world.data = trace.path();  // no catalog
     CHECK_THROWS_AS(served_options(world), ImportError);
     world.data = "";

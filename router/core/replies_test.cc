@@ -34,6 +34,25 @@ void check_run(const Reply& reply) {
   CHECK(reply.timings.compute == 37);
 }
 
+// What those of a user tell alike; `reply_with` makes one of features of a kind.
+template <class ReplyWith>
+void check_of_user(const ReplyWith& reply_with) {
+  const auto reply = reply_with(Features::Of::store);
+  check_run(reply);
+  CHECK(reply.id == 9);
+  CHECK(reply.user == "ann");
+  CHECK(reply.blocks_reused == 34);
+  CHECK(reply.blocks_written == 35);
+  CHECK(reply.node == 38);
+  CHECK(reply.catalog_version == "catalog 5");
+  CHECK(reply.profile_version == 77);
+  CHECK(reply.history_cut == 0);
+  for (const Features::Of of : {Features::Of::store, Features::Of::cache, Features::Of::stale, Features::Of::missing}) {
+    CHECK(reply_with(of).features_stale == (of == Features::Of::stale));
+    CHECK(reply_with(of).features_missing == (of == Features::Of::missing));
+  }
+}
+
 Features features_of(const Request& request, Features::Of of) {
   const auto all = std::make_shared<const ListedCatalog>(catalog, "catalog 5");
   Profile user{77, {10, 11, 12, 13}, {2, 2}};
@@ -51,30 +70,15 @@ RankReply rank_reply(RankRequest asked, Features::Of of = Features::Of::store) {
 }
 
 TEST_CASE("a ranking tells of its run, its profile and its catalog, and whom it left out") {
+  check_of_user([](Features::Of of) { return rank_reply({.candidates = {"a", "b"}}, of); });
   const RankReply reply = rank_reply({.candidates = {"a", "b"}});
-  check_run(reply);
-  CHECK(reply.id == 9);
-  CHECK(reply.user == "ann");
   CHECK(reply.policy == "user");
   CHECK(reply.plan == "user");
-  CHECK(reply.blocks_reused == 34);
-  CHECK(reply.blocks_written == 35);
-  CHECK(reply.node == 38);
   CHECK(reply.approximate == 0.25);
-  CHECK(reply.catalog_version == "catalog 5");
-  CHECK(reply.profile_version == 77);
-  CHECK(reply.history_cut == 0);
-  CHECK(reply.features_stale == 0);
-  CHECK(reply.features_missing == 0);
   CHECK(reply.skipped.empty());
   CHECK(reply.tasks.empty());
   REQUIRE(reply.items.size() == 2);
   CHECK(reply.items[0].id == "a");
-  CHECK(rank_reply({.candidates = {"a", "b"}}, Features::Of::stale).features_stale == 1);
-  CHECK(rank_reply({.candidates = {"a", "b"}}, Features::Of::stale).features_missing == 0);
-  CHECK(rank_reply({.candidates = {"a", "b"}}, Features::Of::missing).features_missing == 1);
-  CHECK(rank_reply({.candidates = {"a", "b"}}, Features::Of::missing).features_stale == 0);
-  CHECK(rank_reply({.candidates = {"a", "b"}}, Features::Of::cache).features_stale == 0);
   const RankReply skipped = rank_reply({.candidates = {"a", "none", "b"}, .unknown = "skip"});
   CHECK(skipped.skipped == std::vector<std::string>{"none"});
   CHECK(skipped.items.size() == 2);
@@ -89,25 +93,12 @@ TEST_CASE("a generation tells of its run, its profile and its catalog") {
     outcome.beams = {{{12, 13}, -0.5}};
     return std::get<GenerateReply>(request->reply(outcome));
   };
+  check_of_user(reply_with);
   const GenerateReply reply = reply_with(Features::Of::store);
-  check_run(reply);
-  CHECK(reply.id == 9);
-  CHECK(reply.user == "ann");
   CHECK(reply.width == 4);
   CHECK(reply.reason == "");
-  CHECK(reply.blocks_reused == 34);
-  CHECK(reply.blocks_written == 35);
-  CHECK(reply.node == 38);
-  CHECK(reply.catalog_version == "catalog 5");
-  CHECK(reply.profile_version == 77);
-  CHECK(reply.features_stale == 0);
-  CHECK(reply.features_missing == 0);
   REQUIRE(reply.items.size() == 1);
   CHECK(reply.items[0].id == "b");
-  CHECK(reply_with(Features::Of::stale).features_stale == 1);
-  CHECK(reply_with(Features::Of::stale).features_missing == 0);
-  CHECK(reply_with(Features::Of::missing).features_missing == 1);
-  CHECK(reply_with(Features::Of::missing).features_stale == 0);
 }
 
 TEST_CASE("scores tell of their run, and are as they were computed, or shares of one") {
