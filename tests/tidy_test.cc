@@ -55,6 +55,7 @@ std::string floor_fault(const std::string& path, const std::string& header) {
       {"runtime", {"runtime/"}},
       {"actors", {"kernels/", "placement/", "runtime/"}},
       {"router", {"kernels/", "placement/", "runtime/", "router/"}},
+      {"server", {"kernels/", "runtime/", "server/"}},
       {"sim", {"placement/", "runtime/", "actors/", "router/", "sim/"}},
   };
   const auto rule = allowed.find(folder_of(path));
@@ -63,7 +64,7 @@ std::string floor_fault(const std::string& path, const std::string& header) {
                                                "kernels/base/plan.h"};
   if (rule == allowed.end() || everywhere.contains(header)) return "";
   static const std::vector<std::string> ours{"kernels/", "placement/", "runtime/", "actors/",
-                                             "router/",  "sim/",       "deploy/",  "tests/"};
+                                             "router/",  "server/",    "sim/",     "deploy/",  "tests/"};
   if (!starts_with_any(header, ours)) return "";
   if (starts_with_any(header, rule->second) || header.starts_with(room_of(path) + "/")) return "";
   return "includes " + header + ", which its floor must not know";
@@ -148,10 +149,10 @@ std::string library_fault(const std::string& path, const std::string& header) {
       {"cuda", {"kernels/cuda/"}},
       {"dnnl", {"kernels/cpu/"}},
       {"hwy/", {"kernels/cpu/"}},
-      {"boost/asio", {"router/door/front_door", "runtime/process/link", "runtime/hard_state/etcd_http"}},
-      {"boost/beast", {"router/door/front_door", "runtime/hard_state/etcd_http"}},
-      {"grpc", {"router/door/grpc_door"}},
-      {"google/protobuf", {"router/door/grpc_door"}},
+      {"boost/asio", {"server/http/front_door", "runtime/process/link", "runtime/hard_state/etcd_http"}},
+      {"boost/beast", {"server/http/front_door", "runtime/hard_state/etcd_http"}},
+      {"grpc", {"server/grpc/grpc_door"}},
+      {"google/protobuf", {"server/grpc/grpc_door"}},
       {"boost/context", {"kernels/cuda/simt/emulator"}},
       {"capnp/", {"runtime/wire/codec", "runtime/wire/json"}},
       {"kj/", {"runtime/wire/codec", "runtime/wire/json"}},
@@ -168,7 +169,8 @@ std::string library_fault(const std::string& path, const std::string& header) {
 bool decides(const std::string& path) {
   if (path.find("_test.cc") != std::string::npos) return false;
   if (starts_with_any(path, {"placement/", "sim/"})) return true;
-  if (path.starts_with("router/")) return !path.starts_with("router/door/");
+  if (path.starts_with("router/")) return true;
+  if (path.starts_with("server/")) return !starts_with_any(path, {"server/http/", "server/grpc/"});
   if (path.starts_with("actors/")) return path.find("_port") == std::string::npos;
   return starts_with_any(path, {"runtime/pages/page_pool", "runtime/pages/row_slab", "runtime/host/sim_",
                                 "runtime/hard_state/coordination_state", "runtime/actor/recent_ids", "runtime/text/",
@@ -322,8 +324,8 @@ TEST_SUITE("tidy") {
     CHECK(crowded_folders(std::vector<std::string>(46, "a/b.cc")).size() == 1);
     CHECK(library_fault("actors/kv_worker/a.cc", "caf/all.hpp") != "");
     CHECK(library_fault("runtime/process/caf_host.cc", "caf/all.hpp") == "");
-    CHECK(purity_fault("router/core/router_core.cc", "auto t = std::chrono::steady_clock::now();") != "");
-    CHECK(purity_fault("router/door/front_door.cc", "#include <chrono>") == "");
+    CHECK(purity_fault("router/router_core.cc", "auto t = std::chrono::steady_clock::now();") != "");
+    CHECK(purity_fault("server/http/front_door.cc", "#include <chrono>") == "");
     CHECK(purity_fault("runtime/hard_state/coordination_state.cc", "#include <mutex>") != "");
     CHECK(purity_fault("runtime/hard_state/file_coordination.cc", "#include <mutex>") == "");
     CHECK(purity_fault("sim/cluster/clients.cc", "#include <chrono>") != "");
@@ -361,7 +363,7 @@ TEST_SUITE("tidy") {
 
   TEST_CASE("every room says what it is") {
     for (const char* room :
-         {"kernels", "placement", "runtime", "actors", "router", "sim", "deploy", "tests", "tests/sim"})
+         {"kernels", "placement", "runtime", "actors", "router", "server", "sim", "deploy", "tests", "tests/sim"})
       CHECK_MESSAGE(fs::exists(fs::path(TROUPE_ROOT_DIR) / room / "README.md"), room);
   }
 }

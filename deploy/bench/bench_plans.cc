@@ -13,7 +13,7 @@ namespace troupe::deploy {
 
 namespace {
 
-RankEvent make_event(const router::PromptForm& form, const std::map<std::string, PutItem>& catalog,
+RankEvent make_event(const PromptForm& form, const std::map<std::string, PutItem>& catalog,
                      const EvaluationRow& row) {
   const auto find = [&](const std::string& item) -> const PutItem& {
     const auto at = catalog.find(item);
@@ -51,7 +51,7 @@ std::string PlanVariant::selection() const {
 
 std::string PlanVariant::correction() const { return correction_of(repair); }
 
-std::vector<std::string> plans_of(const router::PromptForm& form) {
+std::vector<std::string> plans_of(const PromptForm& form) {
   std::vector<std::string> names;
   for (const router::PlanKind& kind : router::plan_kinds())
     if (kind.one_after_other || !form.scores_each()) names.emplace_back(kind.name);
@@ -64,7 +64,7 @@ const router::PlanKind& parse_plan(const std::string& name) {
                               router::plan_names());
 }
 
-Plan plan_of(const router::PromptForm& form, const RankEvent& event, const PlanVariant& variant) {
+Plan plan_of(const PromptForm& form, const RankEvent& event, const PlanVariant& variant) {
   TROUPE_CHECK(variant.repair.share <= 0 || variant.plan->repairs,
                "only blocks that are computed alone are repaired");
   const std::vector<ItemView> items = views(event.items);

@@ -37,12 +37,12 @@ struct RankEvent {
   std::size_t truth = 0;  // the item that was taken
 };
 struct RankEvents {
-  router::PromptForm form;
+  PromptForm form;
   std::vector<RankEvent> list;
 };
 // Plans that a form has room for: those of a prefix read no score behind each candidate.
-std::vector<std::string> plans_of(const router::PromptForm& form);
-Plan plan_of(const router::PromptForm& form, const RankEvent& event, const PlanVariant& variant);
+std::vector<std::string> plans_of(const PromptForm& form);
+Plan plan_of(const PromptForm& form, const RankEvent& event, const PlanVariant& variant);
 
 // Scores of the items, in their order.
 std::vector<float> scores_of(const kernels::Reply& reply);

@@ -29,7 +29,7 @@ std::unique_ptr<kernels::Executor> decoder() {
   return kernels::make_cpu_decoder(kernels::random_decoder(small_decoder(), 3), kernels::DecoderOptions{});
 }
 
-const router::PromptForm form{{1, 2}, {3}, {4, 5}, {6}, 64, 40};
+const PromptForm form{{1, 2}, {3}, {4, 5}, {6}, 64, 40};
 
 RankEvent event_of(const std::vector<std::vector<Token>>& items) {
   RankEvent event{.history = {3, 11, 12, 13, 14}};
@@ -124,7 +124,7 @@ TEST_SUITE("bench plans") {
     RankEvent event = three_items();
     event.history = Tokens();
     const PlanVariant variant{&parse_plan("blocks"), {.share = 0.4, .by = router::RepairChoice::By::attention}, true};
-    router::PromptForm bare = form;
+    PromptForm bare = form;
     bare.system = {};
     const Plan plan = plan_of(bare, event, variant), plain = plan_of(bare, event, {&parse_plan("causal")});
     const Plan chosen = bench.with_oracle(plan, plain);

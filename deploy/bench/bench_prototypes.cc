@@ -28,7 +28,7 @@ Token token_named(const std::string& name, const kernels::Vocabulary& vocabulary
 }
 
 // Of each token of the vocabulary: 1 if it is always computed.
-std::vector<std::uint8_t> never_reused(const router::PromptForm& form, const std::vector<PutItem>& items,
+std::vector<std::uint8_t> never_reused(const PromptForm& form, const std::vector<PutItem>& items,
                                        const std::vector<std::string>& never, const kernels::Vocabulary& vocabulary) {
   std::vector<std::uint8_t> found(form.vocabulary);
   const auto mark = [&](const auto& tokens) {
@@ -44,7 +44,7 @@ std::vector<std::uint8_t> never_reused(const router::PromptForm& form, const std
 }
 
 // Histories as prompts have them, behind the form's tokens.
-std::vector<Tokens> read_histories(const std::filesystem::path& data, const router::PromptForm& form,
+std::vector<Tokens> read_histories(const std::filesystem::path& data, const PromptForm& form,
                                    const std::vector<PutItem>& items) {
   std::map<std::string_view, const PutItem*> catalog;
   for (const PutItem& item : items) catalog[item.item] = &item;
@@ -67,7 +67,7 @@ std::vector<Tokens> read_histories(const std::filesystem::path& data, const rout
 // Computes the histories one after the other, each behind the system prompt, and has their keys and values taken.
 class Histories {
  public:
-  Histories(kernels::DecoderModel model, const router::PromptForm& form)
+  Histories(kernels::DecoderModel model, const PromptForm& form)
       : form_(form), layout_(kernels::kv_layout(model.config, page_tokens, kernels::KvFormat::f32)),
         decoder_(kernels::make_cpu_decoder(std::move(model), {.page_tokens = page_tokens})) {}
 
@@ -97,7 +97,7 @@ class Histories {
     }
   }
 
-  const router::PromptForm& form_;
+  const PromptForm& form_;
   const kernels::KvLayout layout_;
   std::unique_ptr<kernels::Executor> decoder_;
   std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> pages_;
@@ -109,7 +109,7 @@ PrototypeReport make_prototypes(const PrototypeRun& run) {
   kernels::DecoderModel model = kernels::read_decoder(run.model);
   const kernels::PlanLimits limits = plan_limits(model.config);
   const kernels::Vocabulary vocabulary = read_vocabulary_if_any(run.model, limits);
-  const router::PromptForm form = read_prompt_form(run.model, std::nullopt, limits, vocabulary);
+  const PromptForm form = read_prompt_form(run.model, std::nullopt, limits, vocabulary);
   const std::vector<PutItem> items = read_items(run.data, vocabulary);
   const std::vector<Tokens> histories = read_histories(run.data, form, items);
   const auto start = static_cast<std::uint32_t>(form.system.size());

@@ -39,8 +39,8 @@ Json body_of(const GenerateRequest& request, const ServeAsk&) {
   return {{"user", request.user}, {"top_k", request.top_k}, {"width", request.width}};
 }
 
-router::HttpCall call_of(const Question& question, const ServeAsk& ask) {
-  router::HttpCall call = ask.server;
+server::HttpCall call_of(const Question& question, const ServeAsk& ask) {
+  server::HttpCall call = ask.server;
   call.method = "POST";
   call.target = std::holds_alternative<RankRequest>(question.request) ? "/v1/rank" : "/v1/generate";
   std::visit(
@@ -63,7 +63,7 @@ std::string text_in(const Json& reply, const char* name) {
   return at != reply.end() && at->is_string() ? at->get<std::string>().substr(0, error_bytes_max) : "";
 }
 
-std::string error_of(const router::HttpReply& reply, const Json& body) {
+std::string error_of(const server::HttpReply& reply, const Json& body) {
   const std::string code = body.contains("error") ? text_in(body.at("error"), "code") : "";
   return std::to_string(reply.status) + (code.empty() ? "" : " " + code);
 }
@@ -102,7 +102,7 @@ class Asker {
 
  private:
   void ask_all() {
-    router::HttpConnection connection;
+    server::HttpConnection connection;
     Question question;
     Clock::time_point due;
     while (fetch(question, due)) {
@@ -130,11 +130,11 @@ class Asker {
     return true;
   }
 
-  void ask_one(router::HttpConnection& connection, const Question& question, Clock::time_point due) {
-    const router::HttpCall call = call_of(question, ask_);
+  void ask_one(server::HttpConnection& connection, const Question& question, Clock::time_point due) {
+    const server::HttpCall call = call_of(question, ask_);
     const Clock::time_point sent = Clock::now();
     try {
-      const router::HttpReply reply = connection.call(call);
+      const server::HttpReply reply = connection.call(call);
       const Clock::time_point now = Clock::now();
       const Json body = Json::parse(reply.body, nullptr, false);
       const std::lock_guard lock(mutex_);
@@ -143,7 +143,7 @@ class Asker {
       due_ms_.push_back(milliseconds(now - due));
       sent_ms_.push_back(milliseconds(now - sent));
       take(body);
-    } catch (const router::ClientError& error) {
+    } catch (const server::ClientError& error) {
       const std::lock_guard lock(mutex_);
       note_sent(due, sent, Clock::now());
       count(run_.errors, error_of(error.what(), ask_.server.server));
@@ -219,12 +219,12 @@ void ProfileWriter::write(const std::vector<PutUser>& profiles) {
   for (const PutUser& put : profiles)
     lines[put.tenant] += Json{{"user", put.user}, {"history", put.history}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   for (const auto& [tenant, body] : lines) {
-    router::HttpCall call = ask_.server;
+    server::HttpCall call = ask_.server;
     call.method = "POST";
     call.target = ask_.model.empty() ? "/v1/users" : "/v1/users?model=" + ask_.model;
     if (!tenant.empty()) call.tenant = tenant;
     call.body = body;
-    const router::HttpReply reply = connection_.call(call);
+    const server::HttpReply reply = connection_.call(call);
     const std::size_t failed = reply.body.find("\"failed\":");
     if (reply.status != 200 || failed == std::string::npos || reply.body.compare(failed, 11, "\"failed\":0}") != 0)
       throw std::runtime_error(ask_.server.server + ": profiles were refused with status " + std::to_string(reply.status) + " and \"" +

@@ -16,12 +16,12 @@
 
 #include "deploy/bench/bench_client.h"
 #include "deploy/traces/trace_makers.h"
-#include "router/door/front_door_client.h"
+#include "server/http/front_door_client.h"
 
 namespace troupe::deploy {
 
 struct ServeAsk {
-  router::HttpCall server;  // where, as whom; a question's own tenant goes before its
+  server::HttpCall server;  // where, as whom; a question's own tenant goes before its
   std::uint32_t connections = 64;
   bool closed = false;
   double speed = 1;          // of an open loop: the questions' times so much shorter
@@ -68,7 +68,7 @@ class ProfileWriter {
 
  private:
   const ServeAsk ask_;
-  router::HttpConnection connection_;
+  server::HttpConnection connection_;
   std::uint64_t written_ = 0;
 };
 

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <nlohmann/json.hpp>
 
-#include "router/door/front_door.h"
+#include "server/http/front_door.h"
 
 using namespace troupe;
 using namespace troupe::deploy;
@@ -19,11 +19,11 @@ struct Service {
   MetricRegistry metrics;
   std::mutex noting;
   std::vector<std::string> notes;  // tenant/user of what was written and asked, in order
-  router::FrontDoor door;
+  server::FrontDoor door;
 
   Service() : door(config(), [this](Address, Message m) { act(m); }, metrics) { door.open(); }
-  static router::DoorConfig config() {
-    router::DoorConfig config;
+  static server::DoorConfig config() {
+    server::DoorConfig config;
     config.port = 0;
     config.router = router_address;
     config.actors = {router_address};

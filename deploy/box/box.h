@@ -90,8 +90,8 @@ class Box {
   // Of a node with a router, as the store has it now; null: there is no such user. From one thread at a time.
   ProfilePointer find_profile(const ServedModel& model, const std::string& tenant, const std::string& user);
   const kernels::Vocabulary& vocabulary() const { return first().vocabulary; }
-  router::ModelText text() const { return first().text(); }
-  const router::PromptForm& prompt() const { return first().prompt; }
+  server::ModelText text() const { return first().text(); }
+  const PromptForm& prompt() const { return first().prompt; }
   const ModelFacts& model() const { return first().facts; }
   std::uint32_t executors() const { return executors_; }
   std::size_t pool_pages() const { return arena_ ? arena_->pages() : 0; }

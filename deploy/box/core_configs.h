@@ -6,7 +6,7 @@
 #include "actors/inference/inference_core.h"
 #include "actors/kv_worker/kv_worker_core.h"
 #include "deploy/box/box.h"
-#include "router/core/router_core.h"
+#include "router/router_core.h"
 
 namespace troupe::deploy {
 

@@ -21,8 +21,8 @@
 #include "placement/cost/device_profiles.h"
 #include "placement/heat/hot_items.h"
 #include "placement/heat/popularity.h"
-#include "router/core/router_core.h"
-#include "router/door/front_door.h"
+#include "router/router_core.h"
+#include "server/http/front_door.h"
 #include "runtime/features/cached_features.h"
 #include "runtime/hard_state/etcd_test_server.h"
 #include "runtime/redis/redis_features.h"
@@ -385,7 +385,7 @@ std::vector<Default> defaults_of_actors() {
 }
 
 std::vector<Default> defaults_of_edges() {
-  const router::DoorConfig door;
+  const server::DoorConfig door;
   const RedisFeatureOptions redis;
   const CachedFeatureOptions cached;
   const UcxOptions ucx;

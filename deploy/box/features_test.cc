@@ -28,7 +28,7 @@ TEST_SUITE("where features are kept") {
     CHECK(limits.event_features.size() == 1);
     CHECK(limits.history_tokens_max == 64);
     const auto of_any = FeatureLimits{}.history_tokens_max;
-    model.towers = {router::Tower{}};
+    model.towers = {Tower{}};
     CHECK(feature_limits(config, model).history_tokens_max == of_any);
   }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "router/ahead/item_places.h"
+#include "router/precompute/item_places.h"
 
 namespace troupe::deploy {
 

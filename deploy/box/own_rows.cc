@@ -59,7 +59,7 @@ std::string rows_elsewhere(const Config& config) {
 }  // namespace
 
 MadeFor made_for(const std::string& model_version, const kernels::Vocabulary& vocabulary,
-                 const router::PromptForm& prompt) {
+                 const PromptForm& prompt) {
   Fingerprint form;
   for (const Tokens* part : {&prompt.system, &prompt.user, &prompt.instruction, &prompt.discriminant})
     form.add(*part);

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "kernels/checkpoint/vocabulary.h"
-#include "router/request/prompt.h"
+#include "runtime/actor/prompt_form.h"
 #include "runtime/features/feature_store.h"
 #include "runtime/features/made_for.h"
 #include "runtime/settings/config.h"
@@ -15,7 +15,7 @@
 namespace troupe::deploy {
 
 MadeFor made_for(const std::string& model_version, const kernels::Vocabulary& vocabulary,
-                 const router::PromptForm& prompt);
+                 const PromptForm& prompt);
 
 // Why rows that were noted so are not those of `present`, and what to do; "": they are.
 std::string why_foreign(std::string_view noted, const MadeFor& present, const Config& config);

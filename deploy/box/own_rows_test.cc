@@ -56,7 +56,7 @@ TEST_SUITE("own rows") {
       folder.write("vocab.json", text);
       return kernels::read_vocabulary(folder.path(), 4);
     };
-    const router::PromptForm form{{1, 2}, {3}, {4, 5}, {6}, 64, 4};
+    const PromptForm form{{1, 2}, {3}, {4, 5}, {6}, 64, 4};
     const MadeFor one = made_for("m", words(R"({"ab":1,"c":2})"), form);
     CHECK(one == made_for("m", words(R"({"ab":1,"c":2})"), form));
     for (const char* others : {R"({"ab":1,"d":2})", R"({"a":1,"bc":2})", R"({"ab":2,"c":1})", R"({"ab":1,"c":3})"}) {
@@ -64,9 +64,9 @@ TEST_SUITE("own rows") {
       CHECK(other.vocabulary != one.vocabulary);
       CHECK(other.prompt == one.prompt);
     }
-    for (Tokens router::PromptForm::*part :
-         {&router::PromptForm::system, &router::PromptForm::user, &router::PromptForm::instruction, &router::PromptForm::discriminant}) {
-      router::PromptForm changed = form;
+    for (Tokens PromptForm::*part :
+         {&PromptForm::system, &PromptForm::user, &PromptForm::instruction, &PromptForm::discriminant}) {
+      PromptForm changed = form;
       std::vector<Token> tokens((changed.*part).begin(), (changed.*part).end());
       ++tokens.back();
       changed.*part = tokens;

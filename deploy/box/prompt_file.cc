@@ -127,13 +127,13 @@ std::uint32_t events_max_of(const json& form, const char* key, const std::string
 }
 
 // Of rankers that score each candidate behind its own tokens.
-router::PromptForm scoring_form(const json& form, const std::string& where, const kernels::PlanLimits& limits,
+PromptForm scoring_form(const json& form, const std::string& where, const kernels::PlanLimits& limits,
                                 const FormText& text) {
   check_keys(form,
              {"instruction", "history_item", "candidate", "read_at", "yes", "no", "max_history", "order", "score",
               "max_words"},
              where, "instruction, history_item, candidate, read_at, yes, no, max_history");
-  router::PromptForm prompt;
+  PromptForm prompt;
   prompt.system = token_list(form, "instruction", where, limits, text);
   auto [event, behind_event] = around_words(form, "history_item", where, limits, text);
   auto [item, score] = around_words(form, "candidate", where, limits, text);
@@ -152,11 +152,11 @@ router::PromptForm scoring_form(const json& form, const std::string& where, cons
   return prompt;
 }
 
-router::PromptForm usual_form(const json& form, const std::string& where, const kernels::PlanLimits& limits,
+PromptForm usual_form(const json& form, const std::string& where, const kernels::PlanLimits& limits,
                               const FormText& text) {
   const std::string keys = "system, user, instruction, discriminant, events_max";
   check_keys(form, {"system", "user", "instruction", "discriminant", "events_max"}, where, keys);
-  router::PromptForm prompt;
+  PromptForm prompt;
   prompt.system = token_list(form, "system", where, limits, text);
   prompt.user = token_list(form, "user", where, limits, text);
   prompt.instruction = token_list(form, "instruction", where, limits, text);
@@ -170,7 +170,7 @@ router::PromptForm usual_form(const json& form, const std::string& where, const 
 
 }  // namespace
 
-router::PromptForm read_prompt_form(const std::filesystem::path& model_directory,
+PromptForm read_prompt_form(const std::filesystem::path& model_directory,
                                     const std::optional<std::filesystem::path>& file,
                                     const kernels::PlanLimits& limits,
                                     const kernels::Vocabulary& vocabulary, const Tokenizer* tokenizer) {
@@ -185,7 +185,7 @@ router::PromptForm read_prompt_form(const std::filesystem::path& model_directory
   const json form = from_file ? read_json(file ? *file : own)
                               : json::parse(names_a_generator(vocabulary) ? generator_form : default_form);
   const FormText text{vocabulary, tokenizer};
-  router::PromptForm prompt = form.contains("candidate") ? scoring_form(form, where, limits, text) : usual_form(form, where, limits, text);
+  PromptForm prompt = form.contains("candidate") ? scoring_form(form, where, limits, text) : usual_form(form, where, limits, text);
   if (prompt.system.empty())
     throw LoadError(where + (prompt.scores_each() ? ": instruction" : ": system") +
                     " is empty; expected at least one token, for a user may have no history");
@@ -200,12 +200,12 @@ router::PromptForm read_prompt_form(const std::filesystem::path& model_directory
   return prompt;
 }
 
-router::PromptForm read_prompt_form(const std::filesystem::path& model_directory,
+PromptForm read_prompt_form(const std::filesystem::path& model_directory,
                                     const std::optional<std::filesystem::path>& file, const ModelFacts& facts,
                                     const kernels::Vocabulary& vocabulary, const Tokenizer* tokenizer) {
   if (facts.history_plan.empty()) return read_prompt_form(model_directory, file, facts.limits, vocabulary, tokenizer);
   if (file) throw LoadError(file->string() + ": is a prompt form; expected none (model.prompt), as this model's tokens are items");
-  router::PromptForm form;
+  PromptForm form;
   form.positions_max = static_cast<std::uint32_t>(facts.limits.positions_max);
   form.vocabulary = static_cast<std::uint32_t>(facts.limits.vocabulary);
   form.history_plan = facts.history_plan;

@@ -17,7 +17,7 @@
 #include "deploy/families/families.h"
 #include "kernels/base/plan.h"
 #include "kernels/checkpoint/vocabulary.h"
-#include "router/request/prompt.h"
+#include "runtime/actor/prompt_form.h"
 #include "runtime/text/tokenizer.h"
 
 namespace troupe::deploy {
@@ -25,12 +25,12 @@ namespace troupe::deploy {
 // `file`: an explicit prompt file; else the model directory's prompt.json; else one of the default forms, if
 // the vocabulary has its names: the ranker's, or where there are semantic IDs and no "<disc>" the generator's.
 // Throws kernels::LoadError.
-router::PromptForm read_prompt_form(const std::filesystem::path& model_directory,
+PromptForm read_prompt_form(const std::filesystem::path& model_directory,
                                     const std::optional<std::filesystem::path>& file,
                                     const kernels::PlanLimits& limits,
                                     const kernels::Vocabulary& vocabulary, const Tokenizer* tokenizer = nullptr);
 // The same of a model of any family; one whose tokens are items has no file and takes none.
-router::PromptForm read_prompt_form(const std::filesystem::path& model_directory,
+PromptForm read_prompt_form(const std::filesystem::path& model_directory,
                                     const std::optional<std::filesystem::path>& file, const ModelFacts& facts,
                                     const kernels::Vocabulary& vocabulary, const Tokenizer* tokenizer = nullptr);
 

@@ -22,7 +22,7 @@ struct Directory : TestFolder {
     write("vocab.json", vocabulary);
     if (!prompt.empty()) write("prompt.json", prompt);
   }
-  router::PromptForm read() const {
+  PromptForm read() const {
     const kernels::PlanLimits limits{.vocabulary = 10, .positions_max = 8};
     return read_prompt_form(path(), std::nullopt, limits, read_vocabulary_if_any(path(), limits));
   }
@@ -41,7 +41,7 @@ std::string error_of_system(const std::string& list) {
 }
 
 // What the router plans for a request over HTTP.
-kernels::Plan towers_plan_of(const router::PromptForm& form, const kernels::ClimberRequest& request) {
+kernels::Plan towers_plan_of(const PromptForm& form, const kernels::ClimberRequest& request) {
   Profile profile{1, request.items, std::vector<std::uint32_t>(request.items.size(), 1)};
   if (!request.items.empty()) profile.features = {{"actions", request.actions}};
   std::vector<Item> items;
@@ -65,7 +65,7 @@ TEST_SUITE("prompt file") {
     kernels::write_climber(kernels::random_climber(model, 5), folder.path());
     const Config config;
     const ModelFacts facts = family_of(all_families(), folder.path()).describe(folder.path(), config);
-    router::PromptForm form = read_prompt_form(folder.path(), std::nullopt, facts, {});
+    PromptForm form = read_prompt_form(folder.path(), std::nullopt, facts, {});
     CHECK(form.tasks == std::vector<std::string>{"click", "like"});
     const std::unique_ptr<kernels::Executor> executor = make_cpu_climber(kernels::read_climber(folder.path()), {.page_tokens = 16});
     const std::uint32_t seed = 3;
@@ -92,7 +92,7 @@ TEST_SUITE("prompt file") {
   }
 
   TEST_CASE("lists hold names or ids") {
-    const router::PromptForm form =
+    const PromptForm form =
         Directory(R"({"system":["<bos>",4],"user":["<user>"],"instruction":[],"discriminant":[9]})").read();
     CHECK(form.system == std::vector<Token>{1, 4});
     CHECK(form.user == std::vector<Token>{2});
@@ -133,7 +133,7 @@ TEST_SUITE("prompt file") {
   }
 
   TEST_CASE("a form without a discriminant is a generator's, whose history may be short") {
-    const router::PromptForm form = Directory(R"({"system":["<bos>"],"user":[],"instruction":[],"events_max":7})").read();
+    const PromptForm form = Directory(R"({"system":["<bos>"],"user":[],"instruction":[],"events_max":7})").read();
     CHECK(form.generates());
     CHECK(form.events_max == 7);
     CHECK(Directory(R"({"system":[],"user":[],"instruction":[]})").error().find("system is empty") != std::string::npos);
@@ -147,7 +147,7 @@ TEST_SUITE("prompt file") {
 
   TEST_CASE("a form whose candidates are scored behind their own tokens says what precedes and what follows the words") {
     const std::string rest = R"(,"candidate":[5,"{words}",6],"read_at":6,"yes":7,"no":8,"max_history":10})";
-    const router::PromptForm form =
+    const PromptForm form =
         Directory(R"({"instruction":["<bos>",9],"history_item":[4,"{words}"],"order":["candidates"])" + rest).read();
     CHECK(form.system == std::vector<Token>{1, 9});
     CHECK(form.event == std::vector<Token>{4});
@@ -173,7 +173,7 @@ TEST_SUITE("prompt file") {
   }
 
   TEST_CASE("without a file, semantic IDs and no <disc> in the vocabulary make a generator") {
-    const router::PromptForm form = Directory("", R"({"<bos>":1,"<a_0>":2})").read();
+    const PromptForm form = Directory("", R"({"<bos>":1,"<a_0>":2})").read();
     CHECK(form.generates());
     CHECK(form.system == std::vector<Token>{1});
     CHECK(form.events_max == 20);

@@ -5,7 +5,7 @@
 
 #include "deploy/box/prompt_file.h"
 #include "deploy/families/model_prototypes.h"
-#include "router/core/served_kinds.h"
+#include "router/served_kinds.h"
 
 namespace troupe::deploy {
 namespace {

@@ -12,7 +12,7 @@
 #include "deploy/families/families.h"
 #include "kernels/checkpoint/vocabulary.h"
 #include "kernels/decoder/prototypes.h"
-#include "router/forms/model_text.h"
+#include "server/formats/model_text.h"
 #include "router/request/block_names.h"
 #include "runtime/features/feature_store.h"
 #include "runtime/host/model_actor.h"
@@ -34,7 +34,7 @@ struct ServedModel {
   NameContext names;
   kernels::Vocabulary vocabulary;
   std::unique_ptr<const Tokenizer> tokenizer;  // null: the model has none
-  router::PromptForm prompt;
+  PromptForm prompt;
   std::shared_ptr<const kernels::Prototypes> prototypes;  // null: the model has none
   OpenedModel opened;                                     // until a worker has it
   std::unique_ptr<Store> store;  // of several: its profiles and items; null: they are in the box's, or in a Redis
@@ -43,7 +43,7 @@ struct ServedModel {
   std::unique_ptr<CoordinatingPort> router_port;
   MetricRegistry metrics;  // of several: what its router and its inference worker count
 
-  router::ModelText text() const { return {&vocabulary, tokenizer.get(), &prompt}; }
+  server::ModelText text() const { return {&vocabulary, tokenizer.get(), &prompt}; }
   std::string_view serves() const;  // kinds of requests, as /v1/models lists them
   // `core`, or what stands between it and the others where there are several.
   std::unique_ptr<Core> seated(std::unique_ptr<Core> core, Seats seats);

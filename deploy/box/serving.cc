@@ -23,8 +23,8 @@
 #include "deploy/box/store_reports.h"
 #include "deploy/data/text_file.h"
 #include "deploy/data/version.h"
-#include "router/door/grpc_door.h"
-#include "router/door/front_door.h"
+#include "server/grpc/grpc_door.h"
+#include "server/http/front_door.h"
 #include "runtime/meter/process_figures.h"
 #include "runtime/process/caf_host.h"
 #include "runtime/process/certificates.h"
@@ -53,9 +53,9 @@ std::string role_words(const Place& place) {
 // The one of this process, or else the first: then the door passes requests on (Peers::router).
 NodeId router_of(const Place& place) { return place.router ? place.node : place.routers.front(); }
 
-router::DoorLimits door_limits(const Config& config, const ModelFacts& model) {
+server::DoorLimits door_limits(const Config& config, const ModelFacts& model) {
   const auto number = [&](const char* knob) { return static_cast<std::uint32_t>(config.integer(knob)); };
-  router::DoorLimits limits;
+  server::DoorLimits limits;
   limits.candidates_max = number("router.candidates_max");
   limits.score_items_max = number("router.score_items_max");
   limits.score_labels_max = number("router.score_labels_max");
@@ -86,7 +86,7 @@ std::string address_of(const std::string& name) {
 }
 
 // Throws ConfigError, FileError or KeysError.
-router::DoorCertificate door_certificate(const Config& config) {
+server::DoorCertificate door_certificate(const Config& config) {
   const std::string &chain = config.text("http.tls_certificate"), &key = config.text("http.tls_key");
   if (chain.empty() != key.empty())
     throw ConfigError("of http.tls_certificate and http.tls_key only one is set; expected both, or none: in the clear");
@@ -94,20 +94,20 @@ router::DoorCertificate door_certificate(const Config& config) {
   return {read_pem(chain), read_pem(key)};
 }
 
-std::shared_ptr<const router::ApiKeys> door_keys(const Config& config) {
+std::shared_ptr<const server::ApiKeys> door_keys(const Config& config) {
   const std::string& file = config.text("http.api_keys");
   if (file.empty() || keys_in_redis(file)) return nullptr;
   try {
-    return std::make_shared<const router::ApiKeys>(
-        router::ApiKeys::parse(read_whole_file(file, router::ApiKeys::file_bytes_max, "a file of troupe keys")));
-  } catch (const router::KeysError& error) {
+    return std::make_shared<const server::ApiKeys>(
+        server::ApiKeys::parse(read_whole_file(file, server::ApiKeys::file_bytes_max, "a file of troupe keys")));
+  } catch (const server::KeysError& error) {
     throw ConfigError(file + ":" + error.what());
   }
 }
 
 // `router`: the node whose routers are asked.
-std::vector<router::DoorModel> door_models(const Box& box, NodeId router) {
-  std::vector<router::DoorModel> models;
+std::vector<server::DoorModel> door_models(const Box& box, NodeId router) {
+  std::vector<server::DoorModel> models;
   for (const auto& model : box.models())
     if (box.has_names())
       models.push_back({model->name, std::string(model->serves()), door_limits(model->config, model->facts),
@@ -119,9 +119,9 @@ std::int64_t answer_us_max(const Config& config) {
   return config.duration_us("router.deadline_max") + 2 * config.duration_us("cluster.heartbeat");  // promise 1
 }
 
-router::DoorConfig door_config(const Config& config, const Place& place, const Box& box,
+server::DoorConfig door_config(const Config& config, const Place& place, const Box& box,
                                std::function<std::string()> obstacle) {
-  router::DoorConfig door;
+  server::DoorConfig door;
   door.address = address_of(config.text("http.address"));
   door.obstacle = std::move(obstacle);
   door.port = static_cast<std::uint16_t>(config.integer("http.port"));
@@ -146,13 +146,13 @@ router::DoorConfig door_config(const Config& config, const Place& place, const B
   door.router = {router_of(place), Role::router};
   door.version = version();
   door.last_id = box.incarnation();
-  door.access_log = router::access_log(config.text("http.access_log"));
+  door.access_log = server::access_log(config.text("http.access_log"));
   door.sampled_share = config.real("telemetry.sampled");
   return door;
 }
 
 // Its bounds are the door's.
-router::GrpcConfig grpc_config(const Config& config, const Place& place, const Box& box) {
+server::GrpcConfig grpc_config(const Config& config, const Place& place, const Box& box) {
   return {.listen = config.text("grpc.listen"),
           .certificate = door_certificate(config),
           .message_bytes_max = static_cast<std::uint32_t>(config.size_bytes("http.body_bytes_max")),
@@ -297,7 +297,7 @@ class Running {
     door_.open();
     if (shared_keys_) shared_keys_->start([this](SharedKeys::Keys keys) { door_.renew(std::move(keys)); });
     if (!serving_.config.text("grpc.listen").empty())
-      grpc_ = std::make_unique<router::GrpcDoor>(grpc_config(serving_.config, serving_.place, box_), [this](router::DoorCall call, router::OnDoorReply then) {
+      grpc_ = std::make_unique<server::GrpcDoor>(grpc_config(serving_.config, serving_.place, box_), [this](server::DoorCall call, server::OnDoorReply then) {
         door_.ask(std::move(call), std::move(then));
       });
     say_hello();
@@ -314,8 +314,8 @@ class Running {
     return {seats.number(peers_.router(seats.node_of(router.node)), seats.model_of(router.node)), Role::router};
   }
 
-  router::DoorConfig own_door() {
-    router::DoorConfig door =
+  server::DoorConfig own_door() {
+    server::DoorConfig door =
         door_config(serving_.config, serving_.place, box_, [this] { return peers_.obstacle(); });
     if (shared_keys_) door.keys = shared_keys_->keys();
     door.metrics = [this](MetricForm form) {
@@ -324,7 +324,7 @@ class Running {
       return box_.render_metrics(metrics_, form);
     };
     door.names = serving_.names;
-    if (exporter_) door.on_sampled = [this](const router::SeenRequest& request) { exporter_->take(request); };
+    if (exporter_) door.on_sampled = [this](const server::SeenRequest& request) { exporter_->take(request); };
     metrics_.record(Metric::build_info, 1, std::string(version()) + "\t" + std::string(commit()));
     return door;
   }
@@ -445,7 +445,7 @@ class Running {
   // those that are read here might be older than what it has given the door meanwhile, and would stay.
   std::string renew_door() {
     try {
-      const router::DoorCertificate certificate = door_certificate(serving_.config);
+      const server::DoorCertificate certificate = door_certificate(serving_.config);
       shared_keys_ ? door_.renew(certificate) : door_.renew(certificate, door_keys(serving_.config));
       if (grpc_) grpc_->renew(certificate);
       if (shared_keys_) shared_keys_->read_now();
@@ -553,8 +553,8 @@ class Running {
   std::atomic<bool> ending_ = false;  // it drains, or is about to
   std::map<NodeId, TraceCapture> captures_;  // by the number of the model's router
   CafHost host_;
-  router::FrontDoor door_;
-  std::unique_ptr<router::GrpcDoor> grpc_;  // null: nothing comes over gRPC
+  server::FrontDoor door_;
+  std::unique_ptr<server::GrpcDoor> grpc_;  // null: nothing comes over gRPC
   std::unique_ptr<Membership> membership_;  // null: a box that is alone
   std::vector<std::unique_ptr<ControlSocket>> controls_;
   std::unique_ptr<CaptureSocket> capture_socket_;

@@ -26,17 +26,17 @@ std::string shown(const std::string& field) {
 
 }  // namespace
 
-std::shared_ptr<const router::ApiKeys> keys_of(const std::map<std::string, std::string>& lines, const std::string& where) {
+std::shared_ptr<const server::ApiKeys> keys_of(const std::map<std::string, std::string>& lines, const std::string& where) {
   std::size_t bytes = 0;
-  auto keys = std::make_shared<router::ApiKeys>();
+  auto keys = std::make_shared<server::ApiKeys>();
   for (const auto& [id, line] : lines) {
     bytes += line.size();
-    if (bytes > router::ApiKeys::file_bytes_max) throw ConfigError(where + ": the keys have more than 16 MiB; expected less");
+    if (bytes > server::ApiKeys::file_bytes_max) throw ConfigError(where + ": the keys have more than 16 MiB; expected less");
     try {
-      const router::ApiKeys one = router::ApiKeys::parse(line);
-      if (one.all().size() != 1 || one.all().begin()->first != id) throw router::KeysError("1: it is not the key of its field");
+      const server::ApiKeys one = server::ApiKeys::parse(line);
+      if (one.all().size() != 1 || one.all().begin()->first != id) throw server::KeysError("1: it is not the key of its field");
       keys->add(one.all().begin()->second);
-    } catch (const router::KeysError& error) {
+    } catch (const server::KeysError& error) {
       throw ConfigError(where + ": the field " + shown(id) + ", line " + error.what());
     }
   }

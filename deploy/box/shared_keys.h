@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "router/guard/api_keys.h"
+#include "server/auth/api_keys.h"
 #include "runtime/host/host.h"
 #include "runtime/redis/redis_api_keys.h"
 #include "runtime/settings/config.h"
@@ -20,11 +20,11 @@ bool keys_in_redis(const std::string& place);  // an address, and no file
 RedisApiKeysOptions shared_keys_options(const Config& config, const std::string& place);
 
 // Lines of one key each. Throws ConfigError that says `where`, and the field of a line that is none.
-std::shared_ptr<const router::ApiKeys> keys_of(const std::map<std::string, std::string>& lines, const std::string& where);
+std::shared_ptr<const server::ApiKeys> keys_of(const std::map<std::string, std::string>& lines, const std::string& where);
 
 class SharedKeys {
  public:
-  using Keys = std::shared_ptr<const router::ApiKeys>;
+  using Keys = std::shared_ptr<const server::ApiKeys>;
   using OnNews = std::function<void(Keys)>;  // on its thread
 
   // Reads them once. Throws ConfigError if they cannot be had: a door that knows nobody lets nobody in.

@@ -31,15 +31,15 @@ struct Bench {
     return std::ranges::count(events, event);
   }
   bool has(const std::string& event) { return count(event) > 0; }
-  void put(const router::MadeKey& made) {
-    router::ApiKeys one;
+  void put(const server::MadeKey& made) {
+    server::ApiKeys one;
     one.add(made.key);
     REQUIRE(admin.put(made.key.id, one.text()) == "");
   }
 };
 
-bool opens(const SharedKeys& keys, const router::MadeKey& made) {
-  return std::holds_alternative<router::ApiKeys::Asker>(keys.keys()->find("Bearer " + made.text, ""));
+bool opens(const SharedKeys& keys, const server::MadeKey& made) {
+  return std::holds_alternative<server::ApiKeys::Asker>(keys.keys()->find("Bearer " + made.text, ""));
 }
 
 template <class Holds>
@@ -55,7 +55,7 @@ TEST_SUITE("shared keys") {
   TEST_CASE("keys come and go with the Redis's, which may be away meanwhile; nonsense in it changes nothing") {
     if (!RedisTestServer::is_installed()) return;
     Bench b;
-    const router::MadeKey acme = router::make_key({.tenant = "acme"}), other = router::make_key({.tenant = "b"});
+    const server::MadeKey acme = server::make_key({.tenant = "acme"}), other = server::make_key({.tenant = "b"});
     b.put(acme);
     SharedKeys keys(b.options, often, b.log());
     CHECK(opens(keys, acme));
@@ -87,7 +87,7 @@ TEST_SUITE("shared keys") {
     if (!RedisTestServer::is_installed()) return;
     Bench b;
     CHECK_THROWS_WITH_AS(SharedKeys(b.options, often, b.log()), doctest::Contains("it has no keys of this cluster"), ConfigError);
-    const router::MadeKey acme = router::make_key({.tenant = "acme"}), other = router::make_key({.tenant = "b"});
+    const server::MadeKey acme = server::make_key({.tenant = "acme"}), other = server::make_key({.tenant = "b"});
     b.put(acme);
     SharedKeys keys(b.options, often, b.log());
     keys.start([](SharedKeys::Keys) {});
@@ -103,11 +103,11 @@ TEST_SUITE("shared keys") {
   TEST_CASE("who stops waits for no refresh that is far away, and a question that is asked now is answered now") {
     if (!RedisTestServer::is_installed()) return;
     Bench b;
-    b.put(router::make_key({.tenant = "acme"}));
+    b.put(server::make_key({.tenant = "acme"}));
     SharedKeys keys(b.options, std::chrono::hours(1), b.log());
     std::atomic<int> news = 0;
     keys.start([&](SharedKeys::Keys) { ++news; });
-    b.put(router::make_key({.tenant = "b"}));
+    b.put(server::make_key({.tenant = "b"}));
     keys.read_now();
     CHECK(soon([&] { return news == 1; }));
     keys.stop();
@@ -127,8 +127,8 @@ TEST_SUITE("shared keys") {
   }
 
   TEST_CASE("a key that is not that of its field is none") {
-    router::ApiKeys one;
-    const router::MadeKey made = router::make_key({.tenant = "acme"});
+    server::ApiKeys one;
+    const server::MadeKey made = server::make_key({.tenant = "acme"});
     one.add(made.key);
     CHECK(keys_of({{made.key.id, one.text()}}, "here")->all().size() == 1);
     CHECK_THROWS_AS(keys_of({{std::string(12, 'b'), one.text()}}, "here"), ConfigError);

@@ -92,7 +92,7 @@ PlanVariant variant_named(const router::PlanKind& plan, const std::string& selec
   return variant;
 }
 
-std::vector<VariantRun> variants_of(const PlanRunOptions& options, const router::PromptForm& form) {
+std::vector<VariantRun> variants_of(const PlanRunOptions& options, const PromptForm& form) {
   std::vector<VariantRun> runs;
   for (const std::string& name : options.plans.empty() ? plans_of(form) : options.plans) {
     const router::PlanKind& plan = parse_plan(name);

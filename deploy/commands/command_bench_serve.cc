@@ -85,9 +85,9 @@ int run_bench_serve(BenchServeOptions& options) {
   options.ask.server = options.server.call();
   options.ask.server.timeout_us = static_cast<std::int64_t>(options.timeout_s * 1e6);
   options.ask.top_k = options.top_k;
-  router::HttpCall live = options.ask.server;
+  server::HttpCall live = options.ask.server;
   live.target = "/v2/health/live";
-  router::http_call(live);  // that nobody is there is told once
+  server::http_call(live);  // that nobody is there is told once
   ProfileWriter profiles(options.ask);
   std::optional<TraceQuestions> trace;
   Questions questions;

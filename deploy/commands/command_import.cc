@@ -66,7 +66,7 @@ ImportModel read_model(const Config& config) {
   model.vocabulary = read_vocabulary_if_any(directory, model.facts.limits);
   model.tokenizer = read_tokenizer_if_any(directory, model.facts.limits);
   const std::string& prompt = config.text("model.prompt");
-  const router::PromptForm form = read_prompt_form(
+  const PromptForm form = read_prompt_form(
       directory, prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt), model.facts,
       model.vocabulary, model.tokenizer.get());
   model.generates = form.generates();

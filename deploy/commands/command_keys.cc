@@ -15,7 +15,7 @@
 #include "deploy/box/shared_keys.h"
 #include "deploy/commands/commands.h"
 #include "deploy/reports/table.h"
-#include "router/guard/api_keys.h"
+#include "server/auth/api_keys.h"
 #include "runtime/settings/whole_file.h"
 
 namespace troupe::deploy {
@@ -27,15 +27,15 @@ namespace fs = std::filesystem;
 struct KeysOptions {
   std::string file, id, cluster = "troupe", login;  // `file`: or the address of a Redis, which takes the rest
   TlsClientFiles tls;
-  router::ApiKey key;
+  server::ApiKey key;
   bool in_redis() const { return keys_in_redis(file); }
 };
 
-router::ApiKeys keys_in(const fs::path& file) {
+server::ApiKeys keys_in(const fs::path& file) {
   if (!fs::exists(file)) return {};
   try {
-    return router::ApiKeys::parse(read_whole_file(file, router::ApiKeys::file_bytes_max, "a file of troupe keys"));
-  } catch (const router::KeysError& error) {
+    return server::ApiKeys::parse(read_whole_file(file, server::ApiKeys::file_bytes_max, "a file of troupe keys"));
+  } catch (const server::KeysError& error) {
     throw std::runtime_error(file.string() + ":" + error.what());
   }
 }
@@ -55,11 +55,11 @@ class Turn {
 };
 
 // A file that servers would refuse is not written.
-std::string text_of(const router::ApiKeys& keys) {
+std::string text_of(const server::ApiKeys& keys) {
   std::string text = keys.text();
   try {
-    router::ApiKeys::parse(text);
-  } catch (const router::KeysError& error) {
+    server::ApiKeys::parse(text);
+  } catch (const server::KeysError& error) {
     throw std::invalid_argument("the key cannot be made; its line would be refused: " + std::string(error.what()));
   }
   return text;
@@ -96,13 +96,13 @@ struct Shared {
   [[noreturn]] void fail(const std::string& why) const {
     throw std::runtime_error(where + ": " + why + "; expected a Redis that can be read and written, and has room");
   }
-  router::ApiKeys read() {
+  server::ApiKeys read() {
     auto lines = keys->read();
     if (const auto* failure = std::get_if<RedisFailure>(&lines)) fail(failure->why);
     return *keys_of(std::get<0>(lines), where);
   }
-  void put(const router::ApiKey& key) {
-    router::ApiKeys one;
+  void put(const server::ApiKey& key) {
+    server::ApiKeys one;
     one.add(key);
     std::string line = text_of(one);
     line.pop_back();  // its end
@@ -122,16 +122,16 @@ struct Shared {
   std::optional<RedisApiKeys> keys;
 };
 
-void put_into_file(const KeysOptions& options, const router::ApiKey& key) {
+void put_into_file(const KeysOptions& options, const server::ApiKey& key) {
   const Turn turn(options.file);
-  router::ApiKeys keys = keys_in(options.file);
+  server::ApiKeys keys = keys_in(options.file);
   keys.add(key);
   replace(options.file, text_of(keys));
 }
 
 bool erase_from_file(const KeysOptions& options) {
   const Turn turn(options.file);
-  router::ApiKeys keys = keys_in(options.file);
+  server::ApiKeys keys = keys_in(options.file);
   const bool there = keys.revoke(options.id);
   if (there) replace(options.file, keys.text());
   return there;
@@ -142,9 +142,9 @@ std::string place_of(const KeysOptions& options) { return options.in_redis() ? d
 const char* when(const KeysOptions& options) { return options.in_redis() ? "within http.api_keys_refresh" : "at SIGHUP"; }
 
 int run_add(const KeysOptions& options) {
-  router::ApiKey wanted = options.key;
+  server::ApiKey wanted = options.key;
   wanted.made = today();
-  const router::MadeKey made = router::make_key(wanted);
+  const server::MadeKey made = server::make_key(wanted);
   options.in_redis() ? Shared(options).put(made.key) : put_into_file(options, made.key);
   std::cerr << "troupe: key " << made.key.id << " is in " << place_of(options) << "; servers take it " << when(options)
             << ". Nobody can tell it again:\n";
@@ -154,7 +154,7 @@ int run_add(const KeysOptions& options) {
 
 int run_list(const KeysOptions& options) {
   Table table({{"id"}, {"tenant"}, {"may"}, {"requests/s", Table::Align::right}, {"at once", Table::Align::right}, {"made"}});
-  const router::ApiKeys keys = options.in_redis() ? Shared(options).read() : keys_in(options.file);
+  const server::ApiKeys keys = options.in_redis() ? Shared(options).read() : keys_in(options.file);
   for (const auto& [id, key] : keys.all())
     table.row({id, key.tenant.empty() ? "(default)" : key.tenant,
                std::string(key.admin ? "administer" : "ask") + (key.any_tenant ? " for any tenant" : ""),

@@ -30,19 +30,19 @@ void ServerOptions::add_to(Command command, const std::string& name) {
                      "Over TLS, a PEM file of who signs the server's certificate; else those that the system trusts");
 }
 
-router::HttpCall ServerOptions::call() const {
-  router::HttpCall call{.server = server, .tenant = tenant};
+server::HttpCall ServerOptions::call() const {
+  server::HttpCall call{.server = server, .tenant = tenant};
   if (!key_file.empty()) call.key = key_in(key_file);
   if (!authority_file.empty()) call.authority = read_pem(authority_file);
   return call;
 }
 
 json call(const ServerOptions& server, const std::string& method, const std::string& target, const json& body) {
-  router::HttpCall request = server.call();
+  server::HttpCall request = server.call();
   request.method = method;
   request.target = target;
   if (!body.is_null()) request.body = body.dump();
-  const router::HttpReply reply = router::http_call(request);
+  const server::HttpReply reply = server::http_call(request);
   json parsed = json::parse(reply.body, nullptr, false);
   if (reply.status == 200 && parsed.is_object()) return parsed;
   const json error = parsed.is_object() ? parsed.value("error", json::object()) : json::object();

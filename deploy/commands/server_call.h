@@ -4,7 +4,7 @@
 #include <string>
 
 #include "deploy/commands/command_line.h"
-#include "router/door/front_door_client.h"
+#include "server/http/front_door_client.h"
 
 namespace troupe::deploy {
 
@@ -12,7 +12,7 @@ struct ServerOptions {
   std::string server = "127.0.0.1:8080", tenant, key_file, authority_file;
 
   void add_to(Command command, const std::string& name = "--server");
-  router::HttpCall call() const;  // reads the files
+  server::HttpCall call() const;  // reads the files
 };
 
 // The answer's body; no body is sent if `body` is null. Throws std::runtime_error with what the server refused, or that

@@ -16,7 +16,7 @@
 #include "kernels/checkpoint/embedding_table.h"
 #include "kernels/executor/executor.h"
 #include "placement/cost/cost_model.h"
-#include "router/request/prompt.h"
+#include "runtime/actor/prompt_form.h"
 #include "runtime/store/store_rows.h"
 
 namespace troupe::deploy {
@@ -32,8 +32,8 @@ struct ModelFacts {
   // beside its item. Otherwise a prompt form frames its prompts.
   std::string_view history_plan = {};
   std::vector<EventFeature> event_features = {};
-  // As of PromptForm (router/request/prompt.h).
-  std::vector<router::Tower> towers = {};
+  // As of PromptForm (runtime/actor/prompt_form.h).
+  std::vector<Tower> towers = {};
   std::uint32_t scenarios = 1;
   std::vector<std::string> tasks = {};
   std::uint32_t table_columns = 0;  // of its embedding tables, where they are not in memory

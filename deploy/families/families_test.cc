@@ -41,7 +41,7 @@ std::string facts_of(const std::string& model, const Config& config) {
   add("needs_memory", f.token_bytes > 0);
   for (const EventFeature& feature : f.event_features)
     text += "; " + feature.name + (feature.ascending ? " ascending " : " ") + std::to_string(feature.least) + ".." + std::to_string(feature.most);
-  for (const router::Tower& tower : f.towers) text += "; tower " + std::to_string(tower.events_max) + " " + std::to_string(tower.action_min);
+  for (const Tower& tower : f.towers) text += "; tower " + std::to_string(tower.events_max) + " " + std::to_string(tower.action_min);
   return text;
 }
 

@@ -7,7 +7,7 @@
 namespace troupe::deploy {
 namespace {
 
-class PrototypeStandIns final : public router::StandIns {
+class PrototypeStandIns final : public StandIns {
  public:
   PrototypeStandIns(std::shared_ptr<const kernels::Prototypes> prototypes, std::string model_version)
       : prototypes_(std::move(prototypes)), model_version_(std::move(model_version)) {}
@@ -33,7 +33,7 @@ std::shared_ptr<const kernels::Prototypes> open_prototypes(const Config& config,
   return std::make_shared<kernels::Prototypes>(file, kernels::read_decoder_config(model), model_version);
 }
 
-std::shared_ptr<const router::StandIns> stand_ins_of(std::shared_ptr<const kernels::Prototypes> prototypes,
+std::shared_ptr<const StandIns> stand_ins_of(std::shared_ptr<const kernels::Prototypes> prototypes,
                                                      std::string model_version) {
   return std::make_shared<PrototypeStandIns>(std::move(prototypes), std::move(model_version));
 }

@@ -7,7 +7,7 @@
 
 #include "deploy/families/families.h"
 #include "kernels/decoder/prototypes.h"
-#include "router/request/prompt.h"
+#include "runtime/actor/prompt_form.h"
 #include "runtime/settings/config.h"
 
 namespace troupe::deploy {
@@ -17,7 +17,7 @@ namespace troupe::deploy {
 std::shared_ptr<const kernels::Prototypes> open_prototypes(const Config& config, const std::filesystem::path& model,
                                                            const std::string& model_version);
 
-std::shared_ptr<const router::StandIns> stand_ins_of(std::shared_ptr<const kernels::Prototypes> prototypes,
+std::shared_ptr<const StandIns> stand_ins_of(std::shared_ptr<const kernels::Prototypes> prototypes,
                                                      std::string model_version);
 
 // Columns of the table whose rows they are, where they are read through pages of the pool (model.tables: mapped); else 0.

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "deploy/data/version.h"
-#include "router/door/front_door_client.h"
+#include "server/http/front_door_client.h"
 #include "runtime/settings/config.h"
 #include "runtime/wire/json_text.h"
 
@@ -58,8 +58,8 @@ SpanExporter::~SpanExporter() {
   thread_.join();
 }
 
-void SpanExporter::take(const router::SeenRequest& request) {
-  std::string spans = router::spans_of(request);
+void SpanExporter::take(const server::SeenRequest& request) {
+  std::string spans = server::spans_of(request);
   if (spans.empty()) return;
   const std::lock_guard lock(mutex_);
   if (waiting_.size() >= waiting_max) return metrics_.record(Metric::spans_lost, 1);
@@ -83,14 +83,14 @@ void SpanExporter::run() {
 
 void SpanExporter::send(const std::deque<std::string>& spans) {
   const auto count = static_cast<double>(spans.size());
-  router::HttpCall call{.server = collector_.server, .method = "POST", .target = collector_.target, .body = spans_body(spans, node_)};
+  server::HttpCall call{.server = collector_.server, .method = "POST", .target = collector_.target, .body = spans_body(spans, node_)};
   {
     const std::lock_guard lock(mutex_);
     call.timeout_us = ends_ ? last_call_us_max : call_us_max;
   }
   std::string why;
   try {
-    const router::HttpReply reply = router::http_call(call);
+    const server::HttpReply reply = server::http_call(call);
     if (reply.status / 100 != 2) why = "it answers " + std::to_string(reply.status);
   } catch (const std::exception& error) {
     why = error.what();

@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "router/watch/seen_request.h"
+#include "server/observability/seen_request.h"
 #include "runtime/actor/metrics.h"
 #include "runtime/host/host.h"
 
@@ -26,7 +26,7 @@ class SpanExporter {
   SpanExporter(Collector collector, std::string node, MetricRegistry& metrics, LogSink log);
   ~SpanExporter();  // what waits is sent once more, for a second at most
 
-  void take(const router::SeenRequest& request);
+  void take(const server::SeenRequest& request);
 
  private:
   static constexpr std::size_t waiting_max = 4096, batch_max = 512;

@@ -57,7 +57,7 @@ class OneShotCollector {
   std::thread thread_;
 };
 
-router::SeenRequest recorded() { return {.request_id = "r", .trace = {1, 2, 3, true}, .method = "POST", .route = "/v1/rank", .status = 200}; }
+server::SeenRequest recorded() { return {.request_id = "r", .trace = {1, 2, 3, true}, .method = "POST", .route = "/v1/rank", .status = 200}; }
 
 }  // namespace
 
@@ -66,7 +66,7 @@ TEST_CASE("spans of recorded requests reach a collector, and of others none are 
   MetricRegistry metrics;
   {
     SpanExporter exporter(parse_collector(collector.url()), "n1", metrics, {});
-    router::SeenRequest other = recorded();
+    server::SeenRequest other = recorded();
     other.trace.sampled = false;
     exporter.take(other);
     exporter.take(recorded());
@@ -88,11 +88,11 @@ TEST_CASE("spans of recorded requests reach a collector, and of others none are 
 TEST_CASE("at its end an exporter sends one batch more, of 512 requests, the oldest first") {
   OneShotCollector collector;
   MetricRegistry metrics;
-  std::vector<router::SeenRequest> requests(513, recorded());
+  std::vector<server::SeenRequest> requests(513, recorded());
   for (std::size_t i = 0; i < requests.size(); ++i) requests[i].trace.low = i + 1;
   {
     SpanExporter exporter(parse_collector(collector.url()), "n1", metrics, {});
-    for (const router::SeenRequest& request : requests) exporter.take(request);
+    for (const server::SeenRequest& request : requests) exporter.take(request);
   }
   const std::string request = collector.request();
   const auto body = nlohmann::json::parse(request.substr(request.find("\r\n\r\n") + 4));

@@ -1,5 +1,5 @@
 #pragma once
-// API keys that several doors share, in one hash of a Redis: a field for each key's id, its line (router/guard/api_keys.h) the
+// API keys that several doors share, in one hash of a Redis: a field for each key's id, its line (server/auth/api_keys.h) the
 // value. There is no secret in it. Lines are for others to read.
 #include <map>
 #include <string>

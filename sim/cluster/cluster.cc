@@ -49,9 +49,9 @@ namespace {
 
 constexpr std::uint32_t positions_around = 4'096;  // a profile of a data set: frame and longest item
 
-router::PromptForm prompt_form(const WorldData& world, const Scenario& scenario) {
+PromptForm prompt_form(const WorldData& world, const Scenario& scenario) {
   if (scenario.served) return scenario.served->router.form;
-  router::PromptForm form;
+  PromptForm form;
   std::vector<Token> system;
   for (std::uint32_t i = 0; i < scenario.system_tokens; ++i) system.push_back(static_cast<Token>(i % 4 + 1));
   form.system = std::move(system);

@@ -13,7 +13,7 @@
 #include "actors/cache_meta/cache_meta_core.h"
 #include "actors/inference/inference_core.h"
 #include "actors/kv_worker/kv_worker_core.h"
-#include "router/core/router_core.h"
+#include "router/router_core.h"
 #include "runtime/actor/metrics.h"
 #include "runtime/hard_state/members.h"
 #include "runtime/host/sim_host.h"
@@ -76,7 +76,7 @@ class Cluster {
   WorldData& world() { return world_; }
   SimCoordination& coordination() { return coordination_; }
   MetricRegistry& metrics() { return metrics_; }
-  const router::PromptForm& form() const { return form_; }
+  const PromptForm& form() const { return form_; }
   const ToyFamily& family(std::uint32_t model = 0) const;  // every other one is of another
   Seats seats() const { return {scenario_.models}; }
   const router::ItemPlaces* places() const {
@@ -154,7 +154,7 @@ class Cluster {
   Violations& violations_;
   MetricRegistry metrics_;
   WorldData world_;
-  router::PromptForm form_;
+  PromptForm form_;
   NameContext names_;
   std::vector<std::string> other_versions_;  // of the models behind the first
   WorldCatalogs catalogs_;

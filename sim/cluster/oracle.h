@@ -17,7 +17,7 @@ class Oracle {
  public:
   // The prompt form of all models; `approximate`: the share of a prompt that planners may leave so where a request does
   // not say. `world` outlives the oracle.
-  Oracle(const WorldData& world, router::PromptForm form, const ToyFamily& family = toy_decoder(),
+  Oracle(const WorldData& world, PromptForm form, const ToyFamily& family = toy_decoder(),
          double approximate = 0)
       : world_(world), form_(std::move(form)), family_(family), approximate_(approximate) {}
 
@@ -41,7 +41,7 @@ class Oracle {
 
   std::map<std::string, std::vector<Item>> items_;  // of catalogs that replies named
   const WorldData& world_;
-  router::PromptForm form_;
+  PromptForm form_;
   const ToyFamily& family_;
   const double approximate_;
 };

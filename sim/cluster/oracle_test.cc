@@ -15,7 +15,7 @@ using namespace troupe::sim;
 
 namespace oracle_test {
 
-const router::PromptForm form{{1, 2}, {3}, {4, 5}, {6}, 60, 5'000};
+const PromptForm form{{1, 2}, {3}, {4, 5}, {6}, 60, 5'000};
 
 struct Asked {
   RankRequest request;
@@ -49,7 +49,7 @@ WorldOptions options() { return {.items = 100, .users = 10, .absent = 0, .change
 
 // Likewise, of a request for blocks.
 Asked answered_with_blocks(const WorldData& world, const std::string& policy, double approximate, std::string_view user,
-                           std::string_view plan = "blocks", double usual = 1, const router::PromptForm& form = oracle_test::form) {
+                           std::string_view plan = "blocks", double usual = 1, const PromptForm& form = oracle_test::form) {
   Asked asked{{.id = 1, .tenant = "", .user = std::string(user), .candidates = {"i3", "i5", "i7", "i9"}}, {}};
   asked.request.policy = policy;
   asked.request.approximate = approximate;
@@ -130,7 +130,7 @@ TEST_CASE("so is that of histories with blocks, of budgets apart and windows, an
 
 TEST_CASE("so is that of histories that are made of prototypes where the model has some, and computed where not") {
   const WorldData world(options());
-  router::PromptForm with = form;
+  PromptForm with = form;
   with.stand_ins = std::make_shared<const SimPrototypes>(5, "m1");
   const Oracle oracle(world, with), without(world, form);
   std::size_t made = 0;
@@ -282,7 +282,7 @@ TEST_CASE("scores of label tokens are checked as well") {
 
 namespace {
 
-const router::PromptForm generator{{1, 2}, {3}, {4}, {}, 80, 5'000};
+const PromptForm generator{{1, 2}, {3}, {4}, {}, 80, 5'000};
 
 WorldOptions few_tokens() {
   return {.items = 150, .users = 10, .vocabulary = 9, .item_tokens_min = 3, .item_tokens_max = 3, .absent = 0.05};

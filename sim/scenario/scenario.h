@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "placement/cost/cost_model.h"
-#include "router/ahead/current_places.h"
+#include "router/precompute/current_places.h"
 #include "router/fleet/routing.h"
 #include "router/request/policy.h"
 #include "runtime/features/expiring_profiles.h"

@@ -9,7 +9,7 @@
 #include "actors/cache_meta/cache_meta_core.h"
 #include "actors/inference/inference_core.h"
 #include "actors/kv_worker/kv_worker_core.h"
-#include "router/core/router_core.h"
+#include "router/router_core.h"
 
 namespace troupe::sim {
 

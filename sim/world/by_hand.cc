@@ -36,7 +36,7 @@ class Values {
 };
 
 struct Prompt {
-  const router::PromptForm& form;
+  const PromptForm& form;
   std::vector<Token> user;  // the form's tokens, then the history
   std::span<const Item> items;
   std::size_t longest_item = 0;
@@ -46,7 +46,7 @@ struct Prompt {
 
 // The oldest events go until the rest fits into the model's positions; items take those of the longest, or one after
 // the other all of theirs.
-Prompt prompt_of(const router::PromptForm& form, const Profile& profile, std::span<const Item> items, bool in_a_row,
+Prompt prompt_of(const PromptForm& form, const Profile& profile, std::span<const Item> items, bool in_a_row,
                  std::uint32_t& cut) {
   Prompt prompt{form, {form.user.begin(), form.user.end()}, items};
   for (const Item& item : items) {
@@ -97,7 +97,7 @@ struct Part {
 // What precedes the events, if there is anything, and each of them; cut wherever prototypes of the model begin or end to
 // stand for tokens, if plans are made with some.
 std::vector<Part> history_parts(const Prompt& p, const router::RepairChoice& choice, std::string_view model_version) {
-  const router::StandIns* const stand_ins = p.form.stand_ins.get();
+  const StandIns* const stand_ins = p.form.stand_ins.get();
   const bool of_model = stand_ins != nullptr && stand_ins->model_version() == model_version;
   std::vector<TokenRun> whole{TokenRun(p.user).first(p.form.user.size())};
   std::size_t at = p.form.user.size();
@@ -206,7 +206,7 @@ std::vector<SegmentValue> by_blocks_plan(const Prompt& p, Values& values, const 
 
 }  // namespace
 
-std::optional<RankingByHand> rank_by_hand(const router::PromptForm& form, std::string_view model_version,
+std::optional<RankingByHand> rank_by_hand(const PromptForm& form, std::string_view model_version,
                                           std::string_view plan, const Profile& profile,
                                           std::span<const Item> items, const ToyFamily& family,
                                           const RepairAsked& asked) {
@@ -318,7 +318,7 @@ std::vector<Beam> best_paths(const Paths& paths, const Best& best,
 
 }  // namespace
 
-GenerationByHand generate_by_hand(const router::PromptForm& form, std::string_view model_version,
+GenerationByHand generate_by_hand(const PromptForm& form, std::string_view model_version,
                                   const Profile& profile, std::span<const Item> items, const GenerateRequest& request,
                                   const ToyFamily& family) {
   GenerationByHand made;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "router/request/plans.h"
-#include "router/request/prompt.h"
+#include "runtime/actor/prompt_form.h"
 #include "runtime/actor/messages.h"
 #include "runtime/actor/ports.h"
 #include "sim/world/toy_model.h"
@@ -28,7 +28,7 @@ struct RepairAsked {
   double approximate_max = 1;
 };
 // Nothing if the plan is neither "user" nor "item" (BAT §4.2) nor "causal", "blocks" or "all_blocks".
-std::optional<RankingByHand> rank_by_hand(const router::PromptForm& form, std::string_view model_version,
+std::optional<RankingByHand> rank_by_hand(const PromptForm& form, std::string_view model_version,
                                           std::string_view plan, const Profile& profile,
                                           std::span<const Item> items, const ToyFamily& family,
                                           const RepairAsked& repair = {});
@@ -46,7 +46,7 @@ struct GenerationByHand {
   std::uint32_t history_cut = 0;  // events that had no room, oldest first
 };
 // `items`: all of the catalog, whose identifiers are all of one length.
-GenerationByHand generate_by_hand(const router::PromptForm& form, std::string_view model_version,
+GenerationByHand generate_by_hand(const PromptForm& form, std::string_view model_version,
                                   const Profile& profile, std::span<const Item> items, const GenerateRequest& request,
                                   const ToyFamily& family);
 

@@ -4,12 +4,12 @@
 #include <string>
 #include <utility>
 
-#include "router/request/prompt.h"
+#include "runtime/actor/prompt_form.h"
 #include "sim/base/random.h"
 
 namespace troupe::sim {
 
-class SimPrototypes final : public router::StandIns {
+class SimPrototypes final : public StandIns {
  public:
   SimPrototypes(std::uint64_t seed, std::string model_version)
       : seed_(seed), model_version_(std::move(model_version)), checksum_("prototypes of " + model_version_) {}

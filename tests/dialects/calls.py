@@ -3,7 +3,7 @@
 
   tests/dialects/calls.py --troupe build/deploy/troupe
 
-Asks by Debian's python3-grpcio, with messages that protoc makes of router/door/troupe.proto: rankings, scores, keys, deadlines and
+Asks by Debian's python3-grpcio, with messages that protoc makes of server/grpc/troupe.proto: rankings, scores, keys, deadlines and
 refusals. Exit status 1 on any difference, 77 where grpc, protoc or a build with gRPC is missing.
 """
 import argparse

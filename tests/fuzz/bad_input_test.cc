@@ -303,11 +303,11 @@ TEST_SUITE("bad input at the start") {
 
   TEST_CASE("a port in use is refused by its number") {
     const ServedBox box;
-    router::DoorConfig taken;
+    server::DoorConfig taken;
     taken.port = box.port();
     MetricRegistry metrics;
-    CHECK_THROWS_WITH_AS(router::FrontDoor(taken, {}, metrics),
-                         doctest::Contains(std::to_string(box.port()).c_str()), router::DoorError);
+    CHECK_THROWS_WITH_AS(server::FrontDoor(taken, {}, metrics),
+                         doctest::Contains(std::to_string(box.port()).c_str()), server::DoorError);
     box.check_steady();
   }
 

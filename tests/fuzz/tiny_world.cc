@@ -5,7 +5,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "router/door/front_door_client.h"
+#include "server/http/front_door_client.h"
 #include "runtime/process/caf_host.h"
 
 namespace troupe::fuzz {
@@ -33,8 +33,8 @@ PutItem item(const std::string& id, int n) {
   return put;
 }
 
-router::DoorConfig door_config(const Config& config, const deploy::Box& box) {
-  router::DoorConfig door;
+server::DoorConfig door_config(const Config& config, const deploy::Box& box) {
+  server::DoorConfig door;
   door.port = 0;
   door.body_bytes_max = ServedBox::body_bytes_max;
   door.answer_us_max = config.duration_us("router.deadline_max") + 400'000;
@@ -103,7 +103,7 @@ ServedBox::ServedBox(const Settings& settings, const std::filesystem::path& data
   host_ = std::make_unique<CafHost>(metrics_, [](auto&&...) {});
   box_->add_to(*host_);
   const Address address = deploy::Box::address(Role::door);
-  door_ = std::make_unique<router::FrontDoor>(
+  door_ = std::make_unique<server::FrontDoor>(
       door_config(config_, *box_),
       [this, address](Address to, Message message) { host_->post(to, address, std::move(message)); },
       metrics_);
@@ -119,12 +119,12 @@ ServedBox::~ServedBox() {
 }
 
 Reply ServedBox::ask(const std::string& method, const std::string& target, const std::string& body) const {
-  router::HttpCall call;
+  server::HttpCall call;
   call.server = "127.0.0.1:" + std::to_string(port());
   call.method = method;
   call.target = target;
   call.body = body;
-  const router::HttpReply reply = router::http_call(call);
+  const server::HttpReply reply = server::http_call(call);
   return {reply.status, nlohmann::json::parse(reply.body)};
 }
 

@@ -14,7 +14,7 @@
 #include "deploy/box/box.h"
 #include "kernels/base/test_folder.h"
 #include "kernels/checkpoint/model.h"
-#include "router/door/front_door.h"
+#include "server/http/front_door.h"
 #include "runtime/actor/metrics.h"
 
 namespace troupe::fuzz {
@@ -72,7 +72,7 @@ class ServedBox {
   MetricRegistry metrics_;
   std::unique_ptr<deploy::Box> box_;
   std::unique_ptr<Host> host_;
-  std::unique_ptr<router::FrontDoor> door_;
+  std::unique_ptr<server::FrontDoor> door_;
   std::vector<std::pair<std::string, double>> steady_at_start_;
 };
 

@@ -19,7 +19,7 @@ STAGES = ("features", "lookup", "turn", "blocks", "queue", "compute")
 
 
 def security_of(html):
-    """As router/watch/page.cc makes it."""
+    """As server/observability/page.cc makes it."""
     def sum_of(tag):
         text = re.search(f"<{tag}>(.*?)</{tag}>", html, re.S).group(1)
         return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"

@@ -11,7 +11,7 @@
 
 #include "deploy/bench/child_process.h"
 #include "deploy/box/control_socket.h"
-#include "router/door/front_door_client.h"
+#include "server/http/front_door_client.h"
 #include "runtime/hard_state/etcd_http.h"
 #include "runtime/hard_state/etcd_messages.h"
 #include "runtime/pages/page_arena.h"
@@ -234,8 +234,8 @@ std::string read_etcd_text(std::string_view again) {
 
 std::string ask_server(const Endless& what) {
   EndlessServer server(what);
-  const router::HttpReply reply =
-      router::http_call({.server = "127.0.0.1:" + std::to_string(server.port()), .timeout_us = 3'000'000});
+  const server::HttpReply reply =
+      server::http_call({.server = "127.0.0.1:" + std::to_string(server.port()), .timeout_us = 3'000'000});
   return "status " + std::to_string(reply.status);
 }
 

@@ -205,7 +205,7 @@ struct GenerateReply {
 # ---- Continuations of a prompt -----------------------------------------------------------------------------
 
 struct CompleteRequest {
-  # door → router. Answered by CompleteReply or Refused. Over HTTP both have OpenAI's form (router/door/completions.h).
+  # door → router. Answered by CompleteReply or Refused. Over HTTP both have OpenAI's form (server/http/completions.h).
   id @0 :UInt64;
   tenant @1 :Text;
   model @2 :Text;                                 # the version that is asked; "": whichever is served
@@ -263,7 +263,7 @@ struct PutUser {
 
 struct AppendEvents {
   # door → router. Answered by Appended or Refused. Members are those of PutUser; over HTTP it has another form
-  # (router/door/door_events.h).
+  # (server/http/door_events.h).
   id @0 :UInt64 $internal;
   tenant @1 :Text $internal;
   user @2 :Text;

@@ -3,8 +3,8 @@
 // before it is read: what is left of it is as long, and JSON exactly if it was.
 #include <nlohmann/json.hpp>
 
-#include "router/door/completions.h"
-#include "router/door/door_models.h"
+#include "server/http/completions.h"
+#include "server/http/door_models.h"
 #include "runtime/wire/codec.h"
 #include "runtime/wire/json.h"
 #include "tests/fuzz/targets/target.h"
@@ -30,13 +30,13 @@ void check_refusal(const Refusal& refusal) {
 }
 
 void check_choice(std::string_view body) {
-  static const std::vector<router::DoorModel> models{{"m", "complete"}, {"n", "complete"}};
-  const auto chosen = router::choose_model({"POST", "/v1/completions", body, ""}, models);
+  static const std::vector<server::DoorModel> models{{"m", "complete"}, {"n", "complete"}};
+  const auto chosen = server::choose_model({"POST", "/v1/completions", body, ""}, models);
   if (const auto* refusal = std::get_if<Refusal>(&chosen)) {
     TROUPE_CHECK(!refusal->what.empty() && to_json(*refusal).size() < 4'096, "a refusal without words or end");
     return;
   }
-  const auto& asked = std::get<router::AskedModel>(chosen);
+  const auto& asked = std::get<server::AskedModel>(chosen);
   TROUPE_CHECK(asked.model && asked.in_body && asked.body.size() == body.size(), "a choice of nothing");
   TROUPE_CHECK(nlohmann::json::accept(asked.body) == nlohmann::json::accept(body), "JSON, or not, without the name");
 }
@@ -44,7 +44,7 @@ void check_choice(std::string_view body) {
 void run(Input input) {
   const std::string_view body = text_of(input);
   check_choice(body);
-  const auto read = router::read_completion(body, &words(), tokens_max);
+  const auto read = server::read_completion(body, &words(), tokens_max);
   if (const auto* refusal = std::get_if<Refusal>(&read)) return check_refusal(*refusal);
   const auto& request = std::get<CompleteRequest>(read);
   TROUPE_CHECK(nlohmann::json::accept(body), "accepted, and no JSON");

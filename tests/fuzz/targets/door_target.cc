@@ -2,8 +2,8 @@
 // where the next one begins. The bytes come in pieces, and it must not matter in which.
 #include <optional>
 
-#include "router/door/front_door_head.h"
-#include "router/door/front_door_routes.h"
+#include "server/http/front_door_head.h"
+#include "server/http/front_door_routes.h"
 #include "tests/fuzz/targets/target.h"
 
 namespace troupe::fuzz {

@@ -1,12 +1,12 @@
 // Files of API keys, and the header by which one is shown. A file that is accepted is the same when it was written and read again; no
 // key is found by a header that was not made with it.
-#include "router/guard/api_keys.h"
+#include "server/auth/api_keys.h"
 #include "tests/fuzz/targets/target.h"
 
 namespace troupe::fuzz {
 namespace {
 
-void check_header(const router::ApiKeys& keys, std::string_view header) {
+void check_header(const server::ApiKeys& keys, std::string_view header) {
   const auto found = keys.find(header, "");
   const auto* refusal = std::get_if<Refusal>(&found);
   TROUPE_CHECK(refusal, "a key by a header that nobody made");  // the hash of what is not known
@@ -16,24 +16,24 @@ void check_header(const router::ApiKeys& keys, std::string_view header) {
 
 void run(Input input) {
   const bool of_header = take_choice(input) % 2 == 1;
-  static const router::ApiKeys usual = [] {
-    router::ApiKeys keys;
-    keys.add(router::make_key({.tenant = "acme"}).key);
+  static const server::ApiKeys usual = [] {
+    server::ApiKeys keys;
+    keys.add(server::make_key({.tenant = "acme"}).key);
     return keys;
   }();
   if (of_header) return check_header(usual, text_of(input));
   try {
-    const router::ApiKeys keys = router::ApiKeys::parse(text_of(input));
+    const server::ApiKeys keys = server::ApiKeys::parse(text_of(input));
     const std::string text = keys.text();
-    TROUPE_CHECK(router::ApiKeys::parse(text).text() == text, "another file when it is written");
+    TROUPE_CHECK(server::ApiKeys::parse(text).text() == text, "another file when it is written");
     check_header(keys, "Bearer tk-none-none");
-  } catch (const router::KeysError& error) {
+  } catch (const server::KeysError& error) {
     check_words(error.what(), 1'024);
   }
 }
 
 std::vector<std::string> seeds() {
-  router::ApiKeys keys;
+  server::ApiKeys keys;
   keys.add({.id = "9f86d081884c", .tenant = "acme", .admin = true, .rate = 2.5, .at_once = 8, .salt = std::string(32, 'a'), .hash = std::string(64, 'b'), .made = "2026-11-24"});
   keys.add({.id = "0f86d081884c", .any_tenant = true, .salt = std::string(32, '1'), .hash = std::string(64, '2'), .made = "2026-11-24"});
   const std::string of_file(1, '\0'), of_header(1, '\1');

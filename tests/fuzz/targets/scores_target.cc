@@ -2,8 +2,8 @@
 // survives the wire; a refusal has words.
 #include <numeric>
 
-#include "router/forms/rerank.h"
-#include "router/forms/score_forms.h"
+#include "server/formats/rerank.h"
+#include "server/formats/score_forms.h"
 #include "runtime/wire/codec.h"
 #include "runtime/wire/json.h"
 #include "tests/fuzz/targets/target.h"
@@ -11,9 +11,9 @@
 namespace troupe::fuzz {
 namespace {
 
-constexpr router::ScoreLimits limits{.items_max = 4, .labels_max = 3, .tokens_max = 48};
+constexpr server::ScoreLimits limits{.items_max = 4, .labels_max = 3, .tokens_max = 48};
 
-const router::ModelText& model() {
+const server::ModelText& model() {
   static const Tokenizer bytes = [] {
     TokenizerParts parts;
     for (int byte = 0; byte < 256; ++byte) {
@@ -24,14 +24,14 @@ const router::ModelText& model() {
     parts.before = {256};
     return Tokenizer(std::move(parts));
   }();
-  static const router::PromptForm form = [] {
-    router::PromptForm made;
+  static const PromptForm form = [] {
+    PromptForm made;
     made.system = {1};
     made.event = made.item = {2};
     made.score = {3};
     return made;
   }();
-  static const router::ModelText text(nullptr, &bytes, &form);
+  static const server::ModelText text(nullptr, &bytes, &form);
   return text;
 }
 
@@ -57,15 +57,15 @@ void run(Input input) {
   const std::uint8_t choice = take_choice(input) % 4;
   const std::string_view body = text_of(input);
   if (choice == 3) {
-    const auto read = router::read_rerank(body, 4, 5, model(), limits);
+    const auto read = server::read_rerank(body, 4, 5, model(), limits);
     if (const auto* refusal = std::get_if<Refusal>(&read)) return check_refusal(*refusal);
-    const auto& asked = std::get<router::Rerank>(read);
+    const auto& asked = std::get<server::Rerank>(read);
     return check_request(asked.texts ? Message{*asked.texts} : Message{asked.request});
   }
-  const auto form = static_cast<router::ScoreForm>(choice + 1);
-  const auto read = router::read_score(form, body, model(), limits);
+  const auto form = static_cast<server::ScoreForm>(choice + 1);
+  const auto read = server::read_score(form, body, model(), limits);
   if (const auto* refusal = std::get_if<Refusal>(&read)) return check_refusal(*refusal);
-  std::visit([](const auto& request) { check_request(Message{request}); }, std::get<router::ForeignScore>(read).request);
+  std::visit([](const auto& request) { check_request(Message{request}); }, std::get<server::ForeignScore>(read).request);
 }
 
 std::vector<std::string> seeds() {

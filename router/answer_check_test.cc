@@ -1,0 +1,77 @@
+#include "router/answer_check.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+namespace troupe::router {
+namespace {
+
+// Three segments, and readouts of so many rows of the vocabulary.
+Plan plan_of(std::vector<std::size_t> readouts) {
+  Plan plan;
+  plan.segments.resize(3);
+  for (const std::size_t rows : readouts)
+    plan.readouts.push_back({.segment = 2, .rows = std::vector<Token>(rows, 1)});
+  return plan;
+}
+Executed answer(std::vector<ScoreRow> rows, std::size_t segments = 3, const std::string& model = "m") {
+  return {1, std::move(rows), std::vector<std::uint8_t>(segments), 0, 0, 0, 0, model};
+}
+
+TEST_CASE("a ranking is one row of as many finite logits as there are candidates") {
+  const Plan plan = plan_of({2});
+  CHECK_FALSE(find_answer_fault(plan, "m", answer({{{1, 2}}})).has_value());
+  for (const Executed& bad :
+       {answer({}), answer({{{1, 2}}, {{1, 2}}}), answer({{{1}}}), answer({{{1, 2, 3}}}),
+        answer({{{1, std::nan("")}}}), answer({{{INFINITY, 1}}}), answer({{{1, 2}}}, 2)}) {
+    const auto fault = find_answer_fault(plan, "m", bad);
+    REQUIRE(fault.has_value());
+    CHECK(fault->code == "bad_model_output");
+    CHECK(fault->status == 500);
+  }
+}
+
+TEST_CASE("another model's logits are no answer, however sound they look") {
+  const auto fault = find_answer_fault(plan_of({2}), "m", answer({{{1, 2}}}, 3, "n"));
+  REQUIRE(fault.has_value());
+  CHECK(fault->expected == "model m");
+}
+
+TEST_CASE("scores are a row per item and a logit per label") {
+  const Plan plan = plan_of({3, 3});
+  CHECK_FALSE(find_answer_fault(plan, "m", answer({{{1, 2, 3}}, {{4, 5, 6}}})).has_value());
+  CHECK(find_answer_fault(plan, "m", answer({{{1, 2, 3}}})).has_value());
+  CHECK(find_answer_fault(plan, "m", answer({{{1, 2, 3}}, {{4, 5}}})).has_value());
+}
+
+TEST_CASE("paths are as many as were asked for, best first, with their tokens' log-probabilities only where those were asked for") {
+  Plan plan = plan_of({});
+  plan.search = {.width = 3, .results = 2};
+  const auto faulty = [&](std::vector<Beam> beams) {
+    Executed found = answer({});
+    found.beams = std::move(beams);
+    return find_answer_fault(plan, "m", found).has_value();
+  };
+  CHECK_FALSE(faulty({{{1, 2}, -1}, {{1, 3}, -2}}));
+  CHECK(faulty({{{1, 2}, -1}, {{1, 3}, -2}, {{1, 4}, -3}}));
+  CHECK(faulty({{{1, 2}, -2}, {{1, 3}, -1}}));
+  CHECK(faulty({{{1, 2}, std::nan("")}}));
+  CHECK(faulty({{{1, 2}, -1, {-0.5, -0.5}}}));
+  plan.search.by_token = true;
+  CHECK_FALSE(faulty({{{1, 2}, -1, {-0.5, -0.5}}}));
+  CHECK(faulty({{{1, 2}, -1}}));
+  CHECK(faulty({{{1, 2}, -1, {-1}}}));
+  CHECK(faulty({{{1, 2}, -1, {-1, -INFINITY}}}));
+}
+
+TEST_CASE("a head of the model gives one number") {
+  Plan plan = plan_of({0, 0});
+  for (Readout& readout : plan.readouts) readout.what = Readout::What::head;
+  CHECK_FALSE(find_answer_fault(plan, "m", answer({{{1}}, {{4}}})).has_value());
+  CHECK(find_answer_fault(plan, "m", answer({{{1}}, {{}}})).has_value());
+  CHECK(find_answer_fault(plan, "m", answer({{{1}}, {{4, 5}}})).has_value());
+}
+
+}  // namespace
+}  // namespace troupe::router

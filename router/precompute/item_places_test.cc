@@ -1,0 +1,58 @@
+#include "router/precompute/item_places.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <stdexcept>
+
+namespace troupe::router {
+namespace {
+
+using Nodes = std::vector<NodeId>;
+
+TEST_CASE("listed items are where the plan says, the others each on one node, evenly") {
+  const ItemPlaces places({9, 3, 5},
+                          {{"hot", placement::everywhere}, {"b", 1}, {"cold", placement::nowhere}});
+  CHECK(places.nodes_of("hot") == Nodes{3, 5, 9});
+  CHECK(places.nodes_of("b") == Nodes{5});
+  CHECK(places.nodes_of("cold").empty());
+  std::map<NodeId, int> count;
+  for (int i = 0; i < 3000; ++i) {
+    const Nodes nodes = places.nodes_of("item " + std::to_string(i));
+    REQUIRE(nodes.size() == 1);
+    ++count[nodes[0]];
+  }
+  for (const NodeId node : {3, 5, 9}) CHECK(count[node] > 800);
+}
+
+TEST_CASE("the same item is in the same place for everybody; nodes that join or leave move few") {
+  const ItemPlaces four({1, 2, 3, 4}), again({4, 3, 2, 1}), five({1, 2, 3, 4, 5});
+  int moved = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const std::string item = std::to_string(i);
+    CHECK(four.nodes_of(item) == again.nodes_of(item));
+    moved += four.nodes_of(item) != five.nodes_of(item);
+  }
+  CHECK(moved < 600);
+}
+
+TEST_CASE("replicated is everywhere; nodes have to be nodes") {
+  CHECK(ItemPlaces::replicated({2, 1}).nodes_of("x") == Nodes{1, 2});
+  CHECK_THROWS_AS(ItemPlaces({}), std::invalid_argument);
+  CHECK_THROWS_AS(ItemPlaces({1, 1}), std::invalid_argument);
+}
+
+TEST_CASE("on other nodes listed items are where they were, or at their shard where that is gone") {
+  const ItemPlaces places({3, 5, 9}, {{"hot", placement::everywhere}, {"b", 1}, {"c", 2}, {"cold", placement::nowhere}});
+  const ItemPlaces more = places.over({3, 5, 9, 12}), fewer = places.over({3, 9});
+  CHECK(more.nodes_of("hot") == Nodes{3, 5, 9, 12});
+  CHECK(more.nodes_of("b") == Nodes{5});
+  CHECK(fewer.nodes_of("c") == Nodes{9});
+  CHECK(fewer.nodes_of("b").size() == 1);
+  CHECK(fewer.nodes_of("b") != Nodes{5});
+  CHECK(fewer.nodes_of("cold").empty());
+  CHECK(ItemPlaces::replicated({1, 2}).over({2, 3}).nodes_of("x") == Nodes{2, 3});
+}
+
+}  // namespace
+}  // namespace troupe::router

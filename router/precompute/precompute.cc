@@ -1,0 +1,412 @@
+#include "router/precompute/precompute.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace troupe::router {
+namespace {
+
+// Of an item; half of the most for each worker that was lost with it or refused it. A silence may be that of
+// a lost message, so it weighs less.
+constexpr std::uint32_t blame_silent = 1, blame_failed = 3;
+
+}  // namespace
+
+Precompute::Precompute(PrecomputeConfig config, const WorkerTable& workers, const LeaderView& leader,
+                       PromptForm form, NameContext names, std::shared_ptr<const ItemPlaces> places)
+    : config_(config),
+      workers_(workers),
+      leader_(leader),
+      form_(std::move(form)),
+      names_(form_, std::move(names)),
+      places_(config_.refresh, std::move(places)),
+      rooms_(workers_, config_.asked_max),
+      missing_(places_, config_.chunk_tokens, config_.blamed_max) {}
+
+std::string_view Precompute::state() const {
+  switch (stage_) {
+    case Stage::off:
+      return "off";
+    case Stage::walking:
+      return rooms_.some_ready() ? "running" : "waiting";
+    case Stage::done:
+      return "done";
+    case Stage::full:
+      return "full";
+  }
+  return "";
+}
+
+bool Precompute::at_rest() const {
+  return stage_ != Stage::walking && !lookup_ && changed_.empty() && missing_.empty() && running_.empty();
+}
+
+void Precompute::start(Step step) {
+  if (!config_.on) return;
+  stage_ = Stage::walking;
+  on_timer(step);
+}
+
+void Precompute::on_timer(Step step) {
+  watch_nodes(step);
+  if (stage_ == Stage::walking || !missing_.empty() || !changed_.empty() || !behind_.empty())
+    rooms_.ask(step);
+  if (lookup_ &&
+      step.now >= lookup_->deadline) {  // a silent index: ask for all of them, what is there is not rewritten
+    want_all(step.now, lookup_->items);
+    lookup_.reset();
+  }
+  for (auto at = running_.begin(); at != running_.end();) {
+    const bool overdue = step.now >= at->second.deadline;
+    if (overdue) blame(step, at->second, blame_silent, "no answer");
+    at = overdue ? running_.erase(at) : std::next(at);
+  }
+  work(step);
+  step.effects.set_timer(precompute_timer, step.now + config_.poll);
+}
+
+void Precompute::add(Step step, Item item) {
+  drop(item.id);
+  missing_.absolve(item.id);  // its content is another
+  refresh(std::move(item));
+  work(step);
+}
+
+void Precompute::drop(const std::string& item) {
+  std::erase_if(changed_, [&](const Item& other) { return other.id == item; });
+  missing_.drop(item);
+}
+
+// Another model: all blocks have other names, so everything is missing again. Another catalog: other items.
+void Precompute::follow(Step step, const std::string& model_version, const std::string& catalog_version) {
+  if (model_version == names_.model_version() && catalog_version == catalog_version_) return;
+  renamed_ = renamed_ || model_version != names_.model_version();
+  names_ = BlockNames(form_, {model_version, names_.context().layout_version});
+  catalog_version_ = catalog_version;
+  if (stage_ == Stage::off) return;
+  rooms_.renew();
+  running_.clear();
+  missing_.absolve_all();
+  walk_again();
+  work(step);
+}
+
+void Precompute::walk_again() {
+  stage_ = Stage::walking;
+  walk_due_ = false;
+  walked_ = 0;
+  last_listed_ = false;
+  list_is_stale_ = list_job_ != 0;
+  lookup_.reset();
+  changed_.clear();  // the walk finds them
+  missing_.clear();
+  behind_.clear();
+}
+
+void Precompute::lose(Step step, std::span<const NodeId> nodes) {
+  if (nodes.empty()) return;
+  for (const NodeId node : nodes) {
+    rooms_.lose(node);
+    if (places_.planned() && rooms_.has(node)) behind_.insert(node);
+  }
+  for (auto at = running_.begin(); at != running_.end();) {
+    const bool there = std::find(nodes.begin(), nodes.end(), at->second.node) != nodes.end();
+    if (there) blame_loss(step, at->second);
+    at = there ? running_.erase(at) : std::next(at);
+  }
+  work(step);
+}
+
+bool Precompute::fits(const Item& item) const {
+  return !item.tokens.empty() && form_.system.size() + item.tokens.size() <= form_.positions_max;
+}
+
+// ---- where there is room ----
+
+// What changed is tried where it was full, too.
+bool Precompute::takes_chunks(Instant now, NodeId node, bool refreshed) const {
+  return rooms_.takes(now, node, names_.model_version(), stage_ == Stage::walking && !refreshed);
+}
+
+bool Precompute::may_catch_up(Instant now) const {
+  return std::ranges::any_of(behind_,
+                             [&](NodeId node) { return rooms_.is_ready(now, node, names_.model_version()); });
+}
+
+// Where the first of the missing ones go that may go somewhere now. A node that is only asked whether it is
+// ready is waited for, behind the others; what belongs to one that takes nothing is left out.
+NodeId Precompute::next_chunk(Instant now) {
+  for (std::size_t i = rooms_.size() + 1; i > 0 && !missing_.empty(); --i) {
+    const NodeId node = missing_.front().node;
+    if (node == 0) return rooms_.next(now, names_.model_version(), stage_ == Stage::walking);
+    if (takes_chunks(now, node, missing_.front().refreshed)) return node;
+    if (!rooms_.is_asked_again(now, node, names_.model_version())) {
+      leave_out(node, missing_.front().refreshed);
+    } else if (!missing_.put_node_behind(node)) {
+      return 0;
+    }
+  }
+  return 0;
+}
+
+void Precompute::leave_out(NodeId node, bool refreshed) {
+  missing_.leave_out(node, refreshed);
+  behind_.insert(node);
+}
+
+// ---- one thing after the other: compute what is missing, look up what changed, walk on ----
+
+void Precompute::work(Step step) {
+  if (stage_ == Stage::off || step.now < paused_until_) return;
+  while (may_start()) {
+    const NodeId node = next_chunk(step.now);
+    if (node == 0 && !missing_.empty()) return;
+    if (node != 0 && !may_start()) return;  // another is in front now
+    if (node != 0) compute_chunk(step, node);
+  }
+  if (!missing_.empty() || lookup_) return;
+  if (stage_ == Stage::walking && !rooms_.some_ready()) return;
+  if (!changed_.empty()) {
+    const std::size_t count = std::min<std::size_t>(changed_.size(), config_.page_items);
+    const auto end = changed_.begin() + static_cast<std::ptrdiff_t>(count);
+    std::vector<Wanted> items;
+    for (auto item = changed_.begin(); item != end; ++item)
+      items.push_back({.item = std::move(*item), .refreshed = places_.planned()});
+    changed_.erase(changed_.begin(), end);
+    return look_up(step, std::move(items));
+  }
+  if (stage_ != Stage::walking && running_.empty() &&
+      ((walk_due_ && rooms_.some_ready()) || may_catch_up(step.now)))
+    walk_again();
+  if (stage_ != Stage::walking || list_job_ != 0) return;
+  if (!last_listed_) {
+    step.effects.start(list_job_ = step.next_id++, ListItems{walked_, config_.page_items});
+  } else if (running_.empty()) {
+    stage_ = Stage::done;
+    step.effects.log(LogLevel::info, "precompute_done", {{"items", items_precomputed_}});
+  }
+}
+
+void Precompute::look_up(Step step, std::vector<Wanted> items) {
+  const NodeId leader = leader_.leader(step.now);
+  if (leader == 0) {  // nobody to ask: all of them, what is there is not rewritten
+    want_all(step.now, items);
+    return work(step);
+  }
+  LookupBlocks lookup{.id = step.next_id++, .count_access = false, .all_holders = places_.planned() || !leaving_.empty()};
+  for (const Wanted& wanted : items)
+    lookup.blocks.push_back(
+        {wanted.item.block, SegmentKind::item, static_cast<std::uint32_t>(wanted.item.tokens.size())});
+  lookup_ = Asked{lookup.id, leader, std::move(items), step.now + config_.lookup_wait};
+  step.effects.send({leader, Role::cache_meta}, std::move(lookup));
+}
+
+// Suspects run by themselves: nothing beside them is lost with them, or lost to another and laid to them.
+// What is pulled waits for what is computed: it may be the same.
+bool Precompute::may_start() const {
+  if (missing_.empty() || running_.size() >= config_.running_max) return false;
+  if (running_.empty()) return true;
+  if (missing_.front().together_max > 0 || running_.begin()->second.suspect) return false;
+  return missing_.front().at == 0 ||
+         std::ranges::all_of(running_, [](const auto& r) { return r.second.pulls; });
+}
+
+// A plan of the system segment and some items, without readouts: only the blocks are wanted.
+void Precompute::compute_chunk(Step step, NodeId node) {
+  Execute chunk{.id = step.next_id++,
+                .priority = Priority::background,
+                .budget_us = config_.budget.us,
+                .model_version = names_.model_version()};
+  const bool framed = !form_.system.empty();
+  const auto start = static_cast<std::int32_t>(form_.system.size());
+  if (framed) {
+    chunk.plan.segments.push_back({SegmentKind::system, form_.system, 0, {}});
+    chunk.blocks.push_back({names_.system(), "", 0});
+  }
+  Asked asked{chunk.id, node, missing_.take_chunk(), step.now + config_.budget + config_.lookup_wait};
+  for (const Wanted& wanted : asked.items) {
+    const Item& item = wanted.item;
+    chunk.plan.segments.push_back({SegmentKind::item, item.tokens, start, Sees::all_before(framed)});
+    chunk.blocks.push_back({item.block, item.id, workers_.alive(step.now, wanted.at) ? wanted.at : 0});
+    chunk.retention.belongs = wanted.refreshed;
+    asked.suspect = wanted.together_max > 0;
+    asked.pulls = chunk.blocks.back().at != 0;
+  }
+  chunk.alone = asked.suspect;
+  if (chunk.retention.belongs)
+    step.effects.count(Metric::items_refreshed, static_cast<double>(asked.items.size()));
+  running_[chunk.id] = std::move(asked);
+  step.effects.send({node, Role::inference_worker}, std::move(chunk));
+}
+
+// Which of several it was the halves will tell.
+void Precompute::blame(Step step, const Asked& chunk, std::uint32_t blame, std::string_view why) {
+  std::vector<Wanted> items = chunk.items;
+  const bool by_itself = items.size() == 1;
+  for (Wanted& wanted : items) {
+    wanted.together_max = static_cast<std::uint32_t>((items.size() + 1) / 2);
+    if (by_itself) wanted.blame += blame;
+    missing_.remember(wanted);
+  }
+  if (!by_itself || items.front().blame < MissingItems::blame_most) return missing_.give_back(items);
+  missing_.drop(items.front().item.id);  // elsewhere
+  ++items_given_up_;
+  step.effects.count(Metric::item_blocks_given_up);
+  step.effects.log(LogLevel::warning, "precompute_gives_up",
+                   {{"item", items.front().item.id}, {"why", std::string(why)}});
+}
+
+// A lost worker costs more than many small plans, so its items are tried one by one at once: what kills does
+// so twice (promise 12).
+void Precompute::blame_loss(Step step, const Asked& chunk) {
+  if (chunk.items.size() == 1) return blame(step, chunk, blame_failed, "its worker was lost");
+  std::vector<Wanted> items = chunk.items;
+  for (Wanted& wanted : items) {
+    wanted.together_max = 1;
+    wanted.blame += blame_failed;
+    missing_.remember(wanted);
+  }
+  missing_.give_back(items);
+}
+
+// ---- answers ----
+
+bool Precompute::on_status(Step step, const StatusReply& reply) {
+  if (stage_ == Stage::off || reply.role != Role::kv_worker || !rooms_.has(reply.node)) return false;
+  if (!reply.ready) return true;
+  rooms_.hear_ready(reply.node);
+  work(step);
+  return true;
+}
+
+bool Precompute::on_listed(Step step, std::uint64_t job, const JobResult& result) {
+  if (job != list_job_ || list_job_ == 0) return false;
+  list_job_ = 0;
+  const auto* list = std::get_if<ItemList>(&result);
+  if (!list) paused_until_ = step.now + config_.pause;
+  if (std::exchange(list_is_stale_, false)) {
+    work(step);
+  } else if (list) {
+    take_page(step, *list);
+  }
+  return true;
+}
+
+void Precompute::take_page(Step step, const ItemList& page) {
+  last_listed_ = page.last || page.items.empty();
+  if (!page.items.empty()) walked_ = page.items.back() + 1;
+  std::vector<Wanted> items;
+  for (const ItemNumber number : page.items)
+    if (Item item = page.catalog->item(number).copy(); fits(item)) items.push_back({std::move(item)});
+  if (renamed_)
+    for (Wanted& wanted : items) wanted.item.block = names_.item(wanted.item.tokens);
+  if (!items.empty() && !lookup_) {
+    look_up(step, std::move(items));
+  } else {
+    want_all(step.now, items);  // a put item is being looked up
+    work(step);
+  }
+}
+
+bool Precompute::on_found(Step step, const BlocksFound& found) {
+  if (!lookup_ || lookup_->id != found.id) return false;
+  std::vector<MissingItems::Seen> seen;
+  std::span<const NodeId> holders = found.holders;
+  for (std::size_t i = 0; i < lookup_->items.size(); ++i) {
+    const std::size_t count = i < found.counts.size() ? found.counts[i] : 0;
+    seen.push_back({lookup_->items[i], holders.first(std::min(count, holders.size())), count > 0});
+    holders = holders.subspan(seen.back().holders.size());
+  }
+  want(step.now, seen);
+  lookup_.reset();
+  work(step);
+  return true;
+}
+
+bool Precompute::on_executed(Step step, const Executed& executed) {
+  const auto asked = running_.extract(executed.id);
+  if (asked.empty()) return false;
+  const Asked& chunk = asked.mapped();
+  if (chunk.suspect)
+    for (const Wanted& wanted : chunk.items) missing_.absolve(wanted.item.id);  // it went well
+  const auto reused = std::count(executed.reused.begin(), executed.reused.end(), 1);
+  const bool system_reused = !form_.system.empty() && !executed.reused.empty() && executed.reused[0] != 0;
+  const bool system_written = !form_.system.empty() && !system_reused;  // before any item, if at all
+  const std::uint32_t written = executed.blocks_written - (system_written && executed.blocks_written > 0);
+  items_precomputed_ += written;
+  step.effects.count(Metric::item_blocks_precomputed, written);
+  if (executed.blocks_written == 0 && reused - system_reused < std::ssize(chunk.items)) {
+    on_fruitless(step, chunk);
+  } else if (!chunk.items.front().refreshed) {  // those make room for themselves
+    rooms_.keep(chunk.node);
+  }
+  work(step);
+  return true;
+}
+
+// The item area there is full, or the KV-cache worker was silent for a while: the latter is asked before the
+// next try, and then it can only be the former. Nobody was hurt: the items are no suspects.
+void Precompute::on_fruitless(Step step, const Asked& chunk) {
+  if (stage_ != Stage::walking || chunk.items.front().refreshed) return;
+  rooms_.keep_nothing(chunk.node);
+  std::vector<Wanted> items;
+  for (const Wanted& wanted : chunk.items)
+    items.push_back({.item = wanted.item, .node = wanted.node, .at = wanted.at});
+  missing_.give_back(items);
+  if (!rooms_.nobody_has_room(step.now)) return;
+  stage_ = Stage::full;
+  missing_.keep_refreshed();
+  step.effects.log(
+      LogLevel::warning, "precompute_full",
+      {{"items", items_precomputed_},
+       {"why", "the item area of every worker's pool is full; the other items are computed when asked for"},
+       {"expected", "a larger pool.memory or pool.item_share, or pool.kv_format bf16"}});
+}
+
+void Precompute::want(Instant now, std::span<const MissingItems::Seen> seen) {
+  missing_.add({seen.begin(), seen.end()},
+               {.takes = [&](NodeId node, bool refreshed) { return takes_chunks(now, node, refreshed); },
+                .alive = [&](NodeId node) { return workers_.alive(now, node); },
+                .has = [&](NodeId node) { return rooms_.has(node); },
+                .leaves = [&](NodeId node) { return leaving_.contains(node); }});
+}
+
+void Precompute::want_all(Instant now, const std::vector<Wanted>& items) {
+  std::vector<MissingItems::Seen> seen;
+  for (const Wanted& wanted : items) seen.push_back({.wanted = wanted, .holders = {}});
+  want(now, seen);
+}
+
+// A worker that is busy says nothing about the items, one that ran out of time that they were too many. A
+// device may fail because of them or for itself, so one item is given up for that only after several times.
+bool Precompute::on_refused(Step step, const Refused& refused) {
+  const auto asked = running_.extract(refused.id);
+  if (asked.empty()) return false;
+  const Refusal& why = refused.refusal;
+  paused_until_ = step.now + config_.pause;
+  if (why.status == 503 && !why.code.starts_with("device_")) {
+    if (places_.planned()) {  // others first
+      missing_.put_behind(asked.mapped().items);
+    } else {
+      missing_.give_back(asked.mapped().items);
+    }
+  } else {
+    const std::uint32_t weight = why.status == 503 ? blame_silent : why.status == 504 ? 0 : blame_failed;
+    blame(step, asked.mapped(), weight, why.code + ": " + why.what);
+  }
+  return true;
+}
+
+std::string Precompute::check_bounds() const {
+  if (running_.size() > config_.running_max) return "precompute: more background plans than running_max";
+  if (changed_.size() > config_.changed_max) return "precompute: more put items than changed_max";
+  if (missing_.blamed() > config_.blamed_max) return "precompute: more suspects than blamed_max";
+  // What is missing is at most two pages and what was given back.
+  const std::size_t copies = places_.planned() ? std::max<std::size_t>(1, rooms_.size()) : 1;
+  const std::size_t most =
+      copies * (std::size_t{config_.page_items} * (3 + config_.running_max) + config_.changed_max);
+  return missing_.size() > most ? "precompute: too many missing items" : places_.check_bounds();
+}
+
+}  // namespace troupe::router

@@ -1,0 +1,60 @@
+// What changes in the places of item blocks while requests are served.
+#include <algorithm>
+#include <utility>
+
+#include "router/precompute/precompute.h"
+
+namespace troupe::router {
+
+void Precompute::note_accesses(Step step, std::span<const ItemView> items) {
+  if (stage_ == Stage::off || !places_.planned()) return;
+  const std::size_t hot_before = places_.hot(), waiting_before = changed_.size();
+  for (const ItemView& item : items)
+    if (places_.touch(item)) refresh(item.copy());
+  if (places_.hot() != hot_before) step.effects.count(Metric::items_hot, static_cast<double>(places_.hot()));
+  if (changed_.size() > waiting_before) work(step);
+}
+
+// Looked up, and brought to where it belongs and is not. The catalog has names of the model that this process began with,
+// whoever puts an item those of the present one, and a request those of the model that its user has: under any but ours, what
+// our model computes would be another's block.
+void Precompute::refresh(Item item) {
+  if (stage_ == Stage::off || changed_.size() >= config_.changed_max || !fits(item)) return;
+  item.block = names_.item(item.tokens);
+  changed_.push_back(std::move(item));
+}
+
+void Precompute::follow_members(Step step, std::set<NodeId> leaving) {
+  leaving_ = std::move(leaving);
+  rooms_.follow(leaving_);
+  std::vector<NodeId> staying = workers_.nodes();
+  std::erase_if(staying, [this](NodeId node) { return leaving_.contains(node); });
+  places_.follow(staying);
+  std::erase_if(behind_, [&](NodeId node) { return std::ranges::count(staying, node) == 0; });
+  if (stage_ == Stage::off) return;
+  if (stage_ == Stage::walking) walk_again();  // from its beginning: what was passed may belong elsewhere now
+  walk_due_ = stage_ != Stage::walking;
+  work(step);
+}
+
+bool Precompute::is_handed_on() const {
+  const auto is_awaited = [this](NodeId node) { return rooms_.may_take(node, names_.model_version()) && !places_.is_away(node); };
+  return stage_ == Stage::off || (at_rest() && !walk_due_ && std::ranges::none_of(behind_, is_awaited));
+}
+
+void Precompute::watch_nodes(Step step) {
+  if (stage_ == Stage::off || !places_.planned()) return;
+  for (const NodeId node : workers_.nodes()) {
+    const bool alive = workers_.alive(step.now, node);
+    if (!places_.see(step.now, node, alive)) continue;
+    if (alive) {
+      behind_.insert(node);  // for as soon as it is ready
+    } else {
+      walk_due_ = true;
+    }
+    step.effects.log(LogLevel::info, alive ? "items_return" : "items_stand_in",
+                     {{"node", node}});
+  }
+}
+
+}  // namespace troupe::router

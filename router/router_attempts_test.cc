@@ -1,0 +1,534 @@
+// Attempts, retries, strikes and admission.
+#include "router/router_core_test.h"
+
+namespace troupe::router {
+namespace {
+
+// Workers 1, 2 and 3; a request's plan is under way at `first`.
+struct Cluster : RouterBench {
+  explicit Cluster(RouterConfig config = cluster_config({1, 2, 3})) : RouterBench(std::move(config)) {
+    for (const NodeId node : core.workers().nodes()) beat(0, node, beat_of(5));
+  }
+  NodeId send_plan(std::int64_t us, RequestId id, std::int64_t budget = 0, const std::string& user = "ann") {
+    send(us, id, budget, user);
+    REQUIRE(plans() == 1);
+    return node;
+  }
+};
+
+TEST_CASE("a refusal that another worker may not share is tried again there, once") {
+  for (const char* code : {"overloaded", "device_failed"}) {
+    Cluster c;
+    const NodeId first = c.send_plan(0, 1);
+    const Execute before = c.plan();
+    c.refuse_at(10, first, std::string(code) == "overloaded" ? 503 : 500, code);
+    REQUIRE(c.plans() == 1);
+    CHECK(c.node != first);
+    CHECK(c.plan().plan.segments == before.plan.segments);
+    CHECK(c.plan().budget_us == 990);
+    c.refuse_at(20, c.node, 503, "overloaded");
+    CHECK(c.refused() == "503 overloaded");
+    CHECK(c.core.retries() == 1);
+  }
+}
+
+TEST_CASE("what every worker would refuse goes to the client; a worker's own faults as 503") {
+  struct Row {
+    std::uint16_t status;
+    const char *code, *refused;
+  };
+  for (const Row& row : {Row{504, "deadline_exceeded", "504 deadline_exceeded"},
+                         {422, "bad_plan", "422 bad_plan"},
+                         {500, "broken", "503 broken"},
+                         {501, "models_fixed", "503 models_fixed"},
+                         {0, "no_status", "503 no_status"}}) {
+    Cluster c;
+    const NodeId first = c.send_plan(0, 1);
+    c.refuse_at(10, first, row.status, row.code);
+    CHECK(c.refused() == row.refused);
+    CHECK(c.plans() == 0);
+  }
+}
+
+TEST_CASE(
+    "a draining worker, or one without the versions, costs no retry; but a plan is sent four times at most") {
+  RouterConfig config = cluster_config({1, 2, 3, 4, 5, 6});
+  config.retry_burst = 0;
+  Cluster c(config);
+  c.send_plan(0, 1);
+  for (const char* code : {"draining", "wrong_model", "wrong_catalog"}) {
+    c.refuse_at(10, c.node, 503, code);
+    REQUIRE(c.plans() == 1);
+  }
+  CHECK(c.core.retries() == 0);
+  c.refuse_at(10, c.node, 503, "draining");
+  CHECK(c.refused() == "503 draining");
+  CHECK(c.core.attempts() == 4);
+}
+
+TEST_CASE("without a retry left the last refusal goes to the client") {
+  RouterConfig config = cluster_config({1, 2, 3});
+  config.retry_burst = 1;
+  Cluster c(config);
+  c.lose(1, c.send_plan(0, 1, 0, "ann"));
+  CHECK(c.plans() == 1);
+  c.send(2, 2, 0, "bob");
+  c.refuse_at(3, c.node, 503, "overloaded");
+  CHECK(c.refused() == "503 overloaded");
+  for (RequestId id = 3; id < 13; ++id) c.send(10, id, 0, "eve");  // ten more earn one
+  c.refuse_at(11, c.node, 503, "overloaded");
+  CHECK(c.plans() == 1);
+}
+
+TEST_CASE("a request whose worker is lost is tried elsewhere, alone, and the other routers hear of it") {
+  Cluster c;
+  const NodeId first = c.send_plan(0, 1);
+  CHECK_FALSE(c.plan().alone);
+  c.lose(10, first);
+  CHECK(c.plan().alone);
+  CHECK(c.node != first);
+  CHECK(c.probe.sent<Suspect>().at(0).strikes == 1);
+  c.execute_at(20, c.node);
+  CHECK(c.replies() == 1);
+  c.send_plan(30, 2);  // it ran well: no suspect any more
+  CHECK_FALSE(c.plan().alone);
+}
+
+TEST_CASE("silence and a new incarnation are losses too") {
+  Cluster silent;
+  silent.probe.start();
+  const NodeId first = silent.send_plan(0, 1, 10'000);
+  silent.run_until(2'400);
+  for (NodeId node : {1, 2, 3})
+    if (node != first) silent.beat(2'500, node, beat_of(5));
+  silent.run_until(3'000);
+  CHECK(silent.plans() == 1);
+  CHECK(silent.node != first);
+
+  Cluster restarted;
+  for (NodeId node : {1, 2, 3}) restarted.beat(0, node, beat_of(5));
+  const NodeId second = restarted.send_plan(0, 1);
+  restarted.beat(10, second, beat_of(5));
+  CHECK(restarted.plans() == 0);
+  restarted.beat(20, second, beat_of(6));
+  CHECK(restarted.plans() == 1);
+  CHECK(restarted.probe.sent<Suspect>().size() == 1);
+}
+
+TEST_CASE(
+    "after half of its time a request is tried elsewhere, without a strike, and the first answer wins") {
+  Cluster c;
+  const NodeId first = c.send_plan(0, 1);
+  c.run_until(499);
+  CHECK(c.plans() == 0);
+  c.run_until(500);
+  CHECK(c.plans() == 1);
+  CHECK(c.node != first);
+  CHECK_FALSE(c.plan().alone);
+  const NodeId second = c.node;
+  c.execute_at(600, first);
+  CHECK(c.replies() == 1);
+  CHECK(c.probe.sent<RankReply>()[0].node == first);
+  c.execute_at(601, second);
+  CHECK(c.probe.effects.list.empty());
+}
+
+TEST_CASE("an attempt that failed late leaves the request to the one that still runs") {
+  for (const char* code : {"overloaded", "draining"}) {  // also if another try would cost nothing
+    Cluster c(cluster_config({1, 2, 3, 4}));
+    const NodeId first = c.send_plan(0, 1);
+    c.run_until(500);
+    const NodeId second = c.node;
+    c.refuse_at(510, first, 503, code);
+    CHECK(c.refused() == "");
+    CHECK(c.plans() == 0);
+    c.refuse_at(520, second, 503, "busy");
+    CHECK(c.refused() == "503 busy");
+  }
+}
+
+TEST_CASE("a late attempt that nobody could take over is still the request's own") {
+  Cluster c(cluster_config({1}));
+  c.send_plan(0, 1);
+  c.run_until(500);
+  CHECK(c.plans() == 0);
+  c.refuse_at(510, 1, 503, "overloaded");
+  CHECK(c.refused() == "503 overloaded");
+}
+
+TEST_CASE("a plan that is too large for a worker is tried where more of its blocks are, and nowhere else") {
+  for (const bool warmer : {true, false}) {
+    Cluster c;
+    c.lose(1, 2), c.lose(1, 3);
+    c.rank(1, 1, "item");
+    c.find(2);
+    c.index(3, Held{{}, {1, 1}, {2, 2}});  // of a worker that is away
+    REQUIRE(c.plans() == 1);
+    REQUIRE(c.node == 1);
+    c.beat(4, 3, beat_of(5));
+    if (warmer) c.beat(4, 2, beat_of(5));
+    c.refuse_at(5, 1, 422, "too_large");
+    CHECK(c.plans() == (warmer ? 1 : 0));
+    if (warmer) CHECK(c.node == 2);
+    if (warmer) c.refuse_at(6, 2, 422, "too_large");
+    CHECK(c.refused() == "422 too_large");
+  }
+}
+
+TEST_CASE("an answer that is none is tried again at another worker, once for each worker that gave it") {
+  RouterConfig config = cluster_config({1, 2, 3});
+  config.attempts_max = 3;
+  Cluster c(config);
+  const NodeId first = c.send_plan(0, 1);
+  c.answer_at(10, first, c.answer({1}));
+  CHECK(c.plans() == 1);
+  CHECK(c.node != first);
+  c.answer_at(11, first, c.answer({1}));  // doubled
+  CHECK(c.probe.effects.list.empty());
+  Executed other = c.answer({1, 2});
+  other.model_version = "model 0";
+  c.answer_at(20, c.node, other);
+  c.answer_at(21, c.node, other);
+  CHECK(c.refused() == "503 bad_model_output");
+}
+
+TEST_CASE(
+    "a request that workers died of twice is refused, now and later, and its like runs alone after the "
+    "first") {
+  Cluster c;
+  const NodeId first = c.send_plan(0, 1);
+  c.lose(10, first);
+  const NodeId second = c.node;
+  c.send_plan(11, 2);  // the same content
+  CHECK(c.plan().alone);
+  CHECK(c.node != first);
+  c.lose(20, second);
+  CHECK(c.probe.sent<Suspect>().at(0).strikes == 2);
+  const auto refusals = c.probe.sent<Refused>();
+  REQUIRE_FALSE(refusals.empty());
+  CHECK(refusals[0].refusal.code == "poison");
+  CHECK(refusals[0].refusal.status == 422);
+  c.rank(30, 3, "recompute");
+  c.find(31);
+  CHECK(c.refused() == "422 poison");
+  c.send(32, 4, 0, "bob");
+  CHECK(c.plans() == 1);
+}
+
+TEST_CASE("a worker that is heard again had only lost its connection: each router takes the strikes back") {
+  const auto lose_twice = [](Cluster& c) {
+    const NodeId first = c.send_plan(0, 1);
+    c.lose(10, first);
+    c.lose(20, c.node);
+    REQUIRE(c.refused() == "422 poison");
+    return std::pair(first, c.node);
+  };
+  Cluster alive, told;
+  const auto [one, other] = lose_twice(alive);
+  for (const Suspect& suspect : alive.probe.sent<Suspect>())
+    told.probe.receive(0, {8, Role::router}, suspect);
+  REQUIRE(told.probe.sent<Suspect>().empty());
+  alive.beat(500, one, beat_of(5));  // was perhaps on its way
+  CHECK(alive.probe.sent<Suspect>().empty());
+  for (Cluster* cluster : {&alive, &told}) {
+    cluster->beats += 2;
+    cluster->beat(1'010, one, beat_of(5));
+    cluster->rank(1'015, 2, "recompute");
+    CHECK(cluster->probe.sent<Execute>().empty());  // one strike is left
+    cluster->beats += 2;
+    cluster->beat(1'020, other, beat_of(5));
+    cluster->send_plan(1'030, 3);
+    CHECK_FALSE(cluster->plan().alone);
+    CHECK(cluster->probe.sent<Suspect>().empty());  // each hears it by itself
+  }
+
+  Cluster dead;
+  const auto [first, second] = lose_twice(dead);
+  dead.beat(1'010, first, beat_of(6));
+  dead.beat(1'020, second, beat_of(6));
+  dead.rank(1'030, 2, "recompute");
+  dead.find(1'031);
+  CHECK(dead.refused() == "422 poison");
+}
+
+TEST_CASE("one loss is one strike, however many copies of the content ran there") {
+  RouterConfig config = cluster_config({1});
+  Cluster c(config);
+  c.send_plan(0, 1);
+  c.send_plan(1, 2);
+  c.lose(10, 1);
+  CHECK(c.probe.sent<Suspect>().size() == 1);
+  CHECK(c.probe.sent<Suspect>()[0].strikes == 1);
+  for (const Refused& refused : c.probe.sent<Refused>()) CHECK(refused.refusal.code == "worker_lost");
+}
+
+TEST_CASE("a router that was stopped hears its workers out before it takes them for silent") {
+  Cluster c;
+  c.probe.start();
+  for (NodeId node : {1, 2, 3}) c.beat(900, node, beat_of(5));
+  c.send_plan(1'000, 1, 20'000);
+  c.beat(9'000, 1, beat_of(5));  // the first that it hears since
+  CHECK(c.plans() == 0);
+  c.run_until(10'000);
+  CHECK(c.plans() == 0);
+  CHECK(c.core.workers().alive_count({10'000}) == 3);
+}
+
+TEST_CASE("a loss that is noticed after a request's time is over is no strike") {
+  Cluster c;
+  c.send_plan(0, 1, 500);
+  c.lose(500, c.node);
+  CHECK(c.probe.sent<Suspect>().empty());
+  CHECK(c.probe.sent<Refused>().empty());
+  c.run_until(501);
+  CHECK(c.refused() == "504 deadline_exceeded");
+}
+
+TEST_CASE(
+    "what another router suspects waits for its trial there, then runs alone here; its poison is refused") {
+  Cluster c;
+  const NodeId lost = c.send_plan(0, 1);
+  c.lose(10, lost);
+  const Suspect suspect = c.probe.sent<Suspect>().at(0);
+  Cluster other;
+  other.probe.start();
+  other.probe.receive(0, {8, Role::router}, suspect);
+  other.send(1, 1, 20'000);
+  CHECK(other.plans() == 0);
+  for (const NodeId node : {1, 2, 3})
+    if (node != lost) other.beat(4'800, node, beat_of(5));
+  other.run_until(6'000);  // nothing was heard of the trial
+  CHECK(other.plan().alone);
+
+  Cluster cleared;
+  cleared.probe.receive(0, {8, Role::router}, suspect);
+  cleared.send(1, 1);
+  cleared.probe.receive(2, {8, Role::router}, Suspect{suspect.fingerprint, 0, {}});
+  CHECK(cleared.plans() == 1);
+  CHECK_FALSE(cleared.plan().alone);
+
+  Cluster poisoned;
+  poisoned.probe.receive(0, {8, Role::router}, suspect);
+  poisoned.send(1, 1);
+  poisoned.probe.receive(2, {8, Role::router}, Suspect{suspect.fingerprint, 2, {}});
+  CHECK(poisoned.refused() == "422 poison");
+  poisoned.rank(3, 2, "recompute");
+  poisoned.find(4);
+  CHECK(poisoned.refused() == "422 poison");
+}
+
+TEST_CASE("what no worker can begin in time is refused at once, what one can is not") {
+  Cluster c(cluster_config({1}));
+  Heartbeat busy = beat_of(5);
+  busy.operations_waiting = 1'000;
+  busy.us_per_operation = 1;
+  c.beat(0, 1, busy);
+  c.rank(1, 1, "recompute", 998);
+  CHECK(c.refused() == "503 overloaded");
+  c.rank(2, 2, "recompute", 1'001);
+  CHECK(c.refused() == "");
+  CHECK(c.probe.started<FindFeatures>().size() == 1);
+}
+
+TEST_CASE("what pulls took is measured: dear ones are not asked for, until they may have become cheap") {
+  Cluster c(cluster_config({1, 2}));
+  c.probe.start();
+  Heartbeat calm = beat_of(5), busy = beat_of(5);
+  calm.us_per_operation = busy.us_per_operation = 10;
+  busy.operations_waiting = 5'000;
+  c.beat(0, 2, busy);
+  c.beat(0, 1, calm);
+  const auto ask = [&](std::int64_t us, RequestId id) {
+    c.rank(us, id, "user", 900'000);
+    c.find(us);
+    c.index(us, Held{{2}, {0, 0}, {}, 9, 0});
+    REQUIRE(c.plans() == 1);
+    return c.plan().blocks.at(1).at;
+  };
+  const auto answer = [&](std::int64_t us, std::int64_t pull_us, std::uint8_t reused) {
+    Executed executed = c.answer({1, 2}, {0, reused, 0, 0, 0, 0});
+    executed.pull_us = pull_us;
+    c.answer_at(us, c.node, executed);
+  };
+  CHECK(ask(1, 1) == 2);
+  CHECK(c.core.pull_share() == 0.25);
+  answer(2, 100'000, 0);  // in vain: it says nothing of what a pulled block takes
+  CHECK(c.core.pull_share() == 0.25);
+  CHECK(ask(3, 2) == 2);
+  answer(4, 100'000, 1);  // 21 tokens: 210 us of computing
+  CHECK(c.core.pull_share() == 1);
+  CHECK(ask(5, 3) == 0);
+  answer(6, 100'000, 1);  // nothing was pulled: not what the user's block took
+  REQUIRE(c.replies() == 1);
+  CHECK(c.probe.sent<RankReply>()[0].timings.predicted > 10 * 28);  // all of user and items, not a quarter
+  for (int i = 0; i < 1'000; ++i) {
+    c.run_until(1'000 * (i + 1));
+    c.probe.receive(1'000 * (i + 1), meta, LeaderBeat{1});
+    c.beat(1'000 * (i + 1), 2, busy);
+    c.beat(1'000 * (i + 1), 1, calm);
+  }
+  CHECK(c.core.pull_share() == doctest::Approx(0.25).epsilon(0.01));
+  CHECK(ask(1'000'001, 4) == 2);
+}
+
+TEST_CASE("a fitted device says what computing a block takes, and a fixed share is kept") {
+  const auto share_after = [](RouterConfig config) {
+    RouterBench b(std::move(config));
+    b.rank(0, 1, "user");
+    b.find(0);
+    b.index(0, Held{{9}, {0, 0}, {}, 9, 0});  // a worker that this router does not know
+    REQUIRE(b.plan().blocks.at(1).at == 9);
+    Executed executed = b.answer({1, 2}, {1, 1, 0, 0, 0, 0});  // the first was there
+    executed.pull_us = 40'000;
+    b.answer_at(1, 1, executed);
+    return b.core.pull_share();
+  };
+  RouterConfig config = small_config();
+  const double by_pace = share_after(config);
+  CHECK(by_pace == 1);  // 21 tokens at 1 us
+  config.block_pace = {.us_per_operation = 4'000};
+  CHECK(share_after(config) == doctest::Approx((0.25 * 20'000 + 40'000) / (20'000 + 84'000)));
+  config.measures_pulls = false;
+  CHECK(share_after(config) == 0.25);
+}
+
+TEST_CASE("plans go where they are done first: to the block, past the queue, not to who drains") {
+  Cluster c;
+  for (NodeId node : {1, 2, 3}) c.beat(0, node, beat_of(5));
+  const auto ask = [&](std::int64_t us, RequestId id, std::vector<NodeId> holders) {
+    c.rank(us, id, "planner", 10'000);
+    c.find(us);
+    c.probe.receive(us, meta, answer_of(c.asked, {std::move(holders), {0, 0}, {}, 9, 0}));
+    REQUIRE(c.plans() == 1);
+    return c.probe.recipients().at(0).node;
+  };
+  CHECK(ask(1, 1, {2}) == 2);
+  CHECK(c.plan().blocks.at(1).at == 0);
+  c.beat(2, 2, beat_of(5));
+  Heartbeat busy = beat_of(5);
+  busy.operations_waiting = 500;
+  c.beat(3, 2, busy);
+  CHECK(ask(4, 2, {2}) != 2);
+  CHECK(c.plan().blocks.at(1).at == 2);  // it can be pulled from there
+  Heartbeat draining = beat_of(5);
+  draining.draining = true;
+  c.beat(5, 3, draining);
+  c.beat(5, 1, beat_of(5));
+  CHECK(ask(6, 3, {3}) == 1);
+}
+
+TEST_CASE("a user's block is made at the user's home, unless another is done sooner by more than that takes") {
+  Cluster c;
+  for (NodeId node : {1, 2, 3}) c.beat(0, node, beat_of(5));
+  const auto ask = [&](std::int64_t us, RequestId id, double coldest) {
+    c.rank(us, id, "bat", 100'000);
+    c.find(us);
+    c.index(us, 2, coldest);
+    REQUIRE(c.plans() == 1);
+    return c.node;
+  };
+  const auto beat = [&](std::int64_t us, NodeId node, double waiting, bool draining = false) {
+    Heartbeat heartbeat = beat_of(5);
+    heartbeat.operations_waiting = waiting;
+    heartbeat.draining = draining;
+    c.beat(us, node, heartbeat);
+  };
+  ask(1, 1, 1);
+  const NodeId home = c.asked.prefer.front();
+  beat(2, home, 10);
+  CHECK(ask(2, 2, 1) == home);
+  beat(3, home, 10);
+  CHECK(ask(3, 3, 2) != home);  // by the items
+  beat(4, home, 500);
+  CHECK(ask(4, 4, 1) != home);
+  beat(5, home, 0, true);
+  CHECK(ask(5, 5, 1) != home);
+}
+
+TEST_CASE("suspects never meet on a worker: the next one waits, and takes the worker when it is free") {
+  Cluster c(cluster_config({1, 2}));
+  const NodeId first = 1, other = 2;
+  Heartbeat busy = beat_of(5);
+  busy.operations_waiting = 300;
+  c.beat(0, other, busy);
+  REQUIRE(c.send_plan(0, 1, 0, "ann") == first);
+  const auto ann = c.serial;
+  REQUIRE(c.send_plan(1, 2, 0, "bob") == first);
+  c.lose(2, first);
+  REQUIRE(c.plans() == 1);  // one of the two
+  CHECK(c.plan().alone);
+  CHECK(c.node == other);
+  const auto running = c.serial;
+  c.execute_at(3, other);
+  CHECK(c.replies() == 1);
+  REQUIRE(c.plans() == 1);  // and now the other
+  CHECK(c.plan().alone);
+  CHECK(c.plan().id != running);
+  CHECK(c.probe.sent<Suspect>().at(0).strikes == 0);  // the one that ran well is cleared everywhere
+  CHECK((c.plan().id == ann || running == ann));
+}
+
+TEST_CASE("a parked suspect still has its deadline") {
+  Cluster c(cluster_config({1, 2}));
+  Heartbeat busy = beat_of(5);
+  busy.operations_waiting = 300;
+  c.beat(0, 2, busy);
+  REQUIRE(c.send_plan(0, 1, 0, "ann") == 1);
+  REQUIRE(c.send_plan(1, 2, 0, "bob") == 1);
+  c.lose(2, 1);
+  CHECK(c.core.executing() == 2);
+  c.run_until(1'001);
+  CHECK(c.core.executing() == 0);
+}
+
+TEST_CASE("a loss of a run beside others is never the second strike, one before any heartbeat is none") {
+  Cluster c(cluster_config({1, 2, 3}));
+  c.send_plan(0, 1);
+  const NodeId first = c.node;
+  c.run_until(500);  // late: tried elsewhere, not alone
+  const NodeId second = c.node;
+  REQUIRE(second != first);
+  c.lose(510, first);
+  c.lose(520, second);
+  CHECK(c.probe.sent<Suspect>().at(0).strikes == 1);  // still, and what it stands for now
+  CHECK(c.refused() != "422 poison");
+  RouterBench unheard(cluster_config({1, 2}));
+  unheard.send(0, 1);
+  unheard.lose(1, unheard.node);
+  CHECK(unheard.probe.sent<Suspect>().empty());
+}
+
+TEST_CASE("a worker that fails is slow at once, and what it failed at runs alone") {
+  for (const auto& [status, code] : {std::pair{503, "device_full"}, {500, "broken"}}) {
+    Cluster c;
+    const NodeId first = c.send_plan(0, 1);
+    c.refuse_at(1, first, static_cast<std::uint16_t>(status), code);
+    CHECK(c.core.workers().slowness(first) > 3);
+    if (status == 503) CHECK(c.plan().alone);
+  }
+}
+
+TEST_CASE("what would take longer than its own time is refused at once") {
+  Cluster c(cluster_config({1}));
+  c.rank(1, 1, "recompute", 20);
+  c.find(2);  // 28 tokens
+  CHECK(c.refused() == "503 overloaded");
+  c.probe.receive(3, door, ScoreRequest{4, "", std::vector<Token>(30, 5), {{{8}}}, {11}, false, 30});
+  CHECK(c.refused() == "503 overloaded");
+}
+
+TEST_CASE("scores are tried again like rankings") {
+  Cluster c;
+  c.probe.receive(0, door, ScoreRequest{4, "", {5, 6, 7}, {{{8}}}, {11}});
+  const auto first = c.probe.recipients().at(0).node;
+  const Execute plan = c.plan();
+  c.lose(1, first);
+  CHECK(c.plan().plan.segments == plan.plan.segments);
+  CHECK(c.plan().alone);
+  c.probe.receive(2, {c.node, Role::inference_worker},
+                  Executed{plan.id, {{{1}}}, {0, 0}, 0, 0, 0, 0, "model 1"});
+  CHECK(c.probe.sent<ScoreReply>().size() == 1);
+}
+
+}  // namespace
+}  // namespace troupe::router

@@ -1,0 +1,315 @@
+#pragma once
+// The router takes requests from the door and sees each to its one outcome: an answer or a typed refusal, by
+// its deadline, whatever is lost. A ranking request goes
+//   on_rank → features → (index) → plan → attempts at inference workers → on_ranked
+// as far as its kind needs them (router/request/request.h), and every step may end it; answers that come after its end find nothing and are ignored. The index only
+// says what is worth reusing: when it is silent, or nobody leads it, the request goes on without it (promise
+// 7). What the router knows of the cluster is in small classes of their own: WorkerTable, LeaderView,
+// VersionKeeper, Suspects, RetryBudget.
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "router/precompute/precompute.h"
+#include "router/flight.h"
+#include "router/recent_times.h"
+#include "router/fleet/feature_watch.h"
+#include "router/fleet/last_workers.h"
+#include "router/fleet/leader_view.h"
+#include "router/fleet/retry_budget.h"
+#include "router/fleet/suspects.h"
+#include "router/fleet/uses_elsewhere.h"
+#include "router/fleet/versions.h"
+#include "router/fleet/worker_table.h"
+#include "router/request/pull_cost.h"
+#include "router/request/request.h"
+#include "router/tenants/fair_queue.h"
+#include "router/tenants/tenants.h"
+#include "runtime/actor/deafness.h"
+#include "runtime/actor/core.h"
+#include "runtime/actor/recent_ids.h"
+#include "runtime/hard_state/member_watch.h"
+
+namespace troupe::router {
+
+struct RouterConfig {
+  NodeId node = 1;
+  Incarnation incarnation = 1;  // the first of its requests' and jobs' ids
+  std::vector<NodeId> cache_metas{1};
+  std::vector<NodeId> workers{1};  // nodes with an inference worker and a KV-cache worker, of the cluster's file
+  ReadMembers members;             // who had joined and left when this process began
+  Duration members_every{0};       // that is read anew so often; 0: it stays
+  bool tells_homes = true;         // of their users' requests elsewhere, for workers whose areas' boundary goes by what was wanted
+  std::vector<NodeId> routers;     // the others, of the cluster's file, as cache-metas and workers
+  bool joined = false;             // it is not in that file: workers hear of it by its word
+  bool coordinate = false;      // a Coordination answers behind the port; else the versions stay as they are
+  std::string model_version;    // at first; "": that of `names`
+  std::string catalog_version;  // at first; "": the port's present one
+  PromptForm form;
+  NameContext names;
+  Policy policy = router::policy("planner");  // of requests that name none
+  bool undivided = false;  // both areas of memory are one to plans of all policies, as they are to those of the planner
+  RequestLimits limits;
+  std::uint32_t in_flight_max = 256;  // ranking and score requests; more are refused
+  std::uint32_t writes_in_flight_max = 256;  // and questions for what is stored
+  TenantsConfig tenants;
+  Duration window{2'000};    // of work that a worker has and has not answered, for each lane: WorkerTableConfig
+  Routing routing;           // by what workers are chosen
+  Duration quantum{10'000};  // of work, for a tenant of weight 1 each time it is its turn at a worker
+  Duration budget{2'000'000};  // of requests that name none
+  Duration budget_max{10'000'000};
+  Duration reload_budget{120'000'000};
+  Duration lookup_wait_min{1'000};  // the index is waited for a tenth of the budget, but at least this
+  Duration heartbeat{200'000};
+  std::uint32_t attempts_max = 2;  // of a request
+  double retry_share = 0.1;        // retries per admitted request
+  double retry_burst = 50;         // as many as one lost worker may leave behind at once
+  placement::UnitCosts costs;      // of the model
+  placement::Pace pace{.us_per_operation = 20};  // of a worker that has not reported its own
+  double pull_share = 0.25;    // of the time that a block takes to compute, to pull it; 1: nothing is pulled
+  bool measures_pulls = true;  // the above at first, then what requests measure (pull_cost.h)
+  placement::Pace block_pace{};  // of blocks, to compare pulls with; unknown: the worker's of all that it computes
+  // Requests that are remembered after their outcome, so that late copies cost nothing: those of a deadline.
+  std::size_t recent_max = 65'536;
+  std::size_t suspects_max = 1'024;
+  FeatureWatchConfig features;
+  PrecomputeConfig precompute;
+  std::shared_ptr<const ItemPlaces> places;  // of item blocks; null: wherever there is room
+};
+
+// What became of the tokens of an executed plan.
+struct TokenCount {
+  std::uint32_t total = 0, computed = 0, reused = 0, blocks_reused = 0;
+};
+
+Refusal too_many_requests(std::uint32_t most);
+
+class RouterCore final : public Core {
+ public:
+  explicit RouterCore(RouterConfig config);
+  RouterCore(const RouterCore&) = delete;
+  RouterCore& operator=(const RouterCore&) = delete;
+  void step(Instant now, const Event& event, Effects& effects) override;
+
+  // For observers: what exceeds its bound, or "".
+  std::string check_bounds() const;
+  std::size_t in_features() const { return count(Stage::features); }
+  std::size_t in_lookup() const { return count(Stage::lookup); }
+  std::size_t executing() const { return count(Stage::executing); }
+  std::size_t retries_in_flight() const;
+  bool swapping() const { return reloading_.has_value() || versions_.swapping(); }
+  bool precomputing() const { return !precompute_.at_rest(); }
+  bool draining() const { return draining_; }
+  Revision members_epoch() const { return members_.epoch(); }
+  bool is_handed_on() const { return precompute_.is_handed_on(); }  // no item's block is missing where it belongs
+  const Versions& versions() const { return versions_.versions(); }
+  const WorkerTable& workers() const { return workers_; }
+  double pull_share() const { return pull_cost_.share(); }
+  std::uint64_t admitted() const { return admitted_; }
+  std::uint64_t attempts() const { return attempts_; }  // plans sent
+  std::uint64_t retries() const { return retries_; }    // of those, what the retry budget paid for
+  std::size_t waiting() const { return waiting_; }      // for their turn, of those that are executing
+  std::string find_unfairness() const;                  // who waits while others have more than their share, or ""
+
+ private:
+  using Serial = std::uint64_t;
+  struct Writing {  // kept until its job ends, even when the client was told that it is late
+    Asked asked;
+    Write write;
+    bool answered = false;
+  };
+  struct Reading {  // of what is stored; kept as a Writing is
+    Asked asked;
+    bool answered = false;
+  };
+  struct Early {  // came before the served versions were known
+    Instant at;
+    Received received;
+  };
+  // A suspect that waits for a worker where this router has no other suspect.
+  struct Parked {
+    Serial serial = 0;
+    bool free = false;
+    Refusal refusal;  // of the attempt that it was to be retried after, if nobody is left at last
+  };
+  struct Reloading {
+    Asked asked;
+    std::optional<Instant> served_since;
+  };
+
+  void on_message(Step step, const Received& received);
+  bool hold_early(Step step, const Received& received);
+  void take_early(Step step);
+  void on_answer(Step step, const Received& received);
+  void on_done(Step step, const Done& done);
+  void on_timer(Step step, std::uint64_t timer);
+
+  // router_requests.cc
+  void on_request(Step step, Address from, const RequestKind& kind, const Message& message);
+  void find_features(Step step, const Flight& flight);
+  void on_features(Step step, Flight& flight, const JobResult& result);
+  void plan(Step step, Flight& flight);
+  std::vector<Considered> consider(const Request& request, const Pinned& pinned);
+  const BlockNames& names_of(const std::string& model_version);
+  Pinned pin(Instant now, const Request& request) const;
+  bool is_present(const Pinned& pinned) const;
+  void look_up(Step step, Flight& flight, NodeId leader);
+  void on_found(Step step, const BlocksFound& found);
+  void choose_plan(Step step, Flight& flight);
+  std::size_t plan_at(NodeId node, const Flight& flight) const;
+  static void settle_plan(Flight& flight, std::size_t chosen);
+  placement::Work work_at(NodeId node, const Flight& flight, std::size_t plan) const;
+  void name_holders(Instant now, Flight& flight, NodeId node) const;
+  Execute make_plan(Instant now, Flight& flight, NodeId node) const;
+  void send_answer(Step step, const Asked& asked, Message reply) const;
+  void answer(Step step, Flight& flight, NodeId node, const Executed& executed);
+  void note_times(Step step, const Timings& timings, const TraceContext& trace);
+  void note_pull(const Candidate& sent, NodeId node, const Executed& executed);
+
+  // router_attempts.cc
+  std::optional<WorkerTable::Option> choose_worker(Step step, const Flight& flight);
+  std::optional<WorkerTable::Option> choose_among(Step step, const Flight& flight, std::span<const NodeId> nodes,
+                                                  std::span<const NodeId> tried);
+  std::optional<WorkerTable::Option> choose_home(Step step, const Flight& flight, std::span<const NodeId> tried) const;
+  WorkerTable::Option option_at(NodeId node, const Flight& flight) const;
+  void execute(Step step, Flight& flight);
+  void send_plan(Step step, Flight& flight, const WorkerTable::Option& option);
+  void note_home(Instant now, Flight& flight, NodeId node, Execute& plan);
+  NodeId last_worker(const Flight& flight) const;
+  bool by_all_three() const { return config_.routing.by == Routing::By::joint; }
+  bool retry(Step step, Flight& flight, bool free, const Refusal& refusal);
+  std::vector<NodeId> nodes_with_suspects() const;
+  bool is_suspect(Instant now, const Flight& flight) const;
+  bool park(Step step, const Flight& flight, bool free, const Refusal& refusal);
+  void unpark(Step step);
+  void mark_fault(Step step, const Attempt& attempt, const Refusal& refusal);
+  void on_executed(Step step, Address from, Flight& flight, const Executed& executed);
+  void on_attempt_refused(Step step, Address from, const Refused& refused);
+  void fail_attempt(Step step, Flight& flight, Attempt& attempt, const Refusal& refusal, bool free);
+  void on_late(Step step, Flight& flight);
+  void lose_attempts(Step step, std::span<const NodeId> nodes, const std::string& why);
+  void lose_attempt(Step step, Flight& flight, std::span<const NodeId> nodes, const Refusal& refusal);
+  bool refuse_poison(Step step, Flight& flight);
+
+  // router_turns.cc
+  std::optional<Refusal> find_excess(TenantId tenant) const;
+  bool make_room(Step step, TenantId tenant);
+  Refusal tenant_overloaded(TenantId tenant, std::string expected) const;
+  Refusal too_busy(Instant now, const Flight& flight, std::span<const NodeId> nodes,
+                   const placement::Work& work) const;
+  double passes_us(NodeId node, TenantId tenant) const;
+  bool goes_at_once(NodeId node) const;
+  void line_up(Step step, Flight& flight, const WorkerTable::Option& option);
+  void note_line(Step step, NodeId node, TenantId tenant, int more);
+  void end_waiting(Step step, Flight& flight);
+  void leave_line(Step step, Flight& flight);
+  void serve_lines(Step step);
+  void begin_turn(Step step, Flight& flight);
+  void reconsider(Step step, Flight& flight);
+  void dissolve_line(Step step, NodeId node);
+
+  // router_cluster.cc
+  void on_beat(Step step);
+  void on_heartbeat(Step step, NodeId node, const Heartbeat& heartbeat);
+  void on_peer_lost(Step step, NodeId node);
+  void follow_members(Step step);
+  void on_reload(Step step, Address from, const Reload& reload);
+  std::optional<Refusal> find_failure(Instant now) const;
+  bool is_followed(Instant now) const;
+  bool is_heard_of(Instant now) const;
+  void see_to_reload(Step step);
+  void follow_versions(Step step, std::uint64_t epoch_before, bool own_doing);
+  void see_to_share(Instant now);
+  void introduce(Step step) const;
+  void tell_routers(Step step, const Message& message) const;
+  void on_drain(Step step, Address from, const Drain& drain);
+  StatusReply status(Instant now, RequestId id) const;
+  void tell_workers(Instant now, StatusReply& reply) const;
+  void tell_recent(Instant now, StatusReply& reply) const;
+  std::string find_reason_not_ready(Instant now) const;  // "": it is ready
+
+  // router_writes.cc
+  template <class Request>
+  void on_write(Step step, Address from, const Request& request);
+  void on_written(Step step, Serial serial, const JobResult& result);
+  void spread_news(Step step, const Write& write);
+  template <class Request>
+  void on_read(Step step, Address from, const Request& request);
+  void on_was_read(Step step, Serial serial, const JobResult& result);
+  std::optional<Refusal> find_no_job(Instant now) const;
+
+  // router_core.cc: admission and ends
+  std::optional<Refusal> find_obstacle(Instant now) const;
+  std::optional<Refusal> find_no_place(Step step, TenantId tenant);
+  std::optional<Refusal> find_no_worker(Instant now, Flight& flight, std::uint64_t home,
+                                        const placement::Work& work) const;
+  bool is_copy(Address from, RequestId id) const;
+  // `work`: of the plan, as far as known.
+  Flight* admit(Step step, const Asked& asked, TenantId tenant, Pinned pinned, std::uint64_t home, const placement::Work& work,
+                const std::optional<Refusal>& fault);
+  Duration budget_of(std::int64_t budget_us) const;
+  void settle(const Asked& asked);  // it has its outcome
+  void refuse(Step step, const Asked& asked, Refusal refusal);
+  static void log_hop(Step step, const Flight& flight, const char* event, std::vector<LogField> fields);
+  static void log_trouble(Step step, const Flight& flight, const char* event, const Attempt& attempt, const Refusal& why);
+  void refuse_flight(Step step, Flight& flight, const Refusal& refusal);  // and ends it
+  void close(Step step, Flight& flight);                                        // after its answer was sent
+  void drop(Step step, Flight& flight);
+  Flight* find(Serial serial);
+  void count_in_flight(Step step) const;
+  std::size_t count(Stage stage) const;
+  static TokenCount count_tokens(Step step, const Candidate& sent, const Executed& executed);
+
+  RouterConfig config_;
+  std::uint64_t next_id_;
+  Deafness deafness_;
+  MemberWatch members_;
+  Instant began_;
+  WorkerTable workers_;
+  LastWorkers last_;  // by Algorithm 1 only
+  UsesElsewhere elsewhere_;
+  LeaderView leader_;
+  FeatureWatch features_;
+  VersionKeeper versions_;
+  std::vector<std::unique_ptr<const BlockNames>> names_;  // of the models that were asked for last
+  std::string shared_;  // the next model of a share of users, once every worker had it
+  PullCost pull_cost_;
+  Suspects suspects_;
+  RetryBudget retry_budget_;
+  Precompute precompute_;
+  std::deque<Early> early_;
+  std::map<Serial, Flight> flights_;
+  Tenants tenants_;
+  std::map<NodeId, FairQueue> lines_;  // of requests that wait for their turn at a worker
+  std::size_t waiting_ = 0;            // in all of them
+  double lanes_ = 1;                   // of all workers that live, at the last beat
+  std::deque<Parked> parked_;  // each flight once at most
+  bool may_unpark_ = false;    // something has changed for those
+  std::map<Serial, Writing> writings_;
+  std::map<Serial, Reading> readings_;
+  std::optional<Reloading> reloading_;
+  std::set<std::pair<Address, RequestId>> open_;  // requests that have no outcome yet
+  RecentIds recent_;                              // requests that have it
+  std::map<std::uint64_t, Serial> feature_jobs_;  // running, whether their request has ended or not
+  bool draining_ = false;
+  std::string catalog_version_;  // as last seen
+  RecentTimes times_;
+  PlanTally tally_;
+  std::uint64_t admitted_ = 0, attempts_ = 0, retries_ = 0, answered_ = 0, refused_ = 0;
+};
+
+inline constexpr std::uint64_t beat_timer = 2;  // start_timer and precompute_timer are below
+// Each serial has four timers of its own.
+enum class TimerKind : std::uint64_t { deadline, lookup, late };
+constexpr std::uint64_t timer_of(std::uint64_t serial, TimerKind kind) {
+  return serial * 4 + static_cast<std::uint64_t>(kind);
+}
+
+}  // namespace troupe::router

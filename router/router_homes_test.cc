@@ -1,0 +1,161 @@
+// What a user's home hears of requests that were sent elsewhere, and where Algorithm 1 sends a user's next one.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "router/router_core_test.h"
+
+namespace troupe::router {
+namespace router_homes_test {
+
+// Three idle workers; users' blocks are where the index says, and so are the requests.
+struct Homes : RouterBench {
+  RequestId last = 0;
+  std::int64_t us = 0;
+
+  explicit Homes(Routing routing = {}) : RouterBench(config(routing)) {
+    for (const NodeId node : {1U, 2U, 3U}) beat(0, node, beat_of(5));
+    probe.receive(0, meta, LeaderBeat{1});
+  }
+  static RouterConfig config(Routing routing) {
+    RouterConfig c = cluster_config({1, 2, 3});
+    c.routing = routing;
+    return c;
+  }
+  // The user's home; the request waits for the index, which knows of nothing.
+  NodeId ask(const std::string& user = "ann", const std::string& policy = "user") {
+    rank(++us, ++last, policy, 100'000, user);
+    find(++us);
+    return asked.prefer.front();
+  }
+  Retention go() {
+    index(++us, Held{{}, {0, 0}, {}});
+    return plan().retention;
+  }
+  void end() { execute_at(++us, node); }
+  void wait_at(NodeId at, double operations) {
+    Heartbeat heartbeat = beat_of(5);
+    heartbeat.operations_waiting = operations;
+    beat(++us, at, heartbeat);
+  }
+  // A request of the user's whose home is too busy for it; the name of his block.
+  BlockName send_away(const std::string& user = "ann") {
+    const NodeId home = ask(user);
+    wait_at(home, 500);
+    CHECK(go().guest);
+    REQUIRE(node != home);
+    BlockName name;
+    for (std::size_t i = 0; i < plan().blocks.size(); ++i)
+      if (plan().plan.segments[i].kind == SegmentKind::user) name = *plan().blocks[i].name;
+    end();
+    wait_at(home, 0);
+    return name;
+  }
+};
+
+TEST_CASE("a user's home hears with its next plan what his blocks would have spared it, and once") {
+  Homes h;
+  const BlockName block = h.send_away();
+  const NodeId home = h.ask();
+  const Retention told = h.go();
+  REQUIRE(h.node == home);
+  CHECK_FALSE(told.guest);
+  REQUIRE(told.elsewhere.size() == 1);
+  CHECK(told.elsewhere[0].name == block);
+  CHECK(told.elsewhere[0].tokens == 21);  // with what stands before a history
+  CHECK(told.elsewhere[0].times == 1);
+  CHECK(told.elsewhere[0].spared_us == 21);
+  h.end();
+  h.ask();
+  CHECK(h.go().elsewhere.empty());
+}
+
+TEST_CASE("who was sent elsewhere twice is told with two uses; a second try is no second use") {
+  Homes h;
+  h.send_away();
+  const NodeId home = h.ask();
+  h.wait_at(home, 500);
+  h.go();
+  const NodeId first = h.node;
+  h.refuse_at(++h.us, first, 503, "overloaded");
+  REQUIRE(h.node != first);
+  REQUIRE(h.node != home);
+  CHECK(h.plan().retention.guest);
+  h.end();
+  h.wait_at(home, 0);
+  h.ask();
+  CHECK(h.go().elsewhere.at(0).times == 2);
+}
+
+TEST_CASE("who comes to his home after all is counted there once, and who is turned away there is counted by what it is told") {
+  Homes h;
+  const NodeId home = h.ask();
+  h.wait_at(home, 500);
+  CHECK(h.go().guest);
+  h.wait_at(home, 0);
+  h.refuse_at(++h.us, h.node, 503, "overloaded");
+  if (h.node == home) CHECK(h.plan().retention.guest);
+  h.end();
+  h.ask("ann");
+  const Retention at_home = h.go();
+  REQUIRE(h.node == home);
+  CHECK_FALSE(at_home.guest);
+  h.refuse_at(++h.us, home, 503, "overloaded");
+  REQUIRE(h.node != home);
+  CHECK(h.plan().retention.guest);
+  h.end();
+  h.ask();
+  CHECK(h.go().elsewhere.size() == 1);
+}
+
+TEST_CASE("what a home is to hear waits for a plan whose blocks it is asked for") {
+  Homes h;
+  h.send_away();
+  const NodeId home = h.ask();
+  const Retention told = h.go();
+  REQUIRE(h.node == home);
+  CHECK(told.elsewhere.size() == 1);
+  h.end();
+  h.send_away();
+  for (const NodeId node : {1U, 2U, 3U}) h.wait_at(node, node == home ? 0 : 500);
+  h.rank(++h.us, ++h.last, "recompute", 100'000, "ann");
+  h.find(++h.us);
+  CHECK(h.plan().retention.elsewhere.empty());
+  REQUIRE(h.node == home);
+  h.end();
+  h.ask();
+  CHECK(h.go().elsewhere.size() == 1);
+}
+
+TEST_CASE("a home that is lost is told of nobody") {
+  Homes h;
+  const NodeId home = h.ask();
+  h.lose(++h.us, home);
+  CHECK(h.go().guest);
+  h.end();
+  h.wait_at(home, 0);
+  h.ask();
+  CHECK(h.go().elsewhere.empty());
+}
+
+TEST_CASE("by Algorithm 1 a user goes where he was sent last, though he would be done a little sooner at home") {
+  for (const bool joint : {false, true}) {
+    CAPTURE(joint);
+    Homes h(joint ? Routing{Routing::By::joint} : Routing{});
+    const NodeId home = h.ask("ann", "item");
+    h.wait_at(home, 500);
+    h.go();
+    const NodeId away = h.node;
+    REQUIRE(away != home);
+    h.end();
+    h.wait_at(home, 0);
+    h.wait_at(away, 4);  // of which some is done until then: a little later than at home
+    h.ask("ann", "item");
+    h.go();
+    CHECK(h.node == (joint ? away : home));
+  }
+}
+
+}  // namespace router_homes_test
+}  // namespace troupe::router

@@ -1,0 +1,106 @@
+// The planner over all plans (T1): what it predicts is never more than what a policy with one plan does.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "router/router_core_test.h"
+
+namespace troupe::router {
+namespace router_planner_test {
+
+// What is kept where, by name, so that all policies find the same.
+struct World {
+  std::uint8_t kept_of = 0;    // of 256 blocks
+  std::uint32_t history = 20;  // tokens
+  double approximate = -1, usual = 0;
+  placement::UnitCosts costs{.token_operations = 1};
+  placement::Pace pace{.us_per_operation = 1};
+};
+
+World draw_world(std::mt19937& random) {
+  const auto real = [&](double most) { return std::uniform_real_distribution<>(0, most)(random); };
+  World world{.kept_of = static_cast<std::uint8_t>(random() % 256), .history = 1 + static_cast<std::uint32_t>(random() % 40)};
+  constexpr double shares[] = {-1, 0, 0.1, 0.4, 1};
+  world.approximate = shares[random() % std::size(shares)];
+  if (random() % 2 == 0) world.usual = real(1);
+  world.costs = {.token_operations = 1, .pair_operations = real(0.1), .token_bytes = 1, .layers = 1 + static_cast<std::uint32_t>(random() % 8)};
+  // Nowhere is it dearer to read a token than to compute it: else nothing would be reused at all.
+  world.pace = {.us_per_operation = 50, .us_per_byte = random() % 2 == 0 ? 0 : real(50)};
+  return world;
+}
+
+RankReply answered(const World& world, const std::string& policy) {
+  RouterConfig config = small_config();
+  config.form.positions_max = 100;
+  config.limits.request_tokens_max = 100;
+  config.limits.approximate = world.usual;
+  config.budget = {100'000};
+  config.costs = world.costs;
+  config.pace = world.pace;
+  RouterBench b(config);
+  RankRequest request{1, "t", "ann", {"a", "b"}, 0, policy};
+  request.approximate = world.approximate;
+  b.probe.receive(0, door, request);
+  for (const auto& [started, work] : b.probe.started<FindFeatures>()) b.job = started;
+  b.find(1, test_features(world.history));
+  if (policy != "recompute") {
+    BlocksFound found{.id = b.asked.id};
+    for (const AskedBlock& block : b.asked.blocks) {
+      const bool kept = block.name.bytes[1] < world.kept_of;
+      found.counts.push_back(kept);
+      found.uses.push_back(0);
+      if (kept) found.holders.push_back(1);
+    }
+    b.probe.receive(2, meta, found);
+  }
+  const Execute plan = b.plan();
+  b.probe.receive(3, worker, b.answer({1, 2}, std::vector<std::uint8_t>(plan.plan.segments.size())));
+  REQUIRE(b.replies() == 1);
+  return b.probe.sent<RankReply>()[0];
+}
+
+TEST_CASE("the planner predicts at most what each policy with one plan does that the request allows") {
+  std::mt19937 random(7);
+  int approximate = 0, exact = 0;
+  for (int i = 0; i < 300; ++i) {
+    const World world = draw_world(random);
+    CAPTURE(i);
+    const RankReply chosen = answered(world, "planner");
+    const double allowed = world.approximate < 0 ? world.usual : world.approximate;
+    CHECK(chosen.approximate <= allowed);
+    std::vector<std::string> policies{"recompute", "user", "item"};
+    World asked = world;
+    asked.approximate = allowed;
+    if (allowed > 0)
+      for (const char* name : {"blocks+30:tail:mean:layer2", "all_blocks+30:tail:mean:layer2"}) policies.push_back(name);
+    for (const std::string& policy : policies) {
+      CAPTURE(policy);
+      CHECK(chosen.timings.predicted <= answered(asked, policy).timings.predicted);
+    }
+    ++(chosen.approximate > 0 ? approximate : exact);
+    if (chosen.approximate > 0) CHECK((chosen.plan == "blocks" || chosen.plan == "all_blocks"));
+  }
+  CHECK(approximate > 30);
+  CHECK(exact > 30);
+}
+
+TEST_CASE("nobody who has not asked is answered approximately, and no approximate plan has less of the history") {
+  World world{.kept_of = 255, .costs = {.token_operations = 1, .layers = 8}};
+  CHECK(answered(world, "planner").approximate == 0);
+  world.approximate = 1;
+  CHECK(answered(world, "planner").approximate > 0);
+  world.approximate = 0.1;
+  CHECK(answered(world, "planner").approximate <= 0.1);
+  world.approximate = 1;
+  world.history = 89;  // items one after the other would leave out some of it
+  const RankReply full = answered(world, "planner");
+  CHECK(full.approximate == 0);
+  CHECK(full.history_cut == 0);
+  CHECK(answered(world, "blocks+30").history_cut > 0);
+}
+
+}  // namespace router_planner_test
+}  // namespace troupe::router

@@ -1,0 +1,243 @@
+// The whole router against workers that lose, double, delay and refuse what they get, restart and fall
+// silent.
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+#include "router/router_core_test.h"
+
+namespace troupe::router {
+namespace {
+
+constexpr NodeId worker_count = 4;
+constexpr std::int64_t budget_us = 4'000;
+
+struct World {
+  explicit World(unsigned seed) : random(seed), core(config()), probe(core) { probe.start(); }
+  static RouterConfig config() {
+    RouterConfig result = cluster_config({1, 2, 3, 4});
+    result.budget = {budget_us};
+    result.retry_burst = 3;
+    result.recent_max = 64;
+    return result;
+  }
+
+  std::mt19937 random;
+  RouterCore core;
+  CoreProbe probe;
+  std::int64_t now = 0;
+  std::map<NodeId, Incarnation> process{{1, 5}, {2, 5}, {3, 5}, {4, 5}};
+  std::vector<std::pair<Address, Message>> network;  // on its way to the router
+  std::vector<std::uint64_t> jobs;
+  std::map<RequestId, std::int64_t> deadlines;
+  std::map<RequestId, int> outcomes;
+  std::map<std::uint64_t, std::vector<NodeId>> sends;  // of each plan
+  bool late = false;
+
+  NodeId some_node() {
+    return static_cast<NodeId>(1 + random() % (worker_count + 1));
+  }  // not always a worker
+  bool chance(unsigned one_in) { return random() % one_in == 0; }
+
+  Message run_plan(const Execute& plan) {
+    const auto segments = plan.plan.segments.size();
+    switch (random() % 8) {
+      case 0:
+        return Refused{plan.id, {503, "overloaded"}};
+      case 1:
+        return Refused{plan.id, {503, "draining"}};
+      case 2:
+        return Refused{plan.id, {500, "device_failed"}};
+      case 3:
+        return Executed{plan.id, {{{1}}}, std::vector<std::uint8_t>(segments), 0, 0, 0, 0, "model 1"};
+      default:
+        return Executed{plan.id, {{{1, 2}}}, std::vector<std::uint8_t>(segments), 0, 0, 0, 0, "model 1"};
+    }
+  }
+  void count_outcome(RequestId id) {
+    ++outcomes[id];
+    late = late || now > deadlines.at(id);
+  }
+  // What the router wants, played.
+  void take() {
+    for (const auto& [job, work] : probe.started<FindFeatures>()) jobs.push_back(job);
+    for (const auto& effect : probe.effects.list) {
+      const auto* send = std::get_if<Effects::Send>(&effect);
+      if (!send) continue;
+      if (const auto* lookup = std::get_if<LookupBlocks>(&send->message))
+        network.push_back({meta, answer_of(*lookup, {{some_node()}, {1, 0}, {some_node()}, 1, 0})});
+      if (const auto* plan = std::get_if<Execute>(&send->message)) {
+        sends[plan->id].push_back(send->to.node);
+        network.push_back({send->to, run_plan(*plan)});
+      }
+      if (const auto* reply = std::get_if<RankReply>(&send->message)) count_outcome(reply->id);
+      if (const auto* refused = std::get_if<Refused>(&send->message)) count_outcome(refused->id);
+    }
+    probe.effects = {};
+  }
+  std::uint64_t beats = 0;
+  void beat(NodeId node) {
+    Heartbeat heartbeat = beat_of(process[node]);
+    heartbeat.sequence = ++beats;
+    heartbeat.operations_waiting = random() % 200;
+    heartbeat.draining = chance(10);
+    network.push_back({{node, Role::inference_worker}, heartbeat});
+  }
+  void deliver() {
+    const auto n = random() % network.size();
+    const auto [from, message] = network[n];
+    if (!chance(4)) network.erase(network.begin() + static_cast<std::ptrdiff_t>(n));  // else: doubled
+    if (!chance(6)) probe.receive(now, from, message);                                // else: lost
+  }
+  void ask(RequestId id) {
+    const std::int64_t budget = 1 + static_cast<std::int64_t>(random() % budget_us);
+    deadlines.try_emplace(id, now + budget);
+    probe.receive(
+        now, door,
+        RankRequest{
+            id, "t", std::to_string(random() % 50), {"a", "b"}, 0, chance(2) ? "bat" : "recompute", budget});
+  }
+  void run_until(std::int64_t us) {  // so that `now` is right at every outcome
+    while (now < us) {
+      probe.run_until(++now);
+      take();
+    }
+  }
+  void step(RequestId& asked) {
+    run_until(now + static_cast<std::int64_t>(random() % 60));
+    const NodeId node = 1 + random() % worker_count;
+    switch (random() % 8) {
+      case 0:
+        ask(chance(6) && asked > 0 ? asked : ++asked);  // or a copy
+        break;
+      case 1:
+        beat(node);
+        break;
+      case 2:
+        if (!chance(8)) break;
+        ++process[node];
+        if (chance(2)) probe.lose(now, node);
+        break;
+      case 3:
+      case 4:
+        if (jobs.empty()) break;
+        probe.done(now, jobs.front(), test_features());
+        jobs.erase(jobs.begin());
+        break;
+      default:
+        if (!network.empty()) deliver();
+    }
+    take();
+    REQUIRE(core.check_bounds() == "");
+  }
+};
+
+TEST_CASE("whatever is lost, every request has one outcome by its deadline, and retries stay few") {
+  std::uint64_t answered = 0, retries = 0;
+  for (unsigned seed = 1; seed <= 60; ++seed) {
+    CAPTURE(seed);
+    World world(seed);
+    RequestId asked = 0;
+    for (int i = 0; i < 1'500; ++i) world.step(asked);
+    world.run_until(world.now + budget_us);
+    CHECK(world.outcomes.size() == asked);
+    for (const auto& [id, count] : world.outcomes) CHECK(count == 1);
+    CHECK_FALSE(world.late);
+    for (auto& [plan, nodes] : world.sends) {
+      CHECK(nodes.size() <= 4);
+      std::sort(nodes.begin(), nodes.end());
+      CHECK(std::unique(nodes.begin(), nodes.end()) == nodes.end());
+    }
+    const double retries_most = 0.1 * static_cast<double>(world.core.admitted()) + 3;
+    CHECK(static_cast<double>(world.core.retries()) <= retries_most);
+    CHECK(world.core.executing() + world.core.in_lookup() + world.core.in_features() == 0);
+    retries += world.core.retries();
+    answered += world.core.attempts();
+  }
+  CHECK(answered > 2'000);  // the run is not empty
+  CHECK(retries > 100);
+}
+
+// Workers die at random, and always of one content, "bad". `ran`: the contents of the plans that a worker
+// has.
+TEST_CASE("nobody is refused for another's poison, unless it ran alone on a worker that died") {
+  std::uint64_t convicted = 0;
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    RouterConfig config = cluster_config({1, 2, 3, 4});
+    config.budget = {50'000};
+    RouterBench b(config);
+    b.probe.start();
+    std::map<NodeId, Incarnation> process;
+    std::map<std::uint64_t, std::string> user_of;  // by the plan's id
+    std::map<RequestId, std::string> asked;
+    struct Running {
+      NodeId node;
+      std::uint64_t id;
+      bool alone;
+    };
+    std::vector<Running> running;
+    std::set<std::string> may_be_refused{"bad"};
+    std::string finding;
+    std::int64_t now = 0;
+    const auto take = [&] {
+      for (const auto& effect : b.probe.effects.list) {
+        const auto* send = std::get_if<Effects::Send>(&effect);
+        if (!send) continue;
+        if (const auto* plan = std::get_if<Execute>(&send->message)) {
+          user_of.try_emplace(plan->id, finding);
+          running.push_back({send->to.node, plan->id, plan->alone});
+        }
+        if (const auto* refused = std::get_if<Refused>(&send->message))
+          if (refused->refusal.code == "poison") {
+            CHECK(may_be_refused.count(asked.at(refused->id)) == 1);
+            convicted += asked.at(refused->id) == "bad";
+          }
+      }
+      b.probe.effects = {};
+    };
+    const auto kill = [&](NodeId node) {
+      for (const Running& plan : running)
+        if (plan.node == node && plan.alone) may_be_refused.insert(user_of.at(plan.id));
+      std::erase_if(running, [&](const Running& plan) { return plan.node == node; });
+      b.probe.lose(now, node);
+      take();
+      process[node] += 1;
+      b.beat(now, node, beat_of(process[node]));
+      take();
+    };
+    for (NodeId node = 1; node <= 4; ++node) b.beat(0, node, beat_of(process[node] = 5));
+    for (RequestId id = 1; id <= 300; ++id) {
+      now += 100;
+      b.run_until(now);
+      take();
+      for (NodeId node = 1; node <= 4; ++node) {
+        b.beat(now, node, beat_of(process[node]));
+        take();
+      }
+      finding = asked[id] = random() % 12 == 0 ? "bad" : std::to_string(random() % 40);
+      b.rank(now, id, "recompute", 0, finding);
+      const bool admitted = !b.probe.started<FindFeatures>().empty();
+      take();
+      if (admitted) b.probe.done(now, b.job, test_features()), take();
+      if (random() % 12 == 0) kill(1 + random() % 4);
+      if (running.size() < 4) continue;
+      const Running plan = running[random() % running.size()];
+      if (user_of.at(plan.id) == "bad") {
+        kill(plan.node);
+      } else {
+        std::erase_if(running, [&](const Running& r) { return r.id == plan.id && r.node == plan.node; });
+        b.serial = plan.id;
+        b.execute_at(now, plan.node);
+        take();
+      }
+    }
+    REQUIRE(b.core.check_bounds() == "");
+  }
+  CHECK(convicted > 20);
+}
+
+}  // namespace
+}  // namespace troupe::router

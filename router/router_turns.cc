@@ -1,0 +1,183 @@
+// Whose turn it is. What is sent to a worker and not answered is bounded by a window; what does not fit waits here,
+// in a line for each worker in which tenants have their fair shares, and is sent as soon as there is room. While
+// there is room and nobody waits, a plan goes at once.
+#include <algorithm>
+#include <cmath>
+
+#include "router/router_core.h"
+
+namespace troupe::router {
+namespace {
+
+std::string seconds(double us) {
+  const auto tenths = static_cast<std::int64_t>(std::ceil(us * 1e-5));
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
+
+std::uint16_t retry_after(double us) {
+  return static_cast<std::uint16_t>(std::clamp(std::ceil(us * 1e-6), 1.0, 600.0));
+}
+
+// "tenant "a" has 12 requests here, 8 of them wait with 0.4 s of work"
+std::string load_of(const Tenants::Tenant& tenant) {
+  return "tenant \"" + tenant.name + "\" has " + std::to_string(tenant.requests) + " requests here, " +
+         std::to_string(tenant.waiting) + " of them wait, with " + seconds(tenant.work_us) + " of work";
+}
+
+
+}  // namespace
+
+// ---- before it is taken in ----
+
+// What it has here is why, so that its other requests would be refused as well: the door goes by that.
+Refusal RouterCore::tenant_overloaded(TenantId tenant, std::string expected) const {
+  const Tenants::Tenant& here = tenants_[tenant];
+  return {429, "tenant_overloaded", load_of(here), "tenant", std::move(expected), retry_after(here.work_us / lanes_)};
+}
+
+// Of a tenant that has as much here as one may.
+std::optional<Refusal> RouterCore::find_excess(TenantId tenant) const {
+  const TenantsConfig& most = tenants_.config();
+  const Tenants::Tenant& here = tenants_[tenant];
+  if (most.requests_max > 0 && here.requests >= most.requests_max)
+    return tenant_overloaded(
+        tenant, "at most " + std::to_string(most.requests_max) + " at a time (router.tenant_requests_max)");
+  if (here.work_us >= static_cast<double>(most.work_us_max) * lanes_)
+    return tenant_overloaded(tenant, "at most " + seconds(static_cast<double>(most.work_us_max)) +
+                                         " of work for each lane of a worker (router.tenant_work_max)");
+  return std::nullopt;
+}
+
+// This router has as many requests as it may. A tenant that has less here than its share gets a place from the one
+// that has most for its weight: what that one has sent last, and still waits, is refused.
+bool RouterCore::make_room(Step step, TenantId tenant) {
+  const std::optional<TenantId> heaviest = tenants_.heaviest();
+  if (!heaviest || *heaviest == tenant) return false;
+  const auto load = [&](TenantId of, std::size_t more) {
+    return static_cast<double>(tenants_[of].requests + more) / tenants_[of].weight;
+  };
+  if (load(*heaviest, 0) <= load(tenant, 1)) return false;
+  const FairQueue* longest = nullptr;
+  for (const auto& [node, line] : lines_)
+    if (line.newest(*heaviest) && (!longest || line.work_us(*heaviest) > longest->work_us(*heaviest)))
+      longest = &line;
+  Flight* flight = longest ? find(*longest->newest(*heaviest)) : nullptr;
+  if (!flight) return false;
+  refuse_flight(step, *flight, tenant_overloaded(*heaviest, "fewer requests while others need the place"));
+  return true;
+}
+
+// None of these can be done in time. That is its tenant's own doing if one could, had the tenant nothing waiting; but a
+// request with less time than is usual says nothing of the tenant's others.
+Refusal RouterCore::too_busy(Instant now, const Flight& flight, std::span<const NodeId> nodes,
+                             const placement::Work& work) const {
+  const Tenants::Tenant& here = tenants_[flight.tenant];
+  const auto left_us = static_cast<double>((flight.asked.deadline - now).us);
+  const bool in_time_alone = std::ranges::any_of(nodes, [&](NodeId node) {
+    const auto line = lines_.find(node);
+    const double all_us = line != lines_.end() ? line->second.work_us() : 0;
+    return workers_.predicted_us(now, node, work, all_us) <= left_us;
+  });
+  const bool is_usual = (flight.asked.deadline - flight.asked.received).us >= config_.budget.us;
+  if (here.waiting > 0 && in_time_alone && is_usual)
+    return tenant_overloaded(flight.tenant, "less that waits before it, or a larger budget");
+  return {503, "overloaded", "no worker can be done before the request's time is over; " + load_of(here), "router",
+          "a retry after a pause, or a larger budget", retry_after(here.work_us / lanes_)};
+}
+
+// Of what waits for that worker, what a request of this tenant would not have to wait for.
+double RouterCore::passes_us(NodeId node, TenantId tenant) const {
+  const auto at = lines_.find(node);
+  if (at == lines_.end() || at->second.empty()) return 0;
+  return at->second.work_us() - at->second.ahead_us(tenant, tenants_[tenant].weight);
+}
+
+// ---- in line ----
+
+bool RouterCore::goes_at_once(NodeId node) const {
+  const auto at = lines_.find(node);
+  return (at == lines_.end() || at->second.empty()) && workers_.has_room(node);
+}
+
+void RouterCore::line_up(Step step, Flight& flight, const WorkerTable::Option& option) {
+  FairQueue& line = lines_.try_emplace(option.node, static_cast<double>(config_.quantum.us)).first->second;
+  const double work_us = workers_.pace(option.node).us(option.work);
+  const FairQueue::Place place =
+      line.push(flight.tenant, tenants_[flight.tenant].weight, flight.serial, work_us);
+  flight.in_line = InLine{option, place, work_us, step.now};
+  tenants_.wait(flight.tenant, work_us);
+  note_line(step, option.node, flight.tenant, 1);
+  const Duration left = flight.asked.deadline - step.now;
+  step.effects.set_timer(timer_of(flight.serial, TimerKind::late), step.now + Duration{left.us / 2});
+}
+
+void RouterCore::note_line(Step step, NodeId node, TenantId tenant, int more) {
+  workers_.line_up(node, lines_.at(node).work_us());
+  waiting_ = static_cast<std::size_t>(static_cast<int>(waiting_) + more);
+  step.effects.count(Metric::requests_waiting, static_cast<double>(waiting_));
+  step.effects.count(Metric::tenant_waiting, static_cast<double>(tenants_[tenant].waiting), tenants_[tenant].name);
+}
+
+// It is not in its line any more.
+void RouterCore::end_waiting(Step step, Flight& flight) {
+  const InLine was = *std::exchange(flight.in_line, std::nullopt);
+  tenants_.go_on(flight.tenant, was.work_us);
+  flight.timings.turn += (step.now - was.since).us;
+  note_line(step, was.option.node, flight.tenant, -1);
+}
+
+void RouterCore::leave_line(Step step, Flight& flight) {
+  lines_.at(flight.in_line->option.node).remove(flight.in_line->place);
+  end_waiting(step, flight);
+}
+
+// Whoever has room takes what waits for it.
+void RouterCore::serve_lines(Step step) {
+  for (std::vector<NodeId> freed = workers_.take_freed(); !freed.empty() && waiting_ > 0;
+       freed = workers_.take_freed())
+    for (const NodeId node : freed) {
+      const auto at = lines_.find(node);
+      while (at != lines_.end() && !at->second.empty() && workers_.has_room(node))
+        begin_turn(step, *find(at->second.take().item));
+    }
+}
+
+// Much may have changed while it waited: then it chooses anew.
+void RouterCore::begin_turn(Step step, Flight& flight) {
+  const WorkerTable::Option option = flight.in_line->option;
+  end_waiting(step, flight);
+  const bool as_before = workers_.usable(step.now, option.node, flight.pinned.model_version) &&
+                         !is_suspect(step.now, flight);
+  if (!as_before) return execute(step, flight);
+  const double left_us = static_cast<double>((flight.asked.deadline - step.now).us);
+  if (workers_.pace(option.node).us(option.work) > left_us)
+    return refuse_flight(step, flight, too_busy(step.now, flight, {{option.node}}, option.work));
+  send_plan(step, flight, option);
+}
+
+// Half of its time is over, and it waits: if another worker is done sooner by now, it goes there.
+void RouterCore::reconsider(Step step, Flight& flight) {
+  const auto option = choose_worker(step, flight);
+  if (!option || option->node == flight.in_line->option.node) return;
+  leave_line(step, flight);
+  execute(step, flight);
+}
+
+// That worker takes nothing more.
+void RouterCore::dissolve_line(Step step, NodeId node) {
+  const auto at = lines_.find(node);
+  if (at == lines_.end()) return;
+  std::vector<Serial> waiting;
+  while (!at->second.empty()) waiting.push_back(at->second.take().item);
+  for (const Serial serial : waiting) end_waiting(step, *find(serial));
+  for (const Serial serial : waiting) execute(step, *find(serial));
+}
+
+std::string RouterCore::find_unfairness() const {
+  for (const auto& [node, line] : lines_)
+    if (std::string fault = line.find_unfairness(); !fault.empty())
+      return "in the line for node " + std::to_string(node) + " " + fault;
+  return "";
+}
+
+}  // namespace troupe::router

@@ -1,0 +1,110 @@
+// Changes of profiles and items: stored by the port, answered, and told to the cache; and questions for what is stored. A
+// job may hang; its request is then answered at its deadline, and news are spread when the job ends.
+#include "router/router_core.h"
+
+#include "runtime/actor/planted.h"
+#include "runtime/actor/user_home.h"
+
+namespace troupe::router {
+namespace {
+
+Message answer_to(const Write& write, RequestId id, const Written& written) {
+  if (std::holds_alternative<AppendEvents>(write.what))
+    return Appended{id, written.version, written.appended, written.repeated, written.dropped, written.events};
+  return Stored{id, written.version};
+}
+
+}  // namespace
+
+// Why no job is begun.
+std::optional<Refusal> RouterCore::find_no_job(Instant now) const {
+  if (draining_) return find_obstacle(now);
+  if (writings_.size() + readings_.size() >= config_.writes_in_flight_max)
+    return too_many_requests(config_.writes_in_flight_max);
+  return std::nullopt;
+}
+
+template <class Request>
+void RouterCore::on_write(Step step, Address from, const Request& request) {
+  if (is_copy(from, request.id)) return;
+  const Asked asked{from, request.id, step.now, step.now + config_.budget};
+  const auto fault = find_fault(request, config_.form, config_.limits);
+  if (fault && !planted(Bug::take_nonsense)) return refuse(step, asked, *fault);
+  if (const auto obstacle = find_no_job(step.now)) return refuse(step, asked, *obstacle);
+  const Serial serial = next_id_++;
+  open_.insert({from, request.id});
+  writings_[serial] = {asked, Write{request}};
+  step.effects.set_timer(timer_of(serial, TimerKind::deadline), asked.deadline);
+  step.effects.start(serial, Write{request});
+}
+
+void RouterCore::on_written(Step step, Serial serial, const JobResult& result) {
+  const Writing writing = std::move(writings_.at(serial));
+  writings_.erase(serial);
+  const auto* written = std::get_if<Written>(&result);
+  const bool changed = written && (written->appended > 0 || !std::holds_alternative<AppendEvents>(writing.write.what));
+  if (changed) spread_news(step, writing.write);
+  if (writing.answered) return;
+  if (!written) return refuse(step, writing.asked, std::get<Refusal>(result));
+  settle(writing.asked);
+  step.effects.send(writing.asked.from, answer_to(writing.write, writing.asked.id, *written));
+}
+
+// Blocks of the old content are never asked for again, since they have another name; telling the cache frees
+// their pages. But whole parts of a history may be those of the new one, too: those that are not go when their room is
+// needed. A new item is computed ahead like the rest of the catalog, maybe before a cache hears of this.
+void RouterCore::spread_news(Step step, const Write& write) {
+  Forget forget;
+  if (const auto* put = std::get_if<PutUser>(&write.what)) {
+    forget = {.kind = SegmentKind::user, .owner = owner_of_user(put->tenant, put->user), .below = config_.form.history_part};
+  } else if (const auto* events = std::get_if<AppendEvents>(&write.what)) {
+    forget = {.kind = SegmentKind::user, .owner = owner_of_user(events->tenant, events->user), .below = config_.form.history_part};
+  } else if (const auto* remove = std::get_if<DeleteUser>(&write.what)) {
+    forget = {SegmentKind::user, owner_of_user(remove->tenant, remove->user)};
+  } else if (const auto* item = std::get_if<PutItem>(&write.what)) {
+    const BlockName name = names_of(versions().model_version).item(item->tokens);
+    forget = {SegmentKind::item, item->item, 0, name};
+    precompute_.add(step, {item->item, item->title, item->tokens, item->identifier, name});
+  } else if (const auto* gone = std::get_if<DeleteItem>(&write.what)) {
+    forget = {SegmentKind::item, gone->item};
+    precompute_.drop(gone->item);
+  }
+  for (const NodeId node : leader_.audience(step.now)) step.effects.send({node, Role::cache_meta}, forget);
+}
+
+template <class Request>
+void RouterCore::on_read(Step step, Address from, const Request& request) {
+  if (is_copy(from, request.id)) return;
+  const Asked asked{from, request.id, step.now, step.now + config_.budget};
+  if (const auto fault = find_fault(request, config_.form, config_.limits)) return refuse(step, asked, *fault);
+  if (const auto obstacle = find_no_job(step.now)) return refuse(step, asked, *obstacle);
+  const Serial serial = next_id_++;
+  open_.insert({from, request.id});
+  readings_[serial] = {asked};
+  step.effects.set_timer(timer_of(serial, TimerKind::deadline), asked.deadline);
+  step.effects.start(serial, Read{request});
+}
+
+void RouterCore::on_was_read(Step step, Serial serial, const JobResult& result) {
+  const Reading reading = readings_.at(serial);
+  readings_.erase(serial);
+  if (reading.answered) return;
+  if (const auto* refusal = std::get_if<Refusal>(&result)) return refuse(step, reading.asked, *refusal);
+  settle(reading.asked);
+  const auto answer = [&](auto reply) {
+    reply.id = reading.asked.id;
+    step.effects.send(reading.asked.from, std::move(reply));
+  };
+  if (const auto* user = std::get_if<UserReply>(&result)) return answer(*user);
+  answer(std::get<ItemReply>(result));
+}
+
+template void RouterCore::on_write(Step, Address, const PutUser&);
+template void RouterCore::on_write(Step, Address, const AppendEvents&);
+template void RouterCore::on_read(Step, Address, const GetUser&);
+template void RouterCore::on_read(Step, Address, const GetItem&);
+template void RouterCore::on_write(Step, Address, const DeleteUser&);
+template void RouterCore::on_write(Step, Address, const PutItem&);
+template void RouterCore::on_write(Step, Address, const DeleteItem&);
+
+}  // namespace troupe::router

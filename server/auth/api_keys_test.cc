@@ -1,0 +1,97 @@
+#include "server/auth/api_keys.h"
+
+#include <doctest/doctest.h>
+
+using namespace troupe;
+using namespace troupe::server;
+
+namespace api_keys_test {
+
+std::string asked(const ApiKeys& keys, const std::string& authorization, const std::string& tenant = "") {
+  const auto found = keys.find(authorization, tenant);
+  const auto* refusal = std::get_if<Refusal>(&found);
+  return refusal ? std::to_string(refusal->status) + " " + refusal->code : "tenant " + std::get<ApiKeys::Asker>(found).tenant;
+}
+
+std::string parse_fault(const std::string& text) {
+  try {
+    ApiKeys::parse(text);
+    return "";
+  } catch (const KeysError& error) {
+    return error.what();
+  }
+}
+
+TEST_SUITE("api keys") {
+  TEST_CASE("a key opens the door for its tenant, until it is revoked") {
+    ApiKeys keys;
+    const MadeKey acme = make_key({.tenant = "acme"}), other = make_key({.tenant = "b"});
+    keys.add(acme.key), keys.add(other.key);
+    CHECK(asked(keys, "Bearer " + acme.text) == "tenant acme");
+    CHECK(asked(keys, "bearer  " + other.text) == "tenant b");
+    CHECK(asked(keys, "Bearer " + acme.text, "acme") == "tenant acme");
+    CHECK(asked(keys, "Bearer " + acme.text, "b") == "403 not_your_tenant");
+    CHECK(keys.revoke(acme.key.id));
+    CHECK_FALSE(keys.revoke(acme.key.id));
+    CHECK(asked(keys, "Bearer " + acme.text) == "401 bad_key");
+  }
+
+  TEST_CASE("whatever is no key is refused, and the tenant's header alone opens nothing") {
+    ApiKeys keys;
+    const MadeKey made = make_key({.tenant = "acme"});
+    keys.add(made.key);
+    CHECK(asked(keys, "", "acme") == "401 no_key");
+    std::string wrong = made.text;
+    wrong.back() = wrong.back() == '0' ? '1' : '0';
+    for (const std::string& bad : {wrong, made.text + "0", made.text.substr(1), made.key.id, std::string("tk-"),
+                                   "tk-" + std::string(77, 'f'), made.key.hash})
+      CHECK(asked(keys, "Bearer " + bad) == "401 bad_key");
+    CHECK(asked(keys, made.text) == "401 bad_key");
+    CHECK(asked(keys, "Basic " + made.text) == "401 bad_key");
+    // An id that nobody has is no key to the hash that stands for nobody.
+    CHECK(asked(ApiKeys(), "Bearer " + made.text) == "401 bad_key");
+  }
+
+  TEST_CASE("a gateway's key speaks for the tenant of the header") {
+    ApiKeys keys;
+    const MadeKey made = make_key({.tenant = "own", .any_tenant = true});
+    keys.add(made.key);
+    CHECK(asked(keys, "Bearer " + made.text, "acme") == "tenant acme");
+    CHECK(asked(keys, "Bearer " + made.text) == "tenant own");
+  }
+
+  TEST_CASE("the file has no secret, and says all of a key") {
+    ApiKeys keys;
+    const MadeKey made = make_key({.tenant = "a \"b\"", .admin = true, .rate = 2.5, .at_once = 3, .made = "2026-11-24"});
+    keys.add(made.key);
+    const std::string text = keys.text();
+    CHECK(text.find(made.text.substr(16)) == std::string::npos);
+    const ApiKeys again = ApiKeys::parse("\n" + text + "  \n");
+    CHECK(asked(again, "Bearer " + made.text) == "tenant a \"b\"");
+    const ApiKey& key = again.all().at(made.key.id);
+    CHECK(key.admin);
+    CHECK_FALSE(key.any_tenant);
+    CHECK(key.rate == 2.5);
+    CHECK(key.at_once == 3);
+    CHECK(again.text() == text);
+    CHECK(parse_fault(text + text).starts_with("2: the id "));
+  }
+
+  TEST_CASE("a damaged file is refused by line") {
+    CHECK(parse_fault("{").starts_with("1: the line is no JSON object"));
+    CHECK(parse_fault("\n[]").starts_with("2: "));
+    CHECK(parse_fault(R"({"id":1})").find("id is not known, or has another type") != std::string::npos);
+    CHECK(parse_fault(R"({"id":"a","salt":"b","hash":"c"})").find("another form") != std::string::npos);
+    CHECK(parse_fault("{\"id\":" + std::string(1000, '[')).find("no key") != std::string::npos);
+    CHECK(parse_fault(R"({"secret":"x"})").find("secret is not known") != std::string::npos);
+  }
+
+  TEST_CASE("two keys are never alike, and neither are the hashes of one secret") {
+    const MadeKey a = make_key({}), b = make_key({});
+    CHECK(a.key.id != b.key.id);
+    CHECK(a.text != b.text);
+    CHECK(a.key.salt != b.key.salt);
+  }
+}
+
+}  // namespace api_keys_test

@@ -1,0 +1,26 @@
+#include "server/formats/bulk_results.h"
+
+#include <variant>
+
+namespace troupe::server {
+
+std::string bulk_result(std::uint64_t line, unsigned status, std::string_view body) {
+  std::string result = "{\"line\":" + std::to_string(line) + ",\"status\":" + std::to_string(status);
+  if (body.size() > 2) result += ',';
+  return result.append(body.substr(body.empty() ? 0 : 1)) + (body.empty() ? "}\n" : "\n");
+}
+
+std::string bulk_end(std::uint64_t lines, std::uint64_t failed) {
+  return "{\"lines\":" + std::to_string(lines) + ",\"failed\":" + std::to_string(failed) + "}\n";
+}
+
+std::string subject_of(const Message& message) {
+  if (const auto* put = std::get_if<PutUser>(&message)) return "user " + put->user;
+  if (const auto* gone = std::get_if<DeleteUser>(&message)) return "user " + gone->user;
+  if (const auto* events = std::get_if<AppendEvents>(&message)) return "user " + events->user;
+  if (const auto* put = std::get_if<PutItem>(&message)) return "item " + put->item;
+  if (const auto* gone = std::get_if<DeleteItem>(&message)) return "item " + gone->item;
+  return "";
+}
+
+}  // namespace troupe::server

@@ -1,0 +1,135 @@
+#include "server/formats/rerank.h"
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <unordered_map>
+#include <utility>
+
+#include "server/formats/json_tree.h"
+
+namespace troupe::server {
+namespace {
+
+constexpr std::string_view rerank_members =
+    "query, documents, top_n, return_documents, model, unknown, policy or budget_us";
+
+std::string document_of(const JsonTree& value, const std::string& where) {
+  if (!value.is_object()) return tree_text(value, where);
+  const auto id = value.find(value.contains("id") ? "id" : "text");
+  if (id == value.end() || value.size() != 1)
+    tree_fault("wrong_type", where + " is something else", where, "an item's id: a text, or an object with `id` or `text`");
+  return tree_text(*id, where);
+}
+
+// Whether query and documents are texts for a model that ranks texts.
+bool has_texts(const JsonTree& tree) {
+  const auto names_item = [](const JsonTree& document) { return document.is_object() && document.contains("id"); };
+  return tree.at("query").is_string() && std::ranges::none_of(tree.at("documents"), names_item);
+}
+
+void take_query(const JsonTree& value, RankRequest& request) {
+  if (value.is_string()) return void(request.user = tree_text(value, "query"));
+  const bool is_object = value.is_object() && value.size() == 1 && value.contains("history");
+  const JsonTree& list = is_object ? value.at("history") : value;
+  if (!list.is_array())
+    tree_fault("wrong_type", "query is something else", "query", "a user's id, or a history: a list of item ids");
+  for (const JsonTree& item : list) request.history.push_back(tree_text(item, "query[" + std::to_string(request.history.size()) + "]"));
+}
+
+void take_member(const std::string& name, const JsonTree& value, std::uint32_t candidates_max, Rerank& out) {
+  if (value.is_null()) return;
+  if (name == "query") return take_query(value, out.request);
+  if (name == "model") return void(out.model = tree_text(value, name));
+  if (name == "policy") return void(out.request.policy = tree_text(value, name));
+  if (name == "unknown") return void(out.request.unknown = tree_text(value, name));
+  if (name == "top_n") return void(out.request.top_k = static_cast<std::uint32_t>(tree_number(value, name, 1, UINT32_MAX)));
+  if (name == "budget_us") return void(out.request.budget_us = tree_number(value, name, 0, INT64_MAX));
+  if (name == "return_documents") {
+    if (!value.is_boolean()) tree_fault("wrong_type", name + " is something else", name, "true or false");
+    return void(out.return_documents = value.get<bool>());
+  }
+  if (name == "documents") {
+    if (!value.is_array()) tree_fault("wrong_type", name + " is something else", name, "a list of item ids");
+    if (value.size() > candidates_max)
+      throw Refusal{413, "too_many_candidates", "there are " + std::to_string(value.size()), name,
+                    "at most " + std::to_string(candidates_max) + " (router.candidates_max)"};
+    for (const JsonTree& document : value)
+      out.documents.push_back(document_of(document, "documents[" + std::to_string(out.documents.size()) + "]"));
+    return;
+  }
+  if (name == "max_tokens_per_doc" || name == "max_chunks_per_doc" || name == "rank_fields" || name == "priority" ||
+      name == "truncate_prompt_tokens")
+    tree_fault("unsupported_value", name + " has a value that is not supported", name, "null, or none");
+  tree_fault("unknown_field", "there is no such field", name, std::string(rerank_members));
+}
+
+}  // namespace
+
+std::variant<Rerank, Refusal> read_rerank(std::string_view body, std::uint32_t candidates_max, std::uint32_t events_max,
+                                          const ModelText& text, const ScoreLimits& limits) {
+  try {
+    const std::size_t values = 4 * (std::size_t{candidates_max} + events_max) + 64;
+    const JsonTree tree = parse_tree(body, {.values_max = values, .depth_max = 4}, "documents");
+    if (!tree.is_object()) tree_fault("wrong_type", "the body is something else", "body", "an object");
+    Rerank out;
+    for (const auto& [name, value] : tree.items()) take_member(name, value, candidates_max, out);
+    for (const char* needed : {"query", "documents"})
+      if (!tree.contains(needed))
+        tree_fault("missing_field", std::string("the body has no ") + needed, needed, std::string(rerank_members));
+    out.request.candidates = out.documents;
+    if (text.ranks_texts() && has_texts(tree)) {
+      out.texts = score_pairs(text, {"query", {out.request.user}}, {"documents", out.documents}, limits);
+      out.texts->budget_us = out.request.budget_us;
+    }
+    return out;
+  } catch (const Refusal& refusal) {
+    return refusal;
+  }
+}
+
+namespace {
+
+nlohmann::ordered_json body_of(RequestId id, const std::string& model, nlohmann::ordered_json results, std::uint32_t tokens) {
+  return {{"id", "rerank-" + std::to_string(id)},
+          {"model", model},
+          {"results", std::move(results)},
+          {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}},
+          {"meta", {{"api_version", {{"version", "2"}}}, {"billed_units", {{"search_units", 1}}}}}};
+}
+
+std::string written(const nlohmann::ordered_json& body) { return body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
+
+}  // namespace
+
+std::string rerank_body(const Rerank& asked, const ScoreReply& reply, const std::string& model) {
+  std::vector<std::size_t> order(reply.items.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto score = [&](std::size_t index) { return reply.items[index].scores.front(); };
+  std::ranges::stable_sort(order, std::greater<>(), score);
+  if (asked.request.top_k > 0 && order.size() > asked.request.top_k) order.resize(asked.request.top_k);
+  nlohmann::ordered_json results = nlohmann::ordered_json::array();
+  for (const std::size_t index : order) {
+    nlohmann::ordered_json result{{"index", index}, {"relevance_score", score(index)}};
+    if (asked.return_documents) result["document"] = {{"text", asked.documents[index]}};
+    results.push_back(std::move(result));
+  }
+  return written(body_of(reply.id, model.empty() ? reply.model_version : model, std::move(results), reply.tokens_total));
+}
+
+std::string rerank_body(const Rerank& asked, const RankReply& reply, const std::string& model) {
+  std::unordered_map<std::string_view, std::size_t> indices;
+  for (std::size_t i = 0; i < asked.documents.size(); ++i) indices.emplace(asked.documents[i], i);
+  nlohmann::ordered_json results = nlohmann::ordered_json::array();
+  for (const RankedItem& item : reply.items) {
+    nlohmann::ordered_json result{{"index", indices.at(item.id)}, {"relevance_score", item.probability}};
+    if (asked.return_documents) result["document"] = {{"id", item.id}, {"text", item.title}};
+    results.push_back(std::move(result));
+  }
+  nlohmann::ordered_json body = body_of(reply.id, model.empty() ? reply.model_version : model, std::move(results), reply.tokens_total);
+  if (!reply.skipped.empty()) body["skipped"] = reply.skipped;
+  return written(body);
+}
+
+}  // namespace troupe::server

@@ -1,0 +1,25 @@
+#pragma once
+// Texts ranked by a model that reads each candidate behind its own tokens: a query stands where such a prompt has one event of a
+// history, a document where it has a candidate, and the score is the probability of `yes` beside `no`. Pure.
+#include <span>
+#include <string>
+
+#include "server/formats/model_text.h"
+
+namespace troupe::server {
+
+struct ScoreLimits {
+  std::uint32_t items_max = 1024, labels_max = 256;
+  std::uint32_t tokens_max = 262'144;  // of a whole request
+  const char* tokens_knob = "router.request_tokens_max";
+};
+
+struct TextList {
+  std::string name;  // of the body's member
+  std::vector<std::string> texts;
+};
+
+// One query for all documents, or as many. Throws Refusal: 400 wrong_count, 413 too_many_items, and those of model_text.h.
+ScoreRequest score_pairs(const ModelText& model, const TextList& queries, const TextList& documents, const ScoreLimits& limits);
+
+}  // namespace troupe::server

@@ -1,0 +1,122 @@
+#include "server/formats/word_tokens.h"
+
+#include <nlohmann/json.hpp>
+
+#include "server/formats/quoted.h"
+#include "runtime/wire/json_text.h"
+
+namespace troupe::server {
+namespace {
+
+class WordRewriter {
+ public:
+  WordRewriter(std::string_view body, const ModelText& text, std::size_t tokens_max)
+      : body_(body), text_(text), tokens_max_(tokens_max) {}
+
+  // Throws Refusal.
+  std::string rewritten() {
+    for (at_ = 0; at_ < body_.size();) {
+      const char c = body_[at_];
+      if (c == '"') {
+        take_string();
+        continue;
+      }
+      if (c == '{' || c == '[') ++depth_, element_ = 0;
+      if (c == '}' || c == ']') --depth_;
+      if (c == ',' && depth_ == 2) ++element_;
+      if (c == ',' && depth_ == 1) key_ = {};
+      out_ += c;
+      ++at_;
+    }
+    return std::move(out_);
+  }
+
+ private:
+  // Behind its last quote; npos: it has none.
+  std::size_t end_of_string() const {
+    for (std::size_t i = at_ + 1; i < body_.size(); ++i) {
+      if (body_[i] == '\\') ++i;
+      else if (body_[i] == '"') return i + 1;
+    }
+    return body_.npos;
+  }
+
+  bool is_key(std::size_t end) const {
+    const std::size_t next = body_.find_first_not_of(" \t\r\n", end);
+    return next != body_.npos && body_[next] == ':';
+  }
+
+  void take_string() {
+    const std::size_t end = end_of_string();
+    const std::string_view literal = body_.substr(at_, end == body_.npos ? end : end - at_);
+    const bool key = depth_ == 1 && end != body_.npos && is_key(end);
+    if (key) key_ = literal;
+    const bool is_word = (depth_ == 1 && !key && key_ == "\"identifier\"") || (depth_ == 2 && key_ == "\"tokens\"");
+    const bool is_text = depth_ == 1 && !key && key_ == "\"tokens\"";
+    if (end != body_.npos && is_text)
+      out_ += tokens_of(literal);
+    else if (end != body_.npos && is_word)
+      out_ += std::to_string(token_of(literal));
+    else
+      out_ += literal;
+    at_ += literal.size();
+  }
+
+  static std::string text_in(std::string_view literal) {
+    const auto text = nlohmann::json::parse(literal, nullptr, false);
+    return text.is_string() ? text.get<std::string>() : std::string(literal);
+  }
+
+  std::string tokens_of(std::string_view literal) const {
+    std::vector<Token> tokens;
+    add_text_tokens(text_, text_in(literal), "tokens", tokens_max_, tokens);
+    std::string list = "[";
+    for (const Token token : tokens) list += (list.size() > 1 ? "," : "") + std::to_string(token);
+    return list + "]";
+  }
+
+  Token token_of(std::string_view literal) const {
+    const std::string word = text_in(literal);
+    if (const auto token = text_.words ? text_.words->find(word) : std::nullopt) return *token;
+    if (const auto token = text_.tokenizer ? text_.tokenizer->find(word) : std::nullopt) return *token;
+    throw Refusal{422, "unknown_word", in_quotes(word) + " is no word of the model's vocabulary",
+                  depth_ == 1 ? "identifier" : "tokens[" + std::to_string(element_) + "]",
+                  "a word of vocab.json or tokenizer.json, or a token's number"};
+  }
+
+  const std::string_view body_;
+  const ModelText& text_;
+  const std::size_t tokens_max_;
+  std::size_t at_ = 0;
+  int depth_ = 0;
+  std::size_t element_ = 0;  // of the list at hand
+  std::string_view key_;     // of the body's member at hand, in quotes
+  std::string out_;
+};
+
+}  // namespace
+
+std::variant<std::string, Refusal> with_numbers(std::string_view body, const ModelText& text, std::size_t tokens_max) {
+  try {
+    return WordRewriter(body, text, tokens_max).rewritten();
+  } catch (const Refusal& refusal) {
+    return refusal;
+  }
+}
+
+std::string with_words(std::string json, std::span<const Token> tokens, const ModelText& text) {
+  if (tokens.empty() || (!text.tokenizer && !text.has_words())) return json;
+  json.back() = ',';
+  if (text.tokenizer) {
+    append_json_string(json += "\"text\":", text.tokenizer->decode(tokens));
+    return json + "}";
+  }
+  json += "\"words\":[";
+  for (const Token token : tokens) {
+    if (!json.ends_with('[')) json += ',';
+    append_json_string(json, text.words->name(token));
+  }
+  return json + "]}";
+}
+
+}  // namespace troupe::server

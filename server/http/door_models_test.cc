@@ -1,0 +1,101 @@
+#include "server/http/door_models.h"
+
+#include <doctest/doctest.h>
+
+using namespace troupe;
+using namespace troupe::server;
+
+namespace {
+namespace door_models_test {
+
+const std::vector<DoorModel> two{{"games", "rank, score"}, {"news", "generate, complete, score"}};
+
+std::string asked(std::string_view method, std::string_view target, std::string_view body = "",
+                  const std::vector<DoorModel>& models = two) {
+  const auto chosen = choose_model({method, target, body, ""}, models);
+  if (const auto* refusal = std::get_if<Refusal>(&chosen)) return std::to_string(refusal->status) + " " + refusal->code;
+  const auto& of = std::get<AskedModel>(chosen);
+  return of.model ? of.model->name : "none";
+}
+Refusal refusal_of(std::string_view target, std::string_view body) {
+  const auto chosen = choose_model({"POST", target, body, ""}, two);
+  REQUIRE(std::holds_alternative<Refusal>(chosen));
+  return std::get<Refusal>(chosen);
+}
+std::string rest_of(std::string_view body) {
+  const auto chosen = choose_model({"POST", "/v1/score", body, ""}, two);
+  REQUIRE(std::holds_alternative<AskedModel>(chosen));
+  return std::get<AskedModel>(chosen).body;
+}
+
+}  // namespace door_models_test
+using namespace door_models_test;
+}  // namespace
+
+TEST_SUITE("door models") {
+  TEST_CASE("a request without a name goes to the one model that serves such") {
+    CHECK(asked("POST", "/v1/rank", R"({"user":"u"})") == "games");
+    CHECK(asked("POST", "/v1/generate", R"({"user":"u"})") == "news");
+    CHECK(asked("POST", "/v1/completions", "{}") == "news");
+    CHECK(asked("POST", "/v1/rank", "no JSON") == "games");
+  }
+
+  TEST_CASE("where several could answer, one has to be named") {
+    CHECK(asked("POST", "/v1/score", "{}") == "400 which_model");
+    CHECK(asked("POST", "/v1/score", R"({"model":"news"})") == "news");
+    CHECK(asked("PUT", "/v1/users/a") == "400 which_model");
+    CHECK(asked("PUT", "/v1/users/a?model=games") == "games");
+    CHECK(asked("DELETE", "/v1/items/a?x=1&model=news") == "news");
+    CHECK(asked("POST", "/v1/catalog/reload", R"({"catalog":"c2"})") == "400 which_model");
+    CHECK(asked("POST", "http://host/v1/score?model=news", "{}") == "news");
+    CHECK(refusal_of("/v1/score", "{}").expected == "one of games, news, as `model` in the body");
+    CHECK(asked("PUT", "/v1/users/a", "", {{"games", "rank"}}) == "games");
+  }
+
+  TEST_CASE("the wrong thing asked of a model is told what it serves and who else could") {
+    const Refusal wrong = refusal_of("/v1/generate", R"({"user":"u","model":"games"})");
+    CHECK(wrong.status == 422);
+    CHECK(wrong.code == "not_a_generator");
+    CHECK(wrong.what == "model \"games\" does not generate items, it serves rank, score");
+    CHECK(wrong.where == "model");
+    CHECK(wrong.expected == "one of news");
+    CHECK(asked("POST", "/v1/rank", R"({"model":"news"})") == "422 not_a_ranker");
+    CHECK(asked("POST", "/v1/rank", "{}", {{"news", "generate"}}) == "422 not_a_ranker");
+    CHECK(asked("POST", "/v1/score", "{}", {{"films", "rank"}}) == "422 not_a_scorer");
+  }
+
+  TEST_CASE("a name that no model has is told those that there are") {
+    const Refusal unknown = refusal_of("/v1/rank", R"({"model":"gmaes"})");
+    CHECK(unknown.status == 404);
+    CHECK(unknown.code == "unknown_model");
+    CHECK(unknown.what == "no model here is named \"gmaes\"");
+    CHECK(unknown.expected == "one of games, news");
+    CHECK(asked("PUT", "/v1/users/a?model=") == "404 unknown_model");
+  }
+
+  TEST_CASE("who asks no model is asked for none") {
+    CHECK(asked("GET", "/v1/models") == "none");
+    CHECK(asked("GET", "/v1/rank") == "none");
+    CHECK(asked("POST", "/v1/users/a") == "none");
+    CHECK(asked("POST", "/nowhere") == "none");
+    CHECK(asked("POST", "/v1/score", "{}", {}) == "none");
+  }
+
+  TEST_CASE("what is left of a body is as long as before, and JSON if it was") {
+    CHECK(rest_of(R"({"model":"news","a":1})") == R"({               "a":1})");
+    CHECK(rest_of(R"({"a":1, "model" : "news" })") == R"({"a":1                   })");
+    CHECK(rest_of(R"({"model":"news"})") == R"({              })");
+    CHECK(rest_of(R"({"a":{"model":"x","b":["}",{"c":","}]},"model":"news","d":"model"})") ==
+          R"({"a":{"model":"x","b":["}",{"c":","}]},               "d":"model"})");
+    CHECK(rest_of(R"({"a\"":"\\","model":"news"})") == R"({"a\"":"\\"               })");
+  }
+
+  TEST_CASE("a name that is no text, or twice there, is refused; what is no JSON is left to its reader") {
+    CHECK(asked("POST", "/v1/score", R"({"model":7})") == "400 wrong_type");
+    CHECK(asked("POST", "/v1/score", R"({"model":["news"]})") == "400 wrong_type");
+    CHECK(asked("POST", "/v1/score", R"({"model":"news","model":"games"})") == "400 malformed_json");
+    for (const char* body : {"", "{", "[", R"({"model)", R"({"model")", R"({"model":)", R"({"model":"news)", R"({"a":"\)",
+                             R"({"model":"news")", R"({"model":"news",})", R"({"model":"news",,"a":1})", "{]", R"({"a":]]]])"})
+      CHECK(asked("POST", "/v1/rank", body) == "games");
+  }
+}

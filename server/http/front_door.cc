@@ -1,0 +1,542 @@
+#include "server/http/front_door.h"
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+#include <tuple>
+#include <utility>
+
+#include "server/http/completions.h"
+#include "server/formats/door_conditions.h"
+#include "server/formats/inference_protocol.h"
+#include "server/http/front_door_server.h"
+#include "server/formats/word_tokens.h"
+#include "server/observability/openapi.h"
+#include "server/observability/page.h"
+#include "runtime/actor/message_id.h"
+#include "runtime/wire/json.h"
+#include "runtime/wire/json_text.h"
+
+namespace troupe::server {
+
+using std::chrono::microseconds;
+
+namespace {
+
+constexpr std::int64_t status_us_max = 1'000'000;   // how long the actors have to say how they are
+constexpr std::int64_t accept_pause_us = 100'000;   // after the system had no socket to give
+constexpr std::int64_t accept_log_us = 10'000'000;  // between lines about that
+constexpr std::int64_t farewell_us_max = 300'000;   // for the last responses when the door closes
+constexpr PlaceLimits lane_limits{.guests_max = 64, .guests_of_one_max = 16, .bytes_max = 4 << 20};
+
+PlaceLimits place_limits(const DoorConfig& config) {
+  const std::size_t one_request =
+      std::size_t{2} * (config.header_bytes_max + config.body_bytes_max) + (64 << 10);
+  return {config.connections_max, config.connections_per_address_max,
+          std::max<std::size_t>(config.memory_bytes_max, one_request)};
+}
+
+Origin origin_of(const asio::ip::address& address) {
+  if (address.is_v4()) return server::origin_of(address.to_v4().to_bytes());
+  return server::origin_of(address.to_v6().to_bytes());
+}
+
+std::string field_of(const StatusReply& reply, std::string_view name) {
+  const auto at = std::ranges::find(reply.fields, name, &StatusField::name);
+  return at == reply.fields.end() ? "" : at->value;
+}
+
+// That it serves: the present one, and the next one while a share of the users has it.
+std::vector<std::string> versions_of(const StatusReply& router) {
+  std::vector<std::string> versions{field_of(router, "model_version")};
+  if (!field_of(router, "next_share").empty()) versions.push_back(field_of(router, "next_model"));
+  return versions;
+}
+
+// "router@1 is not ready: the catalog has no items", if it says why.
+std::string why_not_ready(const StatusReply& reply) {
+  const std::string model = field_of(reply, "model");
+  const std::string who =
+      name_of(Address{reply.node, reply.role}) + (model.empty() ? "" : " of model " + model) + " is not ready";
+  const std::string why = field_of(reply, "not_ready");
+  return why.empty() ? who : who + ": " + why;
+}
+
+// Which actor said it: of several models' routers all are one node's.
+auto actor_of(const StatusReply& reply) { return std::tuple(reply.node, reply.role, field_of(reply, "model")); }
+
+std::vector<Address> routers_of(const DoorConfig& config) {
+  if (config.models.empty()) return {config.router};
+  std::vector<Address> routers;
+  for (const DoorModel& model : config.models) routers.push_back(model.router);
+  return routers;
+}
+
+std::int64_t since_1970_s() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+template <class Reply>
+SeenRun run_of(const char* kind, const Reply& reply) {
+  SeenRun run{.kind = kind, .timings = reply.timings, .tokens_total = reply.tokens_total, .tokens_reused = reply.tokens_reused};
+  if constexpr (requires { reply.plan; }) run.plan = reply.plan;
+  if constexpr (requires { reply.node; }) run.node = reply.node;
+  return run;
+}
+
+SeenRun run_of(const Message& reply) {
+  if (const auto* m = std::get_if<RankReply>(&reply)) return run_of("rank", *m);
+  if (const auto* m = std::get_if<ScoreReply>(&reply)) return run_of("score", *m);
+  if (const auto* m = std::get_if<GenerateReply>(&reply)) return run_of("generate", *m);
+  return {};
+}
+
+// Of what a worker computes; other messages have no room for it.
+void set_trace(Message& message, const TraceContext& trace) {
+  std::visit(
+      [&](auto& m) {
+        if constexpr (requires { m.trace; }) m.trace = trace;
+      },
+      message);
+}
+
+Refusal stopping() {
+  return {503, "stopping", "the server is being stopped", "server", "a server that stays"};
+}
+
+}  // namespace
+
+FrontDoor::Answer FrontDoor::Answer::of(const Refusal& refusal) {
+  return {.status = refusal.status,
+          .body = to_json(refusal),
+          .allow = refusal.status == 405 ? refusal.expected : "",
+          .retry_after_s = refusal.retry_after_s,
+          .code = refusal.code};
+}
+
+FrontDoor::Answer FrontDoor::Answer::of(const Message& message, const ModelText& text) {
+  if (const auto* m = std::get_if<RankReply>(&message)) return {.body = to_json(*m), .run = run_of(message)};
+  if (const auto* m = std::get_if<ScoreReply>(&message)) return {.body = to_json(*m), .run = run_of(message)};
+  if (const auto* m = std::get_if<GenerateReply>(&message)) return {.body = to_json(*m), .run = run_of(message)};
+  const auto versioned = [](std::string body, std::uint64_t version) {
+    return Answer{.body = std::move(body), .etag = etag_of(version)};
+  };
+  if (const auto* m = std::get_if<Stored>(&message)) return versioned(to_json(*m), m->version);
+  if (const auto* m = std::get_if<Appended>(&message)) return versioned(to_json(*m), m->version);
+  if (const auto* m = std::get_if<UserReply>(&message))
+    return versioned(with_words(to_json(*m), m->tokens, text), m->version);
+  if (const auto* m = std::get_if<ItemReply>(&message))
+    return versioned(with_words(to_json(*m), m->tokens, text), m->version);
+  if (const auto* m = std::get_if<Refused>(&message)) return of(m->refusal);
+  return of(
+      Refusal{500, "wrong_answer", "an actor answered with another kind of message", "router", "a reply"});
+}
+
+FrontDoor::Answer FrontDoor::Answer::of_models(std::span<const StatusReply> routers) {
+  if (routers.empty())
+    return of(Refusal{503, "not_ready", "the router does not answer", "router", "a router that does"});
+  std::string text = R"({"object":"list","data":[)";
+  const auto add = [&](const StatusReply& router, const std::string& id, const std::string& version) {
+    text += text.ends_with('[') ? R"({"id":)" : R"(,{"id":)";
+    append_json_string(text, id);
+    text += R"(,"object":"model","created":0,"owned_by":"troupe","serves":)";
+    append_json_string(text, field_of(router, "model_serves"));
+    if (!version.empty()) append_json_string(text += R"(,"version":)", version);
+    text += '}';
+  };
+  for (const StatusReply& router : routers) {
+    const std::string name = field_of(router, "model"), version = field_of(router, "model_version");
+    add(router, name.empty() ? version : name, name.empty() ? "" : version);
+    if (const std::string share = field_of(router, "next_share"); !share.empty()) {  // of two that share the users
+      const std::string next = field_of(router, "next_model");
+      add(router, name.empty() ? next : name, name.empty() ? "" : next);
+      text.insert(text.size() - 1, R"(,"share":)" + share);
+    }
+  }
+  return {200, text + "]}"};
+}
+
+FrontDoor::Server::Server(DoorConfig c, Post p, MetricRegistry& m, LogSink l)
+    : config(std::move(c)),
+      post(std::move(p)),
+      metrics(m),
+      log(std::move(l)),
+      places(place_limits(config)),
+      security(make_door_security(config.certificate)),
+      keys(config.keys),
+      lane(lane_limits),
+      last_id(config.last_id),
+      drawn((std::uint64_t{std::random_device{}()} << 32) | std::random_device{}()),
+      acceptor(io),
+      pause(io) {}
+
+void FrontDoor::Server::bind() {
+  const std::string where = config.address + ":" + std::to_string(config.port);
+  beast::error_code error;
+  const asio::ip::address address = asio::ip::make_address(config.address, error);
+  if (error)
+    throw DoorError("http.address: " + config.address + " is no IP address; expected e.g. 127.0.0.1");
+  const Tcp::endpoint endpoint(address, config.port);
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error)
+    throw DoorError("http: cannot listen on " + where + " (" + error.message() + "); expected a free port");
+  config.port = acceptor.local_endpoint().port();  // where 0 asked for any
+}
+
+void FrontDoor::Server::accept() {
+  acceptor.async_accept([this](beast::error_code error, Tcp::socket socket) {
+    if (!acceptor.is_open()) return;
+    if (error) return accept_failed(error);
+    accepted_since = true;
+    take(std::move(socket));
+    accept();
+  });
+}
+
+// No file descriptors are left, most likely: then the door is as full as it gets, and who waits longest gives
+// his. If that did not help, somebody else took it; the next attempt is after a pause.
+void FrontDoor::Server::accept_failed(const beast::error_code& error) {
+  metrics.record(Metric::http_accept_failed, 1);
+  ++accepts_failed;
+  const auto now = std::chrono::steady_clock::now();
+  if (log && now - failure_logged >= microseconds(accept_log_us)) {
+    const std::vector<LogField> fields{{"why", error.message()},
+                                       {"times", std::exchange(accepts_failed, 0)},
+                                       {"connections", sessions.size()},
+                                       {"expected", "more open files than connections (LimitNOFILE)"}};
+    log(LogLevel::error, "door", "accept_failed", fields);
+    failure_logged = now;
+  }
+  const auto goes = places.goes();
+  if (goes) send_away(*goes);
+  if (goes && std::exchange(accepted_since, false)) return accept();
+  pause.expires_after(microseconds(accept_pause_us));
+  pause.async_wait([this](beast::error_code) {
+    if (acceptor.is_open()) accept();
+  });
+}
+
+void FrontDoor::Server::take(Tcp::socket socket) {
+  beast::error_code error;
+  const Tcp::endpoint client = socket.remote_endpoint(error);
+  if (error) return;  // gone already
+  socket.set_option(Tcp::no_delay(true), error);
+  const Origin from = origin_of(client.address());
+  DoorPlaces& among = make_room(places, from) ? places : lane;
+  if (!make_room(among, from)) return metrics.record(Metric::http_refused, 1, "too_many_connections");  // the socket closes
+  const DoorPlaces::Guest guest = ++last_guest;
+  among.enter(guest, from);
+  std::make_shared<Session>(*this, std::move(socket), among, guest)->begin();
+}
+
+bool FrontDoor::Server::make_room(DoorPlaces& among, Origin from) {
+  while (!among.has_room(from)) {
+    const auto goes = among.goes_for(from);
+    if (!goes) return false;
+    send_away(*goes);
+  }
+  return true;
+}
+
+void FrontDoor::Server::send_away(DoorPlaces::Guest guest) {
+  metrics.record(Metric::http_made_room, 1);
+  sessions.at(guest)->end();
+}
+
+// Who waits for the actors is told that they wait in vain. The loop ends with the last session.
+void FrontDoor::Server::stop() {
+  closing = true;
+  acceptor.close();
+  pause.expires_after(microseconds(farewell_us_max));
+  pause.async_wait([this](beast::error_code) {
+    for (const auto& [guest, session] : sessions) session->stream.close();
+  });
+  for (auto& [id, left] : std::exchange(waiting, {})) {
+    if (left.on_status) left.on_status(std::move(left.statuses));
+    if (left.on_answer) left.on_answer(Answer::of(stopping()));
+  }
+  for (const auto& [guest, session] : sessions) {
+    session->turn.cancel();
+    if (!session->awaits_turn && !session->writing) session->stream.close();
+  }
+  if (sessions.empty()) pause.cancel();
+}
+
+FrontDoor::Server::Waiting& FrontDoor::Server::wait(std::int64_t us) {
+  const RequestId id = ++last_id;
+  Waiting& w = waiting[id];
+  w.us = us;
+  w.timer = std::make_unique<asio::steady_timer>(io, microseconds(us));
+  w.timer->async_wait([this, id](beast::error_code error) {
+    if (!error) expire(id);
+  });
+  return w;
+}
+
+std::int64_t FrontDoor::Server::now_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void FrontDoor::Server::ask_router(Message message, const TraceContext& trace, std::string tenant, const DoorModel* model,
+                                   OnAnswer then, decltype(Shaped::body) shape) {
+  const bool is_reload = std::holds_alternative<Reload>(message);
+  Waiting& waits = wait(is_reload ? config.reload_us_max : config.answer_us_max);
+  waits.on_answer = std::move(then);
+  waits.shape = std::move(shape);
+  pauses.asks(tenant);
+  waits.tenant = std::move(tenant);
+  waits.model = model;
+  if (auto* rank = std::get_if<RankRequest>(&message))
+    if (rank->request_timestamp == 0) rank->request_timestamp = since_1970_s();
+  set_id(message, last_id);
+  set_trace(message, trace);
+  post(model ? model->router : config.router, std::move(message));
+}
+
+std::variant<std::string, Refusal> FrontDoor::Server::begin_count(const ApiKey* key, const std::string& tenant) {
+  const bool of_key = key && (key->rate > 0 || key->at_once > 0);
+  const RateLimit limit = of_key ? RateLimit{key->rate, key->at_once} : config.tenant_limit;
+  return rates.begin(of_key ? "key " + key->id : "tenant " + tenant, limit, now_us());
+}
+
+void FrontDoor::Server::ask_status(const std::vector<Address>& actors, OnStatus then) {
+  Waiting& waits = wait(status_us_max);
+  waits.on_status = std::move(then);
+  waits.asked = actors.size();
+  for (Address actor : actors) post(actor, StatusRequest{last_id});
+}
+
+void FrontDoor::Server::deliver(const Message& answer) {
+  const auto found = waiting.find(id_of(answer));
+  if (found == waiting.end()) return;  // answered already, or too late
+  if (const auto* status = std::get_if<StatusReply>(&answer)) {
+    if (!found->second.on_status) return;
+    auto& have = found->second.statuses;
+    if (std::none_of(have.begin(), have.end(),
+                     [&](auto& s) { return actor_of(s) == actor_of(*status); }))
+      have.push_back(*status);
+    if (have.size() == found->second.asked) finish_status(found->first);
+    return;
+  }
+  if (!found->second.on_answer) return;
+  const OnAnswer then = std::move(found->second.on_answer);
+  if (const auto* refused = std::get_if<Refused>(&answer))
+    pauses.refused(found->second.tenant, refused->refusal, now_us());
+  else
+    pauses.answered(found->second.tenant);
+  const DoorModel* const model = found->second.model;
+  const ModelText& text = model ? model->text : config.text;
+  const auto shape = std::move(found->second.shape);
+  waiting.erase(found);
+  if (shape && !std::holds_alternative<Refused>(answer)) {
+    auto body = shape(answer, {.name = model ? model->name : ""}, since_1970_s());
+    const auto* refusal = std::get_if<Refusal>(&body);
+    if (refusal && refusal->code == "unknown_model" && !model) return shape_by_versions(answer, shape, then);
+    return then(shaped(answer, std::move(body)));
+  }
+  if (const auto* completed = std::get_if<CompleteReply>(&answer)) {
+    CompleteReply reply = *completed;
+    if (model) reply.model_version = model->name;  // as the client knows it
+    return then({.body = completion_body(reply, text, since_1970_s()), .run = run_of("complete", reply)});
+  }
+  then(Answer::of(answer, text));
+}
+
+FrontDoor::Answer FrontDoor::Server::shaped(const Message& answer, std::variant<std::string, Refusal> body) {
+  if (const auto* refusal = std::get_if<Refusal>(&body)) return Answer::of(*refusal);
+  return {.body = std::get<std::string>(std::move(body)), .run = run_of(answer)};
+}
+
+// Another name than that of the version that has answered: the other one's of two that share the users, or nobody's.
+void FrontDoor::Server::shape_by_versions(const Message& answer, const decltype(Shaped::body)& shape, OnAnswer then) {
+  ask_status({config.router}, [answer, shape, then = std::move(then)](const std::vector<StatusReply>& replies) {
+    if (replies.empty())
+      return then(Answer::of(Refusal{503, "not_ready", "the router does not answer", "router", "a router that does"}));
+    then(shaped(answer, shape(answer, {.versions = versions_of(replies.front())}, since_1970_s())));
+  });
+}
+
+void FrontDoor::Server::expire(RequestId id) {
+  const auto found = waiting.find(id);
+  if (found == waiting.end()) return;
+  if (found->second.on_status) return finish_status(id);
+  const OnAnswer then = std::move(found->second.on_answer);
+  const std::int64_t us = found->second.us;
+  pauses.answered(found->second.tenant);
+  waiting.erase(found);
+  then(Answer::of(Refusal{504, "no_answer", "the router did not answer in time", "router",
+                          "an answer within " + std::to_string(us / 1000) + " ms"}));
+}
+
+void FrontDoor::Server::finish_status(RequestId id) {
+  auto node = waiting.extract(id);
+  std::vector<StatusReply>& replies = node.mapped().statuses;
+  std::sort(replies.begin(), replies.end(), [](const StatusReply& a, const StatusReply& b) {
+    return actor_of(a) < actor_of(b);
+  });
+  node.mapped().on_status(std::move(replies));
+}
+
+// Who was asked and does not answer, and what nodes are called.
+std::string FrontDoor::Server::cluster_json(const std::vector<StatusReply>& replies) const {
+  std::string text = to_json(replies), names;
+  text.pop_back();
+  text += ",\"silent\":[";
+  for (const Address& actor : config.actors) {
+    const NodeId node = config.seats.node_of(actor.node);
+    const bool of_one = is_of_model(actor.role) && !config.models.empty();
+    const std::string model = of_one ? config.models.at(config.seats.model_of(actor.node)).name : "";
+    if (std::ranges::any_of(replies, [&](auto& r) { return actor_of(r) == std::tuple(node, actor.role, model); })) continue;
+    text += text.ends_with('[') ? "{\"node\":" : ",{\"node\":";
+    const std::string name = name_of(actor);
+    append_json_string(text += std::to_string(node) + ",\"role\":", name.substr(0, name.find('@')));
+    if (!model.empty()) append_json_string(text += ",\"model\":", model);
+    text += '}';
+  }
+  for (const auto& [node, name] : config.names) {
+    names.append(names.empty() ? "\"" : ",\"").append(std::to_string(node)).append("\":");
+    append_json_string(names, name);
+  }
+  return text + "],\"names\":{" + names + "}}";
+}
+
+std::uint64_t FrontDoor::Server::draw() {  // splitmix64
+  std::uint64_t z = drawn += 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+// Its client's, or a new one; `parent` is its client's span.
+TraceContext FrontDoor::Server::new_trace(std::string_view traceparent, std::uint64_t& parent) {
+  auto trace = read_traceparent(traceparent);
+  parent = trace ? trace->span : 0;
+  if (!trace) {
+    trace = TraceContext{draw(), draw() | 1, 0, false};
+    trace->sampled = config.sampled_share > 0 && static_cast<double>(draw() >> 11) * 0x1p-53 < config.sampled_share;
+  }
+  trace->span = draw() | 1;
+  return *trace;
+}
+
+void FrontDoor::Server::note(SeenRequest seen) {
+  metrics.record(Metric::http_responses, 1, seen.route + "\t" + std::to_string(seen.status));
+  if (log && is_logged(config.access_log, seen)) log(LogLevel::info, "door", "request", access_fields(seen));
+  if (seen.trace.sampled && config.on_sampled) config.on_sampled(seen);
+  if (!seen.run.kind.empty() || seen.status >= 500) slowest.add(now_us(), std::move(seen));
+}
+
+void FrontDoor::Server::answer_question(DoorQuestion question, std::string_view accept, OnAnswer then) {
+  if (question == DoorQuestion::live) return then({200, "{\"live\":true}"});
+  if (question == DoorQuestion::server) return then({200, server_metadata(config.version)});
+  if (question == DoorQuestion::metrics) {
+    const bool open = accept.find("application/openmetrics-text") != accept.npos;
+    const MetricForm form = open ? MetricForm::openmetrics : MetricForm::prometheus;
+    return then({200, config.metrics ? config.metrics(form) : metrics.render(form),
+                 open ? "application/openmetrics-text; version=1.0.0; charset=utf-8" : "text/plain; version=0.0.4"});
+  }
+  if (question == DoorQuestion::page)
+    return then({.body = std::string(page_text()), .type = "text/html; charset=utf-8", .security = page_security()});
+  if (question == DoorQuestion::openapi) return then({200, openapi()});
+  if (question == DoorQuestion::slowest) return then({200, slowest.to_json(now_us())});
+  if (question == DoorQuestion::models)
+    return ask_status(routers_of(config),
+                      [then = std::move(then)](const std::vector<StatusReply>& replies) { then(Answer::of_models(replies)); });
+  if (question == DoorQuestion::cluster)
+    return ask_status(config.actors, [this, then = std::move(then)](const std::vector<StatusReply>& replies) {
+      then({200, cluster_json(replies)});
+    });
+  if (retired)
+    return then(
+        Answer::of(Refusal{503, "not_ready", "this node is about to end", "cluster", "another node"}));
+  const auto& asked = config.must_be_ready.empty() ? config.actors : config.must_be_ready;
+  const std::string obstacle = config.obstacle ? config.obstacle() : "";
+  ask_status(asked,
+             [count = asked.size(), obstacle, then = std::move(then)](std::vector<StatusReply> replies) {
+               std::string missing = replies.size() < count ? "an actor does not answer" : obstacle;
+               for (const StatusReply& r : replies)
+                 if (!r.ready) missing = why_not_ready(r);
+               if (missing.empty()) return then({200, "{\"ready\":true}"});
+               then(Answer::of(Refusal{503, "not_ready", missing, "cluster", "every actor ready"}));
+             });
+}
+
+void FrontDoor::Server::answer_model_question(const ModelQuestion& question, const DoorModel* model, OnAnswer then) {
+  ask_status({model ? model->router : config.router},
+             [question, then = std::move(then)](const std::vector<StatusReply>& replies) {
+               if (replies.empty())
+                 return then(Answer::of(Refusal{503, "not_ready", "the router does not answer", "router", "a router that does"}));
+               const StatusReply& router = replies.front();
+               const std::string name = field_of(router, "model");
+               std::string version = field_of(router, "model_version");
+               if (const auto other = find_other_model(question.model, {name, versions_of(router)}, version))
+                 return then(Answer::of(*other));
+               if (name.empty() && question.model != "troupe") version = question.model;
+               if (!question.ready) return then({200, model_metadata(question.model, version, field_of(router, "model_serves"))});
+               if (!router.ready) return then(Answer::of(Refusal{503, "not_ready", why_not_ready(router), "model", "a model that is ready"}));
+               std::string body = "{\"name\":";
+               append_json_string(body, question.model);
+               then({200, body + ",\"ready\":true}"});
+             });
+}
+
+FrontDoor::FrontDoor(DoorConfig config, Post post, MetricRegistry& metrics, LogSink log)
+    : server_(std::make_unique<Server>(std::move(config), std::move(post), metrics, std::move(log))) {
+  server_->bind();
+}
+
+FrontDoor::~FrontDoor() { close(); }
+
+void FrontDoor::open() {
+  server_->accept();
+  server_->thread = std::thread([server = server_.get()] { server->io.run(); });
+}
+
+void FrontDoor::renew(const DoorCertificate& certificate, std::shared_ptr<const ApiKeys> keys) {
+  auto security = make_door_security(certificate);
+  asio::post(server_->io, [server = server_.get(), security = std::move(security), keys = std::move(keys)]() mutable {
+    server->security = std::move(security);
+    server->keys = std::move(keys);
+  });
+}
+
+void FrontDoor::renew(const DoorCertificate& certificate) {
+  asio::post(server_->io, [server = server_.get(), security = make_door_security(certificate)]() mutable {
+    server->security = std::move(security);
+  });
+}
+
+void FrontDoor::renew(std::shared_ptr<const ApiKeys> keys) {
+  asio::post(server_->io, [server = server_.get(), keys = std::move(keys)]() mutable { server->keys = std::move(keys); });
+}
+
+void FrontDoor::retire() {
+  asio::post(server_->io, [server = server_.get()] { server->retired = true; });
+}
+
+void FrontDoor::follow(std::vector<Address> actors, std::map<NodeId, std::string> names) {
+  asio::post(server_->io, [server = server_.get(), actors = std::move(actors), names = std::move(names)]() mutable {
+    server->config.actors = std::move(actors);
+    server->config.names = std::move(names);
+  });
+}
+
+void FrontDoor::close() {
+  if (!server_->thread.joinable()) return server_->end_calls();
+  asio::post(server_->io, [server = server_.get()] { server->stop(); });
+  server_->thread.join();
+  server_->end_calls();
+}
+
+std::uint16_t FrontDoor::port() const { return server_->config.port; }
+
+void FrontDoor::deliver(Message answer) {
+  asio::post(server_->io, [server = server_.get(), answer = std::move(answer)] { server->deliver(answer); });
+}
+
+}  // namespace troupe::server

@@ -1,0 +1,365 @@
+// One connection, from its first byte to its last.
+#include <algorithm>
+#include <chrono>
+#include <sstream>
+#include <utility>
+
+#include "server/formats/door_conditions.h"
+#include "server/http/front_door_bulk.h"
+#include "server/http/front_door_server.h"
+
+namespace troupe::server {
+
+using std::chrono::microseconds;
+
+namespace {
+
+constexpr std::int64_t drain_us_max = 500'000;
+constexpr std::size_t read_bytes = 16 << 10;  // at a time
+constexpr std::size_t kept_bytes = 4 << 10;   // of an idle connection's buffer
+constexpr unsigned retry_after_s = 1;         // unless somebody knows better
+constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
+
+HeadLimits head_limits(const DoorConfig& config) {
+  return {config.header_bytes_max,
+          {.body_bytes_max = config.body_bytes_max, .trailers_bytes_max = config.header_bytes_max}};
+}
+
+Refusal cut_short() {
+  return {400, "bad_http", "the connection ended before the request did", "request", "a whole request"};
+}
+
+Refusal needs_tls() {
+  return {400, "needs_tls", "this door speaks TLS, and the request came in the clear", "connection", "https://"};
+}
+
+Refusal full(const DoorConfig& config) {
+  return {503, "too_many_connections", "every connection is being served", "connection",
+          "at most " + std::to_string(config.connections_max) + " connections (http.connections_max), " +
+              std::to_string(config.connections_per_address_max) +
+              " from one address (http.connections_per_address_max)"};
+}
+
+Refusal too_much_kept(const DoorConfig& config) {
+  return {503, "overloaded", "the door keeps as many bytes of requests as it may", "body",
+          "at most " + std::to_string(config.memory_bytes_max) + " bytes of all requests (http.memory_max)"};
+}
+
+}  // namespace
+
+FrontDoor::Session::Session(Server& s, Tcp::socket socket, DoorPlaces& among, DoorPlaces::Guest number)
+    : server(s),
+      places(among),
+      guest(number),
+      stream(std::move(socket), s.security),
+      buffer(std::max<std::size_t>(s.config.header_bytes_max, read_bytes) + 2),
+      turn(s.io) {
+  server.sessions[guest] = this;
+  server.metrics.record(Metric::http_connections, static_cast<double>(server.sessions.size()));
+}
+
+FrontDoor::Session::~Session() {
+  end_count();
+  places.leave(guest);
+  server.sessions.erase(guest);
+  server.metrics.record(Metric::http_connections, static_cast<double>(server.sessions.size()));
+  if (server.closing && server.sessions.empty()) server.pause.cancel();
+}
+
+void FrontDoor::Session::begin() {
+  if (!stream.over_tls()) return read();
+  stream.expires_after(microseconds(server.config.timeout_us));
+  stream.shake_hands([self = shared_from_this()](beast::error_code error) {
+    if (!error) return self->read();
+    if (!self->stream.spoke_plainly()) return self->stream.close();
+    self->stream.stay_plain();
+    self->refuse_and_close(needs_tls());
+  });
+}
+
+void FrontDoor::Session::read() {
+  asked = {};
+  key.reset();
+  seen = {};
+  body.reset();
+  out_head = std::string(), out_body = std::string();  // = {} would keep their memory
+  head.emplace(head_limits(server.config));
+  if (buffer.size() == 0 && buffer.capacity() > kept_bytes) buffer.shrink_to_fit();
+  places.waits(guest);
+  places.keeps(guest, buffer.capacity());
+  stream.expires_after(microseconds(server.config.timeout_us));  // for header and body together
+  read_head();
+}
+
+void FrontDoor::Session::read_head() {
+  buffer.consume(head->take({static_cast<const char*>(buffer.data().data()), buffer.size()}));
+  if (head->fault() || head->done()) return head_is_read();
+  stream.read_some(buffer.prepare(beast::read_size(buffer, kept_bytes)),
+                   [self = shared_from_this()](beast::error_code error, std::size_t bytes) {
+                     self->buffer.commit(bytes);
+                     if (!error) return self->read_head();
+                     if (self->head->is_empty() && self->buffer.size() == 0) return self->close();
+                     self->read_failed(error);
+                   });
+}
+
+// From here on it is a request, with a name of its own.
+void FrontDoor::Session::begin_request() {
+  began = std::chrono::steady_clock::now();
+  seen = {.method = asked.method, .route = std::string(route_name(asked.target))};
+  seen.began_us = std::chrono::duration_cast<microseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  seen.trace = server.new_trace(asked.traceparent, seen.parent);
+  seen.request_id = asked.request_id.empty() ? trace_id(seen.trace) : asked.request_id;
+}
+
+void FrontDoor::Session::head_is_read() {
+  asked = head->asked();
+  begin_request();
+  if (head->fault()) return refuse_and_close(Refusal(*head->fault()));
+  const auto by_lines = bulk_kind(asked.method, asked.target, asked.content_type);
+  body = head->body(by_lines.has_value());
+  head.reset();
+  if (&places == &server.lane && !is_for_health()) return refuse_and_close(full(server.config));
+  if (auto refusal = find_asker()) return refuse_and_close(*refusal);
+  if (by_lines) {
+    const DoorRequest request{asked.method, asked.target, "", asked.tenant};
+    if (auto fault = find_bulk_fault(*by_lines, request, limits_of(nullptr))) return refuse_and_close(*fault);
+    bulk = std::make_unique<Bulk>();
+    bulk->kind = *by_lines;
+  }
+  if (!asked.waits || body->done() || body->fault()) return read_body();
+  stream.write(asio::buffer(go_on), {}, [self = shared_from_this()](beast::error_code error, std::size_t) {
+    if (error) return self->close();
+    self->read_body();
+  });
+}
+
+std::optional<Refusal> FrontDoor::Session::find_asker() {
+  if (!server.keys || asks_health(asked.target)) return std::nullopt;
+  auto found = server.keys->find(asked.authorization, asked.tenant);
+  if (auto* refusal = std::get_if<Refusal>(&found)) return std::move(*refusal);
+  auto& asker = std::get<ApiKeys::Asker>(found);
+  key = *asker.key;
+  asked.tenant = std::move(asker.tenant);
+  return std::nullopt;
+}
+
+std::variant<std::string, Refusal> FrontDoor::Session::count() {
+  if (asks_health(asked.target)) return "";
+  return server.begin_count(key ? &*key : nullptr, asked.tenant);
+}
+
+std::optional<Refusal> FrontDoor::Session::begin_count() {
+  auto begun = count();
+  if (auto* refusal = std::get_if<Refusal>(&begun)) return std::move(*refusal);
+  counted.push_back(std::get<std::string>(std::move(begun)));
+  return std::nullopt;
+}
+
+void FrontDoor::Session::end_count() {
+  for (const std::string& row : counted) server.rates.end(row);
+  counted.clear();
+}
+
+// A question without a body that needs no work of the actors but a word.
+bool FrontDoor::Session::is_for_health() const {
+  const DoorRoute routed = route({asked.method, asked.target, "", ""}, server.config.limits);
+  const auto* question = std::get_if<DoorQuestion>(&routed);
+  const bool shows = question && *question != DoorQuestion::live && *question != DoorQuestion::ready && *question != DoorQuestion::metrics;
+  return question && !shows && body->done();
+}
+
+void FrontDoor::Session::read_body() {
+  if (bulk) return begin_bulk();
+  const std::string_view bytes(static_cast<const char*>(buffer.data().data()), buffer.size());
+  buffer.consume(body->take(bytes));
+  if (body->fault()) return refuse_and_close(*body->fault());
+  if (body->done()) return handle();
+  if (!keep()) return;
+  stream.read_some(buffer.prepare(beast::read_size(buffer, read_bytes)),
+                   [self = shared_from_this()](beast::error_code error, std::size_t bytes) {
+                     if (error) return self->read_failed(error);
+                     self->buffer.commit(bytes);
+                     self->read_body();
+                   });
+}
+
+// Says how many bytes are kept for it, and sends away who has to go for them. False: that is this one.
+bool FrontDoor::Session::fits() {
+  places.keeps(guest, buffer.capacity() + (body ? body->held_bytes() : 0) + out_body.capacity());
+  while (const auto goes = places.goes_for_bytes()) {
+    if (*goes == guest) return false;
+    server.send_away(*goes);
+  }
+  return true;
+}
+
+bool FrontDoor::Session::keep() {
+  if (fits()) return true;
+  refuse_and_close(too_much_kept(server.config));
+  return false;
+}
+
+void FrontDoor::Session::read_failed(const beast::error_code& error) {
+  if (error != asio::error::eof) return close();  // gone, silent or too slow
+  refuse_and_close(cut_short());
+}
+
+const TenantPauses::Told* FrontDoor::Session::find_pause() {
+  return is_ranking(asked.method, asked.target) ? server.pauses.find(asked.tenant, server.now_us()) : nullptr;
+}
+
+void FrontDoor::Session::handle() {
+  server.metrics.record(Metric::http_requests, 1);
+  if (auto refusal = begin_count()) return write(Answer::of(*refusal), asked.keep_alive);
+  if (const TenantPauses::Told* told = find_pause()) {
+    server.metrics.record(Metric::tenant_refused, 1, asked.tenant);
+    return write_later({.status = told->status, .body = told->json, .retry_after_s = told->retry_after_s, .code = "tenant_overloaded"},
+                       server.pauses.take_turn(asked.tenant, server.now_us()));
+  }
+  seen.bytes_in = body->text().size();
+  places.works(guest);
+  stream.expires_never();  // the wait is bounded by the door's own timer
+  const DoorModel* model = nullptr;
+  DoorRoute routed = route_to(model);
+  body.reset();
+  if (buffer.size() == 0 && buffer.capacity() > kept_bytes) buffer.shrink_to_fit();  // it may take a while
+  places.keeps(guest, buffer.capacity());
+  auto then = [self = shared_from_this()](Answer answer) {
+    if (answer.status == 200 && self->reads() && has_already(self->asked.if_none_match, answer.etag))
+      answer = {304, "", std::move(answer.type), "", 0, std::move(answer.etag)};
+    self->write(std::move(answer), self->asked.keep_alive);
+  };
+  if (const auto* refusal = std::get_if<Refusal>(&routed)) return then(Answer::of(*refusal));
+  if (const auto* question = std::get_if<DoorQuestion>(&routed))
+    return server.answer_question(*question, asked.accept, then);
+  if (const auto* question = std::get_if<ModelQuestion>(&routed)) return server.answer_model_question(*question, model, then);
+  if (model) seen.model = model->name;
+  if (auto* shaped = std::get_if<Shaped>(&routed))
+    return server.ask_router(std::move(shaped->message), seen.trace, asked.tenant, model, then, std::move(shaped->body));
+  server.ask_router(std::get<Message>(std::move(routed)), seen.trace, asked.tenant, model, then);
+}
+
+// What is asked for, and of several models by whom: then by that one's limits and words.
+DoorRoute FrontDoor::Session::route_to(const DoorModel*& model) const {
+  const DoorConfig& config = server.config;
+  DoorRequest request{asked.method, asked.target, body->text(), asked.tenant, asked.if_match, asked.if_none_match};
+  auto chosen = choose_model(request, config.models);
+  if (auto* refusal = std::get_if<Refusal>(&chosen)) return std::move(*refusal);
+  const AskedModel& of = std::get<AskedModel>(chosen);
+  model = of.model;
+  if (of.in_body) request.body = of.body;
+  return route(request, limits_of(model), model ? model->text : config.text);
+}
+
+// With keys, who may change versions is theirs to say.
+DoorLimits FrontDoor::Session::limits_of(const DoorModel* model) const {
+  DoorLimits limits = model ? model->limits : server.config.limits;
+  if (key) limits.admin_routes = key->admin;
+  return limits;
+}
+
+void FrontDoor::Session::refuse_and_close(const Refusal& refusal) { write(Answer::of(refusal), false); }
+
+// Its place is that of one who waits: it may have to go for somebody else before it is told.
+void FrontDoor::Session::write_later(Answer answer, std::int64_t us) {
+  if (us == 0) return write(std::move(answer), asked.keep_alive);
+  body.reset();
+  places.waits(guest);
+  places.keeps(guest, buffer.capacity());
+  stream.expires_never();
+  awaits_turn = true;
+  turn.expires_after(microseconds(us));
+  turn.async_wait([self = shared_from_this(), answer = std::move(answer)](beast::error_code) mutable {
+    self->awaits_turn = false;
+    if (self->stream.is_open()) self->write(std::move(answer), self->asked.keep_alive);
+  });
+}
+
+void FrontDoor::Session::note(const Answer& answer, std::size_t bytes) {
+  seen.tenant = asked.tenant;  // its key's, where keys say it
+  seen.status = answer.status;
+  seen.code = answer.code;
+  seen.run = answer.run;
+  seen.bytes_out = bytes;
+  seen.took_us = std::chrono::duration_cast<microseconds>(std::chrono::steady_clock::now() - began).count();
+  server.note(seen);
+}
+
+void FrontDoor::Session::write(Answer answer, bool keep_alive) {
+  end_count();
+  head.reset();
+  body.reset();
+  out_head = std::string(), out_body = std::string();  // = {} would keep their memory
+  places.waits(guest);
+  std::size_t length = answer.body.size();
+  if (asked.method != "HEAD") out_body = std::move(answer.body);
+  if (!fits()) {  // its client does not get it, and knows why
+    answer = Answer::of(too_much_kept(server.config));
+    length = answer.body.size();
+    out_body = std::move(answer.body);
+    keep_alive = false;
+    fits();
+  }
+  if (answer.status >= 400) server.metrics.record(Metric::http_refused, 1, answer.code);
+  if (seen.request_id.empty()) begin_request();  // it ended before its head did
+  note(answer, length);
+  http::response<http::empty_body> response;
+  response.version(asked.version);
+  response.result(answer.status);
+  response.set(http::field::server, "troupe");
+  response.set(http::field::content_type, answer.type);
+  response.set("x-request-id", seen.request_id);
+  response.set("traceparent", write_traceparent(seen.trace));
+  if (!answer.security.empty()) {
+    response.set("content-security-policy", answer.security);
+    response.set("x-content-type-options", "nosniff");
+    response.set("referrer-policy", "no-referrer");
+    response.set(http::field::cache_control, "no-store");
+  }
+  if (!answer.allow.empty()) response.set(http::field::allow, answer.allow);
+  if (!answer.etag.empty() && asked.method != "DELETE") response.set(http::field::etag, answer.etag);
+  if (answer.status == 401) response.set(http::field::www_authenticate, "Bearer");
+  if (answer.status == 503 || answer.status == 429)
+    response.set(http::field::retry_after, std::to_string(std::max(answer.retry_after_s, retry_after_s)));
+  keep_alive = keep_alive && !server.closing;
+  response.keep_alive(keep_alive);
+  if (answer.status != 304) response.content_length(length);
+  stream.expires_after(microseconds(server.config.timeout_us));
+  writing = true;
+  std::ostringstream text;
+  text << response.base();
+  out_head = std::move(text).str();
+  stream.write(asio::buffer(out_head), asio::buffer(out_body),
+               [self = shared_from_this(), keep_alive](beast::error_code error, std::size_t) {
+                 self->writing = false;
+                 if (error || !keep_alive || self->server.closing) return self->close();
+                 self->read();
+               });
+}
+
+// What the client still sends is read and dropped for a moment: closing on unread bytes would reset the
+// connection, and the response that explains why would be lost.
+void FrontDoor::Session::close() {
+  if (server.closing || !stream.is_open()) return stream.close();
+  stream.expires_after(microseconds(drain_us_max));
+  stream.say_farewell([self = shared_from_this()] {
+    self->stream.send_no_more();
+    self->drain();
+  });
+}
+
+void FrontDoor::Session::drain() {
+  buffer.clear();
+  stream.read_some_below(buffer.prepare(read_bytes), [self = shared_from_this()](beast::error_code error, std::size_t) {
+    if (!error) self->drain();
+  });
+}
+
+void FrontDoor::Session::end() {
+  places.leave(guest);
+  stream.close();
+  turn.cancel();
+}
+
+}  // namespace troupe::server

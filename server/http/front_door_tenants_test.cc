@@ -1,0 +1,110 @@
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <deque>
+#include <thread>
+
+#include "server/http/front_door_test.h"
+#include "server/http/tenant_pauses.h"
+
+using namespace troupe;
+using namespace troupe::server;
+using namespace troupe::server::front_door_test;
+
+TEST_SUITE("front door, tenants that flood") {
+  TEST_CASE("a refusal says how long its client should wait") {
+    Fixture f;
+    f.silent = true;
+    RawClient client(f.door->port());
+    client.send(post_rank("") + rank_body);
+    f.asked.wait(0);
+    f.door->deliver(Refused{1, {429, "tenant_overloaded", "much", "tenant", "less", 7}});
+    const std::string reply = client.read_until("\r\n\r\n");
+    CHECK(has(reply, " 429 "));
+    CHECK(has(reply, "Retry-After: 7\r\n"));
+  }
+
+  TEST_CASE("a tenant that was refused for what it has at the router is heard when that is answered, others before") {
+    Fixture f;
+    f.silent = true;
+    RawClient first(f.door->port()), flood(f.door->port()), steady(f.door->port());
+    auto ask = [&f, asked = 0](RawClient& client, const char* tenant) mutable {
+      client.send(post_rank(std::string("x-troupe-tenant: ") + tenant + "\r\n") + rank_body);
+      f.asked.wait(asked++);
+    };
+    ask(first, "flood");
+    ask(flood, "flood");
+    f.door->deliver(Refused{2, {429, "tenant_overloaded", "much", "tenant", "less", 7}});
+    CHECK(has(flood.read_until("}}"), " 429 "));
+    flood.send(post_rank("x-troupe-tenant: flood\r\n") + std::string(rank_body.size(), 'x'));  // not read as JSON
+    const std::string again = flood.read_until("}}");
+    CHECK(has(again, " 429 "));
+    CHECK(has(again, "Retry-After: 7\r\n"));
+    ask(steady, "steady");
+    f.door->deliver(RankReply{3, "u"});
+    CHECK(has(steady.read_until("\r\n\r\n"), " 200 "));
+    f.door->deliver(RankReply{1, "u"});
+    CHECK(has(first.read_until("\r\n\r\n"), " 200 "));
+    f.silent = false;
+    flood.send(post_rank("x-troupe-tenant: flood\r\n") + rank_body);
+    CHECK(has(flood.read_until("\r\n\r\n"), " 200 "));
+  }
+
+  // A tenant that has as much as it may, and what it asks beyond.
+  struct Flooded : Fixture {
+    const std::string request = post_rank("x-troupe-tenant: flood\r\n") + rank_body;
+    RawClient first{door->port()}, flood{door->port()};
+
+    Flooded() {
+      silent = true;
+      first.send(request);
+      asked.wait(0);
+      full = true;
+      refuse(1);
+    }
+    void refuse(std::int64_t requests) {
+      for (; requests > 0; --requests) {
+        flood.send(request);
+        CHECK(has(flood.read_until("}}"), " 429 "));
+      }
+    }
+  };
+
+  TEST_CASE("who asks on and on is refused no faster than in turn") {
+    Flooded f;
+    const auto began = std::chrono::steady_clock::now();
+    f.refuse(TenantPauses::turns_at_once + 61);  // of which a few reach the router
+    CHECK(std::chrono::steady_clock::now() - began >= std::chrono::microseconds(50 * TenantPauses::turn_us));
+  }
+
+  TEST_CASE("a door that ends tells who was to be told later") {
+    Flooded f;
+    f.refuse(TenantPauses::turns_at_once);
+    std::deque<RawClient> held;
+    for (int i = 0; i < 100; ++i) {
+      held.emplace_back(f.door->port());
+      held.back().send(f.request);
+    }
+    while (f.metrics.value(Metric::http_requests) < 2 + TenantPauses::turns_at_once + 100) std::this_thread::yield();
+    f.door->close();
+    for (RawClient& client : held) CHECK(has(client.read_all(), " 429 "));
+  }
+
+  TEST_CASE("a request that nobody answered in time makes room for its tenant's next one, as an answer does") {
+    DoorConfig config;
+    config.answer_us_max = 500'000;
+    Fixture f(config);
+    f.silent = true;
+    RawClient first(f.door->port()), flood(f.door->port());
+    const std::string request = post_rank("x-troupe-tenant: flood\r\n") + rank_body;
+    first.send(request);
+    f.asked.wait(0);
+    flood.send(request);
+    f.asked.wait(1);
+    f.door->deliver(Refused{2, {429, "tenant_overloaded", "much", "tenant", "less", 7}});
+    CHECK(has(flood.read_until("}}"), " 429 "));
+    CHECK(has(first.read_until("}}"), " 504 "));
+    flood.send(request);
+    CHECK(has(flood.read_until("}}"), " 504 "));
+  }
+}

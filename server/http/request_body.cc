@@ -1,0 +1,177 @@
+#include "server/http/request_body.h"
+
+#include <algorithm>
+
+namespace troupe::server {
+
+namespace {
+
+constexpr std::uint32_t size_digits_max = 16;
+
+bool is_text(char c) { return c == '\t' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f); }
+
+}  // namespace
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+RequestBody::RequestBody(std::uint64_t length, const BodyLimits& limits)
+    : limits_(limits), at_(length == 0 ? At::done : At::length), left_(length) {
+  if (length > limits.body_bytes_max && !limits.by_lines) refuse_size();
+}
+
+RequestBody RequestBody::chunked(const BodyLimits& limits) {
+  RequestBody body(0, limits);
+  body.at_ = At::size;
+  return body;
+}
+
+std::size_t RequestBody::take(std::string_view bytes) {
+  std::size_t taken = 0;
+  while (taken < bytes.size() && !done() && !fault_) {
+    if (at_ == At::length || at_ == At::data)
+      taken += take_data(bytes.substr(taken));
+    else
+      take_byte(bytes[taken++]);
+  }
+  return taken;
+}
+
+std::size_t RequestBody::take_data(std::string_view bytes) {
+  const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(left_, bytes.size()));
+  make_room(size);
+  text_.append(bytes.substr(0, size));
+  left_ -= size;
+  if (left_ == 0) at_ = at_ == At::length ? At::done : At::data_cr;
+  return size;
+}
+
+// At most twice of what came, and little more than may come. A body that is not small gets a large block,
+// which the allocator gives back to the system when it ends.
+void RequestBody::make_room(std::size_t bytes) {
+  constexpr std::size_t small = 16 << 10, large = 128 << 10;
+  const std::size_t wanted = text_.size() + bytes;
+  if (wanted <= text_.capacity()) return;
+  const std::uint64_t most = limits_.by_lines ? std::uint64_t{limits_.body_bytes_max} + bytes
+                             : at_ == At::length ? text_.size() + left_ : limits_.body_bytes_max;
+  const std::size_t roomy = std::max({2 * text_.capacity(), wanted, wanted > small ? large : 0});
+  std::string larger;  // a string that holds something may take twice of that for what it is asked to reserve
+  larger.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(roomy, most)));
+  larger.append(text_);
+  text_ = std::move(larger);
+}
+
+void RequestBody::take_byte(char c) {
+  switch (at_) {
+    case At::size:
+      return take_size(c);
+    case At::extension:
+      return take_extension(c);
+    case At::size_end:
+      if (c == '\n') return size_is_read();
+      return expect(c, '\n', At::data);
+    case At::data_cr:
+      return expect(c, '\r', At::data_lf);
+    case At::data_lf:
+      digits_ = extension_ = 0;
+      return expect(c, '\n', At::size);
+    case At::line:
+      return take_line_start(c);
+    case At::trailer:
+      return take_trailer(c);
+    case At::trailer_end:
+      return expect(c, '\n', At::line);
+    default:
+      return expect(c, '\n', At::done);  // after the last line
+  }
+}
+
+void RequestBody::take_size(char c) {
+  const int digit = hex_digit(c);
+  if (digit < 0 && digits_ > 0 && c == '\r') return void(at_ = At::size_end);
+  if (digit < 0 && digits_ > 0 && c == ';') return void(at_ = At::extension);
+  if (digit < 0 || ++digits_ > size_digits_max)
+    return refuse(400, "bad_http", "a chunk's size is no number", "hexadecimal digits, 16 at most");
+  left_ = left_ * 16 + static_cast<std::uint64_t>(digit);
+  if (!limits_.by_lines && left_ > limits_.body_bytes_max - text_.size()) refuse_size();
+}
+
+void RequestBody::take_extension(char c) {
+  if (c == '\r') return void(at_ = At::size_end);
+  if (!is_text(c)) return refuse(400, "bad_http", "a chunk's extension has a control character", "text");
+  if (++extension_ > limits_.extension_bytes_max || ++extensions_ > limits_.extensions_bytes_max)
+    refuse(413, "extension_too_long", "what chunks say beside their size is too long",
+           "at most " + std::to_string(limits_.extension_bytes_max) + " bytes a chunk and " +
+               std::to_string(limits_.extensions_bytes_max) + " in all");
+}
+
+void RequestBody::size_is_read() { at_ = left_ > 0 ? At::data : At::line; }
+
+// Behind the last chunk: a trailer, or the end.
+void RequestBody::take_line_start(char c) {
+  if (c == '\r') return void(at_ = At::last);
+  if (++trailers_ > limits_.trailers_max)
+    return refuse(431, "trailer_too_long", "there are too many trailers",
+                  "at most " + std::to_string(limits_.trailers_max) + ", or none: they are dropped");
+  has_colon_ = false;
+  if (c == ':' || c == ' ' || c == '\t')
+    return refuse(400, "bad_http", "a trailer has no name", "name: value, or none: they are dropped");
+  at_ = At::trailer;
+  take_trailer(c);
+}
+
+void RequestBody::take_trailer(char c) {
+  if (c == '\r' && has_colon_) return void(at_ = At::trailer_end);
+  if (!is_text(c))
+    return refuse(400, "bad_http", "a trailer is no field", "name: value, or none: they are dropped");
+  has_colon_ |= c == ':';
+  if (++trailer_bytes_ > limits_.trailers_bytes_max)
+    refuse(431, "trailer_too_long", "the trailers are too long",
+           "at most " + std::to_string(limits_.trailers_bytes_max) + " bytes, or none: they are dropped");
+}
+
+void RequestBody::expect(char c, char wanted, At then) {
+  if (c != wanted) return refuse(400, "bad_http", "a chunk does not end where its size says", "CRLF there");
+  at_ = then;
+}
+
+void RequestBody::refuse(unsigned status, std::string code, std::string what, std::string expected) {
+  const char* where = at_ >= At::line ? "trailer" : "body";
+  fault_ = Refusal{static_cast<std::uint16_t>(status), std::move(code), std::move(what), where,
+                   std::move(expected)};
+  text_ = {};
+}
+
+// What is behind a line moves to the front once for all lines that came together, at most.
+std::optional<std::string> RequestBody::next_line() {
+  while (!fault_) {
+    const std::size_t end = text_.find('\n', looked_at_);
+    const bool whole = end != text_.npos || (done() && !text_.empty());
+    if (!whole) {
+      looked_at_ = text_.size();
+      if (text_.size() > limits_.body_bytes_max) refuse_line();
+      return std::nullopt;
+    }
+    std::string line = text_.substr(0, end);
+    text_.erase(0, std::min(line.size() + 1, text_.size()));
+    looked_at_ = 0;
+    if (line.size() > limits_.body_bytes_max) return refuse_line(), std::nullopt;
+    if (line.find_first_not_of(" \t\r") != line.npos) return line;
+  }
+  return std::nullopt;
+}
+
+void RequestBody::refuse_line() {
+  refuse(413, "line_too_long", "the line is too long", "at most " + std::to_string(limits_.body_bytes_max) + " bytes (http.body_bytes_max)");
+}
+
+void RequestBody::refuse_size() {
+  refuse(413, "body_too_long", "the body is too long",
+         "at most " + std::to_string(limits_.body_bytes_max) + " bytes (http.body_bytes_max)");
+}
+
+}  // namespace troupe::server

@@ -1,0 +1,82 @@
+#pragma once
+// The body of an HTTP request as its bytes come: so many of them, or chunks (RFC 9112 §7.1). It knows how
+// many bytes may come before it keeps one: of the body, of what a chunk says beside its size, of the
+// trailers. What chunks say and trailers are read over and dropped: a field behind the body is no field of
+// the request. Pure, so that hostile bytes are tried without sockets.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "runtime/actor/messages.h"
+
+namespace troupe::server {
+
+int hex_digit(char c);  // -1: it is none
+
+struct BodyLimits {
+  std::uint32_t body_bytes_max = 1 << 20;
+  bool by_lines = false;  // it is read line by line: the bound is of a line, and the body has none
+  std::uint32_t extension_bytes_max = 256;     // of one chunk
+  std::uint32_t extensions_bytes_max = 4096;   // of all chunks
+  std::uint32_t trailers_bytes_max = 8 << 10;  // of all lines
+  std::uint32_t trailers_max = 64;             // lines
+};
+
+class RequestBody {
+ public:
+  RequestBody(std::uint64_t length, const BodyLimits& limits);  // a length beyond the limit is a fault
+  static RequestBody chunked(const BodyLimits& limits);
+
+  // Takes from the front what belongs to the body: so many bytes. What is left belongs to the next request.
+  // Takes nothing more once it is done or has a fault.
+  std::size_t take(std::string_view bytes);
+
+  bool done() const { return at_ == At::done; }
+  const std::optional<Refusal>& fault() const { return fault_; }
+  const std::string& text() const { return text_; }
+  // Of one that is read by lines: the next that is not empty, without its end; none: more has to come, or there is none. One
+  // that is too long is a fault.
+  std::optional<std::string> next_line();
+  std::size_t held_bytes() const { return text_.capacity(); }
+
+ private:
+  enum class At : std::uint8_t {
+    length,
+    size,
+    extension,
+    size_end,
+    data,
+    data_cr,
+    data_lf,
+    line,
+    trailer,
+    trailer_end,
+    last,
+    done
+  };
+
+  void take_byte(char c);
+  void take_size(char c);
+  void take_extension(char c);
+  void take_line_start(char c);
+  void take_trailer(char c);
+  std::size_t take_data(std::string_view bytes);
+  void size_is_read();
+  void expect(char c, char wanted, At then);
+  void make_room(std::size_t bytes);
+  void refuse(unsigned status, std::string code, std::string what, std::string expected);
+  void refuse_size();
+  void refuse_line();
+
+  BodyLimits limits_;
+  At at_ = At::length;
+  std::uint64_t left_ = 0;  // of the length, or of the chunk
+  std::uint32_t digits_ = 0, extension_ = 0, extensions_ = 0, trailer_bytes_ = 0, trailers_ = 0;
+  bool has_colon_ = false;  // the trailer
+  std::string text_;
+  std::size_t looked_at_ = 0;  // of the text: no line ends there
+  std::optional<Refusal> fault_;
+};
+
+}  // namespace troupe::server

@@ -1,0 +1,47 @@
+#include "server/http/tenant_pauses.h"
+
+#include <algorithm>
+
+#include "kernels/base/check.h"
+#include "runtime/wire/json.h"
+
+namespace troupe::server {
+
+void TenantPauses::answered(const std::string& tenant) {
+  const auto at = rows_.find(tenant);
+  TROUPE_CHECK(at != rows_.end(), "who is answered has asked");
+  if (--at->second.asked == 0) rows_.erase(at);
+}
+
+void TenantPauses::refused(const std::string& tenant, const Refusal& refusal, std::int64_t now_us) {
+  if (refusal.code == "tenant_overloaded") {
+    Row& row = rows_.at(tenant);
+    row.asked_max = row.asked - 1;
+    row.more = 1;
+    row.until_us = now_us + pause_us_;
+    row.told = {refusal.status, refusal.retry_after_s, to_json(refusal)};
+  }
+  answered(tenant);
+}
+
+const TenantPauses::Told* TenantPauses::find(const std::string& tenant, std::int64_t now_us) {
+  const auto at = rows_.find(tenant);
+  if (at == rows_.end()) return nullptr;
+  Row& row = at->second;
+  if (row.asked_max == 0 || row.asked < row.asked_max) return nullptr;
+  if (now_us < row.until_us) return &row.told;
+  row.asked_max += row.more;
+  row.more *= 2;
+  row.until_us = now_us + pause_us_;
+  return nullptr;
+}
+
+std::int64_t TenantPauses::take_turn(const std::string& tenant, std::int64_t now_us) {
+  const auto at = rows_.find(tenant);
+  TROUPE_CHECK(at != rows_.end(), "who is refused has something there");
+  const std::int64_t turn = std::clamp(at->second.turn_at_us, now_us - turns_at_once * turn_us, now_us + turn_us_max);
+  at->second.turn_at_us = turn + turn_us;
+  return std::max<std::int64_t>(0, turn - now_us);
+}
+
+}  // namespace troupe::server

@@ -1,0 +1,33 @@
+#pragma once
+// The slowest requests of the last five minutes, for the page: a few of each half minute, so that an old outlier makes room in
+// time, and nothing grows.
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "server/observability/seen_request.h"
+
+namespace troupe::server {
+
+class SlowestRequests {
+ public:
+  void add(std::int64_t now_us, SeenRequest request);
+  // {"requests":[…]}, the slowest first.
+  std::string to_json(std::int64_t now_us) const;
+
+ private:
+  static constexpr std::int64_t slot_us = 30'000'000;
+  static constexpr std::size_t slots = 10, of_slot_max = 10, shown = 16;
+  struct Kept {
+    std::int64_t at_us = 0;
+    SeenRequest request;
+  };
+  struct Slot {
+    std::int64_t number = -1;
+    std::vector<Kept> kept;  // the slowest first
+  };
+  std::array<Slot, slots> slots_;
+};
+
+}  // namespace troupe::server
