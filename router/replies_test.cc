@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "router/request/request.h"
-#include "runtime/actor/catalog_test.h"
+#include "runtime/testing/catalog_test.h"
 
 namespace troupe::router {
 namespace replies_test {

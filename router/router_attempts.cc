@@ -5,7 +5,7 @@
 // four times at most.
 #include <algorithm>
 
-#include "placement/heat/spread.h"
+#include "placement/popularity/spread.h"
 #include "router/answer_check.h"
 #include "router/router_core.h"
 #include "router/fleet/row_profile.h"

@@ -1,5 +1,5 @@
 // Attempts, retries, strikes and admission.
-#include "router/router_core_test.h"
+#include "router/testing/router_core_test.h"
 
 namespace troupe::router {
 namespace {

@@ -1,5 +1,5 @@
 // Versions, reloads, the index's leader, draining.
-#include "router/router_core_test.h"
+#include "router/testing/router_core_test.h"
 
 #include <functional>
 #include <set>

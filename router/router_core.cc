@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "kernels/base/check.h"
-#include "placement/heat/spread.h"
+#include "placement/popularity/spread.h"
 #include "runtime/actor/planted.h"
 
 namespace troupe::router {

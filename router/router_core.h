@@ -35,7 +35,7 @@
 #include "runtime/actor/deafness.h"
 #include "runtime/actor/core.h"
 #include "runtime/actor/recent_ids.h"
-#include "runtime/hard_state/member_watch.h"
+#include "runtime/coordination/member_watch.h"
 
 namespace troupe::router {
 

@@ -1,9 +1,9 @@
-#include "router/router_core_test.h"
+#include "router/testing/router_core_test.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/actor/core_heard.h"
+#include "runtime/testing/core_heard.h"
 #include "runtime/actor/user_home.h"
 
 namespace troupe::router {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "router/router_core_test.h"
+#include "router/testing/router_core_test.h"
 
 namespace troupe::router {
 namespace router_homes_test {

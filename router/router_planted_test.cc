@@ -5,7 +5,7 @@
 #ifdef TROUPE_PLANTED
 #include <cmath>
 
-#include "router/router_core_test.h"
+#include "router/testing/router_core_test.h"
 
 namespace troupe::router {
 namespace {

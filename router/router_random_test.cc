@@ -5,7 +5,7 @@
 #include <random>
 #include <set>
 
-#include "router/router_core_test.h"
+#include "router/testing/router_core_test.h"
 
 namespace troupe::router {
 namespace {

@@ -1,6 +1,6 @@
 // Whose turn it is: the window, tenants' shares, what is refused at once, and what becomes of those that wait when
 // their worker goes.
-#include "router/router_core_test.h"
+#include "router/testing/router_core_test.h"
 
 namespace troupe::router {
 namespace {

@@ -48,6 +48,11 @@ std::string room_of(const std::string& path) {
   return folder_of(path) == "actors" ? path.substr(0, path.find('/', 7)) : folder_of(path);
 }
 
+// Helpers of tests stand in a component's folder testing/; tests of that component, and such helpers, may include them.
+bool is_test(const std::string& path) {
+  return path.ends_with("_test.cc") || path.find("/testing/") != std::string::npos;
+}
+
 std::string floor_fault(const std::string& path, const std::string& header) {
   static const std::map<std::string, std::vector<std::string>> allowed{
       {"kernels", {"kernels/"}},
@@ -66,6 +71,10 @@ std::string floor_fault(const std::string& path, const std::string& header) {
   static const std::vector<std::string> ours{"kernels/", "placement/", "runtime/", "actors/",
                                              "router/",  "server/",    "sim/",     "deploy/",  "tests/"};
   if (!starts_with_any(header, ours)) return "";
+  if (header.find("/testing/") != std::string::npos && !is_test(path)) return "includes " + header + ", a helper of tests";
+  if (is_test(path) && folder_of(path) == folder_of(header) &&
+      (path.find("/testing/") != std::string::npos || header.find("/testing/") != std::string::npos))
+    return "";
   if (starts_with_any(header, rule->second) || header.starts_with(room_of(path) + "/")) return "";
   return "includes " + header + ", which its floor must not know";
 }
@@ -103,6 +112,8 @@ std::string graph_fault(const std::vector<std::string>& rooms, const std::string
   if (!sub_room_of(path).empty() && at(path) == end) return "lies in a sub-room that no README lists";
   if (header.empty() || header.ends_with(".capnp.h")) return "";
   if (folder_of(path) != folder_of(header) || sub_room_of(header).empty()) return "";
+  if (is_test(path) && (path.find("/testing/") != std::string::npos || header.find("/testing/") != std::string::npos))
+    return "";
   if (sub_room_of(path).empty() || at(header) <= at(path)) return "";
   return "includes " + header + ", which its README lists below it";
 }
@@ -138,26 +149,26 @@ std::vector<std::string> crowded_folders(const std::vector<std::string>& paths) 
 
 std::string library_fault(const std::string& path, const std::string& header) {
   static const std::vector<std::pair<std::string, std::vector<std::string>>> homes{
-      {"caf/", {"runtime/process/caf_"}},
+      {"caf/", {"runtime/network/caf_"}},
       {"ucp/", {"runtime/transfer/ucx_"}},
       {"ucs/", {"runtime/transfer/ucx_"}},
       {"rocksdb/", {"runtime/store/", "runtime/features/store_"}},
       {"hiredis/", {"runtime/redis/"}},
-      {"pcre2", {"runtime/text/text_pieces"}},
-      {"utf8proc", {"runtime/text/text_pieces"}},
-      {"metis", {"placement/places/graph_partition"}},
+      {"pcre2", {"runtime/tokenizer/text_pieces"}},
+      {"utf8proc", {"runtime/tokenizer/text_pieces"}},
+      {"metis", {"placement/assignment/graph_partition"}},
       {"cuda", {"kernels/cuda/"}},
       {"dnnl", {"kernels/cpu/"}},
       {"hwy/", {"kernels/cpu/"}},
-      {"boost/asio", {"server/http/front_door", "runtime/process/link", "runtime/hard_state/etcd_http"}},
-      {"boost/beast", {"server/http/front_door", "runtime/hard_state/etcd_http"}},
+      {"boost/asio", {"server/http/front_door", "runtime/network/link", "runtime/coordination/etcd_http"}},
+      {"boost/beast", {"server/http/front_door", "runtime/coordination/etcd_http"}},
       {"grpc", {"server/grpc/grpc_door"}},
       {"google/protobuf", {"server/grpc/grpc_door"}},
       {"boost/context", {"kernels/cuda/simt/emulator"}},
       {"capnp/", {"runtime/wire/codec", "runtime/wire/json"}},
       {"kj/", {"runtime/wire/codec", "runtime/wire/json"}},
-      {"yaml-cpp/", {"runtime/settings/config"}},
-      {"spdlog/", {"runtime/settings/log"}},
+      {"yaml-cpp/", {"runtime/config/config"}},
+      {"spdlog/", {"runtime/config/log"}},
   };
   for (const auto& [prefix, places] : homes)
     if (header.starts_with(prefix) && !starts_with_any(path, places))
@@ -172,8 +183,7 @@ bool decides(const std::string& path) {
   if (path.starts_with("router/")) return true;
   if (path.starts_with("server/")) return !starts_with_any(path, {"server/http/", "server/grpc/"});
   if (path.starts_with("actors/")) return path.find("_port") == std::string::npos;
-  return starts_with_any(path, {"runtime/pages/page_pool", "runtime/pages/row_slab", "runtime/host/sim_",
-                                "runtime/hard_state/coordination_state", "runtime/actor/recent_ids", "runtime/text/",
+  return starts_with_any(path, {"runtime/pool/page_pool", "runtime/pool/row_slab", "runtime/coordination/coordination_state", "runtime/actor/recent_ids", "runtime/tokenizer/",
                                 "runtime/actor/planted"});
 }
 
@@ -323,11 +333,11 @@ TEST_SUITE("tidy") {
     CHECK(crowded_folders(std::vector<std::string>(45, "a/b.cc")).empty());
     CHECK(crowded_folders(std::vector<std::string>(46, "a/b.cc")).size() == 1);
     CHECK(library_fault("actors/kv_worker/a.cc", "caf/all.hpp") != "");
-    CHECK(library_fault("runtime/process/caf_host.cc", "caf/all.hpp") == "");
+    CHECK(library_fault("runtime/network/caf_host.cc", "caf/all.hpp") == "");
     CHECK(purity_fault("router/router_core.cc", "auto t = std::chrono::steady_clock::now();") != "");
     CHECK(purity_fault("server/http/front_door.cc", "#include <chrono>") == "");
-    CHECK(purity_fault("runtime/hard_state/coordination_state.cc", "#include <mutex>") != "");
-    CHECK(purity_fault("runtime/hard_state/file_coordination.cc", "#include <mutex>") == "");
+    CHECK(purity_fault("runtime/coordination/coordination_state.cc", "#include <mutex>") != "");
+    CHECK(purity_fault("runtime/coordination/file_coordination.cc", "#include <mutex>") == "");
     CHECK(purity_fault("sim/cluster/clients.cc", "#include <chrono>") != "");
     CHECK(purity_fault("sim/runs/swarm.cc", "const auto start = std::chrono::steady_clock::now();") == "");
     CHECK(purity_fault("sim/runs/swarm.cc", "auto t = std::chrono::system_clock::now();") != "");

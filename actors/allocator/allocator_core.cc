@@ -8,7 +8,7 @@
 #include "kernels/base/check.h"
 #include "placement/split/latency_counts.h"
 #include "runtime/actor/planted.h"
-#include "runtime/pages/pool_areas.h"
+#include "runtime/pool/pool_areas.h"
 
 namespace troupe::actors {
 namespace {

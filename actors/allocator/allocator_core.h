@@ -24,7 +24,7 @@ namespace troupe::actors {
 struct AllocatorConfig {
   NodeId node = 1;
   std::uint32_t pages = 0;     // of the node's pool
-  std::vector<double> shares;  // of each area (runtime/pages/pool_areas.h), 0..1; `rest_of_pages`: the rest
+  std::vector<double> shares;  // of each area (runtime/pool/pool_areas.h), 0..1; `rest_of_pages`: the rest
   Duration retry{100'000};     // between two tries to set the split
   // Null: areas stay as they are, and lend. `first`: the area that alpha is about.
   std::shared_ptr<placement::SplitPolicy> policy;

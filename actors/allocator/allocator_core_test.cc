@@ -10,9 +10,9 @@
 
 #include "placement/split/latency_counts.h"
 #include "placement/split/marginal.h"
-#include "runtime/actor/core_heard.h"
-#include "runtime/actor/core_probe.h"
-#include "runtime/pages/pool_areas.h"
+#include "runtime/testing/core_heard.h"
+#include "runtime/testing/core_probe.h"
+#include "runtime/pool/pool_areas.h"
 
 namespace troupe::actors {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 #include <random>
 
-#include "actors/cache_meta/block_index_test.h"
+#include "actors/testing/block_index_test.h"
 #include "runtime/actor/planted.h"
 
 namespace troupe::actors {

@@ -16,12 +16,12 @@
 #include "actors/cache_meta/block_index.h"
 #include "actors/cache_meta/followed_workers.h"
 #include "actors/cache_meta/leadership.h"
-#include "placement/heat/popularity.h"
-#include "placement/heat/return_rate.h"
+#include "placement/popularity/popularity.h"
+#include "placement/popularity/return_rate.h"
 #include "runtime/actor/deafness.h"
 #include "runtime/actor/core.h"
 #include "runtime/actor/seat.h"
-#include "runtime/hard_state/member_watch.h"
+#include "runtime/coordination/member_watch.h"
 
 namespace troupe::actors {
 

@@ -6,9 +6,9 @@
 #include <map>
 #include <random>
 
-#include "runtime/actor/core_heard.h"
-#include "runtime/actor/core_probe.h"
-#include "runtime/hard_state/coordination_state.h"
+#include "runtime/testing/core_heard.h"
+#include "runtime/testing/core_probe.h"
+#include "runtime/coordination/coordination_state.h"
 
 namespace troupe::actors {
 namespace cache_meta_core_test {

@@ -21,7 +21,7 @@
 
 #include "actors/cache_meta/block_index.h"
 #include "runtime/actor/core.h"
-#include "runtime/pages/pool_areas.h"
+#include "runtime/pool/pool_areas.h"
 
 namespace troupe::actors {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <random>
 
-#include "runtime/hard_state/coordination_state.h"
+#include "runtime/coordination/coordination_state.h"
 
 namespace troupe::actors {
 namespace leadership_test {

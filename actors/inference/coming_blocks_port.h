@@ -8,7 +8,7 @@
 
 #include "actors/inference/pass_pages_port.h"
 #include "kernels/executor/executor.h"
-#include "runtime/pages/page_arrivals.h"
+#include "runtime/pool/page_arrivals.h"
 
 namespace troupe::actors {
 

@@ -10,7 +10,7 @@
 #include "actors/inference/coming_blocks_port.h"
 #include "kernels/base/check.h"
 #include "kernels/base/errors.h"
-#include "runtime/meter/cpu_rooms.h"
+#include "runtime/profiling/cpu_rooms.h"
 
 namespace troupe::actors {
 

@@ -19,7 +19,7 @@
 #include "actors/inference/table_shards_port.h"
 #include "kernels/executor/executor.h"
 #include "runtime/actor/ports.h"
-#include "runtime/pages/page_arena.h"
+#include "runtime/pool/page_arena.h"
 
 namespace troupe::actors {
 

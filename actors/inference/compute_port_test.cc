@@ -11,7 +11,7 @@
 
 #include "kernels/base/errors.h"
 #include "kernels/decoder/decoder.h"
-#include "runtime/actor/catalog_test.h"
+#include "runtime/testing/catalog_test.h"
 
 namespace troupe::actors {
 namespace compute_port_test {

@@ -10,7 +10,7 @@
 
 #include "actors/inference/compute_port.h"
 #include "kernels/base/errors.h"
-#include "kernels/cuda/device/device_test.h"
+#include "kernels/cuda/testing/device_test.h"
 #include "kernels/cuda/engine/decoder.h"
 #ifdef TROUPE_EMULATED
 #include "kernels/cuda/simt/device_emulated.h"

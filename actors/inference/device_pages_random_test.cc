@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "actors/inference/device_pages_port.h"
-#include "kernels/cuda/device/device_test.h"
+#include "kernels/cuda/testing/device_test.h"
 #include "kernels/operations/kv_layout.h"
 
 namespace troupe::actors {

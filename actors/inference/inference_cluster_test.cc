@@ -1,7 +1,7 @@
 // The worker among others: heartbeats, versions, what it takes and what it does not, drain.
 #include <doctest/doctest.h>
 
-#include "actors/inference/inference_bench.h"
+#include "actors/testing/inference_bench.h"
 
 namespace troupe::actors {
 namespace {

@@ -36,7 +36,7 @@
 #include "actors/inference/model_set.h"
 #include "actors/inference/refill_pace.h"
 #include "placement/cost/work.h"
-#include "placement/places/shards.h"
+#include "placement/assignment/shards.h"
 #include "runtime/actor/audience.h"
 #include "runtime/actor/core.h"
 #include "runtime/actor/recent_ids.h"

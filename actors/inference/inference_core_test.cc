@@ -2,8 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include "actors/inference/inference_bench.h"
-#include "runtime/actor/core_heard.h"
+#include "actors/testing/inference_bench.h"
+#include "runtime/testing/core_heard.h"
 
 namespace troupe::actors {
 namespace {

@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-#include "actors/inference/inference_bench.h"
+#include "actors/testing/inference_bench.h"
 
 namespace troupe::actors {
 namespace {

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "actors/inference/inference_bench.h"
+#include "actors/testing/inference_bench.h"
 
 namespace troupe::actors {
 namespace inference_overlap_test {

@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-#include "actors/inference/inference_bench.h"
+#include "actors/testing/inference_bench.h"
 
 namespace troupe::actors {
 namespace {

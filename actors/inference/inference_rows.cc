@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "actors/inference/inference_core.h"
-#include "placement/heat/spread.h"
+#include "placement/popularity/spread.h"
 #include "runtime/actor/planted.h"
 #include "runtime/actor/table_shard.h"
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "actors/inference/inference_bench.h"
+#include "actors/testing/inference_bench.h"
 #include "runtime/actor/table_shard.h"
 
 namespace troupe::actors::inference_test {

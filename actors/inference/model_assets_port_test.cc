@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/actor/catalog_test.h"
+#include "runtime/testing/catalog_test.h"
 
 namespace troupe::actors {
 namespace model_assets_port_test {

@@ -1,6 +1,6 @@
 #include "actors/inference/pass_pages_port.h"
 
-#include "runtime/meter/cpu_rooms.h"
+#include "runtime/profiling/cpu_rooms.h"
 
 namespace troupe::actors {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/actor/ports.h"
-#include "runtime/pages/page_arena.h"
+#include "runtime/pool/page_arena.h"
 
 namespace troupe::actors {
 

@@ -18,8 +18,8 @@
 #include "actors/inference/row_savings.h"
 #include "kernels/checkpoint/embedding_table.h"
 #include "runtime/actor/ports.h"
-#include "runtime/pages/page_arena.h"
-#include "runtime/pages/row_slab.h"
+#include "runtime/pool/page_arena.h"
+#include "runtime/pool/row_slab.h"
 
 namespace troupe::actors {
 

@@ -4,10 +4,10 @@
 // says what fetching one takes.
 #include <cstdint>
 
-#include "placement/heat/shard_hits.h"
+#include "placement/popularity/shard_hits.h"
 #include "placement/split/shadow_cache.h"
 #include "runtime/actor/ports.h"
-#include "runtime/pages/row_slab.h"
+#include "runtime/pool/row_slab.h"
 
 namespace troupe::actors {
 

@@ -19,7 +19,7 @@
 
 #include "kernels/checkpoint/embedding_table.h"
 #include "runtime/actor/ports.h"
-#include "runtime/pages/page_arena.h"
+#include "runtime/pool/page_arena.h"
 
 namespace troupe::actors {
 

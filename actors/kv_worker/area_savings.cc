@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "placement/heat/spread.h"
+#include "placement/popularity/spread.h"
 #include "placement/split/latency_counts.h"
 
 namespace troupe::actors {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "placement/heat/frequency_sketch.h"
+#include "placement/popularity/frequency_sketch.h"
 #include "placement/split/shadow_cache.h"
 #include "runtime/actor/core.h"
 #include "runtime/actor/messages.h"

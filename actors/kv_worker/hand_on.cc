@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "placement/places/homes.h"
+#include "placement/assignment/homes.h"
 #include "runtime/actor/planted.h"
 #include "runtime/actor/user_home.h"
 

@@ -12,7 +12,7 @@
 // waits for another node's worker, which answers at once, and only for a time.
 //
 // Who asks `early` is told, too, when the last block that it waits for begins to come from another node, and may then read
-// that block's pages behind the copy (runtime/pages/page_arrivals.h). It waits on, and gets its answer when the copy has
+// that block's pages behind the copy (runtime/pool/page_arrivals.h). It waits on, and gets its answer when the copy has
 // ended; until it lets go the pages are nobody else's, however that was (kv_worker_early.cc).
 //
 // A worker that leaves the cluster for good offers its users' blocks to those that stay, which pull them (kv_worker_hand_on.cc).
@@ -36,10 +36,10 @@
 #include "actors/kv_worker/pulls.h"
 #include "actors/kv_worker/row_lending.h"
 #include "actors/kv_worker/scrub.h"
-#include "placement/heat/frequency_sketch.h"
+#include "placement/popularity/frequency_sketch.h"
 #include "runtime/actor/audience.h"
 #include "runtime/actor/core.h"
-#include "runtime/pages/page_pool.h"
+#include "runtime/pool/page_pool.h"
 
 namespace troupe::actors {
 

@@ -1,7 +1,7 @@
 #include "actors/kv_worker/kv_worker_core.h"
 
-#include "actors/kv_worker/kv_worker_test.h"
-#include "runtime/actor/core_heard.h"
+#include "actors/testing/kv_worker_test.h"
+#include "runtime/testing/core_heard.h"
 
 namespace troupe::actors {
 namespace {

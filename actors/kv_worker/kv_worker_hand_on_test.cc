@@ -1,7 +1,7 @@
 #include "actors/kv_worker/hand_on.h"
 
-#include "actors/kv_worker/kv_worker_test.h"
-#include "placement/places/homes.h"
+#include "actors/testing/kv_worker_test.h"
+#include "placement/assignment/homes.h"
 #include "runtime/actor/user_home.h"
 
 namespace troupe::actors {

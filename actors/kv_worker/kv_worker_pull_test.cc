@@ -1,4 +1,4 @@
-#include "actors/kv_worker/kv_worker_test.h"
+#include "actors/testing/kv_worker_test.h"
 
 namespace troupe::actors {
 namespace {

@@ -3,7 +3,7 @@
 #include <map>
 #include <random>
 
-#include "actors/kv_worker/kv_worker_test.h"
+#include "actors/testing/kv_worker_test.h"
 
 namespace troupe::actors {
 namespace {

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "actors/kv_worker/kv_worker_test.h"
+#include "actors/testing/kv_worker_test.h"
 #include "placement/split/latency_counts.h"
 
 namespace troupe::actors::kv_worker_test {

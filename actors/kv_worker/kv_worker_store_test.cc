@@ -1,7 +1,7 @@
 #include <functional>
 #include <random>
 
-#include "actors/kv_worker/kv_worker_test.h"
+#include "actors/testing/kv_worker_test.h"
 #include "actors/kv_worker/stored_blocks.h"
 
 namespace troupe::actors {

@@ -14,7 +14,7 @@
 
 #include "actors/kv_worker/stored_blocks.h"
 #include "runtime/actor/core.h"
-#include "runtime/pages/page_pool.h"
+#include "runtime/pool/page_pool.h"
 
 namespace troupe::actors {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/actor/core.h"
-#include "runtime/pages/page_pool.h"
+#include "runtime/pool/page_pool.h"
 
 namespace troupe::actors {
 

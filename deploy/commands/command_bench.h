@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "deploy/bench/bench_engine.h"
+#include "deploy/lab/bench/bench_engine.h"
 #include "deploy/commands/commands.h"
 
 namespace troupe::deploy {

@@ -2,7 +2,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "deploy/bench/bench_accuracy.h"
+#include "deploy/lab/bench/bench_accuracy.h"
 #include "deploy/commands/command_bench.h"
 #include "deploy/data/text_file.h"
 #include "deploy/reports/table.h"

@@ -4,13 +4,13 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "deploy/bench/bench_calibrate.h"
-#include "deploy/bench/bench_engine.h"
-#include "deploy/bench/bench_result.h"
+#include "deploy/lab/bench/bench_calibrate.h"
+#include "deploy/lab/bench/bench_engine.h"
+#include "deploy/lab/bench/bench_result.h"
 #include "deploy/data/device_option.h"
-#include "deploy/foresight/host_fit.h"
-#include "deploy/families/cost_shape.h"
-#include "deploy/families/families.h"
+#include "deploy/lab/what_if/host_fit.h"
+#include "deploy/models/cost_shape.h"
+#include "deploy/models/families.h"
 #include "deploy/commands/command_bench.h"
 #include "deploy/data/text_file.h"
 #include "deploy/reports/table.h"

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "deploy/bench/bench_peers.h"
+#include "deploy/lab/bench/bench_peers.h"
 #include "deploy/commands/command_bench.h"
 #include "deploy/data/text_file.h"
 #include "deploy/reports/table.h"

@@ -5,8 +5,8 @@
 #include <optional>
 #include <stdexcept>
 
-#include "deploy/bench/bench_engine.h"
-#include "deploy/bench/bench_generate.h"
+#include "deploy/lab/bench/bench_engine.h"
+#include "deploy/lab/bench/bench_generate.h"
 #include "deploy/commands/command_bench.h"
 #include "deploy/data/text_file.h"
 #include "deploy/reports/table.h"

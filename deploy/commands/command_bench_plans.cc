@@ -5,11 +5,11 @@
 #include <optional>
 #include <stdexcept>
 
-#include "deploy/bench/bench_plans.h"
-#include "deploy/bench/bench_prototypes.h"
+#include "deploy/lab/bench/bench_plans.h"
+#include "deploy/lab/bench/bench_prototypes.h"
 #include "deploy/commands/command_bench.h"
 #include "deploy/data/text_file.h"
-#include "deploy/families/model_prototypes.h"
+#include "deploy/models/model_prototypes.h"
 #include "deploy/reports/table.h"
 
 namespace troupe::deploy {

@@ -2,10 +2,10 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "deploy/bench/bench_rank.h"
-#include "deploy/bench/bench_result.h"
-#include "deploy/box/box.h"
-#include "deploy/box/prompt_file.h"
+#include "deploy/lab/bench/bench_rank.h"
+#include "deploy/lab/bench/bench_result.h"
+#include "deploy/node/box.h"
+#include "deploy/node/prompt_file.h"
 #include "deploy/commands/command_bench.h"
 #include "deploy/data/text_file.h"
 #include "deploy/reports/table.h"

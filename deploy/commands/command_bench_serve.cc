@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "deploy/bench/bench_serve.h"
-#include "deploy/bench/bench_trace.h"
+#include "deploy/lab/bench/bench_serve.h"
+#include "deploy/lab/bench/bench_trace.h"
 #include "deploy/commands/command_bench.h"
 #include "deploy/commands/server_call.h"
 #include "deploy/data/dataset.h"

@@ -10,9 +10,9 @@
 #include <iostream>
 #include <stdexcept>
 
-#include "deploy/box/cluster_file.h"
+#include "deploy/node/cluster_file.h"
 #include "deploy/commands/commands.h"
-#include "runtime/process/certificates.h"
+#include "runtime/network/certificates.h"
 
 namespace troupe::deploy {
 

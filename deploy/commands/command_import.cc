@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
-#include "deploy/box/box.h"
-#include "deploy/box/cluster_file.h"
-#include "deploy/box/own_rows.h"
-#include "deploy/box/prompt_file.h"
+#include "deploy/node/box.h"
+#include "deploy/node/cluster_file.h"
+#include "deploy/node/own_rows.h"
+#include "deploy/node/prompt_file.h"
 #include "deploy/commands/commands.h"
 #include "deploy/data/dataset.h"
 #include "deploy/data/import_check.h"

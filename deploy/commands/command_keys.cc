@@ -12,11 +12,11 @@
 #include <optional>
 #include <stdexcept>
 
-#include "deploy/box/shared_keys.h"
+#include "deploy/node/shared_keys.h"
 #include "deploy/commands/commands.h"
 #include "deploy/reports/table.h"
 #include "server/auth/api_keys.h"
-#include "runtime/settings/whole_file.h"
+#include "runtime/config/whole_file.h"
 
 namespace troupe::deploy {
 

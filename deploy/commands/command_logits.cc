@@ -7,7 +7,7 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "deploy/families/families.h"
+#include "deploy/models/families.h"
 #include "deploy/commands/commands.h"
 #include "deploy/data/text_file.h"
 #include "deploy/reports/table.h"

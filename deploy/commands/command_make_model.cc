@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "deploy/box/prompt_file.h"
+#include "deploy/node/prompt_file.h"
 #include "deploy/commands/command_bench.h"
 #include "deploy/data/text_file.h"
 #include "kernels/climber/climber.h"

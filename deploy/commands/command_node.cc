@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "deploy/box/cluster_file.h"
-#include "deploy/box/served_model.h"
-#include "deploy/box/serving.h"
+#include "deploy/node/cluster_file.h"
+#include "deploy/node/served_model.h"
+#include "deploy/node/serving.h"
 #include "deploy/commands/commands.h"
 #include "deploy/data/text_file.h"
-#include "deploy/families/families.h"
+#include "deploy/models/families.h"
 #include "deploy/reports/table.h"
 
 namespace troupe::deploy {

@@ -8,7 +8,7 @@
 #include "deploy/commands/command_plan_serve.h"
 #include "deploy/data/text_file.h"
 #include "deploy/data/version.h"
-#include "deploy/foresight/served_trial.h"
+#include "deploy/lab/what_if/served_trial.h"
 #include "deploy/reports/table.h"
 #include "placement/cost/device_profiles.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "deploy/commands/commands.h"
-#include "deploy/experiments/serve_trial.h"
+#include "deploy/lab/experiments/serve_trial.h"
 #include "deploy/planning/capacity.h"
 
 namespace troupe::deploy {

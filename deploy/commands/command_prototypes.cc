@@ -3,7 +3,7 @@
 #include <iostream>
 #include <memory>
 
-#include "deploy/bench/bench_prototypes.h"
+#include "deploy/lab/bench/bench_prototypes.h"
 #include "deploy/commands/commands.h"
 #include "deploy/reports/table.h"
 

@@ -10,7 +10,7 @@
 #include "deploy/data/dataset.h"
 #include "deploy/data/text_file.h"
 #include "deploy/reports/table.h"
-#include "runtime/pages/pool_areas.h"
+#include "runtime/pool/pool_areas.h"
 
 namespace troupe::deploy {
 

@@ -1,5 +1,5 @@
 // `troupe serve`: one box, all five actors and the HTTP front door, until a signal ends it.
-#include "deploy/box/serving.h"
+#include "deploy/node/serving.h"
 #include "deploy/commands/commands.h"
 
 namespace troupe::deploy {

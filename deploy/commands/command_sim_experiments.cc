@@ -11,7 +11,7 @@
 #include "deploy/commands/command_sim.h"
 #include "deploy/data/text_file.h"
 #include "deploy/data/version.h"
-#include "deploy/experiments/experiment.h"
+#include "deploy/lab/experiments/experiment.h"
 #include "deploy/reports/table.h"
 
 namespace troupe::deploy {

@@ -6,15 +6,15 @@
 #include <stdexcept>
 #include <thread>
 
-#include "deploy/bench/bench_rank.h"
-#include "deploy/bench/bench_result.h"
+#include "deploy/lab/bench/bench_rank.h"
+#include "deploy/lab/bench/bench_result.h"
 #include "deploy/commands/command_sim.h"
 #include "deploy/data/device_option.h"
 #include "deploy/data/text_file.h"
 #include "deploy/data/version.h"
-#include "deploy/foresight/comparison.h"
-#include "deploy/foresight/host_fit.h"
-#include "deploy/foresight/served_world.h"
+#include "deploy/lab/what_if/comparison.h"
+#include "deploy/lab/what_if/host_fit.h"
+#include "deploy/lab/what_if/served_world.h"
 #include "deploy/reports/table.h"
 #include "placement/cost/device_profiles.h"
 

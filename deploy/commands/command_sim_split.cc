@@ -12,7 +12,7 @@
 #include "deploy/data/split_policies.h"
 #include "deploy/data/text_file.h"
 #include "deploy/data/version.h"
-#include "deploy/experiments/split_experiment.h"
+#include "deploy/lab/experiments/split_experiment.h"
 #include "deploy/reports/table.h"
 
 namespace troupe::deploy {

@@ -9,7 +9,7 @@
 
 #include "deploy/commands/command_sim.h"
 #include "deploy/reports/table.h"
-#include "deploy/traces/trace_users.h"
+#include "deploy/lab/traces/trace_users.h"
 #include "sim/world/world_data.h"
 
 namespace troupe::deploy {

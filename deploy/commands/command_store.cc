@@ -1,10 +1,10 @@
 // `troupe check`, `backup` and `restore`: a data folder in the hands of its operator.
 #include <iostream>
 
-#include "deploy/box/control_socket.h"
+#include "deploy/node/control_socket.h"
 #include "deploy/commands/commands.h"
 #include "deploy/reports/table.h"
-#include "runtime/hard_state/file_coordination.h"
+#include "runtime/coordination/file_coordination.h"
 #include "runtime/store/store_backup.h"
 #include "runtime/store/store_check.h"
 

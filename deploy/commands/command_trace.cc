@@ -5,14 +5,14 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "deploy/watch/capture_socket.h"
+#include "deploy/tracing/capture_socket.h"
 #include "deploy/commands/commands.h"
 #include "deploy/data/dataset.h"
 #include "deploy/data/text_file.h"
 #include "deploy/reports/table.h"
-#include "deploy/traces/request_trace.h"
-#include "deploy/traces/trace_makers.h"
-#include "deploy/traces/trace_stats.h"
+#include "deploy/lab/traces/request_trace.h"
+#include "deploy/lab/traces/trace_makers.h"
+#include "deploy/lab/traces/trace_stats.h"
 
 namespace troupe::deploy {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "deploy/commands/command_line.h"
-#include "runtime/settings/config.h"
-#include "runtime/settings/model_list.h"
+#include "runtime/config/config.h"
+#include "runtime/config/model_list.h"
 
 namespace troupe::deploy {
 

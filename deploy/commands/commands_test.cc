@@ -13,12 +13,12 @@
 #include <sstream>
 #include <thread>
 
-#include "deploy/bench/small_generator_test.h"
+#include "deploy/lab/testing/small_generator_test.h"
 #include "deploy/commands/command_sim.h"
-#include "kernels/base/test_folder.h"
+#include "kernels/testing/test_folder.h"
 #include "kernels/climber/climber_reference.h"
-#include "kernels/climber/small_climber_test.h"
-#include "runtime/redis/redis_test_server.h"
+#include "kernels/testing/small_climber_test.h"
+#include "runtime/testing/redis_test_server.h"
 
 using namespace troupe;
 using namespace troupe::deploy;

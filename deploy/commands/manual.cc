@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/settings/knobs.h"
+#include "runtime/config/knobs.h"
 
 namespace troupe::deploy {
 namespace {

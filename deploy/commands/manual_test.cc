@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/settings/knobs.h"
+#include "runtime/config/knobs.h"
 
 using namespace troupe;
 using namespace troupe::deploy;

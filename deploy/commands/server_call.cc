@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "runtime/process/certificates.h"
-#include "runtime/settings/whole_file.h"
+#include "runtime/network/certificates.h"
+#include "runtime/config/whole_file.h"
 
 namespace troupe::deploy {
 

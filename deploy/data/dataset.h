@@ -16,7 +16,7 @@
 #include "deploy/data/text_file.h"
 #include "kernels/checkpoint/vocabulary.h"
 #include "runtime/actor/messages.h"
-#include "runtime/text/tokenizer.h"
+#include "runtime/tokenizer/tokenizer.h"
 
 namespace troupe::deploy {
 

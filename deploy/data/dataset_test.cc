@@ -6,7 +6,7 @@
 #include <random>
 
 #include "deploy/data/workload.h"
-#include "runtime/store/store_test_folder.h"
+#include "runtime/testing/store_test_folder.h"
 
 using namespace troupe;
 using namespace troupe::deploy;

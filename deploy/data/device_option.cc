@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "placement/cost/device_profiles.h"
-#include "runtime/settings/whole_file.h"
+#include "runtime/config/whole_file.h"
 
 namespace troupe::deploy {
 namespace {

@@ -1,6 +1,6 @@
 #include "deploy/data/split_policies.h"
 
-#include "runtime/settings/whole_file.h"
+#include "runtime/config/whole_file.h"
 
 namespace troupe::deploy {
 namespace {

@@ -9,7 +9,7 @@
 #include "deploy/planning/plan_input.h"
 #include "deploy/reports/table.h"
 #include "placement/cost/device_profiles.h"
-#include "placement/places/shards.h"
+#include "placement/assignment/shards.h"
 
 namespace troupe::deploy {
 

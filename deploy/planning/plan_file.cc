@@ -9,7 +9,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "runtime/settings/whole_file.h"
+#include "runtime/config/whole_file.h"
 #include "runtime/wire/json_bounds.h"
 
 namespace troupe::deploy {

@@ -6,7 +6,7 @@
 
 #include "deploy/data/dataset.h"
 #include "deploy/data/json_row.h"
-#include "placement/heat/spread.h"
+#include "placement/popularity/spread.h"
 
 namespace troupe::deploy {
 

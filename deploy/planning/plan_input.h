@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "placement/places/local_share.h"
+#include "placement/assignment/local_share.h"
 
 namespace troupe::deploy {
 

@@ -4,7 +4,7 @@
 
 #include "deploy/data/text_file.h"
 #include "deploy/planning/command_plan.h"
-#include "runtime/store/store_test_folder.h"
+#include "runtime/testing/store_test_folder.h"
 
 using namespace troupe;
 using namespace troupe::deploy;

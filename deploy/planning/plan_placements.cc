@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "deploy/reports/table.h"
-#include "placement/places/co_occurrence.h"
+#include "placement/assignment/co_occurrence.h"
 
 namespace troupe::deploy {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "placement/cost/cost_model.h"
-#include "placement/places/hrcs.h"
-#include "placement/places/local_share.h"
+#include "placement/assignment/hrcs.h"
+#include "placement/assignment/local_share.h"
 
 namespace troupe::deploy {
 

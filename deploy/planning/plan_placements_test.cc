@@ -9,7 +9,7 @@
 #include "deploy/planning/command_plan.h"
 #include "deploy/planning/plan_input.h"
 #include "placement/cost/device_profiles.h"
-#include "runtime/store/store_test_folder.h"
+#include "runtime/testing/store_test_folder.h"
 
 using namespace troupe;
 using namespace troupe::deploy;

@@ -7,7 +7,7 @@
 #include <map>
 #include <random>
 
-#include "kernels/base/test_folder.h"
+#include "kernels/testing/test_folder.h"
 #include "kernels/checkpoint/model.h"
 #include "kernels/checkpoint/vocabulary.h"
 

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "kernels/base/test_folder.h"
-#include "kernels/checkpoint/takes_test.h"
+#include "kernels/testing/test_folder.h"
+#include "kernels/testing/takes_test.h"
 
 namespace troupe::kernels {
 namespace hf_config_test {

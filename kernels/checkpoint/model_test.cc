@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "kernels/base/float_formats.h"
-#include "kernels/base/test_folder.h"
+#include "kernels/testing/test_folder.h"
 #include "kernels/checkpoint/decoder_tensors.h"
 
 namespace troupe::kernels {

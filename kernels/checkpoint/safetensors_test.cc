@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/base/test_folder.h"
+#include "kernels/testing/test_folder.h"
 
 namespace troupe::kernels {
 namespace safetensors_test {

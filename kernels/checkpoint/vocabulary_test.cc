@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "kernels/base/test_folder.h"
+#include "kernels/testing/test_folder.h"
 
 namespace troupe::kernels {
 namespace vocabulary_test {

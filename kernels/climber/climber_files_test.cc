@@ -3,11 +3,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "kernels/base/test_folder.h"
-#include "kernels/checkpoint/takes_test.h"
+#include "kernels/testing/test_folder.h"
+#include "kernels/testing/takes_test.h"
 #include "kernels/climber/climber.h"
 #include "kernels/climber/climber_config.h"
-#include "kernels/climber/small_climber_test.h"
+#include "kernels/testing/small_climber_test.h"
 
 namespace troupe::kernels {
 namespace {

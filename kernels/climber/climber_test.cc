@@ -11,9 +11,9 @@
 
 #include "kernels/climber/climber_reference.h"
 #include "kernels/climber/cpu_climber.h"
-#include "kernels/climber/small_climber_test.h"
-#include "kernels/decoder/poisoned_pages_test.h"
-#include "kernels/executor/pass_times_test.h"
+#include "kernels/testing/small_climber_test.h"
+#include "kernels/testing/poisoned_pages_test.h"
+#include "kernels/testing/pass_times_test.h"
 
 namespace troupe::kernels {
 namespace {

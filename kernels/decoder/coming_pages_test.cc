@@ -6,8 +6,8 @@
 
 #include "kernels/checkpoint/model.h"
 #include "kernels/decoder/decoder.h"
-#include "kernels/decoder/poisoned_pages_test.h"
-#include "kernels/decoder/small_decoder_test.h"
+#include "kernels/testing/poisoned_pages_test.h"
+#include "kernels/testing/small_decoder_test.h"
 #include "kernels/executor/executor.h"
 
 namespace troupe::kernels {

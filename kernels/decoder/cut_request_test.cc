@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "kernels/decoder/decoder.h"
-#include "kernels/decoder/small_decoder_test.h"
+#include "kernels/testing/small_decoder_test.h"
 #include "kernels/executor/passes.h"
 
 namespace troupe::kernels {

@@ -9,9 +9,9 @@
 #include <random>
 #include <string>
 
-#include "kernels/base/test_tokens.h"
-#include "kernels/decoder/poisoned_pages_test.h"
-#include "kernels/executor/pass_times_test.h"
+#include "kernels/testing/test_tokens.h"
+#include "kernels/testing/poisoned_pages_test.h"
+#include "kernels/testing/pass_times_test.h"
 
 namespace troupe::kernels {
 namespace decoder_test {

@@ -8,9 +8,9 @@
 #include <random>
 
 #include "kernels/base/float_formats.h"
-#include "kernels/base/test_folder.h"
+#include "kernels/testing/test_folder.h"
 #include "kernels/decoder/decoder.h"
-#include "kernels/decoder/small_decoder_test.h"
+#include "kernels/testing/small_decoder_test.h"
 
 namespace troupe::kernels {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "kernels/base/test_folder.h"
-#include "kernels/checkpoint/takes_test.h"
+#include "kernels/testing/test_folder.h"
+#include "kernels/testing/takes_test.h"
 #include "kernels/hstu/hstu_model.h"
-#include "kernels/hstu/small_hstu_test.h"
+#include "kernels/testing/small_hstu_test.h"
 #include "kernels/hstu/time_steps.h"
 
 using namespace troupe::kernels;

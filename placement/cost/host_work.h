@@ -1,6 +1,6 @@
 #pragma once
 // What a request costs the processors of its node beside what the cost model says of its model's passes: in each room (the rooms of
-// runtime/meter/cpu_rooms.h) some microseconds a request, a part of its prompt (a candidate, the user, the frame), a block
+// runtime/profiling/cpu_rooms.h) some microseconds a request, a part of its prompt (a candidate, the user, the frame), a block
 // that it names, a mebibyte that is summed up, a block that is computed and kept, and a pass that begins after its processor
 // has stood still, whose caches others have had meanwhile. A device's profile has it, fitted to what `bench rank --profile`
 // saw; one without charges nothing.

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "placement/heat/spread.h"
+#include "placement/popularity/spread.h"
 
 namespace troupe::placement {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/base/check.h"
-#include "placement/heat/spread.h"
+#include "placement/popularity/spread.h"
 
 namespace troupe::placement {
 

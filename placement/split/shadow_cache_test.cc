@@ -6,7 +6,7 @@
 #include <list>
 #include <vector>
 
-#include "placement/heat/spread.h"
+#include "placement/popularity/spread.h"
 
 namespace troupe::placement {
 namespace shadow_cache_test {

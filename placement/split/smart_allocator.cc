@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "placement/heat/spread.h"
+#include "placement/popularity/spread.h"
 
 namespace troupe::placement {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/actor/catalog_test.h"
+#include "runtime/testing/catalog_test.h"
 
 namespace troupe::router {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "placement/heat/spread.h"
+#include "placement/popularity/spread.h"
 #include "runtime/actor/core.h"
 
 namespace troupe::router {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "kernels/base/check.h"
-#include "placement/heat/spread.h"
-#include "placement/places/homes.h"
+#include "placement/popularity/spread.h"
+#include "placement/assignment/homes.h"
 #include "runtime/actor/planted.h"
 
 namespace troupe::router {

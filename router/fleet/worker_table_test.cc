@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "placement/heat/spread.h"
+#include "placement/popularity/spread.h"
 
 namespace troupe::router {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "placement/heat/spread.h"
+#include "placement/popularity/spread.h"
 
 namespace troupe::router {
 

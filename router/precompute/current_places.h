@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "placement/heat/hot_items.h"
+#include "placement/popularity/hot_items.h"
 #include "router/precompute/item_places.h"
 #include "runtime/actor/ports.h"
 

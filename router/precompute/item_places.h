@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "placement/places/shards.h"
+#include "placement/assignment/shards.h"
 #include "runtime/actor/core.h"
 
 namespace troupe::router {

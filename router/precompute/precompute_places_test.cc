@@ -8,7 +8,7 @@
 #include <set>
 
 #include "router/precompute/precompute.h"
-#include "runtime/actor/catalog_test.h"
+#include "runtime/testing/catalog_test.h"
 
 namespace troupe::router {
 namespace {

@@ -7,8 +7,8 @@
 #include <random>
 #include <set>
 
-#include "runtime/actor/catalog_test.h"
-#include "runtime/actor/core_probe.h"
+#include "runtime/testing/catalog_test.h"
+#include "runtime/testing/core_probe.h"
 
 namespace troupe::router {
 namespace precompute_test {

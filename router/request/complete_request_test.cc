@@ -5,7 +5,7 @@
 #include "kernels/base/path_index.h"
 #include "kernels/base/plan.h"
 #include "router/request/request.h"
-#include "runtime/actor/catalog_test.h"
+#include "runtime/testing/catalog_test.h"
 
 namespace troupe::router {
 namespace complete_request_test {

@@ -5,7 +5,7 @@
 
 #include "router/request/plan_cost.h"
 #include "router/request/request.h"
-#include "runtime/actor/catalog_test.h"
+#include "runtime/testing/catalog_test.h"
 
 namespace troupe::router {
 namespace generate_request_test {

@@ -12,7 +12,7 @@
 // computed as it wants exact.
 //
 // Uses are how often such a request is expected again while the block lives: for a user's block as the index
-// saw such blocks wanted again within what the memory holds (placement/heat/return_rate.h); for item blocks
+// saw such blocks wanted again within what the memory holds (placement/popularity/return_rate.h); for item blocks
 // their earlier uses in the window if there is room. A block that is kept somewhere already gains nothing.
 // What has to go for a block is the KV-cache worker's to say: it keeps by use, not by kind, and copies of
 // what other nodes have go sooner.

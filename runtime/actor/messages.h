@@ -395,7 +395,7 @@ struct CacheChanges {
   std::vector<BlockEntry> added;  // in order of generation; applied before `removed`
   std::vector<BlockVersion> removed;
   std::vector<BlockName> refused;  // users' blocks that requests wanted to keep, and that found no room
-  std::vector<AreaRoom> areas;     // in order of the pool's areas (runtime/pages/pool_areas.h)
+  std::vector<AreaRoom> areas;     // in order of the pool's areas (runtime/pool/pool_areas.h)
   bool operator==(const CacheChanges&) const = default;
 };
 // Cache-meta → KV-cache worker, a part at a time: the ready blocks with a generation above `after`, in order
@@ -427,7 +427,7 @@ struct Forget {
 // ---- cluster.capnp: allocator agent ↔ KV-cache worker; anyone → anyone
 // -------------------------------------
 
-// Areas in order of the table in runtime/pages/pool_areas.h.
+// Areas in order of the table in runtime/pool/pool_areas.h.
 struct AreaSplit {
   std::uint64_t pages = 0;
   std::uint64_t least = 0;  // what it keeps whatever other areas would borrow of it

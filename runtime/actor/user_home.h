@@ -1,5 +1,5 @@
 #pragma once
-// Whose a user's blocks are, and by which number his home is found among the workers (placement/places/homes.h). Every process comes
+// Whose a user's blocks are, and by which number his home is found among the workers (placement/assignment/homes.h). Every process comes
 // to the same: routers from a request, a KV-cache worker that leaves from the owner of a block.
 #include <cstdint>
 #include <string>

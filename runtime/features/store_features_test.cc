@@ -7,7 +7,7 @@
 
 #include "runtime/actor/block_name.h"
 #include "runtime/store/store_check.h"
-#include "runtime/store/store_test_folder.h"
+#include "runtime/testing/store_test_folder.h"
 
 using namespace troupe;
 

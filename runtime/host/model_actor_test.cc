@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/actor/core_probe.h"
+#include "runtime/testing/core_probe.h"
 
 using namespace troupe;
 

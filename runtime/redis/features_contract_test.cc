@@ -9,8 +9,8 @@
 #include "runtime/actor/block_name.h"
 #include "runtime/features/store_features.h"
 #include "runtime/redis/redis_features.h"
-#include "runtime/redis/redis_test_server.h"
-#include "runtime/store/store_test_folder.h"
+#include "runtime/testing/redis_test_server.h"
+#include "runtime/testing/store_test_folder.h"
 
 using namespace troupe;
 

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <random>
 
-#include "runtime/redis/redis_features_test.h"
+#include "runtime/testing/redis_features_test.h"
 
 using namespace troupe;
 using namespace troupe::redis_test;

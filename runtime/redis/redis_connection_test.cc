@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/redis/redis_test_server.h"
+#include "runtime/testing/redis_test_server.h"
 
 using namespace troupe;
 

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <thread>
 
-#include "runtime/redis/redis_features_test.h"
+#include "runtime/testing/redis_features_test.h"
 #include "runtime/store/store.h"
 
 using namespace troupe;

@@ -7,7 +7,7 @@
 #include <random>
 #include <thread>
 
-#include "runtime/redis/redis_features_test.h"
+#include "runtime/testing/redis_features_test.h"
 
 using namespace troupe;
 using namespace troupe::redis_test;

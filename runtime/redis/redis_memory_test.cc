@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/redis/redis_features_test.h"
+#include "runtime/testing/redis_features_test.h"
 
 using namespace troupe;
 using namespace troupe::redis_test;

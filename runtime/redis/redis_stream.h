@@ -8,7 +8,7 @@
 #include <string_view>
 #include <variant>
 
-#include "runtime/trust/tls_client.h"
+#include "runtime/tls/tls_client.h"
 
 namespace troupe {
 

@@ -3,7 +3,7 @@
 #include <charconv>
 #include <optional>
 
-#include "runtime/settings/config.h"
+#include "runtime/config/config.h"
 
 namespace troupe {
 namespace {

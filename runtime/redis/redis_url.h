@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/trust/login.h"
-#include "runtime/trust/tls_client.h"
+#include "runtime/tls/login.h"
+#include "runtime/tls/tls_client.h"
 
 namespace troupe {
 

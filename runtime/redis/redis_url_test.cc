@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/settings/config.h"
+#include "runtime/config/config.h"
 
 using namespace troupe;
 

@@ -12,7 +12,7 @@
 
 #include "runtime/actor/block_name.h"
 #include "runtime/actor/ports.h"
-#include "runtime/pages/page_arena.h"
+#include "runtime/pool/page_arena.h"
 #include "runtime/store/store.h"
 
 namespace troupe {

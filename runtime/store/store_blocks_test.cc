@@ -7,7 +7,7 @@
 #include <fstream>
 #include <memory>
 
-#include "runtime/store/store_test_folder.h"
+#include "runtime/testing/store_test_folder.h"
 
 using namespace troupe;
 

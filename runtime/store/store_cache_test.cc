@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "runtime/store/store_test_folder.h"
+#include "runtime/testing/store_test_folder.h"
 
 using namespace troupe;
 namespace fs = std::filesystem;

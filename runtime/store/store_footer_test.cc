@@ -4,7 +4,7 @@
 
 #include "runtime/store/store.h"
 #include "runtime/store/store_check.h"
-#include "runtime/store/store_test_folder.h"
+#include "runtime/testing/store_test_folder.h"
 
 using namespace troupe;
 

@@ -6,7 +6,7 @@
 
 #include "runtime/store/store.h"
 #include "runtime/store/store_log_sums.h"
-#include "runtime/store/store_test_folder.h"
+#include "runtime/testing/store_test_folder.h"
 
 using namespace troupe;
 

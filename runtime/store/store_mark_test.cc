@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/store/store_test_folder.h"
+#include "runtime/testing/store_test_folder.h"
 
 using namespace troupe;
 using State = AcknowledgedMark::State;

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <functional>
 
-#include "runtime/store/store_test_folder.h"
+#include "runtime/testing/store_test_folder.h"
 
 using namespace troupe;
 

@@ -12,7 +12,7 @@
 
 #include "kernels/base/check.h"
 #include "runtime/actor/ports.h"
-#include "runtime/pages/page_arena.h"
+#include "runtime/pool/page_arena.h"
 #include "runtime/transfer/incoming_pull.h"
 
 namespace troupe {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "runtime/actor/messages.h"
-#include "runtime/pages/page_arena.h"
+#include "runtime/pool/page_arena.h"
 
 namespace troupe {
 

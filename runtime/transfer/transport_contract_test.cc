@@ -7,7 +7,7 @@
 #include <optional>
 #include <thread>
 
-#include "runtime/transfer/transport_test.h"
+#include "runtime/testing/transport_test.h"
 
 using namespace troupe;
 

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "runtime/actor/metrics.h"
-#include "runtime/pages/page_arena.h"
+#include "runtime/pool/page_arena.h"
 #include "runtime/transfer/transport.h"
 
 namespace troupe {

@@ -17,7 +17,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "runtime/transfer/transport_test.h"
+#include "runtime/testing/transport_test.h"
 #include "runtime/transfer/ucx_address.h"
 #include "runtime/transfer/ucx_library.h"
 

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "runtime/meter/cpu_rooms.h"
+#include "runtime/profiling/cpu_rooms.h"
 #include "runtime/wire/codec_fields.h"
 #include "runtime/wire/codec_scratch.h"
 #include "runtime/wire/json_text.h"

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <thread>
 
-#include "runtime/wire/random_message_test.h"
+#include "runtime/testing/random_message_test.h"
 #include "runtime/wire/schema/envelope.capnp.h"
 
 using namespace troupe;

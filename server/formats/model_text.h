@@ -8,7 +8,7 @@
 #include "kernels/checkpoint/vocabulary.h"
 #include "runtime/actor/prompt_form.h"
 #include "runtime/actor/messages.h"
-#include "runtime/text/tokenizer.h"
+#include "runtime/tokenizer/tokenizer.h"
 
 namespace troupe::server {
 

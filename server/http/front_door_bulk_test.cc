@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "server/formats/bulk_results.h"
-#include "server/http/front_door_test.h"
+#include "server/testing/front_door_test.h"
 
 using namespace troupe;
 using namespace troupe::server;

@@ -4,7 +4,7 @@
 
 #include <future>
 
-#include "server/http/front_door_test.h"
+#include "server/testing/front_door_test.h"
 
 using namespace troupe;
 using namespace troupe::server;

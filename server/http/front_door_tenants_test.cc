@@ -4,7 +4,7 @@
 #include <deque>
 #include <thread>
 
-#include "server/http/front_door_test.h"
+#include "server/testing/front_door_test.h"
 #include "server/http/tenant_pauses.h"
 
 using namespace troupe;

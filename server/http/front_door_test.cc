@@ -1,4 +1,4 @@
-#include "server/http/front_door_test.h"
+#include "server/testing/front_door_test.h"
 
 #include <doctest/doctest.h>
 

@@ -4,8 +4,8 @@
 
 #include <boost/asio.hpp>
 
-#include "server/http/front_door_test.h"
-#include "runtime/process/certificates.h"
+#include "server/testing/front_door_test.h"
+#include "runtime/network/certificates.h"
 
 using namespace troupe;
 using namespace troupe::server;

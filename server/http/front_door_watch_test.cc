@@ -5,7 +5,7 @@
 #include <future>
 #include <nlohmann/json.hpp>
 
-#include "server/http/front_door_test.h"
+#include "server/testing/front_door_test.h"
 #include "server/observability/page.h"
 
 using namespace troupe;

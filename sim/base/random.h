@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "runtime/actor/messages.h"
-#include "runtime/host/sim_random.h"
+#include "sim/base/sim_random.h"
 
 namespace troupe::sim {
 

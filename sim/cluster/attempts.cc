@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/hard_state/members.h"
+#include "runtime/coordination/members.h"
 #include "sim/base/random.h"
 #include "sim/ports/compute_port.h"
 

@@ -14,7 +14,7 @@ constexpr int promise = 20;
 constexpr std::size_t plans_max = 4'096;  // of a node; more than are ever under way
 constexpr Duration until_quarantined{1'000};
 constexpr std::uint64_t far_away = ~std::uint64_t{0};
-// What placement/heat/frequency_sketch.h promises, and how far it may be off: a request that comes doubled is
+// What placement/popularity/frequency_sketch.h promises, and how far it may be off: a request that comes doubled is
 // counted twice there.
 constexpr std::uint64_t sketch_entries_min = 64, sightings_per_entry = 16;
 constexpr std::uint32_t hot_from = 8, hot_share = 4;

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "placement/cost/cost_model.h"
-#include "runtime/host/sim_host.h"
+#include "sim/host/sim_host.h"
 #include "sim/base/overlap.h"
 #include "sim/base/slowness.h"
 #include "sim/base/violations.h"

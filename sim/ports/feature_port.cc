@@ -5,7 +5,7 @@
 
 #include "runtime/actor/planted.h"
 #include "runtime/features/feature_rules.h"
-#include "runtime/hard_state/members.h"
+#include "runtime/coordination/members.h"
 #include "runtime/store/store_rows.h"
 
 namespace troupe::sim {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "runtime/features/expiring_profiles.h"
-#include "runtime/host/sim_host.h"
+#include "sim/host/sim_host.h"
 #include "sim/ports/world_catalog.h"
 #include "sim/world/sim_coordination.h"
 #include "sim/world/world_data.h"

@@ -12,7 +12,7 @@
 
 #include "actors/inference/row_savings.h"
 #include "runtime/actor/ports.h"
-#include "runtime/pages/row_slab.h"
+#include "runtime/pool/row_slab.h"
 #include "sim/world/pages.h"
 
 namespace troupe::sim {

@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/host/sim_host.h"
+#include "sim/host/sim_host.h"
 #include "sim/base/violations.h"
 #include "sim/scenario/faults.h"
 #include "sim/world/pages.h"

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "runtime/host/sim_host.h"
+#include "sim/host/sim_host.h"
 
 namespace troupe::sim {
 

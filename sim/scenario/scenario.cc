@@ -6,7 +6,7 @@
 
 #include "kernels/base/check.h"
 #include "placement/cost/device_profiles.h"
-#include "runtime/settings/knobs.h"
+#include "runtime/config/knobs.h"
 #include "sim/base/random.h"
 
 namespace troupe::sim {

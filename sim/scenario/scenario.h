@@ -14,7 +14,7 @@
 #include "router/fleet/routing.h"
 #include "router/request/policy.h"
 #include "runtime/features/expiring_profiles.h"
-#include "runtime/host/sim_network.h"
+#include "sim/host/sim_network.h"
 #include "sim/scenario/faults.h"
 
 namespace troupe::sim {

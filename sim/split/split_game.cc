@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "kernels/base/check.h"
-#include "placement/heat/spread.h"
+#include "placement/popularity/spread.h"
 #include "sim/split/split_settings.h"
 
 namespace troupe::sim {

@@ -9,8 +9,8 @@
 
 #include "placement/split/shadow_cache.h"
 #include "placement/split/split_policy.h"
-#include "runtime/pages/page_pool.h"
-#include "runtime/pages/row_slab.h"
+#include "runtime/pool/page_pool.h"
+#include "runtime/pool/row_slab.h"
 #include "sim/split/split_times.h"
 #include "sim/split/split_workload.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "placement/heat/spread.h"
+#include "placement/popularity/spread.h"
 #include "router/fleet/routing.h"
 
 namespace troupe::sim {

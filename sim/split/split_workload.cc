@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "kernels/base/check.h"
-#include "placement/heat/spread.h"
+#include "placement/popularity/spread.h"
 
 namespace troupe::sim {
 namespace {

@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "runtime/actor/core.h"
-#include "runtime/hard_state/coordination_state.h"
+#include "runtime/coordination/coordination_state.h"
 #include "sim/base/random.h"
 
 namespace troupe::sim {

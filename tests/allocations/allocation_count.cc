@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "kernels/base/test_fence.h"
+#include "kernels/testing/test_fence.h"
 
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define TROUPE_COUNTS_ALLOCATIONS 1

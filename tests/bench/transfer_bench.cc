@@ -27,7 +27,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/pages/page_arena.h"
+#include "runtime/pool/page_arena.h"
 #include "runtime/transfer/page_seal.h"
 #include "runtime/transfer/pull_wire.h"
 #include "runtime/transfer/ucx_transport.h"

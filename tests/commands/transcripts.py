@@ -145,7 +145,7 @@ def main():
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     failed = []
-    for path in sorted(path for path in (HERE / "pages").glob("*.txt") if options.only in path.stem):
+    for path in sorted(path for path in (HERE / "golden").glob("*.txt") if options.only in path.stem):
         page, start = Page(path), time.monotonic()
         if missing := [line for line in page.head if line.startswith("needs ") and not is_here(line.removeprefix("needs "))]:
             print(f"skipped: {path.stem}: {missing[0]}")

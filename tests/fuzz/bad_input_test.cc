@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "deploy/data/dataset.h"
-#include "runtime/store/store_test_folder.h"
+#include "runtime/testing/store_test_folder.h"
 #include "tests/fuzz/tiny_world.h"
 
 using namespace troupe;

@@ -6,13 +6,13 @@
 #include <functional>
 #include <typeinfo>
 
-#include "deploy/box/box.h"
-#include "deploy/box/item_places.h"
-#include "deploy/box/prompt_file.h"
+#include "deploy/node/box.h"
+#include "deploy/node/item_places.h"
+#include "deploy/node/prompt_file.h"
 #include "deploy/data/dataset.h"
-#include "deploy/traces/trace_stats.h"
+#include "deploy/lab/traces/trace_stats.h"
 #include "runtime/features/store_features.h"
-#include "runtime/settings/config.h"
+#include "runtime/config/config.h"
 #include "tests/fuzz/damage.h"
 #include "tests/fuzz/tiny_world.h"
 

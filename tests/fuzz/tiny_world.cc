@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "server/http/front_door_client.h"
-#include "runtime/process/caf_host.h"
+#include "runtime/network/caf_host.h"
 
 namespace troupe::fuzz {
 

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "deploy/box/box.h"
-#include "kernels/base/test_folder.h"
+#include "deploy/node/box.h"
+#include "kernels/testing/test_folder.h"
 #include "kernels/checkpoint/model.h"
 #include "server/http/front_door.h"
 #include "runtime/actor/metrics.h"

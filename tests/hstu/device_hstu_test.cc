@@ -5,9 +5,9 @@
 #include <cmath>
 #include <random>
 
-#include "kernels/cuda/device/device_test.h"
+#include "kernels/cuda/testing/device_test.h"
 #include "kernels/cuda/engine/hstu.h"
-#include "kernels/cuda/engine/small_decoder_test.h"
+#include "kernels/cuda/testing/small_decoder_test.h"
 #include "tests/hstu/hstu_golden.h"
 
 namespace troupe::hstu {

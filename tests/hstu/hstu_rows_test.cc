@@ -6,7 +6,7 @@
 #include <set>
 
 #include "actors/inference/row_cache_port.h"
-#include "kernels/base/test_folder.h"
+#include "kernels/testing/test_folder.h"
 #include "kernels/checkpoint/safetensors.h"
 #include "kernels/hstu/hstu.h"
 #include "tests/hstu/hstu_golden.h"

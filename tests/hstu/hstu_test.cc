@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "kernels/base/test_folder.h"
-#include "kernels/executor/pass_times_test.h"
+#include "kernels/testing/test_folder.h"
+#include "kernels/testing/pass_times_test.h"
 #include "kernels/hstu/cpu_hstu.h"
 #include "tests/hstu/hstu_golden.h"
 

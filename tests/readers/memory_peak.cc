@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "kernels/base/test_fence.h"
+#include "kernels/testing/test_fence.h"
 
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define TROUPE_SEES_MALLOC 1

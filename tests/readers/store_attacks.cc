@@ -7,7 +7,7 @@
 #include "runtime/store/store_check.h"
 #include "runtime/store/store_log.h"
 #include "runtime/store/store_record.h"
-#include "runtime/store/store_test_folder.h"
+#include "runtime/testing/store_test_folder.h"
 #include "tests/readers/attack.h"
 #include "tests/readers/endless.h"
 

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "runtime/pages/page_arena.h"
+#include "runtime/pool/page_arena.h"
 #include "runtime/transfer/pull_wire.h"
 #include "runtime/transfer/ucx_address.h"
 #include "runtime/transfer/ucx_library.h"

@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "kernels/base/float_formats.h"
-#include "kernels/base/test_tokens.h"
+#include "kernels/testing/test_tokens.h"
 #include "kernels/cpu/engine/cpu_decoder.h"
 #include "tests/reference/random_plans.h"
 #include "tests/reference/reference.h"

@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/climber/climber_reference.h"
-#include "kernels/climber/small_climber_test.h"
-#include "kernels/cuda/device/device_test.h"
+#include "kernels/testing/small_climber_test.h"
+#include "kernels/cuda/testing/device_test.h"
 #include "kernels/cuda/engine/climber.h"
-#include "kernels/cuda/engine/small_decoder_test.h"
+#include "kernels/cuda/testing/small_decoder_test.h"
 #include "tests/reference/golden.h"
 
 namespace troupe::reference {

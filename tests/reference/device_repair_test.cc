@@ -7,8 +7,8 @@
 #include <iterator>
 #include <map>
 
-#include "kernels/cuda/device/device_test.h"
-#include "kernels/cuda/engine/small_decoder_test.h"
+#include "kernels/cuda/testing/device_test.h"
+#include "kernels/cuda/testing/small_decoder_test.h"
 #include "tests/reference/golden.h"
 #include "tests/reference/random_plans.h"
 #include "tests/reference/reference.h"

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "deploy/box/prompt_file.h"
+#include "deploy/node/prompt_file.h"
 #include "deploy/data/dataset.h"
 #include "kernels/decoder/decoder.h"
 #include "tests/reference/golden.h"

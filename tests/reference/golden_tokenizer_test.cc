@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "deploy/data/text_file.h"
-#include "runtime/text/tokenizer_file.h"
+#include "runtime/tokenizer/tokenizer_file.h"
 
 namespace troupe::reference {
 namespace {

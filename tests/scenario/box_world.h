@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "deploy/box/box.h"
+#include "deploy/node/box.h"
 #include "deploy/data/dataset.h"
 #include "runtime/actor/metrics.h"
-#include "runtime/store/store_test_folder.h"
+#include "runtime/testing/store_test_folder.h"
 
 namespace troupe::scenario {
 

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <thread>
 
-#include "kernels/base/test_folder.h"
+#include "kernels/testing/test_folder.h"
 
 using namespace troupe::kernels;
 

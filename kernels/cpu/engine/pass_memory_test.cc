@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "kernels/base/test_fence.h"
-#include "kernels/decoder/small_decoder_test.h"
+#include "kernels/testing/test_fence.h"
+#include "kernels/testing/small_decoder_test.h"
 
 namespace troupe::kernels {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "kernels/cuda/bench/bench_cost.h"
-#include "kernels/cuda/device/device_test.h"
+#include "kernels/cuda/testing/device_test.h"
 
 using namespace troupe::kernels::cuda;
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "kernels/base/test_folder.h"
+#include "kernels/testing/test_folder.h"
 
 using namespace troupe::kernels;
 using namespace troupe::kernels::cuda;

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/cuda/device/device_test.h"
+#include "kernels/cuda/testing/device_test.h"
 #include "kernels/operations/kv_layout.h"
 
 using namespace troupe::kernels;

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "kernels/base/float_formats.h"
-#include "kernels/cuda/device/device_test.h"
+#include "kernels/cuda/testing/device_test.h"
 
 using namespace troupe::kernels;
 using cuda::DeviceCopy;

@@ -6,10 +6,10 @@
 #include <map>
 #include <random>
 
-#include "kernels/cuda/device/device_test.h"
+#include "kernels/cuda/testing/device_test.h"
 #include "kernels/cuda/engine/decoder.h"
-#include "kernels/cuda/engine/small_decoder_test.h"
-#include "kernels/decoder/plain_search_test.h"
+#include "kernels/cuda/testing/small_decoder_test.h"
+#include "kernels/testing/plain_search_test.h"
 
 using namespace troupe::kernels;
 using cuda::CudaDecoderOptions;

@@ -11,8 +11,8 @@
 
 #include "kernels/base/float_formats.h"
 #include "kernels/cuda/device/device_arena.h"
-#include "kernels/cuda/device/device_test.h"
-#include "kernels/cuda/engine/small_decoder_test.h"
+#include "kernels/cuda/testing/device_test.h"
+#include "kernels/cuda/testing/small_decoder_test.h"
 #include "kernels/cuda/kernels/attend.h"
 
 using namespace troupe::kernels;

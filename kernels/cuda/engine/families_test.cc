@@ -6,11 +6,11 @@
 #include <cmath>
 #include <random>
 
-#include "kernels/climber/small_climber_test.h"
-#include "kernels/cuda/device/device_test.h"
+#include "kernels/testing/small_climber_test.h"
+#include "kernels/cuda/testing/device_test.h"
 #include "kernels/cuda/engine/climber.h"
 #include "kernels/cuda/engine/hstu.h"
-#include "kernels/cuda/engine/small_decoder_test.h"
+#include "kernels/cuda/testing/small_decoder_test.h"
 #include "kernels/hstu/hstu_plan.h"
 
 namespace troupe::kernels::cuda {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "kernels/cuda/device/device_test.h"
+#include "kernels/cuda/testing/device_test.h"
 
 using namespace troupe::kernels;
 using cuda::DeviceCopy;

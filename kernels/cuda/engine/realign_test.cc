@@ -8,7 +8,7 @@
 #include <random>
 
 #include "kernels/base/float_formats.h"
-#include "kernels/cuda/device/device_test.h"
+#include "kernels/cuda/testing/device_test.h"
 #include "kernels/cuda/engine/decoder.h"
 #include "kernels/operations/realign.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/base/float_formats.h"
-#include "kernels/cuda/device/device_test.h"
+#include "kernels/cuda/testing/device_test.h"
 #include "kernels/cuda/kernels/attend.h"
 #include "kernels/cuda/kernels/attend_mass.h"
 #include "kernels/operations/attend.h"

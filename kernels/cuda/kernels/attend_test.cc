@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/base/float_formats.h"
-#include "kernels/cuda/device/device_test.h"
+#include "kernels/cuda/testing/device_test.h"
 #include "kernels/operations/attend.h"
 
 #ifdef TROUPE_EMULATED

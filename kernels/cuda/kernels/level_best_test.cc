@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "kernels/cuda/device/device_test.h"
+#include "kernels/cuda/testing/device_test.h"
 
 using namespace troupe::kernels;
 using cuda::BestOf;

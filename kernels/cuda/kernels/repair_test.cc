@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/base/float_formats.h"
-#include "kernels/cuda/device/device_test.h"
+#include "kernels/cuda/testing/device_test.h"
 
 namespace troupe::kernels::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // A cluster's file: what all nodes share, and its nodes.
 #include <set>
 
-#include "runtime/settings/config.h"
+#include "runtime/config/config.h"
 #include "tests/fuzz/targets/target.h"
 
 namespace troupe::fuzz {

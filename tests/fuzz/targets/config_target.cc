@@ -1,5 +1,5 @@
 // A box's configuration. What is taken is within its knobs' ranges; what is not is an error with its place.
-#include "runtime/settings/config.h"
+#include "runtime/config/config.h"
 #include "tests/fuzz/targets/target.h"
 
 namespace troupe::fuzz {

@@ -1,8 +1,8 @@
 // What an etcd, or whoever stands in its place, answers to each kind of question; and the members that stand in it.
 #include <array>
 
-#include "runtime/hard_state/etcd_messages.h"
-#include "runtime/hard_state/members.h"
+#include "runtime/coordination/etcd_messages.h"
+#include "runtime/coordination/members.h"
 #include "tests/fuzz/targets/target.h"
 
 namespace troupe::fuzz {

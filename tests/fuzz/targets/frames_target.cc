@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/process/cluster.h"
-#include "runtime/process/link_wire.h"
+#include "runtime/network/cluster.h"
+#include "runtime/network/link_wire.h"
 #include "tests/fuzz/targets/target.h"
 
 namespace troupe::fuzz {

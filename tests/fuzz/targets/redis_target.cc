@@ -4,7 +4,7 @@
 #include "runtime/redis/redis_reply.h"
 #include "runtime/redis/redis_scripts.h"
 #include "runtime/redis/redis_url.h"
-#include "runtime/settings/config.h"
+#include "runtime/config/config.h"
 #include "tests/fuzz/targets/target.h"
 
 namespace troupe::fuzz {

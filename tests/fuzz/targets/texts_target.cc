@@ -1,6 +1,6 @@
 // A model's tokenizer.json, and texts for a tokenizer. Of a file that is accepted every text has tokens of its own; a text comes back
 // from its tokens, whatever it is, and no more of them are made than it may have.
-#include "runtime/text/tokenizer_file.h"
+#include "runtime/tokenizer/tokenizer_file.h"
 #include "runtime/wire/json_text.h"
 #include "tests/fuzz/targets/target.h"
 

@@ -1,5 +1,5 @@
 // A trace's lines. A request that is read is written to a line that reads as the same request.
-#include "deploy/traces/request_trace.h"
+#include "deploy/lab/traces/request_trace.h"
 #include "tests/fuzz/targets/target.h"
 
 namespace troupe::fuzz {

@@ -1,0 +1,95 @@
+#pragma once
+// What the tests of the inference worker share: a worker with small bounds, and short words for plans and
+// replies.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/inference/inference_core.h"
+#include "runtime/testing/core_probe.h"
+
+namespace troupe::actors::inference_test {  // beside the other test benches of this executable
+
+inline constexpr Address router{1, Role::router}, kv{1, Role::kv_worker}, door{1, Role::door};
+
+inline BlockName name(std::uint8_t n) {
+  BlockName result;
+  result.bytes[0] = n;
+  return result;
+}
+struct Part {
+  Segment segment;
+  SegmentBlock block;
+};
+inline Part segment(std::size_t tokens) { return {{SegmentKind::user, Tokens(tokens, 1)}, {}}; }
+inline Part block(std::uint8_t n, std::size_t tokens = 4) {
+  return {{SegmentKind::item, Tokens(tokens, n)}, {name(n), "item"}};
+}
+inline BatchReply reply(std::size_t segments, double logit = 0.5) {
+  return {std::nullopt, {{{logit}}}, {}, std::vector<std::uint64_t>(segments, 88), {}};
+}
+inline BlocksAcquired acquired(RequestId id, std::vector<BlockGrant> grants) {
+  return {id, 1, 0, std::move(grants)};
+}
+
+// Batches of at most 10 tokens; waits of at most 100 us and 50 us of grace; a budget of 1,000 us; a heartbeat
+// far away. Model "m1", kept for 5,000 us.
+struct Bench {
+  InferenceCore core;
+  CoreProbe probe{core};
+
+  static InferenceConfig config(std::uint32_t lanes) {
+    InferenceConfig c;
+    c.lanes = lanes;
+    c.heartbeat = {1'000'000};
+    c.queue_max = 3;
+    c.background_queue_max = 1;
+    c.batch_tokens_max = 10;
+    c.block_wait = {100};
+    c.acquire_grace = {50};
+    c.model_version = "m1";
+    c.model_keep = {5'000};
+    return c;
+  }
+  explicit Bench(std::uint32_t lanes = 1) : Bench(config(lanes)) {}
+  explicit Bench(InferenceConfig c) : core(std::move(c)) { probe.start(); }
+
+  static Execute plan(RequestId id, const std::vector<Part>& parts) {
+    Execute plan;
+    plan.id = id;
+    plan.budget_us = 1'000;
+    for (const Part& part : parts) {
+      plan.plan.segments.push_back(part.segment);
+      plan.blocks.push_back(part.block);
+    }
+    plan.plan.readouts = {{0, 0, {5}}};
+    plan.retention.evict_first = {name(99)};
+    return plan;
+  }
+  void execute(std::int64_t us, RequestId id, const std::vector<Part>& parts,
+               Priority priority = Priority::serving, std::int64_t budget = 1'000) {
+    Execute wanted = plan(id, parts);
+    wanted.priority = priority;
+    wanted.budget_us = budget;
+    probe.receive(us, router, wanted);
+  }
+  void plain(std::int64_t us, RequestId id, std::size_t tokens = 4) { execute(us, id, {segment(tokens)}); }
+  void plain_on(std::int64_t us, RequestId id, const std::string& model) {
+    Execute wanted = plan(id, {segment(1)});
+    wanted.model_version = model;
+    probe.receive(us, router, wanted);
+  }
+  void follow(std::int64_t us, std::uint64_t epoch, std::string active, std::string next = "") {
+    probe.receive(us, router, Versions{epoch, std::move(active), "catalog", std::move(next)});
+  }
+  std::pair<std::uint64_t, RunBatch> job() const { return probe.started<RunBatch>().at(0); }
+  // Ends that job, all its plans answered.
+  void run(std::int64_t us, const std::pair<std::uint64_t, RunBatch>& job) {
+    BatchDone done;
+    for (const BatchRequest& request : job.second.requests)
+      done.replies.push_back(reply(request.plan.segments.size()));
+    probe.done(us, job.first, done);
+  }
+};
+
+}  // namespace troupe::actors::inference_test

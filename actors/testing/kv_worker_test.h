@@ -1,0 +1,101 @@
+#pragma once
+// For the tests of the KV-cache worker: names and wants for small numbers, and a worker on a bench with a few
+// pages and an inference worker that asks and releases.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "actors/kv_worker/kv_worker_core.h"
+#include "runtime/testing/core_probe.h"
+#include "runtime/actor/planted.h"
+
+namespace troupe::actors::kv_worker_test {  // beside the other test benches of this executable
+
+inline constexpr Address meta{1, Role::cache_meta}, allocator{1, Role::allocator}, door{1, Role::door},
+    worker{1, Role::inference_worker}, far{2, Role::kv_worker};
+
+inline BlockName name(std::uint8_t n) {
+  BlockName result;
+  result.bytes[0] = n;
+  return result;
+}
+inline BlockWant item(std::uint8_t n, std::uint32_t tokens = 4) {
+  return {name(n), SegmentKind::item, "item " + std::to_string(n), tokens};
+}
+inline BlockWant user(std::uint8_t n, std::uint32_t tokens = 4) {
+  return {name(n), SegmentKind::user, "user " + std::to_string(n), tokens};
+}
+inline BlockWant at(NodeId node, BlockWant want) {
+  want.at = node;
+  return want;
+}
+
+// Four pages for items and three for users, of four tokens each; pins for other nodes last 1,000 us and a
+// tenth.
+struct Bench {
+  KvWorkerCore core;
+  CoreProbe probe{core};
+  RequestId last = 0;
+
+  static KvWorkerConfig small() {
+    return {.cache_metas = {1, 2},
+            .pool = pool_sizes(7, 4, {4, 3}),
+            .read_lease = {1'000},
+            .pulls = true,
+            .token_bytes = 10,
+            .scrub = {.interval = {0}},
+            .check_reads = 0,
+            .pulling = {.rest = {10}}};
+  }
+  explicit Bench(KvWorkerConfig config = small()) : core(std::move(config)) {}
+  ~Bench() {
+    CHECK(core.pool().check_invariants() == "");
+    CHECK(core.check_bounds() == "");
+  }
+
+  // The grants, if they are sent at once; empty: it waits, for 100 us at most.
+  std::vector<BlockGrant> acquire(std::int64_t us, std::vector<BlockWant> wants,
+                                  std::vector<BlockName> evict_first = {}, bool may_evict = true) {
+    probe.receive(
+        us, worker,
+        AcquireBlocks{++last, 100, std::move(wants), {.evict_first = std::move(evict_first)}, may_evict});
+    return granted();
+  }
+  // The grants of the first answer among the latest effects.
+  std::vector<BlockGrant> granted() const {
+    const auto answers = probe.sent<BlocksAcquired>();
+    return answers.empty() ? std::vector<BlockGrant>{} : answers[0].grants;
+  }
+  void release(std::int64_t us, RequestId id, std::uint8_t block, const BlockGrant& grant, Outcome outcome) {
+    probe.receive(us, worker, ReleaseBlocks{id, {{name(block), grant.generation, outcome, 77}}});
+  }
+  void write(std::int64_t us, const BlockWant& want) {  // acquired and written at once
+    const auto grants = acquire(us, {want});
+    REQUIRE(grants.at(0).grant == Grant::write);
+    probe.receive(us, worker, ReleaseBlocks{last, {{want.name, grants[0].generation, Outcome::written, 77}}});
+  }
+  void forget(std::int64_t us, const Forget& forget) {  // by a leader who is known
+    probe.receive(us, meta, LeaderBeat{forget.token});
+    probe.receive(us, meta, forget);
+  }
+  // What the first cache-meta is told by the latest effects; empty if nothing.
+  CacheChanges told() const {
+    const auto changes = probe.sent<CacheChanges>();
+    return changes.empty() ? CacheChanges{} : changes[0];
+  }
+};
+
+#ifdef TROUPE_PLANTED
+// While this lives, containers see only the first byte of a block's name.
+struct CutNames {
+  CutNames() { planting::name_bits = 8; }
+  ~CutNames() { planting::name_bits = 256; }
+};
+inline BlockWant twin(BlockWant want) {  // another block of the same cut name
+  want.name.bytes[31] = 1;
+  return want;
+}
+#endif
+
+}  // namespace troupe::actors::kv_worker_test

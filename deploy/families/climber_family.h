@@ -1,9 +1,0 @@
-#pragma once
-// Climber (kernels/climber/) as a row of the table of families: on the CPU.
-#include "deploy/families/families.h"
-
-namespace troupe::deploy {
-
-Family climber_family();
-
-}  // namespace troupe::deploy

@@ -1,9 +1,0 @@
-#pragma once
-// The decoder family's row in the table: Qwen2, Qwen3 and Llama checkpoints in Hugging Face form.
-#include "deploy/families/families.h"
-
-namespace troupe::deploy {
-
-Family decoder_family();
-
-}  // namespace troupe::deploy

@@ -1,0 +1,105 @@
+#include "deploy/lab/bench/bench_calibrate.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "deploy/lab/bench/bench_engine.h"
+#include "deploy/models/cost_shape.h"
+#include "placement/cost/device_profiles.h"
+
+using namespace troupe;
+using namespace troupe::deploy;
+
+namespace {
+
+CalibrationModel micro(std::uint32_t positions) {
+  kernels::DecoderConfig config = shape_config({"micro", 2, 64, 2, 1, 96}, kernels::Family::qwen2);
+  config.head_dim = 32;
+  config.vocabulary = 300;
+  config.positions_max = positions;
+  return {"micro", plan_limits(config),
+          cost_shape(config, kernels::WeightFormat::f32, kernels::KvFormat::f32, 1),
+          [config] { return kernels::make_cpu_decoder(kernels::random_decoder(config, 3), {}); }};
+}
+
+}  // namespace
+
+TEST_SUITE("bench calibrate") {
+  TEST_CASE("every pass is a sound plan that fits the positions, and does the work that it is counted as") {
+    for (const std::uint32_t positions : {512u, 1600u, 32768u})
+      for (const CalibrationPass& pass : calibration_passes(positions)) {
+        const kernels::Plan plan = plan_of(pass, 300);
+        CHECK(find_fault(plan, {300, static_cast<std::int32_t>(positions)}) == "");
+        const placement::Pass work = work_of(pass);
+        CHECK(kernels::token_count(plan) == work.new_tokens + work.reused_tokens);
+        CHECK(plan.readouts.size() == work.readouts);
+        const WorkloadPlan counted{plan, pass.reused > 0};
+        kernels::DecoderConfig one_head;
+        one_head.layers = 2;
+        one_head.heads = one_head.head_dim = 1;
+        double last = 0;  // of the read tokens, the only ones in the last layer
+        for (const auto& readout : plan.readouts) last += pass.reused + readout.offset + 1;
+        CHECK(useful_flops(one_head, counted).attention == 4 * (static_cast<double>(work.pairs) + last));
+      }
+  }
+
+  TEST_CASE("there are passes to fit and passes to try it on, a ranking request among these") {
+    const std::vector<CalibrationPass> passes = calibration_passes(8192);
+    const auto held_out = std::count_if(passes.begin(), passes.end(), [](auto& p) { return p.held_out; });
+    CHECK(passes.size() == 31);
+    CHECK(held_out == 11);
+    CHECK(passes.back().segments == 100);
+    CHECK(passes.back().held_out);
+    CHECK(work_of(passes.back()).pairs == 1'505'500);
+    CHECK(work_of(passes.back()).reused_tokens == 1500);
+  }
+
+  TEST_CASE("a shape is the decoder's, in the formats that it runs in") {
+    const kernels::DecoderConfig tiny = shape_config(find_shape("tiny"), kernels::Family::qwen2);
+    const placement::ModelShape f32 =
+        cost_shape(tiny, kernels::WeightFormat::f32, kernels::KvFormat::bf16, 2);
+    CHECK(find_fault(f32) == "");
+    CHECK(f32.layer_parameters() == 65'536 + 917'504);
+    CHECK(f32.kv_token_bytes() == 4 * 2 * 2 * 64 * 2);
+    CHECK(f32.weight_bytes == 4);
+    const placement::ModelShape int8 =
+        cost_shape(tiny, kernels::WeightFormat::int8, kernels::KvFormat::f32, 2);
+    CHECK(int8.linear == placement::Precision::int8);
+    CHECK(int8.attention == placement::Precision::f32);
+    CHECK(int8.weight_bytes == 1);
+  }
+
+  TEST_CASE("a calibration times every pass of every model and gives a sound profile that is read back") {
+    std::uint64_t last = 0;
+    const Calibration calibration =
+        calibrate({micro(600), micro(2000)}, {.cores = 1, .rounds = 1}, [&](std::uint64_t percent) {
+          CHECK(percent >= last);
+          last = percent;
+        });
+    CHECK(last >= 99);
+    CHECK(calibration.rows.size() == calibration_passes(600).size() + calibration_passes(2000).size());
+    double worst_fitted = 0, worst_held_out = 0;
+    for (const CalibrationRow& row : calibration.rows) {
+      CHECK(row.timed.us > 0);
+      double& worst = row.pass.held_out ? worst_held_out : worst_fitted;
+      worst = std::max(worst, std::abs(row.predicted_us / row.timed.us - 1));
+    }
+    CHECK(calibration.fitted.max == worst_fitted);
+    CHECK(calibration.held_out.max == worst_held_out);
+    CHECK(find_fault(calibration.device) == "");
+    CHECK(calibration.device.name == "cpu-1");
+    CHECK(calibration.device.trims_last_layer);
+    const std::string text = device_text(calibration.device);
+    CHECK(device_text(placement::parse_device(text, "here")) == text);
+  }
+
+  TEST_CASE("a model with too few positions is refused before anything is timed") {
+    CalibrationModel model = micro(100);
+    model.load = []() -> std::unique_ptr<kernels::Executor> { throw std::logic_error("loaded"); };
+    CHECK_THROWS_WITH_AS(calibrate({model}, {}, [](std::uint64_t) {}),
+                         "micro has 100 positions; expected at least 512", std::invalid_argument);
+  }
+}

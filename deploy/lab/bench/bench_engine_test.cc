@@ -1,0 +1,131 @@
+#include "deploy/lab/bench/bench_engine.h"
+
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+
+using namespace troupe;
+using namespace troupe::deploy;
+
+namespace {
+
+const kernels::DecoderConfig tiny = shape_config(find_shape("tiny"), kernels::Family::qwen2);
+constexpr Workload all_workloads[] = {Workload::prefill_512, Workload::prefill_2048, Workload::suffix,
+                                      Workload::rank, Workload::rank_all_logits};
+
+Flops flops(Workload workload) { return useful_flops(tiny, make_workload(workload, 32768, 1)); }
+
+}  // namespace
+
+TEST_SUITE("bench engine") {
+  TEST_CASE("every workload is a sound plan of every shape") {
+    for (const EngineShape& shape : engine_shapes())
+      for (const Workload workload : all_workloads) {
+        CAPTURE(shape.name);
+        CAPTURE(workload_name(workload));
+        const kernels::DecoderConfig config = shape_config(shape, kernels::Family::qwen2);
+        CHECK(config.head_dim == 64);
+        const WorkloadPlan work = make_workload(workload, config.vocabulary, 1);
+        CHECK(find_fault(work.plan, {32768, static_cast<std::int32_t>(config.positions_max)}) == "");
+      }
+  }
+
+  TEST_CASE("a prefill is one segment that is read at its last token, all rows") {
+    const WorkloadPlan work = make_workload(Workload::prefill_2048, 300, 1);
+    CHECK(!work.cached);
+    REQUIRE(work.plan.segments.size() == 1);
+    CHECK(work.plan.segments[0].tokens.size() == 2048);
+    REQUIRE(work.plan.readouts.size() == 1);
+    CHECK(work.plan.readouts[0].offset == 2047);
+    CHECK(work.plan.readouts[0].rows.size() == 300);
+  }
+
+  TEST_CASE("a suffix goes on where the cached history ends") {
+    const WorkloadPlan work = make_workload(Workload::suffix, 300, 1);
+    CHECK(work.cached);
+    REQUIRE(work.plan.segments.size() == 2);
+    CHECK(work.plan.segments[0].tokens.size() == 1500);
+    CHECK(work.plan.segments[1].tokens.size() == 1000);
+    CHECK(work.plan.segments[1].start == 1500);
+    CHECK(work.plan.segments[1].sees == kernels::Sees{0});
+    CHECK(work.plan.readouts.at(0).offset == 999);
+  }
+
+  TEST_CASE("every candidate starts behind the history and sees nothing else") {
+    for (const Workload workload : {Workload::rank, Workload::rank_all_logits}) {
+      const WorkloadPlan work = make_workload(workload, 300, 1);
+      REQUIRE(work.plan.segments.size() == 101);
+      REQUIRE(work.plan.readouts.size() == 100);
+      for (std::uint32_t i = 0; i < 100; ++i) {
+        const kernels::Segment& item = work.plan.segments[i + 1];
+        CHECK(item.tokens.size() == 10);
+        CHECK(item.start == 1500);
+        CHECK(item.sees == kernels::Sees{0});
+        CHECK(work.plan.readouts[i].segment == i + 1);
+        CHECK(work.plan.readouts[i].offset == 9);
+        CHECK(work.plan.readouts[i].rows.size() == (workload == Workload::rank ? 2 : 300));
+      }
+    }
+  }
+
+  // Of tiny, a token's multiply-adds in a layer: keys and values 2·256·128 = 65,536; queries, output
+  // projection and feed-forward 2·256·256 + 3·256·1024 = 917,504; a visible pair, over 4 heads of 64, 2·256 =
+  // 512.
+  TEST_CASE("operations are those of a hand count") {
+    // 512 tokens see 512·513/2 = 131,328 pairs; of the last layer only the read token, which sees 512.
+    const Flops prefill = flops(Workload::prefill_512);
+    CHECK(prefill.linear == 2.0 * (4 * 512 * 65'536.0 + (3 * 512 + 1) * 917'504.0));
+    CHECK(prefill.attention == 2.0 * 512 * (3 * 131'328.0 + 512));
+    CHECK(prefill.logits == 2.0 * 256 * 32'768);
+    CHECK(prefill.total() == prefill.linear + prefill.attention + prefill.logits);
+    // 1000 tokens see 1000·1500 + 1000·1001/2 = 2,000,500 pairs.
+    CHECK(flops(Workload::suffix).attention == 2.0 * 512 * (3 * 2'000'500.0 + 2'500));
+    // 100 candidates see 100·(10·1500 + 55) = 1,505,500 pairs, 1,510 each at the read token.
+    const Flops rank = flops(Workload::rank);
+    CHECK(rank.linear == 2.0 * (4 * 1'000 * 65'536.0 + (3 * 1'000 + 100) * 917'504.0));
+    CHECK(rank.attention == 2.0 * 512 * (3 * 1'505'500.0 + 151'000));
+    CHECK(rank.logits == 2.0 * 256 * 200);
+    CHECK(flops(Workload::rank_all_logits).logits == 2.0 * 256 * 100 * 32'768);
+    CHECK(flops(Workload::rank_all_logits).linear == rank.linear);
+  }
+
+  TEST_CASE(
+      "the ideal is 90 % of the multiply-add rate in linear layers, 240 % in int8 ones, and 80 % elsewhere") {
+    using kernels::WeightFormat;
+    const Flops some{.linear = 90, .attention = 80, .logits = 80};
+    CHECK(ideal_seconds(some, WeightFormat::f32, 100) == doctest::Approx(3));
+    CHECK(ideal_seconds({.linear = 480}, WeightFormat::int8, 100) == doctest::Approx(2));
+  }
+
+  TEST_CASE("a median is the middle value, or between the middle two") {
+    CHECK(median({3, 1, 2}) == 2);
+    CHECK(median({4, 1, 2, 3}) == 2.5);
+    CHECK(median({5}) == 5);
+  }
+
+  TEST_CASE("a run has as many rounds as asked for, each with its times and rate") {
+    const EngineShape micro{"micro", 2, 64, 2, 1, 96};
+    EngineBench bench(micro, {});
+    // Embedding; per layer queries, keys, values with biases, output, three of the feed-forward, two norms;
+    // one norm.
+    const std::uint64_t layer = (64 * 64 + 64) + 2 * (32 * 64 + 32) + 64 * 64 + 3 * 64 * 96 + 2 * 64;
+    CHECK(bench.memory().weight_bytes == 4 * (32'768 * 64 + 2 * layer + 64));
+    for (const Workload workload : {Workload::prefill_512, Workload::rank}) {
+      const std::vector<EngineRound> rounds = bench.measure(workload, 2);
+      REQUIRE(rounds.size() == 2);
+      for (const EngineRound& round : rounds) {
+        CHECK(round.cpu_seconds > 0);
+        CHECK(round.wall_seconds > 0);
+        CHECK(!(round.fma_rate <= 0));  // NaN where it is not measured
+        CHECK(round.times.linear > 0);
+        CHECK(round.times.attention > 0);
+        CHECK(round.times.linear + round.times.attention < round.cpu_seconds);
+      }
+    }
+  }
+
+  TEST_CASE("a shape that is not known is refused by name") {
+    CHECK_THROWS_WITH_AS(find_shape("huge"), "--shape is huge; expected tiny, small or qwen05",
+                         std::invalid_argument);
+  }
+}

@@ -1,0 +1,75 @@
+#include "deploy/lab/bench/bench_generate.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+using namespace troupe;
+using namespace troupe::deploy;
+
+namespace {
+
+// Eight items of three tokens, and the prompts of five requests whose true item is one of them.
+GenerateWork small_work() {
+  kernels::DecoderConfig config;
+  config.layers = 2, config.hidden = 32, config.heads = 4, config.kv_heads = 2, config.head_dim = 8;
+  config.intermediate = 32, config.vocabulary = 20, config.positions_max = 64;
+  std::vector<Path> paths;
+  for (kernels::Token a = 1; a < 3; ++a)
+    for (kernels::Token b = 4; b < 8; ++b) paths.push_back({a, b, static_cast<kernels::Token>(7 + a + b)});
+  const std::vector<std::span<const kernels::Token>> views(paths.begin(), paths.end());
+  GenerateWork work{
+      "small", kernels::random_decoder(config, 5), {std::make_shared<const kernels::PathIndex>(views), {}}};
+  for (kernels::Token i = 0; i < 5; ++i)
+    work.data.events.push_back(
+        {Path(static_cast<std::size_t>(3 + 4 * i), i), paths[static_cast<std::size_t>(i)]});
+  return work;
+}
+
+}  // namespace
+
+TEST_SUITE("bench generate") {
+  TEST_CASE("every engine answers every request; what differs is what it costs and whether it is an item") {
+    const GenerateWork work = small_work();
+    GenerateSetup setup;
+    setup.engines.assign(beam_engines().begin(), beam_engines().end());
+    setup.width = 8;
+    for (const bool cached : {true, false}) {
+      setup.cached = cached;
+      const std::vector<GenerateRun> runs = run_generate(work, setup);
+      REQUIRE(runs.size() == 5);
+      for (const GenerateRun& run : runs) {
+        CAPTURE(run.engine.name);
+        CHECK(run.requests == 5);
+        CHECK(run.wall_ms.size() == 5);
+        CHECK(run.returned == 5 * 8);
+        CHECK(run.duplicate == 0);
+        CHECK((run.invalid > 0) == !run.engine.constrained);
+        CHECK(run.hits_at_10 == (run.engine.constrained ? 5 : run.hits_at_10));
+        CHECK(run.times.attention > 0);
+      }
+      // 4 tokens a page, 2 layers, 2 heads of 8 keys and values in float32: the longest prompt has 19 tokens,
+      // and a path leaves one.
+      const std::uint64_t token = 2 * 2 * 8 * 2 * 4;
+      CHECK(runs[0].kv_bytes_peak == (20 + 8) * token);
+      CHECK(runs[1].kv_bytes_peak == (20 + 2 * 8 * 4) * token);
+      // A tree keeps as many, and a mask: 8 rows of the last level, that sees 16 tokens, in whole 32.
+      CHECK(runs[2].engine.name == "tree");
+      CHECK(runs[2].kv_bytes_peak == (20 + 8) * token);
+      CHECK(runs[2].mask_bytes == 8 * 32 * 4);
+      CHECK(runs[0].mask_bytes == 0);
+    }
+  }
+
+  TEST_CASE("engines and shapes have names, and others are refused") {
+    CHECK(find_beam_engine("independent").beams == kernels::BeamPaths::copied);
+    CHECK(find_beam_engine("tree").beams == kernels::BeamPaths::tree);
+    CHECK_THROWS_WITH_AS(find_beam_engine("vllm"), doctest::Contains("expected troupe"),
+                         std::invalid_argument);
+    CHECK_THROWS_WITH_AS(random_generate_work("huge", 10, 1, 1), doctest::Contains("expected tiny"),
+                         std::invalid_argument);
+    CHECK_THROWS_WITH_AS(random_generate_work("tiny", 0, 1, 1), doctest::Contains("expected 1 to 8189"),
+                         std::invalid_argument);
+  }
+}

@@ -1,0 +1,94 @@
+#include "deploy/lab/bench/bench_peers.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "kernels/testing/test_folder.h"
+
+using namespace troupe::deploy;
+
+namespace {
+
+const std::string llama_rank =
+    "llama.cpp rank 100x10 on 1500 n=1000 | wall med 272.7 min 265.5 | cpu med 268.0 min 250.0 ms | 3802.2 "
+    "tok/cpu-s | 58.6 GF/cpu-s, peak now 191.7, % of peak med 32.7 max 33.9";
+const std::string llama_prefill =
+    "llama.cpp prefill 512 n=512 | wall med 87.6 min 67.4 | cpu med 51.2 min 46.9 ms | 10924.8 tok/cpu-s | "
+    "89.2 GF/cpu-s, peak now 172.9, % of peak med 56.5 max 56.5";
+const std::string onnx_suffix =
+    "onnxruntime suffix 1000 on 1500 n=1000 | wall med 243.2 min 222.4 | cpu med 152.6 min 149.6 ms | 6682.6 "
+    "tok/cpu-s | 105.3 GF/cpu-s, peak now NaN, % of peak med NaN max NaN";
+
+}  // namespace
+
+TEST_SUITE("bench peers") {
+  TEST_CASE("a line of llama.cpp's driver is read") {
+    const auto line = parse_peer_line(llama_rank);
+    REQUIRE(line);
+    CHECK(line->workload == "rank 100x10 on 1500");
+    CHECK(line->tokens == 1000);
+    CHECK(line->wall_ms == 272.7);
+    CHECK(line->cpu_ms == 268.0);
+    CHECK(line->best_cpu_ms == 250.0);
+    CHECK(line->fma_gflops == 191.7);
+    CHECK(line->share_of_fma == doctest::Approx(0.327));
+    CHECK(line->best_tokens_per_cpu_second() == doctest::Approx(4000));
+  }
+
+  TEST_CASE("a line of onnxruntime's driver is read, also without a rate of multiply-adds") {
+    const auto line = parse_peer_line(onnx_suffix);
+    REQUIRE(line);
+    CHECK(line->workload == "suffix 1000 on 1500");
+    CHECK(line->tokens_per_cpu_second() == doctest::Approx(1000 / 0.1526));
+    CHECK(std::isnan(line->fma_gflops));
+  }
+
+  TEST_CASE("other lines are no results") {
+    CHECK(!parse_peer_line(""));
+    CHECK(!parse_peer_line("llama_decode=1 n=512"));
+    CHECK(!parse_peer_line(llama_rank.substr(0, 120)));
+    std::string zero = llama_prefill;
+    zero.replace(zero.find("n=512"), 5, "n=0");
+    CHECK(!parse_peer_line(zero));
+    std::string generation = llama_prefill;
+    generation.replace(generation.find("prefill 512"), 11, "gen total 3");
+    CHECK(!parse_peer_line(generation));
+  }
+
+  TEST_CASE("a workload finds its own line, and both rank workloads the one there is") {
+    PeerRun run{peers_to_race(false, false).front(), {}, {}};
+    for (const std::string& line : {llama_rank, llama_prefill, onnx_suffix})
+      run.lines.push_back(parse_peer_line(line).value());
+    CHECK(run.find(Workload::rank) == &run.lines[0]);
+    CHECK(run.find(Workload::rank_all_logits) == &run.lines[0]);
+    CHECK(run.find(Workload::prefill_512) == &run.lines[1]);
+    CHECK(run.find(Workload::suffix) == &run.lines[2]);
+    CHECK(run.find(Workload::prefill_2048) == nullptr);
+  }
+
+  TEST_CASE("peers with 8-bit weights are raced when asked for") {
+    CHECK(peers_to_race(false, false).size() == 2);
+    CHECK(peers_to_race(true, false).size() == 4);
+    CHECK(peers_to_race(false, true).size() == 5);
+    CHECK(peers_to_race(true, false)[2].name() == "onnxruntime int8");
+  }
+
+  TEST_CASE("peers that are not installed are an error that says how to install them") {
+    const troupe::kernels::TestFolder folder;
+    const std::string drivers = folder.path().string(), none = (folder.path() / "none").string();
+    CHECK_THROWS_WITH_AS(find_peers(drivers, none),
+                         ("--against " + drivers +
+                          " has no setup.sh; expected the folder of the peers' drivers, tests/bench/peers")
+                             .c_str(),
+                         std::runtime_error);
+    for (const char* file : {"setup.sh", "make_model.mjs", "onnx_peer.mjs"})
+      std::ofstream(folder.path() / file) << "\n";
+    CHECK_THROWS_WITH_AS(find_peers(drivers, none),
+                         ("--peers " + none + " has no llama_peer; expected installed peers: run `" +
+                          drivers + "/setup.sh " + none + "`")
+                             .c_str(),
+                         std::runtime_error);
+  }
+}

@@ -1,0 +1,176 @@
+#include "deploy/lab/bench/bench_plans.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <stdexcept>
+
+#include "kernels/testing/test_folder.h"
+
+using namespace troupe;
+using namespace troupe::deploy;
+
+namespace {
+
+kernels::DecoderConfig small_decoder() {
+  kernels::DecoderConfig config;
+  config.layers = 3;
+  config.hidden = 32;
+  config.heads = config.kv_heads = 2;
+  config.head_dim = 16;
+  config.intermediate = 32;
+  config.vocabulary = 40;
+  config.positions_max = 64;
+  config.qkv_bias = config.tied_embeddings = true;
+  return config;
+}
+
+std::unique_ptr<kernels::Executor> decoder() {
+  return kernels::make_cpu_decoder(kernels::random_decoder(small_decoder(), 3), kernels::DecoderOptions{});
+}
+
+const PromptForm form{{1, 2}, {3}, {4, 5}, {6}, 64, 40};
+
+RankEvent event_of(const std::vector<std::vector<Token>>& items) {
+  RankEvent event{.history = {3, 11, 12, 13, 14}};
+  for (const std::vector<Token>& tokens : items) {
+    const auto n = static_cast<Token>(event.items.size());
+    event.items.push_back({std::to_string(n), "", tokens, 30 + n, {}});
+  }
+  return event;
+}
+RankEvent three_items() { return event_of({{20, 21, 22, 23}, {24, 25}, {21, 22, 26}}); }
+
+std::vector<float> logits_of(const RankEvent& event, const char* plan, double repair = 0) {
+  return run_plan(*decoder(), plan_of(form, event, {&parse_plan(plan), {.share = repair}}));
+}
+double difference(const std::vector<float>& a, const std::vector<float>& b) {
+  REQUIRE(a.size() == b.size());
+  double most = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) most = std::max<double>(most, std::abs(a[i] - b[i]));
+  return most;
+}
+
+}  // namespace
+
+TEST_SUITE("bench plans") {
+  TEST_CASE(
+      "blocks that are repaired in full are the plain prompt, and those that are not are something else") {
+    const RankEvent event = three_items();
+    const auto plain = logits_of(event, "causal");
+    CHECK(difference(plain, logits_of(event, "blocks", 1)) < 1e-4);
+    CHECK(difference(plain, logits_of(event, "blocks")) > 1e-3);
+    CHECK(difference(plain, logits_of(event, "blocks", 0.5)) > 1e-3);
+    CHECK(difference(logits_of(event, "blocks"), logits_of(event, "blocks", 0.5)) > 1e-3);
+  }
+
+  TEST_CASE("an item that has none before it has nothing to repair: what is reused is what is computed") {
+    const RankEvent one = event_of({{20, 21, 22, 23}});
+    const auto alone = logits_of(one, "item");
+    for (const double repair : {0.25, 0.5, 0.75, 1.0})
+      CHECK(difference(alone, logits_of(one, "item", repair)) < 1e-4);
+  }
+
+  TEST_CASE("a repair of items that have others before them is something else, the more of it the more") {
+    const auto alone = logits_of(three_items(), "item");
+    CHECK(difference(alone, logits_of(three_items(), "item", 0.5)) > 1e-3);
+    CHECK(difference(logits_of(three_items(), "item", 0.5), logits_of(three_items(), "item", 1)) > 1e-3);
+  }
+
+  TEST_CASE("ties count against the true item, and so does what is no number") {
+    CHECK(judge_ranking({1, 3, 2}, 1).place == 1);
+    CHECK(judge_ranking({1, 2, 2}, 1).place == 2);
+    CHECK(judge_ranking({1, NAN, 2}, 2).place == 2);
+    CHECK(judge_ranking({0, 0}, 0).surprise == doctest::Approx(std::log(2.0)));
+  }
+
+  TEST_CASE("cached blocks give the scores of computed ones, for fewer operations the fewer tokens are repaired") {
+    const auto model = decoder();
+    BlockBench bench(*model, small_decoder());
+    const RankEvent event = three_items();
+    const Plan plain = plan_of(form, event, {&parse_plan("causal")});
+    const BlockBench::Run full = bench.run(plain);
+    CHECK(difference(full.scores, logits_of(event, "causal")) < 1e-5);
+    double before = 0;
+    for (const double share : {0.0, 0.3, 0.6, 1.0}) {
+      const PlanVariant variant{&parse_plan("blocks"), {.share = share, .by = router::RepairChoice::By::tail, .mean = true}};
+      const Plan plan = plan_of(form, event, variant);
+      const BlockBench::Run first = bench.run(plan), again = bench.run(plan);
+      CHECK(difference(first.scores, run_plan(*model, plan)) < 1e-5);
+      CHECK(difference(again.scores, first.scores) < 1e-5);
+      CHECK(first.operations == again.operations);
+      CHECK(first.operations > before);
+      before = first.operations;
+    }
+    CHECK(before == doctest::Approx(full.operations));
+  }
+
+  TEST_CASE("a kept prefix spares its own tokens under every plan, and changes no score") {
+    const auto model = decoder();
+    const RankEvent event = three_items();
+    BlockBench plain(*model, small_decoder()), keeping(*model, small_decoder(), true);
+    for (const char* name : {"causal", "blocks"}) {
+      const Plan plan = plan_of(form, event, {&parse_plan(name)});
+      const BlockBench::Run all = plain.run(plan), less = keeping.run(plan), again = keeping.run(plan);
+      CHECK(difference(all.scores, less.scores) < 1e-5);
+      CHECK(difference(all.scores, again.scores) < 1e-5);
+      CHECK(less.operations < all.operations);
+    }
+  }
+
+  TEST_CASE("the oracle chooses as many tokens, and none of the first item, which all that is before it made right") {
+    const auto model = decoder();
+    BlockBench bench(*model, small_decoder());
+    RankEvent event = three_items();
+    event.history = Tokens();
+    const PlanVariant variant{&parse_plan("blocks"), {.share = 0.4, .by = router::RepairChoice::By::attention}, true};
+    PromptForm bare = form;
+    bare.system = {};
+    const Plan plan = plan_of(bare, event, variant), plain = plan_of(bare, event, {&parse_plan("causal")});
+    const Plan chosen = bench.with_oracle(plan, plain);
+    CHECK(chosen.repair.always.size() == plan.repair.budgets[0]);
+    for (const std::uint32_t token : chosen.repair.always) CHECK(token >= 4);
+    CHECK(chosen.repair.attention == 0);
+  }
+
+  TEST_CASE("the overlap counts those among the ten best of both, or the half of fewer") {
+    CHECK(overlap_at_10({4, 3, 2, 1}, {3, 4, 1, 2}) == 1);
+    CHECK(overlap_at_10({4, 3, 2, 1}, {1, 2, 4, 3}) == 0);
+    CHECK(overlap_at_10({4, 3, 2, 1}, {4, 2, 3, 1}) == 0.5);
+  }
+
+  TEST_CASE("names and mistakes") {
+    CHECK(PlanVariant{&parse_plan("item"), {.share = 0.25}}.name() == "item +25 %");
+    CHECK(PlanVariant{&parse_plan("user")}.name() == "user");
+    CHECK_THROWS_AS(parse_plan("items"), std::invalid_argument);
+  }
+
+  TEST_CASE("requests of a file are read whole, and those that do not fit the model are refused") {
+    kernels::TestFolder folder;
+    kernels::DecoderConfig config = small_decoder();
+    config.positions_max = 16;
+    write_decoder(kernels::random_decoder(config, 3), folder.path(), kernels::StoredAs::f32);
+    folder.write("vocab.json",
+                 R"({"<bos>":0,"<user>":1,"<disc>":2,"<a_0>":3,"<a_1>":4,"<b_0>":5,"<b_1>":6,"<item_0>":7,)"
+                 R"("<item_1>":8,"<item_2>":9})");
+    folder.write("prompt.json",
+                 R"({"system":["<bos>"],"user":["<user>"],"instruction":[],"discriminant":["<disc>"]})");
+    folder.write("items.tsv", "item_id\tsid\n0\t0,0\n1\t1,0\n2\t1,1\n");
+    const auto rows = [&](const std::string& lines) {
+      folder.write("eval.tsv", "user_id\thistory\tcandidates\ttrue_index\n" + lines);
+      return read_rank_events(folder.path(), folder.path(), folder.path() / "eval.tsv");
+    };
+    const auto events = rows("u\t0 2\t1 2\t1\n");
+    REQUIRE(events.list.size() == 1);
+    const RankEvent& event = events.list[0];
+    CHECK(event.truth == 1);
+    CHECK(event.history == Tokens{1, 3, 5, 4, 6});
+    REQUIRE(event.items.size() == 2);
+    CHECK(event.items[0].tokens == std::vector<Token>{4, 5});
+    CHECK(event.items[1].tokens == std::vector<Token>{4, 6});
+    CHECK(event.items[0].identifier == 8);
+    CHECK(event.items[1].identifier == 9);
+    CHECK_THROWS_WITH(rows("u\t7\t1 2\t1\n"), "user u has item 7; expected an item of the catalog");
+    CHECK_THROWS(rows("u\t0 1 2 0 1 2\t1 2\t1\n"));
+  }
+}

@@ -1,0 +1,185 @@
+#include "deploy/lab/bench/bench_rank.h"
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+
+#include "deploy/lab/bench/bench_trace.h"
+#include "deploy/node/box.h"
+#include "deploy/node/prompt_file.h"
+#include "runtime/network/caf_host.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+struct TemporaryFolder {
+  std::filesystem::path path;
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "troupe-bench-XXXXXX").string();
+    if (!mkdtemp(name.data()))
+      throw std::runtime_error(name + ": cannot be made; expected a writable folder");
+    path = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+};
+
+constexpr std::uint64_t pool_bytes_min = 1 << 20;  // of the knob pool.memory
+
+bool keeps_items(const std::string& policy) { return policy != "recompute" && policy != "user"; }
+
+std::shared_ptr<FreshCandidates> fresh_candidates(const BenchRank& bench, const kernels::Vocabulary& vocabulary) {
+  if (bench.fresh == 0) return nullptr;
+  std::vector<std::string> catalog;
+  for (PutItem& item : read_items(bench.data, vocabulary)) catalog.push_back(std::move(item.item));
+  return std::make_shared<FreshCandidates>(catalog, bench.rows, bench.fresh, bench.seed);
+}
+
+// The same row each time a visit names it, judged at a user's first visit; or candidates that are drawn, and nobody
+// knows which is right.
+Questions questions_of_visits(const BenchRank& bench, std::shared_ptr<FreshCandidates> fresh) {
+  return [&bench, fresh = std::move(fresh), at = std::size_t{0}](Question& question) mutable {
+    if (at == bench.visits.size()) return false;
+    const Visit& visit = bench.visits[at++];
+    const EvaluationRow& row = bench.rows[visit.user];
+    question.request = RankRequest{.user = row.user,
+                                   .candidates = fresh ? fresh->next() : bench.rows[visit.candidates].candidates};
+    question.truth = visit.first && !fresh ? row.candidates[row.true_index] : "";
+    return true;
+  };
+}
+
+void import_users(Box& box, const BenchRank& bench) {
+  std::vector<PutUser> users;
+  for (const EvaluationRow& row : bench.rows) users.push_back({0, "", row.user, row.history, {}});
+  box.features().import_users(users);
+}
+
+// What the requests alone found and had to compute.
+class BlockCounts {
+ public:
+  explicit BlockCounts(const MetricRegistry& metrics) : metrics_(metrics), before_(read()) {}
+  void take_into(BenchRankRun& run) const {
+    const Counts now = read();
+    std::uint64_t* const fields[] = {&run.user_blocks_hit, &run.user_blocks_computed, &run.item_blocks_hit,
+                                     &run.item_blocks_computed};
+    for (std::size_t i = 0; i < now.size(); ++i) *fields[i] = static_cast<std::uint64_t>(now[i] - before_[i]);
+  }
+
+ private:
+  using Counts = std::array<double, 4>;
+  Counts read() const {
+    return {metrics_.value(Metric::blocks_hit_user), metrics_.value(Metric::blocks_computed_user),
+            metrics_.value(Metric::blocks_hit_item), metrics_.value(Metric::blocks_computed_item)};
+  }
+  const MetricRegistry& metrics_;
+  Counts before_;
+};
+
+// Tokens of the profile of each user that comes.
+std::vector<std::uint64_t> profile_tokens(const BenchRank& bench,
+                                          const std::map<std::string, std::size_t>& tokens_of) {
+  if (!bench.trace.empty()) {
+    const auto known = [&](const std::string& item) {
+      const auto at = tokens_of.find(item);
+      return at == tokens_of.end() ? 0 : at->second;
+    };
+    return survey_trace(bench.trace, bench.requests_max, known, bench.speed).user_tokens;
+  }
+  std::vector<std::uint64_t> tokens;
+  for (const Visit& visit : bench.visits) {
+    if (!visit.first) continue;
+    tokens.push_back(0);
+    for (const std::string& item : bench.rows[visit.user].history)
+      if (const auto at = tokens_of.find(item); at != tokens_of.end()) tokens.back() += at->second;
+  }
+  return tokens;
+}
+
+}  // namespace
+
+double BenchMemory::item_share(const std::string& policy) const {
+  if (split) return *split;
+  const auto pool = static_cast<double>(std::max<std::uint64_t>(1, pool_bytes));
+  const double items = keeps_items(policy) ? static_cast<double>(item_bytes) / pool : 0.0;
+  const double kept_from_users = 1.0 - 0.75 * static_cast<double>(user_bytes) / pool;
+  return std::clamp(std::max(items, kept_from_users), 0.001, 1.0);
+}
+
+BenchMemory bench_memory(const BenchRank& bench, const Config& config) {
+  const std::string model = required_text(config, "model.directory");
+  const ModelFacts facts = family_of(bench.families, model).describe(model, config);
+  const kernels::Vocabulary vocabulary = read_vocabulary_if_any(model, facts.limits);
+  const kernels::PageLayout& layout = facts.layout;
+  BenchMemory memory;
+  std::map<std::string, std::size_t> tokens_of;
+  for (const PutItem& item : read_items(bench.data, vocabulary)) {
+    tokens_of[item.item] = item.tokens.size();
+    memory.item_bytes += layout.pages_for(item.tokens.size()) * layout.page_bytes();
+  }
+  for (const std::uint64_t tokens : profile_tokens(bench, tokens_of))
+    memory.user_bytes += layout.pages_for(std::min<std::size_t>(
+                             1 + tokens, static_cast<std::size_t>(facts.limits.positions_max))) *
+                         layout.page_bytes();
+  memory.item_bytes += 16 * layout.page_bytes();  // the system block
+  memory.pool_bytes = std::max(memory.item_bytes + memory.user_bytes / 4, pool_bytes_min);
+  return memory;
+}
+
+Config bench_config(const Config& base, const BenchMemory& memory, const std::string& policy) {
+  Config config = base;
+  config.set("router.policy", policy);
+  for (const char* knob : {"router.deadline", "router.deadline_max"})
+    config.set(knob, "60s");  // a benchmark measures; it does not give up
+  config.set("pool.memory", std::to_string(memory.pool_bytes));
+  config.set("pool.store_item_blocks", "false");
+  config.set("pool.precompute_items", keeps_items(policy) ? "true" : "false");
+  config.set("pool.item_share", std::to_string(memory.item_share(policy)));
+  return config;
+}
+
+BenchRankRun run_policy(const BenchRank& bench, const Config& base, const BenchMemory& memory,
+                        const std::string& policy) {
+  const TemporaryFolder folder;
+  Config config = bench_config(base, memory, policy);
+  config.set("node.data_dir", folder.path.string());
+  Box box(config, {}, nullptr, bench.families);
+  box.features().import_items(read_items(bench.data, box.vocabulary()));
+  std::optional<TraceQuestions> trace;
+  Questions questions;
+  if (bench.trace.empty()) {
+    import_users(box, bench);
+    questions = questions_of_visits(bench, fresh_candidates(bench, box.vocabulary()));
+  } else {
+    trace.emplace(bench.trace, bench.requests_max,
+                  static_cast<std::size_t>(config.integer("router.history_events_max")),
+                  [&box](const std::vector<PutUser>& profiles) { box.features().import_users(profiles); },
+                  box.prompt().generates());
+    questions = [&trace](Question& question) { return trace->next(question); };
+  }
+  MetricRegistry metrics;
+  CafHost host(metrics, [](auto&&...) {});
+  box.add_to(host);
+  BenchClient client(host, std::move(questions),
+                     bench.trace.empty() ? bench.visits.size() : bench.requests_max, bench.profile);
+  host.set_door(Box::address(Role::door),
+                [&](Address, Message answer) { client.deliver(std::move(answer)); });
+  host.start();
+  client.wait_until_precomputed();
+  const BlockCounts blocks(metrics);
+  BenchRankRun run = bench.speed > 0 ? client.run_open(bench.speed) : client.run_closed(bench.in_flight);
+  blocks.take_into(run);
+  run.users = trace ? trace->users() : run.judged;
+  run.policy = policy;
+  return run;
+}
+
+}  // namespace troupe::deploy

@@ -1,0 +1,127 @@
+#include "deploy/lab/bench/bench_rank.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <set>
+
+using namespace troupe;
+using namespace troupe::deploy;
+
+namespace {
+
+const std::filesystem::path demo = std::filesystem::path(TROUPE_ROOT_DIR) / "deploy" / "demo";
+
+Config demo_config() {
+  Config config;
+  config.set("model.directory", (demo / "model").string());
+  config.set("inference.executors", "2");
+  return config;
+}
+
+BenchRank demo_bench(std::size_t requests) {
+  BenchRank bench;
+  bench.data = demo / "world";
+  bench.rows = read_evaluation(demo / "world" / "requests.jsonl");
+  for (EvaluationRow& row : bench.rows) row.history.assign(20, row.candidates.front());
+  bench.visits = make_visits(bench.rows, requests, 3, 7);
+  return bench;
+}
+
+}  // namespace
+
+TEST_SUITE("bench rank") {
+  TEST_CASE("the memory counts the users that come, each up to the model's positions") {
+    BenchRank bench = demo_bench(9);
+    const BenchMemory few = bench_memory(bench, demo_config());
+    bench.visits = make_visits(bench.rows, 18, 3, 7);
+    const BenchMemory more = bench_memory(bench, demo_config());
+    CHECK(few.user_bytes > 0);
+    CHECK(more.user_bytes == 2 * few.user_bytes);
+    CHECK(more.item_bytes == few.item_bytes);
+    std::erase_if(bench.visits, [](const Visit& visit) { return !visit.first; });
+    CHECK(bench_memory(bench, demo_config()).user_bytes == more.user_bytes);
+    for (EvaluationRow& row : bench.rows) row.history.assign(1'000, row.candidates.front());
+    const BenchMemory longest = bench_memory(bench, demo_config());
+    for (EvaluationRow& row : bench.rows) row.history.assign(100'000, row.candidates.front());
+    CHECK(bench_memory(bench, demo_config()).user_bytes == longest.user_bytes);
+  }
+
+  TEST_CASE("every policy answers all requests; reuse is counted, and only where the policy reuses") {
+    const BenchRank bench = demo_bench(12);
+    const BenchMemory memory = bench_memory(bench, demo_config());
+    for (const char* policy : {"recompute", "user", "item", "bat", "planner"}) {
+      CAPTURE(policy);
+      const BenchRankRun run = run_policy(bench, demo_config(), memory, policy);
+      CHECK(run.requests == 12);
+      CHECK(run.errors == 0);
+      CHECK(run.users == 4);
+      CHECK(run.tokens_total == run.tokens_computed + run.tokens_reused);
+      CHECK((run.tokens_reused > 0) == (run.policy != "recompute"));
+      CHECK(run.cpu_seconds > 0);
+      CHECK(run.prediction_p10 > 0);
+      CHECK(run.prediction_p10 <= run.prediction_p50);
+      CHECK(run.prediction_p50 <= run.prediction_p90);
+      CHECK(std::abs(run.hit_rate * static_cast<double>(run.tokens_total) -
+                     static_cast<double>(run.tokens_reused)) < 0.5);
+    }
+  }
+
+  TEST_CASE("fresh candidates never come together twice, and single blocks are reused all the same") {
+    BenchRank bench = demo_bench(60);
+    bench.fresh = 10;
+    const BenchMemory memory = bench_memory(bench, demo_config());
+    const BenchRankRun run = run_policy(bench, demo_config(), memory, "item");
+    CHECK(run.requests == 60);
+    CHECK(run.errors == 0);
+    CHECK(run.judged == 0);
+    REQUIRE(run.tenths.size() == 10);
+    CHECK(run.tenths.back() > 0.2);
+    CHECK(run.tenths.back() == doctest::Approx(run.tenths[1]).epsilon(0.3));
+    FreshCandidates few({"a", "b", "c", "d", "e"}, {{"u", {"a", "a"}, {}, 0}}, 2, 5);
+    std::set<std::set<std::string>> seen;
+    for (int i = 0; i < 10; ++i) {  // as many as there are
+      const auto drawn = few.next();
+      REQUIRE(drawn.size() == 2);
+      CHECK(seen.insert({drawn.begin(), drawn.end()}).second);
+    }
+    for (const auto& pair : seen) CHECK(pair.size() == 2);
+    CHECK_THROWS_AS(FreshCandidates({"a", "b", "c"}, {}, 2, 5), std::invalid_argument);
+  }
+
+  TEST_CASE("requests that are refused are counted as errors, and the run ends") {
+    BenchRank bench = demo_bench(4);
+    for (EvaluationRow& row : bench.rows) row.candidates = {"no such item"};
+    const BenchRankRun run =
+        run_policy(bench, demo_config(), bench_memory(bench, demo_config()), "recompute");
+    CHECK(run.errors == 4);
+    CHECK(run.requests == 4);
+    CHECK(run.recall_at_10 == 0);
+  }
+
+  TEST_CASE("a profile says where the requests' CPU time went: every room that serves them has some") {
+    BenchRank bench = demo_bench(12);
+    CHECK(run_policy(bench, demo_config(), bench_memory(bench, demo_config()), "item").profile.empty());
+    bench.profile = true;
+    const BenchRankRun run = run_policy(bench, demo_config(), bench_memory(bench, demo_config()), "item");
+    double sum = 0;
+    for (const CpuShare& share : run.profile) {
+      CAPTURE(share.room);
+      sum += share.seconds;
+      const bool idle = share.room == "allocator" || share.room == "block port" || share.room == "codec";
+      CHECK((idle || share.room == "rest" || share.seconds > 0));
+    }
+    CHECK(sum == doctest::Approx(run.cpu_seconds).epsilon(0.2));
+  }
+
+  TEST_CASE("the areas are shared out as the policy needs them") {
+    const BenchMemory memory{.pool_bytes = 1'200, .item_bytes = 1'000, .user_bytes = 800};
+    CHECK(memory.item_share("bat") == doctest::Approx(1'000.0 / 1'200));
+    CHECK(memory.item_share("user") == doctest::Approx(1.0 - 600.0 / 1'200));
+  }
+
+  TEST_CASE("profile lengths that are no lengths are refused") {
+    for (const char* bad : {"nan", "inf", "1e30", "600,nan", "600,0.5,nan", "600,0.5,1e30"})
+      CHECK_THROWS_AS(parse_profile_tokens(bad), std::invalid_argument);
+  }
+}

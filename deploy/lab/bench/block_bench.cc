@@ -1,0 +1,246 @@
+// What blocks that are cached leave to compute: times and operations of repaired plans, and the oracle's choice.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "deploy/lab/bench/bench_plans.h"
+#include "kernels/base/thread_clock.h"
+#include "kernels/decoder/choose_tokens.h"
+
+namespace troupe::deploy {
+namespace {
+
+using kernels::Segment;
+using kernels::SegmentKv;
+using kernels::Source;
+
+// What a block is known by here: the tokens that it sees, how many they are, and its own.
+std::vector<Token> key_of(const Plan& plan, const Segment& block) {
+  std::vector<Token> key;
+  for (const std::uint32_t seen : block.sees)
+    key.insert(key.end(), plan.segments[seen].tokens.begin(), plan.segments[seen].tokens.end());
+  key.push_back(-1 - block.start);
+  key.insert(key.end(), block.tokens.begin(), block.tokens.end());
+  return key;
+}
+
+// Operations of rows as they pass through layers: how many enter a layer, how many go on behind its attention.
+class Operations {
+ public:
+  Operations(const kernels::DecoderConfig& config, const Plan& plan, const std::vector<SegmentKv>& kv)
+      : c_(config), plan_(plan), kv_(kv) {}
+
+  double count(const std::vector<std::uint32_t>& chosen) const {
+    double all = 0, places = 0, some = 0, all_pairs = 0, place_pairs = 0, some_pairs = 0, read_pairs = 0;
+    std::uint32_t number = 0;
+    for (std::uint32_t s = 0; s < plan_.segments.size(); ++s) {
+      if (kv_[s].source == Source::cached || is_made(s)) continue;
+      const bool place = is_place(s);
+      for (std::size_t t = 0; t < plan_.segments[s].tokens.size(); ++t) {
+        const double pairs = seen_by(s) + static_cast<double>(t) + 1;
+        all += 1;
+        all_pairs += pairs;
+        if (!place) continue;
+        places += 1;
+        place_pairs += pairs;
+        if (!std::ranges::binary_search(chosen, number++)) continue;
+        some += 1;
+        some_pairs += pairs;
+      }
+    }
+    for (const kernels::Readout& readout : plan_.readouts) read_pairs += seen_by(readout.segment) + readout.offset + 1;
+    const double later = all - places + some, later_pairs = all_pairs - place_pairs + some_pairs;
+    const double reads = static_cast<double>(plan_.readouts.size());
+    const int layers = static_cast<int>(c_.layers);
+    double operations = 0;
+    for (int layer = 0; layer < layers; ++layer) {
+      const bool last = layer + 1 == layers;
+      operations += (layer <= last_entered() ? all : later) * entering();
+      operations += (last ? reads : layer < last_entered() ? all : later) * leaving();
+      operations += 4 * queries() * (last ? read_pairs : layer <= last_attended() ? all_pairs : later_pairs);
+    }
+    return operations + paying_pairs() * 2 * queries();
+  }
+
+ private:
+  const kernels::Repair& repair() const { return plan_.repair; }
+  bool is_place(std::uint32_t segment) const {
+    return std::ranges::any_of(repair().places, [&](const auto& place) { return place.segment == segment; });
+  }
+  bool is_made(std::uint32_t segment) const {  // of prototypes
+    return std::ranges::any_of(repair().places,
+                               [&](const auto& place) { return place.of_prototypes && place.block == segment; });
+  }
+  double seen_by(std::uint32_t segment) const {
+    double tokens = 0;
+    for (const std::uint32_t seen : plan_.segments[segment].sees)
+      tokens += static_cast<double>(plan_.segments[seen].tokens.size());
+    return tokens;
+  }
+  double queries() const { return c_.heads * c_.head_dim; }
+  // Multiply-adds count two.
+  double entering() const { return 2.0 * c_.hidden * (queries() + 2.0 * c_.kv_heads * c_.head_dim); }
+  double leaving() const { return 2.0 * c_.hidden * (queries() + 3.0 * c_.intermediate); }
+  // The last layer that all tokens of places enter, and the last in which they attend; -1: none.
+  int last_entered() const {
+    return std::max(static_cast<int>(repair().exact_layers) - 1, repair().divergence > 0 ? 1 : 0);
+  }
+  int last_attended() const { return repair().attention > 0 ? std::max(0, last_entered() - 1) : last_entered() - 1; }
+  double paying_pairs() const {
+    if (repair().attention == 0) return 0;
+    double pairs = 0;
+    for (std::uint32_t s = repair().attending; s < plan_.segments.size(); ++s) {
+      if (kv_[s].source == Source::cached || is_made(s)) continue;
+      const auto tokens = static_cast<double>(plan_.segments[s].tokens.size());
+      pairs += tokens * (seen_by(s) + (tokens + 1) / 2);
+    }
+    return pairs;
+  }
+
+  const kernels::DecoderConfig& c_;
+  const Plan& plan_;
+  const std::vector<SegmentKv>& kv_;
+};
+
+}  // namespace
+
+struct BlockBench::Pages {
+  Pages(const kernels::PageLayout& layout, std::size_t tokens)
+      : bytes(static_cast<std::byte*>(std::aligned_alloc(64, layout.page_bytes() * layout.pages_for(tokens))),
+              &std::free) {
+    if (!bytes) throw std::bad_alloc();
+    for (std::size_t i = 0; i < layout.pages_for(tokens); ++i)
+      addresses.push_back(bytes.get() + i * layout.page_bytes());
+  }
+  std::unique_ptr<std::byte, decltype(&std::free)> bytes;
+  std::vector<std::byte*> addresses;
+};
+
+BlockBench::BlockBench(kernels::Executor& decoder, const kernels::DecoderConfig& config, bool keeps_prefix)
+    : decoder_(decoder), config_(config), keeps_prefix_(keeps_prefix) {}
+BlockBench::~BlockBench() = default;
+
+void BlockBench::fill_prefix(const Plan& plan, std::vector<SegmentKv>& kv) {
+  const Segment& first = plan.segments.front();
+  if (!keeps_prefix_ || first.kind != kernels::SegmentKind::system) return;
+  const auto [at, is_new] = blocks_.try_emplace(key_of(plan, first), decoder_.layout(), first.tokens.size());
+  kv.front() = {Source::cached, at->second.addresses};
+  if (!is_new) return;
+  const Plan prefix{.segments = {first}};
+  const kernels::Request request{&prefix, {{Source::compute, at->second.addresses}}};
+  decoder_.run({&request, 1});
+}
+
+// Computes those blocks of the plan that were never asked for, and takes all from where they are kept.
+void BlockBench::fill(const Plan& plan, std::vector<SegmentKv>& kv) {
+  Plan missing;
+  std::vector<SegmentKv> made;
+  std::uint32_t end = 0;
+  for (const kernels::Repair::Place& place : plan.repair.places) end = std::max(end, place.block + 1);
+  bool any = false;
+  for (std::uint32_t s = 0; s < end; ++s) {
+    missing.segments.push_back(plan.segments[s]);
+    made.emplace_back();
+  }
+  for (const kernels::Repair::Place& place : plan.repair.places) {
+    const Segment& block = plan.segments[place.block];
+    if (place.of_prototypes) continue;  // which the executor makes
+    const auto [at, is_new] = blocks_.try_emplace(key_of(plan, block), decoder_.layout(), block.tokens.size());
+    kv[place.block] = {Source::cached, at->second.addresses};
+    if (is_new) made[place.block] = {Source::compute, at->second.addresses};
+    any = any || is_new;
+  }
+  if (!any) return;
+  const kernels::Request request{&missing, made};
+  decoder_.run({&request, 1});
+}
+
+BlockBench::Run BlockBench::run(const Plan& plan) {
+  kernels::Request request{&plan, std::vector<SegmentKv>(plan.segments.size())};
+  fill_prefix(plan, request.kv);
+  fill(plan, request.kv);
+  const double begin = kernels::thread_cpu_seconds();
+  const kernels::Reply reply = decoder_.run({&request, 1}).at(0);
+  Run run{.scores = scores_of(reply), .seconds = kernels::thread_cpu_seconds() - begin};
+  run.operations = Operations(config_, plan, request.kv).count(reply.chosen);
+  return run;
+}
+
+namespace {
+
+// One token's key or value of a head, of 32 bits; keys turned by `shift` positions.
+class Reader {
+ public:
+  Reader(const kernels::DecoderConfig& config, std::uint32_t page_tokens)
+      : layout_(kernels::kv_layout(config, page_tokens, kernels::KvFormat::f32)),
+        frequencies_(kernels::rope_frequencies(config)) {}
+
+  std::vector<double> read(const std::vector<std::byte*>& pages, std::size_t token, std::uint32_t layer,
+                           std::uint32_t head, bool value, double shift) const {
+    const std::size_t first = value ? layout_.values(layer, head) : layout_.keys(layer, head);
+    std::vector<float> stored(layout_.head_dim);
+    std::memcpy(stored.data(),
+                pages[token / layout_.page_tokens] + first + token % layout_.page_tokens * layout_.vector_bytes(),
+                layout_.vector_bytes());
+    std::vector<double> numbers(stored.begin(), stored.end());
+    for (std::size_t i = 0, half = numbers.size() / 2; !value && i < half; ++i) {
+      const double angle = shift * frequencies_[i], a = numbers[i], b = numbers[half + i];
+      numbers[i] = a * std::cos(angle) - b * std::sin(angle);
+      numbers[half + i] = b * std::cos(angle) + a * std::sin(angle);
+    }
+    return numbers;
+  }
+
+ private:
+  kernels::KvLayout layout_;
+  std::vector<double> frequencies_;
+};
+
+}  // namespace
+
+Plan BlockBench::with_oracle(const Plan& plan, const Plan& plain) {
+  std::vector<Pages> pages;
+  kernels::Request truth{&plain, {}};
+  std::map<std::int32_t, std::pair<std::size_t, std::size_t>> at;  // segment and offset by position
+  for (const Segment& segment : plain.segments) {
+    pages.emplace_back(decoder_.layout(), segment.tokens.size());
+    truth.kv.push_back({Source::compute, pages.back().addresses});
+    for (std::size_t t = 0; t < segment.tokens.size(); ++t)
+      at[segment.start + static_cast<std::int32_t>(t)] = {pages.size() - 1, t};
+  }
+  decoder_.run({&truth, 1});
+  std::vector<SegmentKv> blocks(plan.segments.size());
+  fill(plan, blocks);
+  const Reader reader(config_, decoder_.layout().page_tokens);
+  kernels::RepairTokens tokens;
+  for (const kernels::Repair::Place& place : plan.repair.places) {
+    const Segment &own = plan.segments[place.segment], &block = plan.segments[place.block];
+    for (std::size_t t = 0; t < own.tokens.size(); ++t) {
+      const auto [segment, offset] = at.at(own.start + static_cast<std::int32_t>(t));
+      double squares = 0;
+      for (std::uint32_t layer = 1; layer < config_.layers; ++layer)
+        for (std::uint32_t head = 0; head < config_.kv_heads; ++head)
+          for (const bool value : {false, true}) {
+            const auto a = reader.read(pages[segment].addresses, offset, layer, head, value, 0);
+            const auto b = reader.read(blocks[place.block].pages, t, layer, head, value, own.start - block.start);
+            for (std::size_t i = 0; i < a.size(); ++i) squares += (a[i] - b[i]) * (a[i] - b[i]);
+          }
+      tokens.budget.push_back(place.budget);
+      tokens.divergence.push_back(static_cast<float>(std::sqrt(squares)));
+    }
+  }
+  Plan chosen = plan;
+  chosen.repair.attention = 0;
+  chosen.repair.divergence = 1;
+  std::vector<std::uint32_t> order;
+  choose_tokens(chosen.repair, tokens, order);
+  chosen.repair.divergence = 0;
+  chosen.repair.budgets.assign(plan.repair.budgets.size(), 0);
+  for (std::uint32_t t = 0; t < tokens.chosen.size(); ++t)
+    if (tokens.chosen[t] != 0) chosen.repair.always.push_back(t);
+  return chosen;
+}
+
+}  // namespace troupe::deploy

@@ -1,0 +1,71 @@
+#include "deploy/lab/experiments/serve_trial.h"
+
+#include <doctest/doctest.h>
+
+#include "deploy/data/text_file.h"
+#include "deploy/lab/traces/request_trace.h"
+#include "deploy/lab/traces/trace_makers.h"
+#include "kernels/testing/test_folder.h"
+
+using namespace troupe;
+using namespace troupe::deploy;
+
+namespace {
+
+// Requests of 20 candidates, so many a second for so long.
+TrialOptions made_trace(const kernels::TestFolder& folder, double per_second, double seconds) {
+  GeneratedTraceOptions making;
+  making.making.per_second = per_second;
+  making.making.candidates = 20;
+  making.users = 200;
+  making.items = 300;
+  GeneratedTrace trace(making);
+  TrialOptions options;
+  options.trace = folder.path() / "trace.jsonl";
+  options.memory_bytes = 1'000'000'000;
+  TraceWriter writer(options.trace, "a test");
+  TracedRequest request;
+  while (trace.next(request) && static_cast<double>(request.at.us) < seconds * 1e6) writer.write(request);
+  writer.close();
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("a trace is surveyed before it is served, and told where it cannot be") {
+  const kernels::TestFolder folder;
+  const TrialOptions options = made_trace(folder, 50, 6);
+  const ServedTrace trace(options);
+  CHECK(trace.requests() > 250);
+  CHECK(trace.candidates_mean() == 20);
+  CHECK(trace.seconds() > 5);
+  TracedRequest first;
+  REQUIRE(trace.replay({7'000'000})(first));
+  CHECK(first.at.us >= 7'000'000);
+  CHECK(first.user == "u0");
+  CHECK_THROWS_WITH_AS(ServedTrace(made_trace(folder, 50, 2)), doctest::Contains("expected at least 4 s"), ImportError);
+}
+
+TEST_CASE("the nodes that are found serve the trace in time, and one fewer do not") {
+  const kernels::TestFolder folder;
+  const TrialOptions options = made_trace(folder, 260, 8);
+  const ServedTrace trace(options);
+  const NodeType type{"A100-40G", 2.5};
+  const CapacityTarget target{.p99_ms = 60, .nodes_max = 8};
+  const Capacity found = find_capacity(type, target, [&](const NodeType& of, std::uint32_t nodes) {
+    return try_serving(trace, options, of, nodes);
+  });
+  REQUIRE(found.least);
+  CHECK(found.least->nodes > 1);
+  CHECK(found.price() == 2.5 * found.least->nodes);
+  CHECK(try_serving(trace, options, type, found.least->nodes).holds(target));
+  CHECK_FALSE(try_serving(trace, options, type, found.least->nodes - 1).holds(target));
+}
+
+TEST_CASE("memory without room for one request's items is refused with what it would take") {
+  const kernels::TestFolder folder;
+  TrialOptions options = made_trace(folder, 50, 6);
+  options.memory_bytes = 1'000'000;
+  CHECK_THROWS_WITH_AS(try_serving(ServedTrace(options), options, {"A100-40G", 1}, 1),
+                       doctest::Contains("at least one request's items"), std::invalid_argument);
+}

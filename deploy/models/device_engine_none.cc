@@ -1,0 +1,20 @@
+// For programs that were built without CUDA.
+#include "deploy/models/device_engine.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+[[noreturn]] void refuse(const DeviceChoice& choice) {
+  throw ConfigError("model.device is " + choice.kind +
+                    ", and this program was built without CUDA; expected cpu, or a program that was built "
+                    "where nvcc is found (TROUPE_CUDA)");
+}
+
+}  // namespace
+
+Engine open_device_engine(const DeviceChoice& choice, const Config&, kernels::DecoderModel) { refuse(choice); }
+Engine open_device_engine(const DeviceChoice& choice, const Config&, kernels::HstuModel) { refuse(choice); }
+Engine open_device_engine(const DeviceChoice& choice, const Config&, kernels::ClimberModel) { refuse(choice); }
+
+}  // namespace troupe::deploy

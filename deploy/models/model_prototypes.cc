@@ -1,0 +1,54 @@
+#include "deploy/models/model_prototypes.h"
+
+#include <utility>
+
+#include "deploy/models/engine.h"
+
+namespace troupe::deploy {
+namespace {
+
+class PrototypeStandIns final : public StandIns {
+ public:
+  PrototypeStandIns(std::shared_ptr<const kernels::Prototypes> prototypes, std::string model_version)
+      : prototypes_(std::move(prototypes)), model_version_(std::move(model_version)) {}
+  bool stands_for(Token token, std::uint32_t position) const override {
+    return prototypes_->nearest(token, position).has_value();
+  }
+  const std::string& checksum() const override { return prototypes_->checksum(); }
+  const std::string& model_version() const override { return model_version_; }
+
+ private:
+  const std::shared_ptr<const kernels::Prototypes> prototypes_;
+  const std::string model_version_;
+};
+
+}  // namespace
+
+std::shared_ptr<const kernels::Prototypes> open_prototypes(const Config& config, const std::filesystem::path& model,
+                                                           const std::string& model_version) {
+  const std::string& file = config.text("model.prototypes");
+  if (file.empty()) return nullptr;
+  if (!device_choice(config).on_cpu())
+    throw ConfigError("model.prototypes is " + file + "; on a GPU expected none");
+  return std::make_shared<kernels::Prototypes>(file, kernels::read_decoder_config(model), model_version);
+}
+
+std::shared_ptr<const StandIns> stand_ins_of(std::shared_ptr<const kernels::Prototypes> prototypes,
+                                                     std::string model_version) {
+  return std::make_shared<PrototypeStandIns>(std::move(prototypes), std::move(model_version));
+}
+
+std::uint32_t prototype_columns(const Config& config, const kernels::Prototypes& prototypes) {
+  return config.text("model.tables") == "memory" ? 0 : prototypes.columns();
+}
+
+std::unique_ptr<kernels::Executor> make_of_prototypes(const Config& config, std::unique_ptr<kernels::Executor> executor,
+                                                      std::shared_ptr<const kernels::Prototypes> prototypes, const WrapTable& wrap) {
+  std::shared_ptr<kernels::EmbeddingTable> rows;
+  if (wrap && prototype_columns(config, *prototypes) > 0) rows = wrap(std::make_shared<kernels::PrototypeRows>(prototypes));
+  const kernels::DecoderOptions options = decoder_options(config);
+  const kernels::KvLayout layout = kv_layout(prototypes->config(), options.page_tokens, options.kv);
+  return kernels::with_prototypes(std::move(executor), layout, std::move(prototypes), std::move(rows));
+}
+
+}  // namespace troupe::deploy

@@ -1,0 +1,118 @@
+#include "deploy/node/cluster_file.h"
+
+#include <arpa/inet.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <iterator>
+#include <set>
+
+#include "deploy/node/features.h"
+
+namespace troupe::deploy {
+namespace {
+
+bool has(const ClusterNode& node, NodeRole role) {
+  return std::find(node.roles.begin(), node.roles.end(), role) != node.roles.end();
+}
+
+// Short, whatever it holds: it is said at each joining.
+std::string list_of(const std::vector<NamedModel>& models) {
+  std::string names;
+  for (const NamedModel& model : models) names += (names.empty() ? "" : ", ") + model.name;
+  constexpr std::size_t told_bytes = 160;
+  if (names.size() <= told_bytes) return names;
+  const XXH128_hash_t hash = XXH3_128bits(names.data(), names.size());
+  char digits[33];
+  std::snprintf(digits, sizeof digits, "%016llx%016llx", static_cast<unsigned long long>(hash.high64),
+                static_cast<unsigned long long>(hash.low64));
+  return names.substr(0, told_bytes - 33) + " " + digits;
+}
+
+bool is_ip_address(const std::string& text) {
+  unsigned char bytes[16];
+  return inet_pton(AF_INET, text.c_str(), bytes) == 1 || inet_pton(AF_INET6, text.c_str(), bytes) == 1;
+}
+
+}  // namespace
+
+const ClusterNode& find_node(const std::vector<ClusterNode>& nodes, const std::string& name) {
+  std::string names;
+  for (const ClusterNode& node : nodes) {
+    if (node.name == name) return node;
+    names += (names.empty() ? "" : ", ") + node.name;
+  }
+  throw ConfigError("there is no node \"" + name + "\" in the cluster's file; expected one of " + names);
+}
+
+std::vector<ClusterNode> with_members(const std::vector<ClusterNode>& file, const Members& members, const ClusterNode& like) {
+  std::vector<ClusterNode> nodes;
+  std::set<NodeId> of_file;  // nobody who has joined stands in for those
+  for (const ClusterNode& node : file) {
+    const Member* const joined = members.find(node.node);
+    if (members.left.contains(node.node) || (joined && joined->name == node.name)) continue;
+    nodes.push_back(node);
+    of_file.insert(node.node);
+  }
+  for (const Member& member : members.joined) {
+    if (of_file.contains(member.node)) continue;
+    ClusterNode joined = like;
+    joined.node = member.node, joined.name = member.name, joined.host = member.host, joined.port = member.port;
+    joined.roles = member.roles;
+    nodes.push_back(std::move(joined));
+  }
+  return nodes;
+}
+
+// A router that is alone in the file does not ask which versions others serve, and keeps its features itself if it is told so.
+void check_joins(const std::vector<ClusterNode>& file, const ClusterNode& own) {
+  if (place_of(file, file.front()).is_alone())
+    throw ConfigError("the cluster's file has one node with all roles; expected several nodes, for others to join them");
+  if (!has(own, NodeRole::router)) return;
+  if (std::ranges::count_if(file, [](const ClusterNode& node) { return has(node, NodeRole::router); }) < 2 &&
+      own.config.text("model.versions").empty())
+    throw ConfigError("the cluster's file has one router, and model.versions is empty; expected two routers there, or model.versions, for another to join");
+  const auto keeps_features = [](const ClusterNode& node) { return has(node, NodeRole::router) && !features_in_redis(node.config); };
+  if (keeps_features(own) || std::ranges::any_of(file, keeps_features))
+    throw ConfigError("features.store is empty; expected a Redis on all routers, for one joins them");
+}
+
+Place place_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own) {
+  Place place{.node = own.node,
+              .router = has(own, NodeRole::router),
+              .cache_meta = has(own, NodeRole::cache_meta),
+              .worker = has(own, NodeRole::worker)};
+  place.routers.clear(), place.cache_metas.clear(), place.workers.clear();
+  for (const ClusterNode& node : nodes) {
+    if (has(node, NodeRole::router)) place.routers.push_back(node.node);
+    if (has(node, NodeRole::cache_meta)) place.cache_metas.push_back(node.node);
+    if (has(node, NodeRole::worker)) place.workers.push_back(node.node);
+  }
+  return place;
+}
+
+ClusterPlace cluster_place_of(const std::vector<ClusterNode>& nodes, const ClusterNode& own) {
+  const Config& config = own.config;
+  ClusterPlace place;
+  place.cluster = config.text("cluster.name");
+  place.node = own.node;
+  place.name = own.name;
+  place.seats.models = std::max<std::uint32_t>(1, static_cast<std::uint32_t>(own.models.size()));
+  // Numbers stand for places in this list: who has another one is of another cluster.
+  if (!own.models.empty()) place.cluster += " of models " + list_of(own.models);
+  place.port = own.port;
+  place.address = config.text("cluster.listen_address");
+  if (place.address.empty()) place.address = is_ip_address(own.host) ? own.host : "0.0.0.0";
+  place.heartbeat = {config.duration_us("cluster.heartbeat")};
+  for (const ClusterNode& node : nodes)
+    if (node.node != own.node) place.peers.push_back({node.node, node.name, node.host, node.port});
+  if (const std::string& folder = config.text("cluster.certificates"); !folder.empty()) {
+    const std::filesystem::path path(folder);
+    place.tls = {path / "ca.pem", path / (own.name + ".pem"), path / (own.name + ".key")};
+  }
+  return place;
+}
+
+}  // namespace troupe::deploy

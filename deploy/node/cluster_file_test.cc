@@ -1,0 +1,123 @@
+#include "deploy/node/cluster_file.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+namespace troupe::deploy {
+namespace {
+
+std::vector<ClusterNode> three_nodes() {
+  return {{1, "front", "10.0.0.1", 7000, {NodeRole::router, NodeRole::cache_meta}, {}},
+          {2, "spare", "spare.example", 7001, {NodeRole::cache_meta, NodeRole::router}, {}},
+          {9, "w", "10.0.0.3", 7002, {NodeRole::worker}, {}}};
+}
+
+TEST_CASE("each node knows its roles and who has which") {
+  const auto nodes = three_nodes();
+  const Place front = place_of(nodes, find_node(nodes, "front"));
+  CHECK(front.node == 1);
+  CHECK((front.router && front.cache_meta && !front.worker));
+  CHECK(front.routers == std::vector<NodeId>{1, 2});
+  CHECK(front.cache_metas == std::vector<NodeId>{1, 2});
+  CHECK(front.workers == std::vector<NodeId>{9});
+  CHECK_FALSE(front.is_alone());
+  CHECK(Place{}.is_alone());
+  CHECK_THROWS_WITH_AS(find_node(nodes, "x"), doctest::Contains("expected one of front, spare, w"),
+                       ConfigError);
+}
+
+TEST_CASE("nodes with another list of models are of another cluster") {
+  auto nodes = three_nodes();
+  CHECK(cluster_place_of(nodes, nodes[0]).cluster == "troupe");
+  CHECK(cluster_place_of(nodes, nodes[0]).seats.models == 1);
+  nodes[0].models = {{"games", {}}, {"news", {}}};
+  CHECK(cluster_place_of(nodes, nodes[0]).cluster == "troupe of models games, news");
+  CHECK(cluster_place_of(nodes, nodes[0]).seats.models == 2);
+  std::set<std::string> told;
+  for (const char* last : {"a", "b", "c"}) {
+    nodes[0].models.assign(63, {std::string(64, 'm'), {}});
+    nodes[0].models.push_back({last, {}});
+    told.insert(cluster_place_of(nodes, nodes[0]).cluster);
+    CHECK(told.rbegin()->size() <= 255);
+  }
+  CHECK(told.size() == 3);
+}
+
+TEST_CASE("a node listens at its host, or everywhere if that is a name, and knows all others") {
+  auto nodes = three_nodes();
+  nodes[0].config.set("cluster.certificates", "/etc/troupe");
+  const ClusterPlace front = cluster_place_of(nodes, nodes[0]);
+  CHECK(front.address == "10.0.0.1");
+  CHECK(front.port == 7000);
+  REQUIRE(front.peers.size() == 2);
+  CHECK(front.peers[1].node == 9);
+  CHECK(front.peers[1].name == "w");
+  CHECK(front.peers[1].host == "10.0.0.3");
+  CHECK(front.peers[1].port == 7002);
+  CHECK(front.tls->authority == "/etc/troupe/ca.pem");
+  CHECK(front.tls->certificate == "/etc/troupe/front.pem");
+  CHECK(front.tls->key == "/etc/troupe/front.key");
+  CHECK(cluster_place_of(nodes, nodes[1]).address == "0.0.0.0");
+  CHECK_FALSE(cluster_place_of(nodes, nodes[1]).tls);
+  nodes[1].config.set("cluster.listen_address", "10.9.9.9");
+  CHECK(cluster_place_of(nodes, nodes[1]).address == "10.9.9.9");
+}
+
+TEST_CASE("the cluster is the file's nodes without those that left, and workers that joined, with the settings of another") {
+  const auto nodes = three_nodes();
+  Members members{.last = 10, .joined = {{10, "w10", "10.0.0.10", 7003}}};
+  const auto present = with_members(nodes, members, nodes[2]);
+  REQUIRE(present.size() == 4);
+  CHECK(present[3].node == 10);
+  CHECK(present[3].roles == std::vector{NodeRole::worker});
+  CHECK(place_of(present, present[0]).workers == std::vector<NodeId>{9, 10});
+  CHECK(cluster_place_of(present, present[3]).peers.size() == 3);
+  const auto standing_in = with_members(nodes, {.last = 9, .joined = {{9, "x", "10.0.0.9", 1}}}, nodes[2]);
+  REQUIRE(standing_in.size() == 3);  // nobody does
+  CHECK(std::ranges::count(standing_in, "x", &ClusterNode::name) == 0);
+  members.left = {9};
+  CHECK(place_of(with_members(nodes, members, nodes[2]), nodes[0]).workers == std::vector<NodeId>{10});
+}
+
+TEST_CASE("a router joins where others ask which versions are served, and read features where it does; other roles join anywhere") {
+  auto nodes = three_nodes();
+  const ClusterNode worker = nodes[2];
+  const auto refusal = [&](const ClusterNode& own) {
+    try {
+      check_joins(nodes, own);
+      return std::string();
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+  };
+  CHECK(refusal(worker) == "");
+  CHECK(refusal(nodes[0]) == "features.store is empty; expected a Redis on all routers, for one joins them");
+  nodes[0].config.set("features.store", "redis://10.0.0.5:6379");
+  CHECK(refusal(nodes[0]).starts_with("features.store is empty"));  // of the other router
+  nodes[1].config.set("features.store", "redis://10.0.0.5:6379");
+  CHECK(refusal(nodes[0]) == "");
+  nodes[1].roles = {NodeRole::cache_meta};
+  CHECK(refusal(nodes[0]).starts_with("the cluster's file has one router, and model.versions is empty; expected two routers"));
+  CHECK(refusal(nodes[1]) == "");
+  CHECK(refusal(worker) == "");
+  nodes[0].config.set("model.versions", "/models");
+  CHECK(refusal(nodes[0]) == "");
+  nodes = {{1, "box", "10.0.0.1", 7000, {NodeRole::router, NodeRole::cache_meta, NodeRole::worker}, {}}};
+  CHECK(refusal(worker).find("one node with all roles; expected several nodes") != std::string::npos);
+}
+
+TEST_CASE("who has joined has the roles that it joined with, and knows that it is in no file") {
+  const auto nodes = three_nodes();
+  Members members{.last = 10, .joined = {{10, "door", "10.0.0.10", 7003, {NodeRole::router}}}};
+  const auto present = with_members(nodes, members, nodes[0]);
+  CHECK(present[3].roles == std::vector{NodeRole::router});
+  CHECK(place_of(present, present[0]).workers == std::vector<NodeId>{9});
+  CHECK(place_of(present, present[0]).routers == std::vector<NodeId>{1, 2, 10});
+  CHECK(place_of(present, present[3]).router);
+  CHECK_FALSE(place_of(present, present[3]).worker);
+}
+
+}  // namespace
+}  // namespace troupe::deploy

@@ -1,0 +1,34 @@
+#include "deploy/node/control_socket.h"
+
+#include <doctest/doctest.h>
+
+#include "runtime/testing/store_test_folder.h"
+
+using namespace troupe;
+using namespace troupe::deploy;
+
+TEST_CASE("who asks through the folder's socket gets a copy of the store, which is gone when he hangs up") {
+  TestFolder folder;
+  Store store(folder.path());
+  const Change change{Column::users, "k", "v"};
+  REQUIRE_FALSE(store.write({&change, 1}, Durability::synced));
+  ControlSocket socket(folder.path(), store);
+  CHECK((std::filesystem::status(folder.path() / "control").permissions() & std::filesystem::perms::others_all) ==
+        std::filesystem::perms::none);
+  for (int i = 0; i < 2; ++i) {
+    const AskedCopy copy(folder.path());
+    REQUIRE(copy.is_there());
+    CHECK(std::filesystem::exists(copy.folder() / "CURRENT"));
+  }
+}
+
+TEST_CASE("where nobody serves there is no copy, also behind a socket that was left") {
+  TestFolder folder;
+  CHECK_FALSE(AskedCopy(folder.path()).is_there());
+  {
+    Store store(folder.path());
+    ControlSocket socket(folder.path(), store);
+  }
+  CHECK_FALSE(AskedCopy(folder.path()).is_there());
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "control"));
+}

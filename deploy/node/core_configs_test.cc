@@ -1,0 +1,569 @@
+#include "deploy/node/core_configs.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "actors/allocator/allocator_core.h"
+#include "actors/cache_meta/cache_meta_core.h"
+#include "actors/inference/inference_core.h"
+#include "actors/kv_worker/kv_worker_core.h"
+#include "deploy/node/served_model.h"
+#include "deploy/models/cost_shape.h"
+#include "kernels/testing/test_folder.h"
+#include "kernels/decoder/decoder.h"
+#include "placement/cost/device_profiles.h"
+#include "placement/popularity/hot_items.h"
+#include "placement/popularity/popularity.h"
+#include "router/router_core.h"
+#include "server/http/front_door.h"
+#include "runtime/features/cached_features.h"
+#include "runtime/testing/etcd_test_server.h"
+#include "runtime/redis/redis_features.h"
+#include "runtime/config/config.h"
+#include "runtime/config/log.h"
+#include "runtime/store/store.h"
+#include "runtime/transfer/ucx_transport.h"
+#include "sim/scenario/scenario.h"
+
+using namespace troupe;
+using namespace troupe::deploy;
+
+namespace {
+namespace core_configs_test {
+
+struct Small : ServedModel {
+  Small() {
+    prompt = {{1, 2}, {3}, {4, 5}, {6}, 64, 40};
+    names.model_version = "m7";
+    facts.shape = {.name = "s", .layers = 2, .hidden = 8, .heads = 2, .kv_heads = 2, .head_dim = 4, .intermediate = 16};
+    facts.layout.page_tokens = 4;
+    facts.layout.bytes = 400;
+  }
+};
+
+const Place among{.node = 2, .cache_meta = false, .routers = {1, 2, 7}, .cache_metas = {3, 4}, .workers = {5, 2}, .joined = true};
+const Place alone;
+
+std::string refusal_of(const ServedModel& model, const Place& place = {}) {
+  try {
+    router_config(model, place);
+    return "";
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+}
+
+// What was added.
+class Listed final : public Host {
+ public:
+  void add(ActorSpec actor) override {
+    CHECK(actor.core != nullptr);
+    CHECK(lanes.emplace(name_of(actor.address), actor.lanes).second);
+    CHECK((actor.port == nullptr) == (actor.address.role == Role::allocator));
+  }
+  void set_door(Address, Door) override {}
+  void start() override {}
+  void post_encoded(Address, Bytes) override {}
+  void stop() override {}
+
+  std::string actors() const {
+    std::string text;
+    for (const auto& [name, of_it] : lanes) text += (text.empty() ? "" : " ") + name + ":" + std::to_string(of_it);
+    return text;
+  }
+
+ private:
+  std::map<std::string, std::uint32_t> lanes;
+};
+
+Config demo_config(const kernels::TestFolder& folder) {
+  Config config;
+  config.set("model.directory", std::string(TROUPE_ROOT_DIR) + "/deploy/demo/model");
+  config.set("node.data_dir", (folder.path() / "data").string());
+  config.set("pool.memory", "16MiB");
+  config.set("inference.executors", "3");
+  return config;
+}
+
+}  // namespace core_configs_test
+using namespace core_configs_test;
+}  // namespace
+
+TEST_SUITE("core configs") {
+  TEST_CASE("a router knows who the others are, and whether it joined them") {
+    const router::RouterConfig c = router_config(Small(), among);
+    CHECK(c.node == 2);
+    CHECK(c.routers == std::vector<NodeId>{1, 7});
+    CHECK(c.cache_metas == std::vector<NodeId>{3, 4});
+    CHECK(c.workers == std::vector<NodeId>{5, 2});
+    CHECK(c.joined);
+    CHECK_FALSE(router_config(Small(), alone).joined);
+    CHECK(router_config(Small(), alone).routers.empty());
+    CHECK(c.features.every == Duration{1'000'000});
+    CHECK(c.form.system == Tokens{1, 2});
+    CHECK(c.names.model_version == "m7");
+  }
+
+  TEST_CASE("versions are coordinated among several routers, and where others can be loaded") {
+    Small model;
+    CHECK(router_config(model, among).coordinate);
+    CHECK_FALSE(router_config(model, alone).coordinate);
+    model.config.set("model.versions", "folder");
+    CHECK(router_config(model, alone).coordinate);
+  }
+
+  TEST_CASE("homes are told where a policy splits the pool") {
+    Small model;
+    CHECK_FALSE(router_config(model, alone).tells_homes);
+    model.config.set("pool.split", "marginal");
+    CHECK(router_config(model, alone).tells_homes);
+  }
+
+  TEST_CASE("items are computed ahead where prompts have blocks of them") {
+    Small model;
+    CHECK(router_config(model, alone).precompute.on);
+    model.prompt.history_plan = "hstu";
+    CHECK_FALSE(router_config(model, alone).precompute.on);
+    model.prompt.history_plan = "";
+    model.config.set("pool.precompute_items", "false");
+    CHECK_FALSE(router_config(model, alone).precompute.on);
+  }
+
+  TEST_CASE("a search is no wider than the model takes") {
+    Small model;
+    model.config.set("router.width_max", "100");
+    CHECK(router_config(model, alone).limits.width_max == 100);
+    model.facts.limits.width_max = 30;
+    CHECK(router_config(model, alone).limits.width_max == 30);
+    model.facts.limits.width_max = 300;
+    CHECK(router_config(model, alone).limits.width_max == 100);
+  }
+
+  TEST_CASE("the pace of a worker that has not reported its own is a device's, or a token in 20 us") {
+    Small model;
+    const auto costs = placement::unit_costs(model.facts.shape);
+    const router::RouterConfig plain = router_config(model, alone);
+    CHECK(plain.costs.token_operations == costs.token_operations);
+    CHECK(plain.costs.layers == 2);
+    CHECK(plain.pace.us_per_operation * costs.token_operations == doctest::Approx(20));
+    CHECK(plain.block_pace.us_per_operation == placement::Pace{}.us_per_operation);
+    const auto nominal = inference_config(model, alone);
+    CHECK(nominal.nominal_pace.us_per_operation ==
+          doctest::Approx(placement::pace_of(placement::find_device("cpu"), model.facts.shape).us_per_operation));
+    model.config.set("router.device", "A100-40G");
+    const auto pace = placement::pace_of(placement::find_device("A100-40G"), model.facts.shape);
+    const router::RouterConfig named = router_config(model, alone);
+    for (const placement::Pace& is : {named.pace, named.block_pace, inference_config(model, alone).nominal_pace}) {
+      CHECK(is.us_per_operation == doctest::Approx(pace.us_per_operation));
+      CHECK(is.us_per_byte == doctest::Approx(pace.us_per_byte));
+    }
+    model.config.set("router.device", "abacus");
+    CHECK(refusal_of(model).starts_with("router.device: "));
+  }
+
+  TEST_CASE("items are where pool.placement says") {
+    Small model;
+    CHECK(router_config(model, among).places == nullptr);
+    model.config.set("pool.placement", "hash");
+    REQUIRE(router_config(model, among).places);
+    CHECK(router_config(model, among).places->nodes() == std::vector<NodeId>{2, 5});
+    CHECK(router_config(model, among).places->nodes_of("x").size() == 1);
+    model.config.set("pool.placement", "replicate");
+    CHECK(router_config(model, among).places->nodes_of("x").size() == 2);
+  }
+
+  TEST_CASE("a policy without its prototypes, and weights that are none, are refused by the name of the knob") {
+    Small model;
+    CHECK(refusal_of(model) == "");
+    model.config.set("router.tenant_weights", "shop=3,other=0.5");
+    CHECK(router_config(model, alone).tenants.weights.size() == 2);
+    model.config.set("router.tenant_weights", "shop=none");
+    CHECK(refusal_of(model).starts_with("router.tenant_weights: "));
+    model.config.set("router.tenant_weights", "");
+    model.config.set("router.policy", "fastest");
+    CHECK(refusal_of(model).starts_with("router.policy is \"fastest\"; expected "));
+  }
+
+  TEST_CASE("a cache-meta knows the nodes of its file, and its lease is five heartbeats") {
+    Config config;
+    config.set("cluster.heartbeat", "300ms");
+    const actors::CacheMetaConfig c = cache_meta_config(config, among);
+    CHECK(c.node == 2);
+    CHECK(c.kv_nodes == std::vector<NodeId>{5, 2});
+    CHECK(c.routers == std::vector<NodeId>{1, 2, 7});
+    CHECK(c.joined);
+    CHECK(c.leader_lease == Duration{1'500'000});
+    CHECK_FALSE(cache_meta_config(config, alone).joined);
+  }
+
+  TEST_CASE("a KV-cache worker's pool is split by share, and it pulls where there are others") {
+    Config config;
+    config.set("pool.item_share", "0.3");
+    config.set("pool.store_item_blocks", "true");
+    const Small model;
+    const actors::KvWorkerConfig c = kv_worker_config(config, among, model.facts.layout, 100);
+    CHECK(c.node == 2);
+    CHECK(c.cache_metas == std::vector<NodeId>{3, 4});
+    CHECK(c.pulls);
+    CHECK(c.store);
+    CHECK(c.token_bytes == 100);
+    CHECK(c.pull_parts == 1);
+    CHECK(c.pool.pages == 100);
+    CHECK(c.pool.page_tokens == 4);
+    REQUIRE(c.pool.areas.size() == 2);
+    CHECK(c.pool.areas[0].split.pages == 30);
+    CHECK(c.pool.areas[1].split.pages == 70);
+    CHECK_FALSE(kv_worker_config(config, alone, model.facts.layout, 100).pulls);
+    config.set("pool.store_item_blocks", "false");
+    CHECK_FALSE(kv_worker_config(config, alone, model.facts.layout, 100).store);
+    CHECK(allocator_config(config, among, 100).shares == std::vector<double>{0.3, rest_of_pages});
+  }
+
+  TEST_CASE("an inference worker has a lane for each executor; tables are filled, and spread, where there are any") {
+    Small model;
+    model.config.set("inference.executors", "3");
+    model.config.set("model.table_refill", "5MiB");
+    model.config.set("model.tables", "sharded");
+    actors::InferenceConfig c = inference_config(model, among);
+    CHECK(c.lanes == 3);
+    CHECK(c.page_tokens == 4);
+    CHECK(c.refill_bytes == 0);
+    CHECK(c.shard_owners.empty());
+    CHECK(c.costs.layers == 2);
+    model.facts.table_columns = 8;
+    c = inference_config(model, among);
+    CHECK(c.refill_bytes == 5 << 20);
+    CHECK(c.shard_owners == std::vector<NodeId>{5, 2});
+    model.config.set("model.tables", "mapped");
+    CHECK(inference_config(model, among).shard_owners.empty());
+  }
+
+  TEST_CASE("a pool has whole pages, and one at least") {
+    Config config;
+    config.set("pool.memory", "1MiB");
+    CHECK(pages_of(config, 1 << 18) == 4);
+    CHECK(pages_of(config, (1 << 18) + 1) == 3);
+    CHECK(pages_of(config, 1 << 20) == 1);
+    CHECK_THROWS_WITH_AS(pages_of(config, (1 << 20) + 1),
+                         "pool.memory is 1048576 bytes, less than one page; expected at least 1048577 bytes for this model", ConfigError);
+  }
+
+  TEST_CASE("a box that is alone is five actors, each with lanes for what it starts") {
+    const kernels::TestFolder folder;
+    Box box(demo_config(folder));
+    Listed host;
+    box.add_to(host);
+    CHECK(host.actors() == "allocator@1:1 cache_meta@1:1 inference_worker@1:4 kv_worker@1:3 router@1:3");
+    CHECK(box.executors() == 3);
+    CHECK(box.keeps_features());
+    CHECK(box.store() != nullptr);
+    CHECK(box.items() == 0);
+    CHECK(box.pool_pages() == (16 << 20) / box.model().layout.page_bytes());
+    CHECK(box.store_damage() == "");
+    CHECK(std::filesystem::status(folder.path() / "data").permissions() == std::filesystem::perms::owner_all);
+    CHECK(box.actors().size() == 5);
+    CHECK(box.actors({.routers = {1, 2}, .cache_metas = {3}, .workers = {2, 4, 5}}).size() == 2 + 1 + 3 * 3);
+  }
+
+  TEST_CASE("a worker among others has lanes for pulls, too; a router has only its own actor and no pool") {
+    const EtcdServer etcd;
+    if (!etcd.here()) {
+      MESSAGE("skipped: no etcd on this machine");
+      return;
+    }
+    const kernels::TestFolder folder;
+    MetricRegistry metrics;
+    Config config = demo_config(folder);
+    config.set("transfer.devices", "lo");
+    config.set("cluster.coordination", etcd.endpoint());
+    {
+      Box worker(config, {.node = 2, .router = false, .cache_meta = false, .workers = {1, 2}}, &metrics);
+      Listed host;
+      worker.add_to(host);
+      CHECK(host.actors() == "allocator@2:1 inference_worker@2:4 kv_worker@2:7");
+      CHECK_FALSE(worker.keeps_features());
+      CHECK(worker.store() != nullptr);
+    }
+    Box router(config, {.node = 1, .cache_meta = false, .worker = false, .workers = {2}}, &metrics);
+    Listed host;
+    router.add_to(host);
+    CHECK(host.actors() == "router@1:3");
+    CHECK(router.pool_pages() == 0);
+    CHECK(router.transport() == nullptr);
+    Box meta(config, {.node = 3, .router = false, .worker = false, .cache_metas = {3}, .workers = {2}}, &metrics);
+    Listed other;
+    meta.add_to(other);
+    CHECK(other.actors() == "cache_meta@3:1");
+    CHECK(meta.store() == nullptr);
+    CHECK_THROWS_WITH_AS(Box(config, {.node = 1, .cache_meta = false, .worker = false, .routers = {1, 4}, .workers = {2}}, &metrics),
+                         "features.store is empty; expected a Redis, for there are several routers", ConfigError);
+  }
+}
+
+// ---- defaults ----
+
+// What a core or a port does when nobody says otherwise is what a box does: the defaults of their structs are
+// the knobs', so that tests and simulations that set nothing try what is shipped.
+namespace {
+
+struct Default {
+  std::string knob, value;  // durations in microseconds, sizes in bytes
+
+  Default(const char* name, std::string_view text) : knob(name), value(text) {}
+  Default(const char* name, auto number) requires std::is_arithmetic_v<decltype(number)>
+      : knob(name), value(std::to_string(static_cast<double>(number))) {}
+};
+
+struct Cores {
+  router::RouterConfig router;
+  actors::CacheMetaConfig cache_meta;
+  actors::KvWorkerConfig kv_worker;
+  actors::InferenceConfig inference;
+};
+
+// What the knobs came to in them.
+std::vector<Default> values_of(const Cores& cores) {
+  const auto& [router, cache_meta, kv_worker, inference] = cores;
+  const double heartbeat = static_cast<double>(router.heartbeat.us);
+  CHECK(heartbeat == cache_meta.heartbeat.us);
+  CHECK(heartbeat == kv_worker.heartbeat.us);
+  CHECK(heartbeat == inference.heartbeat.us);
+  CHECK(5 * heartbeat == cache_meta.leader_lease.us);
+  return {{"cluster.heartbeat", heartbeat},
+          {"router.policy", router.policy.name()},
+          {"router.requests_in_flight_max", router.in_flight_max},
+          {"router.tenant_weights", router.tenants.weights.empty() ? "" : "some"},
+          {"router.tenants_max", router.tenants.tenants_max},
+          {"router.tenant_requests_max", router.tenants.requests_max},
+          {"router.tenant_work_max", router.tenants.work_us_max},
+          {"router.turn", router.quantum.us},
+          {"router.window", router.window.us},
+          {"router.routing", std::string(router::routing_names()[static_cast<std::size_t>(router.routing.by)])},
+          {"router.affinity", router.routing.alpha},
+          {"router.approximate", router.limits.approximate},
+          {"router.candidates_max", router.limits.candidates_max},
+          {"router.width_max", router.limits.width_max},
+          {"router.completion_tokens_max", router.limits.completion_tokens_max},
+          {"router.score_items_max", router.limits.score_items_max},
+          {"router.score_labels_max", router.limits.score_labels_max},
+          {"router.request_tokens_max", router.limits.request_tokens_max},
+          {"router.history_events_max", router.limits.history_max},
+          {"router.deadline", router.budget.us},
+          {"router.deadline_max", router.budget_max.us},
+          {"router.pull_share", router.pull_share},
+          {"router.measure_pulls", router.measures_pulls},
+          {"router.undivided", router.undivided},
+          {"router.frequency_window", cache_meta.user_popularity.window_us},
+          {"router.frequency_window", cache_meta.item_popularity.window_us},
+          {"router.needs_items", router.features.needs_items},
+          {"pool.precompute_items", router.precompute.on},
+          {"pool.hot_share", router.precompute.refresh.hot_share},
+          {"pool.check_reads", kv_worker.check_reads},
+          {"pool.scrub_interval", kv_worker.scrub.interval.us},
+          {"pool.scrub_cost", kv_worker.scrub.cost},
+          {"inference.queue_max", inference.queue_max},
+          {"inference.overlap", inference.overlap},
+          {"inference.batch_tokens_max", inference.batch_tokens_max}};
+}
+
+std::vector<Default> defaults_of_actors() {
+  const actors::AllocatorConfig allocator;
+  const double heartbeat = static_cast<double>(router::RouterConfig{}.heartbeat.us);
+  CHECK(heartbeat == router::WorkerTableConfig{}.heartbeat.us);
+  CHECK(3 * heartbeat == actors::FollowConfig{}.silent_after.us);
+  return {{"pool.split_window", allocator.window.us},
+          {"pool.split_objective", allocator.objective.us},
+          {"router.window", router::WorkerTableConfig{}.window.us},
+          {"pool.hot_share", placement::HotItemsConfig{}.hot_share}};
+}
+
+std::vector<Default> defaults_of_edges() {
+  const server::DoorConfig door;
+  const RedisFeatureOptions redis;
+  const CachedFeatureOptions cached;
+  const UcxOptions ucx;
+  const kernels::DecoderOptions decoder;
+  CHECK(door.answer_us_max == router::RouterConfig{}.budget_max.us + 2 * router::RouterConfig{}.heartbeat.us);
+  return {{"router.candidates_max", door.limits.candidates_max},
+          {"router.score_items_max", door.limits.score_items_max},
+          {"router.score_labels_max", door.limits.score_labels_max},
+          {"router.request_tokens_max", door.limits.request_tokens_max},
+          {"router.history_events_max", door.limits.history_events_max},
+          {"store.on_damage", StoreOptions{}.on_damage == OnDamage::refuse ? "refuse" : "start"},
+          {"http.address", door.address},
+          {"http.port", door.port},
+          {"http.connections_max", door.connections_max},
+          {"http.connections_per_address_max", door.connections_per_address_max},
+          {"http.memory_max", door.memory_bytes_max},
+          {"http.catalog_tenant", door.limits.catalog_tenant},
+          {"http.header_bytes_max", door.header_bytes_max},
+          {"http.body_bytes_max", door.body_bytes_max},
+          {"http.timeout", door.timeout_us},
+          {"http.admin_routes", door.limits.admin_routes},
+          {"http.tenant_rate", door.tenant_limit.rate},
+          {"http.tenant_at_once", door.tenant_limit.at_once},
+          {"features.when_away", redis.when_away == WhenAway::refuse ? "refuse" : "last_known"},
+          {"features.time_limit", redis.time_limit.count()},
+          {"features.wait_replicas", redis.wait_replicas},
+          {"features.freshness", cached.usual == Freshness::exact ? "exact" : "another"},
+          {"features.expiry", cached.expiry.expiry.us},
+          {"features.stale_for", cached.expiry.stale_for.us},
+          {"features.unknown_expiry", cached.expiry.unknown_expiry.us},
+          {"features.jitter", cached.expiry.jitter},
+          {"features.cache_memory", cached.expiry.bytes_max},
+          {"transfer.transports", ucx.transports},
+          {"transfer.devices", ucx.devices},
+          {"node.log_level", LogOptions{}.least == LogLevel::info ? "info" : "another"},
+          {"node.log_file", LogOptions{}.file},
+          {"model.weights", kernels::format_name(decoder.weights)},
+          {"pool.kv_format", kernels::format_name(decoder.kv)},
+          {"inference.beams",
+           decoder.beams == kernels::BeamPaths::together && !decoder.sort_all ? "together" : "another"},
+          {"pool.page_tokens", decoder.page_tokens}};
+}
+
+// But for its policy: a scenario that names none is a paper's, or a drawn one.
+std::vector<Default> defaults_of_scenario() {
+  const sim::Scenario s;
+  return {{"cluster.heartbeat", s.heartbeat.us},
+          {"router.requests_in_flight_max", s.in_flight_max},
+          {"router.deadline", s.deadline.us},
+          {"router.tenants_max", s.tenants_max},
+          {"router.turn", s.turn.us},
+          {"router.window", s.window.us},
+          {"router.pull_share", s.pull_share},
+          {"router.frequency_window", s.frequency_window.us},
+          {"pool.page_tokens", s.page_tokens},
+          {"pool.item_share", s.item_share},
+          {"pool.row_share", s.row_share},
+          {"pool.store_item_blocks", s.store},
+          {"pool.precompute_items", s.precompute},
+          {"inference.queue_max", s.queue_max},
+          {"inference.overlap", s.overlap},
+          {"inference.batch_tokens_max", s.batch_tokens_max}};
+}
+
+// Machines', files' and addresses' own: no struct can know them, or the box itself reads them.
+const std::set<std::string_view> of_the_box{
+    "node.data_dir",     "node.notice",          "node.drain_limit", "node.leave_for", "node.leave_limit",          "model.directory",
+    "model.tables",      "model.table_bandwidth", "model.table_refill",
+    "model.prompt",      "model.prototypes",     "model.versions",       "model.device",         "model.device_format",       "pool.memory",
+    "pool.device_bytes", "pool.verify_on_read",  "pool.store_bytes_max",      "pool.placement",
+    "pool.split",        "pool.split_trained", "node.log_file_max",    "node.log_files",            "http.access_log",
+    "telemetry.collector", "telemetry.sampled",
+    "cluster.name",      "cluster.coordination", "cluster.certificates",      "cluster.listen_address",
+    "cluster.coordination_login", "cluster.coordination_authority", "cluster.coordination_certificate", "cluster.coordination_key",
+    "features.login",    "features.authority",   "features.certificate",      "features.key",              "http.api_keys_refresh",
+    "features.store",    "http.tls_certificate", "http.tls_key",        "http.api_keys",        "grpc.listen",          "router.device",        "inference.executors",
+    "inference.cores", "router.history_part",
+    "inference.memory_max", "transfer.encryption"};
+
+std::string shown(const Config& config, const Knob& knob) {
+  const std::string_view name = knob.name;
+  switch (knob.kind) {
+    case KnobKind::text:
+    case KnobKind::choice:
+      return config.text(name);
+    case KnobKind::boolean:
+      return std::to_string(static_cast<double>(config.boolean(name)));
+    case KnobKind::integer:
+      return std::to_string(static_cast<double>(config.integer(name)));
+    case KnobKind::real:
+      return std::to_string(config.real(name));
+    case KnobKind::size:
+      return std::to_string(static_cast<double>(config.size_bytes(name)));
+    case KnobKind::duration:
+      return std::to_string(static_cast<double>(config.duration_us(name)));
+  }
+  return "";
+}
+
+// Another value than the default, and than that of any other knob.
+std::string other_value(const Knob& knob, int number) {
+  const std::string initial(knob.initial);
+  switch (knob.kind) {
+    case KnobKind::boolean:
+      return initial == "true" ? "false" : "true";
+    case KnobKind::integer: {
+      const std::int64_t now = std::stoll(initial), most = std::stoll(std::string(knob.range.substr(knob.range.find("..") + 2)));
+      return std::to_string(now + number <= most ? now + number : now - number);
+    }
+    case KnobKind::real:
+      return std::to_string(0.3 + number / 1000.0);
+    case KnobKind::duration:
+      return std::to_string(5'000 + number) + "ms";
+    default:
+      return knob.name == "router.policy" ? "item" : knob.name == "router.routing" ? std::string(router::routing_names()[1]) : initial;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every knob of a core reaches the field that is its own, whatever it is set to, and every core knows its peers") {
+  deploy::ServedModel model;
+  model.prompt = {{1, 2}, {3}, {4, 5}, {6}, 64, 40};
+  model.names.model_version = "m7";
+  model.facts.shape = {.name = "s", .layers = 2, .hidden = 8, .heads = 2, .kv_heads = 2, .head_dim = 4, .intermediate = 16};
+  model.facts.pass_tokens_max = 77;
+  model.facts.token_bytes = 78;
+  model.facts.table_columns = 4;
+  int number = 0;
+  for (const Default& given : values_of({}))
+    model.config.set(given.knob, other_value(*find_knob(given.knob), ++number));
+  kernels::PageLayout layout;
+  layout.page_tokens = 4, layout.bytes = 400;
+  const deploy::Place place{.node = 2, .routers = {1, 2}, .cache_metas = {3, 4}, .workers = {2, 5}};
+  const Cores cores{deploy::router_config(model, place), deploy::cache_meta_config(model.config, place),
+                    deploy::kv_worker_config(model.config, place, layout, 100), deploy::inference_config(model, place)};
+  for (const Default& given : values_of(cores)) {
+    CAPTURE(given.knob);
+    if (given.knob != "router.tenant_weights") CHECK(given.value == shown(model.config, *find_knob(given.knob)));
+  }
+  using Nodes = std::vector<NodeId>;
+  CHECK(cores.router.node == 2);
+  CHECK(cores.router.routers == Nodes{1});
+  CHECK(cores.router.cache_metas == Nodes{3, 4});
+  CHECK(cores.router.workers == Nodes{2, 5});
+  CHECK(cores.router.coordinate);
+  CHECK(cores.router.model_version == "m7");
+  CHECK(cores.router.limits.pass_tokens_max == 77);
+  CHECK(cores.router.limits.token_bytes == 78);
+  CHECK(cores.cache_meta.node == 2);
+  CHECK(cores.cache_meta.kv_nodes == Nodes{2, 5});
+  CHECK(cores.cache_meta.routers == Nodes{1, 2});
+  CHECK(cores.kv_worker.node == 2);
+  CHECK(cores.kv_worker.cache_metas == Nodes{3, 4});
+  CHECK(cores.kv_worker.pulls);
+  CHECK(cores.inference.node == 2);
+  CHECK(cores.inference.routers == Nodes{1, 2});
+  CHECK(cores.inference.model_version == "m7");
+  CHECK(cores.inference.refill_bytes == model.config.size_bytes("model.table_refill"));
+  const actors::AllocatorConfig allocator = deploy::allocator_config(model.config, place, 100);
+  CHECK(allocator.node == 2);
+  CHECK(allocator.pages == 100);
+}
+
+TEST_CASE(
+    "the defaults of every struct are the knobs', and every knob has such a struct or is the box's own") {
+  const Config config;
+  std::set<std::string_view> found;
+  for (const auto& list : {values_of({}), defaults_of_actors(), defaults_of_edges(), defaults_of_scenario()})
+    for (const Default& given : list) {
+      CAPTURE(given.knob);
+      const Knob* knob = find_knob(given.knob);
+      REQUIRE(knob);
+      CHECK(given.value == shown(config, *knob));
+      found.insert(knob->name);
+    }
+  for (const Knob& knob : knob_table()) {
+    CAPTURE(knob.name);
+    CHECK(found.contains(knob.name) != of_the_box.contains(knob.name));
+  }
+}

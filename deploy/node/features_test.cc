@@ -1,0 +1,102 @@
+#include "deploy/node/features.h"
+
+#include <doctest/doctest.h>
+
+#include "runtime/testing/redis_test_server.h"
+#include "runtime/testing/store_test_folder.h"
+
+using namespace troupe;
+using namespace troupe::deploy;
+
+TEST_SUITE("where features are kept") {
+  TEST_CASE("a profile has as many events and tokens as the model has room for, whatever its items are") {
+    Config config;
+    config.set("router.history_events_max", "77");
+    ModelFacts model;
+    model.limits.vocabulary = 500;
+    model.limits.positions_max = 64;
+    FeatureLimits limits = feature_limits(config, model);
+    CHECK(limits.vocabulary == 500);
+    CHECK(limits.item_tokens_max == 64);
+    CHECK(limits.history_tokens_max == 64);
+    CHECK(limits.history_events_max == 77);
+    CHECK(limits.event_features.empty());
+    model.event_features = {EventFeature{}};
+    model.history_plan = "hstu";
+    limits = feature_limits(config, model);
+    CHECK(limits.item_tokens_max == 1);
+    CHECK(limits.event_features.size() == 1);
+    CHECK(limits.history_tokens_max == 64);
+    const auto of_any = FeatureLimits{}.history_tokens_max;
+    model.towers = {Tower{}};
+    CHECK(feature_limits(config, model).history_tokens_max == of_any);
+  }
+
+  TEST_CASE("what is done about damage, and how long profiles are believed, is what the knobs say") {
+    Config config;
+    CHECK(store_options(config).on_damage == OnDamage::refuse);
+    config.set("store.on_damage", "start");
+    CHECK(store_options(config).on_damage == OnDamage::start);
+    for (const auto& [knob, value] : {std::pair{"features.freshness", "wait"}, {"features.expiry", "11s"}, {"features.stale_for", "12s"},
+                                      {"features.unknown_expiry", "13s"}, {"features.jitter", "0.25"}, {"features.cache_memory", "3MiB"}})
+      config.set(knob, value);
+    const CachedFeatureOptions cached = cached_feature_options(config);
+    CHECK(cached.usual == Freshness::wait);
+    CHECK(cached.expiry.expiry == Duration{11'000'000});
+    CHECK(cached.expiry.stale_for == Duration{12'000'000});
+    CHECK(cached.expiry.unknown_expiry == Duration{13'000'000});
+    CHECK(cached.expiry.jitter == 0.25);
+    CHECK(cached.expiry.bytes_max == 3 << 20);
+    CHECK(cached_feature_options({}).usual == Freshness::exact);
+  }
+
+  TEST_CASE("a Redis has the login of its own file, and none of its secrets is told") {
+    const TestFolder folder;
+    folder.write("login", "ann:secret\n");
+    Config config;
+    CHECK_FALSE(features_in_redis(config));
+    config.set("features.store", "redis://here:7000/2");
+    CHECK(features_in_redis(config));
+    CHECK(redis_address(config, "redis://here:7000/2") == RedisAddress{.host = "here", .port = 7000, .database = 2});
+    config.set("features.login", (folder.path() / "login").string());
+    CHECK(redis_address(config, "redis://here:7000/2") ==
+          RedisAddress{.host = "here", .port = 7000, .user = "ann", .password = "secret", .database = 2});
+    config.set("features.authority", (folder.path() / "login").string());
+    CHECK_THROWS_AS(redis_address(config, "redis://here:7000/2"), ConfigError);
+    try {
+      redis_address(config, "rediss://here:7000/2");
+      FAIL("a file that is no certificate was taken");
+    } catch (const std::exception& error) {
+      CHECK(std::string(error.what()).find("secret") == std::string::npos);
+    }
+  }
+
+  TEST_CASE("in a folder or in a Redis, and there each cluster's and each model's features are their own") {
+    const auto name = [](std::span<const Token>) { return BlockName{}; };
+    FeatureLimits limits;
+    limits.vocabulary = 10, limits.item_tokens_max = 4, limits.history_events_max = 5;
+    const std::vector<PutUser> users{{.user = "ann", .tokens = {1, 2}}};
+    const std::string key = user_key("", "ann");
+    const auto has_ann = [&](FeatureStore& store) { return store.find_users({&key, 1}, 0).at(0).user != nullptr; };
+    const TestFolder folder;
+    Config config;
+    {
+      Store store(folder.path());
+      const auto kept = open_features(config, &store, limits, 2, name);
+      kept->import_users(users);
+      CHECK(has_ann(*kept));
+    }
+    if (!RedisTestServer::is_installed()) return;
+    const RedisTestServer server;
+    config.set("features.store", describe(server.address()));
+    const auto open = [&](const std::string& cluster, const std::string& model) {
+      config.set("cluster.name", cluster);
+      return open_features(config, nullptr, limits, 2, name, {}, model);
+    };
+    open("one", "games")->import_users(users);
+    CHECK(has_ann(*open("one", "games")));
+    CHECK_FALSE(has_ann(*open("one", "")));
+    CHECK_FALSE(has_ann(*open("one", "films")));
+    CHECK_FALSE(has_ann(*open("two", "games")));
+  }
+}

@@ -1,0 +1,263 @@
+#include "deploy/node/membership.h"
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+#include <utility>
+
+#include "runtime/coordination/etcd_coordination.h"
+#include "runtime/tls/login.h"
+#include "runtime/tls/tls_client.h"
+
+namespace troupe::deploy {
+namespace {
+
+constexpr std::chrono::seconds look_every{1}, arrival_limit{10};
+constexpr std::chrono::milliseconds arrival_look{50}, ask_again{100};
+constexpr int tries_max = 20;  // when others change it, too
+
+EtcdOptions etcd_options(const Config& config) {
+  const std::string& urls = config.text("cluster.coordination");
+  EtcdOptions options{.endpoints = urls, .prefix = "/troupe/" + config.text("cluster.name") + "/"};
+  const TlsClientFiles files{config.text("cluster.coordination_authority"), config.text("cluster.coordination_certificate"),
+                             config.text("cluster.coordination_key")};
+  const bool is_tls = urls.find("https://") != urls.npos;
+  if (is_tls) options.tls = std::make_shared<const TlsClient>(files);
+  if (!is_tls && files != TlsClientFiles{})
+    throw ConfigError("cluster.coordination_… names files for TLS, and cluster.coordination has no URL of https; expected both, or none");
+  const std::string& login = config.text("cluster.coordination_login");
+  if (!login.empty()) options.login = read_login(login);
+  if (!login.empty() && options.login.user.empty()) throw ConfigError(login + ": the login has no user; expected one line user:password");
+  return options;
+}
+
+Coordinated answer_of(Coordination& coordination, const Coordinate& question) {
+  const auto answer = coordination.ask(question);
+  if (const auto* refusal = std::get_if<Refusal>(&answer))
+    throw std::runtime_error(refusal->where + ": " + refusal->what + "; expected " + refusal->expected);
+  return std::get<Coordinated>(answer);
+}
+
+ReadMembers members_in(const Coordinated& answer) {
+  auto parsed = parse_members(answer.value);
+  if (const auto* fault = std::get_if<std::string>(&parsed))
+    throw std::runtime_error("the cluster's members in etcd: " + *fault + "; expected what troupe node --join and troupe leave write");
+  return {std::move(std::get<Members>(parsed)), answer.revision};
+}
+
+}  // namespace
+
+std::unique_ptr<Coordination> etcd_coordination(const Config& config) {
+  if (config.text("cluster.coordination").empty())
+    throw ConfigError("cluster.coordination is empty; expected the URLs of etcd, for there are other nodes");
+  return std::make_unique<EtcdCoordination>(etcd_options(config));
+}
+
+KeptMembers kept_members(const Config& config, Incarnation own) {
+  return {config.text("node.data_dir"), config.text("cluster.name"), own};
+}
+
+void await_coordination(Coordination& coordination, std::chrono::milliseconds patience,
+                        const std::function<void(const std::string& why)>& on_wait) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  for (bool told = false;; std::this_thread::sleep_for(ask_again)) {
+    const auto answer = coordination.ask({ReadKey{std::string(members_key)}});
+    const auto* refusal = std::get_if<Refusal>(&answer);
+    if (!refusal || std::chrono::steady_clock::now() >= end) return;
+    if (!std::exchange(told, true)) on_wait(refusal->where + ": " + refusal->what);
+  }
+}
+
+ReadMembers read_members(Coordination& coordination) {
+  return members_in(answer_of(coordination, {ReadKey{std::string(members_key)}}));
+}
+
+ReadMembers read_members(Coordination& coordination, const Members& seen) {
+  const ReadMembers known =
+      change_members(coordination, [&](Members now) -> MembersChange { return with_numbers_spent(std::move(now), seen); });
+  const std::string fault = find_step_back(seen, known.members);
+  if (fault.empty()) return known;
+  throw std::runtime_error("the cluster's members in etcd: " + fault + "; expected an etcd that has not lost its data, and a file \"members\" in "
+                           "this node's data folder that is of this cluster: remove that if it is an earlier one's; else take that node out (troupe leave --gone), "
+                           "start this one, and let it join anew");
+}
+
+ReadMembers change_members(Coordination& coordination, const std::function<MembersChange(Members)>& change) {
+  ReadMembers known = read_members(coordination);
+  for (int tries = 0; tries < tries_max; ++tries) {
+    MembersChange changed = change(known.members);
+    if (const auto* refused = std::get_if<std::string>(&changed)) throw std::runtime_error(*refused);
+    Members& next = std::get<Members>(changed);
+    if (next == known.members) return known;
+    const Coordinated answer = answer_of(coordination, {WriteKey{std::string(members_key), members_text(next), known.revision}});
+    if (answer.ok) return {std::move(next), answer.revision};
+    known = members_in(answer);
+  }
+  throw std::runtime_error("the cluster's members in etcd change all the time; expected one change after the other");
+}
+
+std::vector<Member> members_of(std::span<const ClusterNode> file) {
+  std::vector<Member> members;
+  for (const ClusterNode& node : file) members.push_back({node.node, node.name, node.host, node.port, node.roles});
+  return members;
+}
+
+void check_own(const Member& own, const Members& members) {
+  if (members.left.contains(own.node))
+    throw std::runtime_error("node " + own.name + " has left the cluster; expected --join HOST:PORT and a name of its own, to come back");
+  const Member* const joined = members.find(own.node);
+  if (joined && joined->name != own.name)
+    throw std::runtime_error("node " + own.name + " has number " + std::to_string(own.node) + " in the cluster's file, which is that of \"" +
+                             joined->name + "\", who has joined; expected a number above " + std::to_string(members.last));
+}
+
+std::vector<PeerAddress> peers_of(std::span<const Member> file, const Members& members, NodeId own) {
+  std::vector<PeerAddress> peers;
+  const auto add = [&](const Member& member) {
+    if (member.node != own && !members.left.contains(member.node))
+      peers.push_back({member.node, member.name, member.host, member.port});
+  };
+  // Who joined and was written into the file later is the same node; nobody stands in for one of the file by its number.
+  const auto stands_in = [&](const Member& joined) {
+    return std::ranges::any_of(file, [&](const Member& node) { return node.node == joined.node && node.name != joined.name; });
+  };
+  for (const Member& member : file) {
+    const Member* const joined = members.find(member.node);
+    if (!joined || stands_in(*joined)) add(member);
+  }
+  for (const Member& member : members.joined)
+    if (!stands_in(member)) add(member);
+  return peers;
+}
+
+void Peers::follow(std::vector<NodeId> routers) {
+  const std::lock_guard lock(mutex_);
+  routers_ = std::move(routers);
+}
+
+void Peers::meet(NodeId node) {
+  const std::lock_guard lock(mutex_);
+  met_.insert(node);
+}
+
+void Peers::lose(NodeId node) {
+  const std::lock_guard lock(mutex_);
+  met_.erase(node);
+}
+
+bool Peers::has(NodeId node) const {
+  const std::lock_guard lock(mutex_);
+  return met_.contains(node);
+}
+
+std::string Peers::obstacle() const {
+  if (is_router_) return "";  // it knows its workers
+  const std::lock_guard lock(mutex_);
+  if (std::ranges::any_of(routers_, [this](NodeId node) { return met_.contains(node); })) return "";
+  return "no router is connected, of " + std::to_string(routers_.size()) + "; peer_away and join_refused in the logs say why";
+}
+
+NodeId Peers::router(NodeId wanted) const {
+  if (is_router_) return wanted;
+  const std::lock_guard lock(mutex_);
+  const auto there = std::ranges::find_if(routers_, [this](NodeId node) { return met_.contains(node); });
+  return there == routers_.end() ? wanted : *there;
+}
+
+Membership::Membership(Coordination& coordination, NodeId own, std::vector<Member> file, ReadMembers known, KeptMembers kept)
+    : coordination_(coordination), own_(own), file_(std::move(file)), kept_(std::move(kept)), known_(std::move(known)), seen_(known_.members) {}
+
+void Membership::start(Calls calls) {
+  calls_ = std::move(calls);
+  thread_ = std::jthread([this](const std::stop_token& ended) { run(ended); });
+}
+
+void Membership::stop() {
+  thread_.request_stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Membership::run(const std::stop_token& ended) {
+  while (!ended.stop_requested()) {
+    look();
+    if (known_.members.joining.contains(own_)) see_to_arrival();
+    const bool joins = known_.members.joining.contains(own_);
+    std::unique_lock lock(mutex_);
+    ended_.wait_for(lock, ended, joins ? std::chrono::milliseconds(arrival_look) : std::chrono::milliseconds(look_every), [] { return false; });
+  }
+}
+
+bool Membership::is_member(const Members& members) const {
+  if (members.left.contains(own_)) return false;
+  return members.find(own_) || std::ranges::find(file_, own_, &Member::node) != file_.end();
+}
+
+// An etcd that is away changes nothing. What was known before the start may say already that this node leaves.
+void Membership::look() {
+  const auto answer = coordination_.ask({ReadKey{std::string(members_key)}});
+  const auto* read = std::get_if<Coordinated>(&answer);
+  const bool is_new = read && read->revision != known_.revision && std::exchange(read_, read->revision) != read->revision;
+  if (std::exchange(looked_, true) && !is_new) return;
+  try {
+    if (is_new) take(*read);
+  } catch (const std::runtime_error& error) {
+    calls_.on_fault(error.what());
+  }
+  follow();
+}
+
+void Membership::take(const Coordinated& read) {
+  ReadMembers fresh = members_in(read);
+  if (const std::string fault = find_step_back(known_.members, fresh.members); !fault.empty())
+    throw std::runtime_error("the cluster's members in etcd: " + fault + "; expected what comes after what was there before");
+  known_ = std::move(fresh);
+}
+
+std::vector<NodeId> Membership::there(NodeRole role) const {
+  std::vector<NodeId> file;
+  for (const Member& member : file_)
+    if (member.has(role)) file.push_back(member.node);
+  const std::lock_guard lock(mutex_);
+  return nodes_of(seen_, file, role);
+}
+
+std::vector<NodeId> Membership::staying(NodeRole role) const {
+  std::vector<NodeId> nodes = there(role);
+  const std::lock_guard lock(mutex_);
+  std::erase_if(nodes, [this](NodeId node) { return node == own_ || seen_.leaving.contains(node); });
+  return nodes;
+}
+
+void Membership::follow() {
+  {
+    const std::lock_guard lock(mutex_);
+    seen_ = known_.members;
+  }
+  if (const std::string fault = kept_.write(known_.members); !fault.empty()) calls_.on_not_kept(fault);
+  calls_.on_peers(peers_of(file_, known_.members, own_));
+  if (!known_.members.leaving.contains(own_) && is_member(known_.members)) return;
+  if (leaves_since_.exchange(known_.revision) == 0) calls_.on_leave();
+}
+
+// An etcd that does not answer is asked again.
+void Membership::see_to_arrival() {
+  const bool late = std::chrono::steady_clock::now() - began_ > arrival_limit;
+  if (!late && !calls_.has_met(peers_of(file_, known_.members, own_))) return;
+  try {
+    known_ = change_members(coordination_, [this](Members members) -> MembersChange { return arrived(std::move(members), own_); });
+    follow();  // what others have changed meanwhile is in it
+  } catch (const std::runtime_error& error) {
+    calls_.on_fault(error.what());
+  }
+}
+
+std::string Membership::end() {
+  try {
+    change_members(coordination_, [this](Members members) -> MembersChange { return without(std::move(members), file_, own_); });
+    return "";
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace troupe::deploy

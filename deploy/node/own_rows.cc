@@ -1,0 +1,125 @@
+#include "deploy/node/own_rows.h"
+
+#include <xxhash.h>
+
+#include <cstdio>
+
+#include "deploy/node/features.h"
+
+namespace troupe::deploy {
+namespace {
+
+constexpr std::size_t told_digits = 12;  // of a fingerprint
+
+// Parts with their lengths, so that no two lists of them are the same bytes.
+class Fingerprint {
+ public:
+  void add(const void* bytes, std::uint64_t size) {
+    text_.append(reinterpret_cast<const char*>(&size), sizeof size);
+    text_.append(static_cast<const char*>(bytes), size);
+  }
+  void add(const Tokens& tokens) { add(tokens.data(), tokens.size() * sizeof(Token)); }
+  std::string hex() const {
+    const XXH128_hash_t hash = XXH3_128bits(text_.data(), text_.size());
+    char digits[33];
+    std::snprintf(digits, sizeof digits, "%016llx%016llx", static_cast<unsigned long long>(hash.high64),
+                  static_cast<unsigned long long>(hash.low64));
+    return digits;
+  }
+
+ private:
+  std::string text_;
+};
+
+std::string fingerprint(const kernels::Vocabulary& vocabulary, std::uint32_t size) {
+  if (vocabulary.named() == 0) return "";
+  Fingerprint names;
+  for (std::uint32_t token = 0; token < size; ++token) {
+    const std::string& name = vocabulary.name(static_cast<Token>(token));
+    names.add(name.data(), name.size());
+  }
+  return names.hex();
+}
+
+std::string part_of(const MadeFor& made_for, const std::string& part) {
+  const std::string& hex = part == "vocabulary" ? made_for.vocabulary
+                           : part == "model"    ? made_for.model
+                                                : made_for.prompt;
+  return hex.empty() ? "none" : hex.substr(0, told_digits);
+}
+
+constexpr const char* adopting = "`troupe import --adopt` if tokens mean the same to both";
+
+// In a Redis an import can replace the catalog, but not the users.
+std::string rows_elsewhere(const Config& config) {
+  return features_in_redis(config) ? "another features.store or cluster.name, and an import there"
+                                   : "another node.data_dir, or `troupe import --replace` with this model's catalog";
+}
+
+}  // namespace
+
+MadeFor made_for(const std::string& model_version, const kernels::Vocabulary& vocabulary,
+                 const PromptForm& prompt) {
+  Fingerprint form;
+  for (const Tokens* part : {&prompt.system, &prompt.user, &prompt.instruction, &prompt.discriminant})
+    form.add(*part);
+  return {model_version, fingerprint(vocabulary, prompt.vocabulary), form.hex()};
+}
+
+std::string features_place(const Config& config) {
+  return features_in_redis(config) ? "the Redis of features.store" : config.text("node.data_dir");
+}
+
+std::string why_foreign(std::string_view noted, const MadeFor& present, const Config& config) {
+  const auto kept = decode_made_for(noted);
+  if (!kept)
+    return features_place(config) + ": what was noted of its model is damaged or lost; expected " +
+           rows_elsewhere(config) + ", or " + adopting;
+  const std::string other = find_difference(*kept, present, !config.text("model.versions").empty());
+  if (other.empty()) return "";
+  return features_place(config) + ": users and items there were imported for another " + other + " (" +
+         part_of(*kept, other) + ") than that of " + config.text("model.directory") + " (" +
+         part_of(present, other) + "); expected model " + kept->model.substr(0, told_digits) + ", " +
+         rows_elsewhere(config) + (other == "vocabulary" ? "" : std::string(", or ") + adopting);
+}
+
+std::string why_half_imported(const Config& config) {
+  return features_place(config) +
+         ": an import into it did not end, and some of its rows are missing; expected a whole one: run "
+         "`troupe import --replace` with all items and users";
+}
+
+namespace {
+
+void claim(FeatureStore& features, const MadeFor& present, const Config& config,
+           const std::function<void(const std::string& what)>& tell) {
+  const std::string place = features_place(config);
+  const auto noted = features.made_for();
+  if (noted && !features.untouched()) {
+    if (const std::string why = why_foreign(*noted, present, config); !why.empty()) throw ConfigError(why);
+    return;
+  }
+  if (!features.untouched() && features.bad_records() > 0)
+    throw ConfigError(
+        place + ": " + std::to_string(features.bad_records()) +
+        " rows do not fit this model, or are damaged, and nothing says for which model they were "
+        "imported; expected rows of this model: " +
+        rows_elsewhere(config) + ", or " + adopting);
+  if (!features.untouched())
+    tell(place + ": nothing says for which model its rows were imported; taken for this one's");
+  features.note_made_for(encode(present));
+}
+
+}  // namespace
+
+void claim_rows(FeatureStore& features, const MadeFor& present, const Config& config,
+                const std::function<void(const std::string& what)>& tell) {
+  if (features.half_imported()) throw ConfigError(why_half_imported(config));
+  try {
+    claim(features, present, config, tell);
+  } catch (const StoreError&) {  // a Redis that is away is asked before each answer
+    if (!features_in_redis(config)) throw;
+  }
+}
+
+}  // namespace troupe::deploy

@@ -1,0 +1,240 @@
+#include "deploy/node/prompt_file.h"
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "runtime/config/whole_file.h"
+#include "runtime/tokenizer/tokenizer_file.h"
+#include "runtime/wire/json_bounds.h"
+
+namespace troupe::deploy {
+
+namespace {
+
+using kernels::LoadError;
+using nlohmann::json;
+
+constexpr std::size_t file_bytes_max = 1 << 20;  // of more tokens than any model has positions
+constexpr JsonBounds bounds{.values_max = 100'000, .depth_max = 4};
+
+// What rankers with semantic-ID items use unless they bring a prompt.json.
+constexpr const char* default_form = R"({
+  "system": ["<bos>", "<sys_1>", "<sys_2>", "<sys_3>", "<sys_4>", "<sys_5>", "<sys_6>", "<sys_7>"],
+  "user": ["<user>"], "instruction": ["<instr_1>", "<instr_2>", "<instr_3>"], "discriminant": ["<disc>"]})";
+
+// What generators of semantic-ID items use, and the longest histories that such models are trained on.
+constexpr const char* generator_form =
+    R"({"system": ["<bos>"], "user": [], "instruction": [], "events_max": 20})";
+
+// Of a vocabulary that has semantic IDs and no name of a ranker's form.
+bool names_a_generator(const kernels::Vocabulary& vocabulary) {
+  return vocabulary.find("<bos>") && vocabulary.find("<a_0>") && !vocabulary.find("<disc>");
+}
+
+json read_json(const std::filesystem::path& file) {
+  std::string text;
+  try {
+    text = read_whole_file(file.string(), file_bytes_max, "a prompt file");
+  } catch (const FileError& error) {
+    throw LoadError(error.what());
+  }
+  if (const std::string excess = find_excess(text, bounds); !excess.empty())
+    throw LoadError(file.string() + ": has " + excess + "; expected the lists of a prompt form");
+  json form = json::parse(text, nullptr, false);
+  if (!form.is_object())
+    throw LoadError(file.string() + ": is no JSON object; expected the lists of a prompt form");
+  return form;
+}
+
+// What says which tokens texts are.
+struct FormText {
+  const kernels::Vocabulary& vocabulary;
+  const Tokenizer* tokenizer = nullptr;  // null: the model has none
+};
+
+Token token_at(const json& entry, const char* key, const std::string& where, const kernels::PlanLimits& limits,
+               const FormText& text) {
+  std::optional<Token> token;
+  if (entry.is_string()) token = text.vocabulary.find(entry.get<std::string>());
+  if (entry.is_string() && !token && text.tokenizer) token = text.tokenizer->find(entry.get<std::string>());
+  if (entry.is_number_integer() && entry.get<std::int64_t>() >= 0 && entry.get<std::int64_t>() < limits.vocabulary)
+    token = entry.get<Token>();
+  if (!token)
+    throw LoadError(where + ": " + key + " has " + entry.dump().substr(0, 60) + ", which the model does not; " +
+                    "expected tokens of vocab.json or ids below " + std::to_string(limits.vocabulary) +
+                    ", in a file prompt.json beside the model or named by --prompt (model.prompt)");
+  return *token;
+}
+
+const json& list_at(const json& form, const char* key, const std::string& where) {
+  const auto list = form.find(key);
+  if (list == form.end() || !list->is_array())
+    throw LoadError(where + ": " + key + " is missing or no list; expected token names or ids");
+  return *list;
+}
+
+// A token, or {"text": …}: as many as the tokenizer makes of it.
+void add_tokens(const json& entry, const char* key, const std::string& where, const kernels::PlanLimits& limits, const FormText& text,
+                std::vector<Token>& out) {
+  if (!entry.is_object()) return out.push_back(token_at(entry, key, where, limits, text));
+  const json written = entry.value("text", json());
+  if (entry.size() != 1 || !written.is_string() || !text.tokenizer)
+    throw LoadError(where + ": " + key + " has " + entry.dump().substr(0, 60) + "; expected a token, or {\"text\": …} of a model with a tokenizer.json");
+  const auto most = static_cast<std::size_t>(limits.positions_max);
+  if (text.tokenizer->encode(written.get_ref<const std::string&>(), most, out) != Tokenizer::Fault::none)
+    throw LoadError(where + ": " + key + " has a text of too many tokens; expected at most " + std::to_string(most));
+}
+
+std::vector<Token> token_list(const json& form, const char* key, const std::string& where,
+                              const kernels::PlanLimits& limits, const FormText& text) {
+  std::vector<Token> tokens;
+  for (const json& entry : list_at(form, key, where)) add_tokens(entry, key, where, limits, text, tokens);
+  return tokens;
+}
+
+// What precedes and what follows "{words}", which is there once.
+std::pair<std::vector<Token>, std::vector<Token>> around_words(const json& form, const char* key,
+                                                               const std::string& where,
+                                                               const kernels::PlanLimits& limits,
+                                                               const FormText& text) {
+  std::vector<Token> parts[2];
+  std::size_t words = 0;
+  for (const json& entry : list_at(form, key, where)) {
+    if (entry == "{words}")
+      ++words;
+    else
+      add_tokens(entry, key, where, limits, text, parts[std::min<std::size_t>(words, 1)]);
+  }
+  if (words != 1)
+    throw LoadError(where + ": " + key + " has " + std::to_string(words) + " times \"{words}\"; expected it once");
+  return {std::move(parts[0]), std::move(parts[1])};
+}
+
+void check_keys(const json& form, const std::set<std::string>& known, const std::string& where,
+                const std::string& expected) {
+  for (const auto& [key, value] : form.items())
+    if (!known.contains(key)) throw LoadError(where + ": unknown key " + key + "; expected " + expected);
+}
+
+std::uint32_t events_max_of(const json& form, const char* key, const std::string& where) {
+  const auto at = form.find(key);
+  if (at == form.end()) return 0;
+  if (!at->is_number_integer() || at->get<std::int64_t>() < 1 || at->get<std::int64_t>() > UINT32_MAX)
+    throw LoadError(where + ": " + key + " is " + at->dump().substr(0, 60) +
+                    "; expected how many events of a history are read, the newest: at least 1");
+  return at->get<std::uint32_t>();
+}
+
+// Of rankers that score each candidate behind its own tokens.
+PromptForm scoring_form(const json& form, const std::string& where, const kernels::PlanLimits& limits,
+                                const FormText& text) {
+  check_keys(form,
+             {"instruction", "history_item", "candidate", "read_at", "yes", "no", "max_history", "order", "score",
+              "max_words"},
+             where, "instruction, history_item, candidate, read_at, yes, no, max_history");
+  PromptForm prompt;
+  prompt.system = token_list(form, "instruction", where, limits, text);
+  auto [event, behind_event] = around_words(form, "history_item", where, limits, text);
+  auto [item, score] = around_words(form, "candidate", where, limits, text);
+  const auto one = [&](const char* key) { return token_at(form.value(key, json()), key, where, limits, text); };
+  if (!behind_event.empty())
+    throw LoadError(where + ": history_item has tokens behind \"{words}\"; expected none");
+  if (score.empty() || score.back() != one("read_at"))
+    throw LoadError(where + ": candidate does not end with read_at; expected that its score is read at its last token");
+  prompt.event = std::move(event);
+  prompt.item = std::move(item);
+  prompt.score = std::move(score);
+  prompt.yes = one("yes");
+  prompt.no = one("no");
+  prompt.events_max = events_max_of(form, "max_history", where);
+  prompt.blocks_see_system = true;
+  return prompt;
+}
+
+PromptForm usual_form(const json& form, const std::string& where, const kernels::PlanLimits& limits,
+                              const FormText& text) {
+  const std::string keys = "system, user, instruction, discriminant, events_max";
+  check_keys(form, {"system", "user", "instruction", "discriminant", "events_max"}, where, keys);
+  PromptForm prompt;
+  prompt.system = token_list(form, "system", where, limits, text);
+  prompt.user = token_list(form, "user", where, limits, text);
+  prompt.instruction = token_list(form, "instruction", where, limits, text);
+  const bool ranks = form.contains("discriminant");
+  if (ranks) prompt.discriminant = token_list(form, "discriminant", where, limits, text);
+  if (ranks && (prompt.system.empty() || prompt.user.empty() || prompt.discriminant.empty()))
+    throw LoadError(where + ": system, user or discriminant is empty; expected at least one token each");
+  prompt.events_max = events_max_of(form, "events_max", where);
+  return prompt;
+}
+
+}  // namespace
+
+PromptForm read_prompt_form(const std::filesystem::path& model_directory,
+                                    const std::optional<std::filesystem::path>& file,
+                                    const kernels::PlanLimits& limits,
+                                    const kernels::Vocabulary& vocabulary, const Tokenizer* tokenizer) {
+  if (limits.features > 0)
+    throw LoadError(model_directory.string() + ": requests of such a model are not served yet, for no prompt gives its tokens their " +
+                    std::to_string(limits.features) + " features; expected a family with a plan of its own (`troupe logits --request` asks any)");
+  const std::filesystem::path own = model_directory / "prompt.json";
+  const bool from_file = file || std::filesystem::exists(own);
+  const std::string where = from_file ? (file ? *file : own).string()
+                                      : (model_directory / "prompt.json").string() +
+                                            " is not there, and the default prompt form does not fit";
+  const json form = from_file ? read_json(file ? *file : own)
+                              : json::parse(names_a_generator(vocabulary) ? generator_form : default_form);
+  const FormText text{vocabulary, tokenizer};
+  PromptForm prompt = form.contains("candidate") ? scoring_form(form, where, limits, text) : usual_form(form, where, limits, text);
+  if (prompt.system.empty())
+    throw LoadError(where + (prompt.scores_each() ? ": instruction" : ": system") +
+                    " is empty; expected at least one token, for a user may have no history");
+  const std::size_t tokens =
+      prompt.system.size() + prompt.user.size() + prompt.instruction.size() + prompt.discriminant.size();
+  if (tokens >= static_cast<std::size_t>(limits.positions_max))
+    throw LoadError(where + ": the form has " + std::to_string(tokens) +
+                    " tokens; expected some room for items within the model's " +
+                    std::to_string(limits.positions_max) + " positions");
+  prompt.positions_max = static_cast<std::uint32_t>(limits.positions_max);
+  prompt.vocabulary = static_cast<std::uint32_t>(limits.vocabulary);
+  return prompt;
+}
+
+PromptForm read_prompt_form(const std::filesystem::path& model_directory,
+                                    const std::optional<std::filesystem::path>& file, const ModelFacts& facts,
+                                    const kernels::Vocabulary& vocabulary, const Tokenizer* tokenizer) {
+  if (facts.history_plan.empty()) return read_prompt_form(model_directory, file, facts.limits, vocabulary, tokenizer);
+  if (file) throw LoadError(file->string() + ": is a prompt form; expected none (model.prompt), as this model's tokens are items");
+  PromptForm form;
+  form.positions_max = static_cast<std::uint32_t>(facts.limits.positions_max);
+  form.vocabulary = static_cast<std::uint32_t>(facts.limits.vocabulary);
+  form.history_plan = facts.history_plan;
+  form.token_features = facts.limits.features;
+  form.towers = facts.towers;
+  form.scenarios = facts.scenarios;
+  form.tasks = facts.tasks;
+  return form;
+}
+
+std::unique_ptr<const Tokenizer> read_tokenizer_if_any(const std::filesystem::path& model_directory,
+                                                       const kernels::PlanLimits& limits) {
+  const std::filesystem::path file = model_directory / "tokenizer.json";
+  if (!std::filesystem::exists(file)) return nullptr;
+  try {
+    auto tokenizer = std::make_unique<const Tokenizer>(read_tokenizer(file.string()));
+    if (tokenizer->end() > limits.vocabulary)
+      throw LoadError(file.string() + ": has token " + std::to_string(tokenizer->end() - 1) + "; expected ids below " +
+                      std::to_string(limits.vocabulary) + ", which are the model's");
+    return tokenizer;
+  } catch (const TokenizerError& error) {
+    throw LoadError(error.what());
+  }
+}
+
+kernels::Vocabulary read_vocabulary_if_any(const std::filesystem::path& model_directory,
+                                           const kernels::PlanLimits& limits) {
+  if (!std::filesystem::exists(model_directory / "vocab.json")) return {};
+  return kernels::read_vocabulary(model_directory, static_cast<std::uint32_t>(limits.vocabulary));
+}
+
+}  // namespace troupe::deploy

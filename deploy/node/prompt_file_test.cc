@@ -1,0 +1,191 @@
+#include "deploy/node/prompt_file.h"
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <random>
+
+#include "deploy/models/families.h"
+#include "kernels/testing/test_folder.h"
+#include "kernels/testing/small_climber_test.h"
+#include "router/request/plans.h"
+#include "runtime/testing/store_test_folder.h"
+
+using namespace troupe;
+using namespace troupe::deploy;
+
+namespace {
+
+// A model directory with a vocabulary, and with a prompt.json if there is text for one.
+struct Directory : TestFolder {
+  explicit Directory(std::string_view prompt, std::string_view vocabulary = R"({"<bos>":1,"<user>":2})") {
+    write("vocab.json", vocabulary);
+    if (!prompt.empty()) write("prompt.json", prompt);
+  }
+  PromptForm read() const {
+    const kernels::PlanLimits limits{.vocabulary = 10, .positions_max = 8};
+    return read_prompt_form(path(), std::nullopt, limits, read_vocabulary_if_any(path(), limits));
+  }
+  std::string error() const {
+    try {
+      read();
+      return "";
+    } catch (const kernels::LoadError& error) {
+      return error.what();
+    }
+  }
+};
+
+std::string error_of_system(const std::string& list) {
+  return Directory(R"({"user":[2],"instruction":[],"discriminant":[3],"system":)" + list + "}").error();
+}
+
+// What the router plans for a request over HTTP.
+kernels::Plan towers_plan_of(const PromptForm& form, const kernels::ClimberRequest& request) {
+  Profile profile{1, request.items, std::vector<std::uint32_t>(request.items.size(), 1)};
+  if (!request.items.empty()) profile.features = {{"actions", request.actions}};
+  std::vector<Item> items;
+  for (const Token item : request.candidates) items.push_back({.id = std::to_string(items.size()), .tokens = {item}});
+  const std::vector<ItemView> seen = views(items);
+  const router::FittedHistory history = fit_history(form, profile, 1);
+  kernels::Plan plan =
+      router::find_plan("towers")
+          ->build({.form = form, .history = history.tokens, .items = seen, .features = history.features, .scenario = request.scenario})
+          .plan;
+  for (Segment& segment : plan.segments) segment.tokens = segment.tokens.copy();  // the items end here
+  return plan;
+}
+
+}  // namespace
+
+TEST_SUITE("prompt file") {
+  TEST_CASE("what is planned for a Climber model over HTTP is the plan of its family, whole or in blocks") {
+    const kernels::TestFolder folder;
+    const kernels::ClimberConfig model = kernels::small_climber_config();
+    kernels::write_climber(kernels::random_climber(model, 5), folder.path());
+    const Config config;
+    const ModelFacts facts = family_of(all_families(), folder.path()).describe(folder.path(), config);
+    PromptForm form = read_prompt_form(folder.path(), std::nullopt, facts, {});
+    CHECK(form.tasks == std::vector<std::string>{"click", "like"});
+    const std::unique_ptr<kernels::Executor> executor = make_cpu_climber(kernels::read_climber(folder.path()), {.page_tokens = 16});
+    const std::uint32_t seed = 3;
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    for (const std::size_t events : {0, 1, 6, 7, 12, 13, 40}) {
+      CAPTURE(events);
+      const kernels::ClimberRequest request = random_climber_request(model, random, events, 3);
+      form.history_part = 0;
+      const kernels::Plan whole = towers_plan_of(form, request);
+      CHECK(whole == climber_plan(model, request));
+      form.history_part = 5;
+      const kernels::Plan parts = towers_plan_of(form, request);
+      const auto answer = [&](const kernels::Plan& plan) {
+        REQUIRE(find_fault(plan, facts.limits) == "");
+        REQUIRE(find_fault(plan, model) == "");
+        const kernels::Request asked{&plan, std::vector<kernels::SegmentKv>(plan.segments.size())};
+        return executor->run({&asked, 1}).at(0).readouts;
+      };
+      const auto expected = answer(whole), found = answer(parts);
+      REQUIRE(expected.size() == found.size());
+      for (std::size_t i = 0; i < found.size(); ++i) CHECK(found[i][0] == doctest::Approx(expected[i][0]).epsilon(1e-4));
+    }
+  }
+
+  TEST_CASE("lists hold names or ids") {
+    const PromptForm form =
+        Directory(R"({"system":["<bos>",4],"user":["<user>"],"instruction":[],"discriminant":[9]})").read();
+    CHECK(form.system == std::vector<Token>{1, 4});
+    CHECK(form.user == std::vector<Token>{2});
+    CHECK(form.instruction.empty());
+    CHECK(form.discriminant == std::vector<Token>{9});
+  }
+
+  TEST_CASE("what is no token of the model is refused, with the list that has it") {
+    for (const char* bad : {"[10]", "[-1]", "[1.5]", "[true]", "[null]", "[[1]]", "[\"<no>\"]",
+                            "[18446744073709551615]", "[4294967297]"}) {
+      CAPTURE(bad);
+      CHECK(error_of_system(bad).find("prompt.json: system has ") != std::string::npos);
+    }
+    for (const char* bad : {"1", "{}", "null", "\"<bos>\""})
+      CHECK(error_of_system(bad).find("system is missing or no list") != std::string::npos);
+    CHECK(error_of_system("[]").find("is empty") != std::string::npos);
+  }
+
+  TEST_CASE("a model whose tokens have features is not served by a form, and the error says what is expected") {
+    const Directory directory("");
+    const kernels::PlanLimits limits{.vocabulary = 10, .positions_max = 8, .features = 3};
+    CHECK_THROWS_WITH_AS(
+        read_prompt_form(directory.path(), std::nullopt, limits, read_vocabulary_if_any(directory.path(), limits)),
+        (directory.path().string() + ": requests of such a model are not served yet, for no prompt gives its tokens their 3 "
+                                     "features; expected a family with a plan of its own (`troupe logits --request` asks any)").c_str(),
+        kernels::LoadError);
+  }
+
+  TEST_CASE("a form that leaves no room for an item is refused") {
+    CHECK(error_of_system("[1,1,1,1,1]") == "");
+    CHECK(error_of_system("[1,1,1,1,1,1]").find("8 tokens; expected some room") != std::string::npos);
+  }
+
+  TEST_CASE("what is no form is refused") {
+    for (const char* bad : {"[]", "{", "7", "\xff"})
+      CHECK(Directory(bad).error().find("is no JSON object") != std::string::npos);
+    CHECK(Directory(R"({"sistem":[1]})").error().find("unknown key sistem") != std::string::npos);
+  }
+
+  TEST_CASE("a form without a discriminant is a generator's, whose history may be short") {
+    const PromptForm form = Directory(R"({"system":["<bos>"],"user":[],"instruction":[],"events_max":7})").read();
+    CHECK(form.generates());
+    CHECK(form.events_max == 7);
+    CHECK(Directory(R"({"system":[],"user":[],"instruction":[]})").error().find("system is empty") != std::string::npos);
+    for (const char* bad : {"0", "-1", "1.5", "\"7\"", "4294967296"}) {
+      CAPTURE(bad);
+      const std::string text = std::string(R"({"system":[1],"user":[],"instruction":[],"events_max":)") + bad + "}";
+      CHECK(Directory(text).error().find("events_max is ") != std::string::npos);
+    }
+    CHECK_FALSE(Directory(R"({"system":[1],"user":[2],"instruction":[],"discriminant":[3]})").read().generates());
+  }
+
+  TEST_CASE("a form whose candidates are scored behind their own tokens says what precedes and what follows the words") {
+    const std::string rest = R"(,"candidate":[5,"{words}",6],"read_at":6,"yes":7,"no":8,"max_history":10})";
+    const PromptForm form =
+        Directory(R"({"instruction":["<bos>",9],"history_item":[4,"{words}"],"order":["candidates"])" + rest).read();
+    CHECK(form.system == std::vector<Token>{1, 9});
+    CHECK(form.event == std::vector<Token>{4});
+    CHECK(form.item == std::vector<Token>{5});
+    CHECK(form.score == std::vector<Token>{6});
+    CHECK(form.yes == 7);
+    CHECK(form.no == 8);
+    CHECK(form.events_max == 10);
+    CHECK(form.scores_each());
+    CHECK(form.blocks_see_system);
+    CHECK_FALSE(form.generates());
+    const auto error = [&](const std::string& first) { return Directory("{" + first + rest).error(); };
+    CHECK(error(R"("instruction":[1],"history_item":[4])").find("history_item has 0 times \"{words}\"") !=
+          std::string::npos);
+    CHECK(error(R"("instruction":[1],"history_item":["{words}",4])").find("has tokens behind") != std::string::npos);
+    CHECK(error(R"("instruction":[],"history_item":["{words}"])").find("instruction is empty") != std::string::npos);
+    CHECK(error(R"("instruction":[1],"history_item":["{words}"],"user":[])").find("unknown key user") !=
+          std::string::npos);
+    CHECK(Directory(R"({"instruction":[1],"history_item":["{words}"],"candidate":["{words}",6],"read_at":5,"yes":7,)"
+                    R"("no":8})").error().find("does not end with read_at") != std::string::npos);
+    CHECK(Directory(R"({"instruction":[1],"history_item":["{words}"],"candidate":["{words}",6],"read_at":6,"yes":7})")
+              .error().find("no has null") != std::string::npos);
+  }
+
+  TEST_CASE("without a file, semantic IDs and no <disc> in the vocabulary make a generator") {
+    const PromptForm form = Directory("", R"({"<bos>":1,"<a_0>":2})").read();
+    CHECK(form.generates());
+    CHECK(form.system == std::vector<Token>{1});
+    CHECK(form.events_max == 20);
+    CHECK(Directory("", R"({"<bos>":1,"<a_0>":2,"<disc>":3})").error().find("default prompt form does not fit") !=
+          std::string::npos);
+  }
+
+  TEST_CASE("without a file the default form needs its names in the vocabulary") {
+    const std::string error = Directory("").error();
+    CHECK(error.find(
+              "prompt.json is not there, and the default prompt form does not fit: system has \"<sys_1>\"") !=
+          std::string::npos);
+    CHECK(error.find("--prompt") != std::string::npos);
+  }
+}

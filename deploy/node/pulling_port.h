@@ -1,0 +1,32 @@
+#pragma once
+// The KV-cache worker's port: pages of other nodes come by the transport, those of the disk from the store,
+// and those of the arena are summed up again.
+#include "runtime/actor/ports.h"
+#include "runtime/pool/page_arena.h"
+#include "runtime/transfer/transport.h"
+
+namespace troupe::deploy {
+
+class PullingPort final : public Port {
+ public:
+  // All outlive it; `transport` may be null: then nothing can be pulled.
+  PullingPort(Transport* transport, Port& store, const PageArena& arena)
+      : transport_(transport), store_(store), arena_(arena) {}
+
+  JobResult run(const Job& job, std::uint32_t lane) override {
+    if (const auto* check = std::get_if<CheckBlocks>(&job)) return check_blocks(arena_, *check);
+    const auto* pull = std::get_if<PullBlocks>(&job);
+    if (!pull) return store_.run(job, lane);
+    if (!transport_)
+      return Refusal{503, "no_transport", "this process has no transport", "transport", "a cluster's node"};
+    return std::visit([](auto&& outcome) -> JobResult { return std::move(outcome); },
+                      transport_->pull(*pull));
+  }
+
+ private:
+  Transport* transport_;
+  Port& store_;
+  const PageArena& arena_;
+};
+
+}  // namespace troupe::deploy

@@ -1,0 +1,124 @@
+#include "deploy/node/served_model.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "deploy/node/prompt_file.h"
+#include "deploy/models/model_prototypes.h"
+#include "router/served_kinds.h"
+
+namespace troupe::deploy {
+namespace {
+
+constexpr std::size_t page_tokens_max = 256;  // as of pool.page_tokens
+
+// "model games: ", where there are several.
+std::string of(const std::string& name) { return name.empty() ? "" : "model " + name + ": "; }
+
+}  // namespace
+
+void describe_model(ServedModel& model, const Families& families) {
+  const Config& config = model.config;
+  if (config.duration_us("router.deadline") > config.duration_us("router.deadline_max"))
+    throw ConfigError(of(model.name) + "router.deadline is longer than router.deadline_max; expected at most that");
+  const std::string directory = required_text(config, "model.directory");
+  const Family& family = family_of(families, directory);
+  model.facts = family.describe(directory, config);
+  model.vocabulary = read_vocabulary_if_any(directory, model.facts.limits);
+  model.tokenizer = read_tokenizer_if_any(directory, model.facts.limits);
+  const std::string& prompt = config.text("model.prompt");
+  model.prompt = read_prompt_form(directory,
+                                  prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt),
+                                  model.facts, model.vocabulary, model.tokenizer.get());
+  if (model.prompt.generates() || !model.prompt.history_plan.empty())
+    model.prompt.history_part = static_cast<std::uint32_t>(config.integer("router.history_part"));
+}
+
+namespace {
+
+void read_model(ServedModel& model, const Families& families) {
+  describe_model(model, families);
+  const Config& config = model.config;
+  const std::string directory = required_text(config, "model.directory");
+  model.opened = family_of(families, directory).open(directory, config);
+  model.names = {model.opened.version, layout_version(config)};
+  model.prototypes = open_prototypes(config, directory, model.opened.version);
+  if (!model.prototypes) return;
+  model.prompt.stand_ins = stand_ins_of(model.prototypes, model.opened.version);
+  model.facts.table_columns = prototype_columns(config, *model.prototypes);
+}
+
+}  // namespace
+
+std::string required_text(const Config& config, const char* knob) {
+  if (config.text(knob).empty())
+    throw ConfigError(std::string(knob) +
+                      " is empty; expected a folder (in the configuration file or by a flag)");
+  return config.text(knob);
+}
+
+std::string_view ServedModel::serves() const { return router::served_kinds(prompt); }
+
+std::unique_ptr<Core> ServedModel::seated(std::unique_ptr<Core> core, Seats seats) {
+  if (name.empty()) return core;
+  return std::make_unique<ModelActor>(std::move(core),
+                                      ModelSeat{name, place, seats, facts.layout.page_tokens, &metrics});
+}
+
+std::vector<std::unique_ptr<ServedModel>> read_models(std::vector<NamedModel> models, const Families& families,
+                                                      NodeId node) {
+  const Seats seats{static_cast<std::uint32_t>(models.size())};
+  std::vector<std::unique_ptr<ServedModel>> read;
+  for (NamedModel& model : models) {
+    read.push_back(std::make_unique<ServedModel>());
+    read.back()->name = std::move(model.name);
+    read.back()->config = std::move(model.config);
+    read.back()->place = static_cast<std::uint32_t>(read.size() - 1);
+    read.back()->number = seats.number(node, read.back()->place);
+  }
+  if (read.size() > 1) share_pages(read, families);
+  for (const auto& model : read) read_model(*model, families);
+  return read;
+}
+
+std::size_t share_pages(std::vector<std::unique_ptr<ServedModel>>& models, const Families& families) {
+  std::size_t page_bytes = 0;
+  std::vector<std::size_t> token_bytes;
+  for (const auto& model : models) {
+    const std::string directory = required_text(model->config, "model.directory");
+    const ModelFacts facts = family_of(families, directory).describe(directory, model->config);
+    page_bytes = std::max(page_bytes, facts.layout.page_bytes());
+    token_bytes.push_back(facts.layout.token_bytes());
+  }
+  for (std::size_t i = 0; i < models.size(); ++i)
+    models[i]->config.set("pool.page_tokens", std::to_string(std::min(page_bytes / token_bytes[i], page_tokens_max)));
+  return page_bytes;
+}
+
+NameContext names_of_all(const std::vector<std::unique_ptr<ServedModel>>& models, std::size_t page_bytes) {
+  if (models.front()->name.empty()) return models.front()->names;
+  NameContext all{"", "pages of " + std::to_string(page_bytes) + " bytes"};
+  for (const auto& model : models) {
+    all.model_version += model->name + " " + model->names.model_version + "\n";
+    all.layout_version += "\n" + model->name + " " + model->names.layout_version;
+  }
+  return all;
+}
+
+void refuse_for_several(const Config& box, const std::vector<NamedModel>& models, bool is_alone) {
+  if (is_alone && !box.text("cluster.coordination").empty())
+    throw ConfigError("cluster.coordination is set beside a list of models; expected none, for the box is alone");
+  for (const NamedModel& model : models) {
+    const std::string who = of(model.name);
+    if (!is_alone && model.config.text("features.store") != box.text("features.store"))
+      throw ConfigError(who + "features.store is another than its node's; expected one store for all models of a cluster");
+    if (is_alone && !model.config.text("features.store").empty())
+      throw ConfigError(who + "features.store is set; expected none: of several models each has its users and items in its "
+                              "data_dir");
+    if (!device_choice(model.config).on_cpu())
+      throw ConfigError(who + "model.device is " + model.config.text("model.device") +
+                        "; expected cpu: several models share a pool on the CPU only");
+  }
+}
+
+}  // namespace troupe::deploy

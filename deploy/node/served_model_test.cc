@@ -1,0 +1,126 @@
+#include "deploy/node/served_model.h"
+
+#include <doctest/doctest.h>
+
+#include "kernels/testing/test_folder.h"
+
+using namespace troupe;
+using namespace troupe::deploy;
+
+namespace {
+namespace served_model_test {
+
+// A family whose tokens take so many bytes, in pages of as many tokens as are configured.
+Family family(const std::string& type, std::size_t token_bytes) {
+  Family made;
+  made.name = type;
+  made.model_types = {type};
+  made.describe = [token_bytes](const auto&, const Config& config) {
+    ModelFacts facts;
+    facts.layout.page_tokens = static_cast<std::uint32_t>(config.integer("pool.page_tokens"));
+    facts.layout.bytes = facts.layout.page_tokens * token_bytes;
+    return facts;
+  };
+  return made;
+}
+const Families families{family("large", 1000), family("small", 300), family("tiny", 2)};
+
+using Models = std::vector<std::unique_ptr<ServedModel>>;
+Models models_of(const kernels::TestFolder& folder, const std::vector<std::string>& types) {
+  Models models;
+  for (const std::string& type : types) {
+    const auto directory = folder.path() / type;
+    std::filesystem::create_directories(directory);
+    folder.write(type + "/config.json", R"({"model_type":")" + type + "\"}");
+    models.push_back(std::make_unique<ServedModel>());
+    models.back()->name = type;
+    models.back()->config.set("model.directory", directory.string());
+  }
+  return models;
+}
+std::vector<std::int64_t> page_tokens(const Models& models) {
+  std::vector<std::int64_t> tokens;
+  for (const auto& model : models) tokens.push_back(model->config.integer("pool.page_tokens"));
+  return tokens;
+}
+
+std::string refused(const std::string& knob, const std::string& value, bool of_box = false, bool is_alone = true) {
+  Config box;
+  NamedModel model{"games", {}};
+  if (!knob.empty()) (of_box ? box : model.config).set(knob, value);
+  try {
+    refuse_for_several(box, {model}, is_alone);
+    return "";
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+}
+
+}  // namespace served_model_test
+using namespace served_model_test;
+}  // namespace
+
+TEST_SUITE("models of a box") {
+  TEST_CASE("a page has the configured tokens of the largest, and as many of the others' as fit") {
+    const kernels::TestFolder folder;
+    Models models = models_of(folder, {"small", "large", "tiny"});
+    CHECK(share_pages(models, families) == 4'000);
+    CHECK(page_tokens(models) == std::vector<std::int64_t>{13, 4, 256});
+    Models alone = models_of(folder, {"small"});
+    CHECK(share_pages(alone, families) == 1'200);
+    CHECK(page_tokens(alone) == std::vector<std::int64_t>{4});
+  }
+
+  TEST_CASE("saved blocks are those of one set of models, as each is") {
+    const kernels::TestFolder folder;
+    Models models = models_of(folder, {"small", "large"});
+    models[0]->names = {"v1", "f32"};
+    models[1]->names = {"v2", "f32"};
+    const auto prefix = [&] { return block_name(names_of_all(models, 4'000), "", {}, 0, {}); };
+    const BlockName both = prefix();
+    CHECK(identical(prefix(), both));
+    models[1]->names.model_version = "v3";
+    CHECK_FALSE(identical(prefix(), both));
+    models[1]->names = {"v2", "bf16"};
+    CHECK_FALSE(identical(prefix(), both));
+    models.pop_back();
+    const BlockName named = prefix();
+    models[0]->name = "";
+    CHECK_FALSE(identical(prefix(), named));
+    CHECK(names_of_all(models, 4'000).layout_version == "f32");  // as of a box with one model
+  }
+
+  TEST_CASE("a model's keys of hard state are its own, and leases are anybody's") {
+    struct Asked final : Coordination {
+      std::vector<Coordinate> questions;
+      std::variant<Coordinated, Refusal> ask(const Coordinate& question) override {
+        questions.push_back(question);
+        return Coordinated{true};
+      }
+    } asked;
+    CoordinatingPort games(asked, nullptr, "model/games/"), only(asked, nullptr);
+    games.run(Coordinate{ReadKey{"versions"}}, 0);
+    games.run(Coordinate{WriteKey{"versions", "1", 2, 3}}, 0);
+    games.run(Coordinate{KeepLease{5}}, 0);
+    only.run(Coordinate{ReadKey{"versions"}}, 0);
+    REQUIRE(asked.questions.size() == 4);
+    CHECK(std::get<ReadKey>(asked.questions[0].what).key == "model/games/versions");
+    CHECK(std::get<WriteKey>(asked.questions[1].what).key == "model/games/versions");
+    CHECK(std::get<WriteKey>(asked.questions[1].what).expected == 2);
+    CHECK(std::get<KeepLease>(asked.questions[2].what).lease == 5);
+    CHECK(std::get<ReadKey>(asked.questions[3].what).key == "versions");
+  }
+
+  TEST_CASE("what only one model can have is refused by name") {
+    CHECK(refused("", "") == "");
+    CHECK(refused("", "", false, false) == "");
+    CHECK(refused("features.store", "redis://x", false, false).find("model games: features.store is another than its node's") == 0);
+    CHECK(refused("features.store", "redis://x", true, false).find("model games: features.store is another") == 0);
+    CHECK(refused("cluster.coordination", "http://x", true, false) == "");
+    CHECK(refused("model.versions", "/v", false, false) == "");
+    CHECK(refused("cluster.coordination", "http://x", true).find("cluster.coordination is set") == 0);
+    CHECK(refused("features.store", "redis://x").find("model games: features.store is set") == 0);
+    CHECK(refused("model.versions", "/v") == "");
+    CHECK(refused("model.device", "cuda").find("model games: model.device is cuda; expected cpu") == 0);
+  }
+}

@@ -1,0 +1,130 @@
+#include "deploy/node/shared_keys.h"
+
+#include <utility>
+#include <vector>
+
+#include "deploy/node/features.h"
+
+namespace troupe::deploy {
+
+bool keys_in_redis(const std::string& place) { return place.starts_with("redis://") || place.starts_with("rediss://"); }
+
+RedisApiKeysOptions shared_keys_options(const Config& config, const std::string& place) {
+  return {.address = redis_address(config, place), .cluster = config.text("cluster.name")};
+}
+
+namespace {
+
+// Whoever may write into the hash chose it.
+std::string shown(const std::string& field) {
+  constexpr std::size_t bytes_max = 32;
+  std::string text = field.substr(0, bytes_max);
+  for (char& c : text)
+    if (c <= ' ' || c > '~' || c == '"') c = '?';
+  return '"' + text + (field.size() > bytes_max ? "…\"" : "\"");
+}
+
+}  // namespace
+
+std::shared_ptr<const server::ApiKeys> keys_of(const std::map<std::string, std::string>& lines, const std::string& where) {
+  std::size_t bytes = 0;
+  auto keys = std::make_shared<server::ApiKeys>();
+  for (const auto& [id, line] : lines) {
+    bytes += line.size();
+    if (bytes > server::ApiKeys::file_bytes_max) throw ConfigError(where + ": the keys have more than 16 MiB; expected less");
+    try {
+      const server::ApiKeys one = server::ApiKeys::parse(line);
+      if (one.all().size() != 1 || one.all().begin()->first != id) throw server::KeysError("1: it is not the key of its field");
+      keys->add(one.all().begin()->second);
+    } catch (const server::KeysError& error) {
+      throw ConfigError(where + ": the field " + shown(id) + ", line " + error.what());
+    }
+  }
+  return keys;
+}
+
+SharedKeys::SharedKeys(const RedisApiKeysOptions& options, std::chrono::microseconds every, LogSink log)
+    : redis_(options), where_(describe(options.address)), every_(every), log_(std::move(log)) {
+  if (const std::string why = refresh(); !why.empty())
+    throw ConfigError("http.api_keys: " + where_ + ": " + why + "; expected a Redis with keys (troupe keys add " + where_ + ")");
+}
+
+SharedKeys::~SharedKeys() { stop(); }
+
+void SharedKeys::stop() {
+  {
+    const std::lock_guard held(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void SharedKeys::start(OnNews on_news) {
+  thread_ = std::thread([this, on_news = std::move(on_news)] { run(on_news); });
+}
+
+SharedKeys::Keys SharedKeys::keys() const {
+  const std::lock_guard held(mutex_);
+  return keys_;
+}
+
+void SharedKeys::read_now() {
+  {
+    const std::lock_guard held(mutex_);
+    asked_ = true;
+  }
+  changed_.notify_all();
+}
+
+double SharedKeys::age_seconds() const {
+  const std::lock_guard held(mutex_);
+  return std::chrono::duration<double>(Clock::now() - read_at_).count();
+}
+
+void SharedKeys::run(const OnNews& on_news) {
+  for (;;) {
+    {
+      std::unique_lock held(mutex_);
+      changed_.wait_for(held, every_, [this] { return ends_ || asked_; });
+      if (ends_) return;
+      asked_ = false;
+    }
+    const Keys before = keys();
+    tell(refresh());
+    if (const Keys now = keys(); now != before) on_news(now);
+  }
+}
+
+// Those that are as they were are not made anew.
+std::string SharedKeys::refresh() {
+  const Clock::time_point began = Clock::now();
+  auto answer = redis_.read();
+  if (const auto* failure = std::get_if<RedisFailure>(&answer)) return failure->why;
+  auto& lines = std::get<0>(answer);
+  // A Redis that lost what it had, rather than a wish that nobody come in.
+  if (lines.empty()) return "it has no keys of this cluster";
+  Keys keys = this->keys();
+  try {
+    if (!keys || lines != lines_) keys = keys_of(lines, where_);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  lines_ = std::move(lines);
+  const std::lock_guard held(mutex_);
+  keys_ = std::move(keys);
+  read_at_ = began;
+  return "";
+}
+
+// Once when they cannot be had, once when they can again.
+void SharedKeys::tell(const std::string& why) {
+  const bool away = !why.empty();
+  if (std::exchange(away_, away) == away || !log_) return;
+  if (away)
+    log_(LogLevel::error, "main", "keys_away", std::vector<LogField>{{"where", where_}, {"why", why}, {"meanwhile", "as read last"}});
+  else
+    log_(LogLevel::warning, "main", "keys_are_back", std::vector<LogField>{{"where", where_}});
+}
+
+}  // namespace troupe::deploy

@@ -1,0 +1,126 @@
+#include "deploy/tracing/trace_capture.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "runtime/actor/message_id.h"
+
+namespace troupe::deploy {
+namespace {
+
+std::string key_of(std::span<const Token> tokens) {
+  return {reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()};
+}
+
+// False: it is none that a trace has.
+bool take(const Message& message, TracedRequest& request) {
+  if (const auto* rank = std::get_if<RankRequest>(&message)) {
+    request.tenant = rank->tenant, request.user = rank->user, request.candidates = rank->candidates;
+    return true;
+  }
+  const auto* generate = std::get_if<GenerateRequest>(&message);
+  if (!generate) return false;
+  request.tenant = generate->tenant, request.user = generate->user, request.generates = true;
+  request.top_k = generate->top_k, request.width = generate->width;
+  return true;
+}
+
+}  // namespace
+
+// ---- profiles ----
+
+ProfileWatch::ProfileWatch(const Catalog& catalog) : catalog_(catalog) {
+  for (ItemNumber n = catalog.next(0); n != no_item; n = catalog.next(n + 1)) by_tokens_.emplace(key_of(catalog.item(n).tokens), n);
+}
+
+std::vector<ItemNumber> ProfileWatch::items_of(const Profile& profile) const {
+  std::vector<ItemNumber> items;
+  std::span<const Token> left = profile.tokens;
+  for (const std::uint32_t tokens : profile.events) {
+    const auto at = by_tokens_.find(key_of(left.first(tokens)));
+    if (at != by_tokens_.end()) items.push_back(at->second);
+    left = left.subspan(tokens);
+  }
+  return items;
+}
+
+void ProfileWatch::tell(const Profile* profile, TracedRequest& request) {
+  Seen& seen = users_[request.tenant + '\n' + request.user];
+  const std::vector<ItemNumber> items = profile ? items_of(*profile) : std::vector<ItemNumber>();
+  auto begin = items.begin();
+  if (!seen.tail.empty()) {
+    const auto at = std::find_end(items.begin(), items.end(), seen.tail.begin(), seen.tail.end());
+    if (at != items.end()) begin = at + static_cast<std::ptrdiff_t>(seen.tail.size());  // else it was written anew
+  }
+  for (auto at = begin; at != items.end(); ++at) request.events.emplace_back(catalog_.item(*at).id);
+  seen.profile += request.events.size();
+  request.profile = seen.profile;
+  const auto tail = std::min<std::ptrdiff_t>(items.end() - items.begin(), tail_max);
+  seen.tail.assign(items.end() - tail, items.end());
+}
+
+// ---- requests ----
+
+void TraceCapture::asked(const Message& message, std::int64_t now_us) {
+  if (!on_.load(std::memory_order_relaxed)) return;
+  Waiting waiting{id_of(message), State::open, {}};
+  if (!take(message, waiting.request)) return;
+  const std::lock_guard lock(mutex_);
+  if (waiting_.size() >= waiting_max) return void(++left_out_);
+  waiting.request.at = {std::max<std::int64_t>(0, now_us - began_us_)};
+  waiting_.push_back(std::move(waiting));
+}
+
+void TraceCapture::answered(const Message& message) {
+  if (!on_.load(std::memory_order_relaxed)) return;
+  const auto* refused = std::get_if<Refused>(&message);
+  const bool mistaken = refused && refused->refusal.status / 100 == 4 && refused->refusal.status != 429;
+  const RequestId id = id_of(message);
+  const std::lock_guard lock(mutex_);
+  const auto at = std::ranges::find(waiting_, id, &Waiting::id);
+  if (at != waiting_.end() && at->state == State::open) at->state = mistaken ? State::left_out : State::kept;
+  if (at == waiting_.begin()) more_.notify_one();
+}
+
+// The oldest, once it is known what became of it. False: it is not yet.
+bool TraceCapture::next(TracedRequest& request, std::int64_t now_us) {
+  std::unique_lock lock(mutex_);
+  const auto ready = [&] {
+    while (!waiting_.empty() && (waiting_.front().state == State::left_out ||
+                                 (waiting_.front().state == State::open && now_us - began_us_ - waiting_.front().request.at.us > patience_us)))
+      waiting_.pop_front();
+    return !waiting_.empty() && waiting_.front().state == State::kept;
+  };
+  if (!more_.wait_for(lock, std::chrono::milliseconds(100), ready)) return false;
+  request = std::move(waiting_.front().request);
+  waiting_.pop_front();
+  return true;
+}
+
+std::uint64_t TraceCapture::record(const CaptureLimits& limits, const Catalog& catalog, const FindProfile& find,
+                                   const std::function<bool(const TracedRequest&)>& write, const std::function<bool()>& over) {
+  const auto now_us = [] {
+    return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  };
+  ProfileWatch profiles(catalog);
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.clear();
+    left_out_ = 0;
+    began_us_ = now_us();
+  }
+  on_ = true;
+  TracedRequest request;
+  for (std::uint64_t written = 0; written < limits.requests && now_us() - began_us_ < limits.us && !over();) {
+    if (!next(request, now_us())) continue;
+    profiles.tell(find(request.tenant, request.user).get(), request);
+    ++written;
+    if (!write(request)) break;
+  }
+  on_ = false;
+  const std::lock_guard lock(mutex_);
+  waiting_.clear();
+  return left_out_;
+}
+
+}  // namespace troupe::deploy

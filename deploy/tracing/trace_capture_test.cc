@@ -1,0 +1,116 @@
+#include "deploy/tracing/trace_capture.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "deploy/tracing/capture_socket.h"
+#include "runtime/testing/catalog_test.h"
+#include "runtime/testing/store_test_folder.h"
+
+using namespace troupe;
+using namespace troupe::deploy;
+
+namespace {
+
+CatalogPointer catalog() {
+  return std::make_shared<const ListedCatalog>(
+      std::vector<Item>{{"a", "", {1, 2}, 1, {}}, {"b", "", {3}, 2, {}}, {"c", "", {4, 5, 6}, 3, {}}});
+}
+
+Profile profile_of(std::initializer_list<Tokens> events) {
+  Profile profile;
+  for (const Tokens& event : events) {
+    profile.tokens.insert(profile.tokens.end(), event.begin(), event.end());
+    profile.events.push_back(static_cast<std::uint32_t>(event.size()));
+  }
+  return profile;
+}
+
+// As a request that comes now has it.
+std::int64_t now() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+TEST_CASE("a user's first request has the whole profile, later ones what is new") {
+  const CatalogPointer items = catalog();
+  ProfileWatch watch(*items);
+  const auto tell = [&](const Profile* profile) {
+    TracedRequest request{.user = "ana"};
+    watch.tell(profile, request);
+    return std::pair(request.profile, request.events);
+  };
+  using Events = std::vector<std::string>;
+  const Profile two = profile_of({{1, 2}, {3}}), three = profile_of({{1, 2}, {3}, {4, 5, 6}}), slid = profile_of({{3}, {4, 5, 6}, {1, 2}}),
+                strange = profile_of({{1, 2}, {9, 9}});
+  CHECK(tell(&two) == std::pair(std::uint64_t{2}, Events{"a", "b"}));
+  CHECK(tell(&two) == std::pair(std::uint64_t{2}, Events{}));
+  CHECK(tell(&three) == std::pair(std::uint64_t{3}, Events{"c"}));
+  CHECK(tell(&slid) == std::pair(std::uint64_t{6}, Events{"b", "c", "a"}));  // written anew, as far as can be told
+  CHECK(tell(&strange) == std::pair(std::uint64_t{7}, Events{"a"}));
+  CHECK(tell(nullptr).second == Events{});
+}
+
+TEST_CASE("what is captured comes in order of its coming, without clients' mistakes, and bounded") {
+  const CatalogPointer items = catalog();
+  TraceCapture capture;
+  capture.asked(RankRequest{.id = 1, .user = "early", .candidates = {"a"}}, 0);  // nobody asks yet
+  std::vector<TracedRequest> traced;
+  std::atomic<bool> done = false;
+  const Profile profile = profile_of({{3}});
+  std::thread recording([&] {
+    capture.record({4, 60'000'000}, *items, [&](auto&, auto& user) { return user == "ana" ? std::make_shared<Profile>(profile) : nullptr; },
+                   [&](const TracedRequest& request) { return traced.push_back(request), true; }, [] { return false; });
+    done = true;
+  });
+  for (RequestId id = 2; !done; id += 4) {
+    capture.asked(RankRequest{.id = id, .tenant = "t", .user = "ana", .candidates = {"a", "b"}}, now());
+    capture.asked(RankRequest{.id = id + 1, .user = "nobody", .candidates = {"a"}}, now());
+    capture.asked(GenerateRequest{.id = id + 2, .user = "bo", .top_k = 5}, now());
+    capture.answered(RankReply{.id = id + 2});
+    capture.answered(Refused{id + 1, {404, "unknown_user", "", "", ""}});
+    capture.answered(Refused{id, {503, "overloaded", "", "", ""}});
+    std::this_thread::yield();
+  }
+  recording.join();
+  REQUIRE(traced.size() == 4);
+  if (traced[0].generates) traced.erase(traced.begin());  // it began between two questions
+  CHECK(traced[0].user == "ana");
+  CHECK(traced[0].tenant == "t");
+  CHECK(traced[0].events == std::vector<std::string>{"b"});
+  CHECK(traced[1].generates);
+  CHECK(traced[1].top_k == 5);
+  CHECK(traced[1].at >= traced[0].at);
+  CHECK(traced[2].events.empty());
+}
+
+TEST_CASE("a command gets the requests of a process that serves its folder, or is told why not") {
+  const TestFolder folder;
+  const auto ask = [&](const std::string& model, std::uint64_t requests) {
+    std::vector<TracedRequest> traced;
+    capture_trace(folder.path(), model, {requests, 60'000'000}, [&](const TracedRequest& request) { traced.push_back(request); });
+    return traced;
+  };
+  CHECK_THROWS_WITH(ask("", 1), doctest::Contains("nobody serves it"));
+  TraceCapture capture;
+  const CaptureSocket socket(folder.path(), {{"games", &capture, [] { return catalog(); }, [](auto&, auto&) { return nullptr; }}});
+  CHECK_THROWS_WITH(ask("news", 1), doctest::Contains("there is no model \"news\"; expected games"));
+  CHECK_THROWS_WITH(ask("games", 0), doctest::Contains("expected capture MODEL REQUESTS SECONDS"));
+  std::atomic<bool> done = false;
+  std::thread serving([&] {
+    for (RequestId id = 1; !done; ++id) {
+      capture.asked(RankRequest{.id = id, .user = "a\"b", .candidates = {"a"}}, now());
+      capture.answered(RankReply{.id = id});
+      std::this_thread::yield();
+    }
+  });
+  const auto traced = ask("games", 20);
+  done = true;
+  serving.join();
+  CHECK(traced.size() == 20);
+  CHECK(traced[0].user == "a\"b");
+}

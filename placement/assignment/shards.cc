@@ -1,0 +1,70 @@
+#include "placement/assignment/shards.h"
+
+#include <algorithm>
+
+#include "placement/popularity/spread.h"
+
+namespace troupe::placement {
+
+namespace {
+
+constexpr std::size_t slot_count = 1 << 16;
+constexpr double slack = 1.03;
+
+// Of the nodes with room for another slot the one with the highest score, which depends on the two alone.
+Place best_node(std::uint64_t slot, std::span<const std::uint64_t> hashes, std::span<const std::size_t> taken,
+                std::size_t most) {
+  std::size_t best = hashes.size();
+  std::uint64_t best_score = 0;
+  for (std::size_t node = 0; node < hashes.size(); ++node) {
+    const std::uint64_t score = spread(slot ^ hashes[node]);
+    if (taken[node] == most || (best < hashes.size() && score <= best_score)) continue;
+    best = node;
+    best_score = score;
+  }
+  return static_cast<Place>(best);
+}
+
+}  // namespace
+
+// FNV-1a; `owner` spreads it.
+std::uint64_t item_key(std::string_view id) {
+  std::uint64_t key = 0xcbf29ce484222325;
+  for (const char c : id) key = (key ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return key;
+}
+
+Shards::Shards(std::vector<NodeNumber> nodes) : nodes_(checked_nodes(std::move(nodes))) {
+  std::vector<std::uint64_t> hashes;
+  for (const NodeNumber node : nodes_) hashes.push_back(spread(node));
+  const double part = static_cast<double>(slot_count) / static_cast<double>(nodes_.size());
+  const auto most = static_cast<std::size_t>(part * slack) + 1;
+  std::vector<std::size_t> taken(nodes_.size());
+  slots_.reserve(slot_count);
+  for (std::uint64_t slot = 0; slot < slot_count; ++slot) {
+    slots_.push_back(best_node(slot, hashes, taken, most));
+    ++taken[slots_.back()];
+  }
+}
+
+Place Shards::owner(std::uint64_t key) const { return slots_[spread(key) % slot_count]; }
+
+bool NodeRooms::take_everywhere(std::uint64_t bytes) {
+  if (*std::ranges::min_element(free_) < bytes) return false;
+  for (std::uint64_t& node : free_) node -= bytes;
+  return true;
+}
+
+Place NodeRooms::take(Place wanted, std::uint64_t bytes) {
+  if (free_[wanted] < bytes) {
+    const auto most = std::ranges::max_element(free_);
+    if (*most < bytes) return nowhere;
+    wanted = static_cast<Place>(most - free_.begin());
+  }
+  free_[wanted] -= bytes;
+  return wanted;
+}
+
+std::uint64_t NodeRooms::most_free() const { return *std::ranges::max_element(free_); }
+
+}  // namespace troupe::placement

@@ -1,0 +1,69 @@
+#pragma once
+// The node of each item that is not everywhere, by its key alone: keys fall on 2^16 slots, slots on nodes by
+// rendezvous hashing with a bound, so that no node has more than 3 % above its equal part of them. Whoever
+// knows the nodes knows the table (128 KB). A node that joins or leaves changes about its own part of it.
+//
+// NodeRooms keeps account of what fits where while items are placed.
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "kernels/base/check.h"
+#include "placement/popularity/access_distribution.h"
+#include "placement/assignment/placement.h"
+
+namespace troupe::placement {
+
+std::uint64_t item_key(std::string_view id);  // the same on every machine and in every version
+
+class Shards {
+ public:
+  // Throws std::invalid_argument as checked_nodes does.
+  explicit Shards(std::vector<NodeNumber> nodes);
+
+  Place owner(std::uint64_t key) const;  // index of nodes()
+  const std::vector<NodeNumber>& nodes() const { return nodes_; }
+  std::span<const Place> slots() const { return slots_; }
+
+ private:
+  std::vector<NodeNumber> nodes_;
+  std::vector<Place> slots_;
+};
+
+class NodeRooms {
+ public:
+  NodeRooms(std::size_t nodes, std::uint64_t bytes_each) : free_(nodes, bytes_each) {}
+
+  bool take_everywhere(std::uint64_t bytes);  // false: some node has no room, and nothing is taken
+  // On that node; if it is full, where most room is; nowhere if it fits on none.
+  Place take(Place wanted, std::uint64_t bytes);
+  std::uint64_t most_free() const;
+
+ private:
+  std::vector<std::uint64_t> free_;
+};
+
+// The hottest items everywhere, the next hottest each on owner(item), until the memory of all nodes is full.
+template <class Owner>
+Placement place_hottest_first(std::uint64_t replicated, const AccessDistribution& accesses,
+                              const Items& items, const std::vector<NodeNumber>& nodes,
+                              std::uint64_t memory_bytes, Owner owner) {
+  TROUPE_CHECK(accesses.items() == items.count(), "accesses of the items that are placed");
+  Placement placement(nodes, items.count());
+  NodeRooms rooms(nodes.size(), memory_bytes);
+  std::uint64_t rank = 0;
+  for (; rank < std::min(replicated, items.count()); ++rank) {
+    const ItemNumber item = accesses.item_at(rank);
+    if (!rooms.take_everywhere(items.bytes(item))) break;
+    placement.put(item, everywhere);
+  }
+  for (; rank < items.count() && rooms.most_free() >= items.smallest_bytes(); ++rank) {
+    const ItemNumber item = accesses.item_at(rank);
+    placement.put(item, rooms.take(owner(item), items.bytes(item)));
+  }
+  return placement;
+}
+
+}  // namespace troupe::placement

@@ -1,0 +1,81 @@
+#include "placement/popularity/hot_items.h"
+
+#include <doctest/doctest.h>
+
+#include <deque>
+#include <map>
+#include <random>
+#include <set>
+
+namespace troupe::placement {
+namespace {
+
+constexpr std::uint64_t others = 1'000'000;  // keys of items that come once
+
+TEST_CASE("an item is hot from its share of the window on, and until half of that is left") {
+  HotItems items({.window = 1'000, .hot_share = 0.01, .uses_min = 1});
+  for (std::uint64_t i = 0; i < 1'000; ++i) items.touch(others + i);
+  for (int i = 0; i < 9; ++i) CHECK_FALSE(items.touch(7).entered);
+  CHECK_FALSE(items.contains(7));
+  CHECK(items.touch(7).entered);
+  CHECK(items.contains(7));
+  CHECK_FALSE(items.touch(7).entered);  // once
+  CHECK(items.size() == 1);
+  std::uint64_t after = 0;
+  for (bool left = false; !left; ++after) {
+    const auto change = items.touch(2 * others + after);
+    left = change.left.has_value();
+    if (left) CHECK(*change.left == 7);
+  }
+  CHECK(after == 989 + 7);  // until the seventh of the eleven leaves, four are left
+  CHECK_FALSE(items.contains(7));
+  CHECK(items.size() == 0);
+}
+
+TEST_CASE("a burst is seen after a number of accesses that its share says, under any load") {
+  HotItems items({});  // 33 uses
+  std::mt19937_64 random(5);
+  for (std::uint64_t i = 0; i < 40'000; ++i) items.touch(others + random() % 100'000);
+  CHECK(items.size() == 0);
+  std::uint64_t accesses = 0;
+  for (bool entered = false; !entered; ++accesses)
+    entered = items.touch(random() % 20 == 0 ? 7 : others + random() % 100'000).entered;
+  CHECK(accesses < 33 * 20 * 2);
+}
+
+TEST_CASE("a few uses are not enough, however small the share") {
+  HotItems items({.window = 100, .hot_share = 1e-9});
+  for (int i = 0; i < 7; ++i) CHECK_FALSE(items.touch(1).entered);
+  CHECK(items.touch(1).entered);
+  HotItems only({.window = 1, .hot_share = 1});
+  CHECK(only.touch(1).entered);
+  CHECK(only.touch(2).entered);
+  CHECK_FALSE(only.contains(1));
+}
+
+TEST_CASE("the hot items are those that counting says, and never more than fit into the window") {
+  const unsigned seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  HotItems items({.window = 512, .hot_share = 0.05, .uses_min = 1});  // 26 uses, 13 to stay
+  std::deque<std::uint64_t> window;
+  std::map<std::uint64_t, int> counts;
+  std::set<std::uint64_t> hot;
+  for (int i = 0; i < 20'000; ++i) {
+    const std::uint64_t key = random() % (i / 2'000 % 2 == 0 ? 12 : 60);
+    window.push_back(key);
+    ++counts[key];
+    if (window.size() > 512) {
+      if (--counts[window.front()] < 13) hot.erase(window.front());
+      window.pop_front();
+    }
+    if (counts[key] >= 26) hot.insert(key);
+    items.touch(key);
+    REQUIRE(items.size() == hot.size());
+    for (const std::uint64_t one : hot) REQUIRE(items.contains(one));
+    REQUIRE(items.size() <= items.size_max());
+  }
+}
+
+}  // namespace
+}  // namespace troupe::placement

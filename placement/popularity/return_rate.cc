@@ -1,0 +1,77 @@
+#include "placement/popularity/return_rate.h"
+
+#include <utility>
+
+namespace troupe::placement {
+namespace {
+
+constexpr double wants_until_halved = 1'000;
+constexpr double patience = 2;        // times the mean, until a block that was to come is taken for not made
+constexpr double share_of_new = 0.1;  // in that mean
+
+}  // namespace
+
+// A first want is followed by (second + later) / first others in the mean, a second or later one by later /
+// second: each block's wants are a first one, maybe a second one, and later ones.
+double ReturnRate::want(const std::string& key, std::uint32_t tokens, std::uint64_t capacity,
+                        std::int64_t now_us) {
+  if (tokens > capacity) return 0;
+  drop_beyond(capacity);
+  const auto known = by_key_.find(key);
+  const bool again = known != by_key_.end();
+  if (again) {
+    ++(known->second->again ? later_ : second_);
+    known->second->again = true;
+    known->second->at_us = now_us;
+    wanted_.splice(wanted_.begin(), wanted_, known->second);
+  } else {
+    ++first_;
+    wanted_.push_front({.key = key, .tokens = tokens, .at_us = now_us});
+    by_key_[key] = wanted_.begin();
+    tokens_ += tokens;
+    drop_beyond(capacity);
+  }
+  age();
+  return again ? later_ / (second_ + 1) : (second_ + later_) / (first_ + 1);
+}
+
+bool ReturnRate::comes(const std::string& key, bool is_there, std::int64_t now_us) {
+  const auto known = by_key_.find(key);
+  if (known == by_key_.end()) return false;
+  std::optional<std::int64_t>& missed = known->second->missed_us;
+  if (is_there) {
+    missed.reset();
+  } else if (missed && static_cast<double>(now_us - *missed) < patience * coming_us_) {
+    return true;
+  } else {
+    missed = now_us;
+  }
+  return false;
+}
+
+void ReturnRate::came(const std::string& key, std::int64_t now_us) {
+  const auto known = by_key_.find(key);
+  if (known == by_key_.end() || !known->second->missed_us) return;
+  const auto took_us = static_cast<double>(now_us - *std::exchange(known->second->missed_us, {}));
+  coming_us_ += coming_us_ > 0 ? (took_us - coming_us_) * share_of_new : took_us;
+}
+
+void ReturnRate::given_up(const std::string& key) {
+  const auto known = by_key_.find(key);
+  if (known != by_key_.end()) known->second->missed_us.reset();
+}
+
+void ReturnRate::drop_beyond(std::uint64_t capacity) {
+  while (!wanted_.empty() && (tokens_ > capacity || wanted_.size() > keys_max_)) {
+    tokens_ -= wanted_.back().tokens;
+    by_key_.erase(wanted_.back().key);
+    wanted_.pop_back();
+  }
+}
+
+void ReturnRate::age() {
+  if (first_ + second_ + later_ < wants_until_halved) return;
+  for (double* count : {&first_, &second_, &later_}) *count /= 2;
+}
+
+}  // namespace troupe::placement

@@ -1,0 +1,41 @@
+#include "placement/popularity/shard_hits.h"
+
+#include <cmath>
+
+namespace troupe::placement {
+namespace {
+
+constexpr float lately = 256;  // rows of a shard; what was wanted before them counts half, before as many again a quarter
+
+}  // namespace
+
+// Two neighbours become one.
+void ShardHits::widen() {
+  for (std::uint32_t i = 0; i < shards; ++i) {
+    const bool some = 2 * i + 1 < shards;
+    const Shard a = some ? shards_[2 * i] : Shard{}, b = some ? shards_[2 * i + 1] : Shard{};
+    shards_[i] = {a.wanted + b.wanted, a.found + b.found};
+  }
+  shard_rows_ *= 2;
+}
+
+void ShardHits::use(std::uint32_t table, std::uint32_t row, bool found) {
+  if (table_ != table) *this = {};
+  if (!table_) shard_rows_ = 1;
+  table_ = table;
+  while (row / shard_rows_ >= shards) widen();
+  Shard& shard = shards_[row / shard_rows_];
+  ++shard.wanted;
+  shard.found += found;
+  if (shard.wanted >= 2 * lately) shard = {shard.wanted / 2, shard.found / 2};
+}
+
+std::array<std::uint8_t, ShardHits::shards> ShardHits::found() const {
+  std::array<std::uint8_t, shards> hundredths{};
+  for (std::uint32_t i = 0; i < shards; ++i)
+    if (shards_[i].wanted > 0)
+      hundredths[i] = static_cast<std::uint8_t>(std::lround(100 * shards_[i].found / shards_[i].wanted));
+  return hundredths;
+}
+
+}  // namespace troupe::placement

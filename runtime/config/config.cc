@@ -1,0 +1,498 @@
+#include "runtime/config/config.h"
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <filesystem>
+#include <set>
+#include <sstream>
+
+#include "kernels/base/check.h"
+#include "runtime/config/model_list.h"
+#include "runtime/config/whole_file.h"
+#include "runtime/wire/json_text.h"
+
+namespace troupe {
+namespace {
+
+constexpr std::size_t file_bytes_max = 1 << 20;
+constexpr std::size_t values_max = 50'000;    // of a file, with its keys
+constexpr const char* many_values = "50000 values; expected sections of keys and values";
+constexpr std::size_t name_bytes_max = 253;   // of a host, as in DNS
+constexpr std::size_t quoted_bytes_max = 64;  // of a value that an error repeats
+constexpr std::size_t model_name_bytes_max = 64;
+constexpr std::size_t models_max = 64, models_of_nodes_max = 4096;  // each with a configuration of its own
+constexpr const char* model_keys = "name, directory, data_dir, prompt or settings";
+
+std::size_t index_of(const Knob& knob) { return static_cast<std::size_t>(&knob - knob_table().data()); }
+
+std::string_view section_of(std::string_view name) { return name.substr(0, name.find('.')); }
+
+// What could have stood instead of `name`: the keys of its section, or else the sections.
+std::string known_names(std::string_view name) {
+  std::string keys, sections;
+  std::string_view last;
+  for (const Knob& knob : knob_table()) {
+    const std::string_view section = section_of(knob.name);
+    if (section == section_of(name)) keys += (keys.empty() ? "" : ", ") + std::string(knob.name);
+    if (section != last) sections += (sections.empty() ? "one of " : ", ") + std::string(section);
+    last = section;
+  }
+  return keys.empty() ? sections : keys;
+}
+
+[[noreturn]] void unknown(std::string_view name) {
+  throw ConfigError(printable("there is no knob " + std::string(name.substr(0, quoted_bytes_max)) +
+                              "; expected " + known_names(name)));
+}
+
+// More values than any configuration has; each takes some hundred bytes.
+struct TooManyValues {
+  YAML::Mark at;
+};
+
+// Where documents start; what they hold is counted and passed over. YAML::LoadAll would be simpler, but it takes a
+// stray comma for empty documents without end, until there is no memory.
+class DocumentStarts final : public YAML::EventHandler {
+ public:
+  int count = 0;
+  YAML::Mark last;
+
+  void OnDocumentStart(const YAML::Mark& mark) override { ++count, last = mark; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { take(mark); }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { take(mark); }
+  void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t, const std::string&) override {
+    take(mark);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {
+    take(mark);
+  }
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    take(mark);
+  }
+  void OnMapEnd() override {}
+
+ private:
+  void take(const YAML::Mark& mark) {
+    if (values_left_-- == 0) throw TooManyValues{mark};
+  }
+  std::size_t values_left_ = values_max;
+};
+
+std::string contents(const std::string& path) {
+  try {
+    return read_whole_file(path, file_bytes_max, "a YAML file");
+  } catch (const FileError& error) {
+    throw ConfigError(error.what());
+  }
+}
+
+// Reads one file into a configuration; errors get the file's name and the line.
+class FileReader {
+ public:
+  // `path` is for errors.
+  FileReader(std::string path, Config& config) : path_(std::move(path)), config_(config) {}
+
+  void read(const std::string& text) {
+    const YAML::Node document = load(text);
+    if (!document.IsNull()) read_map(document, "");  // null: empty, or comments only
+  }
+
+  // The sections, then the list `models`, if there is one.
+  std::vector<NamedModel> read_box(const std::string& text) {
+    const YAML::Node document = load(text);
+    models_expected_ = true;
+    if (document.IsNull()) return {};
+    read_map(document, "");
+    const YAML::Node list = document["models"];
+    if (!list) return {};
+    return read_models(list);
+  }
+
+  // The sections, then the list `nodes`.
+  std::vector<ClusterNode> read_cluster(const std::string& text) {
+    const YAML::Node document = load(text);
+    if (!document.IsMap()) fail(document.Mark(), "the file is no map; expected sections and a list of nodes");
+    nodes_expected_ = true;
+    read_map(document, "");
+    const YAML::Node list = document["nodes"];
+    if (!list || !list.IsSequence() || list.size() == 0)
+      fail(document.Mark(), "there is no list of nodes; expected `nodes:` with one entry for each");
+    std::vector<ClusterNode> nodes;
+    for (const auto& entry : list) nodes.push_back(read_node(entry));
+    if (const YAML::Node models = document["models"]) {
+      if (nodes.size() * models.size() > models_of_nodes_max)
+        fail(models.Mark(), std::to_string(models.size()) + " models on " + std::to_string(nodes.size()) +
+                                " nodes; expected a product of at most " + std::to_string(models_of_nodes_max));
+      for (ClusterNode& node : nodes) {
+        FileReader own(path_, node.config);
+        own.nodes_expected_ = true;
+        node.models = own.read_models(models);
+      }
+    }
+    check_together(nodes, list);
+    return nodes;
+  }
+
+ private:
+  YAML::Node load(const std::string& text) {
+    YAML::Node document;
+    refuse_many_marks(text);
+    try {
+      refuse_second_document(text);
+      document = YAML::Load(text);
+    } catch (const TooManyValues& e) {
+      fail(e.at, std::string("has more than ") + many_values);
+    } catch (const YAML::Exception& e) {
+      fail(e.mark, "is no YAML (" + e.msg + "); expected sections of keys and values");
+    }
+    return document;
+  }
+
+  // The library keeps some two hundred bytes for each that it has read ahead, before it says a word.
+  void refuse_many_marks(const std::string& text) {
+    std::size_t marks = 0, line = 1;
+    for (const char c : text) {
+      line += c == '\n';
+      marks += c == '[' || c == '{' || c == ',' || c == '?';
+      if (marks > values_max) fail(line, std::string("has more than ") + many_values);
+    }
+  }
+
+  void refuse_second_document(const std::string& text) {
+    std::istringstream stream(text);
+    YAML::Parser parser(stream);
+    DocumentStarts starts;
+    while (starts.count < 2 && parser.HandleNextDocument(starts)) continue;
+    if (starts.count == 2) fail(starts.last, "a second document begins; expected one");
+  }
+
+  [[noreturn]] void fail(const YAML::Mark& mark, const std::string& what) {
+    if (!mark.is_null()) fail(static_cast<std::size_t>(mark.line) + 1, what);
+    throw ConfigError(printable(path_ + ": " + what));
+  }
+  [[noreturn]] void fail(std::size_t line, const std::string& what) {
+    throw ConfigError(printable(path_ + ":" + std::to_string(line) + ": " + what));
+  }
+
+  // `section` is "" for the whole file. Knobs are two levels deep, so nothing is followed further.
+  void read_map(const YAML::Node& map, const std::string& section) {
+    if (!map.IsMap())
+      fail(map.Mark(), (section.empty() ? "the file" : section) + " is no map; expected keys and values");
+    for (const auto& entry : map) {
+      const YAML::Node &key = entry.first, &value = entry.second;
+      if (!key.IsScalar()) fail(key.Mark(), "a key is no word; expected " + known_names(section));
+      const std::string name = section.empty() ? key.Scalar() : section + "." + key.Scalar();
+      if (!seen_.insert(name).second) fail(key.Mark(), name + " stands twice; expected it once");
+      if (section.empty() && name == "nodes" && nodes_expected_) continue;
+      if (section.empty() && name == "models" && (models_expected_ || nodes_expected_)) continue;
+      if (section.empty())
+        read_section(key, value, name);
+      else
+        read_knob(key, value, name);
+    }
+  }
+
+  void read_section(const YAML::Node& key, const YAML::Node& value, const std::string& name) {
+    for (const Knob& knob : knob_table()) {
+      if (section_of(knob.name) != name) continue;
+      if (!value.IsNull()) read_map(value, name);  // null: all its keys are comments
+      return;
+    }
+    if (name == "models")
+      fail(key.Mark(),
+           "there is a list of models: this file is for `troupe serve`; expected one of a single model, or --model and "
+           "--data-dir");
+    if (name == "nodes")
+      fail(key.Mark(),
+           "there is a list of nodes: this is a cluster's file; expected a box's, or `troupe node --config " +
+               path_ + " --name NODE` (and `troupe import --config " + path_ + " --node NODE`)");
+    fail(key.Mark(),
+         "there is no section " + name.substr(0, quoted_bytes_max) + "; expected " + known_names(""));
+  }
+
+  void read_knob(const YAML::Node& key, const YAML::Node& value, const std::string& name) {
+    const Knob* knob = find_knob(name);
+    if (knob == nullptr) at(key, [&] { unknown(name); });
+    const bool wants_text = knob->kind == KnobKind::text || knob->kind == KnobKind::choice;
+    const bool is_plain =
+        value.IsScalar() && value.Tag() != "!";  // "!" is yaml-cpp's tag of what is in quotes
+    const bool wants_quotes_too =
+        wants_text || knob->kind == KnobKind::size || knob->kind == KnobKind::duration;
+    if (!value.IsScalar()) fail(key.Mark(), name + " is no single value; expected " + expected_of(*knob));
+    if (!is_plain && !wants_quotes_too)
+      fail(value.Mark(), name + " is text in quotes; expected " + expected_of(*knob));
+    at(value, [&] { config_.set(name, value.Scalar()); });
+  }
+
+  // ---- several models, of a box or of a cluster ----
+
+  std::vector<NamedModel> read_models(const YAML::Node& list) {
+    if (!list.IsSequence() || list.size() == 0)
+      fail(list.Mark(), "models is no list; expected one entry for each model, with name, directory and data_dir");
+    if (list.size() > models_max) fail(list.Mark(), "models has more than 64 entries; expected at most so many");
+    if (!config_.text("model.directory").empty())
+      fail(list.Mark(), "there is model.directory and a list of models; expected the directory of each in the list");
+    std::vector<NamedModel> models;
+    for (const auto& entry : list) models.push_back(read_model(entry));
+    check_together(models, list);
+    return models;
+  }
+
+  std::string text_of(const YAML::Node& entry, const char* key) {
+    const YAML::Node value = entry[key];
+    if (!value || !value.IsScalar() || value.Scalar().empty())
+      fail(entry.Mark(), std::string("a model has no ") + key + "; expected " + model_keys +
+                             ", the first three of each model");
+    return value.Scalar();
+  }
+
+  NamedModel read_model(const YAML::Node& entry) {
+    if (!entry.IsMap()) fail(entry.Mark(), std::string("a model is no map; expected ") + model_keys);
+    static const std::set<std::string> known{"name", "directory", "data_dir", "prompt", "settings"};
+    std::set<std::string> given;
+    for (const auto& part : entry) {
+      if (!part.first.IsScalar() || !known.contains(part.first.Scalar()))
+        fail(part.first.Mark(), std::string("a model has no such key; expected ") + model_keys);
+      if (!given.insert(part.first.Scalar()).second)
+        fail(part.first.Mark(), part.first.Scalar() + " stands twice; expected it once");
+    }
+    NamedModel model{text_of(entry, "name"), config_};
+    const auto is_plain = [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '_' || c == '-'; };
+    if (model.name.size() > model_name_bytes_max || !std::ranges::all_of(model.name, is_plain))
+      fail(entry["name"].Mark(), "a model is named " + model.name.substr(0, quoted_bytes_max) +
+                                     "; expected at most 64 letters, digits, '.', '_' and '-'");
+    model.config.set("model.directory", text_of(entry, "directory"));
+    // Of a cluster whose users and items are in a Redis none has a folder.
+    const bool in_folder = !nodes_expected_ || config_.text("features.store").empty() || entry["data_dir"];
+    if (in_folder) model.config.set("node.data_dir", text_of(entry, "data_dir"));
+    if (entry["prompt"]) model.config.set("model.prompt", text_of(entry, "prompt"));
+    if (const YAML::Node settings = entry["settings"]; settings && !settings.IsNull()) {
+      refuse_shared(settings);
+      FileReader(path_, model.config).read_map(settings, "");
+    }
+    return model;
+  }
+
+  // What all models have together cannot be of one.
+  void refuse_shared(const YAML::Node& settings) {
+    if (!settings.IsMap()) fail(settings.Mark(), "settings is no map; expected keys and values");
+    static const std::set<std::string> own{"model", "router", "inference", "features"};
+    for (const auto& part : settings)
+      if (!part.first.IsScalar() || !own.contains(part.first.Scalar()))
+        fail(part.first.Mark(), "a model's settings are of sections model, router, inference and features; expected "
+                                "all others before the list, for all models together");
+    if (const YAML::Node model = settings["model"]; model && model.IsMap())
+      for (const char* key : {"directory", "prompt"})
+        if (model[key]) fail(model[key].Mark(), std::string(key) + " stands in a model's settings; expected it beside its name");
+  }
+
+  void check_together(const std::vector<NamedModel>& models, const YAML::Node& list) {
+    std::set<std::string> names, folders;
+    const auto normal = [](const std::string& path) { return std::filesystem::path(path).lexically_normal().string(); };
+    if (const std::string& own = config_.text("node.data_dir"); !own.empty()) folders.insert(normal(own));
+    for (std::size_t i = 0; i < models.size(); ++i) {
+      const std::string& folder = models[i].config.text("node.data_dir");
+      if (!names.insert(models[i].name).second)
+        fail(list[i].Mark(), "two models are named " + models[i].name + "; expected a name of its own for each");
+      if (list[i]["data_dir"] && !folders.insert(normal(folder)).second)
+        fail(list[i].Mark(), "model " + models[i].name + " has its data in " + folder +
+                                 ", as another or the box itself; expected a folder of its own");
+    }
+  }
+
+  // ---- nodes of a cluster ----
+
+  std::string word(const YAML::Node& entry, const char* key) {
+    const YAML::Node value = entry[key];
+    if (!value || !value.IsScalar() || value.Scalar().empty())
+      fail(entry.Mark(), std::string("a node has no ") + key + "; expected node, name, host, port and roles");
+    if (value.Scalar().size() > name_bytes_max)
+      fail(value.Mark(), std::string(key) + " is longer than 253 bytes");
+    return value.Scalar();
+  }
+
+  std::uint32_t number(const YAML::Node& entry, const char* key, std::uint32_t max) {
+    const std::string text = word(entry, key);
+    std::uint32_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || value == 0 || value > max)
+      fail(entry[key].Mark(),
+           std::string(key) + " is " + text + "; expected a number from 1 to " + std::to_string(max));
+    return value;
+  }
+
+  ClusterNode read_node(const YAML::Node& entry) {
+    if (!entry.IsMap()) fail(entry.Mark(), "a node is no map; expected node, name, host, port and roles");
+    static const std::set<std::string> known{"node", "name", "host", "port", "roles", "settings"};
+    for (const auto& part : entry)
+      if (!part.first.IsScalar() || !known.contains(part.first.Scalar()))
+        fail(part.first.Mark(), "a node has no such key; expected node, name, host, port, roles or settings");
+    ClusterNode node;
+    node.node = number(entry, "node", 0xFFFF'FFFF);
+    node.name = word(entry, "name");
+    if (node.name == "ca") fail(entry["name"].Mark(), "a node is named ca, like the authority's files");
+    node.host = word(entry, "host");
+    node.port = static_cast<std::uint16_t>(number(entry, "port", 65'535));
+    const YAML::Node roles = entry["roles"];
+    if (!roles || !roles.IsSequence() || roles.size() == 0)
+      fail(entry.Mark(), "a node has no roles; expected a list of router, cache_meta and worker");
+    for (const auto& role : roles) node.roles.push_back(read_role(role, node.roles));
+    node.config = config_;
+    if (const YAML::Node settings = entry["settings"]; settings && !settings.IsNull()) {
+      FileReader own(path_, node.config);
+      own.read_map(settings, "");
+    }
+    return node;
+  }
+
+  NodeRole read_role(const YAML::Node& value, const std::vector<NodeRole>& others) {
+    const auto role = value.IsScalar() ? find_node_role(value.Scalar()) : std::nullopt;
+    if (role && std::find(others.begin(), others.end(), *role) == others.end()) return *role;
+    fail(value.Mark(), "a role is unknown or stands twice; expected router, cache_meta or worker, each once");
+  }
+
+  void check_together(const std::vector<ClusterNode>& nodes, const YAML::Node& list) {
+    std::set<std::uint32_t> numbers;
+    std::set<std::string> names, places;
+    std::set<NodeRole> roles;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const ClusterNode& node = nodes[i];
+      if (!numbers.insert(node.node).second || !names.insert(node.name).second ||
+          !places.insert(node.host + ":" + std::to_string(node.port)).second)
+        fail(list[i].Mark(), "node " + node.name + " has the number, name or address of another");
+      roles.insert(node.roles.begin(), node.roles.end());
+      for (const char* shared : {"cluster.name", "cluster.coordination"})
+        if (node.config.text(shared) != nodes[0].config.text(shared))
+          fail(list[i].Mark(),
+               "node " + node.name + " has another " + shared + "; expected the same for all");
+      if (node.config.duration_us("cluster.heartbeat") != nodes[0].config.duration_us("cluster.heartbeat"))
+        fail(list[i].Mark(),
+             "node " + node.name + " has another cluster.heartbeat; expected the same for all");
+    }
+    if (roles.size() < 3)
+      fail(list.Mark(), "a role is given to no node; expected at least one router, cache_meta and worker");
+  }
+
+  template <class Action>
+  void at(const YAML::Node& node, Action action) {
+    try {
+      action();
+    } catch (const ConfigError& e) {
+      fail(node.Mark(), e.what());
+    }
+  }
+
+  std::string path_;
+  Config& config_;
+  std::set<std::string> seen_;
+  bool nodes_expected_ = false, models_expected_ = false;
+};
+
+std::string comment_of(const Knob& knob) {
+  std::string line = "  # " + std::string(knob.help);
+  if (knob.kind != KnobKind::text) line += " " + expected_of(knob) + ".";
+  return line + "\n";
+}
+
+}  // namespace
+
+std::vector<ClusterNode> read_cluster(const std::string& text, const std::string& path) {
+  Config shared;
+  return FileReader(path, shared).read_cluster(text);
+}
+
+std::vector<ClusterNode> load_cluster(const std::string& path) { return read_cluster(contents(path), path); }
+
+Config::Config() {
+  for (const Knob& knob : knob_table()) {
+    auto value = parse_knob(knob, knob.initial);
+    TROUPE_CHECK(std::holds_alternative<KnobValue>(value), knob.name);
+    values_.push_back(std::move(std::get<KnobValue>(value)));
+  }
+}
+
+void Config::set(std::string_view name, std::string_view text) {
+  const Knob* knob = find_knob(name);
+  if (knob == nullptr) unknown(name);
+  auto value = parse_knob(*knob, text);
+  if (const auto* fault = std::get_if<KnobFault>(&value)) {
+    const std::string shown = text.empty() ? "empty" : std::string(text.substr(0, quoted_bytes_max));
+    throw ConfigError(printable(std::string(name) + " is " + shown + "; expected " + fault->expected));
+  }
+  values_[index_of(*knob)] = std::move(std::get<KnobValue>(value));
+}
+
+const KnobValue& Config::value(std::string_view name, KnobKind kind) const {
+  const Knob* knob = find_knob(name);
+  TROUPE_CHECK(knob != nullptr && knob->kind == kind, name);
+  return values_[index_of(*knob)];
+}
+
+std::int64_t Config::integer(std::string_view name) const {
+  return std::get<std::int64_t>(value(name, KnobKind::integer));
+}
+double Config::real(std::string_view name) const { return std::get<double>(value(name, KnobKind::real)); }
+bool Config::boolean(std::string_view name) const { return std::get<bool>(value(name, KnobKind::boolean)); }
+std::int64_t Config::size_bytes(std::string_view name) const {
+  return std::get<std::int64_t>(value(name, KnobKind::size));
+}
+std::int64_t Config::duration_us(std::string_view name) const {
+  return std::get<std::int64_t>(value(name, KnobKind::duration));
+}
+const std::string& Config::text(std::string_view name) const {
+  const Knob* knob = find_knob(name);
+  const bool is_choice = knob != nullptr && knob->kind == KnobKind::choice;
+  return std::get<std::string>(value(name, is_choice ? KnobKind::choice : KnobKind::text));
+}
+
+Config read_config(const std::string& text, const std::string& path) {
+  Config config;
+  FileReader(path, config).read(text);
+  return config;
+}
+
+BoxFile read_box(const std::string& text, const std::string& path) {
+  BoxFile box;
+  box.models = FileReader(path, box.config).read_box(text);
+  return box;
+}
+
+BoxFile load_box(const std::string& path) { return read_box(contents(path), path); }
+
+void set_of_all(BoxFile& box, std::string_view knob, std::string_view value) {
+  const bool of_each = knob == "model.directory" || knob == "model.prompt";
+  if (of_each && !box.models.empty())
+    throw ConfigError(std::string(knob) + " is each model's own; expected it in the list of models");
+  box.config.set(knob, value);
+  for (NamedModel& model : box.models)
+    if (knob != "node.data_dir") model.config.set(knob, value);
+}
+
+Config load_config(const std::string& path) { return read_config(contents(path), path); }
+
+std::string example_yaml() {
+  std::string out = "# Every knob with its default. A key that is left out has its default, too.\n";
+  std::string_view section;
+  for (const Knob& knob : knob_table()) {
+    if (section_of(knob.name) != section) {
+      section = section_of(knob.name);
+      out += "\n" + std::string(section) + ":\n";
+    }
+    out += comment_of(knob) + "  " + std::string(knob.name.substr(section.size() + 1)) + ": ";
+    if (knob.kind == KnobKind::text)
+      append_json_string(out, knob.initial);  // also a YAML string
+    else
+      out += knob.initial;
+    out += "\n";
+  }
+  return out;
+}
+
+}  // namespace troupe

@@ -1,0 +1,244 @@
+#include "runtime/config/config.h"
+
+#include <doctest/doctest.h>
+
+#include "runtime/testing/store_test_folder.h"
+
+using namespace troupe;
+
+namespace {
+
+// A configuration file that goes when the test ends.
+class File {
+ public:
+  explicit File(std::string_view text) { folder_.write("config.yaml", text); }
+  std::string path() const { return folder_.path() / "config.yaml"; }
+
+  // "12: page_tokens is 0; …": the error after the file's name; "" if it loads.
+  std::string error() const {
+    try {
+      load_config(path());
+      return "";
+    } catch (const ConfigError& e) {
+      const std::string what = e.what();
+      REQUIRE(what.starts_with(path() + ":"));
+      return what.substr(path().size() + 1);
+    }
+  }
+
+ private:
+  TestFolder folder_;
+};
+
+std::string error_of(std::string_view text) { return File(text).error(); }
+
+std::string error_of_set(std::string_view name, std::string_view text) {
+  Config config;
+  try {
+    config.set(name, text);
+    return "";
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("an error repeats no zero that would end it") {
+  Config config;
+  CHECK_THROWS_WITH_AS(config.set("pool.kv_format", std::string_view("f\0f", 3)),
+                       doctest::Contains("pool.kv_format is f?f; expected "), ConfigError);
+}
+
+TEST_CASE("without a file every knob has its default") {
+  const Config config;
+  CHECK(config.size_bytes("pool.memory") == 256 << 20);
+  CHECK(config.integer("pool.page_tokens") == 4);
+  CHECK(config.real("pool.item_share") == 0.5);
+  CHECK_FALSE(config.boolean("pool.verify_on_read"));
+  CHECK(config.text("router.policy") == "planner");
+  CHECK(config.text("pool.kv_format") == "f32");
+  CHECK(config.text("model.weights") == "f32");
+  CHECK(config.duration_us("router.deadline") == 2'000'000);
+  CHECK(config.text("node.data_dir") == "");
+}
+
+TEST_CASE("a file changes what it names and nothing else") {
+  const File file(
+      "pool:\n  memory: 2GiB\n  item_share: 0.25\n  verify_on_read: true\n"
+      "router:\n  policy: item\n  deadline: 200ms\nhttp:   # all of these stay\nmodel:\n  directory: \"a "
+      "b\"\n");
+  const Config config = load_config(file.path());
+  CHECK(config.size_bytes("pool.memory") == std::int64_t{2} << 30);
+  CHECK(config.real("pool.item_share") == 0.25);
+  CHECK(config.boolean("pool.verify_on_read"));
+  CHECK(config.text("router.policy") == "item");
+  CHECK(config.duration_us("router.deadline") == 200'000);
+  CHECK(config.text("model.directory") == "a b");
+  CHECK(config.integer("http.port") == 8080);
+  CHECK(error_of("") == "");
+  CHECK(error_of("# nothing\n") == "");
+}
+
+TEST_CASE("a value that does not fit is an error with its line and what was expected") {
+  CHECK(error_of("pool:\n\n  page_tokens: 0\n") == "3: pool.page_tokens is 0; expected 1..256 tokens");
+  CHECK(error_of("pool:\n  page_tokens: 4.0") == "2: pool.page_tokens is 4.0; expected 1..256 tokens");
+  CHECK(error_of("pool:\n  page_tokens: \"4\"") ==
+        "2: pool.page_tokens is text in quotes; expected 1..256 tokens");
+  for (const char* quoted : {"pool: {memory: \"1GiB\"}", "router: {deadline: \"1s\"}", "router: {policy: \"bat\"}", "node: {data_dir: \"d\"}"})
+    CHECK(error_of(quoted) == "");  // none of them is a number or a word of YAML's
+  CHECK(error_of("pool: {verify_on_read: \"true\"}") == "1: pool.verify_on_read is text in quotes; expected true or false");
+  CHECK(error_of("pool: {item_share: \"0.5\"}").starts_with("1: pool.item_share is text in quotes; expected "));
+  CHECK(error_of("pool:\n  page_tokens:") ==
+        "2: pool.page_tokens is no single value; expected 1..256 tokens");
+  CHECK(error_of("pool:\n  page_tokens: [4]") ==
+        "2: pool.page_tokens is no single value; expected 1..256 tokens");
+  CHECK(error_of("pool: {verify_on_read: yes}") == "1: pool.verify_on_read is yes; expected true or false");
+  CHECK(error_of("pool:\n  kv_format: F32") == "2: pool.kv_format is F32; expected f32 | f16 | bf16");
+}
+
+TEST_CASE("a name that is not in the table is an error that lists what is") {
+  CHECK(error_of("a: 1\nb: 2").starts_with("1: there is no section a; expected one of node, model, pool"));
+  CHECK(error_of("router:\n  polcy: bat")
+            .starts_with(
+                "2: there is no knob router.polcy; expected router.policy, router.undivided, router.approximate, router.requests_in_flight_max"));
+  CHECK(error_of("router.policy: bat")
+            .starts_with("1: there is no section router.policy; expected one of node"));
+  CHECK(error_of("pool:\n  memory: 1GiB\n  memory: 2GiB") == "3: pool.memory stands twice; expected it once");
+}
+
+TEST_CASE("what is no configuration file at all is refused") {
+  CHECK(error_of("pool: [1, 2]") == "1: pool is no map; expected keys and values");
+  CHECK(error_of("- a") == "1: the file is no map; expected keys and values");
+  CHECK(error_of("pool: {\n").find("is no YAML") != std::string::npos);
+  CHECK(error_of("pool:\n\tmemory: 1").starts_with("2: is no YAML"));
+  CHECK(error_of("pool:\n---\npool:\n").find("second document") != std::string::npos);
+  for (const char* stray : {",", "pool:\n,", "{}\n,", "[]]", "}"})  // the library alone never ends on a comma
+    CHECK(error_of(stray) != "");
+  CHECK(error_of("? [a]\n: 1").find("no word") != std::string::npos);
+  CHECK(error_of(std::string(10000, '[')).find("is no YAML") != std::string::npos);
+  CHECK(error_of(std::string(100000, '[')).find("has more than 50000 values") != std::string::npos);
+  CHECK(error_of(std::string(2 << 20, '#')).find("larger than 1 MiB") != std::string::npos);
+  CHECK_THROWS_AS(load_config("no/such/file.yaml"), ConfigError);
+}
+
+TEST_CASE("a file with more values than any configuration is refused at the line that has one too many") {
+  const auto lines = [](std::size_t count, const char* line) {
+    std::string text;
+    while (count-- > 0) text += line;
+    return text;
+  };
+  const std::string many = ": has more than 50000 values; expected sections of keys and values";
+  CHECK(error_of(std::string(50'000, '[')).find("is no YAML") != std::string::npos);
+  CHECK(error_of("\n\n" + std::string(50'001, '[')) == "3" + many);
+  CHECK(error_of(lines(25'000, "{,\n") + "?") == "25001" + many);
+  CHECK(error_of(lines(49'999, "- 1\n")) == "1: the file is no map; expected keys and values");  // the list is a value, too
+  CHECK(error_of(lines(50'000, "- 1\n")) == "50000" + many);
+  CHECK(error_of(std::string(1 << 20, '#')) == "");
+  CHECK(error_of(std::string((1 << 20) + 1, '#')).find("larger than 1 MiB") != std::string::npos);
+}
+
+TEST_CASE("the command line is checked like the file") {
+  Config config;
+  config.set("http.port", "0");
+  config.set("pool.memory", "1.5 GiB");
+  config.set("router.frequency_window", "5min");
+  CHECK(config.integer("http.port") == 0);
+  CHECK(config.size_bytes("pool.memory") == std::int64_t{3} << 29);
+  CHECK(config.duration_us("router.frequency_window") == 300'000'000);
+  CHECK(error_of_set("http.port", "65536") == "http.port is 65536; expected 0..65535");
+  CHECK(error_of_set("http.port", "65535") == "");
+  CHECK(error_of_set("http.port", std::string(65, '7')) == "http.port is " + std::string(64, '7') + "; expected 0..65535");
+  CHECK(error_of_set("http.port", "").starts_with("http.port is empty"));
+  CHECK(error_of_set("pool.item_share", "1.01") == "pool.item_share is 1.01; expected 0..1");
+  CHECK(error_of_set("nothing", "1").starts_with("there is no knob nothing; expected one of node"));
+}
+
+TEST_CASE("the example file says every knob and loads as the defaults") {
+  const std::string text = example_yaml();
+  const File file(text);
+  CHECK(file.error() == "");
+  for (const Knob& knob : knob_table()) {
+    CAPTURE(knob.name);
+    const auto key = knob.name.substr(knob.name.find('.') + 1);
+    CHECK(text.find("\n  " + std::string(key) + ": ") != std::string::npos);
+    CHECK(text.find(knob.help) != std::string::npos);
+  }
+  CHECK(text.find("  # Tokens in a page.") != std::string::npos);
+  CHECK(text.find("1..256 tokens.\n  page_tokens: 4\n") != std::string::npos);
+}
+
+// ---- clusters ----
+
+namespace {
+constexpr std::string_view three_nodes =
+    "cluster: {name: blue}\n"
+    "nodes:\n"
+    "  - {node: 1, name: front, host: 10.0.0.1, port: 7000, roles: [router, cache_meta]}\n"
+    "  - {node: 2, name: w1, host: 10.0.0.2, port: 7000, roles: [worker],\n"
+    "     settings: {pool: {memory: 2GiB}, node: {data_dir: /data}}}\n"
+    "  - {node: 9, name: w2, host: 10.0.0.3, port: 7000, roles: [worker]}\n"
+    "pool: {page_tokens: 8}\n";
+}
+
+TEST_CASE("a cluster's file gives each node the shared knobs and its own") {
+  const File file(three_nodes);
+  const std::vector<ClusterNode> nodes = load_cluster(file.path());
+  REQUIRE(nodes.size() == 3);
+  CHECK(nodes[0].roles == std::vector{NodeRole::router, NodeRole::cache_meta});
+  CHECK(nodes[0].config.text("cluster.name") == "blue");
+  CHECK(nodes[1].node == 2);
+  CHECK(nodes[1].name == "w1");
+  CHECK(nodes[1].host == "10.0.0.2");
+  CHECK(nodes[1].port == 7000);
+  CHECK(nodes[1].config.size_bytes("pool.memory") == 2ll << 30);
+  CHECK(nodes[1].config.text("node.data_dir") == "/data");
+  CHECK(nodes[2].config.size_bytes("pool.memory") == 256ll << 20);
+  CHECK(nodes[2].config.integer("pool.page_tokens") == 8);
+}
+
+TEST_CASE("a cluster's file that does not fit is an error with its line and what was expected") {
+  const auto error = [](std::string_view what, std::string_view instead) {
+    std::string text(three_nodes);
+    text.replace(text.find(what), what.size(), instead);
+    const File file(text);
+    try {
+      load_cluster(file.path());
+      return std::string();
+    } catch (const ConfigError& e) {
+      return std::string(e.what()).substr(file.path().size() + 1);
+    }
+  };
+  CHECK(error("node: 9", "node: 0").starts_with("6: node is 0; expected a number from 1"));
+  CHECK(error("node: 9", "node: 2").starts_with("6: node w2 has the number, name or address of another"));
+  CHECK(error("name: w2", "name: w1").starts_with("6: node w1 has"));
+  CHECK(error("10.0.0.3", "10.0.0.2").starts_with("6: node w2 has"));
+  CHECK(error("port: 7000, roles: [router", "port: 70000, roles: [router").starts_with("3: port is 70000"));
+  CHECK(error("[router, cache_meta]", "[router]").starts_with("3: a role is given to no node"));
+  CHECK(
+      error("[router, cache_meta]", "[router, router]").starts_with("3: a role is unknown or stands twice"));
+  CHECK(error("[router, cache_meta]", "[]").starts_with("3: a node has no roles"));
+  CHECK(error("host: 10.0.0.3, ", "").starts_with("6: a node has no host"));
+  CHECK(error("host: 10.0.0.3", "hots: 10.0.0.3").starts_with("6: a node has no such key"));
+  CHECK(error("memory: 2GiB", "memory: 2").starts_with("5: pool.memory is 2"));
+  CHECK(error("memory: 2GiB}", "memory: 2GiB}, cluster: {heartbeat: 1s}")
+            .starts_with("4: node w1 has another cluster.heartbeat; expected the same for all"));
+  CHECK(error("name: w2", "name: ca").starts_with("6: a node is named ca"));
+  CHECK(error("10.0.0.3", std::string(254, 'x')).starts_with("6: host is longer than 253 bytes"));
+  CHECK(error("10.0.0.3", std::string(253, 'x')) == "");
+  CHECK(error("port: 7000, roles: [router", "port: 65535, roles: [router") == "");
+  CHECK(error("port: 7000, roles: [router", "port: 65536, roles: [router") ==
+        "3: port is 65536; expected a number from 1 to 65535");
+  CHECK(error("node: 9", "node: 4294967295") == "");
+  CHECK(error("node: 9", "node: 4294967296") == "6: node is 4294967296; expected a number from 1 to 4294967295");
+  CHECK(error("node: 9", "node: 9x").starts_with("6: node is 9x; expected a number"));
+  CHECK(error("memory: 2GiB}", "memory: 2GiB}, cluster: {name: red}") ==
+        "4: node w1 has another cluster.name; expected the same for all");
+  CHECK(error("nodes:", "notes:").starts_with("2: there is no section notes"));
+  CHECK(error("page_tokens: 8", "page_tokens: 0").starts_with("7: pool.page_tokens is 0"));
+  const File empty("");
+  CHECK_THROWS_AS(load_cluster(empty.path()), ConfigError);
+  CHECK(File(three_nodes)
+            .error()
+            .starts_with("2: there is a list of nodes: this is a cluster's file"));  // it is no box's file
+}

@@ -1,0 +1,74 @@
+#include "runtime/config/knobs.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+using namespace troupe;
+
+namespace {
+
+bool takes(std::string_view name, std::string_view text) {
+  return parse_knob(*find_knob(name), text).index() == 0;
+}
+
+template <class T>
+T parsed(std::string_view name, std::string_view text) {
+  return std::get<T>(std::get<KnobValue>(parse_knob(*find_knob(name), text)));
+}
+
+}  // namespace
+
+TEST_CASE("every knob has a section, help, and a default inside its own range") {
+  std::set<std::string_view> names, sections;
+  std::string_view section;
+  for (const Knob& knob : knob_table()) {
+    CAPTURE(knob.name);
+    CHECK(names.insert(knob.name).second);
+    CHECK(std::count(knob.name.begin(), knob.name.end(), '.') == 1);
+    if (const auto own = knob.name.substr(0, knob.name.find('.')); own != section) {
+      CHECK(sections.insert(own).second);  // sections stand together
+      section = own;
+    }
+    CHECK(knob.help.ends_with('.'));
+    CHECK(parse_knob(knob, knob.initial).index() == 0);
+    CHECK(!expected_of(knob).empty());
+  }
+}
+
+TEST_CASE("sizes and durations have units") {
+  CHECK(parsed<std::int64_t>("pool.memory", "1MiB") == 1 << 20);
+  CHECK(parsed<std::int64_t>("pool.memory", "16TiB") == std::int64_t{1} << 44);
+  CHECK(parsed<std::int64_t>("pool.memory", "2097152") == 2 << 20);
+  CHECK(parsed<std::int64_t>("pool.memory", "2097152B") == 2 << 20);
+  CHECK(parsed<std::int64_t>("router.deadline", "1500us") == 1500);
+  CHECK(parsed<std::int64_t>("router.deadline", "1.5s") == 1'500'000);
+  for (const char* text :
+       {"", "MiB", "1MB", "1 mib", "-1MiB", "1MiB2", "1.2.3MiB", "nan", "inf", "0x10MiB", "1048576.5"}) {
+    CAPTURE(text);
+    CHECK(!takes("pool.memory", text));
+  }
+  for (const char* text : {"5", "0s", "1m", "-5s", "11min", "1.0000001ms"}) {
+    CAPTURE(text);
+    CHECK(!takes("router.deadline", text));
+  }
+}
+
+TEST_CASE("both ends of a range are inside it") {
+  CHECK(takes("pool.page_tokens", "1"));
+  CHECK(takes("pool.page_tokens", "256"));
+  CHECK(!takes("pool.page_tokens", "0"));
+  CHECK(!takes("pool.page_tokens", "257"));
+  CHECK(!takes("pool.page_tokens", "99999999999999999999"));
+  CHECK(parsed<double>("pool.item_share", "0") == 0.0);
+  CHECK(parsed<double>("pool.item_share", "1") == 1.0);
+  CHECK(!takes("pool.item_share", "nan"));
+  CHECK(!takes("pool.item_share", "-0.1"));
+  CHECK(!takes("pool.kv_format", "f32|f16"));
+  CHECK(!takes("pool.kv_format", ""));
+  CHECK(takes("pool.kv_format", "bf16"));
+  CHECK(!takes("pool.kv_format", "fp16"));
+  CHECK(takes("model.weights", "int8"));
+  CHECK(!takes("model.weights", "f16"));
+}

@@ -1,0 +1,120 @@
+#include "runtime/config/log.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
+
+#include "runtime/config/config.h"
+#include "runtime/testing/store_test_folder.h"
+
+using namespace troupe;
+
+namespace {
+
+struct Folder : TestFolder {
+  std::string file() const { return path() / "troupe.log"; }
+  std::vector<nlohmann::json> lines() const {
+    std::vector<nlohmann::json> out;
+    std::ifstream in(file());
+    for (std::string line; std::getline(in, line);) out.push_back(nlohmann::json::parse(line));
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a line is one JSON object with its time in UTC") {
+  const std::chrono::system_clock::time_point time(std::chrono::milliseconds(1722996304321));
+  const std::vector<LogField> fields{{"user", "a\"b\n\xff"}, {"n", "{}"}};
+  CHECK(log_line(time, LogLevel::warning, "n1", "router@1", "unknown_user", fields) ==
+        "{\"time\":\"2024-08-07T02:05:04.321Z\",\"level\":\"warning\",\"node\":\"n1\",\"actor\":\"router@1\","
+        "\"event\":\"unknown_user\",\"user\":\"a\\\"b\\n\xef\xbf\xbd\",\"n\":\"{}\"}");
+  CHECK(log_line(time, LogLevel::debug, "", "", "started", {}) ==
+        R"({"time":"2024-08-07T02:05:04.321Z","level":"debug","event":"started"})");
+}
+
+TEST_CASE("numbers are written as numbers") {
+  const std::vector<LogField> fields{{"us", std::uint64_t{1} << 63}, {"left", -3}, {"text", "3"}};
+  CHECK(log_line({}, LogLevel::info, "", "", "e", fields) ==
+        R"({"time":"1970-01-01T00:00:00.000Z","level":"info","event":"e","us":9223372036854775808,"left":-3,"text":"3"})");
+}
+
+TEST_CASE("a file that is full is set aside, its owner's alone as the new one, and of those only a few are kept") {
+  const Folder folder;
+  const Log log({LogLevel::info, "", folder.file(), 1000, 2});
+  const std::vector<LogField> fields{{"text", std::string(300, 'x')}};
+  for (int i = 0; i < 20; ++i) log(LogLevel::info, "a", "e", fields);
+  std::size_t files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+    ++files;
+    CHECK(file.file_size() <= 1000);
+    CHECK((file.status().permissions() & std::filesystem::perms::all) ==
+          (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+  }
+  CHECK(files == 3);
+  CHECK(std::filesystem::exists(folder.path() / "troupe.1.log"));
+}
+
+TEST_CASE("lines below the least level are dropped, the others are appended as they are") {
+  const Folder folder;
+  const std::vector<LogField> fields{{"text", "100% of {} and {0}\r\n"}};
+  const Log log({LogLevel::warning, "n1", folder.file()});
+  log(LogLevel::info, "router@1", "not_this");
+  log(LogLevel::warning, "router@1", "this", fields);
+  Log({LogLevel::debug, "n2", folder.file()})(LogLevel::debug, "", "that");
+  const auto lines = folder.lines();
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0]["event"] == "this");
+  CHECK(lines[0]["text"] == "100% of {} and {0}\r\n");
+  CHECK(lines[1]["node"] == "n2");
+}
+
+TEST_CASE("the least level may change while the log is in use, and the file is its owner's alone") {
+  const Folder folder;
+  const Log log({LogLevel::warning, "", folder.file()});
+  log(LogLevel::info, "a", "too early");
+  log.set_least(LogLevel::debug);
+  log(LogLevel::debug, "a", "heard");
+  log.set_least(LogLevel::error);
+  log(LogLevel::warning, "a", "too late");
+  log(LogLevel::error, "a", "last");
+  const auto lines = folder.lines();
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0]["event"] == "heard");
+  CHECK(lines[0]["level"] == "debug");
+  CHECK(lines[1]["event"] == "last");
+  CHECK(lines[1]["level"] == "error");
+  CHECK((std::filesystem::status(folder.file()).permissions() & std::filesystem::perms::all) ==
+        (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+}
+
+TEST_CASE("threads do not tear each other's lines") {
+  const Folder folder;
+  const Log log({LogLevel::info, "", folder.file()});
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&log] {
+      const std::vector<LogField> fields{{"text", std::string(300, 'x')}};
+      for (int i = 0; i < 200; ++i) log(LogLevel::info, "a", "e", fields);
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(folder.lines().size() == 800);
+}
+
+TEST_CASE("a file that cannot be opened is an error that names it") {
+  const Folder folder;
+  std::ofstream(folder.file()) << "a file, not a folder";
+  const std::string below = folder.file() + "/x.log";
+  CHECK_THROWS_WITH_AS(Log({LogLevel::info, "", below}), doctest::Contains(("log: " + below + ": ").c_str()),
+                       LogError);
+}
+
+TEST_CASE("the names of the knob node.log_level are levels") {
+  CHECK(log_level("debug") == LogLevel::debug);
+  CHECK(log_level("error") == LogLevel::error);
+  CHECK(log_level(Config().text("node.log_level")) == LogLevel::info);
+}

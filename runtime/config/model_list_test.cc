@@ -1,0 +1,125 @@
+#include "runtime/config/model_list.h"
+
+#include <doctest/doctest.h>
+
+using namespace troupe;
+
+namespace {
+namespace model_list_test {
+
+std::string error_of(const std::string& text) {
+  try {
+    read_box(text, "box.yaml");
+    return "";
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+}
+bool fails(const std::string& text, const std::string& start, const std::string& part) {
+  const std::string error = error_of(text);
+  CAPTURE(error);
+  CHECK(error.starts_with(start));
+  return error.find(part) != error.npos;
+}
+
+const std::string two = R"(node: {data_dir: /var/box}
+router: {policy: planner, width_max: 64}
+models:
+  - {name: games, directory: /srv/games, data_dir: /var/games}
+  - {name: news.v2, directory: /srv/news, data_dir: /var/news, prompt: p.json, settings: {router: {policy: user}}}
+)";
+
+}  // namespace model_list_test
+using namespace model_list_test;
+}  // namespace
+
+TEST_CASE("a list of models gives each the box's knobs with its own over them") {
+  const BoxFile box = read_box(two, "box.yaml");
+  CHECK(box.config.text("node.data_dir") == "/var/box");
+  CHECK(box.config.text("model.directory") == "");
+  REQUIRE(box.models.size() == 2);
+  CHECK(box.models[0].name == "games");
+  CHECK(box.models[0].config.text("model.directory") == "/srv/games");
+  CHECK(box.models[0].config.text("node.data_dir") == "/var/games");
+  CHECK(box.models[0].config.text("router.policy") == "planner");
+  CHECK(box.models[1].name == "news.v2");
+  CHECK(box.models[1].config.text("model.prompt") == "p.json");
+  CHECK(box.models[1].config.text("router.policy") == "user");
+  CHECK(box.models[1].config.integer("router.width_max") == 64);
+  CHECK(read_box("node: {data_dir: /x}", "box.yaml").models.empty());
+  CHECK(read_box("", "box.yaml").models.empty());
+}
+
+TEST_CASE("what is set over the file holds for all models, but for what each has for itself") {
+  BoxFile box = read_box(two, "box.yaml");
+  set_of_all(box, "router.policy", "item");
+  set_of_all(box, "node.data_dir", "/else");
+  CHECK(box.models[1].config.text("router.policy") == "item");
+  CHECK(box.models[1].config.text("node.data_dir") == "/var/news");
+  CHECK(box.config.text("node.data_dir") == "/else");
+  CHECK_THROWS_WITH_AS(set_of_all(box, "model.directory", "/m"), doctest::Contains("expected it in the list of models"),
+                       ConfigError);
+  BoxFile single;
+  set_of_all(single, "model.directory", "/m");
+  CHECK(single.config.text("model.directory") == "/m");
+}
+
+TEST_CASE("a list of models that cannot be meant is refused where it is wrong") {
+  const std::string list = "models:\n  - {name: a, directory: /a, data_dir: /da}\n";
+  CHECK(fails(list + "  - {name: a, directory: /b, data_dir: /db}", "box.yaml:3: ", "two models are named a"));
+  CHECK(fails(list + "  - {directory: /b, data_dir: /db}", "box.yaml:3: ", "a model has no name"));
+  CHECK(fails(list + "  - {name: b, data_dir: /db}", "box.yaml:3: ", "a model has no directory"));
+  CHECK(fails(list + "  - {name: b, directory: /b}", "box.yaml:3: ", "a model has no data_dir"));
+  CHECK(fails(list + "  - {name: b, directory: /b, data_dir: /x/../da}", "box.yaml:3: ", "a folder of its own"));
+  CHECK(fails(list + "  - {name: b, directory: /b, data_dir: /db, port: 1}", "box.yaml:3: ", "no such key"));
+  CHECK(fails(list + "  - {name: b/c, directory: /b, data_dir: /db}", "box.yaml:3: ", "letters, digits"));
+  CHECK(fails(list + "  - games", "box.yaml:3: ", "a model is no map"));
+  CHECK(fails(list + "  - {name: b, name: c, directory: /b, data_dir: /db}", "box.yaml:3: ", "name stands twice"));
+  CHECK(fails(list + "  - {name: b, directory: /b, data_dir: /db, settings: {pool: {memory: 1GiB}}}", "box.yaml:3: ",
+              "sections model, router, inference and features"));
+  CHECK(fails(list + "  - {name: b, directory: /b, data_dir: /db, settings: {model: {directory: /c}}}", "box.yaml:3: ",
+              "directory stands in a model's settings"));
+  CHECK(fails(list + "  - {name: b, directory: /b, data_dir: /db, settings: {router: {polcy: user}}}", "box.yaml:3: ",
+              "no knob router.polcy"));
+  CHECK(fails("models: {a: /a}", "box.yaml:1: ", "models is no list"));
+  CHECK(fails("models: []", "box.yaml:1: ", "models is no list"));
+  CHECK(fails("model: {directory: /m}\n" + list, "box.yaml:", "model.directory and a list of models"));
+  CHECK(fails("node: {data_dir: /da}\n" + list, "box.yaml:3: ", "a folder of its own"));
+}
+
+TEST_CASE("who can use one model only says so of a list of them") {
+  CHECK_THROWS_WITH_AS(read_config(two, "box.yaml"), doctest::Contains("box.yaml:3: there is a list of models: this file is for "
+                                                                        "`troupe serve`"), ConfigError);
+}
+
+TEST_CASE("a cluster's models are the same on all nodes, each with the node's knobs and its own over them") {
+  const std::string nodes = R"(
+nodes:
+  - {node: 1, name: a, host: h, port: 1, roles: [router, cache_meta, worker], settings: {router: {policy: item, width_max: 8}}}
+  - {node: 2, name: b, host: h, port: 2, roles: [worker]}
+)";
+  const std::string shared = "features: {store: \"redis://h\"}\nrouter: {policy: planner}\nmodels:\n";
+  const std::string games = "  - {name: games, directory: /srv/games}\n";
+  const std::string news = "  - {name: news, directory: /srv/news, settings: {router: {policy: user}}}\n";
+  const auto read = read_cluster(shared + games + news + nodes, "cluster.yaml");
+  REQUIRE(read.size() == 2);
+  REQUIRE(read[0].models.size() == 2);
+  REQUIRE(read[1].models.size() == 2);
+  CHECK(read[1].models[0].name == "games");
+  CHECK(read[0].models[0].config.text("model.directory") == "/srv/games");
+  CHECK(read[0].models[0].config.text("router.policy") == "item");
+  CHECK(read[1].models[0].config.text("router.policy") == "planner");
+  CHECK(read[0].models[1].config.text("router.policy") == "user");
+  CHECK(read[0].models[1].config.integer("router.width_max") == 8);
+  CHECK_THROWS_WITH_AS(read_cluster(shared + games + games + nodes, "cluster.yaml"),
+                       doctest::Contains("cluster.yaml:5: two models are named games"), ConfigError);
+  CHECK_THROWS_WITH_AS(read_cluster("models:\n" + games + nodes, "cluster.yaml"),
+                       doctest::Contains("cluster.yaml:2: a model has no data_dir"), ConfigError);  // and there is no Redis
+  std::string many = "features: {store: \"redis://h\"}\nmodels:\n", places = "nodes:\n";
+  for (int i = 1; i <= 64; ++i) many += "  - {name: m" + std::to_string(i) + ", directory: /m}\n";
+  for (int i = 1; i <= 65; ++i)
+    places += "  - {node: " + std::to_string(i) + ", name: n" + std::to_string(i) + ", host: h, port: " + std::to_string(i) +
+              ", roles: [router, cache_meta, worker]}\n";
+  CHECK_THROWS_WITH_AS(read_cluster(many + places, "cluster.yaml"), doctest::Contains("64 models on 65 nodes; expected"),
+                       ConfigError);
+}

@@ -1,0 +1,137 @@
+#include "runtime/coordination/coordination_state.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace troupe {
+namespace {
+
+struct Bench {
+  CoordinationState state;
+
+  Coordinated ask(std::int64_t us, const decltype(Coordinate::what)& what) {
+    return std::get<Coordinated>(state.ask(us, Coordinate{what}));
+  }
+  Refusal refused(std::int64_t us, const decltype(Coordinate::what)& what) {
+    return std::get<Refusal>(state.ask(us, Coordinate{what}));
+  }
+};
+
+TEST_CASE("a key changes only for who knows its revision, and others are shown what is there") {
+  Bench b;
+  CHECK(b.ask(0, ReadKey{"k"}).ok);
+  CHECK(b.ask(0, ReadKey{"k"}).revision == 0);
+  const Coordinated first = b.ask(0, WriteKey{"k", "a", 0});
+  CHECK(first.ok);
+  const Coordinated late = b.ask(0, WriteKey{"k", "b", 0});
+  CHECK(!late.ok);
+  CHECK(late.value == "a");
+  CHECK(late.revision == first.revision);
+  CHECK(b.ask(0, WriteKey{"k", "b", first.revision}).revision > first.revision);
+  CHECK(!b.ask(0, EraseKey{"k", first.revision}).ok);
+  CHECK(b.ask(0, EraseKey{"k", b.ask(0, ReadKey{"k"}).revision}).ok);
+  CHECK(b.ask(0, ReadKey{"k"}).revision == 0);
+}
+
+TEST_CASE("a key goes with its lease at the very microsecond, not before") {
+  Bench b;
+  const LeaseId lease = b.ask(0, OpenLease{100}).lease;
+  CHECK(b.ask(1, WriteKey{"k", "a", 0, lease}).ok);
+  CHECK(b.ask(2, WriteKey{"stays", "a", 0}).ok);
+  CHECK(b.ask(90, KeepLease{lease}).ok);
+  CHECK(*b.state.next_end() == 190);
+  CHECK(b.ask(189, ReadKey{"k"}).revision != 0);
+  CHECK(b.ask(190, ReadKey{"k"}).revision == 0);
+  CHECK(b.ask(190, ReadKey{"stays"}).revision != 0);
+  CHECK(!b.ask(190, KeepLease{lease}).ok);
+  CHECK(!b.ask(190, WriteKey{"k", "a", 0, lease}).ok);
+  CHECK(!b.state.next_end());
+}
+
+TEST_CASE("a key that was written anew without its lease outlives it") {
+  Bench b;
+  const LeaseId lease = b.ask(0, OpenLease{100}).lease;
+  const Revision bound = b.ask(0, WriteKey{"k", "a", 0, lease}).revision;
+  CHECK(b.ask(1, WriteKey{"k", "b", bound}).ok);
+  CHECK(b.ask(500, ReadKey{"k"}).value == "b");
+}
+
+TEST_CASE("time that goes back does not bring a lease back") {
+  Bench b;
+  const LeaseId lease = b.ask(0, OpenLease{100}).lease;
+  b.ask(1'000, ReadKey{"k"});
+  CHECK(!b.ask(50, KeepLease{lease}).ok);
+}
+
+TEST_CASE("a watch is over when the revision is another, also by the end of a lease") {
+  Bench b;
+  CHECK(!b.state.watched(0, WatchKey{"k", 0, 10}));
+  const LeaseId lease = b.ask(0, OpenLease{100}).lease;
+  const Revision seen = b.ask(0, WriteKey{"k", "a", 0, lease}).revision;
+  CHECK(b.state.watched(0, WatchKey{"k", 0, 10}));
+  CHECK(!b.state.watched(99, WatchKey{"k", seen, 10}));
+  CHECK(b.state.watched(100, WatchKey{"k", seen, 10}));
+}
+
+TEST_CASE("a full store refuses what does not fit and still takes what does") {
+  Bench b;
+  const std::size_t room = CoordinationState::bytes_max - CoordinationState::key_bytes - 1;
+  CHECK(b.refused(0, WriteKey{"k", std::string(room + 1, 'x'), 0}).code == "coordination_full");
+  const Refusal told = b.refused(0, WriteKey{std::string(150, 'k'), std::string(room, 'x'), 0});
+  CHECK(told.where == "coordination key " + std::string(100, 'k'));
+  CHECK(told.what == "no room for " + std::to_string(room) + " bytes");
+  CHECK(b.ask(0, ReadKey{"k"}).revision == 0);
+  const Revision big = b.ask(0, WriteKey{"k", std::string(room, 'x'), 0}).revision;
+  CHECK(b.refused(0, WriteKey{"l", "", 0}).status == 413);
+  CHECK(b.ask(0, WriteKey{"k", "small", big}).ok);
+  CHECK(b.ask(0, WriteKey{"l", "", 0}).ok);
+}
+
+TEST_CASE("leases are bounded in number and length") {
+  Bench b;
+  CHECK(b.refused(0, OpenLease{0}).code == "bad_lease");
+  CHECK(b.refused(0, OpenLease{CoordinationState::ttl_us_max + 1}).code == "bad_lease");
+  for (std::size_t i = 0; i < CoordinationState::leases_max; ++i) CHECK(b.ask(0, OpenLease{100}).ok);
+  CHECK(b.refused(99, OpenLease{100}).code == "coordination_full");
+  CHECK(b.ask(100, OpenLease{100}).ok);
+}
+
+TEST_CASE("a state that was saved goes on with higher numbers, without keys of leases") {
+  Bench b;
+  const LeaseId lease = b.ask(0, OpenLease{100}).lease;
+  b.ask(0, WriteKey{"bound", "a", 0, lease});
+  b.ask(0, WriteKey{"free", "a", 0});
+  b.state.end_leases();
+  CHECK(b.state.keys().size() == 1);
+  Bench next{CoordinationState(b.state.keys(), b.state.last())};
+  CHECK(next.ask(0, ReadKey{"free"}).value == "a");
+  CHECK(!next.ask(0, KeepLease{lease}).ok);
+  CHECK(next.ask(0, WriteKey{"bound", "b", 0}).revision > b.state.last());
+}
+
+TEST_CASE("whatever is asked, numbers are never used twice and each key's revision rises") {
+  const unsigned seed = 11;
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  Bench b;
+  Revision highest = 0;
+  std::vector<LeaseId> leases{0};
+  for (std::int64_t us = 0; us < 20'000; us += random() % 20) {
+    const std::string key(1, static_cast<char>('a' + random() % 4));
+    const Revision seen = random() % 4 == 0 ? random() % 50 : b.ask(us, ReadKey{key}).revision;
+    Coordinated got;
+    const auto what = random() % 4;
+    if (what == 0) got = b.ask(us, EraseKey{key, seen});
+    if (what == 1) got = b.ask(us, OpenLease{1 + static_cast<std::int64_t>(random() % 200)});
+    if (what >= 2) got = b.ask(us, WriteKey{key, "v", seen, leases[random() % leases.size()]});
+    if (what == 1) leases.push_back(got.lease);
+    if (got.ok && what != 0) REQUIRE((what == 1 ? got.lease : got.revision) > highest);
+    highest = std::max({highest, got.revision, got.lease});
+    REQUIRE(b.state.last() >= highest);
+  }
+}
+
+}  // namespace
+}  // namespace troupe

@@ -1,0 +1,329 @@
+#include "runtime/coordination/etcd_coordination.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "runtime/testing/etcd_test_server.h"
+
+namespace troupe {
+namespace etcd_coordination_test {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t short_us = 300'000, long_us = 20'000'000;
+constexpr std::chrono::seconds hang(15);  // longer than any limit here, however busy the machine is
+
+Coordinated ask(Coordination& at, const decltype(Coordinate::what)& what) {
+  const auto answer = at.ask(Coordinate{what});
+  if (const auto* refusal = std::get_if<Refusal>(&answer)) FAIL(refusal->where << ": " << refusal->what);
+  return std::get<Coordinated>(answer);
+}
+
+Refusal refusal_of(Coordination& at, const decltype(Coordinate::what)& what) {
+  const Clock::time_point began = Clock::now();
+  const auto answer = at.ask(Coordinate{what});
+  CHECK(Clock::now() - began < hang);
+  REQUIRE(std::holds_alternative<Refusal>(answer));
+  const Refusal refusal = std::get<Refusal>(answer);
+  CHECK(refusal.status == 503);
+  CHECK(refusal.code == "coordination_unavailable");
+  CHECK(refusal.what != "");
+  CHECK(refusal.where.find("http://127.0.0.1:") == 0);
+  return refusal;
+}
+
+bool lacks(const EtcdServer& etcd) {
+  if (!etcd.here()) MESSAGE("skipped: no etcd on this machine");
+  return !etcd.here();
+}
+
+const std::vector<decltype(Coordinate::what)> all_questions{ReadKey{"k"},          WatchKey{"k", 0, 1},
+                                                            WriteKey{"k", "v", 0}, EraseKey{"k", 3},
+                                                            OpenLease{1'000'000},  KeepLease{5}};
+
+// Takes one request at a time and answers it with what the test says, then closes.
+class FakeServer {
+ public:
+  using Serve = std::function<void(int socket)>;
+
+  explicit FakeServer(Serve serve) : serve_(std::move(serve)), listening_(listen_somewhere(port_)) {
+    thread_ = std::thread([this] { run(); });
+  }
+  ~FakeServer() {
+    ends_ = true;
+    shutdown(listening_, SHUT_RDWR);
+    thread_.join();
+    close(listening_);
+  }
+  std::string endpoint() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  int requests() const { return requests_; }
+
+ private:
+  void run() {
+    while (!ends_) {
+      const int socket = accept(listening_, nullptr, nullptr);
+      if (socket < 0) return;
+      const timeval patience{5, 0};
+      setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+      std::string text;
+      char part[4096];
+      ssize_t got = 0;
+      while (text.find("}") == std::string::npos && (got = recv(socket, part, sizeof part, 0)) > 0)
+        text.append(part, static_cast<std::size_t>(got));
+      if (!text.empty()) ++requests_;
+      if (!text.empty()) serve_(socket);
+      close(socket);
+    }
+  }
+
+  Serve serve_;
+  std::atomic<int> requests_ = 0;
+  std::atomic<bool> ends_ = false;
+  std::uint16_t port_ = 0;
+  int listening_;
+  std::thread thread_;
+};
+
+// False once the other side has closed.
+bool say(int socket, const std::string& text) {
+  return send(socket, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
+}
+FakeServer::Serve saying(std::string text) {
+  return [text = std::move(text)](int socket) { say(socket, text); };
+}
+// Again and again, until nobody listens.
+FakeServer::Serve repeating(std::string head, std::string text, std::chrono::milliseconds pause) {
+  return [=](int socket) {
+    if (say(socket, head))
+      while (say(socket, text)) std::this_thread::sleep_for(pause);
+  };
+}
+std::string ok_with(const std::string& body) {
+  return "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: " + std::to_string(body.size()) +
+         "\r\n\r\n" + body;
+}
+const std::string header = R"("header":{"cluster_id":"1","revision":"9"})";
+const std::string absent = "{" + header + "}";
+
+TEST_CASE("options that make no sense are refused with what was expected") {
+  for (const char* endpoints :
+       {"", "127.0.0.1:2379", "http://", "http://:2379", "http://127.0.0.1", "http://127.0.0.1:0",
+        "http://127.0.0.1:99999", "http://127.0.0.1:2379/", "http://a b:1", "http://a:1,", ",http://a:1",
+        "https://", "https://a", "http://u:p@a:1"}) {
+    CAPTURE(endpoints);
+    CHECK_THROWS_WITH_AS(EtcdCoordination({.endpoints = endpoints}), doctest::Contains("expected http://"),
+                         std::runtime_error);
+  }
+  CHECK_NOTHROW(EtcdCoordination({.endpoints = "http://[::1]:2379,http://etcd-1.etcd:2379"}));
+  CHECK_NOTHROW(EtcdCoordination({.endpoints = "https://a:1"}));
+  CHECK_THROWS_AS(EtcdCoordination({.prefix = ""}), std::runtime_error);
+  CHECK_THROWS_AS(EtcdCoordination({.prefix = "/troupe"}), std::runtime_error);
+  CHECK_THROWS_AS(EtcdCoordination({.limit_us = 0}), std::runtime_error);
+}
+
+TEST_CASE("an endpoint in the clear beside one of https, or with files for TLS, is refused and named") {
+  for (const char* endpoints : {"http://a:1,https://b:2", "https://b:2,http://a:1", "https://b:2,http://a:1,https://c:3"}) {
+    CAPTURE(endpoints);
+    CHECK_THROWS_WITH_AS(EtcdCoordination({.endpoints = endpoints, .login = {"ann", "sesame"}}),
+                         doctest::Contains("\"http://a:1\" is in the clear"), std::runtime_error);
+  }
+  const auto tls = std::make_shared<const TlsClient>(TlsClientFiles{});
+  CHECK_THROWS_WITH_AS(EtcdCoordination({.endpoints = "http://a:1,http://b:2", .tls = tls}),
+                       doctest::Contains("\"http://a:1\" is in the clear"), std::runtime_error);
+  CHECK_NOTHROW(EtcdCoordination({.endpoints = "https://a:1,https://b:2", .tls = tls, .login = {"ann", "sesame"}}));
+  CHECK_NOTHROW(EtcdCoordination({.endpoints = "http://a:1,http://b:2", .login = {"ann", "sesame"}}));
+}
+
+TEST_CASE("who cannot be reached for a login is unavailable, as without one") {
+  for (const Login& login : {Login{}, Login{"ann", "sesame"}}) {
+    EtcdCoordination coordination({.endpoints = "http://127.0.0.1:1", .limit_us = 300'000, .login = login});
+    const auto answer = coordination.ask({ReadKey{"versions"}});
+    REQUIRE(std::holds_alternative<Refusal>(answer));
+    CHECK(std::get<Refusal>(answer).status == 503);
+  }
+}
+
+TEST_CASE("clusters with prefixes of their own do not see each other's keys") {
+  EtcdServer& etcd = shared_etcd();
+  if (lacks(etcd)) return;
+  EtcdCoordination one({etcd.endpoint(), "/troupe/one/", long_us}),
+      two({etcd.endpoint(), "/troupe/two/", long_us});
+  CHECK(ask(one, WriteKey{"k", "v", 0}).ok);
+  CHECK(ask(two, ReadKey{"k"}).revision == 0);
+  CHECK(ask(two, WriteKey{"k", "w", 0}).ok);
+  CHECK(ask(one, ReadKey{"k"}).value == "v");
+}
+
+TEST_CASE("leases and keys outlive the adapter that asked for them, and a restart of etcd") {
+  EtcdServer etcd;
+  if (lacks(etcd)) return;
+  const EtcdOptions options{etcd.endpoint(), "/troupe/t/", long_us};
+  auto first = std::make_unique<EtcdCoordination>(options);
+  const LeaseId lease = ask(*first, OpenLease{600'000'000}).lease;
+  const Revision bound = ask(*first, WriteKey{"leader", "1", 0, lease}).revision;
+  first.reset();
+  EtcdCoordination second(options);
+  CHECK(ask(second, KeepLease{lease}).ok);
+  etcd.crash();
+  CHECK(refusal_of(second, ReadKey{"leader"}).what == "Connection refused");
+  CHECK(refusal_of(second, WriteKey{"leader", "2", bound}).what == "Connection refused");
+  etcd.start();
+  CHECK(ask(second, ReadKey{"leader"}).revision == bound);
+  CHECK(ask(second, KeepLease{lease}).ok);
+  CHECK(ask(second, WriteKey{"leader", "2", bound, lease}).revision > bound);
+}
+
+// A change that meets the server's restart goes over a new connection, since the old ones are seen to be
+// gone.
+TEST_CASE("connections that a restart has broken are replaced before a change is sent on them") {
+  EtcdServer etcd;
+  if (lacks(etcd)) return;
+  EtcdCoordination at({etcd.endpoint(), "/troupe/t/", long_us});
+  std::vector<std::thread> threads;  // so that several connections are idle
+  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { at.ask({WatchKey{"k", 0, 200'000}}); });
+  for (std::thread& thread : threads) thread.join();
+  etcd.crash();
+  etcd.start();
+  Revision seen = 0;
+  for (int i = 0; i < 5; ++i) seen = ask(at, WriteKey{"k", "v", seen}).revision;
+  CHECK(seen > 0);
+}
+
+TEST_CASE("an etcd that stands still is a refusal at the limit, and what was asked is not asked again") {
+  EtcdServer etcd;
+  if (lacks(etcd)) return;
+  EtcdCoordination patient({etcd.endpoint(), "/troupe/t/", long_us});
+  EtcdCoordination at({etcd.endpoint(), "/troupe/t/", short_us});
+  const Revision first = ask(patient, WriteKey{"k", "v", 0}).revision;
+  const auto warm = [&] { return std::holds_alternative<Coordinated>(at.ask({ReadKey{"k"}})); };
+  for (int tries = 0; tries < 100 && !warm();) ++tries;  // so that it has a connection
+  etcd.freeze();
+  for (const auto& what : all_questions) {
+    const Clock::time_point began = Clock::now();
+    CHECK(refusal_of(at, what).what == "no answer in time");
+    CHECK(Clock::now() - began >= std::chrono::microseconds(short_us));
+  }
+  CHECK(refusal_of(at, WriteKey{"k", "late", first}).what == "no answer in time");
+  etcd.thaw();
+  // What was refused may take place all the same, also later, but nothing takes place over a newer revision.
+  for (const char* value : {"w", "x"}) {
+    Coordinated now, written;
+    for (int tries = 0; tries < 100 && !written.ok; ++tries) {
+      now = ask(patient, ReadKey{"k"});
+      written = ask(patient, WriteKey{"k", value, now.revision});
+    }
+    CHECK(written.revision > now.revision);
+  }
+}
+
+TEST_CASE("whatever a stranger answers is a refusal, and never a crash or a hang") {
+  using std::chrono::milliseconds;
+  const std::string chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+  const std::string endless = "HTTP/1.1 200 OK\r\n\r\n";
+  const std::vector<std::pair<const char*, FakeServer::Serve>> strangers{
+      {"nothing", saying("")},
+      {"another protocol", saying("220 mail.example ESMTP\r\n")},
+      {"zeros", saying(std::string(5'000, '\0'))},
+      {"a page", saying(ok_with("<html><body>It works!</body></html>"))},
+      {"not found",
+       saying("HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 10\r\n\r\nNot Found\n")},
+      {"elsewhere", saying("HTTP/1.1 307 Moved\r\nconnection: close\r\nlocation: "
+                           "http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n")},
+      {"go on", saying("HTTP/1.1 100 Continue\r\nconnection: close\r\n\r\n")},
+      {"an empty object", saying(ok_with("{}"))},
+      {"half of the JSON", saying(ok_with(R"({"header":{"cluster_id":"1","rev)"))},
+      {"half of the body", saying("HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n" + absent)},
+      {"wrong types", saying(ok_with(R"({"header":{"cluster_id":1,"revision":[]},"kvs":7})"))},
+      {"deep nesting", saying(ok_with(std::string(2 << 20, '[')))},
+      {"chunks of no size", saying(chunked + "zz\r\nabc\r\n0\r\n\r\n")},
+      {"a chunk of all bytes", saying(chunked + "ffffffffffffffff\r\nabc")},
+      {"two lengths",
+       saying("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\ncontent-length: 9\r\n\r\n{}")},
+      {"a huge length", saying("HTTP/1.1 200 OK\r\ncontent-length: 999999999999999\r\n\r\n{")},
+      {"a body without end", repeating(endless, std::string(1 << 20, ' '), milliseconds(0))},
+      {"a header without end", repeating("HTTP/1.1 200 OK\r\n", "x: y\r\n", milliseconds(0))},
+      {"drop by drop", repeating(endless, " ", milliseconds(20))},
+  };
+  for (const auto& [name, serve] : strangers) {
+    CAPTURE(name);
+    FakeServer fake(serve);
+    EtcdCoordination at({.endpoints = fake.endpoint(), .limit_us = short_us});
+    for (const auto& what : all_questions) {
+      const Refusal refusal = refusal_of(at, what);
+      CHECK(refusal.where.find(fake.endpoint() + "/v3/") == 0);
+    }
+    CHECK(fake.requests() >= 6);
+  }
+}
+
+TEST_CASE("of a response only so many bytes are read, long before the time is over") {
+  FakeServer body(repeating("HTTP/1.1 200 OK\r\n\r\n", std::string(1 << 20, ' '), {}));
+  FakeServer head(repeating("HTTP/1.1 200 OK\r\n", "x: y\r\n", {}));
+  EtcdCoordination first({.endpoints = body.endpoint(), .limit_us = long_us});
+  CHECK(refusal_of(first, ReadKey{"k"}).what == "body limit exceeded");
+  EtcdCoordination second({.endpoints = head.endpoint(), .limit_us = long_us});
+  CHECK(refusal_of(second, ReadKey{"k"}).what == "header limit exceeded");
+}
+
+TEST_CASE("a change that was sent is not sent to another endpoint, a read is") {
+  FakeServer broken(saying("")), good(saying(ok_with(absent)));
+  const EtcdOptions options{.endpoints = broken.endpoint() + "," + good.endpoint(), .limit_us = long_us};
+  for (const auto& change : {all_questions[2], all_questions[3], all_questions[4]}) {
+    EtcdCoordination at(options);
+    CHECK(refusal_of(at, change).where.find(broken.endpoint()) == 0);
+  }
+  CHECK(good.requests() == 0);
+  EtcdCoordination at(options);
+  CHECK(ask(at, ReadKey{"k"}).revision == 0);
+  CHECK(good.requests() == 1);
+  CHECK(broken.requests() == 4);
+  CHECK(ask(at, ReadKey{"k"}).revision == 0);  // the one that answered is asked first now
+  CHECK(broken.requests() == 4);
+}
+
+TEST_CASE("after a change that failed the next question goes to another endpoint") {
+  FakeServer broken(saying("")), good(saying(ok_with(absent)));
+  EtcdCoordination at({.endpoints = broken.endpoint() + "," + good.endpoint(), .limit_us = long_us});
+  refusal_of(at, WriteKey{"k", "v", 0});
+  CHECK(ask(at, ReadKey{"k"}).ok);
+  CHECK(broken.requests() == 1);
+}
+
+TEST_CASE(
+    "an endpoint that is not there costs a change nothing, and one that is silent costs a read its share") {
+  FakeServer written(
+      saying(ok_with("{" + header + R"(,"succeeded":true,"responses":[{"response_put":{}}]})")));
+  EtcdCoordination at(
+      {.endpoints = "http://127.0.0.1:" + std::to_string(free_port()) + "," + written.endpoint(),
+       .limit_us = long_us});
+  CHECK(ask(at, WriteKey{"k", "v", 0}).revision == 9);
+  FakeServer silent([](int socket) {
+    char byte = 0;
+    recv(socket, &byte, 1, 0);  // until the other side has had enough
+  });
+  FakeServer good(saying(ok_with(absent)));
+  EtcdCoordination reads({.endpoints = silent.endpoint() + "," + good.endpoint(), .limit_us = 2 * short_us});
+  CHECK(ask(reads, ReadKey{"k"}).ok);
+}
+
+TEST_CASE("an etcd whose revisions go back, or that is another one, is refused") {
+  std::atomic<int> revision = 9, cluster = 1;
+  FakeServer changing([&](int socket) {
+    say(socket, ok_with(R"({"header":{"cluster_id":")" + std::to_string(cluster) + R"(","revision":")" +
+                        std::to_string(revision) + "\"}}"));
+  });
+  EtcdCoordination at({.endpoints = changing.endpoint(), .limit_us = long_us});
+  CHECK(ask(at, ReadKey{"k"}).ok);
+  revision = 8;
+  CHECK(refusal_of(at, ReadKey{"k"}).what == "the store went back from revision 9 to 8");
+  revision = 10;
+  CHECK(ask(at, ReadKey{"k"}).ok);
+  cluster = 2;
+  CHECK(refusal_of(at, ReadKey{"k"}).what == "this is etcd cluster 2, before it was 1");
+}
+
+}  // namespace etcd_coordination_test
+}  // namespace troupe

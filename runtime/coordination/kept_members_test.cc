@@ -1,0 +1,65 @@
+#include "runtime/coordination/kept_members.h"
+
+#include <doctest/doctest.h>
+#include <xxhash.h>
+
+#include <fstream>
+
+#include "runtime/testing/store_test_folder.h"
+
+namespace troupe {
+namespace {
+
+TEST_CASE("what a node has seen of its cluster's members is there after its end, and is no other cluster's") {
+  const TestFolder folder;
+  const Members members{.last = 7, .joined = {{7, "w7", "10.0.0.7", 7000}}, .left = {2}};
+  const KeptMembers kept(folder.path(), "blue", 1ull << 60);
+  CHECK(kept.read().members == Members{});
+  CHECK(kept.read().incarnation == 0);
+  CHECK(kept.write(members) == "");
+  CHECK(KeptMembers(folder.path(), "blue").read().members == members);
+  CHECK(KeptMembers(folder.path(), "blue").read().incarnation == 1ull << 60);
+  CHECK(KeptMembers(folder.path(), "green").read().members == Members{});
+  CHECK(KeptMembers({}, "blue").write(members) == "");
+  CHECK(KeptMembers({}, "blue").read().members == Members{});
+}
+
+TEST_CASE("a file that was damaged says nothing, and what is wrong with it; a folder that is away is told") {
+  const TestFolder folder;
+  const KeptMembers kept(folder.path(), "blue");
+  const auto fault = [&](std::string text) {
+    text += "sum " + std::to_string(XXH3_64bits(text.data(), text.size())) + "\n";
+    std::ofstream(folder.path() / "members") << text;
+    CHECK(kept.read().members == Members{});
+    return kept.read().fault;
+  };
+  CHECK(fault("last 7\n").find("does not begin with the cluster's name") != std::string::npos);
+  for (const char* second : {"", "last 7\n", "incarnation\n", "incarnation 0\n", "incarnation 5 \n", "incarnation -5\n",
+                             "incarnation 99999999999999999999\n", "incarnation 9999999999999999999\n"})
+    CHECK(fault("cluster blue\n" + std::string(second)).find("its second line is no incarnation") != std::string::npos);
+  CHECK(fault("cluster blue\nincarnation 5\n") == "");
+  CHECK(fault("cluster blue\nincarnation 5\nlast x\n").find("of what follows the second line, line 1 ") != std::string::npos);
+  CHECK(fault("cluster blue\n" + std::string(3 << 20, 'x')) != "");
+  CHECK(fault("cluster green\nlast 7\n") == "");
+  CHECK(KeptMembers(folder.path() / "none", "blue").write({}).find("open: ") != std::string::npos);
+}
+
+TEST_CASE("no byte of the file can be changed or lost unnoticed") {
+  const TestFolder folder;
+  const KeptMembers kept(folder.path(), "blue", 5);
+  kept.write({.last = 7, .joined = {{7, "w7", "10.0.0.7", 7000}}, .left = {2}});
+  std::ifstream file(folder.path() / "members");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  for (std::size_t i = std::string("cluster blue\n").size(); i < text.size(); ++i) {
+    std::string changed = text;
+    changed[i] ^= 1;
+    for (const std::string& damaged : {changed, text.substr(0, i)}) {
+      std::ofstream(folder.path() / "members") << damaged;
+      CHECK(kept.read().members == Members{});
+      CHECK(kept.read().fault.find("expected what this node wrote there") != std::string::npos);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace troupe

@@ -1,0 +1,202 @@
+#include "runtime/network/caf_host.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <thread>
+#include <utility>
+
+#include "kernels/base/check.h"
+#include "runtime/network/caf_lane.h"
+#include "runtime/network/caf_shell.h"
+
+namespace troupe {
+
+using caf_local::Encoded;
+using caf_local::Launch;
+using caf_local::Lost;
+using caf_local::Parcel;
+
+namespace {
+
+// Threads of the pool where nobody said how many: the lanes of ports run most steps themselves.
+constexpr unsigned cores_per_thread = 4, threads_max = 4;
+
+// Settings are these and CAF's defaults: no file and no command line is read, because parse() is never
+// called. Sharing, because the polling of work stealing costs over 100 µs a hop. The throughput is the number
+// of messages that an actor handles in a row, so that a busy one does not starve the rest.
+caf::actor_system_config& configure(caf::actor_system_config& config, std::uint32_t threads) {
+  if (threads == 0) threads = std::clamp(std::thread::hardware_concurrency() / cores_per_thread, 1u, threads_max);
+  config.set("scheduler.policy", caf::atom("sharing"));
+  config.set("scheduler.max-threads", std::size_t{threads});
+  config.set("scheduler.max-throughput", std::size_t{64});
+  return config;
+}
+
+}  // namespace
+
+struct CafHost::World {
+  enum class State { building, running, stopped };
+
+  World(MetricRegistry& metrics, LogSink log, std::uint32_t threads, Inside inside)
+      : journal(metrics, std::move(log)), threads(threads) {
+    routes.encode_inside = inside == Inside::bytes;
+  }
+
+  void spawn_all();
+  void make_links();
+  void start_executors();
+  void take_down();
+
+  Journal journal;
+  std::uint32_t threads;
+  std::map<Address, CafActor> actors;  // nodes of a map stay where they are
+  std::map<Address, Door> doors;
+  std::optional<ClusterPlace> place;
+  Routes routes;
+  caf::actor_system_config config;
+  std::optional<caf::actor_system> system;  // from start() to stop()
+
+  // Posts hold it shared, so that none is under way once stop() has changed the state.
+  std::shared_mutex state_mutex;
+  State state = State::building;
+};
+
+// Lazily: CAF runs none of them before its first message, and by then all routes are known.
+void CafHost::World::spawn_all() {
+  system.emplace(configure(config, threads));
+  for (auto& [address, actor] : actors)
+    routes.inside[address] = system->spawn<Shell, caf::lazy_init>(&actor, &routes, &journal);
+  for (auto& [address, door] : doors)
+    routes.inside[address] = system->spawn<DoorShell, caf::lazy_init>(address, door, &routes, &journal);
+  // CAF leaves a reference to its logger with the thread that spawns, and the system's destructor waits for
+  // all of them: without this, stop() on another thread would never return.
+  caf::logger::set_current_actor_system(nullptr);
+}
+
+// May throw, and does so before anything runs.
+void CafHost::World::make_links() {
+  const auto deliver = [this](NodeId peer, Address to, std::shared_ptr<const Bytes> envelope) {
+    const auto route = routes.inside.find(to);
+    if (route == routes.inside.end()) return journal.nobody_at(to);
+    hand(route->second, Encoded{std::move(envelope), peer}, nullptr);
+  };
+  const auto tell_lost = [this](NodeId peer) {
+    for (auto& [address, actor] : routes.inside) hand(actor, Lost{peer}, nullptr);
+  };
+  routes.node = place->node;
+  routes.seats = place->seats;
+  routes.links = std::make_unique<Links>(*place, Links::Inside{deliver, tell_lost}, journal);
+}
+
+void CafHost::World::start_executors() {
+  for (auto& [address, actor] : actors) {
+    if (!actor.spec.port) continue;
+    auto finish = [this, self = routes.inside.at(address)](std::uint64_t job, JobResult result) {
+      CafLane lane(*system);
+      hand(self, Parcel{Done{job, std::move(result)}}, &lane);
+      lane.run_ready();
+    };
+    actor.jobs = std::make_unique<JobRunner>(*actor.spec.port, actor.spec.lanes, actor.spec.jobs_waiting_max,
+                                             std::move(finish), room_of_port(address.role));
+  }
+}
+
+void CafHost::World::take_down() {
+  if (routes.links) routes.links->close();
+  // Then the executors: what they finish is still sent to living actors.
+  for (auto& [address, actor] : actors)
+    if (actor.jobs) actor.jobs->stop();
+  for (auto& [address, actor] : routes.inside) caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  system->await_all_actors_done();
+  // The last handles go before the system whose actors they name; timers still pending go with the system.
+  for (auto& [address, actor] : actors) actor.jobs.reset();
+  routes.inside.clear();
+  routes.links.reset();
+  system.reset();
+}
+
+CafHost::CafHost(MetricRegistry& metrics, LogSink log, std::uint32_t threads, Inside inside)
+    : world_(std::make_unique<World>(metrics, std::move(log), threads, inside)) {}
+
+CafHost::~CafHost() { stop(); }
+
+void CafHost::join(ClusterPlace place) {
+  TROUPE_CHECK(world_->state == World::State::building, "a host joins before start()");
+  world_->place = std::move(place);
+  world_->make_links();
+}
+
+void CafHost::follow(std::vector<PeerAddress> peers) {
+  if (world_->routes.links) world_->routes.links->follow(std::move(peers));
+}
+
+std::uint16_t CafHost::port() const { return world_->routes.links ? world_->routes.links->port() : 0; }
+
+std::string CafHost::renew_certificates() {
+  return world_->routes.links ? world_->routes.links->renew_certificates() : "";
+}
+
+void CafHost::add(ActorSpec actor) {
+  World& world = *world_;
+  TROUPE_CHECK(world.state == World::State::building, "actors are added before start()");
+  const Address address = actor.address;
+  TROUPE_CHECK(actor.core && !world.actors.contains(address) && !world.doors.contains(address),
+               "one core for each address");
+  world.actors[address].spec = std::move(actor);
+}
+
+void CafHost::set_door(Address address, Door door) {
+  World& world = *world_;
+  TROUPE_CHECK(world.state == World::State::building, "doors are set before start()");
+  TROUPE_CHECK(door && !world.actors.contains(address) && !world.doors.contains(address),
+               "one door for each address");
+  world.doors[address] = std::move(door);
+}
+
+void CafHost::start() {
+  World& world = *world_;
+  TROUPE_CHECK(world.state == World::State::building, "a host starts once");
+  world.spawn_all();
+  world.start_executors();
+  {
+    std::unique_lock lock(world.state_mutex);
+    world.state = World::State::running;
+  }
+  if (world.routes.links) world.routes.links->open();  // what comes in may already be answered
+  for (auto& [address, actor] : world.routes.inside) hand(actor, Launch{}, nullptr);
+}
+
+void CafHost::post(Address to, Address from, Message message) {
+  World& world = *world_;
+  std::shared_lock lock(world.state_mutex);
+  TROUPE_CHECK(world.state != World::State::building, "messages are posted after start()");
+  if (world.state == World::State::stopped) return;
+  world.routes.send(from, to, std::move(message), door_unit(*world.system), world.journal);
+}
+
+void CafHost::post_encoded(Address to, Bytes envelope) {
+  World& world = *world_;
+  std::shared_lock lock(world.state_mutex);
+  TROUPE_CHECK(world.state != World::State::building, "messages are posted after start()");
+  if (world.state == World::State::stopped) return;
+  auto bytes = std::make_shared<const Bytes>(std::move(envelope));
+  if (world.routes.lead_out(to)) return world.routes.links->send(to, std::move(bytes));
+  const auto route = world.routes.inside.find(to);
+  if (route == world.routes.inside.end()) return world.journal.nobody_at(to);
+  hand(route->second, Encoded{std::move(bytes)}, nullptr);
+}
+
+void CafHost::stop() {
+  World& world = *world_;
+  {
+    std::unique_lock lock(world.state_mutex);
+    if (world.state == World::State::stopped) return;
+    world.state = World::State::stopped;
+  }
+  if (world.system) world.take_down();
+}
+
+}  // namespace troupe

@@ -1,0 +1,285 @@
+// Several hosts of this process are joined over loopback, as if they were processes.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/testing/host_test.h"
+#include "runtime/network/caf_host.h"
+
+namespace troupe {
+namespace {
+
+// What happened, in order, as words.
+class Diary {
+ public:
+  void write(std::string what) {
+    const std::lock_guard lock(mutex_);
+    entries_.push_back(std::move(what));
+    changed_.notify_all();
+  }
+  // The limit only turns a hang into a failure.
+  bool await(const std::string& what, std::size_t times = 1) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return count(what) >= times; });
+  }
+  bool has(const std::string& what) {
+    std::lock_guard lock(mutex_);
+    return count(what) > 0;
+  }
+
+ private:
+  std::size_t count(const std::string& what) const {
+    return static_cast<std::size_t>(std::count_if(entries_.begin(), entries_.end(), [&](const auto& entry) {
+      return entry.find(what) != std::string::npos;
+    }));
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> entries_;
+};
+
+// A node whose router answers each StatusRequest with its id, or with a StatusReply of as many bytes.
+class Node {
+ public:
+  struct Wish {
+    NodeId node = 0;
+    std::vector<PeerAddress> peers;
+    Incarnation incarnation = 1;
+    std::uint16_t port = 0;
+    std::string cluster = "troupe";
+    Seats seats = {};
+  };
+
+  explicit Node(const Wish& wish) : node_(wish.node) {
+    ClusterPlace place;
+    place.cluster = wish.cluster;
+    place.seats = wish.seats;
+    place.node = wish.node;
+    place.incarnation = wish.incarnation;
+    place.address = "127.0.0.1";
+    place.port = wish.port;
+    place.peers = wish.peers;
+    place.heartbeat = {100'000};
+    place.greeting = {static_cast<std::uint8_t>(wish.node), 7};
+    place.on_met = [this](NodeId peer, Incarnation incarnation, const Bytes& greeting) {
+      diary.write("met " + std::to_string(peer) + " of " + std::to_string(incarnation) + " greeting " +
+                  std::to_string(greeting.at(0)) + std::to_string(greeting.at(1)));
+    };
+    place.on_lost = [this](NodeId peer, Incarnation) { diary.write("left by " + std::to_string(peer)); };
+    host.emplace(metrics, [this](LogLevel, std::string_view, std::string_view event, auto fields) {
+      std::string line(event);
+      for (const LogField& field : fields) line += " " + field.name + "=" + field.value;
+      diary.write(line);
+    });
+    host->join(place);
+    for (std::uint32_t model = 0; model < wish.seats.models; ++model) add_router(wish.seats.number(node_, model));
+    host->set_door({node_, Role::door}, inbox.door());
+    host->start();
+  }
+  ~Node() {
+    if (host) host->stop();
+  }
+
+  void add_router(NodeId number) {
+    host->add({{number, Role::router}, core_of([this, number](Instant, const Event& event, Effects& effects) {
+                 if (const auto* lost = std::get_if<PeerLost>(&event))
+                   diary.write("core lost " + std::to_string(lost->node));
+                 const auto* received = std::get_if<Received>(&event);
+                 if (!received) return;
+                 if (const auto* request = std::get_if<StatusRequest>(&received->message))
+                   effects.send(received->from, Stored{request->id, number});
+                 if (const auto* score = std::get_if<ScoreRequest>(&received->message))
+                   effects.send(received->from, Stored{score->id, score->query.size()});
+               })});
+  }
+
+  void ask(NodeId to, std::uint64_t id) {
+    host->post({to, Role::router}, {node_, Role::door}, StatusRequest{id});
+  }
+  PeerAddress address() const { return {node_, "", "127.0.0.1", host->port()}; }
+
+  MetricRegistry metrics;
+  Diary diary;
+  Inbox inbox;
+  std::optional<CafHost> host;
+
+ private:
+  NodeId node_;
+};
+
+// Asks until the answer is there: what is said before two nodes have met is lost.
+bool reaches(Node& from, NodeId to, std::uint64_t id) {
+  const auto answered = [&] {
+    for (const Received& received : from.inbox.await(0))
+      if (const auto* stored = std::get_if<Stored>(&received.message); stored && stored->id == id)
+        return stored->version == to && received.from == Address{to, Role::router};
+    return false;
+  };
+  for (int i = 0; i < 200; ++i) {
+    from.ask(to, id);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (answered()) return true;
+  }
+  return false;
+}
+
+TEST_CASE("actors of several models are reached by their numbers on other nodes") {
+  Node one({.node = 1, .peers = {{2}}, .seats = {3}});
+  Node two({.node = 2, .peers = {one.address()}, .seats = {3}});
+  for (std::uint32_t model = 0; model < 3; ++model) {
+    CHECK(reaches(one, Seats{3}.number(2, model), 10 + model));
+    CHECK(reaches(two, Seats{3}.number(1, model), 20 + model));
+    CHECK(reaches(two, Seats{3}.number(2, model), 30 + model));
+  }
+  one.ask(Seats{4}.number(2, 3), 40);  // of a model that there is not
+  CHECK(one.diary.await("nobody_at_address"));
+
+  const auto speak_as = [&](NodeId from) {
+    two.host->post_encoded({1, Role::router}, encode(Envelope{{from, Role::router}, StatusRequest{50}}));
+  };
+  speak_as(Seats{3}.number(2, 1));
+  CHECK(reaches(two, 1, 51));
+  CHECK_FALSE(one.diary.has("forged_sender"));
+  speak_as(Seats{3}.number(4, 1));  // another node's
+  CHECK(one.diary.await("forged_sender"));
+}
+
+TEST_CASE("three nodes reach each other and know who is there") {
+  Node one({.node = 1, .peers = {{2}, {3}}});
+  Node two({.node = 2, .peers = {one.address(), {3}}, .incarnation = 5});
+  Node three({.node = 3, .peers = {one.address(), two.address()}});
+  CHECK(one.diary.await("met 2 of 5 greeting 27"));
+  CHECK(two.diary.await("met 1 of 1 greeting 17"));
+  CHECK(one.diary.await("met 3"));
+  CHECK(two.diary.await("met 3"));
+  CHECK(reaches(one, 2, 12));
+  CHECK(reaches(one, 3, 13));
+  CHECK(reaches(two, 1, 21));
+  CHECK(reaches(two, 3, 23));
+  CHECK(reaches(three, 1, 31));
+  CHECK(reaches(three, 2, 32));
+  one.ask(9, 99);
+  CHECK(one.diary.await("nobody_at_address"));
+}
+
+TEST_CASE("a node that ends is lost to the cores, and its next process is met") {
+  Node one({.node = 1, .peers = {{2}}});
+  auto two = std::make_unique<Node>(Node::Wish{.node = 2, .peers = {one.address()}});
+  REQUIRE(reaches(one, 2, 1));
+  two.reset();
+  CHECK(one.diary.await("core lost 2"));
+  CHECK(one.diary.has("left by 2"));
+  const double before = one.metrics.value(Metric::messages_undelivered);
+  one.ask(2, 2);
+  two = std::make_unique<Node>(Node::Wish{.node = 2, .peers = {one.address()}, .incarnation = 2});
+  CHECK(one.diary.await("met 2 of 2"));
+  CHECK(one.metrics.value(Metric::messages_undelivered) == before + 1);
+  CHECK(reaches(one, 2, 3));
+
+  // The one that is called ends and comes back at its port.
+  const std::uint16_t port = one.host->port();
+  one.host->stop();
+  CHECK(two->diary.await("core lost 1"));
+  Node again({.node = 1, .peers = {{2}}, .incarnation = 3, .port = port});
+  CHECK(two->diary.await("met 1 of 3"));
+  CHECK(reaches(*two, 1, 4));
+}
+
+TEST_CASE("who is not meant is turned away, and both sides say why") {
+  Node one({.node = 1, .peers = {{2}, {3}}});
+  const auto turned_away = [&](const Node::Wish& wish, const std::string& why) {
+    Node other(wish);
+    CHECK(one.diary.await(why));
+    CHECK(other.diary.await(why));
+    CHECK_FALSE(other.diary.has("peer_met"));
+  };
+  turned_away({.node = 2, .peers = {one.address()}, .cluster = "another"}, "is of another cluster");
+  turned_away({.node = 7, .peers = {one.address()}}, "node 7 is not in the configuration of node 1");
+  PeerAddress wrong = one.address();
+  wrong.node = 2;
+  turned_away({.node = 3, .peers = {wrong}}, "node 3 looks for node 2; this is node 1");
+  {
+    Node newer({.node = 2, .peers = {one.address()}, .incarnation = 9});
+    REQUIRE(reaches(one, 2, 1));
+  }
+  turned_away({.node = 2, .peers = {one.address()}, .incarnation = 8}, "before the last one that was met");
+  CHECK_FALSE(one.diary.has("met 3"));
+}
+
+TEST_CASE("nobody speaks for another node") {
+  Node one({.node = 1, .peers = {{2}}});
+  Node two({.node = 2, .peers = {one.address()}});
+  REQUIRE(reaches(two, 1, 1));
+  two.host->post({1, Role::router}, {7, Role::door}, StatusRequest{5});
+  CHECK(one.diary.await("node 2 sends as door@7"));
+  CHECK(one.metrics.value(Metric::protocol_errors) == 1);
+}
+
+TEST_CASE("many and large messages arrive once, and no more waits than may") {
+  Node one({.node = 1, .peers = {{2}}});
+  Node two({.node = 2, .peers = {one.address()}});
+  REQUIRE(reaches(one, 2, 1'000'000));
+  const std::size_t before = one.inbox.await(1).size();
+  const double undelivered = one.metrics.value(Metric::messages_undelivered);
+  constexpr std::uint64_t count = 60;
+  for (std::uint64_t id = 1; id <= count; ++id) {
+    ScoreRequest large{.id = id};
+    large.query.assign(250'000, 7);  // a megabyte; together nearly what may wait
+    one.host->post({2, Role::router}, {1, Role::door}, large);
+  }
+  const auto answers = one.inbox.await(before + count);
+  REQUIRE(answers.size() == before + count);
+  std::vector<int> seen(count + 1);
+  for (const Received& received : answers)
+    if (const auto* stored = std::get_if<Stored>(&received.message); stored && stored->id <= count) {
+      CHECK(stored->version == 250'000);
+      ++seen[stored->id];
+    }
+  CHECK(std::count(seen.begin(), seen.end(), 1) == static_cast<std::ptrdiff_t>(count));
+  CHECK(one.metrics.value(Metric::messages_undelivered) == undelivered);
+}
+
+TEST_CASE("a port that is taken is said before anything runs") {
+  Node one({.node = 1});
+  ClusterPlace place{.node = 2, .incarnation = 1, .address = "127.0.0.1", .port = one.host->port()};
+  MetricRegistry metrics;
+  CafHost host(metrics, nullptr, 1);
+  host.join(place);
+  CHECK_THROWS_WITH_AS(host.start(), doctest::Contains("cannot listen on 127.0.0.1 port"),
+                       std::runtime_error);
+  host.stop();
+}
+
+TEST_CASE("a peer that is no member yet is turned away, let in once it is one, and cut off when it is none any more") {
+  Node one({.node = 1});
+  const PeerAddress first = one.address();
+  Node two({.node = 2, .peers = {first}});
+  CHECK(one.diary.await("node 2 is not in the configuration of node 1"));
+  one.host->follow({{2, "", "127.0.0.1", 1}});
+  CHECK(one.diary.await("met 2"));
+  CHECK(two.diary.await("met 1"));
+  CHECK(reaches(two, 1, 9));
+  one.host->follow({});
+  CHECK(one.diary.await("left by 2"));
+  CHECK(two.diary.await("core lost 1"));
+  CHECK(two.diary.await("node 2 is not in the configuration of node 1", 2));
+}
+
+TEST_CASE("one that hears of a member with a lower number calls it") {
+  Node one({.node = 1});
+  Node two({.node = 2});
+  one.host->follow({{2, "", "127.0.0.1", 1}});
+  two.host->follow({one.address()});
+  CHECK(one.diary.await("met 2"));
+  CHECK(two.diary.await("met 1"));
+}
+
+}  // namespace
+}  // namespace troupe

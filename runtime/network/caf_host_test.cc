@@ -1,0 +1,282 @@
+#include "runtime/network/caf_host.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <latch>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/testing/host_test.h"
+
+using namespace troupe;
+
+namespace {
+
+constexpr Address door{1, Role::door}, router{1, Role::router}, worker{1, Role::inference_worker};
+
+// Starts one job for each number that it receives, and tells the door that the job ended, or was refused (id
+// 0).
+FunctionCore::Step starter() {
+  return [](Instant, const Event& event, Effects& effects) {
+    if (auto* received = std::get_if<Received>(&event))
+      effects.start(std::get<StatusRequest>(received->message).id, ListItems{});
+    if (auto* done = std::get_if<Done>(&event))
+      effects.send(door, StatusRequest{std::holds_alternative<Refusal>(done->result) ? 0 : done->job});
+  };
+}
+
+TEST_CASE("a port runs on all its lanes at once, on each lane one job at a time") {
+  constexpr std::uint32_t lanes = 3, jobs = 24;
+  std::latch all_lanes_busy(lanes);  // the first job of each lane waits for the others
+  std::atomic<int> running{0}, most{0}, clashes{0};
+  std::vector<std::atomic<int>> on_lane(lanes), started(lanes);
+  FunctionPort port([&](const Job&, std::uint32_t lane) -> JobResult {
+    if (on_lane.at(lane)++ != 0) ++clashes;
+    const int now_running = ++running;
+    for (int seen = most; seen < now_running && !most.compare_exchange_weak(seen, now_running);) {
+    }
+    if (started.at(lane)++ == 0) all_lanes_busy.arrive_and_wait();
+    --running;
+    --on_lane.at(lane);
+    return ItemList{};
+  });
+  MetricRegistry metrics;
+  Inbox inbox;
+  CafHost host(metrics, nullptr, 2);
+  host.add({worker, core_of(starter()), &port, lanes});
+  host.set_door(door, inbox.door());
+  host.start();
+  for (std::uint64_t job = 1; job <= jobs; ++job) host.post(worker, door, StatusRequest{job});
+  std::set<std::uint64_t> ended;
+  for (auto& received : inbox.await(jobs)) ended.insert(std::get<StatusRequest>(received.message).id);
+  host.stop();
+  CHECK(ended.size() == jobs);
+  CHECK(*ended.begin() == 1);
+  CHECK(most == static_cast<int>(lanes));
+  CHECK(clashes == 0);
+}
+
+TEST_CASE("a job beyond the bound of waiting ones ends with a refusal while the others run") {
+  std::latch refused(1);
+  FunctionPort port([&](const Job&, std::uint32_t) -> JobResult {
+    refused.wait();
+    return ItemList{};
+  });
+  MetricRegistry metrics;
+  Inbox inbox;
+  CafHost host(metrics, nullptr, 2);
+  host.add({worker, core_of(starter()), &port, 1, 2});
+  host.set_door(door, inbox.door());
+  host.start();
+  for (std::uint64_t job = 1; job <= 4; ++job) host.post(worker, door, StatusRequest{job});
+  auto messages = inbox.await(1);
+  refused.count_down();
+  REQUIRE(messages.size() == 1);
+  messages = inbox.await(4);
+  std::vector<std::uint64_t> ids;
+  for (auto& received : messages) ids.push_back(std::get<StatusRequest>(received.message).id);
+  CHECK(ids == std::vector<std::uint64_t>{0, 1, 2, 3});
+}
+
+TEST_CASE("stop() while a job runs waits for it, and then nothing is called") {
+  std::latch running(1), stopping(1);
+  std::atomic<int> runs{0};
+  FunctionPort port([&](const Job&, std::uint32_t) -> JobResult {
+    if (runs++ == 0) running.count_down();
+    stopping.wait();
+    return ItemList{};
+  });
+  MetricRegistry metrics;
+  Inbox inbox;
+  CafHost host(metrics, nullptr, 2);
+  host.add({worker, core_of(starter()), &port});
+  host.set_door(door, inbox.door());
+  host.start();
+  for (std::uint64_t job = 1; job <= 5; ++job) host.post(worker, door, StatusRequest{job});
+  running.wait();
+  std::thread stopper([&] { host.stop(); });
+  stopping.count_down();
+  stopper.join();
+  const int runs_at_stop = runs;
+  host.post(worker, door, StatusRequest{6});
+  CHECK(runs == runs_at_stop);
+}
+
+TEST_CASE("a host with timers far ahead and full mailboxes stops") {
+  MetricRegistry metrics;
+  CafHost host(metrics, nullptr, 2);
+  for (Address at : {router, worker})
+    host.add({at, core_of([at](Instant now, const Event&, Effects& effects) {
+                effects.set_timer(1, now + Duration{3'600'000'000});
+                effects.send(at == router ? worker : router, StatusRequest{1});  // for ever
+              })});
+  host.start();
+  for (int i = 0; i < 1000; ++i) host.post(router, door, StatusRequest{1});
+  host.stop();
+  CHECK(metrics.value(Metric::protocol_errors) == 0);
+}
+
+TEST_CASE("the start timer comes before messages of cores that started earlier") {
+  constexpr NodeId nodes = 50;
+  for (int round = 0; round < 50; ++round) {
+    MetricRegistry metrics;
+    Inbox inbox;
+    CafHost host(metrics, nullptr, 2);
+    // The core of node 1 starts first, and writes to the last one first.
+    host.add({router, core_of([](Instant, const Event&, Effects& effects) {
+                for (NodeId node = nodes; node > 1; --node)
+                  effects.send({node, Role::router}, StatusRequest{});
+              })});
+    for (NodeId node = 2; node <= nodes; ++node) host.add({{node, Role::router}, start_witness(door)});
+    host.set_door(door, inbox.door());
+    host.start();
+    for (auto& received : inbox.await(nodes - 1)) REQUIRE(std::get<StatusRequest>(received.message).id == 1);
+  }
+}
+
+TEST_CASE("messages of one sender to one receiver keep their order, 20 KB each") {
+  constexpr std::uint64_t count = 1000;
+  MetricRegistry metrics;
+  Inbox inbox;
+  CafHost host(metrics, nullptr, 2);
+  host.add({router, core_of([](Instant, const Event& event, Effects& effects) {
+              if (auto* received = std::get_if<Received>(&event)) effects.send(worker, received->message);
+            })});
+  host.add({worker, core_of([](Instant, const Event& event, Effects& effects) {
+              auto* received = std::get_if<Received>(&event);
+              if (received) effects.send(door, StatusRequest{std::get<ScoreRequest>(received->message).id});
+            })});
+  host.set_door(door, inbox.door());
+  host.start();
+  for (std::uint64_t id = 0; id < count; ++id)
+    host.post(router, door, ScoreRequest{.id = id, .query = std::vector<Token>(5000, 1 << 20)});
+  auto messages = inbox.await(count);
+  REQUIRE(messages.size() == count);
+  for (std::uint64_t id = 0; id < count; ++id) CHECK(std::get<StatusRequest>(messages[id].message).id == id);
+}
+
+TEST_CASE("posts from several threads may run into stop()") {
+  for (int round = 0; round < 20; ++round) {
+    MetricRegistry metrics;
+    std::atomic<int> arrived{0};
+    CafHost host(metrics, nullptr, 2);
+    host.set_door(door, [&](Address, Message) {
+      if (++arrived % 2) host.post(door, router, StatusRequest{2});  // a door may post
+    });
+    host.start();
+    std::latch posting(3);
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 2; ++thread)
+      threads.emplace_back([&] {
+        posting.arrive_and_wait();
+        for (int i = 0; i < 200; ++i) host.post(door, router, StatusRequest{1});
+      });
+    posting.arrive_and_wait();
+    host.stop();
+    const int arrived_at_stop = arrived;
+    for (auto& thread : threads) thread.join();
+    CHECK(arrived == arrived_at_stop);
+  }
+}
+
+TEST_CASE("what a core counts and logs reaches the registry and the log with the actor's name") {
+  std::vector<std::string> lines;
+  std::mutex mutex;
+  MetricRegistry metrics;
+  Inbox inbox;
+  auto sink = [&](LogLevel, std::string_view actor, std::string_view event,
+                  std::span<const LogField> fields) {
+    std::lock_guard lock(mutex);
+    lines.push_back(std::string(actor) + " " + std::string(event) + " " + fields[0].name + "=" +
+                    fields[0].value);
+  };
+  CafHost host(metrics, sink);
+  host.add({router, core_of([](Instant, const Event&, Effects& effects) {
+              effects.count(Metric::tokens_total, 3);
+              effects.log(LogLevel::info, "hello", {{"to", "all"}});
+              effects.send(door, StatusRequest{1});
+            })});
+  host.set_door(door, inbox.door());
+  host.start();
+  CHECK(inbox.await(1).size() == 1);
+  host.stop();
+  CHECK(metrics.value(Metric::tokens_total) == 3);
+  CHECK(lines == std::vector<std::string>{"router@1 hello to=all"});
+}
+
+// What a core sends as a block's kind, and what arrives; 0: nothing does.
+std::vector<Received> sent_with_unknown_kind(CafHost::Inside inside, MetricRegistry& metrics) {
+  Inbox inbox;
+  CafHost host(metrics, nullptr, 2, inside);
+  host.add({router, core_of([](Instant, const Event& event, Effects& effects) {
+              if (!std::holds_alternative<Received>(event)) return;
+              AcquireBlocks acquire;
+              acquire.wants.emplace_back().kind = static_cast<SegmentKind>(99);
+              effects.send(door, std::move(acquire));
+              effects.send(door, StatusRequest{1});
+            })});
+  host.set_door(door, inbox.door());
+  host.start();
+  host.post(router, door, StatusRequest{1});
+  return inbox.await(inside == CafHost::Inside::structs ? 2 : 1);
+}
+
+TEST_CASE("inside a process a message is the struct that was sent; as bytes it is what decoding makes of it") {
+  MetricRegistry metrics;
+  const auto structs = sent_with_unknown_kind(CafHost::Inside::structs, metrics);
+  REQUIRE(structs.size() == 2);
+  CHECK(std::get<AcquireBlocks>(structs[0].message).wants.at(0).kind == static_cast<SegmentKind>(99));
+  CHECK(metrics.value(Metric::protocol_errors) == 0);
+  const auto bytes = sent_with_unknown_kind(CafHost::Inside::bytes, metrics);
+  REQUIRE(bytes.size() == 1);
+  CHECK(std::holds_alternative<StatusRequest>(bytes[0].message));
+  CHECK(metrics.value(Metric::protocol_errors) == 1);
+}
+
+TEST_CASE("a job that its port does at once takes no lane, and its end comes as an event of its own") {
+  struct QuickPort final : Port {
+    JobResult run(const Job&, std::uint32_t) override { return Refusal{}; }
+    std::optional<JobResult> run_now(const Job& job) override {
+      if (std::get<ListItems>(job).count > 2) return std::nullopt;
+      return ItemList{};
+    }
+  } port;
+  MetricRegistry metrics;
+  Inbox inbox;
+  CafHost host(metrics, nullptr, 2);
+  host.add({worker,
+            core_of([inside = false](Instant, const Event& event, Effects& effects) mutable {
+              REQUIRE_FALSE(inside);
+              inside = true;
+              if (auto* received = std::get_if<Received>(&event))
+                for (std::uint32_t count = 1; count <= 3; ++count)
+                  effects.start(std::get<StatusRequest>(received->message).id + count, ListItems{0, count});
+              if (auto* done = std::get_if<Done>(&event))
+                effects.send(door,
+                             StatusRequest{std::holds_alternative<Refusal>(done->result) ? 0 : done->job});
+              inside = false;
+            }),
+            &port});
+  host.set_door(door, inbox.door());
+  host.start();
+  host.post(worker, door, StatusRequest{10});
+  std::vector<std::uint64_t> ids;
+  for (auto& received : inbox.await(3)) ids.push_back(std::get<StatusRequest>(received.message).id);
+  CHECK(ids == std::vector<std::uint64_t>{11, 12, 0});
+}
+
+TEST_CASE("a host that was never started goes away without calling its cores") {
+  int steps = 0;
+  MetricRegistry metrics;
+  {
+    CafHost host(metrics, nullptr);
+    host.add({router, core_of([&](Instant, const Event&, Effects&) { ++steps; })});
+  }
+  CHECK(steps == 0);
+}
+
+}  // namespace

@@ -1,0 +1,124 @@
+#pragma once
+// The CAF actors around cores and doors, and what they send each other. Within a process a message travels as the
+// struct that it is: its sender moves it away, its receiver has it alone. Bytes come only from other processes, or
+// where a test asked for them.
+#include <caf/all.hpp>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "runtime/host/host.h"
+#include "runtime/profiling/cpu_rooms.h"
+#include "runtime/network/job_runner.h"
+#include "runtime/network/links.h"
+#include "runtime/network/timer_queue.h"
+
+namespace troupe::caf_local {
+struct Launch {};
+struct Parcel {  // a message of this process, or the end of a job
+  Event event;
+};
+struct Encoded {
+  std::shared_ptr<const Bytes> envelope;
+  NodeId peer = 0;  // whose connection it came by; 0: from this process
+};
+struct Lost {
+  NodeId node = 0;
+};
+struct Wake {
+  Instant at;
+};
+}  // namespace troupe::caf_local
+
+CAF_BEGIN_TYPE_ID_BLOCK(troupe_local, caf::first_custom_type_id)
+CAF_ADD_TYPE_ID(troupe_local, (troupe::caf_local::Launch))
+CAF_ADD_TYPE_ID(troupe_local, (troupe::caf_local::Parcel))
+CAF_ADD_TYPE_ID(troupe_local, (troupe::caf_local::Encoded))
+CAF_ADD_TYPE_ID(troupe_local, (troupe::caf_local::Lost))
+CAF_ADD_TYPE_ID(troupe_local, (troupe::caf_local::Wake))
+CAF_END_TYPE_ID_BLOCK(troupe_local)
+// None of it is ever serialised by CAF.
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::caf_local::Launch)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::caf_local::Parcel)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::caf_local::Encoded)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::caf_local::Lost)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::caf_local::Wake)
+
+namespace troupe {
+
+struct Routes {  // written before the first actor runs, then only read
+  std::map<Address, caf::actor> inside;
+  std::unique_ptr<Links> links;  // to other nodes; null: this process is alone
+  NodeId node = 0;               // with links: of this process
+  Seats seats;                   // and of its cluster's models
+  bool encode_inside = false;
+
+  bool lead_out(Address to) const { return links && seats.node_of(to.node) != node; }
+  // From an actor that `unit` runs, or from outside (null).
+  void send(Address from, Address to, Message message, caf::execution_unit* unit, const Journal& journal) const;
+};
+
+// `unit` runs the receiver if it slept; null: a thread of the pool does.
+template <class What>
+void hand(const caf::actor& to, What&& what, caf::execution_unit* unit) {
+  to->enqueue(caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, std::forward<What>(what)), unit);
+}
+
+// What runs the door that is called on this thread; null: none is, or one of another host.
+caf::execution_unit* door_unit(const caf::actor_system& system);
+
+struct CafActor {
+  ActorSpec spec;
+  std::unique_ptr<JobRunner> jobs;  // null without a port
+};
+
+CpuRoom room_of(Role role);
+CpuRoom room_of_port(Role role);
+
+// Its handlers are noexcept: a core that throws is a bug and stops the process.
+class Shell : public caf::event_based_actor {
+ public:
+  Shell(caf::actor_config& config, CafActor* actor, const Routes* routes, const Journal* journal)
+      : caf::event_based_actor(config), actor_(actor), routes_(routes), journal_(journal) {}
+
+  caf::behavior make_behavior() override;
+
+  void apply(Effects::Send& effect);
+  void apply(Effects::SetTimer& effect) { timers_.add(now_, effect.timer, effect.at); }
+  void apply(Effects::Start& effect);
+  void apply(Effects::Count& effect) { journal_->record(effect); }
+  void apply(Effects::Log& effect) { journal_->write(actor_->spec.address, effect); }
+
+ private:
+  void receive(const caf_local::Encoded& parcel);
+  void handle(const Event* event) noexcept;
+  void step(const Event& event);
+  void ask_to_be_woken();
+  std::optional<JobResult> run_now(const Job& job) const;
+
+  CafActor* actor_;
+  const Routes* routes_;
+  const Journal* journal_;
+  Instant now_;  // of the event that is handled
+  Effects effects_;
+  TimerQueue timers_;
+  std::optional<Instant> woken_at_;  // the earliest time for which the clock was asked
+};
+
+class DoorShell : public caf::event_based_actor {
+ public:
+  DoorShell(caf::actor_config& config, Address address, Host::Door door, const Routes* routes, const Journal* journal)
+      : caf::event_based_actor(config), address_(address), door_(std::move(door)), routes_(routes), journal_(journal) {}
+
+  caf::behavior make_behavior() override;
+
+ private:
+  void deliver(Address from, Message message) noexcept;
+
+  Address address_;
+  Host::Door door_;
+  const Routes* routes_;
+  const Journal* journal_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,21 @@
+#include "runtime/network/call_pause.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using troupe::link::CallPause;
+
+TEST_CASE("pauses between calls that nobody answers double up to a bound, and begin again after one that was answered") {
+  CallPause pause(CallPause::Time(50), CallPause::Time(400));
+  const auto pauses = [&](const char* fault, bool joined, int times) {
+    std::string text;
+    for (int i = 0; i < times; ++i) text += std::to_string(pause.after(fault, joined).count()) + " ";
+    return text;
+  };
+  CHECK(pauses("refused", false, 6) == "50 100 200 400 400 400 ");
+  CHECK(pauses("it was silent", true, 2) == "50 50 ");  // it had joined, and went
+  CHECK(pauses("refused", false, 3) == "100 200 400 ");
+  CHECK(pauses("", false, 1) == "50 ");
+  CHECK(pauses("refused", false, 1) == "100 ");
+}

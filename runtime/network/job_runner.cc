@@ -1,0 +1,73 @@
+#include "runtime/network/job_runner.h"
+
+#include "kernels/base/check.h"
+
+namespace troupe {
+
+JobRunner::JobRunner(Port& port, std::uint32_t lanes, std::size_t waiting_max, Finish finish,
+                     CpuRoom room)
+    : port_(port), room_(room), waiting_max_(waiting_max), finish_(std::move(finish)), idle_(lanes) {
+  TROUPE_CHECK(lanes > 0, "a port needs at least one lane");
+  try {
+    for (std::uint32_t lane = 0; lane < lanes; ++lane)
+      threads_.emplace_back([this, lane] { run_lane(lane); });
+  } catch (...) {  // the system has no more threads to give; those that run must not outlive this
+    stop();
+    throw;
+  }
+}
+
+bool JobRunner::start(std::uint64_t job, Job work) {
+  bool wake = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (stopped_ || waiting_.size() >= waiting_max_ + idle_) return false;
+    waiting_.emplace_back(job, std::move(work));
+    wake = asleep_ > 0 && waiting_.size() > finishing_;
+  }
+  if (wake) changed_.notify_one();
+  return true;
+}
+
+void JobRunner::stop() {
+  std::deque<std::pair<std::uint64_t, Job>> dropped;  // destroyed outside the lock
+  {
+    std::lock_guard lock(mutex_);
+    stopped_ = true;
+    dropped.swap(waiting_);
+  }
+  changed_.notify_all();
+  for (auto& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+void JobRunner::run_lane(std::uint32_t lane) noexcept {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    while (!stopped_ && waiting_.empty()) {
+      ++asleep_;
+      changed_.wait(lock);
+      --asleep_;
+    }
+    if (stopped_) return;
+    auto [job, work] = std::move(waiting_.front());
+    waiting_.pop_front();
+    --idle_;
+    lock.unlock();
+    JobResult result = run(work, lane);
+    lock.lock();
+    ++idle_;
+    ++finishing_;
+    lock.unlock();
+    finish_(job, std::move(result));
+    lock.lock();
+    --finishing_;
+  }
+}
+
+JobResult JobRunner::run(const Job& job, std::uint32_t lane) const {
+  const CpuScope scope(room_);
+  return port_.run(job, lane);
+}
+
+}  // namespace troupe

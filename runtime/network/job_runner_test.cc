@@ -1,0 +1,56 @@
+#include "runtime/network/job_runner.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <latch>
+#include <thread>
+#include <vector>
+
+#include "runtime/testing/host_test.h"
+
+using namespace troupe;
+
+namespace {
+
+// One lane, whose first job lasts until `release`.
+struct HeldLane {
+  std::latch running{1}, release{1};
+  FunctionPort port{[this](const Job&, std::uint32_t) -> JobResult {
+    if (!running.try_wait()) running.count_down();
+    release.wait();
+    return ItemList{};
+  }};
+  std::vector<std::uint64_t> finished;
+  JobRunner::Finish finish = [this](std::uint64_t job, JobResult) { finished.push_back(job); };
+};
+
+TEST_CASE("a runner that stops lets the running job end, drops the waiting ones and refuses new ones") {
+  HeldLane held;
+  JobRunner runner(held.port, 1, 10'000'000, held.finish);
+  CHECK(runner.start(1, ListItems{}));
+  held.running.wait();
+  std::thread stopper([&] { runner.stop(); });
+  while (runner.start(2, ListItems{})) std::this_thread::yield();  // accepted until stop() has begun
+  held.release.count_down();
+  stopper.join();
+  CHECK(held.finished == std::vector<std::uint64_t>{1});
+  CHECK_FALSE(runner.start(3, ListItems{}));
+}
+
+TEST_CASE("a runner accepts its bound of waiting jobs on top of those that lanes are free for") {
+  HeldLane held;
+  {
+    JobRunner runner(held.port, 1, 2, held.finish);
+    CHECK(runner.start(1, ListItems{}));  // for the lane, whether or not it has taken it yet
+    CHECK(runner.start(2, ListItems{}));
+    CHECK(runner.start(3, ListItems{}));
+    CHECK_FALSE(runner.start(4, ListItems{}));
+    held.running.wait();
+    CHECK_FALSE(runner.start(5, ListItems{}));
+    held.release.count_down();
+  }
+  CHECK(held.finished.front() == 1);
+}
+
+}  // namespace

@@ -1,0 +1,196 @@
+#include "runtime/network/link_wire.h"
+
+#define XXH_STATIC_LINKING_ONLY  // for a state on the stack
+#include <xxhash.h>
+
+#include <algorithm>
+#include <concepts>
+#include <initializer_list>
+
+#include "runtime/network/cluster.h"
+
+namespace troupe::link {
+namespace {
+
+constexpr std::uint32_t magic = 0x3150'5254;  // "TRP1"
+constexpr std::size_t join_bytes_max = greeting_bytes_max + 4'096, words_max = 4'096, name_bytes_max = 255;
+
+template <std::unsigned_integral T>
+void put(std::uint8_t* at, T value) {
+  for (std::size_t i = 0; i < sizeof(T); ++i) at[i] = static_cast<std::uint8_t>(value >> (8 * i));
+}
+
+template <std::unsigned_integral T>
+T get(const std::uint8_t* at) {
+  T value = 0;
+  for (std::size_t i = 0; i < sizeof(T); ++i) value = static_cast<T>(value | (T{at[i]} << (8 * i)));
+  return value;
+}
+
+template <std::unsigned_integral T>
+void append(Bytes& bytes, T value) {
+  bytes.resize(bytes.size() + sizeof(T));
+  put(bytes.data() + bytes.size() - sizeof(T), value);
+}
+
+template <class Text>
+void append_text(Bytes& bytes, const Text& text) {
+  append(bytes, static_cast<std::uint32_t>(text.size()));
+  bytes.insert(bytes.end(), text.begin(), text.end());
+}
+
+struct Reader {
+  std::span<const std::uint8_t> left;
+  bool ok = true;
+
+  template <std::unsigned_integral T>
+  T number() {
+    if (left.size() < sizeof(T)) return ok = false, T{0};
+    const T value = get<T>(left.data());
+    left = left.subspan(sizeof(T));
+    return value;
+  }
+  std::span<const std::uint8_t> text() {
+    const auto bytes = number<std::uint32_t>();
+    if (!ok || left.size() < bytes) return ok = false, std::span<const std::uint8_t>{};
+    const auto found = left.first(bytes);
+    left = left.subspan(bytes);
+    return found;
+  }
+};
+
+std::size_t bytes_max(Kind kind) {
+  switch (kind) {
+    case Kind::join:
+      return join_bytes_max;
+    case Kind::turned_away:
+      return words_max;
+    case Kind::cargo:
+      return message_bytes_max;
+    case Kind::ping:
+      return 0;
+  }
+  return 0;
+}
+
+constexpr std::size_t sum_at = 6, sum_bytes = 2;
+
+// CRC-16/CCITT, which finds every damage within 16 bits in a row, of all but the sum itself.
+std::uint16_t sum_of(const Header& header) {
+  unsigned sum = 0xFFFF;
+  for (std::size_t i = 0; i < header.size(); ++i) {
+    if (i >= sum_at && i < sum_at + sum_bytes) continue;
+    unsigned x = (sum >> 8 ^ header[i]) & 0xFF;
+    x ^= x >> 4;
+    sum = (sum << 8 ^ x << 12 ^ x << 5 ^ x) & 0xFFFF;
+  }
+  return static_cast<std::uint16_t>(sum);
+}
+
+Seal seal_of(std::initializer_list<std::span<const std::uint8_t>> parts) {
+  XXH3_state_t state;
+  XXH3_INITSTATE(&state);
+  XXH3_64bits_reset(&state);
+  for (const auto part : parts) XXH3_64bits_update(&state, part.data(), part.size());
+  Seal result{};
+  put(result.data(), std::uint64_t{XXH3_64bits_digest(&state)});
+  return result;
+}
+
+void append_seal(Bytes& bytes) {
+  const Seal seal = seal_of({bytes});
+  bytes.insert(bytes.end(), seal.begin(), seal.end());
+}
+
+// Of all of `bytes` before it. False: it is wrong, or not there.
+bool take_seal(Reader& reader, std::span<const std::uint8_t> bytes) {
+  const auto sealed = bytes.first(bytes.size() - reader.left.size());
+  if (reader.left.size() < seal_bytes || !std::ranges::equal(seal_of({sealed}), reader.left.first(seal_bytes))) return false;
+  reader.left = reader.left.subspan(seal_bytes);
+  return true;
+}
+
+}  // namespace
+
+Header encode(const Frame& frame) {
+  Header header{};
+  put(header.data(), magic);
+  header[4] = static_cast<std::uint8_t>(frame.kind);
+  header[5] = static_cast<std::uint8_t>(frame.to.role);
+  put(header.data() + 8, std::uint32_t{frame.to.node});
+  put(header.data() + 12, frame.bytes);
+  put(header.data() + sum_at, sum_of(header));
+  return header;
+}
+
+bool is_whole(const Header& header) { return get<std::uint16_t>(header.data() + sum_at) == sum_of(header); }
+
+std::variant<Frame, std::string> decode_header(const Header& header, bool joined) {
+  if (get<std::uint32_t>(header.data()) != magic) return "what came is no frame; expected \"TRP1\"";
+  if (header[4] < 1 || header[4] > static_cast<std::uint8_t>(Kind::ping))
+    return "a frame of unknown kind " + std::to_string(header[4]);
+  Frame frame{.kind = static_cast<Kind>(header[4])};
+  if (joined != (frame.kind == Kind::cargo || frame.kind == Kind::ping))
+    return std::string("a frame out of turn; expected ") + (joined ? "cargo or a ping" : "a join");
+  if (header[5] > static_cast<std::uint8_t>(Role::allocator))
+    return "a frame for unknown role " + std::to_string(header[5]);
+  frame.to = {get<std::uint32_t>(header.data() + 8), static_cast<Role>(header[5])};
+  frame.bytes = get<std::uint32_t>(header.data() + 12);
+  if (frame.bytes > bytes_max(frame.kind))
+    return "a frame of " + std::to_string(frame.bytes) + " bytes; expected at most " +
+           std::to_string(bytes_max(frame.kind));
+  return frame;
+}
+
+Seal seal(const Header& header, std::span<const std::uint8_t> envelope) {
+  return seal_of({header, envelope});
+}
+
+std::string take_seal_off(const Header& header, Bytes& body) {
+  if (body.size() < seal_bytes) return "cargo without a seal";
+  const auto envelope = std::span(body).first(body.size() - seal_bytes);
+  const Seal right = seal(header, envelope);
+  if (!std::equal(right.begin(), right.end(), body.end() - seal_bytes)) return "cargo that was damaged on the way";
+  body.resize(envelope.size());
+  return "";
+}
+
+Bytes encode(const Join& join) {
+  Bytes bytes;
+  append(bytes, join.wire);
+  append(bytes, std::uint32_t{join.node});
+  append(bytes, std::uint32_t{join.wanted});
+  append(bytes, std::uint64_t{join.incarnation});
+  append_text(bytes, join.cluster);
+  append_text(bytes, join.greeting);
+  append(bytes, static_cast<std::uint8_t>(join.knows_seals));
+  append_seal(bytes);
+  append_text(bytes, join.name);
+  append_seal(bytes);
+  return bytes;
+}
+
+std::variant<Join, std::string> decode_join(std::span<const std::uint8_t> bytes) {
+  Reader reader{bytes};
+  Join join;
+  join.wire = reader.number<std::uint32_t>();
+  join.node = reader.number<std::uint32_t>();
+  join.wanted = reader.number<std::uint32_t>();
+  join.incarnation = reader.number<std::uint64_t>();
+  const auto cluster = reader.text(), greeting = reader.text();
+  if (!reader.ok) return "a join that ends too early";
+  if (greeting.size() > greeting_bytes_max) return "a join with too long a greeting";
+  join.cluster.assign(cluster.begin(), cluster.end());
+  join.greeting.assign(greeting.begin(), greeting.end());
+  if (reader.left.empty()) return join;  // of an older program
+  join.knows_seals = reader.number<std::uint8_t>() == 1;
+  if (!take_seal(reader, bytes)) return "a join that was damaged on the way";
+  if (reader.left.empty()) return join;  // of a program that says no names
+  const auto name = reader.text();
+  if (!reader.ok || !take_seal(reader, bytes)) return "a join that was damaged on the way";
+  if (name.size() > name_bytes_max) return "a join with too long a name";
+  join.name.assign(name.begin(), name.end());
+  return join;
+}
+
+}  // namespace troupe::link

@@ -1,0 +1,105 @@
+#include "runtime/network/link_wire.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+#include <span>
+#include <string>
+
+#include "runtime/network/cluster.h"
+
+namespace troupe {
+namespace link_wire_test {
+
+using link::Frame;
+using link::Kind;
+
+TEST_CASE("a frame and a join survive the way") {
+  const Frame cargo{Kind::cargo, {70'000, Role::allocator}, 123'456};
+  CHECK(std::get<Frame>(link::decode_header(link::encode(cargo), true)) == cargo);
+  const link::Join join{7, 3, 70'000, 1ull << 60, "blue", {1, 2, 3}, true, "w3"};
+  CHECK(std::get<link::Join>(link::decode_join(link::encode(join))) == join);
+  Bytes later = link::encode(join);
+  later.resize(later.size() + 9);
+  CHECK(std::get<link::Join>(link::decode_join(later)) == join);
+}
+
+// What programs that do not say their names say, and those that know no seals either.
+Bytes encode_nameless(const link::Join& join) {
+  Bytes bytes = link::encode(join);
+  bytes.resize(bytes.size() - sizeof(std::uint32_t) - join.name.size() - link::seal_bytes);
+  return bytes;
+}
+Bytes encode_older(const link::Join& join) {
+  Bytes bytes = encode_nameless(join);
+  bytes.resize(bytes.size() - 1 - link::seal_bytes);
+  return bytes;
+}
+
+TEST_CASE("a join of an older program is taken, without seals") {
+  link::Join join{7, 3, 70'000, 1ull << 60, "blue", {1, 2, 3}, true};
+  const auto older = link::decode_join(encode_older(join));
+  join.knows_seals = false;
+  CHECK(std::get<link::Join>(older) == join);
+  join.knows_seals = true;
+  CHECK(std::get<link::Join>(link::decode_join(encode_nameless(join))) == join);
+  join.name.assign(256, 'x');
+  CHECK(std::get<std::string>(link::decode_join(link::encode(join))) == "a join with too long a name");
+}
+
+TEST_CASE("a join with one bit turned over is refused, whichever it is") {
+  for (const bool knows_seals : {false, true}) {
+    const Bytes good = link::encode(link::Join{1, 2, 3, 4, "troupe", Bytes(100, 7), knows_seals, "w2"});
+    for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
+      CAPTURE(bit);
+      Bytes bytes = good;
+      bytes[bit / 8] ^= static_cast<std::uint8_t>(1 << bit % 8);
+      CHECK(std::holds_alternative<std::string>(link::decode_join(bytes)));
+    }
+    for (std::size_t left = 1; left <= link::seal_bytes; ++left)
+      CHECK(
+          std::holds_alternative<std::string>(link::decode_join(std::span(good).first(good.size() - left))));
+  }
+}
+
+TEST_CASE("a header with one bit turned over is not whole") {
+  const link::Header good = link::encode(Frame{Kind::cargo, {70'000, Role::allocator}, 123'456});
+  CHECK(link::is_whole(good));
+  for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
+    link::Header header = good;
+    header[bit / 8] ^= static_cast<std::uint8_t>(1 << bit % 8);
+    CHECK_FALSE(link::is_whole(header));
+  }
+}
+
+TEST_CASE("frames out of turn, of unknown kinds or too long are refused before anything is allocated") {
+  const auto refused = [](const Frame& frame, bool joined) {
+    return std::holds_alternative<std::string>(link::decode_header(link::encode(frame), joined));
+  };
+  CHECK(refused({Kind::cargo, {1, Role::router}, 8}, false));
+  CHECK(refused({Kind::ping}, false));
+  CHECK(refused({Kind::join, {}, 8}, true));
+  CHECK(refused({Kind::join, {}, 1 << 20}, false));
+  CHECK(refused({Kind::turned_away, {}, 4'097}, false));
+  CHECK(refused({Kind::ping, {}, 1}, true));
+  CHECK(refused({Kind::cargo, {}, message_bytes_max + 1}, true));
+  CHECK_FALSE(refused({Kind::cargo, {}, message_bytes_max}, true));
+  CHECK(refused({static_cast<Kind>(9)}, true));
+  CHECK(refused({Kind::cargo, {1, static_cast<Role>(6)}}, true));
+}
+
+TEST_CASE("any bytes are a join or words that say why not") {
+  std::mt19937 random(3);
+  const Bytes good = encode_older({1, 2, 3, 4, "c", Bytes(100, 7)});
+  for (std::size_t cut = 0; cut < good.size(); ++cut)
+    CHECK(std::holds_alternative<std::string>(link::decode_join(std::span(good).first(cut))));
+  for (int i = 0; i < 20'000; ++i) {
+    Bytes bytes = good;
+    for (int k = 0; k < 3; ++k) bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
+    const auto decoded = link::decode_join(bytes);
+    if (const auto* join = std::get_if<link::Join>(&decoded)) CHECK(join->greeting.size() <= bytes.size());
+  }
+}
+
+}  // namespace link_wire_test
+}  // namespace troupe

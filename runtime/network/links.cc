@@ -1,0 +1,503 @@
+#include "runtime/network/links.h"
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <map>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "runtime/network/call_pause.h"
+#include "runtime/network/certificates.h"
+#include "runtime/network/link_connection.h"
+#include "runtime/network/link_strangers.h"
+
+namespace troupe {
+
+namespace asio = boost::asio;
+using link::Connection;
+using link::Frame;
+using link::Join;
+using link::Kind;
+using Tcp = Connection::Tcp;
+using Error = boost::system::error_code;
+template <class T>
+using Task = Connection::Task<T>;
+using ConnectionPtr = std::shared_ptr<Connection>;
+
+namespace {
+
+constexpr auto quietly = asio::as_tuple(asio::use_awaitable);
+constexpr std::chrono::milliseconds join_limit{3'000}, pause_min{50}, pause_max{400};
+constexpr std::chrono::milliseconds first_byte_limit{1'000};  // peers speak as soon as they are connected
+constexpr std::chrono::seconds names_pause{30}, crowd_pause{10};
+constexpr int heartbeats_to_death = 5;
+constexpr std::size_t unknown_max = 64;
+
+Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+
+std::string who(NodeId node) { return "node " + std::to_string(node); }
+
+asio::ssl::context make_security(const TlsFiles& files) {
+  asio::ssl::context security(asio::ssl::context::tls);
+  SSL_CTX_set_min_proto_version(security.native_handle(), TLS1_3_VERSION);
+  // Else OpenSSL asks for a passphrase on the terminal, and waits.
+  SSL_CTX_set_default_passwd_cb(security.native_handle(), [](char*, int, int, void*) { return 0; });
+  const auto check = [](const Error& error, const char* what, const std::string& file) {
+    if (error)
+      throw std::runtime_error(file + ": " + error.message() + "; expected " + what + " in PEM form");
+  };
+  Error error;
+  const std::string authority = read_pem(files.authority), certificate = read_pem(files.certificate);
+  const std::string key = read_pem(files.key);
+  check(security.add_certificate_authority(asio::buffer(authority), error), "the authority's certificate",
+        files.authority);
+  check(security.use_certificate_chain(asio::buffer(certificate), error), "a certificate", files.certificate);
+  check(security.use_private_key(asio::buffer(key), asio::ssl::context::pem, error), "the certificate's key, without a passphrase,",
+        files.key);
+  security.set_verify_mode(asio::ssl::verify_peer | asio::ssl::verify_fail_if_no_peer_cert);
+  return security;
+}
+
+}  // namespace
+
+struct Links::World {
+  struct Peer {
+    PeerAddress address;
+    ConnectionPtr connection;  // while joined
+    Incarnation incarnation = 0;
+    std::string last_trouble;
+    std::chrono::steady_clock::time_point told;  // that nobody is there
+    bool called = false;                         // somebody keeps calling it
+    bool member = true;                          // false: it has left
+  };
+
+  World(ClusterPlace place, Inside inside, const Journal& journal);
+  ~World() { close(); }
+
+  void open();
+  void finish_sending();
+  void close();
+  void carry(Address to, std::shared_ptr<const Bytes> envelope);
+
+  Task<void> accept();
+  Task<void> learn_addresses();
+  void follow(const std::vector<PeerAddress>& fresh);
+  void begin_calling();
+  void take(Tcp::socket socket);
+  Task<void> await_word(std::shared_ptr<Tcp::socket> socket, link::Strangers::Ticket ticket);
+  Task<void> welcome(ConnectionPtr connection, link::Strangers::Ticket ticket);
+  Task<std::string> hear_join(ConnectionPtr connection, Join& join);
+  Task<void> keep_calling(NodeId node);
+  Task<std::string> call(NodeId node);
+  Task<std::string> stay(ConnectionPtr connection, Join join);
+
+  ConnectionPtr make_connection(Tcp::socket socket);
+  Join own_join(NodeId wanted) const;
+  std::string find_fault(const Join& join) const;
+  std::string find_fault(const Join& join, const Connection& connection, bool called) const;
+  void meet(Peer& peer, const Join& join, ConnectionPtr connection);
+  void lose(Peer& peer, const std::string& why);
+  void tell_away(NodeId node, std::chrono::steady_clock::time_point& told);
+  void trouble(Peer& peer, const std::string& why);
+  void log(LogLevel level, const char* event, std::vector<LogField> fields) const;
+
+  const ClusterPlace place;
+  const Inside inside;
+  const Journal& journal;
+  std::optional<asio::ssl::context> security;
+  std::map<NodeId, Peer> peers;
+  std::map<NodeId, std::chrono::steady_clock::time_point> unknown;  // no peers, and when it was told that nobody is there
+  link::Strangers strangers;
+  std::chrono::steady_clock::time_point crowd_told;
+  std::string last_refusal;
+  std::uint64_t learning = 0;
+  std::uint16_t port = 0;
+  asio::io_context io{1};  // goes before what its tasks look at
+  std::optional<Tcp::acceptor> acceptor;
+  std::thread thread;
+};
+
+Links::World::World(ClusterPlace p, Inside i, const Journal& j)
+    : place(std::move(p)), inside(std::move(i)), journal(j) {
+  const std::string fault = troupe::find_fault(place);
+  if (!fault.empty()) throw std::runtime_error("cluster: " + fault);
+  if (place.tls) security.emplace(make_security(*place.tls));
+  for (const PeerAddress& peer : place.peers) peers[peer.node].address = peer;
+}
+
+void Links::World::open() {
+  try {
+    const Tcp::endpoint endpoint(asio::ip::make_address(place.address), place.port);
+    acceptor.emplace(io, endpoint, true);
+    port = acceptor->local_endpoint().port();
+  } catch (const boost::system::system_error& error) {
+    throw std::runtime_error("cannot listen on " + place.address + " port " + std::to_string(place.port) +
+                             ": " + error.code().message() +
+                             "; expected an address of this host and a free port");
+  }
+  asio::co_spawn(io, learn_addresses(), link::expect_no_exception);
+  asio::co_spawn(io, accept(), link::expect_no_exception);
+  begin_calling();
+  thread = std::thread([this] { io.run(); });
+}
+
+void Links::World::begin_calling() {
+  for (auto& [node, peer] : peers)
+    if (node < place.node && peer.member && !std::exchange(peer.called, true))
+      asio::co_spawn(io, keep_calling(node), link::expect_no_exception);
+}
+
+// Who was a peer keeps its entry, with its last incarnation: tasks look at it, and its number is never another node's.
+void Links::World::follow(const std::vector<PeerAddress>& fresh) {
+  if (fresh.size() > peers_max)
+    return log(LogLevel::error, "bad_members", {{"why", "there are " + std::to_string(fresh.size()) + " peers; expected at most " + std::to_string(peers_max)}});
+  for (auto& [node, peer] : peers) {
+    peer.member = std::ranges::any_of(fresh, [id = node](const PeerAddress& address) { return address.node == id; });
+    if (!peer.member && peer.connection) lose(peer, "it is no member any more");
+  }
+  std::set<NodeId> seen{place.node};
+  for (const PeerAddress& address : fresh) {
+    std::string fault = troupe::find_fault(place, address);
+    if (fault.empty() && !seen.insert(address.node).second) fault = who(address.node) + " is there twice";
+    if (!fault.empty()) {
+      log(LogLevel::error, "bad_members", {{"why", fault}});
+      continue;
+    }
+    unknown.erase(address.node);
+    Peer& peer = peers[address.node];
+    peer.address = address;
+    peer.member = true;
+  }
+  begin_calling();
+  asio::co_spawn(io, learn_addresses(), link::expect_no_exception);
+}
+
+// What was sent last is often an answer that somebody waits for.
+void Links::World::finish_sending() {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::microseconds(place.heartbeat.us);
+  for (bool quiet = false; !quiet && std::chrono::steady_clock::now() < limit;) {
+    std::promise<bool> answer;
+    asio::post(io, [&] {
+      answer.set_value(std::ranges::all_of(peers, [](const auto& entry) {
+        return !entry.second.connection || entry.second.connection->is_quiet();
+      }));
+    });
+    quiet = answer.get_future().get();
+    if (!quiet) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+// The tasks are left where they wait, and go with `io`.
+void Links::World::close() {
+  if (thread.joinable()) finish_sending();
+  io.stop();
+  if (thread.joinable()) thread.join();
+  acceptor.reset();
+  strangers.clear();  // their sockets belong to `io`, which goes before
+  for (auto& [node, peer] : peers) peer.connection.reset();
+}
+
+ConnectionPtr Links::World::make_connection(Tcp::socket socket) {
+  auto connection = std::make_shared<Connection>(std::move(socket), security ? &*security : nullptr);
+  connection->start(join_limit);
+  return connection;
+}
+
+// ---- those who call ----
+
+Task<void> Links::World::accept() {
+  asio::steady_timer pause(io);
+  for (;;) {
+    auto [error, socket] = co_await acceptor->async_accept(quietly);
+    if (error) {  // too many open files, most likely
+      log(LogLevel::error, "accept_failed", {{"why", error.message()}});
+      pause.expires_after(pause_max);
+      co_await pause.async_wait(quietly);
+    } else {
+      take(std::move(socket));
+    }
+  }
+}
+
+// Where peers are, so that strangers elsewhere take none of their places. A name may move.
+Task<void> Links::World::learn_addresses() {
+  Tcp::resolver resolver(io);
+  asio::steady_timer pause(io);
+  const std::uint64_t own = ++learning;  // an earlier one ends
+  for (bool has_names = true; has_names && own == learning; co_await pause.async_wait(quietly)) {
+    has_names = false;
+    std::set<std::string> addresses;
+    for (const auto& [node, peer] : peers) {
+      Error no_address;
+      const auto address = asio::ip::make_address(peer.address.host, no_address);
+      if (!no_address) {
+        addresses.insert(address.to_string());
+        continue;
+      }
+      has_names = true;
+      const auto [unknown, places] = co_await resolver.async_resolve(peer.address.host, "", quietly);
+      if (!unknown)
+        for (const auto& place : places) addresses.insert(place.endpoint().address().to_string());
+    }
+    strangers.know(std::move(addresses));
+    pause.expires_after(has_names ? names_pause : std::chrono::seconds(0));
+  }
+}
+
+void Links::World::take(Tcp::socket accepted) {
+  Error gone;
+  const auto from = accepted.remote_endpoint(gone);
+  if (gone) return;
+  const std::string address = from.address().to_string();
+  auto socket = std::make_shared<Tcp::socket>(std::move(accepted));
+  link::Strangers::Ticket ticket = 0;
+  const auto leave = [socket] {
+    Error ignored;
+    socket->close(ignored);
+  };
+  const std::string displaced = strangers.enter(address, leave, ticket);
+  const auto now = std::chrono::steady_clock::now();
+  if (!displaced.empty() && now > crowd_told + crowd_pause) {
+    crowd_told = now;
+    log(LogLevel::warning, "strangers_displaced",
+        {{"address", displaced}, {"why", "too many connections that have not joined"}});
+  }
+  asio::co_spawn(io, await_word(std::move(socket), ticket), link::expect_no_exception);
+}
+
+// A socket is all that somebody gets who says nothing.
+Task<void> Links::World::await_word(std::shared_ptr<Tcp::socket> socket, link::Strangers::Ticket ticket) {
+  asio::steady_timer limit(io, first_byte_limit);
+  limit.async_wait([socket](const Error& cancelled) {
+    Error ignored;
+    if (!cancelled) socket->close(ignored);
+  });
+  const auto [error] = co_await socket->async_wait(Tcp::socket::wait_read, quietly);
+  limit.cancel();
+  if (error || !socket->is_open() || !strangers.has(ticket)) co_return strangers.go(ticket);
+  const ConnectionPtr connection = make_connection(std::move(*socket));
+  strangers.spoke(ticket, [connection] { connection->close("others wait for its place"); });
+  co_await welcome(connection, ticket);
+  strangers.go(ticket);
+}
+
+Task<void> Links::World::welcome(ConnectionPtr connection, link::Strangers::Ticket ticket) {
+  Join join;
+  std::string fault = co_await connection->shake_hands(false);
+  if (fault.empty()) fault = co_await hear_join(connection, join);
+  if (fault.empty()) fault = find_fault(join, *connection, true);
+  strangers.go(ticket);
+  if (!fault.empty()) {
+    if (fault != std::exchange(last_refusal, fault)) log(LogLevel::warning, "join_refused", {{"why", fault}});
+    if (connection->is_open()) co_await connection->write_now({Kind::turned_away}, bytes_of(fault));
+    co_return connection->close(fault);
+  }
+  fault = co_await connection->write_now({Kind::join}, encode(own_join(join.node)));
+  // It may not want us: then it goes without a word.
+  if (fault.empty()) fault = (co_await connection->read(true)).fault;
+  if (fault.empty()) fault = co_await stay(connection, std::move(join));
+  connection->close(fault);
+}
+
+Task<std::string> Links::World::hear_join(ConnectionPtr connection, Join& join) {
+  const Connection::Got got = co_await connection->read(false);
+  if (!got.fault.empty()) co_return got.fault;
+  if (got.frame.kind == Kind::turned_away)
+    co_return "turned away: " + std::string(got.body.begin(), got.body.end());
+  auto decoded = link::decode_join(got.body);
+  if (auto* fault = std::get_if<std::string>(&decoded)) co_return *fault;
+  join = std::move(std::get<Join>(decoded));
+  co_return "";
+}
+
+// ---- those who are called ----
+
+Task<void> Links::World::keep_calling(NodeId node) {
+  Peer& peer = peers.at(node);
+  asio::steady_timer timer(io);
+  link::CallPause pause(pause_min, pause_max);
+  while (peer.member) {
+    const Incarnation before = peer.incarnation;
+    const std::string fault = co_await call(node);
+    trouble(peer, fault);
+    timer.expires_after(pause.after(fault, peer.incarnation != before));
+    co_await timer.async_wait(quietly);
+  }
+  peer.called = false;
+}
+
+// Ends with the connection. "": it had joined.
+Task<std::string> Links::World::call(NodeId node) {
+  const PeerAddress address = peers.at(node).address;
+  const ConnectionPtr connection = make_connection(Tcp::socket(io));
+  Join join;
+  std::string fault = co_await connection->call(address.host, address.port);
+  if (fault.empty()) fault = co_await connection->shake_hands(true);
+  if (fault.empty()) fault = co_await connection->write_now({Kind::join}, encode(own_join(node)));
+  if (fault.empty()) fault = co_await hear_join(connection, join);
+  if (fault.empty()) fault = find_fault(join, *connection, false);
+  if (fault.empty() && join.node != node) fault = who(join.node) + " answers there";
+  if (fault.empty()) fault = co_await connection->write_now({Kind::ping}, {});
+  if (fault.empty()) {
+    co_await stay(connection, std::move(join));
+    co_return "";
+  }
+  connection->close(fault);
+  co_return fault;
+}
+
+// ---- joining ----
+
+Join Links::World::own_join(NodeId wanted) const {
+  return {link::wire_version, place.node, wanted, place.incarnation, place.cluster, place.greeting, true, place.name};
+}
+
+// "": it may join.
+std::string Links::World::find_fault(const Join& join) const {
+  if (join.wire != link::wire_version)
+    return who(join.node) + " speaks version " + std::to_string(join.wire) + "; expected " +
+           std::to_string(link::wire_version);
+  if (join.cluster != place.cluster)
+    return who(join.node) + " is of another cluster; expected \"" + place.cluster + "\"";
+  if (join.wanted != place.node)
+    return who(join.node) + " looks for " + who(join.wanted) + "; this is " + who(place.node);
+  const auto at = peers.find(join.node);
+  if (at == peers.end() || !at->second.member) return who(join.node) + " is not in the configuration of " + who(place.node);
+  if (join.incarnation == 0 || join.incarnation < at->second.incarnation)
+    return who(join.node) + " is an incarnation before the last one that was met";
+  // An etcd that has lost its data gives a number again, and an incarnation may be later.
+  const std::string& name = at->second.address.name;
+  if (!join.name.empty() && !name.empty() && join.name != name)
+    return who(join.node) + " is called \"" + join.name + "\"; expected \"" + name + "\", who has that number";
+  return "";
+}
+
+std::string Links::World::find_fault(const Join& join, const Connection& connection, bool called) const {
+  if (std::string fault = find_fault(join); !fault.empty()) return fault;
+  if (called && join.node < place.node)
+    return who(join.node) + " calls; expected the node with the higher number to call";
+  const std::string& name = peers.at(join.node).address.name;
+  if (!connection.is_certified_for(name))
+    return who(join.node) + " shows a certificate that is not for \"" + name + "\"";
+  return "";
+}
+
+// Until its end, and why.
+Task<std::string> Links::World::stay(ConnectionPtr connection, Join join) {
+  Peer& peer = peers.at(join.node);
+  if (join.incarnation < peer.incarnation) co_return "a newer process of its node has joined meanwhile";
+  if (!peer.member) co_return "it is no member any more";
+  meet(peer, join, connection);
+  for (;;) {
+    Connection::Got got = co_await connection->read(true);
+    if (!got.fault.empty()) {
+      connection->close(got.fault);
+      break;
+    }
+    if (got.frame.kind == Kind::ping) continue;
+    if (place.seats.node_of(got.frame.to.node) != place.node) {
+      journal.nobody_at(got.frame.to);
+      continue;
+    }
+    inside.deliver(join.node, got.frame.to, std::make_shared<const Bytes>(std::move(got.body)));
+  }
+  if (peer.connection == connection) lose(peer, connection->why());
+  co_return connection->why();
+}
+
+void Links::World::meet(Peer& peer, const Join& join, ConnectionPtr connection) {
+  if (peer.connection) lose(peer, "it has joined anew");
+  connection->join(std::chrono::microseconds(place.heartbeat.us), heartbeats_to_death, join.knows_seals);
+  peer.connection = std::move(connection);
+  peer.incarnation = join.incarnation;
+  peer.last_trouble.clear();
+  log(LogLevel::info, "peer_met",
+      {{"node", join.node}, {"incarnation", join.incarnation}});
+  if (place.on_met) place.on_met(join.node, join.incarnation, join.greeting);
+}
+
+// Its process may be gone, or only the connection to it: who is told cannot know either.
+void Links::World::lose(Peer& peer, const std::string& why) {
+  std::exchange(peer.connection, nullptr)->close(why);
+  const NodeId node = peer.address.node;
+  log(LogLevel::warning, "peer_lost",
+      {{"node", node}, {"incarnation", peer.incarnation}, {"why", why}});
+  if (place.on_lost) place.on_lost(node, peer.incarnation);
+  inside.tell_lost(node);
+}
+
+// Said once.
+void Links::World::trouble(Peer& peer, const std::string& why) {
+  if (why.empty() || peer.last_trouble == why) return;
+  peer.last_trouble = why;
+  log(LogLevel::warning, "peer_away",
+      {{"node", peer.address.node},
+       {"address", peer.address.host + ":" + std::to_string(peer.address.port)},
+       {"why", why}});
+}
+
+void Links::World::log(LogLevel level, const char* event, std::vector<LogField> fields) const {
+  journal.write("links@" + std::to_string(place.node), {level, event, std::move(fields)});
+}
+
+void Links::World::carry(Address to, std::shared_ptr<const Bytes> envelope) {
+  const NodeId node = place.seats.node_of(to.node);
+  const auto at = peers.find(node);
+  if (at == peers.end()) {
+    journal.nobody_at(to);
+    if (unknown.size() >= unknown_max && !unknown.contains(node)) unknown.clear();
+    return tell_away(node, unknown[node]);
+  }
+  const ConnectionPtr& connection = at->second.connection;
+  const bool taken = connection && envelope->size() + link::seal_bytes <= message_bytes_max &&
+                     connection->send(to, std::move(envelope), place.waiting_bytes_max);
+  if (taken) return;
+  journal.undelivered();
+  if (!connection) tell_away(node, at->second.told);
+}
+
+// Whoever has just sent there, and waits, should know at once.
+void Links::World::tell_away(NodeId node, std::chrono::steady_clock::time_point& told) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < told + std::chrono::microseconds(place.heartbeat.us)) return;
+  told = now;
+  inside.tell_lost(node);
+}
+
+// ---- from outside ----
+
+Links::Links(ClusterPlace place, Inside inside, const Journal& journal)
+    : world_(std::make_unique<World>(std::move(place), std::move(inside), journal)) {}
+
+Links::~Links() = default;
+
+void Links::open() { world_->open(); }
+std::uint16_t Links::port() const { return world_->port; }
+void Links::close() { world_->close(); }
+
+void Links::follow(std::vector<PeerAddress> peers) {
+  asio::post(world_->io, [world = world_.get(), peers = std::move(peers)] { world->follow(peers); });
+}
+
+std::string Links::renew_certificates() {
+  if (!world_->place.tls) return "";
+  try {
+    auto fresh = std::make_shared<asio::ssl::context>(make_security(*world_->place.tls));
+    asio::post(world_->io, [world = world_.get(), fresh] { world->security.emplace(std::move(*fresh)); });
+    return "";
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+}
+
+void Links::send(Address to, std::shared_ptr<const Bytes> envelope) {
+  asio::post(world_->io, [world = world_.get(), to, envelope = std::move(envelope)]() mutable {
+    world->carry(to, std::move(envelope));
+  });
+}
+
+}  // namespace troupe

@@ -1,0 +1,566 @@
+#include "runtime/pool/page_pool.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "runtime/actor/planted.h"
+
+namespace troupe {
+namespace {
+
+void check(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "page_pool: violated: %s\n", what);
+  std::abort();
+}
+
+constexpr std::size_t segment_kinds = static_cast<std::size_t>(SegmentKind::beam) + 1;
+
+std::uint32_t size(const PoolBlock& block) { return static_cast<std::uint32_t>(block.pages.size()); }
+
+}  // namespace
+
+PagePoolSizes pool_sizes(std::uint32_t pages, std::uint32_t page_tokens,
+                         std::span<const std::uint32_t> area_pages) {
+  check(area_pages.size() <= std::size(area_table), "every area is one of the table's");
+  PagePoolSizes sizes{pages, page_tokens, {}};
+  for (std::size_t i = 0; i < area_pages.size(); ++i)
+    sizes.areas.push_back({area_table[i].kinds, {area_pages[i], 0}});
+  return sizes;
+}
+
+PagePool::PagePool(const PagePoolSizes& sizes, std::uint64_t first_generation)
+    : sizes_(sizes),
+      areas_(sizes.areas.size()),
+      area_of_kind_(segment_kinds),
+      owners_(segment_kinds),
+      last_generation_(first_generation - 1) {
+  check(first_generation > 0, "generations start at 1 or above");
+  check(sizes.page_tokens > 0, "a page holds at least one token");
+  std::vector<AreaSplit> split;
+  for (std::size_t kind = 0; kind < segment_kinds; ++kind) {
+    const auto lives = [&](const PagePoolSizes::Area& area) { return (area.kinds >> kind & 1) != 0; };
+    check(std::ranges::count_if(sizes.areas, lives) == 1, "a kind of block lives in one area");
+    area_of_kind_[kind] =
+        static_cast<PoolArea>(std::ranges::find_if(sizes.areas, lives) - sizes.areas.begin());
+  }
+  for (const PagePoolSizes::Area& area : sizes.areas) split.push_back(area.split);
+  set_split(split);
+  if (has_rows()) lent_.resize(sizes.pages);
+  free_.resize(sizes.pages);
+  for (std::uint32_t i = 0; i < sizes.pages; ++i) free_[i] = sizes.pages - 1 - i;
+}
+
+void PagePool::set_split(std::span<const AreaSplit> split) {
+  check(split.size() == areas_.size(), "a split names every area");
+  std::uint64_t left = sizes_.pages;
+  for (std::size_t i = 0; i < split.size(); ++i) {
+    check(split[i].pages <= left, "the areas fit into the arena");
+    left -= split[i].pages;
+    areas_[i].cap = static_cast<std::uint32_t>(split[i].pages);
+    areas_[i].least = static_cast<std::uint32_t>(std::min(split[i].least, split[i].pages));
+  }
+}
+
+const PoolBlock* PagePool::find(const BlockName& name) const { return find_named(name); }
+
+PagePool::Entry* PagePool::find_named(const BlockName& name) const {
+  const auto at = by_name_.find(name);
+  return at == by_name_.end() ? nullptr : at->second;
+}
+
+void PagePool::prefetch(const PoolBlock& found) const {
+  constexpr std::size_t line = 64;
+  const auto* first = reinterpret_cast<const char*>(&entry(found));
+  for (std::size_t at = 0; at < sizeof(Entry); at += line) __builtin_prefetch(first + at);
+}
+
+void PagePool::prefetch_neighbours(const PoolBlock& found) const {
+  const Entry& block = entry(found);
+  __builtin_prefetch(block.pages.data());
+  if (block.older != nullptr) __builtin_prefetch(&block.older->newer);
+  if (block.newer != nullptr) __builtin_prefetch(&block.newer->older);
+}
+
+std::uint64_t PagePool::pages_for(std::uint32_t tokens) const {
+  return (std::uint64_t{tokens} + sizes_.page_tokens - 1) / sizes_.page_tokens;
+}
+
+std::uint32_t PagePool::room(PoolArea area) const {
+  const Area& a = areas_[index_of(area)];
+  return a.used >= a.cap ? 0 : std::min(a.cap - a.used, free_pages());
+}
+
+// ---- making room ----
+
+bool PagePool::rests(const PoolBlock& block) {
+  const bool pinned = block.pins > 0 && !planted(Bug::free_pinned_page);
+  return block.state == BlockState::ready && !pinned && !block.removed;
+}
+
+// From this one on, in order of use. Few are held at a time.
+PagePool::Entry* PagePool::first_evictable(Entry* block) {
+  while (block && block->held) block = block->newer;
+  return block;
+}
+
+double PagePool::worth(const Entry& block, double copy_worth) const {
+  if (block.is_copy() && block.kind == SegmentKind::user) return 0;
+  return (block.is_copy() ? copy_worth : 1) / static_cast<double>(uses_ + 1 - block.last_use);
+}
+
+// The oldest of each order is the one of least worth there. An area that may not lend more keeps its blocks.
+std::optional<std::vector<PagePool::Entry*>> PagePool::find_room(PoolArea mine, std::uint64_t need,
+                                                                 double copy_worth) const {
+  std::uint64_t most = 0, taken = need;
+  std::vector<std::uint64_t> left;  // of each area, without what is displaced
+  for (std::size_t i = 0; i < areas_.size(); ++i) {
+    left.push_back(areas_[i].used);
+    most += areas_[i].cap;
+    taken += i == index_of(mine) ? left[i] : std::max<std::uint64_t>(left[i], areas_[i].least);
+  }
+  std::vector<Entry*> displaced, next;  // copies of all areas, then the others
+  for (const Area& area : areas_) next.push_back(first_evictable(area.copies.least_recent));
+  for (const Area& area : areas_) next.push_back(first_evictable(area.own.least_recent));
+  while (taken > most) {
+    Entry** least = nullptr;
+    for (std::size_t i = 0; i < next.size(); ++i) {
+      const std::size_t where = i % areas_.size();
+      if (!next[i] || (where != index_of(mine) && left[where] <= areas_[where].least)) continue;
+      if (!least || worth(*next[i], copy_worth) < worth(**least, copy_worth)) least = &next[i];
+    }
+    if (!least) return std::nullopt;
+    displaced.push_back(*least);
+    const std::size_t where = index_of(area_of((*least)->kind));
+    const std::uint64_t floor = where == index_of(mine) ? 0 : areas_[where].least;
+    taken -= left[where] - std::max(left[where] - size(**least), floor);
+    left[where] -= size(**least);
+    *least = first_evictable((*least)->newer);
+  }
+  return displaced;
+}
+
+PagePool::Room PagePool::room_anywhere(SegmentKind kind, std::uint32_t tokens, double copy_worth) const {
+  const auto displaced = find_room(area_of(kind), pages_for(tokens), copy_worth);
+  if (tokens == 0 || !displaced) return {};
+  return {true, {displaced->begin(), displaced->end()}};
+}
+
+const PoolBlock* PagePool::reserve_anywhere(const Want& want, double copy_worth) {
+  check(find(want.name) == nullptr, "a name is reserved only while it is absent");
+  const PoolArea mine = area_of(want.kind);
+  const auto displaced = find_room(mine, pages_for(want.tokens), copy_worth);
+  if (want.tokens == 0 || !displaced) return nullptr;
+  for (Entry* block : *displaced) evict(*block);
+  const auto need = static_cast<std::uint32_t>(pages_for(want.tokens));
+  borrow(mine, areas_[index_of(mine)].used + need);
+  return take_pages(want, need);
+}
+
+// What this area lacks for that cap comes from the others, in order, as far as they neither use nor must keep
+// it.
+void PagePool::borrow(PoolArea mine, std::uint32_t cap) {
+  Area& to = areas_[index_of(mine)];
+  for (Area& from : areas_) {
+    if (to.cap >= cap) return;
+    const std::uint32_t kept = std::max(from.used, from.least);
+    if (&from == &to || from.cap <= kept) continue;
+    const std::uint32_t lent = std::min(cap - to.cap, from.cap - kept);
+    from.cap -= lent;
+    to.cap += lent;
+  }
+  check(to.cap >= cap, "room that was found can be borrowed");
+}
+
+// Evicting this area down to cap − need, and the others as far as they are above their own caps, must leave
+// `need` pages.
+bool PagePool::fits(PoolArea where, std::uint64_t need) const {
+  const Area& mine = areas_[index_of(where)];
+  if (need > mine.cap || mine.used - mine.evictable + need > mine.cap) return false;
+  std::uint64_t pages = std::uint64_t{free_pages()} + mine.evictable;
+  for (const Area& area : areas_)
+    if (&area != &mine) pages += std::min(area.evictable, area.above());
+  return need <= pages;
+}
+
+void PagePool::make_room(PoolArea where, std::uint32_t need, std::span<const BlockName> evict_first) {
+  Area& mine = areas_[index_of(where)];
+  const auto above_cap = [&] { return mine.used + need > mine.cap; };
+  const auto short_of_pages = [&] { return free_pages() < need; };
+  for (const BlockName& name : evict_first) {
+    if (!above_cap()) break;
+    Entry* block = find_named(name);
+    if (block && area_of(block->kind) == where && may_evict(*block)) evict(*block);
+  }
+  while (above_cap()) evict_oldest(mine);
+  for (Area& area : areas_)
+    while (&area != &mine && short_of_pages() && area.above() > 0 && area.evictable > 0) evict_oldest(area);
+  if (planted(Bug::evict_one_more) && mine.used + need == mine.cap && mine.evictable > 0) evict_oldest(mine);
+  while (short_of_pages()) evict_oldest(mine);  // the rest of their surplus is pinned or held
+}
+
+void PagePool::evict_oldest(Area& area) {
+  if (Entry* last = area.own.most_recent; planted(Bug::evict_newest) && last && !last->held)
+    if (last->kind == SegmentKind::user) return evict(*last);
+  Entry* first = first_evictable(area.copies.least_recent);
+  if (!first) first = first_evictable(area.own.least_recent);
+  check(first != nullptr, "room that was promised can be made");
+  evict(*first);
+}
+
+void PagePool::evict(Entry& block) {
+  forget_name(block, true);
+  if (block.pins == 0) return give_back(block);
+  give_back_pages(block);  // only with a planted bug; the entry is its readers'
+}
+
+// ---- pages for rows ----
+
+std::vector<std::uint32_t> PagePool::lend(std::uint32_t most) {
+  if (!has_rows()) return {};
+  Area& mine = areas_[index_of(PoolArea::row)];
+  std::uint64_t there = free_pages();
+  for (const Area& area : areas_) there += std::min(area.evictable, area.above());
+  const std::uint64_t room = mine.cap > mine.used ? mine.cap - mine.used : 0;
+  const auto count = static_cast<std::uint32_t>(std::min({std::uint64_t{most}, room, there}));
+  if (count == 0) return {};
+  make_room(PoolArea::row, count, {});
+  std::vector<std::uint32_t> pages(free_.rbegin(), free_.rbegin() + count);
+  free_.resize(free_.size() - count);
+  for (const std::uint32_t page : pages) lent_[page] = true;
+  mine.used += count;
+  return pages;
+}
+
+void PagePool::take_back(std::span<const std::uint32_t> pages) {
+  for (const std::uint32_t page : pages) {
+    check(page < lent_.size() && lent_[page], "a page that comes back was lent");
+    lent_[page] = false;
+    free_.push_back(page);
+    --areas_[index_of(PoolArea::row)].used;
+  }
+}
+
+PagePool::Places PagePool::places() const {
+  Places places;
+  for (const auto& [generation, block] : blocks_) {
+    std::uint64_t sum = block.pages.size();
+    for (const std::uint32_t page : block.pages) sum = (sum ^ page) * 0x100000001b3;
+    if (block.state == BlockState::ready && !block.removed) places.emplace_back(generation, sum);
+  }
+  return places;
+}
+
+std::uint64_t PagePool::moved_since(const Places& then) const {
+  const std::map<std::uint64_t, std::uint64_t> before(then.begin(), then.end());
+  std::uint64_t pages = 0;
+  for (const auto& [generation, sum] : places())
+    if (const auto at = before.find(generation); at != before.end() && at->second != sum)
+      pages += size(blocks_.at(generation));
+  return pages;
+}
+
+// ---- the life of a block ----
+
+const PoolBlock* PagePool::reserve(const Want& want, std::span<const BlockName> evict_first) {
+  check(find(want.name) == nullptr, "a name is reserved only while it is absent");
+  const std::uint64_t need = pages_for(want.tokens);
+  const PoolArea where = area_of(want.kind);
+  if (need == 0 || !fits(where, need)) return nullptr;
+  make_room(where, static_cast<std::uint32_t>(need), evict_first);
+  return take_pages(want, static_cast<std::uint32_t>(need));
+}
+
+const PoolBlock* PagePool::take_pages(const Want& want, std::uint32_t need) {
+  Entry& block = blocks_.emplace_hint(blocks_.end(), ++last_generation_, Entry())->second;
+  static_cast<PoolBlock&>(block) = {want.name, want.kind, want.owner, want.tokens};
+  block.generation = last_generation_;
+  block.state = want.loading ? BlockState::loading : BlockState::writing;
+  block.copy_of = want.copy_of;
+  block.pages.assign(free_.rbegin(), free_.rbegin() + need);
+  free_.resize(free_.size() - need);
+  area(block).used += need;
+  Held& held = held_[static_cast<std::size_t>(block.kind)];
+  ++held.blocks, held.pages += need;
+  by_name_.emplace(want.name, &block);
+  own(block);
+  return &block;
+}
+
+PagePool::Entry* PagePool::find_held(const BlockName& name, std::uint64_t generation) {
+  if (Entry* named = find_named(name); named && named->generation == generation)
+    return identical(named->name, name) ? named : nullptr;
+  const auto at = blocks_.find(generation);
+  return at == blocks_.end() || !identical(at->second.name, name) ? nullptr : &at->second;
+}
+
+// The block that this writer was given, while it is not ready.
+PagePool::Entry* PagePool::find_unfinished(const BlockName& name, std::uint64_t generation) {
+  Entry* block = find_held(name, generation);
+  if (planted(Bug::skip_generation_check) && !block) block = find_named(name);
+  return block && block->state != BlockState::ready ? block : nullptr;
+}
+
+bool PagePool::commit(const BlockName& name, std::uint64_t generation, std::uint64_t checksum, bool checked) {
+  Entry* block = find_unfinished(name, generation);
+  if (!block) return false;
+  if (block->removed) {
+    give_back(*block);
+    return false;
+  }
+  block->state = BlockState::ready;
+  block->checksum = checksum;
+  block->checked = checked;
+  start_resting(*block);
+  return true;
+}
+
+bool PagePool::abandon(const BlockName& name, std::uint64_t generation) {
+  Entry* block = find_unfinished(name, generation);
+  if (!block) return false;
+  if (!block->removed) forget_name(*block, false);
+  give_back(*block);
+  return true;
+}
+
+// What the pool gave out as a block is an entry of its own.
+PagePool::Entry& PagePool::entry(const PoolBlock& block) {
+  return const_cast<Entry&>(static_cast<const Entry&>(block));
+}
+
+void PagePool::pin(const PoolBlock& found) {
+  Entry& block = entry(found);
+  check(block.state == BlockState::ready && !block.removed, "what is pinned is ready and can be found");
+  if (rests(block)) stop_resting(block);
+  ++block.pins;
+  if (rests(block)) start_resting(block);  // only with a planted bug
+}
+
+void PagePool::unpin(const PoolBlock& pinned) {
+  Entry& block = entry(pinned);
+  check(block.pins > 0, "a pin that ends was begun");
+  const bool rested = rests(block);  // only with a planted bug
+  if (--block.pins > 0) return;
+  if (block.removed) {
+    if (!block.held) give_back(block);
+  } else if (!rested) {
+    start_resting(block);
+  }
+}
+
+void PagePool::keep(const PoolBlock& found) {
+  Entry& block = entry(found);
+  if (!block.is_copy()) return;
+  const bool rested = rests(block);
+  if (rested) stop_resting(block);
+  block.copy_of = 0;
+  if (rested) start_resting(block);
+}
+
+void PagePool::keep_copies_of(NodeId node) {
+  for (auto& [generation, block] : blocks_)
+    if (block.copy_of == node && !block.removed) keep(block);
+}
+
+void PagePool::pass_over(const PoolBlock& found) {
+  Entry& block = entry(found);
+  if (!rests(block)) return;
+  stop_resting(block);
+  append(block);
+}
+
+void PagePool::set_checked(const PoolBlock& found) { entry(found).checked = true; }
+
+const PoolBlock* PagePool::hold(std::uint64_t generation) {
+  const auto at = blocks_.find(generation);
+  if (at == blocks_.end()) return nullptr;
+  Entry& block = at->second;
+  if (block.state != BlockState::ready || block.removed || block.held) return nullptr;
+  if (rests(block)) area(block).evictable -= size(block);
+  block.held = true;
+  return &block;
+}
+
+void PagePool::let_go(std::uint64_t generation) {
+  const auto at = blocks_.find(generation);
+  check(at != blocks_.end() && at->second.held, "what is let go was held");
+  Entry& block = at->second;
+  block.held = false;
+  if (rests(block)) area(block).evictable += size(block);
+  if (block.removed && block.pins == 0) give_back(block);
+}
+
+bool PagePool::remove(const BlockName& name, std::optional<std::uint64_t> generation) {
+  Entry* block = find_named(name);
+  if (!block || (generation && *generation != block->generation)) return false;
+  forget_name(*block, false);
+  if (block->state == BlockState::ready && block->pins == 0 && !block->held) give_back(*block);
+  return true;
+}
+
+void PagePool::forget_name(Entry& block, bool evicted) {
+  if (rests(block)) stop_resting(block);
+  if (block.state == BlockState::ready)
+    gone_.push_back({block.name, block.kind, block.owner, block.tokens, block.generation, evicted});
+  block.removed = true;
+  by_name_.erase(block.name);
+  disown(block);
+}
+
+void PagePool::give_back(Entry& block) {
+  check(block.removed && block.pins == 0 && !block.held,
+        "pages are given back only by a removed block that nobody reads");
+  give_back_pages(block);
+  --held_[static_cast<std::size_t>(block.kind)].blocks;
+  blocks_.erase(block.generation);
+}
+
+void PagePool::give_back_pages(Entry& block) {
+  area(block).used -= size(block);
+  held_[static_cast<std::size_t>(block.kind)].pages -= size(block);
+  free_.insert(free_.end(), block.pages.rbegin(), block.pages.rend());
+  block.pages.clear();
+  block.tokens = 0;
+}
+
+// ---- the lists ----
+
+void PagePool::own(Entry& block) {
+  block.owned = &*owners(block).try_emplace(block.owner, nullptr).first;
+  block.next = block.owned->second;
+  if (block.next) block.next->previous = &block;
+  block.owned->second = &block;
+}
+
+void PagePool::disown(Entry& block) {
+  if (block.next) block.next->previous = block.previous;
+  (block.previous ? block.previous->next : block.owned->second) = block.next;
+  if (block.owned->second) return;
+  Owners& all = owners(block);
+  all.erase(all.find(block.owned->first));
+}
+
+void PagePool::start_resting(Entry& block) {
+  block.last_use = ++uses_;
+  append(block);
+}
+
+void PagePool::append(Entry& block) {
+  Order& all = order(block);
+  block.newer = nullptr;
+  block.older = all.most_recent;
+  (block.older ? block.older->newer : all.least_recent) = &block;
+  all.most_recent = &block;
+  if (!block.held) area(block).evictable += size(block);
+}
+
+void PagePool::stop_resting(Entry& block) {
+  Order& all = order(block);
+  (block.older ? block.older->newer : all.least_recent) = block.newer;
+  (block.newer ? block.newer->older : all.most_recent) = block.older;
+  if (!block.held) area(block).evictable -= size(block);
+}
+
+// ---- what is there ----
+
+std::vector<BlockGone> PagePool::take_gone() { return std::exchange(gone_, {}); }
+
+std::vector<BlockName> PagePool::names_of(SegmentKind kind, const std::string& owner) const {
+  std::vector<BlockName> names;
+  const Owners& all = owners_[static_cast<std::size_t>(kind)];
+  const auto owned = all.find(owner);
+  if (owned == all.end()) return names;
+  for (const Entry* block = owned->second; block; block = block->next) names.push_back(block->name);
+  std::reverse(names.begin(), names.end());
+  return names;
+}
+
+std::vector<const PoolBlock*> PagePool::ready_after(std::uint64_t generation, std::size_t count) const {
+  std::vector<const PoolBlock*> ready;
+  for (auto at = blocks_.upper_bound(generation); at != blocks_.end() && ready.size() < count; ++at)
+    if (at->second.state == BlockState::ready && !at->second.removed) ready.push_back(&at->second);
+  return ready;
+}
+
+std::vector<const PoolBlock*> PagePool::last_used(SegmentKind kind) const {
+  std::vector<const Entry*> found;
+  for (const auto& [generation, block] : blocks_)
+    if (block.kind == kind && block.state == BlockState::ready && !block.removed) found.push_back(&block);
+  std::ranges::sort(found, [](const Entry* a, const Entry* b) {
+    if (rests(*a) != rests(*b)) return rests(*b);  // who is pinned is used now
+    return a->last_use != b->last_use ? a->last_use > b->last_use : a->generation < b->generation;
+  });
+  return {found.begin(), found.end()};
+}
+
+std::string PagePool::check_invariants() const {
+  std::string fault = check_blocks();
+  return fault.empty() ? check_areas() : fault;
+}
+
+std::string PagePool::check_blocks() const {
+  std::vector<int> owners(sizes_.pages, 0);
+  const auto take = [&](std::uint32_t page) { return page < sizes_.pages && ++owners[page] == 1; };
+  for (const std::uint32_t page : free_)
+    if (!take(page)) return "page " + std::to_string(page) + " is free twice or does not exist";
+  for (std::uint32_t page = 0; page < lent_.size(); ++page)
+    if (lent_[page] && !take(page)) return "page " + std::to_string(page) + " is lent and free";
+  std::size_t named = 0;
+  for (const auto& [generation, block] : blocks_) {
+    const std::string which = "block of generation " + std::to_string(generation);
+    for (const std::uint32_t page : block.pages)
+      if (!take(page)) return which + " shares page " + std::to_string(page);
+    if (block.pages.size() != pages_for(block.tokens)) return which + " has the wrong number of pages";
+    if (block.generation != generation || generation > last_generation_)
+      return which + " has another generation";
+    if (block.removed && block.state == BlockState::ready && block.pins == 0 && !block.held)
+      return which + " is held by nobody";
+    if (block.pins > 0 && block.state != BlockState::ready) return which + " is read before it is written";
+    named += !block.removed;
+    if (block.removed) continue;
+    if (find(block.name) != &block) return which + " is not found by name";
+    if (block.owned->first != block.owner ||
+        (block.previous ? block.previous->next : block.owned->second) != &block)
+      return which + " is not found by owner";
+  }
+  if (named != by_name_.size()) return "names and blocks disagree in number";
+  for (std::uint32_t page = 0; page < sizes_.pages; ++page)
+    if (owners[page] != 1) return "page " + std::to_string(page) + " is lost";
+  return "";
+}
+
+std::string PagePool::check_areas() const {
+  std::vector<std::uint64_t> used(areas_.size()), may_go(areas_.size());
+  std::array<Held, 6> held{};
+  for (const auto& [generation, block] : blocks_) {
+    used[index_of(area_of(block.kind))] += block.pages.size();
+    may_go[index_of(area_of(block.kind))] += may_evict(block) ? block.pages.size() : 0;
+    Held& of_kind = held[static_cast<std::size_t>(block.kind)];
+    ++of_kind.blocks, of_kind.pages += static_cast<std::uint32_t>(block.pages.size());
+  }
+  if (has_rows()) used[index_of(PoolArea::row)] = static_cast<std::uint64_t>(std::ranges::count(lent_, true));
+  if (held != held_) return "blocks by kind disagree";
+  std::uint64_t caps = 0;
+  for (std::size_t i = 0; i < areas_.size(); ++i) {
+    std::uint64_t listed = 0;
+    for (const Order* order : {&areas_[i].own, &areas_[i].copies}) {
+      const Entry* older = nullptr;
+      for (const Entry* block = order->least_recent; block; older = block, block = block->newer) {
+        if (block->older != older || !rests(*block)) return "the order of use is torn";
+        if (block->is_copy() != (order == &areas_[i].copies)) return "a copy is among the others";
+        listed += block->held ? 0 : block->pages.size();
+      }
+      if (older != order->most_recent) return "the order of use ends elsewhere";
+    }
+    if (used[i] != areas_[i].used) return "used pages disagree";
+    if (may_go[i] != areas_[i].evictable || listed != may_go[i]) return "evictable pages disagree";
+    if (areas_[i].cap < areas_[i].least) return "an area has lent what it keeps";
+    caps += areas_[i].cap;
+  }
+  return caps <= sizes_.pages ? "" : "the areas have more pages than there are";
+}
+
+}  // namespace troupe

@@ -1,0 +1,134 @@
+#include "runtime/tokenizer/tokenizer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/wire/json_text.h"
+
+namespace troupe {
+
+Tokenizer::Tokenizer(TokenizerParts parts)
+    : merges_(parts.bytes, parts.merges),
+      added_(1),
+      pieces_(std::move(parts.pieces)),
+      composes_(parts.composes),
+      before_(std::move(parts.before)),
+      behind_(std::move(parts.behind)) {
+  const auto keep = [&](const std::string& text, Token token) {
+    if (texts_.size() <= static_cast<std::size_t>(token)) texts_.resize(static_cast<std::size_t>(token) + 1);
+    texts_[static_cast<std::size_t>(token)] = text;
+  };
+  BytePairs::Work work;
+  std::vector<Token> merged;
+  words_.reserve(parts.words.size());
+  for (const auto& [text, token] : parts.words) {
+    keep(text, token);
+    merged.clear();
+    merges_.encode(text, work, merged);
+    words_.emplace(text, Word{token, parts.whole_words || (merged.size() == 1 && merged.front() == token)});
+  }
+  for (const auto& [text, token] : parts.added) {
+    keep(text, token);
+    add(text, token);
+  }
+}
+
+void Tokenizer::add(const std::string& text, Token token) {
+  std::uint32_t node = 0;
+  for (const char c : text) {
+    std::uint32_t next = step(node, c);
+    if (next == 0) {
+      next = static_cast<std::uint32_t>(added_.size());
+      added_.emplace_back();
+      added_[node].next.emplace_back(c, next);
+      std::ranges::sort(added_[node].next);
+    }
+    node = next;
+  }
+  added_[node].token = token;
+}
+
+std::uint32_t Tokenizer::step(std::uint32_t node, char c) const {
+  const auto& next = added_[node].next;
+  const auto at = std::ranges::lower_bound(next, c, {}, &std::pair<char, std::uint32_t>::first);
+  return at == next.end() || at->first != c ? 0 : at->second;
+}
+
+// How long the longest is that `text` begins with; 0: it begins with none.
+std::size_t Tokenizer::added_at(std::string_view text, Token& token) const {
+  std::size_t longest = 0;
+  std::uint32_t node = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    node = step(node, text[i]);
+    if (node == 0) break;
+    if (!added_[node].token) continue;
+    longest = i + 1;
+    token = *added_[node].token;
+  }
+  return longest;
+}
+
+Tokenizer::Fault Tokenizer::encode(std::string_view text, std::size_t tokens_max, std::vector<Token>& out) const {
+  if (!is_utf8(text)) return Fault::no_text;
+  Job job{.out = out, .tokens_max = tokens_max};
+  std::size_t begin = 0;  // of what lies before the next added token
+  for (std::size_t at = 0; at < text.size();) {
+    Token token = 0;
+    const std::size_t bytes = added_at(text.substr(at), token);
+    if (bytes == 0) {
+      ++at;
+      continue;
+    }
+    if (!encode_between(text.substr(begin, at - begin), job)) return job.fault;
+    if (out.size() >= tokens_max) return Fault::too_many;
+    out.push_back(token);
+    begin = at += bytes;
+  }
+  return encode_between(text.substr(begin), job) ? Fault::none : job.fault;
+}
+
+bool Tokenizer::encode_between(std::string_view text, Job& job) const {
+  if (text.empty()) return true;
+  if (!composes_) return encode_pieces(text, 0, job);
+  if (const auto whole = composed(text)) return encode_pieces(*whole, 0, job);
+  job.fault = Fault::too_slow;
+  return false;
+}
+
+bool Tokenizer::encode_pieces(std::string_view text, std::size_t level, Job& job) const {
+  if (level == pieces_.size()) return encode_piece(text, job);
+  if (pieces_[level].each(text, [&](std::string_view piece) { return encode_pieces(piece, level + 1, job); })) return true;
+  if (job.fault == Fault::none) job.fault = Fault::too_slow;
+  return false;
+}
+
+bool Tokenizer::encode_piece(std::string_view piece, Job& job) const {
+  const auto word = words_.find(piece);
+  if (word != words_.end() && word->second.whole)
+    job.out.push_back(word->second.token);
+  else
+    merges_.encode(piece, job.work, job.out);
+  if (job.out.size() <= job.tokens_max) return true;
+  job.fault = Fault::too_many;
+  return false;
+}
+
+const std::string& Tokenizer::text(Token token) const {
+  static const std::string none;
+  return token >= 0 && token < end() ? texts_[static_cast<std::size_t>(token)] : none;
+}
+
+std::string Tokenizer::decode(std::span<const Token> tokens) const {
+  std::string decoded;
+  for (const Token token : tokens) decoded += text(token);
+  return decoded;
+}
+
+std::optional<Token> Tokenizer::find(std::string_view wanted) const {
+  Token token = 0;
+  if (!wanted.empty() && added_at(wanted, token) == wanted.size()) return token;
+  const auto word = words_.find(wanted);
+  return word == words_.end() ? std::nullopt : std::optional(word->second.token);
+}
+
+}  // namespace troupe

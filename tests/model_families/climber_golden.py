@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Does a served Climber model answer over HTTP what an independent program computed?
+
+  tests/model_families/climber_golden.py --troupe build/deploy/troupe
+
+Serves tiny-climber with MovieLens imported, puts the users of its golden file with their actions, and ranks: both tasks of
+each candidate within 1e-4 of their logits. Each request is asked computed, from cached blocks, which reuse the whole
+history, and by the other task, which has to order by it. Another scenario reuses nothing; a user whose towers are not
+full keeps its whole blocks when it grows; who does not wait for a profile gets an answer without it first. All again with
+the item embedding in its file (`model.tables: mapped`) and few of its rows in the pool. Exit status 1 on any difference, 77 where the data is not beside the checkout.
+"""
+import argparse
+import importlib.util
+import json
+import os
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+spec = importlib.util.spec_from_file_location("hstu_golden", os.path.join(HERE, "..", "hstu", "golden.py"))
+hstu = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(hstu)
+MODEL = os.path.join(hstu.MODELS, "tiny-climber")
+BLOCK = 16
+
+
+def put(box, user, case):
+    box.send("PUT", f"/v1/users/{user}", {"history": [str(item) for item in case["item_ids"]],
+                                          "features": [{"name": "actions", "values": case["actions"]}]})
+
+
+def rank(box, user, case, **more):
+    candidates = list(dict.fromkeys(str(item) for item in case["candidate_ids"]))
+    return box.send("POST", "/v1/rank", {"user": user, "candidates": candidates, "scenario": case["scenario"], **more})
+
+
+def worst(reply, case):
+    most = 0.0
+    for t, task in enumerate(reply["tasks"]):
+        wanted = dict(zip((str(item) for item in case["candidate_ids"]), case["logits"][task]))
+        most = max([most] + [abs(item["task_scores"][t] - wanted[item["id"]]) for item in reply["items"]])
+    return most
+
+
+def check_case(box, number, case, faults):
+    user, expect = f"golden-{number}", lambda right, what: right or faults.append(f"case {number}: {what}")
+    put(box, user, case)
+    computed = rank(box, user, case, policy="recompute")
+    first, second = rank(box, user, case), rank(box, user, case)
+    liked = rank(box, user, case, task="like")
+    events = sum(case["subsequence_lengths"])
+    expect(first["plan"] == "towers" and first["tasks"] == ["click", "like"], f"plan {first['plan']}, tasks {first['tasks']}")
+    expect(first["tokens_total"] == events + len(first["items"]), f"{first['tokens_total']} tokens")
+    expect(computed["tokens_reused"] == 0 and second["tokens_reused"] == events,
+           f"reused {computed['tokens_reused']} and {second['tokens_reused']} of {events}")
+    for reply, task in ((second, 0), (liked, 1)):
+        scores = [item["score"] for item in reply["items"]]
+        expect(scores == sorted(scores, reverse=True) and scores == [item["task_scores"][task] for item in reply["items"]],
+               "not ordered by the task that was asked")
+    cached = {item["id"]: item["task_scores"] for item in second["items"]}
+    apart = max(abs(a - b) for item in computed["items"] for a, b in zip(item["task_scores"], cached[item["id"]]))
+    return max(worst(reply, case) for reply in (computed, first, second, liked)), apart
+
+
+def check_more(box, cases, faults):
+    case = cases[0]
+    apart = {**case, "item_ids": case["item_ids"][1:61], "actions": case["actions"][1:61]}  # no other case has it
+    put(box, "scenarios", apart)
+    reused = [rank(box, "scenarios", {**apart, "scenario": scenario})["tokens_reused"] for scenario in (0, 1, 0, 1)]
+    if reused[:2] != [0, 0] or not reused[2] == reused[3] > 60:
+        faults.append(f"two scenarios reused {reused} tokens")
+    short = {**case, "item_ids": case["item_ids"][:40], "actions": [5] * 40}
+    put(box, "grows", short)
+    rank(box, "grows", short)
+    grown = {**short, "item_ids": case["item_ids"][:43], "actions": [5] * 43}
+    put(box, "grows", grown)
+    reused = rank(box, "grows", grown)["tokens_reused"]
+    if reused != 2 * (40 // BLOCK) * BLOCK:
+        faults.append(f"a history that has grown reused {reused} tokens")
+    body = {"user": "golden-0", "candidates": ["1"]}
+    for path, more, code in (("/v1/rank", {"scenario": 2}, "bad_scenario"), ("/v1/rank", {"task": "buy"}, "unknown_task")):
+        status, reply = box.ask("POST", path, {**body, **more})
+        if status != 400 or reply["error"]["code"] != code:
+            faults.append(f"{more}: {status} {reply}")
+    status, reply = box.ask("POST", "/v1/score", {"query": [1], "items": [{"tokens": [2]}], "label_tokens": [3]})
+    if status != 422 or reply["error"]["code"] != "not_a_scorer":
+        faults.append(f"scores of labels: {status} {reply}")
+    status, reply = box.ask("PUT", "/v1/users/none", {"history": ["1"], "features": [{"name": "actions", "values": [6]}]})
+    if status != 422 or reply["error"]["code"] != "bad_feature":
+        faults.append(f"an action that the model does not know: {status} {reply}")
+    check_behind(box, cases[0], faults)
+    known = box.send("POST", "/v1/rank", {"user": "1", "candidates": ["50", "181", "1682"]})
+    if known["tokens_total"] != 64 + 64 + 3:  # of 272 imported ratings the last 64, and the last 64 of four and five
+        faults.append(f"an imported user's ranking: {known}")
+
+
+def check_behind(box, case, faults):
+    """Who does not wait is answered without a profile first, and with it soon afterwards."""
+    put(box, "behind", case)
+    first = rank(box, "behind", case, features="behind")
+    if (first["features_missing"], first["profile_version"], first["tokens_total"]) != (1, 0, len(first["items"])):
+        faults.append(f"nothing was known of a user, and the answer is {first}")
+    for _ in range(500):
+        later = rank(box, "behind", case, features="behind")
+        if not later["features_missing"]:
+            break
+        time.sleep(0.01)
+    if later["features_missing"] or later["features_stale"] or worst(later, case) > hstu.TOLERANCE:
+        faults.append(f"a user that was asked for behind an answer: {later}")
+    status, reply = box.ask("POST", "/v1/rank", {"user": "behind", "candidates": ["1"], "features": "new"})
+    if status != 400 or reply["error"]["code"] != "unknown_freshness":
+        faults.append(f"features that nobody knows: {status} {reply}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--troupe", required=True)
+    troupe = parser.parse_args().troupe
+    for folder in (MODEL, hstu.MOVIES):
+        if not os.path.isdir(folder):
+            print("skipped: no", folder)
+            return hstu.SKIPPED
+    with open(os.path.join(MODEL, "golden.json")) as file:
+        cases = json.load(file)["cases"]
+    faults = []
+    for tables in ((), ("model.tables=mapped", "pool.memory=8MiB", "pool.row_share=0.02")):
+        differences = []
+        with hstu.Box(troupe, MODEL, hstu.MOVIES, [f"router.history_part={BLOCK}", *tables]) as box:
+            for number, case in enumerate(cases):
+                differences.append(check_case(box, number, case, faults))
+            check_more(box, cases, faults)
+            if tables:
+                faults += hstu.check_rows(box, int(box.metrics()['troupe_pages{kind="row"}']))
+        golden, cached = (max(pair[i] for pair in differences) for i in (0, 1))
+        if golden > hstu.TOLERANCE or cached > hstu.TOLERANCE:
+            faults.append("a difference is too large")
+        print(f"{' '.join(tables) or 'tables in memory'}: {len(cases)} cases, largest difference {golden:.2g}; cached from computed {cached:.2g}")
+    for fault in faults:
+        print(fault)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
