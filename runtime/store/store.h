@@ -9,38 +9,16 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "runtime/store/store_damage.h"
+#include "runtime/store/store_error.h"
+#include "runtime/store/store_gap.h"
 #include "runtime/store/store_mark.h"
 
 namespace troupe {
-
-enum class StoreFault : std::uint8_t {
-  cannot_create,  // the folder, or one above it
-  read_only,
-  locked,  // by another process, or by another Store in this one
-  corrupt,
-  disk_full,
-  foreign_format,  // written by another version of Troupe, or not by Troupe
-  bad_row,         // of an import
-  failed           // any other failure of the disk
-};
-std::string_view describe(StoreFault fault);  // "the disk is full"
-
-// `what()` reads "<where>: <what is wrong>; expected <what>".
-struct StoreError : std::runtime_error {
-  StoreError(StoreFault f, const std::string& text) : std::runtime_error(text), fault(f) {}
-  StoreFault fault;
-};
-
-struct StoreFailure {
-  StoreFault fault = StoreFault::failed;
-  std::string why;  // for logs: names files
-};
 
 struct Change {
   Column column = Column::meta;
@@ -72,8 +50,6 @@ struct StoreOptions {
   bool is_cache = false;  // nothing in it was acknowledged: it is not checked ahead, and has no mark
 };
 
-inline constexpr std::size_t losses_listed_max = 1000;
-
 // What was found and lost at the opening, and since.
 struct StoreHealth {
   std::uint64_t damages = 0;        // distinct ones
@@ -101,12 +77,9 @@ class Store {
   // Keys in [from, to) in order of bytes, until `use` (which must not call the store) returns false; `to`
   // empty: to the end. What cannot be read for damage is told to `skip` and passed. False if the disk failed on
   // the way, or something is damaged and there is no `skip`.
-  struct Gap {
-    std::string from, to;  // [from, to); `to` empty: to the end
-    std::string why;
-  };
-  using UseEntry = std::function<bool(std::string_view key, std::string_view value)>;
-  using UseGap = std::function<void(const Gap&)>;
+  using Gap = StoreGap;
+  using UseEntry = UseStoreEntry;
+  using UseGap = UseStoreGap;
   bool scan(Column column, std::string_view from, std::string_view to, const UseEntry& use,
             const UseGap& skip = {}) const;
 

@@ -19,6 +19,8 @@ struct StoreDamage {
   bool only_blocks() const { return column == Column::blocks; }
 };
 
+inline constexpr std::size_t losses_listed_max = 1000;
+
 // Rows of a column whose keys are in [from, to), or writes that were given these versions.
 struct StoreLoss {
   std::string file;

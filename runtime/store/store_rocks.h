@@ -10,7 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/store/store.h"
+#include "runtime/store/store_damage.h"
+#include "runtime/store/store_error.h"
 
 namespace troupe {
 

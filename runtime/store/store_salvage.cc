@@ -208,7 +208,7 @@ class Salvage {
       run.to = std::string(key) + '\0';
       return true;
     };
-    const auto skip = [&](const Store::Gap& gap) { gaps.emplace_back(gap.from, gap.to.empty() ? behind : gap.to); };
+    const auto skip = [&](const StoreGap& gap) { gaps.emplace_back(gap.from, gap.to.empty() ? behind : gap.to); };
     check(walk(make, "", "", use, skip), work_ / name);
     end_run();
     for (const auto& [from, to] : gaps)

@@ -48,7 +48,7 @@ std::optional<std::string> end_of_met(const MakeIterator& make, const std::strin
 }  // namespace
 
 rocksdb::Status walk(const MakeIterator& make, std::string_view from, std::string_view to,
-                     const Store::UseEntry& use, const Store::UseGap& skip) {
+                     const UseStoreEntry& use, const UseStoreGap& skip) {
   std::string next(from);
   for (;;) {
     const auto at = make();

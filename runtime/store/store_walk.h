@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/store/store.h"
+#include "runtime/store/store_gap.h"
 
 namespace troupe {
 
@@ -18,6 +18,6 @@ using MakeIterator = std::function<std::unique_ptr<rocksdb::Iterator>()>;
 // `skip` is called with that range, and the walk goes on behind it. Fails if the disk does in another way, or
 // without `skip`. Each search has an iterator of its own: in RocksDB 7.8 one that has met damage may go on to say so.
 rocksdb::Status walk(const MakeIterator& make, std::string_view from, std::string_view to,
-                     const Store::UseEntry& use, const Store::UseGap& skip);
+                     const UseStoreEntry& use, const UseStoreGap& skip);
 
 }  // namespace troupe
