@@ -14,7 +14,9 @@ namespace troupe::deploy {
 int run_program(int argc, char** argv, const std::string& name, const std::string& about,
                 const std::function<void(Command app)>& add_more) {
   CommandLine line(name, name + " " + std::string(version()) + ", commit " + std::string(commit()),
-                   "Troupe serves generative recommenders: it ranks and generates items for users, and reuses what it computed before." + about);
+                   "Troupe serves generative recommenders: it ranks and generates items for users, and "
+                   "reuses what it computed before." +
+                       about);
   const Command app = line.program();
   add_serve(app);
   add_node(app);

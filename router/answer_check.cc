@@ -22,7 +22,8 @@ std::optional<Refusal> find_beams_fault(const Search& search, std::span<const Be
   for (std::size_t i = 0; i < beams.size(); ++i) {
     const double value = beams[i].log_probability;
     if (!std::isfinite(value)) return bad_output("a log-probability is not a finite number", "finite ones");
-    if (beams[i].by_token.size() != (search.by_token ? beams[i].path.size() : 0) || !all_finite(beams[i].by_token))
+    if (beams[i].by_token.size() != (search.by_token ? beams[i].path.size() : 0) ||
+        !all_finite(beams[i].by_token))
       return bad_output("a path has other log-probabilities of its tokens than were asked for",
                         search.by_token ? "a finite one for each" : "none");
     if (i > 0 && value > beams[i - 1].log_probability)

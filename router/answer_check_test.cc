@@ -45,7 +45,9 @@ TEST_CASE("scores are a row per item and a logit per label") {
   CHECK(find_answer_fault(plan, "m", answer({{{1, 2, 3}}, {{4, 5}}})).has_value());
 }
 
-TEST_CASE("paths are as many as were asked for, best first, with their tokens' log-probabilities only where those were asked for") {
+TEST_CASE(
+    "paths are as many as were asked for, best first, with their tokens' log-probabilities only where those "
+    "were asked for") {
   Plan plan = plan_of({});
   plan.search = {.width = 3, .results = 2};
   const auto faulty = [&](std::vector<Beam> beams) {

@@ -75,7 +75,8 @@ struct Flight {
   Timings timings;                // filled step by step
   std::optional<InLine> in_line;  // while it waits for its turn
   std::vector<Attempt> attempts;  // each at another node
-  // By whom it is counted that its user's blocks are wanted: by their home, or by what that is told of requests elsewhere.
+  // By whom it is counted that its user's blocks are wanted: by their home, or by what that is told of
+  // requests elsewhere.
   enum class Counted : std::uint8_t { no, at_home, elsewhere } counted = Counted::no;
   // Of the least work that was too large for a worker: one that lacks less of the plan's blocks may do it.
   double too_many_operations = std::numeric_limits<double>::infinity();

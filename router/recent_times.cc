@@ -7,7 +7,8 @@ namespace troupe::router {
 
 namespace {
 
-constexpr std::string_view names[] = {"features", "lookup", "turn", "blocks", "pull", "queue", "compute", "total"};
+constexpr std::string_view names[] = {"features", "lookup", "turn",    "blocks",
+                                      "pull",     "queue",  "compute", "total"};
 
 std::array<std::int64_t, std::size(names)> times_of(const Timings& t) {
   return {t.features, t.lookup, t.turn, t.blocks, t.pull, t.queue, t.compute, t.total};
@@ -37,7 +38,8 @@ void RecentTimes::add(Instant now, const Timings& timings) {
   }
 }
 
-std::int64_t RecentTimes::quantile(const std::array<std::uint64_t, buckets>& counts, std::uint64_t all, double share) {
+std::int64_t RecentTimes::quantile(const std::array<std::uint64_t, buckets>& counts, std::uint64_t all,
+                                   double share) {
   const auto rank = static_cast<std::uint64_t>(std::ceil(share * static_cast<double>(all)));
   std::uint64_t below = 0;
   for (std::size_t i = 0; i < buckets; ++i)
@@ -53,7 +55,8 @@ std::vector<RecentTimes::Row> RecentTimes::rows(Instant now) const {
     std::uint64_t all = 0;
     for (const Slot& slot : slots_) {
       if (slot.number < oldest) continue;
-      for (std::size_t i = 0; i < buckets; ++i) counts[i] += slot.counts[stage][i], all += slot.counts[stage][i];
+      for (std::size_t i = 0; i < buckets; ++i)
+        counts[i] += slot.counts[stage][i], all += slot.counts[stage][i];
     }
     if (all > 0) rows.push_back({names[stage], quantile(counts, all, 0.5), quantile(counts, all, 0.99), all});
   }
@@ -62,7 +65,8 @@ std::vector<RecentTimes::Row> RecentTimes::rows(Instant now) const {
 
 void PlanTally::add(std::string_view plan, std::uint32_t tokens, std::uint32_t reused) {
   auto at = plans_.find(plan);
-  if (at == plans_.end()) at = plans_.try_emplace(plans_.size() + 1 < plans_max ? std::string(plan) : "others").first;
+  if (at == plans_.end())
+    at = plans_.try_emplace(plans_.size() + 1 < plans_max ? std::string(plan) : "others").first;
   ++at->second.requests;
   at->second.tokens += tokens;
   at->second.reused += reused;

@@ -1,6 +1,7 @@
 #pragma once
-// How long the stages of this router's requests took in the last minute, for whoever looks: quantiles to a fifth, out of
-// counts alone, so that it takes the same memory whatever comes. And what its plans were, since the start.
+// How long the stages of this router's requests took in the last minute, for whoever looks: quantiles to a
+// fifth, out of counts alone, so that it takes the same memory whatever comes. And what its plans were, since
+// the start.
 #include <array>
 #include <cstdint>
 #include <map>
@@ -24,7 +25,8 @@ class RecentTimes {
   std::vector<Row> rows(Instant now) const;  // stages that no request went through are left out
 
  private:
-  static constexpr std::size_t stages = 8, slots = 6, per_octave = 4, buckets = 27 * per_octave;  // to two minutes
+  static constexpr std::size_t stages = 8, slots = 6, per_octave = 4,
+                               buckets = 27 * per_octave;  // to two minutes
   static constexpr std::int64_t slot_us = 10'000'000;
   using Counts = std::array<std::uint32_t, buckets>;
   struct Slot {
@@ -33,12 +35,14 @@ class RecentTimes {
   };
   static std::size_t bucket_of(std::int64_t us);
   static std::int64_t us_of(std::size_t bucket);
-  static std::int64_t quantile(const std::array<std::uint64_t, buckets>& counts, std::uint64_t all, double share);
+  static std::int64_t quantile(const std::array<std::uint64_t, buckets>& counts, std::uint64_t all,
+                               double share);
 
   std::array<Slot, slots> slots_;
 };
 
-// By the names of plans, of which there are as many as the table has and one for each repair that somebody asked for.
+// By the names of plans, of which there are as many as the table has and one for each repair that somebody
+// asked for.
 class PlanTally {
  public:
   struct Of {

@@ -18,10 +18,10 @@ const RecentTimes::Row* find(const std::vector<RecentTimes::Row>& rows, std::str
 }  // namespace
 
 TEST_SUITE("recent times") {
-  TEST_CASE("quantiles are within a fifth of what was seen, and stages that nobody went through are left out") {
+  TEST_CASE(
+      "quantiles are within a fifth of what was seen, and stages that nobody went through are left out") {
     RecentTimes times;
-    for (int i = 1; i <= 1000; ++i)
-      times.add({i * 1'000}, {.compute = 100 * i, .total = 200 * i});
+    for (int i = 1; i <= 1000; ++i) times.add({i * 1'000}, {.compute = 100 * i, .total = 200 * i});
     const auto rows = times.rows({1'000'000});
     CHECK(rows.size() == 2);
     const auto* compute = find(rows, "compute");

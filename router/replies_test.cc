@@ -47,7 +47,8 @@ void check_of_user(const ReplyWith& reply_with) {
   CHECK(reply.catalog_version == "catalog 5");
   CHECK(reply.profile_version == 77);
   CHECK(reply.history_cut == 0);
-  for (const Features::Of of : {Features::Of::store, Features::Of::cache, Features::Of::stale, Features::Of::missing}) {
+  for (const Features::Of of :
+       {Features::Of::store, Features::Of::cache, Features::Of::stale, Features::Of::missing}) {
     CHECK(reply_with(of).features_stale == (of == Features::Of::stale));
     CHECK(reply_with(of).features_missing == (of == Features::Of::missing));
   }
@@ -87,7 +88,8 @@ TEST_CASE("a ranking tells of its run, its profile and its catalog, and whom it 
 TEST_CASE("a generation tells of its run, its profile and its catalog") {
   const PromptForm form{{1}, {}, {}, {}, 32, 100};
   const auto reply_with = [&](Features::Of of) {
-    const auto request = take_generate(GenerateRequest{.id = 9, .user = "ann", .top_k = 1, .width = 4}, policy("bat"));
+    const auto request =
+        take_generate(GenerateRequest{.id = 9, .user = "ann", .top_k = 1, .width = 4}, policy("bat"));
     REQUIRE_FALSE(request->take(form, {}, features_of(*request, of)));
     Outcome outcome = outcome_of("user");
     outcome.beams = {{{12, 13}, -0.5}};
@@ -104,8 +106,10 @@ TEST_CASE("a generation tells of its run, its profile and its catalog") {
 TEST_CASE("scores tell of their run, and are as they were computed, or shares of one") {
   const PromptForm form{{1}, {}, {}, {}, 32, 100};
   const auto reply_of = [&](bool softmax) {
-    const auto request =
-        take_score(ScoreRequest{.id = 9, .query = {3}, .items = {{{4}}, {{5}}}, .label_tokens = {6, 7}, .apply_softmax = softmax}, policy("bat"));
+    const auto request = take_score(
+        ScoreRequest{
+            .id = 9, .query = {3}, .items = {{{4}}, {{5}}}, .label_tokens = {6, 7}, .apply_softmax = softmax},
+        policy("bat"));
     Outcome outcome = outcome_of("score");
     outcome.rows = {{{1, 1}}, {{0, -1}}};
     return std::get<ScoreReply>(request->reply(outcome));

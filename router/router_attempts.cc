@@ -7,8 +7,8 @@
 
 #include "placement/popularity/spread.h"
 #include "router/answer_check.h"
-#include "router/router_core.h"
 #include "router/fleet/row_profile.h"
+#include "router/router_core.h"
 #include "runtime/actor/planted.h"
 
 namespace troupe::router {
@@ -17,8 +17,8 @@ namespace {
 constexpr std::size_t sends_max = 4;
 
 bool costs_nothing(const Refusal& refusal) {
-  return (refusal.status == 503 && (refusal.code == "draining" || refusal.code == "wrong_model" ||
-                                     refusal.code == "wrong_catalog")) ||
+  return (refusal.status == 503 &&
+          (refusal.code == "draining" || refusal.code == "wrong_model" || refusal.code == "wrong_catalog")) ||
          refusal.code == "too_large";
 }
 
@@ -42,8 +42,8 @@ bool contains(std::span<const NodeId> nodes, NodeId node) {
 
 }  // namespace
 
-// Its user's home, where its policy has users' blocks at home; else among the workers that were considered at admission
-// and the one that holds most; when none of them is left, among those that would be considered now.
+// Its user's home, where its policy has users' blocks at home; else among the workers that were considered at
+// admission and the one that holds most; when none of them is left, among those that would be considered now.
 std::optional<WorkerTable::Option> RouterCore::choose_worker(Step step, const Flight& flight) {
   if (suspects_.on_trial(step.now, flight.fingerprint)) return std::nullopt;
   std::vector<NodeId> tried = flight.tried();
@@ -71,8 +71,12 @@ std::optional<WorkerTable::Option> RouterCore::choose_worker(Step step, const Fl
 WorkerTable::Option RouterCore::option_at(NodeId node, const Flight& flight) const {
   const std::size_t plan = plan_at(node, flight);
   const PlanCost& cost = flight.plans[plan].cost;
-  WorkerTable::Option option{node, work_at(node, flight, plan), plan, passes_us(node, flight.tenant),
-                             flight.held ? cost.hit(node, *flight.held) : 0, cost.nothing_held()};
+  WorkerTable::Option option{node,
+                             work_at(node, flight, plan),
+                             plan,
+                             passes_us(node, flight.tenant),
+                             flight.held ? cost.hit(node, *flight.held) : 0,
+                             cost.nothing_held()};
   const Heartbeat* heard = by_all_three() ? workers_.last_heard(node) : nullptr;
   if (!heard) return option;
   const Plan& wanted = flight.plans[plan].candidate.plan;
@@ -99,8 +103,8 @@ std::optional<WorkerTable::Option> RouterCore::choose_among(Step step, const Fli
   return workers_.choose(step.now, options, flight.pinned.model_version, flight.attempts.empty());
 }
 
-// Unless it is slow, or another is done sooner by more than making the user's block takes, which is what going home is
-// for; or home would be too late.
+// Unless it is slow, or another is done sooner by more than making the user's block takes, which is what
+// going home is for; or home would be too late.
 std::optional<WorkerTable::Option> RouterCore::choose_home(Step step, const Flight& flight,
                                                            std::span<const NodeId> tried) const {
   const Policy* policy = flight.request->policy();
@@ -120,7 +124,8 @@ std::optional<WorkerTable::Option> RouterCore::choose_home(Step step, const Flig
   double latest_us = static_cast<double>((flight.asked.deadline - step.now).us);
   for (const NodeId node : flight.workers)
     if (node != home.node && may_go(node))
-      latest_us = std::min(latest_us, done_us(option_at(node, flight)) + pace.us(cost.nothing_held()) - pace.us(cost.all_held()));
+      latest_us = std::min(latest_us, done_us(option_at(node, flight)) + pace.us(cost.nothing_held()) -
+                                          pace.us(cost.all_held()));
   if (done_us(home) > latest_us) return std::nullopt;
   return home;
 }
@@ -222,8 +227,8 @@ void RouterCore::send_plan(Step step, Flight& flight, const WorkerTable::Option&
   step.effects.send({option.node, Role::inference_worker}, std::move(plan));
 }
 
-// What a user's blocks would have spared is counted at his home, wherever he is sent; a worker that never hears of him would
-// not keep room for him. Its plans bring it what was noted.
+// What a user's blocks would have spared is counted at his home, wherever he is sent; a worker that never
+// hears of him would not keep room for him. Its plans bring it what was noted.
 void RouterCore::note_home(Instant now, Flight& flight, NodeId node, Execute& plan) {
   using Counted = Flight::Counted;
   if (by_all_three()) last_.note(flight.request->home(), node);
@@ -243,9 +248,13 @@ void RouterCore::note_home(Instant now, Flight& flight, NodeId node, Execute& pl
 }
 
 // An attempt that went wrong, whoever records the request.
-void RouterCore::log_trouble(Step step, const Flight& flight, const char* event, const Attempt& attempt, const Refusal& why) {
-  std::vector<LogField> fields{{"request", flight.serial}, {"asked", flight.asked.id}, {"node", attempt.ticket.node},
-                               {"code", why.code}, {"why", why.what}};
+void RouterCore::log_trouble(Step step, const Flight& flight, const char* event, const Attempt& attempt,
+                             const Refusal& why) {
+  std::vector<LogField> fields{{"request", flight.serial},
+                               {"asked", flight.asked.id},
+                               {"node", attempt.ticket.node},
+                               {"code", why.code},
+                               {"why", why.what}};
   if (flight.request->trace().is_there()) fields.push_back({"trace_id", trace_id(flight.request->trace())});
   step.effects.log(LogLevel::debug, event, std::move(fields));
 }
@@ -299,7 +308,8 @@ void RouterCore::on_attempt_refused(Step step, Address from, const Refused& refu
   const bool on_device = refused.refusal.code.starts_with("device_");
   if (on_device) flight->failed_on_device = true;
   // It was turned away before it asked for a block.
-  if (flight->counted == Flight::Counted::at_home && refused.refusal.status == 503 && !on_device && from.node == flight->home_or(0))
+  if (flight->counted == Flight::Counted::at_home && refused.refusal.status == 503 && !on_device &&
+      from.node == flight->home_or(0))
     flight->counted = Flight::Counted::no;
   if (refused.refusal.code == "too_large")
     flight->too_many_operations =

@@ -417,7 +417,8 @@ TEST_CASE("plans go where they are done first: to the block, past the queue, not
   CHECK(ask(6, 3, {3}) == 1);
 }
 
-TEST_CASE("a user's block is made at the user's home, unless another is done sooner by more than that takes") {
+TEST_CASE(
+    "a user's block is made at the user's home, unless another is done sooner by more than that takes") {
   Cluster c;
   for (NodeId node : {1, 2, 3}) c.beat(0, node, beat_of(5));
   const auto ask = [&](std::int64_t us, RequestId id, double coldest) {

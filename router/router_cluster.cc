@@ -22,8 +22,10 @@ std::optional<Refusal> find_fault_of_share(const Reload& reload, const std::stri
   };
   if (!(reload.share >= 0 && reload.share < 1)) return fault("the share is none", "0 to 1, of the users");
   if (reload.model_version.empty() || reload.model_version == present)
-    return fault("a share is that of another model than the present one", "model: the one that the share is to have");
-  if (!reload.catalog_version.empty()) return fault("two models that share the users have one catalog", "no catalog beside a share");
+    return fault("a share is that of another model than the present one",
+                 "model: the one that the share is to have");
+  if (!reload.catalog_version.empty())
+    return fault("two models that share the users have one catalog", "no catalog beside a share");
   return std::nullopt;
 }
 
@@ -85,14 +87,13 @@ void RouterCore::on_heartbeat(Step step, NodeId node, const Heartbeat& heartbeat
 void RouterCore::on_peer_lost(Step step, NodeId node) {
   leader_.lose(node);
   if (!workers_.has(node)) return;
-  if (workers_.lose(node))
-    step.effects.log(LogLevel::warning, "worker_lost", {{"node", node}});
+  if (workers_.lose(node)) step.effects.log(LogLevel::warning, "worker_lost", {{"node", node}});
   lose_attempts(step, {&node, 1}, "is gone");
   precompute_.lose(step, {&node, 1});
 }
 
-// Who is gone has ended what it had before; if not, that goes elsewhere. Who leaves is not asked any more, once it says that it
-// drains, but has blocks that others get from it.
+// Who is gone has ended what it had before; if not, that goes elsewhere. Who leaves is not asked any more,
+// once it says that it drains, but has blocks that others get from it.
 void RouterCore::follow_members(Step step) {
   std::vector<NodeId> gone = workers_.nodes();
   std::erase_if(gone, [this](NodeId node) { return std::ranges::binary_search(members_.workers(), node); });
@@ -107,7 +108,9 @@ void RouterCore::follow_members(Step step) {
   precompute_.lose(step, gone);
   precompute_.follow_members(step, std::move(leaving));
   step.effects.log(LogLevel::info, "members",
-                   {{"epoch", members_.epoch()}, {"workers", members_.workers().size()}, {"leaving", members_.workers().size() - members_.staying().size()}});
+                   {{"epoch", members_.epoch()},
+                    {"workers", members_.workers().size()},
+                    {"leaving", members_.workers().size() - members_.staying().size()}});
 }
 
 void RouterCore::tell_routers(Step step, const Message& message) const {
@@ -130,10 +133,12 @@ void RouterCore::follow_versions(Step step, std::uint64_t epoch_before, bool own
   see_to_share(step.now);
   // Item blocks are computed ahead for whom most users have.
   const bool most_have_next = versions().is_shared() && 2 * versions().next_share >= Versions::all_users;
-  precompute_.follow(step, most_have_next ? versions().next_model : versions().model_version, versions().catalog_version);
+  precompute_.follow(step, most_have_next ? versions().next_model : versions().model_version,
+                     versions().catalog_version);
 }
 
-// Nobody is pinned to the next model before every worker that lives has it: the first of them would get all of its share.
+// Nobody is pinned to the next model before every worker that lives has it: the first of them would get all
+// of its share.
 void RouterCore::see_to_share(Instant now) {
   const Versions& served = versions();
   if (!served.is_shared())
@@ -154,7 +159,8 @@ void RouterCore::on_reload(Step step, Address from, const Reload& reload) {
     return refuse(step, asked,
                   {400, "bad_version", "a version is too long or has a line break", "body",
                    "at most " + std::to_string(config_.limits.id_bytes_max) + " bytes in one line"});
-  if (const auto fault = find_fault_of_share(reload, versions().model_version)) return refuse(step, asked, *fault);
+  if (const auto fault = find_fault_of_share(reload, versions().model_version))
+    return refuse(step, asked, *fault);
   if (!config_.coordinate)
     return refuse(step, asked,
                   {422, "versions_fixed", "this process serves the one model " + versions().model_version,
@@ -229,14 +235,16 @@ void RouterCore::on_drain(Step step, Address from, const Drain& drain) {
   step.effects.send(from, status(step.now, drain.id));
 }
 
-// One that joined is not known at once to who leads. Requests without the index would have computed what is there.
+// One that joined is not known at once to who leads. Requests without the index would have computed what is
+// there.
 std::string RouterCore::find_reason_not_ready(Instant now) const {
   if (draining_) return "it is about to end";
   if (!versions_.known()) return "it is not known yet which versions are served";
   if (!workers_.any_has(versions().model_version))
     return "no worker is there that serves model " + versions().model_version;
   const Duration patience{awaited_members * config_.members_every.us};
-  if (config_.joined && leader_.leader(now) == 0 && now < began_ + patience) return "it has not heard yet which cache-meta leads";
+  if (config_.joined && leader_.leader(now) == 0 && now < began_ + patience)
+    return "it has not heard yet which cache-meta leads";
   return features_.obstacle();
 }
 
@@ -251,11 +259,16 @@ void RouterCore::tell_workers(Instant now, StatusReply& reply) const {
     const bool alive = workers_.alive(now, node), slow = workers_.slow(node);
     char slowness[32];
     std::snprintf(slowness, sizeof slowness, "%.2f", workers_.slowness(node));
-    told.push_back({alive && !slow,
-                    std::to_string(node) + ": " + (!alive ? "lost" : slow ? "slow" : "alive") + ", heard " +
-                        std::to_string(workers_.silent_for(now, node).us / 1000) + " ms ago, takes " + slowness +
-                        " of what was predicted, " + std::to_string(std::lround(workers_.lanes(node))) + " lanes, " +
-                        std::to_string(std::llround(std::max(0.0, workers_.wait_us(now, node)))) + " us of work ahead"});
+    told.push_back(
+        {alive && !slow, std::to_string(node) + ": " +
+                             (!alive ? "lost"
+                              : slow ? "slow"
+                                     : "alive") +
+                             ", heard " + std::to_string(workers_.silent_for(now, node).us / 1000) +
+                             " ms ago, takes " + slowness + " of what was predicted, " +
+                             std::to_string(std::lround(workers_.lanes(node))) + " lanes, " +
+                             std::to_string(std::llround(std::max(0.0, workers_.wait_us(now, node)))) +
+                             " us of work ahead"});
   }
   std::ranges::stable_partition(told, [](const Told& worker) { return !worker.well; });
   told.resize(std::min(told.size(), workers_shown));
@@ -264,12 +277,13 @@ void RouterCore::tell_workers(Instant now, StatusReply& reply) const {
 
 void RouterCore::tell_recent(Instant now, StatusReply& reply) const {
   for (const auto& [name, plan] : tally_.plans())
-    reply.fields.push_back({"plan", name + ": " + std::to_string(plan.requests) + " requests, " + std::to_string(plan.tokens) +
-                                        " tokens, " + std::to_string(plan.reused) + " reused"});
+    reply.fields.push_back({"plan", name + ": " + std::to_string(plan.requests) + " requests, " +
+                                        std::to_string(plan.tokens) + " tokens, " +
+                                        std::to_string(plan.reused) + " reused"});
   for (const RecentTimes::Row& row : times_.rows(now))
-    reply.fields.push_back({"stage", std::string(row.stage) + ": p50 " + std::to_string(row.p50_us) + " us, p99 " +
-                                         std::to_string(row.p99_us) + " us, " + std::to_string(row.requests) +
-                                         " in the last minute"});
+    reply.fields.push_back({"stage", std::string(row.stage) + ": p50 " + std::to_string(row.p50_us) +
+                                         " us, p99 " + std::to_string(row.p99_us) + " us, " +
+                                         std::to_string(row.requests) + " in the last minute"});
 }
 
 StatusReply RouterCore::status(Instant now, RequestId id) const {
@@ -283,7 +297,8 @@ StatusReply RouterCore::status(Instant now, RequestId id) const {
   field("model_serves", std::string(served_kinds(config_.form)));
   field("catalog_version", catalog_version_.empty() ? versions().catalog_version : catalog_version_);
   field("next_model", versions().next_model);
-  if (versions().is_shared()) field("next_share", weight_text(versions().next_share / double{Versions::all_users}));
+  if (versions().is_shared())
+    field("next_share", weight_text(versions().next_share / double{Versions::all_users}));
   field("next_catalog", versions().next_catalog);
   field("versions_epoch", std::to_string(versions().epoch));
   field("policy", config_.policy.name());
@@ -292,8 +307,8 @@ StatusReply RouterCore::status(Instant now, RequestId id) const {
   for (const Tenants::Tenant* tenant : tenants_.busiest(tenants_shown))
     field("tenant", "\"" + tenant->name + "\": " + std::to_string(tenant->requests) + " requests, " +
                         std::to_string(tenant->waiting) + " waiting with " +
-                        std::to_string(static_cast<std::int64_t>(tenant->work_us / 1000)) + " ms of work, weight " +
-                        weight_text(tenant->weight));
+                        std::to_string(static_cast<std::int64_t>(tenant->work_us / 1000)) +
+                        " ms of work, weight " + weight_text(tenant->weight));
   field("writes_in_flight", std::to_string(writings_.size()));
   field("reads_in_flight", std::to_string(readings_.size()));
   field("requests_answered", std::to_string(answered_));
@@ -302,7 +317,9 @@ StatusReply RouterCore::status(Instant now, RequestId id) const {
   field("retries", std::to_string(retries_));
   field("pull_share", std::to_string(pull_cost_.share()));
   field("suspects", std::to_string(suspects_.size()));
-  if (draining_) field("drained", flights_.empty() && writings_.empty() && readings_.empty() && !reloading_ ? "yes" : "no");
+  if (draining_)
+    field("drained",
+          flights_.empty() && writings_.empty() && readings_.empty() && !reloading_ ? "yes" : "no");
   if (config_.members_every.us > 0) {
     field("members_epoch", std::to_string(members_.epoch()));
     field("handed_on", precompute_.is_handed_on() ? "yes" : "no");

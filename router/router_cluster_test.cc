@@ -180,7 +180,8 @@ TEST_CASE("a reload of what is served is answered at once, when the Coordination
 }
 
 // The models that users are pinned to.
-std::set<std::string> pinned_to(CoordinatedBench& c, std::int64_t us, RequestId first, const std::function<bool(const std::string&)>& of) {
+std::set<std::string> pinned_to(CoordinatedBench& c, std::int64_t us, RequestId first,
+                                const std::function<bool(const std::string&)>& of) {
   std::set<std::string> models;
   for (RequestId i = 0; i < 40; ++i) {
     const std::string user = "user " + std::to_string(i);
@@ -193,8 +194,12 @@ std::set<std::string> pinned_to(CoordinatedBench& c, std::int64_t us, RequestId 
   return models;
 }
 
-TEST_CASE("of two models each user has one: the next one by its share, once every worker has it, and while one has") {
-  const auto is_of_next = [](const std::string& user) { return share_place(user_hash("t", user), "model 2") < 300; };
+TEST_CASE(
+    "of two models each user has one: the next one by its share, once every worker has it, and while one "
+    "has") {
+  const auto is_of_next = [](const std::string& user) {
+    return share_place(user_hash("t", user), "model 2") < 300;
+  };
   const auto is_other = [&](const std::string& user) { return !is_of_next(user); };
   const auto all = [](const std::string&) { return true; };
   using Models = std::set<std::string>;
@@ -234,8 +239,9 @@ TEST_CASE("a share is one of another model, without a catalog") {
   CoordinatedBench c;
   c.start();
   RequestId id = 70;
-  for (const Reload& bad : {Reload{0, "model 2", "", 1.01}, Reload{0, "model 2", "", -0.1}, Reload{0, "model 1", "", 0.5},
-                            Reload{0, "", "catalog 2", 0.5}, Reload{0, "model 2", "catalog 2", 0.5}}) {
+  for (const Reload& bad :
+       {Reload{0, "model 2", "", 1.01}, Reload{0, "model 2", "", -0.1}, Reload{0, "model 1", "", 0.5},
+        Reload{0, "", "catalog 2", 0.5}, Reload{0, "model 2", "catalog 2", 0.5}}) {
     Reload asked = bad;
     asked.id = id++;
     c.probe.receive(1, door, asked);
@@ -243,7 +249,9 @@ TEST_CASE("a share is one of another model, without a catalog") {
   }
 }
 
-TEST_CASE("who names the next model of two gets that one, or a refusal for now while it is not everywhere or no worker has it") {
+TEST_CASE(
+    "who names the next model of two gets that one, or a refusal for now while it is not everywhere or no "
+    "worker has it") {
   RouterConfig config = coordinated();
   config.form.discriminant = {};
   CoordinatedBench c(config);
@@ -252,7 +260,10 @@ TEST_CASE("who names the next model of two gets that one, or a refusal for now w
   c.probe.receive(20, door, Reload{50, "model 2", "", 0});
   c.settle(20);
   const auto complete = [&](std::int64_t us, RequestId id) {
-    c.probe.receive(us, door, CompleteRequest{.id = id, .model = "model 2", .prompt = {5, 6, 7}, .max_tokens = 2, .n = 1, .beam_width = 3});
+    c.probe.receive(
+        us, door,
+        CompleteRequest{
+            .id = id, .model = "model 2", .prompt = {5, 6, 7}, .max_tokens = 2, .n = 1, .beam_width = 3});
   };
   complete(30, 70);
   CHECK(c.refused() == "503 no_worker");
@@ -439,16 +450,20 @@ std::string members_field(RouterBench& b, std::int64_t us, const char* name) {
 void tell_members(RouterBench& b, std::int64_t us, Revision revision, const std::string& text) {
   b.run_until(us);
   for (const auto& [job, question] : b.probe.started<Coordinate>())
-    if (std::get<ReadKey>(question.what).key == "members") return b.probe.done(us, job, Coordinated{.ok = true, .revision = revision, .value = text});
+    if (std::get<ReadKey>(question.what).key == "members")
+      return b.probe.done(us, job, Coordinated{.ok = true, .revision = revision, .value = text});
   FAIL("it did not ask who the workers are");
 }
 
-TEST_CASE("a worker that joins is asked once it is heard, one that has left never, and what was there goes elsewhere") {
+TEST_CASE(
+    "a worker that joins is asked once it is heard, one that has left never, and what was there goes "
+    "elsewhere") {
   RouterConfig config = cluster_config({1});
   config.members_every = {1'000};
   RouterBench b(config);
   b.probe.start(0);
-  for (const auto& [job, question] : b.probe.started<Coordinate>()) b.probe.done(0, job, Coordinated{.ok = true});
+  for (const auto& [job, question] : b.probe.started<Coordinate>())
+    b.probe.done(0, job, Coordinated{.ok = true});
   b.beat(1, 1, beat_of(5));
   b.beat(2, 6, beat_of(5));  // a stranger still
   b.send(3, 1);
@@ -465,7 +480,9 @@ TEST_CASE("a worker that joins is asked once it is heard, one that has left neve
   CHECK(members_field(b, 2'004, "handed_on") == "yes");
 }
 
-TEST_CASE("a router that joined says to workers that it is there until it hears of them, and of its cluster's file none does") {
+TEST_CASE(
+    "a router that joined says to workers that it is there until it hears of them, and of its cluster's file "
+    "none does") {
   for (const bool joined : {true, false}) {
     RouterConfig config = cluster_config({1, 2});
     config.joined = joined;
@@ -477,7 +494,8 @@ TEST_CASE("a router that joined says to workers that it is there until it hears 
         if (one.role == Role::inference_worker) to.push_back(one);
       return to;
     };
-    const std::vector<Address> one{{1, Role::inference_worker}}, both{{1, Role::inference_worker}, {2, Role::inference_worker}}, none;
+    const std::vector<Address> one{{1, Role::inference_worker}},
+        both{{1, Role::inference_worker}, {2, Role::inference_worker}}, none;
     CHECK(told() == (joined ? both : none));
     b.beat(1, 2, beat_of(5));
     b.run_until(config.heartbeat.us);
@@ -500,7 +518,8 @@ TEST_CASE("a router that joined is ready when it has heard who leads, or has wai
     config.members_every = {1'000'000};
     RouterBench b(config);
     b.probe.start(0);
-    for (const auto& [job, question] : b.probe.started<Coordinate>()) b.probe.done(0, job, Coordinated{.ok = true});
+    for (const auto& [job, question] : b.probe.started<Coordinate>())
+      b.probe.done(0, job, Coordinated{.ok = true});
     b.beat(us - 2, 1, beat_of(5));
     if (led) b.probe.receive(us - 1, {2, Role::cache_meta}, LeaderBeat{4});
     b.probe.receive(us, door, StatusRequest{99});
@@ -517,7 +536,8 @@ TEST_CASE("routers that joined hear of versions, and those that have left do not
   RouterConfig config = coordinated();
   config.routers = {7, 8};
   config.members_every = {1'000'000'000};
-  config.members = {{.last = 9, .joined = {{9, "f9", "h", 1, {NodeRole::router, NodeRole::cache_meta}}}, .left = {8}}, 1};
+  config.members = {
+      {.last = 9, .joined = {{9, "f9", "h", 1, {NodeRole::router, NodeRole::cache_meta}}}, .left = {8}}, 1};
   CoordinatedBench c(config);
   c.start();
   c.beats(10, {"model 1"}, 1);
@@ -525,7 +545,8 @@ TEST_CASE("routers that joined hear of versions, and those that have left do not
   c.settle(30);
   std::vector<NodeId> told;
   for (const auto& effect : c.all.list)
-    if (const auto* send = std::get_if<Effects::Send>(&effect); send && send->to.role == Role::router) told.push_back(send->to.node);
+    if (const auto* send = std::get_if<Effects::Send>(&effect); send && send->to.role == Role::router)
+      told.push_back(send->to.node);
   CHECK(told == std::vector<NodeId>{7, 9});
 }
 
@@ -535,7 +556,8 @@ TEST_CASE("while nobody leads, what is to be forgotten is told to the cache-meta
   config.members_every = {1'000};
   RouterBench b(config);
   b.probe.start(0);
-  for (const auto& [job, question] : b.probe.started<Coordinate>()) b.probe.done(0, job, Coordinated{.ok = true});
+  for (const auto& [job, question] : b.probe.started<Coordinate>())
+    b.probe.done(0, job, Coordinated{.ok = true});
   tell_members(b, 1'000, 4, "last 6\njoined 6 10.0.0.6 7000 m6\nroles 6 cache_meta\nleft 4\n");
   b.probe.receive(1'001, door, DeleteUser{1, "t", "ann"});
   b.probe.done(1'002, b.probe.started<Write>().at(0).first, Written{1});

@@ -37,7 +37,8 @@ RouterCore::RouterCore(RouterConfig config)
     : config_(std::move(config)),
       next_id_(config_.incarnation),
       deafness_(config_.heartbeat),
-      members_({config_.workers, config_.routers, config_.cache_metas}, config_.members_every, std::move(config_.members)),
+      members_({config_.workers, config_.routers, config_.cache_metas}, config_.members_every,
+               std::move(config_.members)),
       workers_({.heartbeat = config_.heartbeat,
                 .pace = config_.pace,
                 .window = config_.window,
@@ -81,7 +82,8 @@ void RouterCore::step(Instant now, const Event& event, Effects& effects) {
 
 // Requests that come before it is known which versions are served wait for that, for a while.
 bool RouterCore::hold_early(Step step, const Received& received) {
-  if (!find_kind(received.message) || versions_.current(step.now) || draining_ || early_.size() >= config_.in_flight_max)
+  if (!find_kind(received.message) || versions_.current(step.now) || draining_ ||
+      early_.size() >= config_.in_flight_max)
     return false;
   early_.push_back({step.now, received});
   return true;
@@ -238,7 +240,8 @@ std::optional<Refusal> RouterCore::find_obstacle(Instant now) const {
 std::optional<Refusal> RouterCore::find_no_place(Step step, TenantId tenant) {
   const bool full = flights_.size() >= config_.in_flight_max && !make_room(step, tenant);
   if (full && tenants_[tenant].waiting > 0)  // it has its share, or more
-    return tenant_overloaded(tenant, "fewer requests while there are " + std::to_string(config_.in_flight_max) +
+    return tenant_overloaded(tenant, "fewer requests while there are " +
+                                         std::to_string(config_.in_flight_max) +
                                          " at the router (router.requests_in_flight_max)");
   if (full || feature_jobs_.size() >= config_.in_flight_max) return too_many_requests(config_.in_flight_max);
   return std::nullopt;
@@ -360,8 +363,8 @@ std::size_t RouterCore::retries_in_flight() const {
   }));
 }
 
-// Of the prompt's. A block that has its place there is no part of it: the place is reused where the block is, but for
-// the tokens that are computed all the same.
+// Of the prompt's. A block that has its place there is no part of it: the place is reused where the block is,
+// but for the tokens that are computed all the same.
 TokenCount RouterCore::count_tokens(Step step, const Candidate& sent, const Executed& executed) {
   TokenCount count;
   std::vector<bool> is_block(sent.blocks.size());

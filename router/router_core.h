@@ -2,10 +2,10 @@
 // The router takes requests from the door and sees each to its one outcome: an answer or a typed refusal, by
 // its deadline, whatever is lost. A ranking request goes
 //   on_rank → features → (index) → plan → attempts at inference workers → on_ranked
-// as far as its kind needs them (router/request/request.h), and every step may end it; answers that come after its end find nothing and are ignored. The index only
-// says what is worth reusing: when it is silent, or nobody leads it, the request goes on without it (promise
-// 7). What the router knows of the cluster is in small classes of their own: WorkerTable, LeaderView,
-// VersionKeeper, Suspects, RetryBudget.
+// as far as its kind needs them (router/request/request.h), and every step may end it; answers that come
+// after its end find nothing and are ignored. The index only says what is worth reusing: when it is silent,
+// or nobody leads it, the request goes on without it (promise 7). What the router knows of the cluster is in
+// small classes of their own: WorkerTable, LeaderView, VersionKeeper, Suspects, RetryBudget.
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -17,9 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "router/precompute/precompute.h"
-#include "router/flight.h"
-#include "router/recent_times.h"
 #include "router/fleet/feature_watch.h"
 #include "router/fleet/last_workers.h"
 #include "router/fleet/leader_view.h"
@@ -28,12 +25,15 @@
 #include "router/fleet/uses_elsewhere.h"
 #include "router/fleet/versions.h"
 #include "router/fleet/worker_table.h"
+#include "router/flight.h"
+#include "router/precompute/precompute.h"
+#include "router/recent_times.h"
 #include "router/request/pull_cost.h"
 #include "router/request/request.h"
 #include "router/tenants/fair_queue.h"
 #include "router/tenants/tenants.h"
-#include "runtime/actor/deafness.h"
 #include "runtime/actor/core.h"
+#include "runtime/actor/deafness.h"
 #include "runtime/actor/recent_ids.h"
 #include "runtime/coordination/member_watch.h"
 
@@ -43,39 +43,43 @@ struct RouterConfig {
   NodeId node = 1;
   Incarnation incarnation = 1;  // the first of its requests' and jobs' ids
   std::vector<NodeId> cache_metas{1};
-  std::vector<NodeId> workers{1};  // nodes with an inference worker and a KV-cache worker, of the cluster's file
-  ReadMembers members;             // who had joined and left when this process began
-  Duration members_every{0};       // that is read anew so often; 0: it stays
-  bool tells_homes = true;         // of their users' requests elsewhere, for workers whose areas' boundary goes by what was wanted
-  std::vector<NodeId> routers;     // the others, of the cluster's file, as cache-metas and workers
-  bool joined = false;             // it is not in that file: workers hear of it by its word
+  std::vector<NodeId> workers{
+      1};                     // nodes with an inference worker and a KV-cache worker, of the cluster's file
+  ReadMembers members;        // who had joined and left when this process began
+  Duration members_every{0};  // that is read anew so often; 0: it stays
+  bool tells_homes =
+      true;  // of their users' requests elsewhere, for workers whose areas' boundary goes by what was wanted
+  std::vector<NodeId> routers;  // the others, of the cluster's file, as cache-metas and workers
+  bool joined = false;          // it is not in that file: workers hear of it by its word
   bool coordinate = false;      // a Coordination answers behind the port; else the versions stay as they are
   std::string model_version;    // at first; "": that of `names`
   std::string catalog_version;  // at first; "": the port's present one
   PromptForm form;
   NameContext names;
   Policy policy = router::policy("planner");  // of requests that name none
-  bool undivided = false;  // both areas of memory are one to plans of all policies, as they are to those of the planner
+  bool undivided =
+      false;  // both areas of memory are one to plans of all policies, as they are to those of the planner
   RequestLimits limits;
-  std::uint32_t in_flight_max = 256;  // ranking and score requests; more are refused
+  std::uint32_t in_flight_max = 256;         // ranking and score requests; more are refused
   std::uint32_t writes_in_flight_max = 256;  // and questions for what is stored
   TenantsConfig tenants;
-  Duration window{2'000};    // of work that a worker has and has not answered, for each lane: WorkerTableConfig
-  Routing routing;           // by what workers are chosen
-  Duration quantum{10'000};  // of work, for a tenant of weight 1 each time it is its turn at a worker
+  Duration window{2'000};  // of work that a worker has and has not answered, for each lane: WorkerTableConfig
+  Routing routing;         // by what workers are chosen
+  Duration quantum{10'000};    // of work, for a tenant of weight 1 each time it is its turn at a worker
   Duration budget{2'000'000};  // of requests that name none
   Duration budget_max{10'000'000};
   Duration reload_budget{120'000'000};
   Duration lookup_wait_min{1'000};  // the index is waited for a tenth of the budget, but at least this
   Duration heartbeat{200'000};
-  std::uint32_t attempts_max = 2;  // of a request
-  double retry_share = 0.1;        // retries per admitted request
-  double retry_burst = 50;         // as many as one lost worker may leave behind at once
-  placement::UnitCosts costs;      // of the model
+  std::uint32_t attempts_max = 2;                // of a request
+  double retry_share = 0.1;                      // retries per admitted request
+  double retry_burst = 50;                       // as many as one lost worker may leave behind at once
+  placement::UnitCosts costs;                    // of the model
   placement::Pace pace{.us_per_operation = 20};  // of a worker that has not reported its own
   double pull_share = 0.25;    // of the time that a block takes to compute, to pull it; 1: nothing is pulled
   bool measures_pulls = true;  // the above at first, then what requests measure (pull_cost.h)
-  placement::Pace block_pace{};  // of blocks, to compare pulls with; unknown: the worker's of all that it computes
+  placement::Pace
+      block_pace{};  // of blocks, to compare pulls with; unknown: the worker's of all that it computes
   // Requests that are remembered after their outcome, so that late copies cost nothing: those of a deadline.
   std::size_t recent_max = 65'536;
   std::size_t suspects_max = 1'024;
@@ -108,7 +112,9 @@ class RouterCore final : public Core {
   bool precomputing() const { return !precompute_.at_rest(); }
   bool draining() const { return draining_; }
   Revision members_epoch() const { return members_.epoch(); }
-  bool is_handed_on() const { return precompute_.is_handed_on(); }  // no item's block is missing where it belongs
+  bool is_handed_on() const {
+    return precompute_.is_handed_on();
+  }  // no item's block is missing where it belongs
   const Versions& versions() const { return versions_.versions(); }
   const WorkerTable& workers() const { return workers_; }
   double pull_share() const { return pull_cost_.share(); }
@@ -116,7 +122,7 @@ class RouterCore final : public Core {
   std::uint64_t attempts() const { return attempts_; }  // plans sent
   std::uint64_t retries() const { return retries_; }    // of those, what the retry budget paid for
   std::size_t waiting() const { return waiting_; }      // for their turn, of those that are executing
-  std::string find_unfairness() const;                  // who waits while others have more than their share, or ""
+  std::string find_unfairness() const;  // who waits while others have more than their share, or ""
 
  private:
   using Serial = std::uint64_t;
@@ -175,9 +181,11 @@ class RouterCore final : public Core {
 
   // router_attempts.cc
   std::optional<WorkerTable::Option> choose_worker(Step step, const Flight& flight);
-  std::optional<WorkerTable::Option> choose_among(Step step, const Flight& flight, std::span<const NodeId> nodes,
+  std::optional<WorkerTable::Option> choose_among(Step step, const Flight& flight,
+                                                  std::span<const NodeId> nodes,
                                                   std::span<const NodeId> tried);
-  std::optional<WorkerTable::Option> choose_home(Step step, const Flight& flight, std::span<const NodeId> tried) const;
+  std::optional<WorkerTable::Option> choose_home(Step step, const Flight& flight,
+                                                 std::span<const NodeId> tried) const;
   WorkerTable::Option option_at(NodeId node, const Flight& flight) const;
   void execute(Step step, Flight& flight);
   void send_plan(Step step, Flight& flight, const WorkerTable::Option& option);
@@ -252,15 +260,16 @@ class RouterCore final : public Core {
                                         const placement::Work& work) const;
   bool is_copy(Address from, RequestId id) const;
   // `work`: of the plan, as far as known.
-  Flight* admit(Step step, const Asked& asked, TenantId tenant, Pinned pinned, std::uint64_t home, const placement::Work& work,
-                const std::optional<Refusal>& fault);
+  Flight* admit(Step step, const Asked& asked, TenantId tenant, Pinned pinned, std::uint64_t home,
+                const placement::Work& work, const std::optional<Refusal>& fault);
   Duration budget_of(std::int64_t budget_us) const;
   void settle(const Asked& asked);  // it has its outcome
   void refuse(Step step, const Asked& asked, Refusal refusal);
   static void log_hop(Step step, const Flight& flight, const char* event, std::vector<LogField> fields);
-  static void log_trouble(Step step, const Flight& flight, const char* event, const Attempt& attempt, const Refusal& why);
+  static void log_trouble(Step step, const Flight& flight, const char* event, const Attempt& attempt,
+                          const Refusal& why);
   void refuse_flight(Step step, Flight& flight, const Refusal& refusal);  // and ends it
-  void close(Step step, Flight& flight);                                        // after its answer was sent
+  void close(Step step, Flight& flight);                                  // after its answer was sent
   void drop(Step step, Flight& flight);
   Flight* find(Serial serial);
   void count_in_flight(Step step) const;
@@ -290,8 +299,8 @@ class RouterCore final : public Core {
   std::map<NodeId, FairQueue> lines_;  // of requests that wait for their turn at a worker
   std::size_t waiting_ = 0;            // in all of them
   double lanes_ = 1;                   // of all workers that live, at the last beat
-  std::deque<Parked> parked_;  // each flight once at most
-  bool may_unpark_ = false;    // something has changed for those
+  std::deque<Parked> parked_;          // each flight once at most
+  bool may_unpark_ = false;            // something has changed for those
   std::map<Serial, Writing> writings_;
   std::map<Serial, Reading> readings_;
   std::optional<Reloading> reloading_;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/testing/core_heard.h"
 #include "runtime/actor/user_home.h"
+#include "runtime/testing/core_heard.h"
 
 namespace troupe::router {
 namespace {
@@ -33,7 +33,8 @@ TEST_CASE(
     b.rank(0, ++id, "planner", 100'000);
     b.find(0);
     const auto holders = static_cast<std::uint8_t>(items.size() / 2);
-    b.index(0, Held{std::move(user), {holders, holders}, std::move(items), 0, 0, std::move(coldest), user_uses});
+    b.index(0,
+            Held{std::move(user), {holders, holders}, std::move(items), 0, 0, std::move(coldest), user_uses});
     return b.plan();
   };
   const auto reuses = [](const Execute& plan, SegmentKind kind) {
@@ -53,7 +54,8 @@ TEST_CASE(
   }
   CHECK(reuses(ask({}, {2, 2}, 0.6), SegmentKind::item));
   b.execute_at(0, b.node);
-  const Execute invests = ask({}, {2, 2}, 0.7, {test_item("z").block});  // 8 more now, and later 8 instead of 21
+  const Execute invests =
+      ask({}, {2, 2}, 0.7, {test_item("z").block});  // 8 more now, and later 8 instead of 21
   CHECK(reuses(invests, SegmentKind::user));
   CHECK(invests.retention.evict_first.empty());  // what goes is decided where it lies
   CHECK(invests.retention.keep_hotter);
@@ -287,7 +289,8 @@ TEST_CASE("a completion is searched for at a worker, of the model that is served
   RouterConfig generates = small_config();
   generates.form.discriminant = {};
   RouterBench b(generates);
-  CompleteRequest asked{.id = 4, .model = "model 1", .prompt = {5, 6, 7}, .max_tokens = 2, .n = 1, .beam_width = 3};
+  CompleteRequest asked{
+      .id = 4, .model = "model 1", .prompt = {5, 6, 7}, .max_tokens = 2, .n = 1, .beam_width = 3};
   b.probe.receive(0, door, asked);
   const Execute plan = b.plan();
   CHECK(plan.catalog_version == "");
@@ -359,8 +362,13 @@ TEST_CASE("of a generator's history that was put anew, whole parts stay: the new
 TEST_CASE("candidates that the catalog does not have are skipped and told where the request says so") {
   RouterBench b;
   const auto ask = [&](std::int64_t us, RequestId id, const std::string& unknown) {
-    b.probe.receive(us, door, RankRequest{.id = id, .tenant = "t", .user = "ann", .candidates = {"a", "x", "b"}, .policy = "recompute",
-                                          .unknown = unknown});
+    b.probe.receive(us, door,
+                    RankRequest{.id = id,
+                                .tenant = "t",
+                                .user = "ann",
+                                .candidates = {"a", "x", "b"},
+                                .policy = "recompute",
+                                .unknown = unknown});
     for (const auto& [started, work] : b.probe.started<FindFeatures>()) b.job = started;
     Features found = test_features();
     found.items.insert(found.items.begin() + 1, no_item);
@@ -375,13 +383,16 @@ TEST_CASE("candidates that the catalog does not have are skipped and told where 
   CHECK(reply.skipped == std::vector<std::string>{"x"});
   REQUIRE(reply.items.size() == 2);
   CHECK(reply.items[0].id == "b");
-  b.probe.receive(3, door, RankRequest{.id = 5, .tenant = "t", .user = "ann", .candidates = {"a"}, .unknown = "drop"});
+  b.probe.receive(3, door,
+                  RankRequest{.id = 5, .tenant = "t", .user = "ann", .candidates = {"a"}, .unknown = "drop"});
   CHECK(b.refused() == "400 bad_unknown");
 }
 
 TEST_CASE("a history in the request stands for a user without a profile") {
   RouterBench b;
-  b.probe.receive(0, door, RankRequest{.id = 3, .tenant = "t", .candidates = {"a"}, .policy = "recompute", .history = {"b", "b"}});
+  b.probe.receive(
+      0, door,
+      RankRequest{.id = 3, .tenant = "t", .candidates = {"a"}, .policy = "recompute", .history = {"b", "b"}});
   const auto jobs = b.probe.started<FindFeatures>();
   REQUIRE(jobs.size() == 1);
   CHECK(jobs[0].second.user.empty());
@@ -395,11 +406,13 @@ TEST_CASE("a history in the request stands for a user without a profile") {
   for (const Segment& segment : plan.plan.segments)
     if (segment.kind == SegmentKind::user) history += segment.tokens.size();
   CHECK(history == 1 + 2 * 4);  // behind the form's own token
-  b.probe.receive(2, door, RankRequest{.id = 4, .tenant = "t", .user = "ann", .candidates = {"a"}, .history = {"b"}});
+  b.probe.receive(2, door,
+                  RankRequest{.id = 4, .tenant = "t", .user = "ann", .candidates = {"a"}, .history = {"b"}});
   CHECK(b.refused() == "400 ambiguous_history");
 }
 
-TEST_CASE("events that are appended are answered with what became of them, and whole parts of the history stay") {
+TEST_CASE(
+    "events that are appended are answered with what became of them, and whole parts of the history stay") {
   RouterConfig config = small_config();
   config.form.discriminant = {};
   config.form.history_part = 16;

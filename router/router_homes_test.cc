@@ -1,4 +1,5 @@
-// What a user's home hears of requests that were sent elsewhere, and where Algorithm 1 sends a user's next one.
+// What a user's home hears of requests that were sent elsewhere, and where Algorithm 1 sends a user's next
+// one.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -88,7 +89,9 @@ TEST_CASE("who was sent elsewhere twice is told with two uses; a second try is n
   CHECK(h.go().elsewhere.at(0).times == 2);
 }
 
-TEST_CASE("who comes to his home after all is counted there once, and who is turned away there is counted by what it is told") {
+TEST_CASE(
+    "who comes to his home after all is counted there once, and who is turned away there is counted by what "
+    "it is told") {
   Homes h;
   const NodeId home = h.ask();
   h.wait_at(home, 500);
@@ -139,7 +142,8 @@ TEST_CASE("a home that is lost is told of nobody") {
   CHECK(h.go().elsewhere.empty());
 }
 
-TEST_CASE("by Algorithm 1 a user goes where he was sent last, though he would be done a little sooner at home") {
+TEST_CASE(
+    "by Algorithm 1 a user goes where he was sent last, though he would be done a little sooner at home") {
   for (const bool joint : {false, true}) {
     CAPTURE(joint);
     Homes h(joint ? Routing{Routing::By::joint} : Routing{});

@@ -22,11 +22,15 @@ struct World {
 
 World draw_world(std::mt19937& random) {
   const auto real = [&](double most) { return std::uniform_real_distribution<>(0, most)(random); };
-  World world{.kept_of = static_cast<std::uint8_t>(random() % 256), .history = 1 + static_cast<std::uint32_t>(random() % 40)};
+  World world{.kept_of = static_cast<std::uint8_t>(random() % 256),
+              .history = 1 + static_cast<std::uint32_t>(random() % 40)};
   constexpr double shares[] = {-1, 0, 0.1, 0.4, 1};
   world.approximate = shares[random() % std::size(shares)];
   if (random() % 2 == 0) world.usual = real(1);
-  world.costs = {.token_operations = 1, .pair_operations = real(0.1), .token_bytes = 1, .layers = 1 + static_cast<std::uint32_t>(random() % 8)};
+  world.costs = {.token_operations = 1,
+                 .pair_operations = real(0.1),
+                 .token_bytes = 1,
+                 .layers = 1 + static_cast<std::uint32_t>(random() % 8)};
   // Nowhere is it dearer to read a token than to compute it: else nothing would be reused at all.
   world.pace = {.us_per_operation = 50, .us_per_byte = random() % 2 == 0 ? 0 : real(50)};
   return world;
@@ -75,7 +79,8 @@ TEST_CASE("the planner predicts at most what each policy with one plan does that
     World asked = world;
     asked.approximate = allowed;
     if (allowed > 0)
-      for (const char* name : {"blocks+30:tail:mean:layer2", "all_blocks+30:tail:mean:layer2"}) policies.push_back(name);
+      for (const char* name : {"blocks+30:tail:mean:layer2", "all_blocks+30:tail:mean:layer2"})
+        policies.push_back(name);
     for (const std::string& policy : policies) {
       CAPTURE(policy);
       CHECK(chosen.timings.predicted <= answered(asked, policy).timings.predicted);
@@ -87,7 +92,8 @@ TEST_CASE("the planner predicts at most what each policy with one plan does that
   CHECK(exact > 30);
 }
 
-TEST_CASE("nobody who has not asked is answered approximately, and no approximate plan has less of the history") {
+TEST_CASE(
+    "nobody who has not asked is answered approximately, and no approximate plan has less of the history") {
   World world{.kept_of = 255, .costs = {.token_operations = 1, .layers = 8}};
   CHECK(answered(world, "planner").approximate == 0);
   world.approximate = 1;

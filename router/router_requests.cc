@@ -4,10 +4,10 @@
 
 #include "kernels/base/check.h"
 #include "router/answer_check.h"
-#include "router/router_core.h"
 #include "router/fleet/fingerprint.h"
 #include "router/request/planner.h"
 #include "router/request/plans.h"
+#include "router/router_core.h"
 #include "runtime/actor/planted.h"
 
 namespace troupe::router {
@@ -16,23 +16,31 @@ namespace {
 
 constexpr std::size_t names_kept = 3;  // the present model's, the next one's, that of requests pinned before
 
-// The model that it names is another than it is pinned to: for now, where it is the next one of two, or it is not served at all.
-std::optional<Refusal> find_other_model(const Request& request, const Versions& versions, const Pinned& pinned) {
+// The model that it names is another than it is pinned to: for now, where it is the next one of two, or it is
+// not served at all.
+std::optional<Refusal> find_other_model(const Request& request, const Versions& versions,
+                                        const Pinned& pinned) {
   const std::string_view model = request.model();
   if (model.empty() || model == pinned.model_version) return std::nullopt;
   if (versions.is_shared() && model == versions.next_model)
-    return Refusal{503, "no_worker", "model " + versions.next_model + " is not on every worker yet, or on none any more", "router",
-                   "a retry after a pause"};
-  return Refusal{404, "unknown_model", "the model that is asked is not served", "model",
-                 versions.model_version + (versions.is_shared() ? ", " + versions.next_model : "") + ", or none"};
+    return Refusal{503, "no_worker",
+                   "model " + versions.next_model + " is not on every worker yet, or on none any more",
+                   "router", "a retry after a pause"};
+  return Refusal{
+      404, "unknown_model", "the model that is asked is not served", "model",
+      versions.model_version + (versions.is_shared() ? ", " + versions.next_model : "") + ", or none"};
 }
 
 std::optional<Metric> metric_of(Features::Of of) {
   switch (of) {
-    case Features::Of::cache: return Metric::features_cached;
-    case Features::Of::stale: return Metric::features_stale;
-    case Features::Of::missing: return Metric::features_missing;
-    case Features::Of::store: return std::nullopt;
+    case Features::Of::cache:
+      return Metric::features_cached;
+    case Features::Of::stale:
+      return Metric::features_stale;
+    case Features::Of::missing:
+      return Metric::features_missing;
+    case Features::Of::store:
+      return std::nullopt;
   }
   return std::nullopt;
 }
@@ -61,12 +69,14 @@ void RouterCore::on_request(Step step, Address from, const RequestKind& kind, co
   plan(step, *flight);
 }
 
-// What it sees from now on. Of two models that share the users the next one has those whose place is below its share; while a
-// worker that has it is there, else they are answered by the present one; who names a model gets that one or none.
+// What it sees from now on. Of two models that share the users the next one has those whose place is below
+// its share; while a worker that has it is there, else they are answered by the present one; who names a
+// model gets that one or none.
 Pinned RouterCore::pin(Instant now, const Request& request) const {
   const Versions& served = versions();
   Pinned pinned{served.model_version, served.catalog_version};
-  if (!served.is_shared() || shared_ != served.next_model || !workers_.any_usable(now, served.next_model)) return pinned;
+  if (!served.is_shared() || shared_ != served.next_model || !workers_.any_usable(now, served.next_model))
+    return pinned;
   const bool is_named = request.model() == served.next_model;
   const bool is_other_named = !request.model().empty() && !is_named;
   if (is_named || (!is_other_named && share_place(request.home(), served.next_model) < served.next_share))
@@ -78,7 +88,8 @@ Pinned RouterCore::pin(Instant now, const Request& request) const {
 bool RouterCore::is_present(const Pinned& pinned) const {
   const Versions& served = versions();
   return pinned.catalog_version == served.catalog_version &&
-         (pinned.model_version == served.model_version || (served.is_shared() && pinned.model_version == served.next_model));
+         (pinned.model_version == served.model_version ||
+          (served.is_shared() && pinned.model_version == served.next_model));
 }
 
 // ---- features ----
@@ -95,7 +106,8 @@ void RouterCore::find_features(Step step, const Flight& flight) {
 void RouterCore::on_features(Step step, Flight& flight, const JobResult& result) {
   if (const auto* refusal = std::get_if<Refusal>(&result)) {
     // The versions were flipped while the request was here, and nothing was done for it yet.
-    if (refusal->code != "wrong_catalog" || is_present(flight.pinned) || std::exchange(flight.pinned_again, true))
+    if (refusal->code != "wrong_catalog" || is_present(flight.pinned) ||
+        std::exchange(flight.pinned_again, true))
       return refuse_flight(step, flight, *refusal);
     flight.pinned = pin(step.now, *flight.request);
     if (const auto other = find_other_model(*flight.request, versions(), flight.pinned))
@@ -142,11 +154,13 @@ std::vector<Considered> RouterCore::consider(const Request& request, const Pinne
 }
 
 const BlockNames& RouterCore::names_of(const std::string& model_version) {
-  const auto at = std::ranges::find(names_, model_version, [](const auto& names) -> const std::string& { return names->model_version(); });
+  const auto at = std::ranges::find(
+      names_, model_version, [](const auto& names) -> const std::string& { return names->model_version(); });
   if (at != names_.end()) return **at;
   if (names_.size() == names_kept) names_.erase(names_.begin());
-  names_.push_back(std::make_unique<const BlockNames>(config_.form, NameContext{model_version, config_.names.layout_version},
-                                                      model_version == config_.names.model_version));
+  names_.push_back(std::make_unique<const BlockNames>(
+      config_.form, NameContext{model_version, config_.names.layout_version},
+      model_version == config_.names.model_version));
   return *names_.back();
 }
 
@@ -269,8 +283,9 @@ void RouterCore::note_pull(const Candidate& sent, NodeId node, const Executed& e
 void RouterCore::note_times(Step step, const Timings& timings, const TraceContext& trace) {
   times_.add(step.now, timings);
   const std::pair<Metric, std::int64_t> stages[] = {
-      {Metric::stage_features, timings.features}, {Metric::stage_lookup, timings.lookup}, {Metric::stage_turn, timings.turn},
-      {Metric::stage_blocks, timings.blocks},     {Metric::stage_pull, timings.pull},     {Metric::stage_queue, timings.queue},
+      {Metric::stage_features, timings.features}, {Metric::stage_lookup, timings.lookup},
+      {Metric::stage_turn, timings.turn},         {Metric::stage_blocks, timings.blocks},
+      {Metric::stage_pull, timings.pull},         {Metric::stage_queue, timings.queue},
       {Metric::stage_compute, timings.compute}};
   for (const auto& [metric, us] : stages)
     if (us > 0) step.effects.count(metric, static_cast<double>(us) * 1e-6, trace);
@@ -280,7 +295,8 @@ void RouterCore::note_times(Step step, const Timings& timings, const TraceContex
 void RouterCore::log_hop(Step step, const Flight& flight, const char* event, std::vector<LogField> fields) {
   const TraceContext& trace = flight.request->trace();
   if (!trace.sampled) return;
-  fields.insert(fields.begin(), {{"request", flight.serial}, {"asked", flight.asked.id}, {"trace_id", trace_id(trace)}});
+  fields.insert(fields.begin(),
+                {{"request", flight.serial}, {"asked", flight.asked.id}, {"trace_id", trace_id(trace)}});
   step.effects.log(LogLevel::debug, event, std::move(fields));
 }
 
@@ -319,8 +335,12 @@ void RouterCore::answer(Step step, Flight& flight, NodeId node, const Executed& 
   note_pull(sent, node, executed);
   note_times(step, outcome.timings, flight.request->trace());
   tally_.add(sent.name, tokens.total, tokens.reused);
-  log_hop(step, flight, "request_answered", {{"node", node}, {"plan", std::string(sent.name)}, {"tokens", tokens.total},
-                                             {"reused", tokens.reused}, {"us", outcome.timings.total}});
+  log_hop(step, flight, "request_answered",
+          {{"node", node},
+           {"plan", std::string(sent.name)},
+           {"tokens", tokens.total},
+           {"reused", tokens.reused},
+           {"us", outcome.timings.total}});
   if (const Policy* policy = flight.request->policy())
     step.effects.count((*policy)->reuses ? find_plan(sent.name)->metric : Metric::plans_recompute);
   if (planted(Bug::misstate_tokens)) outcome.tokens_computed = tokens.total, outcome.tokens_reused = 0;

@@ -1,6 +1,6 @@
-// Whose turn it is. What is sent to a worker and not answered is bounded by a window; what does not fit waits here,
-// in a line for each worker in which tenants have their fair shares, and is sent as soon as there is room. While
-// there is room and nobody waits, a plan goes at once.
+// Whose turn it is. What is sent to a worker and not answered is bounded by a window; what does not fit waits
+// here, in a line for each worker in which tenants have their fair shares, and is sent as soon as there is
+// room. While there is room and nobody waits, a plan goes at once.
 #include <algorithm>
 #include <cmath>
 
@@ -24,7 +24,6 @@ std::string load_of(const Tenants::Tenant& tenant) {
          std::to_string(tenant.waiting) + " of them wait, with " + seconds(tenant.work_us) + " of work";
 }
 
-
 }  // namespace
 
 // ---- before it is taken in ----
@@ -32,7 +31,8 @@ std::string load_of(const Tenants::Tenant& tenant) {
 // What it has here is why, so that its other requests would be refused as well: the door goes by that.
 Refusal RouterCore::tenant_overloaded(TenantId tenant, std::string expected) const {
   const Tenants::Tenant& here = tenants_[tenant];
-  return {429, "tenant_overloaded", load_of(here), "tenant", std::move(expected), retry_after(here.work_us / lanes_)};
+  return {429,      "tenant_overloaded", load_of(here),
+          "tenant", std::move(expected), retry_after(here.work_us / lanes_)};
 }
 
 // Of a tenant that has as much here as one may.
@@ -48,8 +48,8 @@ std::optional<Refusal> RouterCore::find_excess(TenantId tenant) const {
   return std::nullopt;
 }
 
-// This router has as many requests as it may. A tenant that has less here than its share gets a place from the one
-// that has most for its weight: what that one has sent last, and still waits, is refused.
+// This router has as many requests as it may. A tenant that has less here than its share gets a place from
+// the one that has most for its weight: what that one has sent last, and still waits, is refused.
 bool RouterCore::make_room(Step step, TenantId tenant) {
   const std::optional<TenantId> heaviest = tenants_.heaviest();
   if (!heaviest || *heaviest == tenant) return false;
@@ -67,8 +67,8 @@ bool RouterCore::make_room(Step step, TenantId tenant) {
   return true;
 }
 
-// None of these can be done in time. That is its tenant's own doing if one could, had the tenant nothing waiting; but a
-// request with less time than is usual says nothing of the tenant's others.
+// None of these can be done in time. That is its tenant's own doing if one could, had the tenant nothing
+// waiting; but a request with less time than is usual says nothing of the tenant's others.
 Refusal RouterCore::too_busy(Instant now, const Flight& flight, std::span<const NodeId> nodes,
                              const placement::Work& work) const {
   const Tenants::Tenant& here = tenants_[flight.tenant];
@@ -81,8 +81,12 @@ Refusal RouterCore::too_busy(Instant now, const Flight& flight, std::span<const 
   const bool is_usual = (flight.asked.deadline - flight.asked.received).us >= config_.budget.us;
   if (here.waiting > 0 && in_time_alone && is_usual)
     return tenant_overloaded(flight.tenant, "less that waits before it, or a larger budget");
-  return {503, "overloaded", "no worker can be done before the request's time is over; " + load_of(here), "router",
-          "a retry after a pause, or a larger budget", retry_after(here.work_us / lanes_)};
+  return {503,
+          "overloaded",
+          "no worker can be done before the request's time is over; " + load_of(here),
+          "router",
+          "a retry after a pause, or a larger budget",
+          retry_after(here.work_us / lanes_)};
 }
 
 // Of what waits for that worker, what a request of this tenant would not have to wait for.
@@ -115,7 +119,8 @@ void RouterCore::note_line(Step step, NodeId node, TenantId tenant, int more) {
   workers_.line_up(node, lines_.at(node).work_us());
   waiting_ = static_cast<std::size_t>(static_cast<int>(waiting_) + more);
   step.effects.count(Metric::requests_waiting, static_cast<double>(waiting_));
-  step.effects.count(Metric::tenant_waiting, static_cast<double>(tenants_[tenant].waiting), tenants_[tenant].name);
+  step.effects.count(Metric::tenant_waiting, static_cast<double>(tenants_[tenant].waiting),
+                     tenants_[tenant].name);
 }
 
 // It is not in its line any more.
@@ -146,8 +151,8 @@ void RouterCore::serve_lines(Step step) {
 void RouterCore::begin_turn(Step step, Flight& flight) {
   const WorkerTable::Option option = flight.in_line->option;
   end_waiting(step, flight);
-  const bool as_before = workers_.usable(step.now, option.node, flight.pinned.model_version) &&
-                         !is_suspect(step.now, flight);
+  const bool as_before =
+      workers_.usable(step.now, option.node, flight.pinned.model_version) && !is_suspect(step.now, flight);
   if (!as_before) return execute(step, flight);
   const double left_us = static_cast<double>((flight.asked.deadline - step.now).us);
   if (workers_.pace(option.node).us(option.work) > left_us)

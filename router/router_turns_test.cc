@@ -1,5 +1,5 @@
-// Whose turn it is: the window, tenants' shares, what is refused at once, and what becomes of those that wait when
-// their worker goes.
+// Whose turn it is: the window, tenants' shares, what is refused at once, and what becomes of those that wait
+// when their worker goes.
 #include "router/testing/router_core_test.h"
 
 namespace troupe::router {
@@ -19,7 +19,8 @@ struct Turns : RouterBench {
 
   // All the way to a worker, or into the line for it; the serial of its plan if it was sent.
   std::uint64_t ask(std::int64_t us, RequestId id, const std::string& tenant, std::int64_t budget = 50'000) {
-    probe.receive(us, door, RankRequest{id, tenant, "u" + std::to_string(id), {"a", "b"}, 0, "recompute", budget});
+    probe.receive(us, door,
+                  RankRequest{id, tenant, "u" + std::to_string(id), {"a", "b"}, 0, "recompute", budget});
     const auto jobs = probe.started<FindFeatures>();
     if (jobs.empty()) return 0;
     probe.done(us, jobs[0].first, test_features());
@@ -143,7 +144,9 @@ TEST_CASE("a router that others have filled says that to who has nothing there, 
   CHECK(b.refusal().code == "overloaded");
 }
 
-TEST_CASE("what cannot be done in time in its tenant's share is refused as it comes; of another tenant it is taken") {
+TEST_CASE(
+    "what cannot be done in time in its tenant's share is refused as it comes; of another tenant it is "
+    "taken") {
   Turns b;
   for (RequestId id = 1; id <= 20; ++id) b.ask(0, id, "flood");
   b.ask(0, 21, "flood", 400);
@@ -166,7 +169,9 @@ TEST_CASE("a tenant behind whose own requests even the usual time is too short h
   CHECK(b.core.waiting() == 19);
 }
 
-TEST_CASE("who could not be done in time with nothing of its tenant waiting either is told that the workers are busy") {
+TEST_CASE(
+    "who could not be done in time with nothing of its tenant waiting either is told that the workers are "
+    "busy") {
   RouterConfig config = narrow_config();
   config.budget = {10};
   Turns b(config);

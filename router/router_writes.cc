@@ -1,5 +1,6 @@
-// Changes of profiles and items: stored by the port, answered, and told to the cache; and questions for what is stored. A
-// job may hang; its request is then answered at its deadline, and news are spread when the job ends.
+// Changes of profiles and items: stored by the port, answered, and told to the cache; and questions for what
+// is stored. A job may hang; its request is then answered at its deadline, and news are spread when the job
+// ends.
 #include "router/router_core.h"
 
 #include "runtime/actor/planted.h"
@@ -42,7 +43,8 @@ void RouterCore::on_written(Step step, Serial serial, const JobResult& result) {
   const Writing writing = std::move(writings_.at(serial));
   writings_.erase(serial);
   const auto* written = std::get_if<Written>(&result);
-  const bool changed = written && (written->appended > 0 || !std::holds_alternative<AppendEvents>(writing.write.what));
+  const bool changed =
+      written && (written->appended > 0 || !std::holds_alternative<AppendEvents>(writing.write.what));
   if (changed) spread_news(step, writing.write);
   if (writing.answered) return;
   if (!written) return refuse(step, writing.asked, std::get<Refusal>(result));
@@ -51,14 +53,19 @@ void RouterCore::on_written(Step step, Serial serial, const JobResult& result) {
 }
 
 // Blocks of the old content are never asked for again, since they have another name; telling the cache frees
-// their pages. But whole parts of a history may be those of the new one, too: those that are not go when their room is
-// needed. A new item is computed ahead like the rest of the catalog, maybe before a cache hears of this.
+// their pages. But whole parts of a history may be those of the new one, too: those that are not go when
+// their room is needed. A new item is computed ahead like the rest of the catalog, maybe before a cache hears
+// of this.
 void RouterCore::spread_news(Step step, const Write& write) {
   Forget forget;
   if (const auto* put = std::get_if<PutUser>(&write.what)) {
-    forget = {.kind = SegmentKind::user, .owner = owner_of_user(put->tenant, put->user), .below = config_.form.history_part};
+    forget = {.kind = SegmentKind::user,
+              .owner = owner_of_user(put->tenant, put->user),
+              .below = config_.form.history_part};
   } else if (const auto* events = std::get_if<AppendEvents>(&write.what)) {
-    forget = {.kind = SegmentKind::user, .owner = owner_of_user(events->tenant, events->user), .below = config_.form.history_part};
+    forget = {.kind = SegmentKind::user,
+              .owner = owner_of_user(events->tenant, events->user),
+              .below = config_.form.history_part};
   } else if (const auto* remove = std::get_if<DeleteUser>(&write.what)) {
     forget = {SegmentKind::user, owner_of_user(remove->tenant, remove->user)};
   } else if (const auto* item = std::get_if<PutItem>(&write.what)) {
@@ -76,7 +83,8 @@ template <class Request>
 void RouterCore::on_read(Step step, Address from, const Request& request) {
   if (is_copy(from, request.id)) return;
   const Asked asked{from, request.id, step.now, step.now + config_.budget};
-  if (const auto fault = find_fault(request, config_.form, config_.limits)) return refuse(step, asked, *fault);
+  if (const auto fault = find_fault(request, config_.form, config_.limits))
+    return refuse(step, asked, *fault);
   if (const auto obstacle = find_no_job(step.now)) return refuse(step, asked, *obstacle);
   const Serial serial = next_id_++;
   open_.insert({from, request.id});

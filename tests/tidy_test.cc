@@ -48,7 +48,8 @@ std::string room_of(const std::string& path) {
   return folder_of(path) == "actors" ? path.substr(0, path.find('/', 7)) : folder_of(path);
 }
 
-// Helpers of tests stand in a component's folder testing/; tests of that component, and such helpers, may include them.
+// Helpers of tests stand in a component's folder testing/; tests of that component, and such helpers, may
+// include them.
 bool is_test(const std::string& path) {
   return path.ends_with("_test.cc") || path.find("/testing/") != std::string::npos;
 }
@@ -64,14 +65,16 @@ std::string floor_fault(const std::string& path, const std::string& header) {
       {"sim", {"placement/", "runtime/", "actors/", "router/", "sim/"}},
   };
   const auto rule = allowed.find(folder_of(path));
-  // What all may use: the macro that stops the process on a bug, and plans, which go from the router to the kernels.
+  // What all may use: the macro that stops the process on a bug, and plans, which go from the router to the
+  // kernels.
   static const std::set<std::string> everywhere{"kernels/base/check.h", "kernels/base/path_index.h",
-                                               "kernels/base/plan.h"};
+                                                "kernels/base/plan.h"};
   if (rule == allowed.end() || everywhere.contains(header)) return "";
-  static const std::vector<std::string> ours{"kernels/", "placement/", "runtime/", "actors/",
-                                             "router/",  "server/",    "sim/",     "deploy/",  "tests/"};
+  static const std::vector<std::string> ours{"kernels/", "placement/", "runtime/", "actors/", "router/",
+                                             "server/",  "sim/",       "deploy/",  "tests/"};
   if (!starts_with_any(header, ours)) return "";
-  if (header.find("/testing/") != std::string::npos && !is_test(path)) return "includes " + header + ", a helper of tests";
+  if (header.find("/testing/") != std::string::npos && !is_test(path))
+    return "includes " + header + ", a helper of tests";
   if (is_test(path) && folder_of(path) == folder_of(header) &&
       (path.find("/testing/") != std::string::npos || header.find("/testing/") != std::string::npos))
     return "";
@@ -95,14 +98,15 @@ std::string parent_of(const std::string& path) {
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
-// Where code lies, as its room's README has to list it: kernels/cpu/engine/x.cc → cpu/engine; kernels/x.cc → "".
+// Where code lies, as its room's README has to list it: kernels/cpu/engine/x.cc → cpu/engine; kernels/x.cc →
+// "".
 std::string sub_room_of(const std::string& path) {
   const std::string parent = parent_of(path), room = folder_of(path);
   return parent.size() > room.size() ? parent.substr(room.size() + 1) : "";
 }
 
-// The graph of includes within a room: a sub-room may know those that its README lists above it, so there is no
-// circle. Code beside the README may know all of them.
+// The graph of includes within a room: a sub-room may know those that its README lists above it, so there is
+// no circle. Code beside the README may know all of them.
 std::string graph_fault(const std::vector<std::string>& rooms, const std::string& path,
                         const std::string& header) {
   const auto at = [&](const std::string& file) {
@@ -112,7 +116,8 @@ std::string graph_fault(const std::vector<std::string>& rooms, const std::string
   if (!sub_room_of(path).empty() && at(path) == end) return "lies in a sub-room that no README lists";
   if (header.empty() || header.ends_with(".capnp.h")) return "";
   if (folder_of(path) != folder_of(header) || sub_room_of(header).empty()) return "";
-  if (is_test(path) && (path.find("/testing/") != std::string::npos || header.find("/testing/") != std::string::npos))
+  if (is_test(path) &&
+      (path.find("/testing/") != std::string::npos || header.find("/testing/") != std::string::npos))
     return "";
   if (sub_room_of(path).empty() || at(header) <= at(path)) return "";
   return "includes " + header + ", which its README lists below it";
@@ -183,8 +188,9 @@ bool decides(const std::string& path) {
   if (path.starts_with("router/")) return true;
   if (path.starts_with("server/")) return !starts_with_any(path, {"server/http/", "server/grpc/"});
   if (path.starts_with("actors/")) return path.find("_port") == std::string::npos;
-  return starts_with_any(path, {"runtime/pool/page_pool", "runtime/pool/row_slab", "runtime/coordination/coordination_state", "runtime/actor/recent_ids", "runtime/tokenizer/",
-                                "runtime/actor/planted"});
+  return starts_with_any(
+      path, {"runtime/pool/page_pool", "runtime/pool/row_slab", "runtime/coordination/coordination_state",
+             "runtime/actor/recent_ids", "runtime/tokenizer/", "runtime/actor/planted"});
 }
 
 // What stands around the simulated runs, not in them: several at a time, and their wall time and memory.
@@ -233,7 +239,8 @@ bool makes_call(const std::string& line, std::string_view call) {
 bool reads(const SourceFile& file) {
   return std::ranges::any_of(file.lines, [](const std::string& line) {
     if (line.starts_with("#include") || line.find_first_not_of(' ') == line.find("//")) return false;
-    return std::ranges::any_of(troupe::readers::reading_calls, [&](auto call) { return makes_call(line, call); });
+    return std::ranges::any_of(troupe::readers::reading_calls,
+                               [&](auto call) { return makes_call(line, call); });
   });
 }
 
@@ -242,24 +249,26 @@ std::vector<std::string> reader_faults(const std::vector<SourceFile>& files) {
   for (const auto& reader : troupe::readers::reader_files) listed.insert(reader.file);
   std::vector<std::string> faults;
   for (const SourceFile& file : files) {
-    if (!file.path.ends_with(".cc") || file.path.starts_with("tests/") || file.path.ends_with("_test.cc")) continue;
+    if (!file.path.ends_with(".cc") || file.path.starts_with("tests/") || file.path.ends_with("_test.cc"))
+      continue;
     const bool is_listed = listed.erase(file.path) > 0;
-    if (reads(file) && !is_listed) faults.push_back(file.path + ": takes bytes and is not in tests/readers/readers.h");
-    if (!reads(file) && is_listed) faults.push_back(file.path + ": takes no bytes and is in tests/readers/readers.h");
+    if (reads(file) && !is_listed)
+      faults.push_back(file.path + ": takes bytes and is not in tests/readers/readers.h");
+    if (!reads(file) && is_listed)
+      faults.push_back(file.path + ": takes no bytes and is in tests/readers/readers.h");
   }
-  for (const std::string_view path : listed) faults.push_back(std::string(path) + ": is no file, and in tests/readers/readers.h");
+  for (const std::string_view path : listed)
+    faults.push_back(std::string(path) + ": is no file, and in tests/readers/readers.h");
   return faults;
 }
 
 std::vector<SourceFile> read_tree(const fs::path& root) {
-  static const std::set<std::string> extensions{".h",  ".cc",  ".cu",   ".cuh",   ".md",    ".sh",
-                                                ".py", ".txt", ".yaml", ".capnp", ".cmake", ".yml",
-                                                ".json"};
+  static const std::set<std::string> extensions{".h",   ".cc",   ".cu",    ".cuh",   ".md",  ".sh",  ".py",
+                                                ".txt", ".yaml", ".capnp", ".cmake", ".yml", ".json"};
   std::vector<SourceFile> files;
   for (auto it = fs::recursive_directory_iterator(root); it != fs::recursive_directory_iterator(); ++it) {
     const std::string path = fs::relative(it->path(), root).generic_string();
-    if (it->is_directory() &&
-        (path.starts_with(".") || path.starts_with("build") || path.ends_with("-data")))
+    if (it->is_directory() && (path.starts_with(".") || path.starts_with("build") || path.ends_with("-data")))
       it.disable_recursion_pending();
     if (!it->is_regular_file() || !extensions.contains(it->path().extension().string())) continue;
     SourceFile file{path, {}};
@@ -316,8 +325,8 @@ TEST_SUITE("tidy") {
     CHECK(floor_fault("runtime/a.cc", "sim/b.h") != "");
     CHECK(floor_fault("router/a.cc", "sim/b.h") != "");
     CHECK(floor_fault("deploy/a.cc", "sim/b.h") == "");
-    const std::vector<std::string> rooms =
-        listed_rooms({"kernels/README.md", {"| sub-room | purpose |", "| `base/` | x |", "| `cpu/engine/` | y |"}});
+    const std::vector<std::string> rooms = listed_rooms(
+        {"kernels/README.md", {"| sub-room | purpose |", "| `base/` | x |", "| `cpu/engine/` | y |"}});
     CHECK(rooms == std::vector<std::string>{"base", "cpu/engine"});
     CHECK(graph_fault(rooms, "kernels/cpu/engine/a.cc", "kernels/base/b.h") == "");
     CHECK(graph_fault(rooms, "kernels/base/a.cc", "kernels/cpu/engine/b.h") != "");
@@ -342,14 +351,16 @@ TEST_SUITE("tidy") {
     CHECK(purity_fault("sim/runs/swarm.cc", "const auto start = std::chrono::steady_clock::now();") == "");
     CHECK(purity_fault("sim/runs/swarm.cc", "auto t = std::chrono::system_clock::now();") != "");
     CHECK(purity_fault("sim/runs/load.cc", "#include <thread>") != "");
-    for (const char* line : {"  got = ::read(file, to, 5);", "const auto n = read(fd, &x, 8);", "std::ifstream in(path);",
-                             "if (recv(s, b, 1, 0) > 0)", "http::async_read(stream, buffer, parser, note);"})
+    for (const char* line :
+         {"  got = ::read(file, to, 5);", "const auto n = read(fd, &x, 8);", "std::ifstream in(path);",
+          "if (recv(s, b, 1, 0) > 0)", "http::async_read(stream, buffer, parser, note);"})
       CHECK(reads({"a.cc", {line}}));
-    for (const char* line : {"auto now = read();", "spread(x)", "Got Connection::read(bool joined) {", "// std::ifstream",
-                             "store_.read(column, key, use)", "#include <ifstream>"})
+    for (const char* line : {"auto now = read();", "spread(x)", "Got Connection::read(bool joined) {",
+                             "// std::ifstream", "store_.read(column, key, use)", "#include <ifstream>"})
       CHECK_FALSE(reads({"a.cc", {line}}));
     CHECK(reader_faults({}).size() == std::size(troupe::readers::reader_files));
-    CHECK(reader_faults({{"a/new.cc", {"std::ifstream in(path);"}}}).size() == 1 + std::size(troupe::readers::reader_files));
+    CHECK(reader_faults({{"a/new.cc", {"std::ifstream in(path);"}}}).size() ==
+          1 + std::size(troupe::readers::reader_files));
     CHECK(text_fault("a.md", "ends in a space ") != "");
     CHECK(text_fault("a.sh", "cd /home/x") != "");
     CHECK(faults_of({"kernels/long.cc", std::vector<std::string>(601, "x")}).size() == 1);
@@ -372,8 +383,8 @@ TEST_SUITE("tidy") {
   }
 
   TEST_CASE("every room says what it is") {
-    for (const char* room :
-         {"kernels", "placement", "runtime", "actors", "router", "server", "sim", "deploy", "tests", "tests/sim"})
+    for (const char* room : {"kernels", "placement", "runtime", "actors", "router", "server", "sim", "deploy",
+                             "tests", "tests/sim"})
       CHECK_MESSAGE(fs::exists(fs::path(TROUPE_ROOT_DIR) / room / "README.md"), room);
   }
 }

@@ -25,12 +25,14 @@ std::string short_number(double number) {
   return text;
 }
 
-// Late: of an earlier process, or overtaken on its way, as what one process counts only grows (of rows another one counts).
+// Late: of an earlier process, or overtaken on its way, as what one process counts only grows (of rows
+// another one counts).
 bool is_older(const PoolReport& report, const PoolReport& known) {
   if (report.incarnation != known.incarnation) return report.incarnation < known.incarnation;
   for (std::size_t i = 0; i < std::min(report.areas.size(), known.areas.size()); ++i) {
     if (area_table[i].kinds == 0) continue;
-    if (report.areas[i].hits < known.areas[i].hits || report.areas[i].misses < known.areas[i].misses) return true;
+    if (report.areas[i].hits < known.areas[i].hits || report.areas[i].misses < known.areas[i].misses)
+      return true;
   }
   return report.served.requests < known.served.requests;
 }
@@ -53,7 +55,8 @@ AllocatorCore::AllocatorCore(AllocatorConfig config) : config_(std::move(config)
   TROUPE_CHECK(config_.first < config_.shares.size(), "alpha is about an area");
   split_.epoch = 1;
   for (const std::uint32_t pages : split_pages(config_.pages, config_.shares)) {
-    const bool lends = area_table[split_.areas.size()].kinds != 0 && !config_.policy;  // rows do not, nor what a policy splits
+    const bool lends = area_table[split_.areas.size()].kinds != 0 &&
+                       !config_.policy;  // rows do not, nor what a policy splits
     split_.areas.push_back({pages, lends ? 0 : pages});
   }
 }
@@ -105,8 +108,8 @@ void AllocatorCore::set_split(Instant now, Effects& effects) {
 
 // ---- windows ----
 
-// Nothing is decided before the last decision has arrived, nor by a window in which the worker was another process or in which
-// nothing happened: it may be shorter than the time between two reports.
+// Nothing is decided before the last decision has arrived, nor by a window in which the worker was another
+// process or in which nothing happened: it may be shorter than the time between two reports.
 void AllocatorCore::end_window(Instant now, Effects& effects) {
   if (!window_ends_ || now < *window_ends_) return;
   window_ends_ = now + config_.window;
@@ -122,10 +125,13 @@ void AllocatorCore::end_window(Instant now, Effects& effects) {
 
 void AllocatorCore::decide(Instant now, Effects& effects) {
   std::vector<double> shares;
-  for (const AreaSplit& area : split_.areas) shares.push_back(static_cast<double>(area.pages) / config_.pages);
+  for (const AreaSplit& area : split_.areas)
+    shares.push_back(static_cast<double>(area.pages) / config_.pages);
   std::vector<placement::Savings> savings = savings_;
   const auto first = static_cast<std::ptrdiff_t>(config_.first);
-  const auto to_front = [&](auto& areas) { std::rotate(areas.begin(), areas.begin() + first, areas.begin() + first + 1); };
+  const auto to_front = [&](auto& areas) {
+    std::rotate(areas.begin(), areas.begin() + first, areas.begin() + first + 1);
+  };
   to_front(shares);  // a policy's alpha is the share in front
   to_front(savings);
   config_.policy->decide({measure(), savings}, shares);
@@ -143,7 +149,8 @@ void AllocatorCore::note_savings() {
     for (std::size_t cell = 0; cell < savings_[i].size(); ++cell) {
       const double gained =
           now.size() == savings_[i].size() ? now[cell] - (before.size() == now.size() ? before[cell] : 0) : 0;
-      savings_[i][cell] = config_.kept * savings_[i][cell] + (gained > 0 && std::isfinite(gained) ? gained : 0);
+      savings_[i][cell] =
+          config_.kept * savings_[i][cell] + (gained > 0 && std::isfinite(gained) ? gained : 0);
     }
   }
 }
@@ -153,7 +160,8 @@ void AllocatorCore::tell_values(Effects& effects) {
   const double pages_of_cell = static_cast<double>(config_.pages) / placement::split_cells;
   const double seconds = windows_ * static_cast<double>(config_.window.us) / 1e6;
   for (std::size_t i = 0; i < savings_.size(); ++i) {
-    const double at = std::min(static_cast<double>(split_.areas[i].pages) / pages_of_cell, 1.0 * placement::split_cells);
+    const double at =
+        std::min(static_cast<double>(split_.areas[i].pages) / pages_of_cell, 1.0 * placement::split_cells);
     const auto below = static_cast<std::size_t>(std::ceil(at)), above = static_cast<std::size_t>(at);
     const auto slope = [&](std::size_t cell) {
       return (savings_[i][cell + 1] - savings_[i][cell]) / pages_of_cell / seconds;
@@ -188,8 +196,10 @@ void AllocatorCore::measure_served(placement::SplitState& state) const {
   std::vector<std::uint64_t> latencies = now.latencies;
   if (now.requests <= before.requests || before.latencies.size() > latencies.size()) return;
   state.hot_share = static_cast<double>(now.hot_requests - before.hot_requests) / requests;
-  state.length = std::min(1.0, static_cast<double>(now.user_tokens - before.user_tokens) / requests / config_.history_max);
-  for (std::size_t i = 0; i < before.latencies.size(); ++i) latencies[i] -= std::min(before.latencies[i], latencies[i]);
+  state.length = std::min(
+      1.0, static_cast<double>(now.user_tokens - before.user_tokens) / requests / config_.history_max);
+  for (std::size_t i = 0; i < before.latencies.size(); ++i)
+    latencies[i] -= std::min(before.latencies[i], latencies[i]);
   const auto objective_us = static_cast<double>(config_.objective.us);
   state.violations = placement::share_beyond(latencies, objective_us);
   state.p99 = std::min(1.0, placement::latency_quantile(latencies, 0.99) / (2 * objective_us));
@@ -224,7 +234,8 @@ StatusReply AllocatorCore::status(RequestId id) const {
     reply.fields.push_back({area + "_misses", std::to_string(told.misses)});
     reply.fields.push_back({area + "_saved_ms", short_number(told.saved_us / 1'000)});
     if (split_.areas[i].pages > 0)
-      reply.fields.push_back({area + "_saved_us_per_page", short_number(told.saved_us / static_cast<double>(split_.areas[i].pages))});
+      reply.fields.push_back({area + "_saved_us_per_page",
+                              short_number(told.saved_us / static_cast<double>(split_.areas[i].pages))});
     if (i >= values_.size()) continue;
     reply.fields.push_back({area + "_page_more_us_per_s", short_number(values_[i].more)});
     reply.fields.push_back({area + "_page_less_us_per_s", short_number(values_[i].less)});

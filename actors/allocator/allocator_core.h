@@ -7,10 +7,10 @@
 // restarted worker reports an older one. It names the worker's incarnation, which it learns from the worker's
 // reports, so that what it said to an earlier process has no power over the next (promise 5).
 //
-// With a policy (placement/split/) it decides again after each window, by what the window's reports came to, and areas lend
-// nothing: where they would, the policy's alpha would not be what it is. Reports have sums since the worker's start, so
-// one that is lost takes nothing from a window. With a policy or without, it says after each window what a page more would
-// save in each area, and what a page less would cost.
+// With a policy (placement/split/) it decides again after each window, by what the window's reports came to,
+// and areas lend nothing: where they would, the policy's alpha would not be what it is. Reports have sums
+// since the worker's start, so one that is lost takes nothing from a window. With a policy or without, it
+// says after each window what a page more would save in each area, and what a page less would cost.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -29,7 +29,7 @@ struct AllocatorConfig {
   // Null: areas stay as they are, and lend. `first`: the area that alpha is about.
   std::shared_ptr<placement::SplitPolicy> policy;
   std::size_t first = 0;
-  Duration window{5'000'000};  // after which it decides
+  Duration window{5'000'000};   // after which it decides
   Duration objective{100'000};  // of requests' latencies, for policies that go by them
   double history_max = 1'024;   // tokens of a user's that are many
   double kept = 0.9;            // of what areas would have saved, at each further window
@@ -66,7 +66,7 @@ class AllocatorCore final : public Core {
     double more = 0, less = 0;
   };
   std::vector<Value> values_;  // of each area, as of the last window
-  bool retrying_ = false;  // a retry timer is running
+  bool retrying_ = false;      // a retry timer is running
 };
 
 }  // namespace troupe::actors

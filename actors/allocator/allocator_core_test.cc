@@ -10,9 +10,9 @@
 
 #include "placement/split/latency_counts.h"
 #include "placement/split/marginal.h"
+#include "runtime/pool/pool_areas.h"
 #include "runtime/testing/core_heard.h"
 #include "runtime/testing/core_probe.h"
-#include "runtime/pool/pool_areas.h"
 
 namespace troupe::actors {
 namespace {
@@ -123,7 +123,12 @@ struct Scripted final : placement::AlphaPolicy {
 
 struct Decided {
   std::shared_ptr<Scripted> policy = std::make_shared<Scripted>();
-  AllocatorCore core{{.node = 1, .pages = 100, .shares = {0.2, rest_of_pages}, .retry = {100}, .policy = policy, .window = {1'000}}};
+  AllocatorCore core{{.node = 1,
+                      .pages = 100,
+                      .shares = {0.2, rest_of_pages},
+                      .retry = {100},
+                      .policy = policy,
+                      .window = {1'000}}};
   CoreProbe probe{core};
   void report(std::int64_t us, Incarnation incarnation, std::uint64_t epoch, std::vector<AreaReport> areas) {
     probe.receive(us, worker, PoolReport{incarnation, epoch, std::move(areas)});
@@ -151,7 +156,12 @@ TEST_CASE("a policy decides about the area that it is of, wherever that stands a
     CAPTURE(first);
     auto policy = std::make_shared<Scripted>();
     policy->alpha = 0.4;
-    AllocatorCore core{{.node = 1, .pages = 100, .shares = {0.2, 0.5, 0.3}, .retry = {100}, .policy = policy, .first = first,
+    AllocatorCore core{{.node = 1,
+                        .pages = 100,
+                        .shares = {0.2, 0.5, 0.3},
+                        .retry = {100},
+                        .policy = policy,
+                        .first = first,
                         .window = {1'000}}};
     CoreProbe probe{core};
     probe.start();
@@ -222,8 +232,13 @@ std::vector<double> rises(std::size_t until, double us) {
 }
 
 struct Marginal {
-  AllocatorCore core{{.node = 1, .pages = 1'000, .shares = {0.3, rest_of_pages, 0.2}, .retry = {100},
-                      .policy = std::make_shared<placement::MarginalSplit>(), .first = 2, .window = {1'000'000}}};
+  AllocatorCore core{{.node = 1,
+                      .pages = 1'000,
+                      .shares = {0.3, rest_of_pages, 0.2},
+                      .retry = {100},
+                      .policy = std::make_shared<placement::MarginalSplit>(),
+                      .first = 2,
+                      .window = {1'000'000}}};
   CoreProbe probe{core};
   void report(std::int64_t us, std::uint64_t epoch, std::vector<AreaReport> areas) {
     probe.receive(us, worker, PoolReport{70, epoch, std::move(areas)});
@@ -233,17 +248,26 @@ struct Marginal {
 TEST_CASE("by what reports say that areas would have saved, pages go where they save most") {
   Marginal m;
   m.probe.start();
-  m.report(0, 1, {{300, 0, 0, 0, 0, rises(60, 1)}, {500, 0, 0, 0, 0, rises(50, 9)}, {200, 0, 0, 0, 0, rises(80, 1)}});
+  m.report(
+      0, 1,
+      {{300, 0, 0, 0, 0, rises(60, 1)}, {500, 0, 0, 0, 0, rises(50, 9)}, {200, 0, 0, 0, 0, rises(80, 1)}});
   m.probe.run_until(1'000'000);
-  // Since then users would have saved nothing, items much until they had 10 hundredths, and rows until they had 70.
-  m.report(1'500'000, 1, {{300, 0, 0, 0, 4'000, rises(60, 1)}, {500, 0, 0, 0, 0, rises(50, 9)}, {200, 0, 0, 0, 0, rises(80, 1)}});
+  // Since then users would have saved nothing, items much until they had 10 hundredths, and rows until they
+  // had 70.
+  m.report(1'500'000, 1,
+           {{300, 0, 0, 0, 4'000, rises(60, 1)},
+            {500, 0, 0, 0, 0, rises(50, 9)},
+            {200, 0, 0, 0, 0, rises(80, 1)}});
   m.probe.run_until(2'000'000);
   CHECK(m.probe.sent<SetSplit>().empty());
   std::vector<double> items = rises(60, 1);
-  for (std::size_t cell = 0; cell < items.size(); ++cell) items[cell] += 50.0 * static_cast<double>(std::min<std::size_t>(cell, 10));
+  for (std::size_t cell = 0; cell < items.size(); ++cell)
+    items[cell] += 50.0 * static_cast<double>(std::min<std::size_t>(cell, 10));
   std::vector<double> rows = rises(80, 1);
-  for (std::size_t cell = 0; cell < rows.size(); ++cell) rows[cell] += 20.0 * static_cast<double>(std::min<std::size_t>(cell, 70));
-  m.report(2'500'000, 1, {{300, 0, 0, 0, 9'000, items}, {500, 0, 0, 0, 0, rises(50, 9)}, {200, 0, 0, 0, 0, rows}});
+  for (std::size_t cell = 0; cell < rows.size(); ++cell)
+    rows[cell] += 20.0 * static_cast<double>(std::min<std::size_t>(cell, 70));
+  m.report(2'500'000, 1,
+           {{300, 0, 0, 0, 9'000, items}, {500, 0, 0, 0, 0, rises(50, 9)}, {200, 0, 0, 0, 0, rows}});
   m.probe.run_until(3'000'000);
   REQUIRE(m.probe.sent<SetSplit>().size() == 1);
   const SetSplit split = m.probe.sent<SetSplit>()[0];
@@ -271,7 +295,8 @@ TEST_CASE("a curve that is none says nothing, and a split by somebody else is le
   m.probe.run_until(1'000'000);
   std::vector<double> wrong = rises(50, 1);
   wrong.back() = std::numeric_limits<double>::quiet_NaN();
-  m.report(1'500'000, 7, {{300, 0, 0, 0, 0, {1, 2, 3}}, {500, 0, 0, 0, 0, wrong}, {200, 0, 0, 0, 0, rises(90, 1)}});
+  m.report(1'500'000, 7,
+           {{300, 0, 0, 0, 0, {1, 2, 3}}, {500, 0, 0, 0, 0, wrong}, {200, 0, 0, 0, 0, rises(90, 1)}});
   m.probe.run_until(2'000'000);
   REQUIRE(m.probe.sent<SetSplit>().size() == 1);
   CHECK(m.probe.sent<SetSplit>()[0].epoch == 8);

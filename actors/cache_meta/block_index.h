@@ -79,8 +79,9 @@ class BlockIndex {
   bool named(NodeId node) const;
   // Of each block up to `most` (at most 255) named holders: those in `prefer` first, in that order, then in
   // order of node from the one that `rotation` falls on. How many goes to `counts`, they to `holders`.
-  void find_holders(std::span<const AskedBlock> blocks, std::span<const NodeId> prefer, std::uint64_t rotation,
-                    std::size_t most, std::vector<std::uint8_t>& counts, std::vector<NodeId>& holders) const;
+  void find_holders(std::span<const AskedBlock> blocks, std::span<const NodeId> prefer,
+                    std::uint64_t rotation, std::size_t most, std::vector<std::uint8_t>& counts,
+                    std::vector<NodeId>& holders) const;
   // By one of `nodes` that is named; by any that is named, if there are none.
   bool held_by_any(const BlockName& name, std::span<const NodeId> nodes) const;
 

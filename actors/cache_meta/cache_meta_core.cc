@@ -13,7 +13,8 @@ namespace troupe::actors {
 namespace {
 
 constexpr std::uint64_t refresh_timer = 1, heartbeat_timer = 2;
-constexpr std::uint64_t first_members_job = std::uint64_t{1} << 39;  // above the incarnation, and below the next one
+constexpr std::uint64_t first_members_job = std::uint64_t{1}
+                                            << 39;  // above the incarnation, and below the next one
 constexpr std::size_t hottest_items_shown = 5, hottest_items_among = 10'000;
 constexpr std::size_t counted_max = 255;      // holders of a block in an answer: counted in a byte
 constexpr std::size_t coldest_looked_at = 4;  // user blocks for each that may be named
@@ -37,7 +38,8 @@ CacheMetaCore::CacheMetaCore(CacheMetaConfig config)
     : config_(std::move(config)),
       index_(config_.index_blocks_max),
       deafness_(config_.heartbeat),
-      members_({.workers = config_.kv_nodes, .routers = config_.routers}, config_.members_every, std::move(config_.members)),
+      members_({.workers = config_.kv_nodes, .routers = config_.routers}, config_.members_every,
+               std::move(config_.members)),
       workers_(follow_config(config_, members_.workers()), index_),
       leadership_(config_.node, config_.incarnation, config_.leader_lease, config_.incarnation),
       members_job_(config_.incarnation + first_members_job),
@@ -66,7 +68,8 @@ void CacheMetaCore::on_done(Instant now, const Done& done, Effects& effects) {
   if (answer == MemberWatch::Answer::changed) {
     config_.kv_nodes = members_.workers();
     workers_.follow(now, config_.kv_nodes, effects);
-    effects.log(LogLevel::info, "members", {{"epoch", members_.epoch()}, {"workers", config_.kv_nodes.size()}});
+    effects.log(LogLevel::info, "members",
+                {{"epoch", members_.epoch()}, {"workers", config_.kv_nodes.size()}});
   }
   if (answer != MemberWatch::Answer::foreign) return;
   const bool led = leadership_.leads(now);
@@ -134,7 +137,8 @@ void CacheMetaCore::beat(Instant now, Effects& effects) {
   if (!leadership_.leads(now)) return;
   const LeaderBeat beat{leadership_.token()};
   for (const NodeId node : members_.routers())
-    for (std::uint32_t model = 0; model < config_.seats.models; ++model) effects.send({config_.seats.number(node, model), Role::router}, beat);
+    for (std::uint32_t model = 0; model < config_.seats.models; ++model)
+      effects.send({config_.seats.number(node, model), Role::router}, beat);
   for (const NodeId node : config_.kv_nodes) effects.send({node, Role::kv_worker}, beat);
 }
 
@@ -153,13 +157,16 @@ void CacheMetaCore::on_lookup(Instant now, Address from, const LookupBlocks& loo
   find_uses(now, lookup, found);
   if (lookup.trace.sampled)
     effects.log(LogLevel::debug, "blocks_looked_up",
-                {{"request", lookup.id}, {"trace_id", trace_id(lookup.trace)}, {"from", from.node}, {"blocks", lookup.blocks.size()},
+                {{"request", lookup.id},
+                 {"trace_id", trace_id(lookup.trace)},
+                 {"from", from.node},
+                 {"blocks", lookup.blocks.size()},
                  {"holders", found.holders.size()}});
   effects.send(from, std::move(found));
 }
 
-// A request has one user's block, in whichever plans it may be, or that block's parts, of which the first stands for all.
-// Nobody has to go for what is held.
+// A request has one user's block, in whichever plans it may be, or that block's parts, of which the first
+// stands for all. Nobody has to go for what is held.
 void CacheMetaCore::find_uses(Instant now, const LookupBlocks& lookup, BlocksFound& found) {
   found.uses.assign(lookup.blocks.size(), 0);
   const double items = find_item_uses(now, lookup, found);
@@ -179,9 +186,9 @@ void CacheMetaCore::find_uses(Instant now, const LookupBlocks& lookup, BlocksFou
 void CacheMetaCore::count_access(Instant now, const LookupBlocks& lookup) {
   if (!counts_) counting_since_ = now;
   counts_ = true;
-  items_.touch_all(lookup.blocks | std::views::filter(std::not_fn(is_users)) |
-                       std::views::transform(&AskedBlock::name),
-                   now.us);
+  items_.touch_all(
+      lookup.blocks | std::views::filter(std::not_fn(is_users)) | std::views::transform(&AskedBlock::name),
+      now.us);
   if (lookup.user.empty()) return;
   users_.touch(lookup.user, now.us);
   refresh(lookup.user, now);
@@ -236,11 +243,11 @@ double CacheMetaCore::find_item_uses(Instant now, const LookupBlocks& lookup, Bl
   return missing > 0 ? sum / missing : 0;
 }
 
-// The bar of BAT's rule is the coldest user cached at this user's home, the first of the nodes where the plan may run,
-// for there his block will be: homes divide the users, so that they are one pool that is filled evenly. There is a bar
-// whether the home has a hole or not; named are only as many as have to go for a block of so many tokens. If the
-// block is larger than the whole area nobody's leaving helps, which is told as the largest number, so that no frequency
-// exceeds it.
+// The bar of BAT's rule is the coldest user cached at this user's home, the first of the nodes where the plan
+// may run, for there his block will be: homes divide the users, so that they are one pool that is filled
+// evenly. There is a bar whether the home has a hole or not; named are only as many as have to go for a block
+// of so many tokens. If the block is larger than the whole area nobody's leaving helps, which is told as the
+// largest number, so that no frequency exceeds it.
 void CacheMetaCore::find_coldest(Instant now, const LookupBlocks& lookup, std::uint32_t tokens,
                                  BlocksFound& found) {
   const auto home = std::span(lookup.prefer).first(std::min<std::size_t>(lookup.prefer.size(), 1));
@@ -271,8 +278,8 @@ void CacheMetaCore::refresh_coldest(std::span<const NodeId> home, Instant now) {
 }
 
 // As far as they are among the coldest of all; if none of those lies there, the bar is that of all.
-void CacheMetaCore::name_coldest(std::span<const NodeId> home, std::uint32_t tokens, std::uint64_t free_tokens,
-                                 BlocksFound& found) const {
+void CacheMetaCore::name_coldest(std::span<const NodeId> home, std::uint32_t tokens,
+                                 std::uint64_t free_tokens, BlocksFound& found) const {
   std::size_t left = coldest_looked_at * config_.coldest_max;
   if (!index_.coldest().empty()) found.coldest_frequency = index_.coldest().begin()->frequency;
   bool barred = false;

@@ -18,8 +18,8 @@
 #include "actors/cache_meta/leadership.h"
 #include "placement/popularity/popularity.h"
 #include "placement/popularity/return_rate.h"
-#include "runtime/actor/deafness.h"
 #include "runtime/actor/core.h"
+#include "runtime/actor/deafness.h"
 #include "runtime/actor/seat.h"
 #include "runtime/coordination/member_watch.h"
 
@@ -28,9 +28,10 @@ namespace troupe::actors {
 struct CacheMetaConfig {
   NodeId node = 1;
   Incarnation incarnation = 1;
-  std::vector<NodeId> kv_nodes{1};           // where KV-cache workers run, of the cluster's file; nobody else is believed
-  ReadMembers members;                       // who had joined and left when this process began
-  Duration members_every{0};                 // that is read anew so often; 0: it stays
+  std::vector<NodeId> kv_nodes{
+      1};                     // where KV-cache workers run, of the cluster's file; nobody else is believed
+  ReadMembers members;        // who had joined and left when this process began
+  Duration members_every{0};  // that is read anew so often; 0: it stays
   std::vector<NodeId> routers{1};            // of the file; they and the workers hear who leads
   Seats seats;                               // where routers of several models are
   bool joined = false;                       // it is not in the file that others read
@@ -91,11 +92,11 @@ class CacheMetaCore final : public Core {
   MemberWatch members_;
   FollowedWorkers workers_;
   Leadership leadership_;
-  std::uint64_t members_job_;  // the last; Leadership's are below
+  std::uint64_t members_job_;                 // the last; Leadership's are below
   placement::Popularity<std::string> users_;  // by key
   placement::Popularity<BlockName, BlockNameHash> items_;
-  placement::ReturnRate returns_;        // by name of user block
-  bool counts_ = false;                  // since then, if accesses were counted
+  placement::ReturnRate returns_;  // by name of user block
+  bool counts_ = false;            // since then, if accesses were counted
   Instant counting_since_;
   std::string refreshed_;  // user who was refreshed last by the timer
   std::uint64_t lookups_ = 0;

@@ -6,9 +6,9 @@
 #include <map>
 #include <random>
 
+#include "runtime/coordination/coordination_state.h"
 #include "runtime/testing/core_heard.h"
 #include "runtime/testing/core_probe.h"
-#include "runtime/coordination/coordination_state.h"
 
 namespace troupe::actors {
 namespace cache_meta_core_test {
@@ -56,7 +56,7 @@ struct Bench {
   std::map<NodeId, CacheChanges> told;  // the last of each worker
 
   Answer ask(std::int64_t us, const std::string& user, std::uint8_t block, std::uint32_t tokens = 40,
-                  Nodes prefer = {}) {
+             Nodes prefer = {}) {
     probe.receive(us, router,
                   LookupBlocks{5,
                                user,
@@ -193,7 +193,8 @@ TEST_CASE("a history in parts needs room for those that nobody has") {
   CHECK(ask(10).coldest.empty());
 }
 
-TEST_CASE("the bar is there whether a hole is or not, but not for a user who is cached, nor while nobody is") {
+TEST_CASE(
+    "the bar is there whether a hole is or not, but not for a user who is cached, nor while nobody is") {
   Bench b;
   b.area(100);
   CHECK(b.ask(0, "ann", 1).coldest_frequency == 0);
@@ -306,7 +307,9 @@ TEST_CASE("a user who stops coming becomes the coldest, without being asked for"
   CHECK(found.coldest_frequency == 0);
 }
 
-TEST_CASE("room, bar and who would go are those of the user's home, the first of the nodes where the plan may run") {
+TEST_CASE(
+    "room, bar and who would go are those of the user's home, the first of the nodes where the plan may "
+    "run") {
   Bench b;
   b.area(0, 1);
   b.area(50, 2);
@@ -448,7 +451,8 @@ TEST_CASE("after any news answers agree with a plain list of what the workers ho
 }
 
 TEST_CASE("a worker that joins is believed and asked for what it has, one that has left is forgotten") {
-  CacheMetaCore core{{.node = 3, .kv_nodes = {1, 2}, .members_every = {200}, .heartbeat = {200}, .leader_lease = {1'000}}};
+  CacheMetaCore core{
+      {.node = 3, .kv_nodes = {1, 2}, .members_every = {200}, .heartbeat = {200}, .leader_lease = {1'000}}};
   CoreProbe probe{core};
   const auto members_are = [&](std::int64_t us, Revision revision, const std::string& text) {
     if (us > 0) probe.run_until(us);
@@ -458,7 +462,8 @@ TEST_CASE("a worker that joins is believed and asked for what it has, one that h
     FAIL("it did not ask who the workers are");
   };
   const auto tell = [&](std::int64_t us, NodeId node, std::uint8_t block) {
-    probe.receive(us, {node, Role::kv_worker}, CacheChanges{1, 1, {{name(block), SegmentKind::user, "ann", 40, 1}}, {}, {}, {}});
+    probe.receive(us, {node, Role::kv_worker},
+                  CacheChanges{1, 1, {{name(block), SegmentKind::user, "ann", 40, 1}}, {}, {}, {}});
   };
   const auto holders = [&](std::int64_t us, std::uint8_t block) {
     probe.receive(us, router, LookupBlocks{5, "ann", {{name(block), SegmentKind::user, 40}}, {}});
@@ -480,9 +485,11 @@ TEST_CASE("a worker that joins is believed and asked for what it has, one that h
   CHECK(holders(403, 1).empty());
 }
 
-TEST_CASE("who leads says so to every router of each model, those that joined too, and to nobody who has left") {
+TEST_CASE(
+    "who leads says so to every router of each model, those that joined too, and to nobody who has left") {
   CacheMetaConfig config = Bench::config();
-  config.members = {{.last = 9, .joined = {{6, "w6", "h", 1}, {9, "door", "h", 2, {NodeRole::router}}}, .left = {2, 4}}, 4};
+  config.members = {
+      {.last = 9, .joined = {{6, "w6", "h", 1}, {9, "door", "h", 2, {NodeRole::router}}}, .left = {2, 4}}, 4};
   config.seats = {2};
   Bench b(config);
   b.lead();

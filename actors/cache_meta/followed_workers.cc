@@ -229,7 +229,8 @@ void FollowedWorkers::on_tick(Instant now, Effects& effects) {
     if (silent > config_.forget_after && !config_.is_unknown) continue;
     if (!worker.early.empty() && now - worker.early_since >= config_.gap_after)
       close_gap(now, node, worker, effects);
-    const bool forgot = config_.is_unknown && silent > config_.silent_after;  // maybe it is another process by now
+    const bool forgot =
+        config_.is_unknown && silent > config_.silent_after;  // maybe it is another process by now
     if ((worker.walking || forgot) && now - worker.asked >= config_.inventory_retry) {
       ask(now, node, worker, effects);
     } else if (worker.missed && !worker.walking && index_.has_room()) {

@@ -30,10 +30,11 @@ struct FollowConfig {
   Duration silent_after{600'000};
   Duration forget_after{30'000'000};  // of silence
   Duration inventory_retry{400'000};  // a request without an answer is repeated
-  bool is_unknown = false;            // to workers, who have to be asked before they tell: this node joined their cluster
-  std::size_t removals_max = 1'024;   // remembered per walk
-  Duration gap_after{100'000};        // so long early changes wait for those before them
-  std::size_t early_max = 64;         // of them wait per worker
+  bool is_unknown =
+      false;  // to workers, who have to be asked before they tell: this node joined their cluster
+  std::size_t removals_max = 1'024;  // remembered per walk
+  Duration gap_after{100'000};       // so long early changes wait for those before them
+  std::size_t early_max = 64;        // of them wait per worker
   std::size_t swept_per_message = 256, swept_per_tick = 4'096;  // holdings looked at, if any may be stale
 };
 

@@ -10,14 +10,14 @@ ComingBlocks::ComingBlocks(PageArrivals& arrivals, const BatchRequest& request)
       deadline_(begun_ + std::chrono::microseconds(request.coming_us)),
       all_here_(begun_) {
   for (std::uint32_t i = 0; i < request.kv.size(); ++i)
-    if (request.kv[i].grant == Grant::read && request.kv[i].coming) blocks_.push_back({i, request.kv[i].generation});
+    if (request.kv[i].grant == Grant::read && request.kv[i].coming)
+      blocks_.push_back({i, request.kv[i].generation});
 }
 
 bool ComingBlocks::wait(std::size_t bytes) {
   const auto from = Clock::now();
-  const bool there = std::ranges::all_of(blocks_, [&](const Block& block) {
-    return arrivals_.wait(block.generation, bytes, deadline_);
-  });
+  const bool there = std::ranges::all_of(
+      blocks_, [&](const Block& block) { return arrivals_.wait(block.generation, bytes, deadline_); });
   waited_ += Clock::now() - from;
   return there;
 }

@@ -1,7 +1,7 @@
 #pragma once
-// The blocks of one request that are still on their way into the arena while a pass computes it: how long each layer has
-// to wait for them, and, before anything is said that was computed from them, how they have ended. What did not come in
-// time, or came otherwise than its checksum says, is computed by another pass.
+// The blocks of one request that are still on their way into the arena while a pass computes it: how long
+// each layer has to wait for them, and, before anything is said that was computed from them, how they have
+// ended. What did not come in time, or came otherwise than its checksum says, is computed by another pass.
 #include <chrono>
 #include <cstdint>
 #include <vector>
@@ -20,7 +20,8 @@ class ComingBlocks final : public kernels::ComingPages {
 
   bool any() const { return !blocks_.empty(); }
   bool wait(std::size_t bytes) override;  // on the pass's thread
-  // Waits for all ends. Those that were not good leave the request, and are computed from now on; false: there are some.
+  // Waits for all ends. Those that were not good leave the request, and are computed from now on; false:
+  // there are some.
   bool settle(PassBlocks& blocks, kernels::Request& request);
 
   const std::vector<std::uint32_t>& missed() const { return missed_; }  // segments

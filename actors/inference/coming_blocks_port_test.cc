@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include <cstring>
 #include <chrono>
+#include <cstring>
 #include <thread>
 
 #include "actors/inference/compute_port.h"
@@ -40,7 +40,8 @@ class Whole final : public kernels::Executor {
   std::unique_ptr<kernels::Executor> inner_;
 };
 
-// The block of three tokens lies in page 3, and comes from there into page 5. What the plan keeps goes to page 6.
+// The block of three tokens lies in page 3, and comes from there into page 5. What the plan keeps goes to
+// page 6.
 struct Bench {
   explicit Bench(bool by_layer = true)
       : port(LoadedModel(by_layer ? decoder() : std::make_unique<Whole>(decoder())), "one", arena, 1, false) {
@@ -53,7 +54,9 @@ struct Bench {
   }
   static BatchRequest request(BatchSegmentKv kv) {
     BatchRequest r;
-    r.plan.segments = {{SegmentKind::user, {1, 2, 3}}, {SegmentKind::item, {7, 8}, 3, {0}}, {SegmentKind::discriminant, {9}, 5, {0, 1}}};
+    r.plan.segments = {{SegmentKind::user, {1, 2, 3}},
+                       {SegmentKind::item, {7, 8}, 3, {0}},
+                       {SegmentKind::discriminant, {9}, 5, {0, 1}}};
     r.plan.readouts = {{2, 0, {4, 5}}};
     r.blocks.resize(3);
     r.kv = {std::move(kv), {Grant::write, 0, {6}}, {}};

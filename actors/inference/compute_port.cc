@@ -36,7 +36,8 @@ Refusal no_room(const PassBlocks& blocks) {
 }
 
 Refusal too_large(std::string what) {
-  return {422, "too_large", std::move(what), "inference worker's device", "a plan that fits into one pass (on a CPU: inference.memory_max)"};
+  return {422, "too_large", std::move(what), "inference worker's device",
+          "a plan that fits into one pass (on a CPU: inference.memory_max)"};
 }
 
 // Gives the pages of a pass back, however it ends.
@@ -82,8 +83,8 @@ Refusal not_here(const std::string& catalog_version) {
 }
 
 Refusal no_assets(const std::string& catalog_version, const std::exception& error) {
-  return {503, "load_failed", "for catalog " + catalog_version + ": " + error.what(), "inference worker's device",
-          "a catalog that the model can use"};
+  return {503, "load_failed", "for catalog " + catalog_version + ": " + error.what(),
+          "inference worker's device", "a catalog that the model can use"};
 }
 
 Refusal cannot_load(std::uint16_t status, const char* code, const std::string& model_version,
@@ -124,14 +125,16 @@ ComputePort::ComputePort(LoadedModel model, std::string model_version, PageArena
 std::shared_ptr<ComputePort::Model> ComputePort::make_model(LoadedModel loaded) const {
   const std::shared_ptr<Model> model(new Model{{}, {std::move(loaded.make_assets), find_catalog_}});
   model->executors.resize(1);
-  for (std::uint32_t lane = 1; lane < lanes_; ++lane) model->executors.push_back(loaded.executor->share(lane));
+  for (std::uint32_t lane = 1; lane < lanes_; ++lane)
+    model->executors.push_back(loaded.executor->share(lane));
   model->executors.front() = std::move(loaded.executor);
   return model;
 }
 
 JobResult ComputePort::run(const Job& job, std::uint32_t lane) {
   try {
-    if (std::optional<JobResult> done = run_now(job)) return std::move(*done);  // a host may not have asked that
+    if (std::optional<JobResult> done = run_now(job))
+      return std::move(*done);  // a host may not have asked that
     if (const auto* batch = std::get_if<RunBatch>(&job)) return run_batch(*batch, lane);
     if (const auto* wanted = std::get_if<LoadModel>(&job)) return load(wanted->model_version);
     if (const auto* old = std::get_if<DropModel>(&job)) return drop(old->model_version);
@@ -303,14 +306,16 @@ std::string ComputePort::pages_fault(const BatchRequest& request) const {
   return "";
 }
 
-// What the model's pages leave of the arena's: another model's block may have been there, and the sums are of whole pages.
+// What the model's pages leave of the arena's: another model's block may have been there, and the sums are of
+// whole pages.
 void ComputePort::clear_tails(std::span<const PassBlocks> requests) const {
   if (layout_.page_bytes() >= arena_.page_bytes()) return;
   for (const PassBlocks& blocks : requests)
     for (const PassBlock& block : blocks)
       if (block.kv->grant == Grant::write)
         for (const std::uint32_t page : block.kv->pages)
-          std::memset(arena_.page(page) + layout_.page_bytes(), 0, arena_.page_bytes() - layout_.page_bytes());
+          std::memset(arena_.page(page) + layout_.page_bytes(), 0,
+                      arena_.page_bytes() - layout_.page_bytes());
 }
 
 // Who does not wait by layer begins when all is here, and right.
@@ -335,7 +340,8 @@ std::vector<kernels::Reply> ComputePort::compute(Work& work, std::size_t first, 
     in_vain = true;
   }
   for (std::size_t i = 0; i < count; ++i)
-    if (requests[i].coming != nullptr && !work.coming[first + i].settle(work.blocks[first + i], requests[i])) in_vain = true;
+    if (requests[i].coming != nullptr && !work.coming[first + i].settle(work.blocks[first + i], requests[i]))
+      in_vain = true;
   if (in_vain) executor.run(requests, replies);
   return replies;
 }

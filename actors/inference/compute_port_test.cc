@@ -143,17 +143,21 @@ TEST_CASE("pages are written, checked and read in place") {
   CHECK(b.run(reader).refusal->code == "bad_plan");
 }
 
-TEST_CASE("of pages that are other models', too, what is behind the model's own is clear, and equal blocks have equal sums") {
+TEST_CASE(
+    "of pages that are other models', too, what is behind the model's own is clear, and equal blocks have "
+    "equal sums") {
   const std::size_t own = decoder(1)->layout().page_bytes();
   PageArena arena(own + 100, 8);
   ComputePort port(decoder(1), "one", arena, 1, true);
   std::memset(arena.page(2), 0x55, own + 100);  // another model's block was here
   const auto written_to = [&](std::uint32_t page) {
-    const auto done = std::get<BatchDone>(port.run(RunBatch{{request("one", {{Grant::write, 0, {page}}})}}, 0));
+    const auto done =
+        std::get<BatchDone>(port.run(RunBatch{{request("one", {{Grant::write, 0, {page}}})}}, 0));
     return done.replies.at(0).checksums.at(0);
   };
   const std::uint64_t sum = written_to(2);
-  CHECK(std::all_of(arena.page(2) + own, arena.page(2) + own + 100, [](std::byte b) { return b == std::byte{0}; }));
+  CHECK(std::all_of(arena.page(2) + own, arena.page(2) + own + 100,
+                    [](std::byte b) { return b == std::byte{0}; }));
   CHECK(written_to(5) == sum);
 }
 
@@ -232,7 +236,8 @@ TEST_CASE("each request of a batch is computed with what the model has made of t
   std::vector<std::weak_ptr<const kernels::CatalogAssets>> made;
   const auto loaded = [&](std::uint64_t seed, float times) {
     return LoadedModel(std::make_unique<OffsetExecutor>(decoder(seed)), [&, times](CatalogPointer catalog) {
-      const auto assets = std::make_shared<const Offset>(times * (catalog->version() == "c1" ? 100.0f : 200.0f));
+      const auto assets =
+          std::make_shared<const Offset>(times * (catalog->version() == "c1" ? 100.0f : 200.0f));
       made.push_back(assets);
       return assets;
     });
@@ -287,8 +292,8 @@ TEST_CASE("a model that cannot use a catalog refuses its plans alone") {
   Bench b;
   const CatalogPointer catalog = features_of(nullptr, {}, "c1").catalog;
   ComputePort port(
-      LoadedModel(decoder(1), [](CatalogPointer) -> AssetsPointer { throw std::runtime_error("no items"); }), "one",
-      b.arena, 1, true, {}, [&](const std::string&) { return catalog; });
+      LoadedModel(decoder(1), [](CatalogPointer) -> AssetsPointer { throw std::runtime_error("no items"); }),
+      "one", b.arena, 1, true, {}, [&](const std::string&) { return catalog; });
   BatchRequest wanting = request("one");
   wanting.catalog_version = "c1";
   const auto replies = std::get<BatchDone>(port.run(RunBatch{{wanting, request("one")}}, 0)).replies;

@@ -10,8 +10,8 @@
 
 #include "actors/inference/compute_port.h"
 #include "kernels/base/errors.h"
-#include "kernels/cuda/testing/device_test.h"
 #include "kernels/cuda/engine/decoder.h"
+#include "kernels/cuda/testing/device_test.h"
 #ifdef TROUPE_EMULATED
 #include "kernels/cuda/simt/device_emulated.h"
 #include "kernels/cuda/simt/emulator.h"

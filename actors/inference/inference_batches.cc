@@ -43,7 +43,8 @@ void InferenceCore::remove_waiting(const Task& task) {
 
 void InferenceCore::run_ready(Instant now, Effects& effects) {
   while (batches_.size() < config_.lanes) {
-    for (Queue* queue : {&serving_, &coming_, &background_, &background_arrived_}) refuse_expired(now, *queue, effects);
+    for (Queue* queue : {&serving_, &coming_, &background_, &background_arrived_})
+      refuse_expired(now, *queue, effects);
     Queue& next = !background_.empty() ? background_ : !serving_.empty() ? serving_ : coming_;
     if (!next.empty()) {
       start_batch(now, take_batch(now, next, 0), effects);
@@ -53,8 +54,11 @@ void InferenceCore::run_ready(Instant now, Effects& effects) {
   }
   if (waiting_small_.plans > 0 && may_go_beside()) {
     refuse_expired(now, serving_, effects);
-    const auto small = std::ranges::find_if(serving_, [&](Serial serial) { return fits_batch(tasks_.at(serial).pass); });
-    if (small != serving_.end()) start_batch(now, take_batch(now, serving_, static_cast<std::size_t>(small - serving_.begin())), effects);
+    const auto small =
+        std::ranges::find_if(serving_, [&](Serial serial) { return fits_batch(tasks_.at(serial).pass); });
+    if (small != serving_.end())
+      start_batch(now, take_batch(now, serving_, static_cast<std::size_t>(small - serving_.begin())),
+                  effects);
   }
   if (waiting_[0].plans == told_depth_) return;
   told_depth_ = waiting_[0].plans;
@@ -87,11 +91,13 @@ bool InferenceCore::ends_in_time(Instant now, const placement::Pass& pass, Insta
 
 // All lanes run what is long, and nothing goes beside it yet.
 bool InferenceCore::may_go_beside() const {
-  return batches_.size() == config_.lanes &&
-         std::ranges::all_of(batches_, [&](const auto& entry) { return batches_of(entry.second.work) > long_batches; });
+  return batches_.size() == config_.lanes && std::ranges::all_of(batches_, [&](const auto& entry) {
+           return batches_of(entry.second.work) > long_batches;
+         });
 }
 
-// The one at that place of a queue, and what may run with it of those behind, in order. The others keep their places.
+// The one at that place of a queue, and what may run with it of those behind, in order. The others keep their
+// places.
 std::vector<InferenceCore::Serial> InferenceCore::take_batch(Instant now, Queue& queue, std::size_t at) {
   const std::size_t free_lanes = batches_.size() < config_.lanes ? config_.lanes - batches_.size() : 1;
   const std::size_t share = (queue.size() + free_lanes - 1) / free_lanes;
@@ -140,14 +146,15 @@ void InferenceCore::start_batch(Instant now, std::vector<Serial> batch, Effects&
 BatchRequest InferenceCore::batch_request(Instant now, Task& task, bool keep) const {
   BatchRequest request;
   request.model_version = planted(Bug::answer_from_newest_model) ? models_.newest() : model_of(task.plan);
-  request.catalog_version =
-      planted(Bug::answer_from_newest_catalog) ? models_.versions().catalog_version : task.plan.catalog_version;
+  request.catalog_version = planted(Bug::answer_from_newest_catalog) ? models_.versions().catalog_version
+                                                                     : task.plan.catalog_version;
   for (std::size_t i = 0; i < task.plan.blocks.size(); ++i) {
     BatchSegmentKv& kv = request.kv.emplace_back();
     if (!task.want_of[i]) continue;
     const BlockGrant& grant = task.grants[*task.want_of[i]];
     const bool computed_elsewhere = grant.grant == Grant::write && task.writer_of[*task.want_of[i]] != i;
-    if (!computed_elsewhere) kv = {grant.grant, grant.checksum, grant.pages, grant.generation, grant.check, grant.coming};
+    if (!computed_elsewhere)
+      kv = {grant.grant, grant.checksum, grant.pages, grant.generation, grant.check, grant.coming};
   }
   check_sources(task, request);
   request.plan = keep ? task.plan.plan : std::move(task.plan.plan);
@@ -203,16 +210,19 @@ void InferenceCore::on_batch_done(Instant now, const Done& done, Effects& effect
   count_use(result.device, effects);
   count_rows(result.rows, effects);
   if (result.coming_us > 0)
-    effects.count(Metric::overlap_spared, static_cast<double>(std::max<std::int64_t>(0, result.coming_us - result.waited_us)) * 1e-6);
+    effects.count(Metric::overlap_spared,
+                  static_cast<double>(std::max<std::int64_t>(0, result.coming_us - result.waited_us)) * 1e-6);
   placement::Pass pass;
   for (std::size_t i = 0; i < batch.tasks.size(); ++i) {
     if (!result.replies[i].refusal) pass += tasks_.at(batch.tasks[i]).pass;
     finish(batch.tasks[i], result.replies[i], result.compute_us, effects);
   }
   // A pass in vain and another one say nothing of how fast this device is.
-  const bool missed = std::ranges::any_of(result.replies, [](const auto& reply) { return !reply.missed.empty(); });
+  const bool missed =
+      std::ranges::any_of(result.replies, [](const auto& reply) { return !reply.missed.empty(); });
   const double nominal_us = config_.nominal_pace.us(config_.costs.of(pass));
-  if (nominal_us > 0 && !missed) slowness_.add(static_cast<double>((now - batch.started).us - result.waited_us), nominal_us);
+  if (nominal_us > 0 && !missed)
+    slowness_.add(static_cast<double>((now - batch.started).us - result.waited_us), nominal_us);
 }
 
 // One bad plan does not fail its neighbours: those that still have time go first, in order, each alone.
@@ -250,8 +260,12 @@ void InferenceCore::finish(Serial serial, const BatchReply& reply, std::int64_t 
   executed.pull_us = task.pull_us;
   executed.model_version = model_of(task.plan);
   executed.beams = reply.beams;
-  log_hop(serial, task, "plan_executed", {{"blocks_us", executed.blocks_us}, {"pull_us", executed.pull_us},
-                                          {"queue_us", executed.queue_us}, {"compute_us", compute_us}}, effects);
+  log_hop(serial, task, "plan_executed",
+          {{"blocks_us", executed.blocks_us},
+           {"pull_us", executed.pull_us},
+           {"queue_us", executed.queue_us},
+           {"compute_us", compute_us}},
+          effects);
   effects.send(task.from, std::move(executed));
   ++executed_;
   ++answered_;

@@ -34,7 +34,8 @@ TEST_CASE("every router hears a heartbeat at the start and then on time, however
 TEST_CASE("a router that joined is heard of by its versions, at once, and told until it is lost") {
   Bench b = beating();
   b.probe.receive(10, {9, Role::router}, Versions{0, "m1", "catalog", ""});
-  CHECK(b.probe.recipients() == std::vector<Address>{{1, Role::router}, {7, Role::router}, {9, Role::router}});
+  CHECK(b.probe.recipients() ==
+        std::vector<Address>{{1, Role::router}, {7, Role::router}, {9, Role::router}});
   CHECK(b.probe.sent<Heartbeat>().size() == 3);
   b.probe.receive(11, {9, Role::router}, Versions{0, "m1", "catalog", ""});
   CHECK(b.probe.sent<Heartbeat>().empty());
@@ -43,7 +44,8 @@ TEST_CASE("a router that joined is heard of by its versions, at once, and told u
   b.probe.lose(110, 9);
   b.probe.lose(110, 7);
   b.probe.run_until(200);
-  CHECK(b.probe.recipients() == std::vector<Address>{{1, Role::router}, {7, Role::router}});  // of the file: it comes back
+  CHECK(b.probe.recipients() ==
+        std::vector<Address>{{1, Role::router}, {7, Role::router}});  // of the file: it comes back
 }
 
 TEST_CASE("a heartbeat says what waits and how fast the device is, also while the device hangs") {

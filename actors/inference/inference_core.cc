@@ -137,9 +137,8 @@ std::optional<Refusal> InferenceCore::find_objection(Instant now, const Execute&
 // taken: it shows how fast the device is now. One that may go beside those in the lanes waits for less.
 bool InferenceCore::cannot_finish(const Execute& plan) const {
   if (waiting_[0].plans == 0) return false;
-  const placement::Pass own =
-      placement::pass_of(plan.plan, [&](std::size_t i) { return plan.blocks[i].name.has_value(); },
-                         config_.costs.layers);
+  const placement::Pass own = placement::pass_of(
+      plan.plan, [&](std::size_t i) { return plan.blocks[i].name.has_value(); }, config_.costs.layers);
   double running_us = 0;
   for (const auto& [job, batch] : batches_) running_us += lane_us(batch.work) / 2;
   const auto budget_us = static_cast<double>(plan.budget_us);
@@ -148,7 +147,8 @@ bool InferenceCore::cannot_finish(const Execute& plan) const {
   return done_us(waiting_small_, 0, 1, own) > budget_us;
 }
 
-double InferenceCore::done_us(const Waiting& ahead, double running_us, std::uint32_t lanes, const placement::Pass& own) const {
+double InferenceCore::done_us(const Waiting& ahead, double running_us, std::uint32_t lanes,
+                              const placement::Pass& own) const {
   return (lane_us(work_of(ahead)) + running_us) / lanes + lane_us(config_.costs.of(own));
 }
 
@@ -170,7 +170,9 @@ double InferenceCore::batches_of(const placement::Work& work) const {
   return work.operations / (config_.costs.token_operations * config_.batch_tokens_max);
 }
 
-bool InferenceCore::fits_batch(const placement::Pass& pass) const { return batches_of(config_.costs.of(pass)) <= 1; }
+bool InferenceCore::fits_batch(const placement::Pass& pass) const {
+  return batches_of(config_.costs.of(pass)) <= 1;
+}
 
 void InferenceCore::accept(Instant now, Address from, const Execute& plan, Effects& effects) {
   const Serial serial = next_serial_++;
@@ -181,7 +183,8 @@ void InferenceCore::accept(Instant now, Address from, const Execute& plan, Effec
   task.plan = plan;
   task.received = now;
   task.deadline = now + Duration{std::min(plan.budget_us, budget_us_max)};
-  task.pass = placement::pass_of(plan.plan, [](std::size_t) { return false; }, config_.costs.layers);
+  task.pass = placement::pass_of(
+      plan.plan, [](std::size_t) { return false; }, config_.costs.layers);
   collect_wants(task);
   add_waiting(task);
   effects.set_timer(deadline_timer(serial), task.deadline);
@@ -220,8 +223,8 @@ void InferenceCore::begin(Instant now, Serial serial, Task& task, Effects& effec
   acquire(now, serial, task, effects);
 }
 
-// What computing each takes here, lately, less what reading it does; before anything was computed as the device's figures
-// have it.
+// What computing each takes here, lately, less what reading it does; before anything was computed as the
+// device's figures have it.
 void InferenceCore::weigh_wants(Task& task) const {
   const std::vector<std::uint64_t> seen = placement::tokens_seen(task.plan.plan);
   const double times = slowness_.times() > 0 ? slowness_.times() : 1;
@@ -266,7 +269,9 @@ void InferenceCore::on_acquired(Instant now, Address from, const BlocksAcquired&
 // All that was on its way has come or not. One that runs already sees that by itself.
 void InferenceCore::on_final_grants(Instant now, Serial serial, Task& task, const BlocksAcquired& acquired) {
   const auto is_coming = [](const BlockGrant& grant) { return grant.coming; };
-  if (!task.coming || acquired.grants.size() != task.wants.size() || std::ranges::any_of(acquired.grants, is_coming)) return;
+  if (!task.coming || acquired.grants.size() != task.wants.size() ||
+      std::ranges::any_of(acquired.grants, is_coming))
+    return;
   task.pull_us = acquired.pull_us;
   if (task.state != State::ready) return;
   task.grants = acquired.grants;
@@ -292,7 +297,8 @@ void InferenceCore::make_ready(Instant now, Serial serial, Task& task) {
   task.state = State::ready;
   task.ready_at = now;
   remove_waiting(task);
-  task.pass = placement::pass_of(task.plan.plan, [&](std::size_t i) { return is_reused(task, i); }, config_.costs.layers);
+  task.pass = placement::pass_of(
+      task.plan.plan, [&](std::size_t i) { return is_reused(task, i); }, config_.costs.layers);
   add_waiting(task);
   task.coming = std::ranges::any_of(task.grants, &BlockGrant::coming);
   (task.coming ? coming_ : is_background(task.plan) ? background_ : serving_).push_back(serial);
@@ -304,7 +310,8 @@ void InferenceCore::make_ready(Instant now, Serial serial, Task& task) {
 void InferenceCore::log_hop(Serial serial, const Task& task, const char* event, std::vector<LogField> fields,
                             Effects& effects) {
   if (!task.plan.trace.sampled) return;
-  fields.insert(fields.begin(), {{"plan", serial}, {"request", task.plan.id}, {"trace_id", trace_id(task.plan.trace)}});
+  fields.insert(fields.begin(),
+                {{"plan", serial}, {"request", task.plan.id}, {"trace_id", trace_id(task.plan.trace)}});
   effects.log(LogLevel::debug, event, std::move(fields));
 }
 
@@ -380,7 +387,8 @@ std::string InferenceCore::check_bounds() const {
            " are here";
   return excess("waiting plans", waiting_[0].plans, config_.queue_max + again) +
          excess("waiting background plans", waiting_[1].plans, config_.background_queue_max + again) +
-         excess("queued plans", serving_.size() + coming_.size() + background_.size() + background_arrived_.size(),
+         excess("queued plans",
+                serving_.size() + coming_.size() + background_.size() + background_arrived_.size(),
                 waiting()) +
          excess("plans", tasks_.size(), waiting_max + (config_.lanes + 1) * batch_max) +
          excess("running batches", batches_.size(), config_.lanes + 1) +

@@ -13,14 +13,16 @@
 //     that failed as a whole;
 //   - only plans that the batch, by its work and the device's pace, ends in time for; a plan that is late
 //     even by itself is refused, unless it is the only one here (it shows the pace anew);
-//   - a plan whose blocks are still coming from other nodes only when none is ready, and alone: it waits for them layer by
-//   layer, and may hold its lane for that. Until it runs it is as the others: it is ready when they have come;
+//   - a plan whose blocks are still coming from other nodes only when none is ready, and alone: it waits for
+//   them layer by layer, and may hold its lane for that. Until it runs it is as the others: it is ready when
+//   they have come;
 //   - background plans only when no serving plan is ready, at most `background_max` at a time. Such a plan
 //   asks for its blocks when it has its turn, and then runs next: otherwise serving plans would wait for
 //   blocks whose writer waits for them to pass.
-// A plan larger than a batch is not cut, and keeps its lane for as long as it takes. While all lanes run plans of more than
-// three batches' work, one batch of serving plans that fit into one goes beside them, past those that do not: who is small waits for
-// three batches at most, and no lane is kept idle for that. Of less it would not be worth the smaller batches that come of it.
+// A plan larger than a batch is not cut, and keeps its lane for as long as it takes. While all lanes run
+// plans of more than three batches' work, one batch of serving plans that fit into one goes beside them, past
+// those that do not: who is small waits for three batches at most, and no lane is kept idle for that. Of less
+// it would not be worth the smaller batches that come of it.
 //
 // Its models follow the cluster's versions (model_set.h). Its heartbeats tell the routers how it fares.
 #include <cstdint>
@@ -35,8 +37,8 @@
 
 #include "actors/inference/model_set.h"
 #include "actors/inference/refill_pace.h"
-#include "placement/cost/work.h"
 #include "placement/assignment/shards.h"
+#include "placement/cost/work.h"
 #include "runtime/actor/audience.h"
 #include "runtime/actor/core.h"
 #include "runtime/actor/recent_ids.h"
@@ -45,19 +47,22 @@ namespace troupe::actors {
 
 struct InferenceConfig {
   NodeId node = 1;
-  Incarnation incarnation = 1;     // the first number of its requests and jobs
-  std::vector<NodeId> routers{1};  // of the cluster's file, that hear its heartbeats; so do those that tell it versions
+  Incarnation incarnation = 1;  // the first number of its requests and jobs
+  std::vector<NodeId> routers{
+      1};  // of the cluster's file, that hear its heartbeats; so do those that tell it versions
   Duration heartbeat{200'000};
-  std::uint32_t lanes = 1;  // batches at a time; the port needs one more for what goes beside, and one to change models meanwhile
+  std::uint32_t lanes = 1;  // batches at a time; the port needs one more for what goes beside, and one to
+                            // change models meanwhile
   std::uint32_t background_max = 1;  // background plans that have begun and not ended
   std::uint32_t queue_max = 1'024;   // serving plans that are not running yet; more are refused
   std::uint32_t background_queue_max = 16;
   std::uint32_t batch_tokens_max = 4'096;  // that see nothing: what they see counts on top
   std::uint32_t batch_requests_max = 32;
-  Duration block_wait{100'000};     // for blocks that others compute; at most half of a plan's time
-  Duration acquire_grace{20'000};   // beyond that, for the KV-cache worker's answer
-  placement::UnitCosts costs;       // of the models
-  // Of the device as its figures have it: how the times of operations, bytes and passes relate. How fast it is shows.
+  Duration block_wait{100'000};    // for blocks that others compute; at most half of a plan's time
+  Duration acquire_grace{20'000};  // beyond that, for the KV-cache worker's answer
+  placement::UnitCosts costs;      // of the models
+  // Of the device as its figures have it: how the times of operations, bytes and passes relate. How fast it
+  // is shows.
   placement::Pace nominal_pace{.us_per_operation = 1};
   std::string model_version;        // loaded at start
   Duration model_keep{12'000'000};  // of a model, after the versions that no longer name it
@@ -67,7 +72,7 @@ struct InferenceConfig {
   double refill_bytes = 0;          // a second, for rows of embedding tables ahead of passes; 0: none
   // Of tables that are spread over nodes' memory: who has a part of them. None: no table is.
   std::vector<NodeId> shard_owners;
-  std::uint32_t page_tokens = 1;    // a shard fills a page
+  std::uint32_t page_tokens = 1;  // a shard fills a page
 };
 
 class InferenceCore final : public Core {
@@ -95,13 +100,13 @@ class InferenceCore final : public Core {
     bool again = false;         // its batch failed: it runs once more, alone
     bool coming = false;        // ready but for blocks that are on their way
     Instant received, deadline, ready_at, started;
-    Instant patience_ends;      // for blocks
+    Instant patience_ends;                            // for blocks
     std::int64_t pull_us = 0;                         // until the blocks of other nodes were here
     std::vector<BlockWant> wants;                     // one per name
     std::vector<std::optional<std::size_t>> want_of;  // per segment
     std::vector<std::size_t> writer_of;               // per want: the first segment of that name
     std::vector<BlockGrant> grants;                   // per want
-    placement::Pass pass;             // given the grants; all is computed until they are known
+    placement::Pass pass;  // given the grants; all is computed until they are known
   };
   using Queue = std::deque<Serial>;
   struct Batch {
@@ -133,7 +138,8 @@ class InferenceCore final : public Core {
   std::optional<Refusal> find_objection(Instant now, const Execute& plan) const;
   bool cannot_finish(const Execute& plan) const;
   // If begun after what waits and half of what runs, in that many lanes.
-  double done_us(const Waiting& ahead, double running_us, std::uint32_t lanes, const placement::Pass& own) const;
+  double done_us(const Waiting& ahead, double running_us, std::uint32_t lanes,
+                 const placement::Pass& own) const;
   void add_waiting(const Task& task);
   void remove_waiting(const Task& task);
   bool ends_in_time(Instant now, const placement::Pass& pass, Instant deadline) const;  // if begun now
@@ -152,7 +158,8 @@ class InferenceCore final : public Core {
   void make_ready(Instant now, Serial serial, Task& task);
   static bool is_reused(const Task& task, std::size_t segment);
   void refuse(Serial serial, Refusal refusal, Effects& effects);  // and ends the task
-  static void log_hop(Serial serial, const Task& task, const char* event, std::vector<LogField> fields, Effects& effects);
+  static void log_hop(Serial serial, const Task& task, const char* event, std::vector<LogField> fields,
+                      Effects& effects);
   void release(Serial serial, Task& task, std::vector<BlockOutcome> outcomes, Effects& effects);
   void end(Serial serial);
   std::size_t drop_waiting(const std::function<bool(const Task&)>& which, Effects& effects);
@@ -185,8 +192,9 @@ class InferenceCore final : public Core {
   NodeId owner_of(const TableShard& shard) const;
   AcquireBlocks ask_for(Serial serial, std::span<const TableShard> shards, bool ahead) const;
   void await_shards(Instant now, Batch batch, std::vector<TableShard> away, Effects& effects);
-  bool on_shards_acquired(Instant now, const BlocksAcquired& acquired, Effects& effects);  // false: others were asked for
-  bool on_shards_timer(Instant now, Serial serial, Effects& effects);                      // false: it is another timer
+  bool on_shards_acquired(Instant now, const BlocksAcquired& acquired,
+                          Effects& effects);                           // false: others were asked for
+  bool on_shards_timer(Instant now, Serial serial, Effects& effects);  // false: it is another timer
   void run_with_shards(Instant now, Serial asked, Effects& effects);
   void release_shards(const Batch& batch, std::vector<BlockOutcome> outcomes, Effects& effects) const;
   void keep_shards(Instant now, Effects& effects);
@@ -211,10 +219,11 @@ class InferenceCore final : public Core {
     RefillPace pace;
   };
 
-  // Shards that belong here are filled before anybody asks, as far as there is room: all are walked over, again and again.
+  // Shards that belong here are filled before anybody asks, as far as there is room: all are walked over,
+  // again and again.
   struct OwnShards {
     std::vector<ShardsFilled::Table> tables;
-    std::size_t table = 0;            // the walk's place
+    std::size_t table = 0;  // the walk's place
     std::uint32_t shard = 0;
     Serial asked = 0, job = 0;        // 0: none
     std::vector<TableShard> at_hand;  // that are asked for, or filled
@@ -247,7 +256,7 @@ class InferenceCore final : public Core {
   std::uint64_t unanswered_ = 0;  // their router was lost while they waited
   Slowness slowness_;
   ModelSet models_;
-  Serial model_job_ = 0;      // that runs; 0: none
+  Serial model_job_ = 0;  // that runs; 0: none
   Rows rows_;
   std::optional<placement::Shards> owners_;
   OwnShards own_shards_;

@@ -284,7 +284,9 @@ TEST_CASE("a plan larger than a batch runs alone") {
 
 TEST_CASE("while all lanes run plans of more than three batches, one batch of small ones goes beside them") {
   Bench b;
-  const auto tokens = [](const auto& job) { return job.second.requests.at(0).plan.segments.at(0).tokens.size(); };
+  const auto tokens = [](const auto& job) {
+    return job.second.requests.at(0).plan.segments.at(0).tokens.size();
+  };
   b.plain(0, 1, 31);
   const auto large = b.job();
   b.plain(1, 2, 40);
@@ -338,7 +340,8 @@ TEST_CASE("a small plan that may go beside large ones is not refused for what th
     b.execute(1'000, 5, {segment(2)}, Priority::serving, budget);
     return !b.probe.sent<Refused>().empty();
   };
-  // Before its 200 us, on two lanes: 5,000 that wait, and half of the 10,000 or 6,000 that run. Beside: nothing.
+  // Before its 200 us, on two lanes: 5,000 that wait, and half of the 10,000 or 6,000 that run. Beside:
+  // nothing.
   CHECK_FALSE(refused(5'300, true));
   CHECK_FALSE(refused(300, true));
   CHECK(refused(150, true));

@@ -21,7 +21,9 @@ struct OverlapBench : Bench {
     execute(us, id, {block(1), segment(2)});
     return probe.sent<AcquireBlocks>().at(0);
   }
-  void answer(std::int64_t us, RequestId id, const BlockGrant& grant) { probe.receive(us, kv, acquired(id, {grant})); }
+  void answer(std::int64_t us, RequestId id, const BlockGrant& grant) {
+    probe.receive(us, kv, acquired(id, {grant}));
+  }
   std::size_t jobs() const { return probe.started<RunBatch>().size(); }
 };
 

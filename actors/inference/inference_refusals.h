@@ -29,8 +29,8 @@ inline Refusal drains() {
 
 inline Refusal bad_blocks(std::size_t blocks, std::size_t segments) {
   return {422, "bad_plan",
-          "the plan has " + std::to_string(blocks) + " blocks and " + std::to_string(segments) + " segments", "blocks",
-          "one for each segment"};
+          "the plan has " + std::to_string(blocks) + " blocks and " + std::to_string(segments) + " segments",
+          "blocks", "one for each segment"};
 }
 
 inline Refusal wrong_model(const std::string& model, const std::vector<std::string>& served) {

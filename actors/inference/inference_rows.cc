@@ -1,9 +1,10 @@
-// Rows of embedding tables: the pool's pages that they may fill come from the KV-cache worker, and go back when it asks; pages
-// with room are refilled behind what passes miss.
+// Rows of embedding tables: the pool's pages that they may fill come from the KV-cache worker, and go back
+// when it asks; pages with room are refilled behind what passes miss.
 //
-// Of tables that are spread over nodes' memory, a batch that missed rows asks the KV-cache worker for their shards, which has them,
-// pulls them from the nodes that they belong to, or lets the batch fill them from the table; then it runs once more, on the
-// lane that it had. Shards that belong here are filled behind the scenes, in free room.
+// Of tables that are spread over nodes' memory, a batch that missed rows asks the KV-cache worker for their
+// shards, which has them, pulls them from the nodes that they belong to, or lets the batch fill them from the
+// table; then it runs once more, on the lane that it had. Shards that belong here are filled behind the
+// scenes, in free room.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -16,14 +17,19 @@
 namespace troupe::actors {
 namespace {
 
-constexpr std::uint64_t patience_timer(std::uint64_t serial) { return serial * 2 + 1; }  // as of a task's blocks
+constexpr std::uint64_t patience_timer(std::uint64_t serial) {
+  return serial * 2 + 1;
+}  // as of a task's blocks
 
-constexpr std::size_t asked_at_once = 128;       // of those that belong here
-constexpr Duration between_walks{10'000'000};    // over them: what made room for others, or was corrupt, comes back
+constexpr std::size_t asked_at_once = 128;  // of those that belong here
+constexpr Duration between_walks{
+    10'000'000};  // over them: what made room for others, or was corrupt, comes back
 
-std::vector<GrantedShard> granted_of(const std::vector<TableShard>& shards, const std::vector<BlockGrant>& grants) {
+std::vector<GrantedShard> granted_of(const std::vector<TableShard>& shards,
+                                     const std::vector<BlockGrant>& grants) {
   std::vector<GrantedShard> granted;
-  for (std::size_t i = 0; i < std::min(shards.size(), grants.size()); ++i) granted.push_back({shards[i], grants[i]});
+  for (std::size_t i = 0; i < std::min(shards.size(), grants.size()); ++i)
+    granted.push_back({shards[i], grants[i]});
   return granted;
 }
 
@@ -34,7 +40,8 @@ void InferenceCore::on_lend(Address from, const LendPages& lend, Effects& effect
   if (from != kv_worker()) return effects.count(Metric::protocol_errors);
   if (lend.incarnation != config_.incarnation || lend.number < rows_.answer.number || rows_.job != 0) return;
   if (lend.number == rows_.answer.number) return effects.send(kv_worker(), rows_.answer);
-  rows_.answer = {lend.incarnation, lend.number, {}, 0, 0, rows_.answer.saved_us, std::move(rows_.answer.savings)};
+  rows_.answer = {
+      lend.incarnation, lend.number, {}, 0, 0, rows_.answer.saved_us, std::move(rows_.answer.savings)};
   rows_.lent = lend.pages;
   rows_.job = next_serial_++;
   effects.start(rows_.job, ChangeRowPages{lend.pages, lend.give_back});
@@ -75,7 +82,8 @@ void InferenceCore::count_rows(const RowTotals& now, Effects& effects) {
   const auto count = [&](Metric metric, std::uint64_t RowTotals::*of) {
     if (now.*of <= told.*of) return;
     effects.count(metric, static_cast<double>(now.*of - told.*of));
-    if (of == &RowTotals::bytes_missed || of == &RowTotals::bytes_refilled) rows_.pace.spend(now.*of - told.*of);
+    if (of == &RowTotals::bytes_missed || of == &RowTotals::bytes_refilled)
+      rows_.pace.spend(now.*of - told.*of);
     told.*of = now.*of;
   };
   count(Metric::rows_hit, &RowTotals::hits);
@@ -116,7 +124,8 @@ AcquireBlocks InferenceCore::ask_for(Serial serial, std::span<const TableShard> 
   ask.may_evict = !ahead;
   for (const TableShard& shard : shards) {
     const NodeId owner = owner_of(shard);
-    ask.wants.push_back({block_of(shard), SegmentKind::item, "table", config_.page_tokens, owner == config_.node ? 0 : owner});
+    ask.wants.push_back({block_of(shard), SegmentKind::item, "table", config_.page_tokens,
+                         owner == config_.node ? 0 : owner});
   }
   return ask;
 }
@@ -141,7 +150,8 @@ bool InferenceCore::on_shards_acquired(Instant now, const BlocksAcquired& acquir
     if (own_shards_.job == 0) fill_own(now, acquired, effects);
     return true;
   }
-  const auto of = std::ranges::find_if(batches_, [&](const auto& entry) { return entry.second.asked == acquired.id; });
+  const auto of =
+      std::ranges::find_if(batches_, [&](const auto& entry) { return entry.second.asked == acquired.id; });
   if (of == batches_.end() || acquired.id == 0) return false;
   Batch& batch = of->second;
   if (of->first != acquired.id) {  // it runs by now: doubled, or it gave up waiting
@@ -167,7 +177,8 @@ void InferenceCore::run_with_shards(Instant now, Serial asked, Effects& effects)
   RunBatch work;
   work.shards = granted_of(batch.missed, batch.granted);
   // Rows go on from there into the cache and into blocks that are kept, whose checksums would be right.
-  for (GrantedShard& shard : work.shards) shard.grant.check = shard.grant.check || !planted(Bug::trust_shards);
+  for (GrantedShard& shard : work.shards)
+    shard.grant.check = shard.grant.check || !planted(Bug::trust_shards);
   for (const Serial serial : batch.tasks) {
     work.requests.push_back(batch_request(now, tasks_.at(serial), batch.tasks.size() > 1));
   }
@@ -181,7 +192,8 @@ void InferenceCore::run_with_shards(Instant now, Serial asked, Effects& effects)
   effects.start(job, std::move(work));
 }
 
-void InferenceCore::release_shards(const Batch& batch, std::vector<BlockOutcome> outcomes, Effects& effects) const {
+void InferenceCore::release_shards(const Batch& batch, std::vector<BlockOutcome> outcomes,
+                                   Effects& effects) const {
   if (!batch.granted.empty()) effects.send(kv_worker(), ReleaseBlocks{batch.asked, std::move(outcomes)});
 }
 

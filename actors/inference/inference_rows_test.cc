@@ -1,4 +1,5 @@
-// The inference worker, the pages that rows of embedding tables may fill, and tables that are spread over nodes' memory.
+// The inference worker, the pages that rows of embedding tables may fill, and tables that are spread over
+// nodes' memory.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -18,7 +19,8 @@ struct RowBench : Bench {
     return c;
   }
   RowBench() : Bench(with_rows()) {}
-  void lend(std::int64_t us, std::uint64_t number, std::vector<std::uint32_t> pages, std::uint32_t give_back = 0) {
+  void lend(std::int64_t us, std::uint64_t number, std::vector<std::uint32_t> pages,
+            std::uint32_t give_back = 0) {
     probe.receive(us, kv, LendPages{1, number, std::move(pages), give_back});
   }
 };
@@ -39,7 +41,9 @@ TEST_CASE_FIXTURE(RowBench, "pages go to the device, and what it gives back goes
   CHECK(probe.counted(Metric::rows_hit) == 2);
 }
 
-TEST_CASE_FIXTURE(RowBench, "what is told again is done once and answered again; what is late, or another process's, is not") {
+TEST_CASE_FIXTURE(
+    RowBench,
+    "what is told again is done once and answered again; what is late, or another process's, is not") {
   lend(1, 2, {4});
   const auto job = probe.started<ChangeRowPages>().at(0);
   lend(2, 2, {4});
@@ -64,14 +68,16 @@ TEST_CASE_FIXTURE(RowBench, "a device that keeps no rows gives its pages back") 
 
 TEST_CASE_FIXTURE(RowBench, "pages with room are refilled as fast as is allowed, less what passes miss") {
   lend(1, 1, {4});
-  probe.done(2, probe.started<ChangeRowPages>().at(0).first, RowPages{{}, {.bytes_missed = 30, .wants_refill = true}});
+  probe.done(2, probe.started<ChangeRowPages>().at(0).first,
+             RowPages{{}, {.bytes_missed = 30, .wants_refill = true}});
   probe.run_until(100);
   const auto refill = probe.started<RefillRows>();
   REQUIRE(refill.size() == 1);
   CHECK(refill[0].second.bytes == 70);
   probe.run_until(200);
   CHECK(probe.started<RefillRows>().empty());  // one at a time
-  probe.done(201, refill[0].first, RowsRefilled{{.bytes_missed = 30, .bytes_refilled = 70, .wants_refill = false}});
+  probe.done(201, refill[0].first,
+             RowsRefilled{{.bytes_missed = 30, .bytes_refilled = 70, .wants_refill = false}});
   CHECK(probe.counted(Metric::row_bytes_refilled) == 70);
   probe.run_until(400);
   CHECK(probe.started<RefillRows>().empty());  // there is nothing left to bring
@@ -163,7 +169,9 @@ TEST_CASE_FIXTURE(ShardBench, "shards that a batch misses are asked for at once,
   CHECK(core.check_bounds() == "");
 }
 
-TEST_CASE_FIXTURE(ShardBench, "with what is granted the batch runs once more, asks for nothing, and lets go what it has done with it") {
+TEST_CASE_FIXTURE(
+    ShardBench,
+    "with what is granted the batch runs once more, asks for nothing, and lets go what it has done with it") {
   const AcquireBlocks ask = miss(1, shards(2));
   probe.receive(3, kv, acquired(ask.id, {{Grant::read, 5, 6, {7}}, {Grant::write, 8, 0, {9}}}));
   const auto run = again();
@@ -174,7 +182,8 @@ TEST_CASE_FIXTURE(ShardBench, "with what is granted the batch runs once more, as
   CHECK(run.second.shards[1].shard.shard == 1);
   CHECK(run.second.shards[1].grant.pages == std::vector<std::uint32_t>{9});
   for (const GrantedShard& shard : run.second.shards) CHECK(shard.grant.check);  // whoever read them before
-  probe.receive(4, kv, acquired(ask.id, {{Grant::read, 5, 6, {7}}, {Grant::write, 8, 0, {9}}}));  // doubled: still held
+  probe.receive(
+      4, kv, acquired(ask.id, {{Grant::read, 5, 6, {7}}, {Grant::write, 8, 0, {9}}}));  // doubled: still held
   CHECK(probe.effects.list.empty());
   const BlockOutcome written{block_of(shards(2)[1]), 8, Outcome::written, 77};
   end(5, {written});
@@ -183,7 +192,9 @@ TEST_CASE_FIXTURE(ShardBench, "with what is granted the batch runs once more, as
   CHECK(core.tasks() == 0);
 }
 
-TEST_CASE_FIXTURE(ShardBench, "where the KV-cache worker is silent, or answers something else, all rows come from the table") {
+TEST_CASE_FIXTURE(
+    ShardBench,
+    "where the KV-cache worker is silent, or answers something else, all rows come from the table") {
   const AcquireBlocks ask = miss(1, shards(2));
   probe.run_until(200);
   CHECK(probe.sent<ReleaseBlocks>().at(0).id == ask.id);
@@ -209,7 +220,9 @@ TEST_CASE_FIXTURE(ShardBench, "a batch that fails lets its shards go") {
   CHECK(probe.sent<Refused>().size() == 1);
 }
 
-TEST_CASE_FIXTURE(ShardBench, "a batch that waits for shards keeps its lane, and its plans all that they need to run again") {
+TEST_CASE_FIXTURE(
+    ShardBench,
+    "a batch that waits for shards keeps its lane, and its plans all that they need to run again") {
   plain(1, 9);
   const auto first = job();
   plain(2, 1);
@@ -226,7 +239,8 @@ TEST_CASE_FIXTURE(ShardBench, "a batch that waits for shards keeps its lane, and
   probe.receive(6, kv, acquired(ask.id, {{}}));
   const auto once_more = again();
   REQUIRE(once_more.second.requests.size() == 2);
-  for (const BatchRequest& request : once_more.second.requests) CHECK(request.plan.segments.at(0).tokens.size() == 4);
+  for (const BatchRequest& request : once_more.second.requests)
+    CHECK(request.plan.segments.at(0).tokens.size() == 4);
   run(7, once_more);
   CHECK(probe.sent<Executed>().size() == 2);
 }

@@ -14,7 +14,9 @@ AssetsPointer make_paths(const CatalogPointer& catalog) {
 }  // namespace
 
 ModelAssets::ModelAssets(MakeAssets make, FindCatalog find_catalog)
-    : always_(make != nullptr), make_(make ? std::move(make) : make_paths), find_catalog_(std::move(find_catalog)) {}
+    : always_(make != nullptr),
+      make_(make ? std::move(make) : make_paths),
+      find_catalog_(std::move(find_catalog)) {}
 
 AssetsPointer ModelAssets::of(const std::string& catalog_version) {
   const std::shared_ptr<Version> wanted = version(catalog_version);
@@ -27,7 +29,8 @@ AssetsPointer ModelAssets::of(const std::string& catalog_version) {
 
 std::shared_ptr<ModelAssets::Version> ModelAssets::version(const std::string& catalog_version) {
   const std::lock_guard lock(mutex_);
-  const auto at = std::ranges::find(versions_, catalog_version, [](const auto& v) { return v->catalog_version; });
+  const auto at =
+      std::ranges::find(versions_, catalog_version, [](const auto& v) { return v->catalog_version; });
   std::shared_ptr<Version> wanted = at != versions_.end() ? *at : std::make_shared<Version>(catalog_version);
   if (at != versions_.end()) versions_.erase(at);
   versions_.push_front(wanted);

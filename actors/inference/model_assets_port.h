@@ -1,7 +1,8 @@
 #pragma once
-// What a model computes with of the catalog, version by version: made when the first plan of a version runs, kept for
-// the last few versions, and by whoever runs on one for as long as that. So a request is computed with what belongs to
-// the catalog that it was planned against, whatever is put meanwhile (promise 4); and all of it goes with its model.
+// What a model computes with of the catalog, version by version: made when the first plan of a version runs,
+// kept for the last few versions, and by whoever runs on one for as long as that. So a request is computed
+// with what belongs to the catalog that it was planned against, whatever is put meanwhile (promise 4); and
+// all of it goes with its model.
 #include <cstddef>
 #include <deque>
 #include <functional>
@@ -46,7 +47,8 @@ class ModelAssets {
   const MakeAssets make_;
   const FindCatalog find_catalog_;
   std::mutex mutex_;
-  std::deque<std::shared_ptr<Version>> versions_;  // guarded by mutex_; the one that was asked for last is first
+  std::deque<std::shared_ptr<Version>>
+      versions_;  // guarded by mutex_; the one that was asked for last is first
 };
 
 }  // namespace troupe::actors

@@ -41,8 +41,8 @@ class ModelSet {
   bool serves(Instant now, const std::string& model) const;  // it takes new plans
   bool has(const std::string& model) const { return models_.contains(model); }
   bool ready(Instant now) const { return serves(now, active()); }
-  std::vector<std::string> served(Instant now) const;  // in order of version
-  const std::string& newest() const;                   // that was loaded last
+  std::vector<std::string> served(Instant now) const;     // in order of version
+  const std::string& newest() const;                      // that was loaded last
   const Versions& versions() const { return versions_; }  // that it follows
   std::size_t size() const { return models_.size(); }
 

@@ -9,7 +9,8 @@
 namespace troupe::actors {
 
 PacedTable::World PacedTable::real_world() {
-  return {[] { return std::chrono::steady_clock::now(); }, [](Time till) { std::this_thread::sleep_until(till); }};
+  return {[] { return std::chrono::steady_clock::now(); },
+          [](Time till) { std::this_thread::sleep_until(till); }};
 }
 
 PacedTable::PacedTable(std::shared_ptr<kernels::EmbeddingTable> table, double bytes_per_second, World world)

@@ -1,6 +1,6 @@
 #pragma once
-// A table whose rows come no faster than so many bytes a second, whoever asks: a slow disk or link, on a machine that has a
-// fast one. Those who ask wait for each other.
+// A table whose rows come no faster than so many bytes a second, whoever asks: a slow disk or link, on a
+// machine that has a fast one. Those who ask wait for each other.
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -17,7 +17,8 @@ class PacedTable final : public kernels::EmbeddingTable {
     std::function<Time()> now;
     std::function<void(Time)> sleep_until;
   };
-  PacedTable(std::shared_ptr<kernels::EmbeddingTable> table, double bytes_per_second, World world = real_world());
+  PacedTable(std::shared_ptr<kernels::EmbeddingTable> table, double bytes_per_second,
+             World world = real_world());
   static World real_world();
 
   std::uint32_t rows() const override { return table_->rows(); }

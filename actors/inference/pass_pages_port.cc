@@ -10,7 +10,8 @@ std::size_t ArenaPages::begin(std::span<PassBlocks> requests, std::uint32_t, Dev
     for (PassBlock& block : blocks) {
       const BatchSegmentKv& kv = *block.kv;
       const bool read = kv.grant == Grant::read;
-      block.corrupt = read && !kv.coming && (verify_ || kv.check) && checksum_pages(arena_, kv.pages) != kv.checksum;
+      block.corrupt =
+          read && !kv.coming && (verify_ || kv.check) && checksum_pages(arena_, kv.pages) != kv.checksum;
       if (block.corrupt) continue;
       for (const std::uint32_t page : kv.pages) block.pages.push_back(arena_.page(page));
     }

@@ -1,6 +1,7 @@
 #pragma once
-// How much may be fetched ahead of those who ask, where what they miss comes the same way: so many bytes a second, less those
-// that passes have missed meanwhile. What was not used is kept for one interval, and so is what was owed.
+// How much may be fetched ahead of those who ask, where what they miss comes the same way: so many bytes a
+// second, less those that passes have missed meanwhile. What was not used is kept for one interval, and so is
+// what was owed.
 #include <algorithm>
 #include <cstdint>
 

@@ -23,7 +23,9 @@ TEST_CASE("what passes have missed is owed for one interval, however much it was
   CHECK(pace.allowed({150}) == 50);
 }
 
-TEST_CASE("without a pace nothing is fetched ahead") { CHECK(RefillPace(0, {100}).allowed({1'000'000}) == 0); }
+TEST_CASE("without a pace nothing is fetched ahead") {
+  CHECK(RefillPace(0, {100}).allowed({1'000'000}) == 0);
+}
 
 }  // namespace
 }  // namespace troupe::actors

@@ -13,7 +13,7 @@ namespace troupe::actors {
 namespace {
 
 constexpr std::size_t evicted_max = 1 << 20;  // rows that went, remembered to be refilled
-constexpr double fetch_kept = 0.99;            // of what fetches took, at each further one
+constexpr double fetch_kept = 0.99;           // of what fetches took, at each further one
 constexpr std::size_t refilled_at_once = 64;  // so long a pass that misses rows may wait for a refill
 
 std::uint32_t rows_in_page(const PageArena& arena, std::uint32_t columns) {
@@ -43,13 +43,13 @@ class RowCache::Cached final : public kernels::EmbeddingTable {
 // What a lane needs for a lookup; kept for its memory.
 struct RowCache::Scratch {
   std::vector<std::uint32_t> asked;
-  std::vector<std::uint64_t> sums;         // per row of the batch, of ready ones
-  std::vector<bool> wrong;                 // per row of the batch: ready, and its bytes are not its own
-  std::vector<Token> missed;               // in order of the batch
-  std::vector<std::uint32_t> missed_at;    // per row of the batch
-  std::vector<float> fetched;              // of `missed`
-  double fetch_us = 0;                     // that took
-  std::vector<const float*> sources;       // per row that was asked for
+  std::vector<std::uint64_t> sums;       // per row of the batch, of ready ones
+  std::vector<bool> wrong;               // per row of the batch: ready, and its bytes are not its own
+  std::vector<Token> missed;             // in order of the batch
+  std::vector<std::uint32_t> missed_at;  // per row of the batch
+  std::vector<float> fetched;            // of `missed`
+  double fetch_us = 0;                   // that took
+  std::vector<const float*> sources;     // per row that was asked for
 };
 
 RowCache::RowCache(PageArena& arena, std::uint32_t columns)
@@ -124,7 +124,8 @@ void RowCache::check_sums(const Table& table, const RowSlab::Batch& batch, Scrat
   scratch.wrong.assign(batch.rows.size(), false);
   for (std::size_t i = 0; i < batch.rows.size(); ++i) {
     const RowSlab::Row& row = batch.rows[i];
-    if (row.state == RowState::ready) scratch.wrong[i] = sum(table, row.row, place(row.place)) != scratch.sums[i];
+    if (row.state == RowState::ready)
+      scratch.wrong[i] = sum(table, row.row, place(row.place)) != scratch.sums[i];
   }
 }
 
@@ -145,7 +146,8 @@ void RowCache::fetch_missed(const Table& table, const RowSlab::Batch& batch, Scr
   } waiting(fetching_);
   const auto begun = std::chrono::steady_clock::now();
   table.slow->fetch(scratch.missed, scratch.fetched.data());
-  scratch.fetch_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begun).count();
+  scratch.fetch_us =
+      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begun).count();
 }
 
 // The rows that were fetched, in the places that they were given; nobody else looks there before the release.

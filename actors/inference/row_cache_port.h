@@ -1,9 +1,9 @@
 #pragma once
-// Rows of a model's embedding tables, in pages of the node's pool: what stands between executors and tables that are not in
-// memory. A pass's rows are looked up at once; those that are missed are fetched together, each once, and kept where there is
-// room. Which row lies where, and which makes room, is RowSlab's to decide; here are the bytes, a lock, and a sum for each
-// row, over its bytes and over what it is a row of: bytes of another row, table or version are fetched again, as a bit that
-// flipped is.
+// Rows of a model's embedding tables, in pages of the node's pool: what stands between executors and tables
+// that are not in memory. A pass's rows are looked up at once; those that are missed are fetched together,
+// each once, and kept where there is room. Which row lies where, and which makes room, is RowSlab's to
+// decide; here are the bytes, a lock, and a sum for each row, over its bytes and over what it is a row of:
+// bytes of another row, table or version are fetched again, as a bit that flipped is.
 //
 // Executors of several lanes use it at a time. The slow side is read without the lock.
 #include <atomic>
@@ -28,8 +28,8 @@ class RowCache : public std::enable_shared_from_this<RowCache> {
   // `arena` outlives it. Rows have `columns` values; a page holds at least one.
   RowCache(PageArena& arena, std::uint32_t columns);
 
-  // This table through the cache, as long as somebody has it; then its rows are dropped. A table with other columns is given
-  // back as it is.
+  // This table through the cache, as long as somebody has it; then its rows are dropped. A table with other
+  // columns is given back as it is.
   std::shared_ptr<kernels::EmbeddingTable> cached(std::shared_ptr<kernels::EmbeddingTable> table);
 
   // Thread-safe, without waiting for the slow side.
@@ -61,8 +61,8 @@ class RowCache : public std::enable_shared_from_this<RowCache> {
   const std::uint32_t columns_;
   std::atomic<std::uint32_t> fetching_ = 0;  // passes that wait for the slow side
   mutable std::mutex mutex_;
-  RowSlab slab_;                              // guarded by mutex_, as all below
-  std::vector<std::uint64_t> sums_;           // of ready rows, by handle
+  RowSlab slab_;                     // guarded by mutex_, as all below
+  std::vector<std::uint64_t> sums_;  // of ready rows, by handle
   std::map<std::uint32_t, Table> tables_;
   std::uint32_t last_number_ = 0;
   std::uint64_t bytes_missed_ = 0, bytes_refilled_ = 0;

@@ -94,7 +94,8 @@ TEST_CASE_FIXTURE(Bench, "rows that find no room are right as well, and so are a
 
 TEST_CASE_FIXTURE(Bench, "a row whose bytes are not its own is fetched again") {
   read({1});
-  for (std::uint32_t page = 4; page < 8; ++page) arena.page(page)[0] ^= std::byte{1};  // the first row of each
+  for (std::uint32_t page = 4; page < 8; ++page)
+    arena.page(page)[0] ^= std::byte{1};  // the first row of each
   CHECK(read({1}) == Floats{1});
   CHECK(cache->totals().corrupt == 1);
   CHECK(read({1}) == Floats{1});
@@ -184,7 +185,8 @@ TEST_CASE_FIXTURE(Bench, "lanes that read while pages come and go see right rows
 TEST_CASE("rows of a paced table come when their bytes have, those of two askers one after the other") {
   using namespace std::chrono_literals;
   PacedTable::Time now{}, slept{};
-  PacedTable paced(std::make_shared<Numbers>(), 16'000, {[&] { return now; }, [&](PacedTable::Time till) { slept = till; }});
+  PacedTable paced(std::make_shared<Numbers>(), 16'000,
+                   {[&] { return now; }, [&](PacedTable::Time till) { slept = till; }});
   std::vector<float> out(40);
   paced.fetch(std::vector<Token>{1, 2}, out.data());
   CHECK(slept - PacedTable::Time{} == 2ms);
@@ -210,7 +212,8 @@ class Numbers final : public kernels::EmbeddingTable {
   std::uint32_t columns() const override { return columns_; }
   void fetch(std::span<const Token> rows, float* out) override {
     fetched += rows.size();
-    for (std::size_t i = 0; i < rows.size(); ++i) std::fill_n(out + i * columns_, columns_, static_cast<float>(rows[i]));
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      std::fill_n(out + i * columns_, columns_, static_cast<float>(rows[i]));
   }
   std::size_t fetched = 0;
 
@@ -270,7 +273,8 @@ TEST_CASE_FIXTURE(Bench, "a table with rows of another size is given back as it 
   CHECK(table != slow);
 }
 
-TEST_CASE_FIXTURE(Bench, "rows that are missed are asked for by shard, each once, and nothing is read for them") {
+TEST_CASE_FIXTURE(Bench,
+                  "rows that are missed are asked for by shard, each once, and nothing is read for them") {
   const auto names = away({5, 0, 1, 4, 6});
   REQUIRE(names.size() == 3);
   CHECK(names[0].shard == 0);
@@ -280,7 +284,9 @@ TEST_CASE_FIXTURE(Bench, "rows that are missed are asked for by shard, each once
   CHECK(read({5, 0}) == Floats{5, 0});  // no batch: what is refilled, or not to be asked for
 }
 
-TEST_CASE_FIXTURE(Bench, "who may write a shard fills it, the last one with zeros behind its row, and says its sum; who reads it finds its rows") {
+TEST_CASE_FIXTURE(Bench,
+                  "who may write a shard fills it, the last one with zeros behind its row, and says its sum; "
+                  "who reads it finds its rows") {
   const auto names = away({2, 6});
   arena.page(1)[30] = std::byte{9};
   std::vector<BlockOutcome> written;
@@ -308,7 +314,8 @@ TEST_CASE_FIXTURE(Bench, "who may write a shard fills it, the last one with zero
   CHECK(totals().from_nodes == 1);
 }
 
-TEST_CASE_FIXTURE(Bench, "a shard whose bytes are not those of its checksum is told of, and its rows come from the table") {
+TEST_CASE_FIXTURE(
+    Bench, "a shard whose bytes are not those of its checksum is told of, and its rows come from the table") {
   const auto names = away({2, 4});
   {
     const RunBatch batch = granted(names, Grant::write);
@@ -359,7 +366,8 @@ TEST_CASE_FIXTURE(Bench, "shards of another version, table or size have other na
   CHECK(block_of(first) != block_of({first.table, 1}));
 }
 
-TEST_CASE_FIXTURE(Bench, "ahead of requests tables are told of, as long as somebody has them, and their shards filled") {
+TEST_CASE_FIXTURE(
+    Bench, "ahead of requests tables are told of, as long as somebody has them, and their shards filled") {
   const auto tables = shards->fill({}).tables;
   REQUIRE(tables.size() == 1);
   CHECK(tables[0].shards == 4);

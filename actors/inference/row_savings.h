@@ -1,7 +1,7 @@
 #pragma once
-// What rows of embedding tables that were at hand saved their passes, and would have saved with another share of the node's
-// pool: a sampled shadow cache of the rows that passes wanted; and which parts of the table were at hand. Whoever holds the rows
-// says what fetching one takes.
+// What rows of embedding tables that were at hand saved their passes, and would have saved with another share
+// of the node's pool: a sampled shadow cache of the rows that passes wanted; and which parts of the table
+// were at hand. Whoever holds the rows says what fetching one takes.
 #include <cstdint>
 
 #include "placement/popularity/shard_hits.h"

@@ -20,10 +20,11 @@ std::uint32_t whole_rows(const PageArena& arena, std::uint32_t columns) {
 }
 
 // Of another size, or cut otherwise, it is another table.
-BlockName table_name(const std::string& model_version, std::string_view what, const kernels::EmbeddingTable& table,
-                     std::uint32_t page_rows) {
-  const std::string layout = "table " + std::string(what) + " rows " + std::to_string(table.rows()) + " columns " +
-                             std::to_string(table.columns()) + " shards " + std::to_string(page_rows);
+BlockName table_name(const std::string& model_version, std::string_view what,
+                     const kernels::EmbeddingTable& table, std::uint32_t page_rows) {
+  const std::string layout = "table " + std::string(what) + " rows " + std::to_string(table.rows()) +
+                             " columns " + std::to_string(table.columns()) + " shards " +
+                             std::to_string(page_rows);
   return block_name({model_version, layout}, "", {}, 0, {});
 }
 
@@ -50,7 +51,8 @@ TableShards::TableShards(PageArena& arena, std::uint32_t columns)
     : arena_(arena), columns_(columns), page_rows_(whole_rows(arena, columns)) {}
 
 std::shared_ptr<kernels::EmbeddingTable> TableShards::sharded(std::shared_ptr<kernels::EmbeddingTable> table,
-                                                              const std::string& model_version, std::string_view what) {
+                                                              const std::string& model_version,
+                                                              std::string_view what) {
   if (table->columns() != columns_) return table;
   const BlockName name = table_name(model_version, what, *table, page_rows_);
   const std::lock_guard lock(mutex_);
@@ -86,7 +88,8 @@ std::vector<BlockOutcome> TableShards::Lent::take_outcomes() {
 // ---- rows ----
 
 // Whose shards are granted are read there, the others from the table, unless they can still be asked for.
-void TableShards::read(kernels::EmbeddingTable& table, const BlockName& name, std::span<const Token> rows, float* out) {
+void TableShards::read(kernels::EmbeddingTable& table, const BlockName& name, std::span<const Token> rows,
+                       float* out) {
   if (lent_ == nullptr) return table.fetch(rows, out);  // ahead of passes: nothing is granted for that
   std::vector<Token> left;
   std::vector<std::size_t> left_at;
@@ -113,7 +116,8 @@ void TableShards::read(kernels::EmbeddingTable& table, const BlockName& name, st
   }
   std::vector<float> values(left.size() * columns_);
   if (!left.empty()) table.fetch(left, values.data());
-  for (std::size_t k = 0; k < left.size(); ++k) std::copy_n(&values[k * columns_], columns_, out + left_at[k] * columns_);
+  for (std::size_t k = 0; k < left.size(); ++k)
+    std::copy_n(&values[k * columns_], columns_, out + left_at[k] * columns_);
   const std::lock_guard lock(mutex_);
   from_here_ += here;
   from_nodes_ += nodes;
@@ -144,7 +148,8 @@ bool TableShards::make_ready(kernels::EmbeddingTable& table, Lent::One& shard) c
 }
 
 // Its sum. What rows leave of the page is zero, as in all blocks.
-std::uint64_t TableShards::fill_page(kernels::EmbeddingTable& table, std::uint32_t shard, std::uint32_t page) const {
+std::uint64_t TableShards::fill_page(kernels::EmbeddingTable& table, std::uint32_t shard,
+                                     std::uint32_t page) const {
   std::vector<Token> rows(std::min(page_rows_, table.rows() - shard * page_rows_));
   std::iota(rows.begin(), rows.end(), static_cast<Token>(shard * page_rows_));
   std::byte* const bytes = arena_.page(page);
@@ -165,7 +170,9 @@ ShardsFilled TableShards::fill(const FillShards& fill) {
   for (const auto& [name, table] : tables) filled.tables.push_back({name, shards_of(*table)});
   for (const GrantedShard& granted : fill.shards) {
     const auto at = tables.find(granted.shard.table);
-    if (at == tables.end() || granted.shard.shard >= shards_of(*at->second) || granted.grant.grant != Grant::write) continue;
+    if (at == tables.end() || granted.shard.shard >= shards_of(*at->second) ||
+        granted.grant.grant != Grant::write)
+      continue;
     Lent::One one{&granted};
     if (make_ready(*at->second, one)) filled.outcomes.push_back(*one.outcome);
   }

@@ -1,11 +1,12 @@
 #pragma once
-// Embedding tables that are spread over nodes' memory: a shard is a run of rows that fills a page, and a block like others, so
-// that who has it, whether it may be read, and what becomes of it is for the KV-cache workers to say. Here rows are read where
-// shards were granted, and shards are filled from their tables. A batch that misses rows of shards that it was not granted
-// ends (RowsAway), so that they are asked for, all at once; what is not granted then either comes from the table.
+// Embedding tables that are spread over nodes' memory: a shard is a run of rows that fills a page, and a
+// block like others, so that who has it, whether it may be read, and what becomes of it is for the KV-cache
+// workers to say. Here rows are read where shards were granted, and shards are filled from their tables. A
+// batch that misses rows of shards that it was not granted ends (RowsAway), so that they are asked for, all
+// at once; what is not granted then either comes from the table.
 //
-// Never a wrong row: a shard's name says of which rows of which model's table it is, and its bytes are compared with the
-// block's checksum where the grant asks for that, as of all blocks.
+// Never a wrong row: a shard's name says of which rows of which model's table it is, and its bytes are
+// compared with the block's checksum where the grant asks for that, as of all blocks.
 #include <cstdint>
 #include <exception>
 #include <map>
@@ -34,10 +35,10 @@ class TableShards : public std::enable_shared_from_this<TableShards> {
   // `arena` outlives it. Rows have `columns` values; a page holds at least one.
   TableShards(PageArena& arena, std::uint32_t columns);
 
-  // This table, its rows read from shards while a Lent is there, as long as somebody has it. One with other columns is given
-  // back as it is. `what`: which of the model's tables it is.
-  std::shared_ptr<kernels::EmbeddingTable> sharded(std::shared_ptr<kernels::EmbeddingTable> table, const std::string& model_version,
-                                                   std::string_view what);
+  // This table, its rows read from shards while a Lent is there, as long as somebody has it. One with other
+  // columns is given back as it is. `what`: which of the model's tables it is.
+  std::shared_ptr<kernels::EmbeddingTable> sharded(std::shared_ptr<kernels::EmbeddingTable> table,
+                                                   const std::string& model_version, std::string_view what);
   // Thread-safe.
   ShardsFilled fill(const FillShards& fill);
   void add_to(RowTotals& totals) const;
@@ -65,7 +66,9 @@ class TableShards : public std::enable_shared_from_this<TableShards> {
 
  private:
   class Sharded;
-  std::uint32_t shards_of(const kernels::EmbeddingTable& table) const { return (table.rows() + page_rows_ - 1) / page_rows_; }
+  std::uint32_t shards_of(const kernels::EmbeddingTable& table) const {
+    return (table.rows() + page_rows_ - 1) / page_rows_;
+  }
   void read(kernels::EmbeddingTable& table, const BlockName& name, std::span<const Token> rows, float* out);
   bool make_ready(kernels::EmbeddingTable& table, Lent::One& shard) const;
   std::uint64_t fill_page(kernels::EmbeddingTable& table, std::uint32_t shard, std::uint32_t page) const;

@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint32_t samples_max = 16'384;  // about a megabyte for each area
 constexpr std::size_t users_known = 4'096;
 constexpr std::uint32_t times_max = 64;  // of a block, told at once
-constexpr std::uint32_t hot_from = 4;  // requests, as far as the sketch remembers
+constexpr std::uint32_t hot_from = 4;    // requests, as far as the sketch remembers
 
 placement::ShadowOptions shadow_of(std::uint32_t pages) {
   return {.pool = pages, .one_of = pages / samples_max + 1, .samples_max = std::min(pages, samples_max)};
@@ -32,12 +32,14 @@ std::uint64_t shadow_key(const BlockName& name) {  // a name is a hash
 
 bool is_savings(const std::vector<double>& savings) {
   if (savings.empty()) return true;
-  return savings.size() == placement::split_cells + 1 && savings.front() >= 0 && std::isfinite(savings.back()) &&
-         std::ranges::is_sorted(savings) && std::ranges::none_of(savings, [](double us) { return std::isnan(us); });
+  return savings.size() == placement::split_cells + 1 && savings.front() >= 0 &&
+         std::isfinite(savings.back()) && std::ranges::is_sorted(savings) &&
+         std::ranges::none_of(savings, [](double us) { return std::isnan(us); });
 }
 
 AreaSavings::AreaSavings(std::size_t areas, std::uint32_t pool_pages) : users_(users_known) {
-  for (std::size_t i = 0; i < areas; ++i) areas_.push_back({placement::ShadowCache(shadow_of(std::max(pool_pages, 1U)))});
+  for (std::size_t i = 0; i < areas; ++i)
+    areas_.push_back({placement::ShadowCache(shadow_of(std::max(pool_pages, 1U)))});
 }
 
 void AreaSavings::count(Area& area, const BlockName& name, std::uint64_t pages, double us) {

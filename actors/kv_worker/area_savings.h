@@ -1,8 +1,9 @@
 #pragma once
-// What each area of a node's pool saved its requests, and would have saved with another share of the pool: shadow caches
-// (placement/split/shadow_cache.h) of the blocks that were wanted, sampled, with what each would have cost to compute. Beside
-// it what a policy that goes by latencies wants to know of the requests. All sums are since the start, so that whoever hears
-// two reports knows what was between them, however many were lost.
+// What each area of a node's pool saved its requests, and would have saved with another share of the pool:
+// shadow caches (placement/split/shadow_cache.h) of the blocks that were wanted, sampled, with what each
+// would have cost to compute. Beside it what a policy that goes by latencies wants to know of the requests.
+// All sums are since the start, so that whoever hears two reports knows what was between them, however many
+// were lost.
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -18,16 +19,19 @@ class AreaSavings {
  public:
   AreaSavings(std::size_t areas, std::uint32_t pool_pages);
 
-  // A request wanted this block, of so many pages. Of a guest's, whose blocks belong to another node, only what was saved counts.
+  // A request wanted this block, of so many pages. Of a guest's, whose blocks belong to another node, only
+  // what was saved counts.
   void use(std::size_t area, const BlockWant& want, std::uint64_t pages, bool hit, bool guest);
   // Requests that ran on other nodes would have wanted it here: to the curve it is the same.
   void use_elsewhere(std::size_t area, const BlockUse& use, std::uint64_t pages);
   std::uint64_t elsewhere() const { return elsewhere_; }
-  // A request let go of its blocks, so long after it asked for them. `user`: user_key, or 0 if it wanted none of a user's.
+  // A request let go of its blocks, so long after it asked for them. `user`: user_key, or 0 if it wanted none
+  // of a user's.
   void served(std::uint64_t user, std::uint32_t user_tokens, Duration held);
   static std::uint64_t user_key(std::string_view owner);  // never 0
 
-  void tell(std::vector<AreaReport>& areas) const;  // saved_us and savings of areas that blocks were wanted of
+  void tell(
+      std::vector<AreaReport>& areas) const;  // saved_us and savings of areas that blocks were wanted of
   const ServedReport& served() const { return served_; }
   std::size_t areas() const { return areas_.size(); }
   double saved_us(std::size_t area) const { return areas_[area].saved_us; }

@@ -64,7 +64,8 @@ std::optional<Duration> HandOn::take_end(Instant now) {
   return now - began_;
 }
 
-// The home first, then the next ones by the same order with each try; who rests is passed over while others do not.
+// The home first, then the next ones by the same order with each try; who rests is passed over while others
+// do not.
 NodeId HandOn::target(Instant now, const Block& block) const {
   std::vector<NodeId> nodes = nodes_;
   const std::uint64_t user = owner_hash(block.owner);
@@ -137,7 +138,8 @@ AcquireBlocks HandOn::offer(Instant now, NodeId node, std::deque<Block>& from, s
   ask.retention.belongs = true;
   Asked& asked = offers_[node] = {id, now + bounds_.patience + bounds_.rest, {}};
   std::uint64_t tokens = 0;
-  while (!from.empty() && asked.blocks.size() < bounds_.part_blocks && from.front().displaces == ask.may_evict) {
+  while (!from.empty() && asked.blocks.size() < bounds_.part_blocks &&
+         from.front().displaces == ask.may_evict) {
     tokens += from.front().tokens;
     if (!asked.blocks.empty() && tokens > bounds_.part_tokens) break;
     const Block& block = asked.blocks.emplace_back(std::move(from.front()));
@@ -151,7 +153,8 @@ bool HandOn::on_found(const BlocksFound& found) {
   if (!look_up_ || look_up_->id != found.id) return false;
   std::span<const NodeId> holders = found.holders;
   for (std::size_t i = 0; i < look_up_->blocks.size(); ++i) {
-    const std::size_t count = i < found.counts.size() ? std::min<std::size_t>(found.counts[i], holders.size()) : 0;
+    const std::size_t count =
+        i < found.counts.size() ? std::min<std::size_t>(found.counts[i], holders.size()) : 0;
     const auto stays = [&](NodeId node) { return std::ranges::find(nodes_, node) != nodes_.end(); };
     if (std::ranges::any_of(holders.first(count), stays))
       ++counts_.held_elsewhere;
@@ -216,9 +219,11 @@ void HandOn::tick(Instant now) {
 
 std::string HandOn::check_bounds() const {
   if (blocks_open() > counts_.blocks)
-    return "blocks to be handed on: " + std::to_string(blocks_open()) + " of " + std::to_string(counts_.blocks);
+    return "blocks to be handed on: " + std::to_string(blocks_open()) + " of " +
+           std::to_string(counts_.blocks);
   for (const auto& [node, asked] : offers_)
-    if (asked.blocks.size() > bounds_.part_blocks) return "blocks offered at a time: " + std::to_string(asked.blocks.size());
+    if (asked.blocks.size() > bounds_.part_blocks)
+      return "blocks offered at a time: " + std::to_string(asked.blocks.size());
   return "";
 }
 

@@ -1,11 +1,12 @@
 #pragma once
-// What becomes of users' blocks when their worker leaves the cluster for good: each is offered to the node where its user is served
-// from then on, his home among those that stay, and after that in vain to the next ones; who takes it pulls it as any other block.
-// What somebody who stays has already is not offered. Blocks that were used last come first, so that where the time ends what is left
-// was wanted least. It knows no pool and sends nothing; the core does what it says.
+// What becomes of users' blocks when their worker leaves the cluster for good: each is offered to the node
+// where its user is served from then on, his home among those that stay, and after that in vain to the next
+// ones; who takes it pulls it as any other block. What somebody who stays has already is not offered. Blocks
+// that were used last come first, so that where the time ends what is left was wanted least. It knows no pool
+// and sends nothing; the core does what it says.
 //
-// An offer is an AcquireBlocks that is no `read_only`, of blocks that the asker itself has. Lost or without an answer it is taken for
-// one in vain: at the next try whoever had taken the block says that it is there.
+// An offer is an AcquireBlocks that is no `read_only`, of blocks that the asker itself has. Lost or without
+// an answer it is taken for one in vain: at the next try whoever had taken the block says that it is there.
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -24,10 +25,11 @@ namespace troupe::actors {
 class HandOn {
  public:
   struct Bounds {
-    std::size_t looked_up = 64, waiting_max = 256;  // blocks: in one question to a cache-meta, and told about and not offered
-    std::size_t part_blocks = 16;                   // in one offer; one at a time for each node
-    std::uint32_t part_tokens = 16'384;             // or as many as one block has
-    std::uint32_t tries_max = 3;                    // of a block
+    std::size_t looked_up = 64,
+                waiting_max = 256;  // blocks: in one question to a cache-meta, and told about and not offered
+    std::size_t part_blocks = 16;   // in one offer; one at a time for each node
+    std::uint32_t part_tokens = 16'384;  // or as many as one block has
+    std::uint32_t tries_max = 3;         // of a block
     Duration lookup_wait{1'000'000};
     Duration patience{5'000'000};  // of an offer
     Duration rest{1'000'000};      // a node that took nothing is left alone for so long
@@ -88,13 +90,13 @@ class HandOn {
   bool begun_ = false, told_ = false;
   Instant began_;
   std::vector<NodeId> nodes_;
-  std::deque<Block> unknown_;        // of which nobody was asked yet whether others have them
+  std::deque<Block> unknown_;  // of which nobody was asked yet whether others have them
   std::optional<Asked> look_up_;
-  std::size_t asked_metas_ = 0;      // in vain
-  std::deque<Block> known_;          // that nobody else has
+  std::size_t asked_metas_ = 0;  // in vain
+  std::deque<Block> known_;      // that nobody else has
   std::map<NodeId, std::deque<Block>> lines_;
   std::map<NodeId, Asked> offers_;
-  std::map<NodeId, Instant> rests_;  // until then
+  std::map<NodeId, Instant> rests_;       // until then
   std::map<NodeId, std::uint32_t> full_;  // answers in a row that took nothing of what may displace nothing
   Counts counts_;
 };

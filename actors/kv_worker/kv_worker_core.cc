@@ -7,13 +7,17 @@
 namespace troupe::actors {
 namespace {
 
-// store_timer (2), scrub_timer (4) and hand_on_timer (6) only wake the core: see tell_rest, scrub and hand_on.
+// store_timer (2), scrub_timer (4) and hand_on_timer (6) only wake the core: see tell_rest, scrub and
+// hand_on.
 constexpr std::uint64_t report_timer = 1, heartbeat_timer = 3, lending_timer = 5, named_timers = 16;
 
 constexpr std::pair<SegmentKind, std::string_view> kind_names[] = {
-    {SegmentKind::system, "system"},           {SegmentKind::user, "user"},
-    {SegmentKind::item, "item"},               {SegmentKind::instruction, "instruction"},
-    {SegmentKind::discriminant, "discriminant"}, {SegmentKind::beam, "beam"}};
+    {SegmentKind::system, "system"},
+    {SegmentKind::user, "user"},
+    {SegmentKind::item, "item"},
+    {SegmentKind::instruction, "instruction"},
+    {SegmentKind::discriminant, "discriminant"},
+    {SegmentKind::beam, "beam"}};
 
 Scrub::Config scrub_config(const KvWorkerConfig& config) {
   Scrub::Config scrub = config.scrub;
@@ -69,7 +73,8 @@ void KvWorkerCore::on_message(Instant now, const Received& received, Effects& ef
     effects.send(received.from, status(now, request->id));
   } else if (const auto* lent = std::get_if<PagesLent>(&message)) {
     on_pages_lent(now, received.from, *lent, effects);
-  } else if (const auto* drain = std::get_if<Drain>(&message); drain && received.from == Address{config_.node, Role::door}) {
+  } else if (const auto* drain = std::get_if<Drain>(&message);
+             drain && received.from == Address{config_.node, Role::door}) {
     on_drain(now, received.from, *drain, effects);
   } else if (std::holds_alternative<SetSplit>(message) && received.from == allocator()) {
     on_split(std::get<SetSplit>(message), effects);
@@ -103,8 +108,7 @@ void KvWorkerCore::on_request_timer(Instant now, Serial serial, Effects& effects
   const Request& request = at->second;
   if (request.remote() && planted(Bug::keep_remote_pins)) return;
   if (request.remote() && now >= request.lease_ends) {
-    effects.log(LogLevel::warning, "lease_ended",
-                {{"request", request.ask.id}, {"node", request.from.node}});
+    effects.log(LogLevel::warning, "lease_ended", {{"request", request.ask.id}, {"node", request.from.node}});
     end_request(now, serial, {}, effects);
   } else if (now >= request.patience_ends && !request.answered && !awaits_coming(request)) {
     end_patience(serial, effects);
@@ -180,7 +184,8 @@ void KvWorkerCore::lend_rows(Instant now, bool ask, Effects& effects) {
   if (!boundary_moves_ || (!rows_.idle() && !rows_.settled(pool_))) return;
   const std::uint64_t pages = pool_.moved_since(*boundary_moves_);
   boundary_moves_.reset();
-  const auto bytes = static_cast<std::uint64_t>(static_cast<double>(pages) * config_.token_bytes * pool_.page_tokens());
+  const auto bytes =
+      static_cast<std::uint64_t>(static_cast<double>(pages) * config_.token_bytes * pool_.page_tokens());
   boundary_bytes_copied_ += bytes;
   effects.count(Metric::boundary_bytes_copied, static_cast<double>(bytes));
 }
@@ -231,8 +236,8 @@ StatusReply KvWorkerCore::status(Instant now, RequestId id) const {
   field("blocks_corrupt", blocks_corrupt_);
   for (const auto& [kind, name] : kind_names)
     if (const PagePool::Held held = pool_.held(kind); held.blocks > 0)
-      reply.fields.push_back(
-          {"kind", std::string(name) + ": " + std::to_string(held.blocks) + " blocks, " + std::to_string(held.pages) + " pages"});
+      reply.fields.push_back({"kind", std::string(name) + ": " + std::to_string(held.blocks) + " blocks, " +
+                                          std::to_string(held.pages) + " pages"});
   field("leader_token", leader_token_);
   if (!config_.store) {
     reply.fields.push_back({"store", "off"});
@@ -265,8 +270,7 @@ std::string KvWorkerCore::check_bounds() const {
         fault("blocks in the making", making_.size(), pool_.pages()),
         fault("waiters for one block", waiters, config_.requests_max), pulls_.check_bounds(),
         hand_on_.check_bounds(), fault("blocks read while they come", early_reads_.size(), pool_.pages()),
-        fault("suspects", scrub_.suspects(), config_.scrub.suspects_max),
-        tier_.check_bounds(pool_.pages())})
+        fault("suspects", scrub_.suspects(), config_.scrub.suspects_max), tier_.check_bounds(pool_.pages())})
     if (!found.empty()) return found;
   return "";
 }

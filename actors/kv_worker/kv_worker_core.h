@@ -11,11 +11,13 @@
 // so this stays true. The earliest of all waits for nobody: there is no circle, hence no deadlock. A pull
 // waits for another node's worker, which answers at once, and only for a time.
 //
-// Who asks `early` is told, too, when the last block that it waits for begins to come from another node, and may then read
-// that block's pages behind the copy (runtime/pool/page_arrivals.h). It waits on, and gets its answer when the copy has
-// ended; until it lets go the pages are nobody else's, however that was (kv_worker_early.cc).
+// Who asks `early` is told, too, when the last block that it waits for begins to come from another node, and
+// may then read that block's pages behind the copy (runtime/pool/page_arrivals.h). It waits on, and gets its
+// answer when the copy has ended; until it lets go the pages are nobody else's, however that was
+// (kv_worker_early.cc).
 //
-// A worker that leaves the cluster for good offers its users' blocks to those that stay, which pull them (kv_worker_hand_on.cc).
+// A worker that leaves the cluster for good offers its users' blocks to those that stay, which pull them
+// (kv_worker_hand_on.cc).
 //
 // Grants to the inference worker of this node last until they are released: both are one process. Other
 // nodes' KV-cache workers get pins with a lease. They count it from their question, this worker from its
@@ -47,9 +49,11 @@ struct KvWorkerConfig {
   NodeId node = 1;
   std::vector<NodeId> models;  // numbers of this node's inference workers, if it has several; none: `node`
   Incarnation incarnation = 1;
-  std::vector<NodeId> cache_metas{1};  // of the cluster's file: all are told of every change, and those that ask; any of them may lead
+  std::vector<NodeId> cache_metas{
+      1};  // of the cluster's file: all are told of every change, and those that ask; any of them may lead
   PagePoolSizes pool;
-  RowLending::Config rows;  // inference workers that keep rows of embedding tables, where the pool has an area for them
+  RowLending::Config
+      rows;  // inference workers that keep rows of embedding tables, where the pool has an area for them
   std::size_t requests_max = 4'096;      // that hold grants or wait; more are granted nothing
   std::size_t remote_reads_max = 1'024;  // of those, the ones of other nodes
   Duration read_lease{5'000'000};        // of other nodes' reads
@@ -57,12 +61,13 @@ struct KvWorkerConfig {
   Duration report{1'000'000};            // between two reports to the allocator
   std::size_t inventory_part = 4'096;    // blocks in one message
   bool pulls = false;                    // is there a port that pulls from other nodes?
-  std::uint32_t pull_parts = 1;          // of a page, of what somebody reads while it comes; PullBlocks::parts
-  double token_bytes = 0;                // of the keys and values of a token, for the metric and the scrubber
-  Scrub::Config scrub;                   // its page_bytes are the core's to say
-  double check_reads = 0.01;             // share of the reads that are checked again
-  Pulls::Bounds pulling;  // its jobs are fewer than the port has lanes, else saves and loads wait behind pulls
-  bool store = false;     // is there a persistent tier?
+  std::uint32_t pull_parts = 1;  // of a page, of what somebody reads while it comes; PullBlocks::parts
+  double token_bytes = 0;        // of the keys and values of a token, for the metric and the scrubber
+  Scrub::Config scrub;           // its page_bytes are the core's to say
+  double check_reads = 0.01;     // share of the reads that are checked again
+  Pulls::Bounds
+      pulling;         // its jobs are fewer than the port has lanes, else saves and loads wait behind pulls
+  bool store = false;  // is there a persistent tier?
   PersistentTier::Bounds tier;
   HandOn::Bounds hand_on;
 };
@@ -74,8 +79,8 @@ class KvWorkerCore final : public Core {
 
   // For tests and the simulation's checkers.
   const PagePool& pool() const { return pool_; }
-  std::string check_bounds() const;  // empty, or what exceeds its bound
-  std::size_t waiting() const;       // requests that are not decided yet
+  std::string check_bounds() const;        // empty, or what exceeds its bound
+  std::size_t waiting() const;             // requests that are not decided yet
   std::size_t waiting_for_nobody() const;  // of those, waits for blocks that nobody makes
   std::size_t making() const { return making_.size(); }
   // Lately, as far as it is counted.
@@ -90,7 +95,7 @@ class KvWorkerCore final : public Core {
  private:
   static constexpr std::uint64_t hand_on_timer = 6;
   using Serial = std::uint64_t;  // of a request, a pull or a job, in order of arrival
-  struct Hold {  // what a request has of a block
+  struct Hold {                  // what a request has of a block
     Grant grant = Grant::none;
     bool check = false;                // its reader compares the bytes with the checksum
     bool waiting = false;              // not decided yet
@@ -122,8 +127,8 @@ class KvWorkerCore final : public Core {
   };
   struct Making {  // a block that is being written, loaded or pulled
     std::uint64_t generation = 0;
-    std::deque<Waiter> waiters;         // earliest first; some may have given up
-    std::optional<Instant> pull_asked;  // if it is pulled
+    std::deque<Waiter> waiters;           // earliest first; some may have given up
+    std::optional<Instant> pull_asked;    // if it is pulled
     std::optional<std::uint64_t> coming;  // its checksum, once it is being copied
   };
   struct EarlyReads {  // of a block that comes, or did not
@@ -280,12 +285,13 @@ class KvWorkerCore final : public Core {
   std::vector<AreaReport> wanted_;  // hits and misses, by area
   AreaSavings savings_;
   std::vector<double> told_saved_us_;  // of each area, as last counted
-  std::vector<BlockEntry> added_;   // in this step
-  std::vector<BlockName> refused_;  // in this step: users' blocks
-  CacheChanges told_;               // the last one, without its blocks
+  std::vector<BlockEntry> added_;      // in this step
+  std::vector<BlockName> refused_;     // in this step: users' blocks
+  CacheChanges told_;                  // the last one, without its blocks
   Instant told_at_;
   bool beat_due_ = false;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> told_pages_;  // of each area, and used: as last counted
+  std::vector<std::pair<std::uint32_t, std::uint32_t>>
+      told_pages_;  // of each area, and used: as last counted
 };
 
 }  // namespace troupe::actors

@@ -1,7 +1,7 @@
-// Blocks of other nodes that are read while they come. A request that waits for nothing else is told of their pages when
-// the copies run, and reads behind them. It goes on waiting as before: when a copy has ended well the block is pinned for it
-// as for all who waited; when not, or when the block was forgotten meanwhile, nobody finds it, and its pages stay until
-// those who may have read there let go.
+// Blocks of other nodes that are read while they come. A request that waits for nothing else is told of their
+// pages when the copies run, and reads behind them. It goes on waiting as before: when a copy has ended well
+// the block is pinned for it as for all who waited; when not, or when the block was forgotten meanwhile,
+// nobody finds it, and its pages stay until those who may have read there let go.
 #include <algorithm>
 
 #include "actors/kv_worker/kv_worker_core.h"

@@ -82,7 +82,8 @@ TEST_SUITE("kv_worker_early") {
     CHECK(b.core.pool().find(name(1))->pins == 2);
   }
 
-  TEST_CASE("what did not come is nobody's until who may read there lets go, and is made elsewhere meanwhile") {
+  TEST_CASE(
+      "what did not come is nobody's until who may read there lets go, and is made elsewhere meanwhile") {
     EarlyBench b;
     const RequestId first = b.ask(0, {at(2, item(1))});
     const std::uint64_t job = b.copy(10, {9});
@@ -113,7 +114,9 @@ TEST_SUITE("kv_worker_early") {
     CHECK(b.acquire(30, {item(1)}).at(0).grant == Grant::read);
   }
 
-  TEST_CASE("who read in vain gives the pages back once, before the copy ends or behind it, however often he says so") {
+  TEST_CASE(
+      "who read in vain gives the pages back once, before the copy ends or behind it, however often he says "
+      "so") {
     for (const bool before : {true, false}) {
       EarlyBench b;
       const RequestId id = b.ask(0, {at(2, item(1))});

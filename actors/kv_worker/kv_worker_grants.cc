@@ -84,7 +84,10 @@ void KvWorkerCore::on_acquire(Instant now, Address from, const AcquireBlocks& as
   if (request.undecided > 0 || (!absent.empty() && !ask.read_only)) request.ask = ask;
   if (ask.trace.sampled)
     effects.log(LogLevel::debug, "blocks_wanted",
-                {{"request", ask.id}, {"trace_id", trace_id(ask.trace)}, {"from", from.node}, {"wants", ask.wants.size()},
+                {{"request", ask.id},
+                 {"trace_id", trace_id(ask.trace)},
+                 {"from", from.node},
+                 {"wants", ask.wants.size()},
                  {"absent", absent.size()}});
   if (!ask.read_only) decide_absent(now, serial, request, absent, effects);
   if (remote) effects.set_timer(serial, request.lease_ends);
@@ -127,19 +130,21 @@ BlockGrant KvWorkerCore::grant_of(const Request& request, std::size_t want) cons
   const Hold& hold = request.holds[want];
   if (hold.waiting && hold.early != 0) {
     const Making& making = making_.at(request.ask.wants[want].name);
-    return {Grant::read, hold.early, *making.coming, find(request.ask.wants[want].name)->pages, false,
-            !planted(Bug::read_before_it_comes)};
+    return {Grant::read,    hold.early,
+            *making.coming, find(request.ask.wants[want].name)->pages,
+            false,          !planted(Bug::read_before_it_comes)};
   }
   if (hold.grant == Grant::read)
-    return {Grant::read, hold.generation, hold.block->checksum, hold.block->pages, hold.check, false, hold.pulled};
+    return {Grant::read, hold.generation, hold.block->checksum, hold.block->pages,
+            hold.check,  false,           hold.pulled};
   if (hold.grant == Grant::none) return {};
   const PoolBlock* block = find(request.ask.wants[want].name);
   if (!block || block->generation != hold.generation) return {};  // forgotten: it would not be kept
   return {Grant::write, hold.generation, 0, block->pages};
 }
 
-// The only look-up of blocks that are there. A request wants a hundred of ten thousands: what is touched of each
-// is fetched while the others are looked up.
+// The only look-up of blocks that are there. A request wants a hundred of ten thousands: what is touched of
+// each is fetched while the others are looked up.
 std::vector<const PoolBlock*> KvWorkerCore::find_wanted(const AcquireBlocks& ask) const {
   std::vector<const PoolBlock*> found(ask.wants.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -284,8 +289,7 @@ bool KvWorkerCore::is_hotter(const PagePool::Want& want, const AcquireBlocks& as
     theirs += (block->is_copy() ? copy_worth(ask) : 1) * uses *
               (is_user ? std::min(want.tokens, block->tokens) : block->tokens);
   }
-  if (room.displaced.empty() || sketch_->count(sketch_key(want.name)) * want.tokens > theirs)
-    return true;
+  if (room.displaced.empty() || sketch_->count(sketch_key(want.name)) * want.tokens > theirs) return true;
   for (const PoolBlock* block : room.displaced)
     if (block->kind != SegmentKind::user && !block->is_copy()) pool_.pass_over(*block);
   return false;
@@ -357,7 +361,8 @@ void KvWorkerCore::decide(Waiter waiter, Hold hold, Effects& effects) {
   carry_early(request.holds[waiter.want], hold);
   request.holds[waiter.want] = hold;
   if (--request.undecided == 0) return answer(waiter.request, effects);
-  if (request.told_early) effects.set_timer(waiter.request, request.patience_ends);  // it may have ended while something came
+  if (request.told_early)
+    effects.set_timer(waiter.request, request.patience_ends);  // it may have ended while something came
 }
 
 void KvWorkerCore::end_patience(Serial serial, Effects& effects) {

@@ -1,11 +1,13 @@
-// A worker that leaves for good gives its users' blocks to the nodes that stay, and takes what others that leave offer.
+// A worker that leaves for good gives its users' blocks to the nodes that stay, and takes what others that
+// leave offer.
 #include <algorithm>
 
 #include "actors/kv_worker/kv_worker_core.h"
 
 namespace troupe::actors {
 
-// Told again and again, as other roles are. Where nodes are named it leaves; else there is nothing that it would not go on with.
+// Told again and again, as other roles are. Where nodes are named it leaves; else there is nothing that it
+// would not go on with.
 void KvWorkerCore::on_drain(Instant now, Address from, const Drain& drain, Effects& effects) {
   if (!drain.on) {
     hand_on_.stop();
@@ -18,27 +20,31 @@ void KvWorkerCore::on_drain(Instant now, Address from, const Drain& drain, Effec
   effects.send(from, status(now, drain.id));
 }
 
-// All nodes' blocks together are one list by their last use, of which a share goes for want of room: the same one of what is here as of
-// what is elsewhere. So much of what was used last may displace what was used longest ago there; the rest takes free room.
+// All nodes' blocks together are one list by their last use, of which a share goes for want of room: the same
+// one of what is here as of what is elsewhere. So much of what was used last may displace what was used
+// longest ago there; the rest takes free room.
 void KvWorkerCore::begin_hand_on(Instant now, const Drain& drain, Effects& effects) {
   const auto stay = static_cast<std::uint64_t>(
       std::ranges::count_if(drain.users_to, [this](NodeId node) { return node != config_.node; }));
   const PoolArea area = pool_.area_of(SegmentKind::user);
-  const std::uint64_t displacing = std::uint64_t{std::max(pool_.cap(area), pool_.used(area))} * stay / (stay + 1);
+  const std::uint64_t displacing =
+      std::uint64_t{std::max(pool_.cap(area), pool_.used(area))} * stay / (stay + 1);
   std::vector<HandOn::Block> blocks;
   std::uint64_t pages = 0;
   for (const PoolBlock* block : pool_.last_used(SegmentKind::user)) {
     pages += block->pages.size();
     blocks.push_back({block->name, block->owner, block->tokens, pages <= displacing});
   }
-  effects.log(LogLevel::info, "users_blocks_leave", {{"blocks", blocks.size()}, {"pages", pages}, {"nodes", stay}});
+  effects.log(LogLevel::info, "users_blocks_leave",
+              {{"blocks", blocks.size()}, {"pages", pages}, {"nodes", stay}});
   hand_on_.begin(now, drain.users_to, std::move(blocks));
 }
 
 void KvWorkerCore::hand_on(Instant now, Effects& effects) {
   if (!hand_on_.begun()) return;
   hand_on_.tick(now);
-  for (auto& [to, message] : hand_on_.next(now, metas_.nodes(), next_serial_)) effects.send(to, std::move(message));
+  for (auto& [to, message] : hand_on_.next(now, metas_.nodes(), next_serial_))
+    effects.send(to, std::move(message));
   const HandOn::Counts& counts = hand_on_.counts();
   const auto count = [&](Metric metric, std::uint64_t now_is, std::uint64_t told) {
     if (now_is > told) effects.count(metric, static_cast<double>(now_is - told));
@@ -61,19 +67,25 @@ void KvWorkerCore::hand_on(Instant now, Effects& effects) {
 
 // All of it is there, in the memory of who asks, and nothing else: an offer writes nothing.
 bool KvWorkerCore::is_offer(Address from, const AcquireBlocks& ask) const {
-  if (from.role != Role::kv_worker || from.node == config_.node || ask.read_only || ask.early || !config_.pulls) return false;
+  if (from.role != Role::kv_worker || from.node == config_.node || ask.read_only || ask.early ||
+      !config_.pulls)
+    return false;
   return !ask.wants.empty() && std::ranges::all_of(ask.wants, [&](const BlockWant& want) {
     return want.at == from.node && want.kind == SegmentKind::user;
   });
 }
 
-// As requests of this node find room: where one of them has gone by hotness, the areas are one. What may displace nothing takes what
-// is free.
+// As requests of this node find room: where one of them has gone by hotness, the areas are one. What may
+// displace nothing takes what is free.
 const PoolBlock* KvWorkerCore::reserve_offered(PagePool::Want want, const AcquireBlocks& ask) {
   want.copy_of = 0;  // who has it leaves
-  if (!sketch_) return !ask.may_evict && pool_.room(pool_.area_of(want.kind)) < pool_.pages_for(want.tokens) ? nullptr : pool_.reserve(want);
+  if (!sketch_)
+    return !ask.may_evict && pool_.room(pool_.area_of(want.kind)) < pool_.pages_for(want.tokens)
+               ? nullptr
+               : pool_.reserve(want);
   const PagePool::Room room = pool_.room_anywhere(want.kind, want.tokens, 1);
-  return !room.possible || (!ask.may_evict && !room.displaced.empty()) ? nullptr : pool_.reserve_anywhere(want, 1);
+  return !room.possible || (!ask.may_evict && !room.displaced.empty()) ? nullptr
+                                                                       : pool_.reserve_anywhere(want, 1);
 }
 
 }  // namespace troupe::actors

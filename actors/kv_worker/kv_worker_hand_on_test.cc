@@ -15,12 +15,20 @@ struct LeaveBench : Bench {
     KvWorkerConfig config = small();
     config.pool = pool_sizes(16, 4, {4, 12});
     config.heartbeat = {100};
-    config.hand_on = {.looked_up = 4, .waiting_max = 4, .part_blocks = 2, .part_tokens = 8, .lookup_wait = {1'000}, .patience = {2'000}, .rest = {500}};
+    config.hand_on = {.looked_up = 4,
+                      .waiting_max = 4,
+                      .part_blocks = 2,
+                      .part_tokens = 8,
+                      .lookup_wait = {1'000},
+                      .patience = {2'000},
+                      .rest = {500}};
     return config;
   }
   explicit LeaveBench(KvWorkerConfig config = roomy()) : Bench(std::move(config)) {}
 
-  void drain(std::int64_t us, std::vector<NodeId> to = {2, 3}) { probe.receive(us, door, Drain{++last, true, std::move(to)}); }
+  void drain(std::int64_t us, std::vector<NodeId> to = {2, 3}) {
+    probe.receive(us, door, Drain{++last, true, std::move(to)});
+  }
   // Nobody else has what was asked about, but those.
   void found(std::int64_t us, std::vector<std::vector<NodeId>> holders) {
     const auto asked = probe.sent<LookupBlocks>();
@@ -41,11 +49,14 @@ struct LeaveBench : Bench {
     std::vector<Offer> found;
     for (const auto& effect : probe.effects.list)
       if (const auto* send = std::get_if<Effects::Send>(&effect))
-        if (const auto* ask = std::get_if<AcquireBlocks>(&send->message)) found.push_back({send->to.node, *ask});
+        if (const auto* ask = std::get_if<AcquireBlocks>(&send->message))
+          found.push_back({send->to.node, *ask});
     return found;
   }
   void answer(std::int64_t us, const Offer& offer, Grant grant) {
-    probe.receive(us, {offer.to, Role::kv_worker}, BlocksAcquired{offer.ask.id, 5, 1'000, std::vector<BlockGrant>(offer.ask.wants.size(), {grant})});
+    probe.receive(
+        us, {offer.to, Role::kv_worker},
+        BlocksAcquired{offer.ask.id, 5, 1'000, std::vector<BlockGrant>(offer.ask.wants.size(), {grant})});
   }
   std::string field(std::int64_t us, const char* name) {
     probe.receive(us, door, StatusRequest{1});
@@ -61,7 +72,8 @@ NodeId home_of(const std::string& owner) {
   return rank(2) > rank(3) ? 2 : 3;
 }
 
-TEST_CASE("who leaves asks what others have, and offers the rest where their users are served, last used first") {
+TEST_CASE(
+    "who leaves asks what others have, and offers the rest where their users are served, last used first") {
   LeaveBench b;
   for (std::uint8_t n = 1; n <= 3; ++n) b.write(0, user(n));
   b.write(0, item(9));
@@ -99,7 +111,9 @@ TEST_CASE("who leaves asks what others have, and offers the rest where their use
   CHECK(b.field(6, "users_blocks_left_behind") == "0");
 }
 
-TEST_CASE("a node that takes nothing, is lost or is silent is followed by the next, and after a few tries the block stays behind") {
+TEST_CASE(
+    "a node that takes nothing, is lost or is silent is followed by the next, and after a few tries the "
+    "block stays behind") {
   LeaveBench b;
   b.write(0, user(1));
   b.drain(1);
@@ -120,7 +134,9 @@ TEST_CASE("a node that takes nothing, is lost or is silent is followed by the ne
   CHECK(b.field(4'001, "drained") == "yes");
 }
 
-TEST_CASE("a cache-meta that is silent costs a moment, and one who has left leaves nothing to be served by nobody") {
+TEST_CASE(
+    "a cache-meta that is silent costs a moment, and one who has left leaves nothing to be served by "
+    "nobody") {
   LeaveBench b;
   b.write(0, user(1));
   b.drain(1);
@@ -139,7 +155,9 @@ TEST_CASE("a cache-meta that is silent costs a moment, and one who has left leav
   CHECK(empty.field(2, "drained") == "yes");
 }
 
-TEST_CASE("only a share of what leaves displaces what stays, and what finds no free room any more is not offered in vain for long") {
+TEST_CASE(
+    "only a share of what leaves displaces what stays, and what finds no free room any more is not offered "
+    "in vain for long") {
   LeaveBench b;
   for (std::uint8_t n = 1; n <= 12; ++n) b.write(0, user(n));
   b.drain(1);
@@ -199,7 +217,8 @@ struct StayBench : Bench {
     const AcquireBlocks ask = probe.sent<AcquireBlocks>().at(0);
     CHECK(ask.read_only);
     std::vector<BlockGrant> grants;
-    for (std::size_t i = 0; i < ask.wants.size(); ++i) grants.push_back({Grant::read, 500 + i, 40 + i, {static_cast<std::uint32_t>(i)}});
+    for (std::size_t i = 0; i < ask.wants.size(); ++i)
+      grants.push_back({Grant::read, 500 + i, 40 + i, {static_cast<std::uint32_t>(i)}});
     probe.receive(us, far, BlocksAcquired{ask.id, 300, 1'000, grants});
     return probe.started<PullBlocks>().at(0).first;
   }
@@ -210,7 +229,8 @@ struct StayBench : Bench {
   }
 };
 
-TEST_CASE("what somebody who leaves offers is pulled from him, told to the index, and there for who asks next") {
+TEST_CASE(
+    "what somebody who leaves offers is pulled from him, told to the index, and there for who asks next") {
   StayBench b;
   const AcquireBlocks ask = b.offer({user(1)});
   b.probe.receive(0, far, ask);
@@ -239,7 +259,8 @@ TEST_CASE("an offer that fails makes nobody compute, and who waits for the block
   CHECK(b.acquire(2, {user(1)}).empty());  // a request waits for what comes
   b.probe.done(3, job, Refusal{503, "pull_failed", "gone", "node 2", "another"});
   Grant offered = Grant::write, asked = Grant::none;
-  for (const BlocksAcquired& answer : b.probe.sent<BlocksAcquired>()) (answer.id == offer ? offered : asked) = answer.grants.at(0).grant;
+  for (const BlocksAcquired& answer : b.probe.sent<BlocksAcquired>())
+    (answer.id == offer ? offered : asked) = answer.grants.at(0).grant;
   CHECK(offered == Grant::none);
   CHECK(asked == Grant::write);
   b.probe.receive(4, far, b.offer({user(2)}));  // that node rests
@@ -259,7 +280,8 @@ TEST_CASE("an offer displaces what was used longest ago only where it may") {
   for (std::uint8_t n = 1; n <= 4; ++n) CHECK((b.core.pool().find(name(n)) != nullptr) == (n > 1));
 }
 
-TEST_CASE("an offer is a block of a user that its sender has, and all else that is not read only is refused") {
+TEST_CASE(
+    "an offer is a block of a user that its sender has, and all else that is not read only is refused") {
   StayBench b;
   const auto refused = [&](AcquireBlocks ask) {
     b.probe.receive(1, far, std::move(ask));

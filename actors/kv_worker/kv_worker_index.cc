@@ -10,7 +10,8 @@ namespace troupe::actors {
 // Who joined later asks for the inventory, or says that it leads.
 bool KvWorkerCore::hear_cache_meta(const Received& received) {
   if (received.from.role != Role::cache_meta) return false;
-  if (std::holds_alternative<InventoryRequest>(received.message) || std::holds_alternative<LeaderBeat>(received.message))
+  if (std::holds_alternative<InventoryRequest>(received.message) ||
+      std::holds_alternative<LeaderBeat>(received.message))
     metas_.hear(received.from.node);
   return metas_.has(received.from.node);
 }
@@ -52,16 +53,17 @@ void KvWorkerCore::on_forget(Address from, const Forget& forget, Effects& effect
   if (forget.token == 0 || is_stale) {  // 0 is a router's, who asks a cache-meta instead
     effects.count(Metric::protocol_errors);
     return effects.log(LogLevel::warning, "stale_leader",
-                       {{"node", from.node},
-                        {"token", forget.token},
-                        {"expected", leader_token_}});
+                       {{"node", from.node}, {"token", forget.token}, {"expected", leader_token_}});
   }
   leader_token_ = std::max(leader_token_, forget.token);
   if (!leader_heard_ && !planted(Bug::ignore_fencing_token)) return;
-  const auto stays = [&](const BlockName& name) { return forget.present && same_block(name, *forget.present); };
+  const auto stays = [&](const BlockName& name) {
+    return forget.present && same_block(name, *forget.present);
+  };
   for (const BlockName& name : pool_.names_of(forget.kind, forget.owner)) {
     const PoolBlock* block = find(name);
-    if (!block || stays(name) || (forget.below > 0 && block->tokens >= forget.below)) continue;  // evicted for the heir of one before it, or made already
+    if (!block || stays(name) || (forget.below > 0 && block->tokens >= forget.below))
+      continue;  // evicted for the heir of one before it, or made already
     const std::uint64_t generation = block->generation;
     pool_.remove(name);
     not_made(name, generation, effects);  // who waits for it wants this very content, whoever owns it now
@@ -108,7 +110,8 @@ CacheChanges KvWorkerCore::take_changes(Effects& effects) {
   for (std::size_t i = 0; i < pool_.areas(); ++i) {
     const auto area = static_cast<PoolArea>(i);
     const bool for_blocks = config_.pool.areas[i].kinds != 0;
-    changes.areas.push_back(for_blocks ? AreaRoom{pool_.room(area) * page_tokens, pool_.cap(area) * page_tokens} : AreaRoom{});
+    changes.areas.push_back(
+        for_blocks ? AreaRoom{pool_.room(area) * page_tokens, pool_.cap(area) * page_tokens} : AreaRoom{});
   }
   return changes;
 }

@@ -81,7 +81,8 @@ TEST_CASE("a cache-meta that joined is told what comes and goes once it has aske
     const std::vector<Address> recipients = b.probe.recipients();
     return std::ranges::count(recipients, to);
   };
-  for (const Message& word : {Message(InventoryRequest{}), Message(InventoryRequest{9, 0}), Message(LeaderBeat{5})}) {
+  for (const Message& word :
+       {Message(InventoryRequest{}), Message(InventoryRequest{9, 0}), Message(LeaderBeat{5})}) {
     Bench b;
     b.probe.receive(0, joined, Forget{SegmentKind::item, "item 1", 6});
     CHECK(b.probe.counted(Metric::protocol_errors) == 1);  // nobody that is known

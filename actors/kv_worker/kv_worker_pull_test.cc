@@ -119,7 +119,8 @@ TEST_CASE("what another node reads here was wanted, too") {
   AcquireBlocks once{++b.last, 100, {item(8)}};  // wanted, and not kept
   once.retention.keep_hotter = true;
   b.probe.receive(1, worker, once);
-  b.probe.receive(1, worker, ReleaseBlocks{b.last, {{name(8), b.granted().at(0).generation, Outcome::abandoned}}});
+  b.probe.receive(1, worker,
+                  ReleaseBlocks{b.last, {{name(8), b.granted().at(0).generation, Outcome::abandoned}}});
   for (std::uint8_t n = 1; n <= 7; ++n) CHECK(want(n) == Grant::write);
   AcquireBlocks read{99, 100, {item(1)}};
   read.may_evict = false;

@@ -180,14 +180,16 @@ class World {
     }
   }
 
-  // What comes is nobody else's from now on until it is released, however it ends. The plan may end before it does.
+  // What comes is nobody else's from now on until it is released, however it ends. The plan may end before it
+  // does.
   bool on_early_answer(Address to, const BlocksAcquired& answer) {
     if (std::ranges::none_of(answer.grants, &BlockGrant::coming)) return false;
     REQUIRE(to == worker);
     for (const BlockGrant& grant : answer.grants)
       if (grant.coming) coming_[{to, answer.id}].push_back({grant.generation, grant.pages});
     ++early;
-    if (chance(3)) later(300, [=, this] {
+    if (chance(3))
+      later(300, [=, this] {
         if (asked_.erase({to, answer.id}) == 0) return;
         coming_.erase({to, answer.id});
         send(to, ReleaseBlocks{answer.id, {}});
@@ -333,7 +335,8 @@ class World {
   std::uint64_t split_ = 0, token_ = 0, sequence_ = 0;
   std::map<Key, Held> asked_;  // not answered yet
   std::map<Key, Held> held_;
-  std::map<Key, std::vector<std::pair<std::uint64_t, std::vector<std::uint32_t>>>> coming_;  // told early: may be read
+  std::map<Key, std::vector<std::pair<std::uint64_t, std::vector<std::uint32_t>>>>
+      coming_;  // told early: may be read
   std::vector<int> content_ = std::vector<int>(pages, garbage);
   std::map<std::uint64_t, BlockName> index_;  // by generation
 };

@@ -39,7 +39,9 @@ TEST_CASE_FIXTURE(RowBench, "rows get their pages at the start, and their hits a
   CHECK(core.pool().free_pages() == 7);
 }
 
-TEST_CASE_FIXTURE(RowBench, "a boundary that moves towards rows takes the oldest blocks that are too many, and moves none") {
+TEST_CASE_FIXTURE(
+    RowBench,
+    "a boundary that moves towards rows takes the oldest blocks that are too many, and moves none") {
   probe.start();
   answer(1, 1);
   for (std::uint8_t n = 1; n <= 4; ++n) write(2, item(n));
@@ -75,7 +77,8 @@ TEST_CASE_FIXTURE(RowBench, "a boundary that moves away from rows waits for thei
   CHECK(core.pool().find(name(2)) != nullptr);
 }
 
-TEST_CASE_FIXTURE(RowBench, "the report says what each area saved, and what it would have with the whole pool") {
+TEST_CASE_FIXTURE(RowBench,
+                  "the report says what each area saved, and what it would have with the whole pool") {
   probe.start();
   std::vector<double> savings(placement::split_cells + 1);
   for (std::size_t cell = 0; cell < savings.size(); ++cell) savings[cell] = static_cast<double>(cell);
@@ -96,7 +99,9 @@ TEST_CASE_FIXTURE(RowBench, "the report says what each area saved, and what it w
   CHECK(report.areas.at(2).savings == savings);
 }
 
-TEST_CASE_FIXTURE(RowBench, "what its users would have wanted here counts as if they had come, and a guest's blocks only by what they saved") {
+TEST_CASE_FIXTURE(RowBench,
+                  "what its users would have wanted here counts as if they had come, and a guest's blocks "
+                  "only by what they saved") {
   probe.start();
   BlockWant dear = user(1);
   dear.compute_us = 100;
@@ -115,15 +120,17 @@ TEST_CASE_FIXTURE(RowBench, "what its users would have wanted here counts as if 
   ask(item(2), {.elsewhere = {{name(7), 8, 1, 40}}});
   ask(item(2), {.elsewhere = {{name(8), 4, 3, 10}, {name(7), 8, 1, 50}}});
   users = core.report().areas.at(1);
-  CHECK(users.hits + users.misses == 2);      // nobody was here
+  CHECK(users.hits + users.misses == 2);  // nobody was here
   CHECK(users.savings.at(100) == 2 * 10 + 50);
-  CHECK(users.savings.at(12) == 2 * 10);      // one page of nine: what came three times with nothing between
+  CHECK(users.savings.at(12) == 2 * 10);       // one page of nine: what came three times with nothing between
   CHECK(users.savings.at(34) == 2 * 10 + 50);  // three: the user of two pages and that one
   probe.receive(50, door, StatusRequest{1});
   CHECK(field_of(probe.sent<StatusReply>().at(0), "uses_elsewhere") == "5");
 }
 
-TEST_CASE_FIXTURE(RowBench, "of what is told at once, so much counts, and neither a large number nor one that is none does harm") {
+TEST_CASE_FIXTURE(
+    RowBench,
+    "of what is told at once, so much counts, and neither a large number nor one that is none does harm") {
   probe.start();
   Retention told;
   for (std::uint32_t i = 0; i < 400; ++i) {
@@ -145,7 +152,8 @@ TEST_CASE_FIXTURE(RowBench, "savings that fall, or are too few, are no answer") 
   }
 }
 
-TEST_CASE_FIXTURE(RowBench, "requests are counted by the time for which they held their blocks, and by whose they are") {
+TEST_CASE_FIXTURE(
+    RowBench, "requests are counted by the time for which they held their blocks, and by whose they are") {
   probe.start();
   for (int i = 0; i < 5; ++i) {
     const auto grants = acquire(10'000 * i, {user(1)});
@@ -158,7 +166,8 @@ TEST_CASE_FIXTURE(RowBench, "requests are counted by the time for which they hel
   CHECK(served.latencies.at(placement::latency_step(3'000)) == 5);
 }
 
-TEST_CASE_FIXTURE(RowBench, "pages that nobody was lent, and a stranger's answer, are counted and change nothing") {
+TEST_CASE_FIXTURE(RowBench,
+                  "pages that nobody was lent, and a stranger's answer, are counted and change nothing") {
   probe.start();
   answer(1, 1, {8});
   CHECK(probe.counted(Metric::protocol_errors) == 1);

@@ -62,8 +62,7 @@ void KvWorkerCore::load_warm(Effects& effects) {
   if (!tier_.is_warm()) return;
   ready_ = true;
   effects.log(LogLevel::info, "warm_start_done",
-              {{"blocks_stored", tier_.stored().blocks()},
-               {"item_pages_used", pool_.used(PoolArea::item)}});
+              {{"blocks_stored", tier_.stored().blocks()}, {"item_pages_used", pool_.used(PoolArea::item)}});
 }
 
 std::vector<const PoolBlock*> KvWorkerCore::reserve_warm() {
@@ -171,7 +170,8 @@ void KvWorkerCore::on_not_saved(Instant now, const Moving& save, const Saved& sa
 
 // For what is newer. What is in the pool would be saved no more if it were erased now.
 void KvWorkerCore::make_room(Effects& effects) {
-  std::vector<BlockName> names = tier_.oldest([&](const BlockName& name) { return pool_.find(name) != nullptr; });
+  std::vector<BlockName> names =
+      tier_.oldest([&](const BlockName& name) { return pool_.find(name) != nullptr; });
   if (!names.empty()) erase_stored(std::move(names), effects);
 }
 
@@ -197,8 +197,7 @@ void KvWorkerCore::rest_store(Instant now, const std::string& why, Effects& effe
 
 // The timer wakes the core so that waiting saves go on.
 void KvWorkerCore::tell_rest(Instant till, const std::string& why, Effects& effects) {
-  effects.log(LogLevel::warning, "store_failed",
-              {{"why", why}, {"rests_us", tier_.rest_time().us}});
+  effects.log(LogLevel::warning, "store_failed", {{"why", why}, {"rests_us", tier_.rest_time().us}});
   effects.set_timer(store_timer, till);
 }
 

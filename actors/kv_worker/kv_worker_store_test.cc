@@ -1,8 +1,8 @@
 #include <functional>
 #include <random>
 
-#include "actors/testing/kv_worker_test.h"
 #include "actors/kv_worker/stored_blocks.h"
+#include "actors/testing/kv_worker_test.h"
 
 namespace troupe::actors {
 namespace {
@@ -47,7 +47,8 @@ struct StoreBench : Bench {
 TEST_CASE("what is known of stored blocks is by name, owner and age what a plain list says") {
   struct Plain {
     std::vector<StoredBlock> blocks;  // the oldest first
-    std::vector<BlockName> names(const std::function<bool(const StoredBlock&)>& wanted, std::size_t most) const {
+    std::vector<BlockName> names(const std::function<bool(const StoredBlock&)>& wanted,
+                                 std::size_t most) const {
       std::vector<BlockName> names;
       for (const StoredBlock& block : blocks)
         if (names.size() < most && wanted(block)) names.push_back(block.name);
@@ -61,7 +62,8 @@ TEST_CASE("what is known of stored blocks is by name, owner and age what a plain
     CAPTURE(step);
     const auto n = static_cast<std::uint8_t>(random() % 20);
     const auto is_named = [&](const StoredBlock& block) { return identical(block.name, name(n)); };
-    StoredBlock block{name(n), random() % 2 == 0 ? SegmentKind::item : SegmentKind::user, "owner " + std::to_string(random() % 3), 4, random()};
+    StoredBlock block{name(n), random() % 2 == 0 ? SegmentKind::item : SegmentKind::user,
+                      "owner " + std::to_string(random() % 3), 4, random()};
     std::erase_if(plain.blocks, is_named);
     if (random() % 3 == 0) {
       known.erase(block.name);
@@ -75,10 +77,12 @@ TEST_CASE("what is known of stored blocks is by name, owner and age what a plain
     const StoredBlock* const found = known.find(name(n));
     REQUIRE((found != nullptr) == (there != plain.blocks.end()));
     if (found) REQUIRE(found->checksum == there->checksum);
-    const auto of_owner = plain.names([&](const StoredBlock& one) { return one.kind == block.kind && one.owner == block.owner; }, most);
+    const auto of_owner = plain.names(
+        [&](const StoredBlock& one) { return one.kind == block.kind && one.owner == block.owner; }, most);
     REQUIRE(std::ranges::is_permutation(known.names_of(block.kind, block.owner), of_owner));
     const auto is_kept = [](const BlockName& one) { return one.bytes[0] % 3 == 0; };
-    REQUIRE(known.oldest(4, is_kept) == plain.names([&](const StoredBlock& one) { return !is_kept(one.name); }, 4));
+    REQUIRE(known.oldest(4, is_kept) ==
+            plain.names([&](const StoredBlock& one) { return !is_kept(one.name); }, 4));
   }
 }
 

@@ -40,7 +40,8 @@ std::optional<PersistentTier::Job> PersistentTier::end(Serial serial) {
 void PersistentTier::note_list(const StoredList& list) {
   std::set<BlockName> going(erase_again_.begin(), erase_again_.end());
   for (const auto& [serial, job] : jobs_)
-    if (const auto* erase = std::get_if<Erasing>(&job)) going.insert(erase->names.begin(), erase->names.end());
+    if (const auto* erase = std::get_if<Erasing>(&job))
+      going.insert(erase->names.begin(), erase->names.end());
   for (const StoredBlock& block : list.blocks) {
     if (block.tokens == 0 || block.kind == SegmentKind::user || going.contains(block.name)) continue;
     stored_.add(block);
@@ -49,7 +50,9 @@ void PersistentTier::note_list(const StoredList& list) {
   }
 }
 
-bool PersistentTier::takes_list(Instant now) { return now >= loads_from_ && std::exchange(list_again_, false); }
+bool PersistentTier::takes_list(Instant now) {
+  return now >= loads_from_ && std::exchange(list_again_, false);
+}
 
 const StoredBlock* PersistentTier::next_warm() {
   while (!warm_.empty()) {
@@ -94,7 +97,8 @@ void PersistentTier::note_not_erased(const std::vector<BlockName>& names) {
 
 std::vector<BlockName> PersistentTier::next_erasures(Instant now) {
   if (erase_again_.empty() || saves_rest(now) || running<Erasing>() > 0) return {};
-  const auto end = erase_again_.begin() + static_cast<std::ptrdiff_t>(std::min(erase_again_.size(), erased_again_max));
+  const auto end =
+      erase_again_.begin() + static_cast<std::ptrdiff_t>(std::min(erase_again_.size(), erased_again_max));
   std::vector<BlockName> names(erase_again_.begin(), end);
   erase_again_.erase(erase_again_.begin(), end);
   return names;

@@ -1,7 +1,7 @@
 #pragma once
-// The KV-cache worker's persistent tier: which blocks it has, what of it is being listed, loaded, saved and erased, what
-// waits for that, and until when the disk is left alone because it failed. It knows no pool and starts nothing; the core
-// does what it says. The bytes are the store port's.
+// The KV-cache worker's persistent tier: which blocks it has, what of it is being listed, loaded, saved and
+// erased, what waits for that, and until when the disk is left alone because it failed. It knows no pool and
+// starts nothing; the core does what it says. The bytes are the store port's.
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -61,8 +61,8 @@ class PersistentTier {
 
   // ---- the list, and the warm start ----
 
-  // What is just being erased is not believed to be there. Of the first list the warm start loads, system prompts first:
-  // every item's block needs them.
+  // What is just being erased is not believed to be there. Of the first list the warm start loads, system
+  // prompts first: every item's block needs them.
   void note_list(const StoredList& list);
   void note_no_list() { list_again_ = true; }
   bool takes_list(Instant now);  // true, once, when one that failed may be asked for again
@@ -111,9 +111,9 @@ class PersistentTier {
 
   Bounds bounds_;
   StoredBlocks stored_;
-  std::map<Serial, Job> jobs_;                                // that run
+  std::map<Serial, Job> jobs_;                                   // that run
   std::array<std::size_t, std::variant_size_v<Job>> running_{};  // of those, by kind
-  std::size_t warm_loads_ = 0;                                // of those
+  std::size_t warm_loads_ = 0;                                   // of those
   bool list_again_ = false;
   bool warm_done_ = false;
   std::deque<BlockName> warm_;  // that the warm start has still to load

@@ -6,7 +6,9 @@ namespace troupe::actors {
 namespace persistent_tier_test {
 
 BlockName name(std::uint8_t n) { return {{n}}; }
-StoredBlock stored(std::uint8_t n, SegmentKind kind = SegmentKind::item) { return {name(n), kind, "owner", 4, n}; }
+StoredBlock stored(std::uint8_t n, SegmentKind kind = SegmentKind::item) {
+  return {name(n), kind, "owner", 4, n};
+}
 using Names = std::vector<BlockName>;
 
 // Three known blocks; two saves may wait, one runs; one load of the warm start; it rests for 10 us.

@@ -27,9 +27,9 @@ struct Pull {  // some blocks from one node
   Instant late_from;      // the end of the asking request's patience
   Instant lease_ends;     // once granted
   Incarnation incarnation = 0;
-  bool ahead = false;  // no request asked for it
+  bool ahead = false;    // no request asked for it
   bool offered = false;  // its node leaves, and so offered it
-  TraceContext trace;  // of the request that asked
+  TraceContext trace;    // of the request that asked
   std::vector<ComingBlock> blocks;
 };
 

@@ -60,7 +60,8 @@ bool RowLending::makes_sense(std::size_t i, const PagesLent& answer) const {
   if (!(answer.saved_us >= 0) || !std::isfinite(answer.saved_us) || !is_savings(answer.savings)) return false;
   std::set<std::uint32_t> pages;
   for (const std::uint32_t page : answer.given_back)
-    if (page >= borrower_of_.size() || borrower_of_[page] != i + 1 || !pages.insert(page).second) return false;
+    if (page >= borrower_of_.size() || borrower_of_[page] != i + 1 || !pages.insert(page).second)
+      return false;
   return true;
 }
 
@@ -70,7 +71,8 @@ bool RowLending::answer(Instant now, NodeId from, const PagesLent& answer, PageP
   if (at == config_.borrowers.end()) return false;
   const auto i = static_cast<std::size_t>(at - config_.borrowers.begin());
   Borrower& borrower = borrowers_[i];
-  if (answer.incarnation != incarnation_ || !borrower.told || answer.number != borrower.told->number) return true;
+  if (answer.incarnation != incarnation_ || !borrower.told || answer.number != borrower.told->number)
+    return true;
   if (!makes_sense(i, answer)) return false;
   if (answer.given_back.size() < borrower.told->give_back) borrower.rests_until = now + config_.retry;
   pool.take_back(answer.given_back);

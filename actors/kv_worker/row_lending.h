@@ -1,8 +1,9 @@
 #pragma once
-// How pages of the pool's row area get to the inference workers of this node that keep rows of embedding tables in them, and
-// back: a bounded number at a time, each change told until it is answered. All get the same share of the area. What the
-// boundary takes from them comes back when they say so, and no sooner; what it gives them comes from the pool's free list, and
-// from blocks of areas that have more than their share now.
+// How pages of the pool's row area get to the inference workers of this node that keep rows of embedding
+// tables in them, and back: a bounded number at a time, each change told until it is answered. All get the
+// same share of the area. What the boundary takes from them comes back when they say so, and no sooner; what
+// it gives them comes from the pool's free list, and from blocks of areas that have more than their share
+// now.
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -16,9 +17,9 @@ namespace troupe::actors {
 class RowLending {
  public:
   struct Config {
-    std::vector<NodeId> borrowers;      // numbers of inference workers; at most 255
+    std::vector<NodeId> borrowers;  // numbers of inference workers; at most 255
     std::uint32_t pages_at_once = 1'024;
-    Duration retry{50'000};             // until something is told again, or asked again for that was not to be had
+    Duration retry{50'000};  // until something is told again, or asked again for that was not to be had
   };
   RowLending(Config config, Incarnation incarnation, std::uint32_t pool_pages);
 
@@ -38,9 +39,9 @@ class RowLending {
  private:
   struct Borrower {
     std::uint32_t pages = 0;
-    std::uint64_t number = 0;        // of what was told last
-    std::optional<LendPages> told;   // and not answered
-    Instant told_at, rests_until;    // before that it is not asked for pages again
+    std::uint64_t number = 0;       // of what was told last
+    std::optional<LendPages> told;  // and not answered
+    Instant told_at, rests_until;   // before that it is not asked for pages again
     std::uint64_t hits = 0, misses = 0;
     double saved_us = 0;
     std::vector<double> savings;  // with so much of the pool for it alone

@@ -14,7 +14,9 @@ struct Bench {
   PagePool pool{pool_sizes(8, 4, {2, 2, 4})};
   RowLending lending{{.borrowers = {7, 8}, .pages_at_once = 3, .retry = {100}}, 5, 8};
 
-  std::vector<std::pair<NodeId, LendPages>> next(std::int64_t us, bool ask = false) { return lending.next({us}, pool, ask); }
+  std::vector<std::pair<NodeId, LendPages>> next(std::int64_t us, bool ask = false) {
+    return lending.next({us}, pool, ask);
+  }
   bool answer(std::int64_t us, NodeId from, std::uint64_t number, Pages given_back = {}) {
     return lending.answer({us}, from, {5, number, std::move(given_back), 10, 20}, pool);
   }
@@ -49,7 +51,8 @@ TEST_CASE_FIXTURE(Bench, "everybody gets the same share, and is told until the a
 TEST_CASE_FIXTURE(Bench, "of what the area has each borrower has its part, and so is what more would save") {
   next(0);
   std::vector<double> savings(101);
-  for (std::size_t cell = 0; cell < savings.size(); ++cell) savings[cell] = static_cast<double>(std::min<std::size_t>(cell, 30));
+  for (std::size_t cell = 0; cell < savings.size(); ++cell)
+    savings[cell] = static_cast<double>(std::min<std::size_t>(cell, 30));
   for (const NodeId node : {7U, 8U}) CHECK(lending.answer({1}, node, {5, 1, {}, 10, 20, 5, savings}, pool));
   AreaReport rows;
   lending.tell(rows);
@@ -58,7 +61,8 @@ TEST_CASE_FIXTURE(Bench, "of what the area has each borrower has its part, and s
   CHECK(rows.savings.at(80) == 60);
 }
 
-TEST_CASE_FIXTURE(Bench, "what the boundary takes comes back when it is given back, and asked for again after a rest") {
+TEST_CASE_FIXTURE(
+    Bench, "what the boundary takes comes back when it is given back, and asked for again after a rest") {
   const auto lent = next(0);
   answer(1, 7, 1);
   answer(1, 8, 1);
@@ -76,7 +80,8 @@ TEST_CASE_FIXTURE(Bench, "what the boundary takes comes back when it is given ba
   CHECK(pool.used(PoolArea::row) == 2);
 }
 
-TEST_CASE_FIXTURE(Bench, "what it gives comes from the free list, and from blocks of areas that have too much") {
+TEST_CASE_FIXTURE(Bench,
+                  "what it gives comes from the free list, and from blocks of areas that have too much") {
   for (std::uint8_t n = 1; n <= 2; ++n) {
     BlockName name;
     name.bytes[0] = n;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "actors/kv_worker/kv_worker_core.h"
-#include "runtime/testing/core_probe.h"
 #include "runtime/actor/planted.h"
+#include "runtime/testing/core_probe.h"
 
 namespace troupe::actors::kv_worker_test {  // beside the other test benches of this executable
 

@@ -1,4 +1,5 @@
-// The options that commands share which build a box, and `troupe config`: a configuration file that says what every knob does.
+// The options that commands share which build a box, and `troupe config`: a configuration file that says what
+// every knob does.
 #include <iostream>
 #include <utility>
 
@@ -55,7 +56,8 @@ void apply_settings(BoxFile& box, const std::vector<std::string>& settings) {
 }
 
 void add_config(Command app) {
-  Command command = app.add_command("config", "Print a configuration file with every knob, its default and range");
+  Command command =
+      app.add_command("config", "Print a configuration file with every knob, its default and range");
   command.runs([] {
     std::cout << example_yaml();
     return 0;

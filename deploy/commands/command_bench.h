@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "deploy/lab/bench/bench_engine.h"
 #include "deploy/commands/commands.h"
+#include "deploy/lab/bench/bench_engine.h"
 
 namespace troupe::deploy {
 

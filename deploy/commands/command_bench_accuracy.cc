@@ -2,9 +2,9 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "deploy/lab/bench/bench_accuracy.h"
 #include "deploy/commands/command_bench.h"
 #include "deploy/data/text_file.h"
+#include "deploy/lab/bench/bench_accuracy.h"
 #include "deploy/reports/table.h"
 
 namespace troupe::deploy {

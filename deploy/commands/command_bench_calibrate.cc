@@ -4,15 +4,15 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "deploy/commands/command_bench.h"
+#include "deploy/data/device_option.h"
+#include "deploy/data/text_file.h"
 #include "deploy/lab/bench/bench_calibrate.h"
 #include "deploy/lab/bench/bench_engine.h"
 #include "deploy/lab/bench/bench_result.h"
-#include "deploy/data/device_option.h"
 #include "deploy/lab/what_if/host_fit.h"
 #include "deploy/models/cost_shape.h"
 #include "deploy/models/families.h"
-#include "deploy/commands/command_bench.h"
-#include "deploy/data/text_file.h"
 #include "deploy/reports/table.h"
 #include "placement/cost/device_profiles.h"
 
@@ -142,16 +142,23 @@ double of_room(const BenchRankRun& run, std::string_view room) {
 
 void print_host(std::ostream& out, const FittedHost& fitted) {
   constexpr auto right = Table::Align::right;
-  Table table({{"policy"}, {"in the host, us a request", right}, {"fitted", right}, {"error", right},
-               {"passes", right}, {"predicted", right}, {"error", right}});
-  const auto error = [](double is, double of) { return (is < of ? "" : "+") + fixed(100 * (is / of - 1), 1) + " %"; };
+  Table table({{"policy"},
+               {"in the host, us a request", right},
+               {"fitted", right},
+               {"error", right},
+               {"passes", right},
+               {"predicted", right},
+               {"error", right}});
+  const auto error = [](double is, double of) {
+    return (is < of ? "" : "+") + fixed(100 * (is / of - 1), 1) + " %";
+  };
   for (const FittedRun& run : fitted.runs) {
     const double passes = of_room(run.measured, "kernels"), said = of_room(run.predicted, "kernels");
     const double requests = static_cast<double>(run.measured.requests);
     const double host = 1e6 * run.measured.cpu_seconds / requests - passes;
     const double host_said = 1e6 * run.predicted.cpu_seconds / requests - said;
-    table.row({run.measured.policy, fixed(host, 1), fixed(host_said, 1), error(host_said, host), fixed(passes, 1),
-               fixed(said, 1), error(said, passes)});
+    table.row({run.measured.policy, fixed(host, 1), fixed(host_said, 1), error(host_said, host),
+               fixed(passes, 1), fixed(said, 1), error(said, passes)});
   }
   table.print(out);
 }
@@ -159,7 +166,8 @@ void print_host(std::ostream& out, const FittedHost& fitted) {
 // Of profiled runs, on top of a profile whose passes are calibrated.
 int run_host_fit(const CalibrateOptions& options) {
   if (options.device.empty())
-    throw std::invalid_argument("--profiles is given without --device; expected the profile whose passes were timed");
+    throw std::invalid_argument(
+        "--profiles is given without --device; expected the profile whose passes were timed");
   check_output(options.out);
   std::vector<BenchedBoxes> boxes;
   for (const std::string& file : options.profiles) boxes.push_back(benched_boxes(file));
@@ -214,10 +222,12 @@ void add_calibrate(Command bench) {
       .default_shown();
   command
       .add_option("--profiles", options->profiles,
-                  "Results of bench rank --trace --profile --json, separated by commas: instead of timing passes, fit the "
+                  "Results of bench rank --trace --profile --json, separated by commas: instead of timing "
+                  "passes, fit the "
                   "host's work to them and add it to --device")
       .comma_separated();
-  command.add_option("--device", options->device, "With --profiles: the profile of one core that this command wrote before");
+  command.add_option("--device", options->device,
+                     "With --profiles: the profile of one core that this command wrote before");
   command.add_option("--machine-cores", options->machine_cores, "With --profiles: that the runs had")
       .between(1, 1024)
       .default_shown();

@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "deploy/lab/bench/bench_peers.h"
 #include "deploy/commands/command_bench.h"
 #include "deploy/data/text_file.h"
+#include "deploy/lab/bench/bench_peers.h"
 #include "deploy/reports/table.h"
 
 namespace troupe::deploy {

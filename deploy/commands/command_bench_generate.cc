@@ -5,10 +5,10 @@
 #include <optional>
 #include <stdexcept>
 
-#include "deploy/lab/bench/bench_engine.h"
-#include "deploy/lab/bench/bench_generate.h"
 #include "deploy/commands/command_bench.h"
 #include "deploy/data/text_file.h"
+#include "deploy/lab/bench/bench_engine.h"
+#include "deploy/lab/bench/bench_generate.h"
 #include "deploy/reports/table.h"
 
 namespace troupe::deploy {

@@ -5,10 +5,10 @@
 #include <optional>
 #include <stdexcept>
 
-#include "deploy/lab/bench/bench_plans.h"
-#include "deploy/lab/bench/bench_prototypes.h"
 #include "deploy/commands/command_bench.h"
 #include "deploy/data/text_file.h"
+#include "deploy/lab/bench/bench_plans.h"
+#include "deploy/lab/bench/bench_prototypes.h"
 #include "deploy/models/model_prototypes.h"
 #include "deploy/reports/table.h"
 
@@ -38,7 +38,8 @@ struct VariantRun {
 
 // The one that is at most `share` of the others below.
 double quantile_ms(std::vector<double> seconds, double share) {
-  const auto at = std::min(seconds.size() - 1, static_cast<std::size_t>(share * static_cast<double>(seconds.size())));
+  const auto at =
+      std::min(seconds.size() - 1, static_cast<std::size_t>(share * static_cast<double>(seconds.size())));
   std::ranges::nth_element(seconds, seconds.begin() + static_cast<std::ptrdiff_t>(at));
   return 1e3 * seconds[at];
 }
@@ -58,7 +59,8 @@ Mean mean_over(const std::vector<EventScore>& scores, double (*value)(const Even
   return mean_of(samples);
 }
 
-// The columns of BAT's Table 3; in JSON those of RcLLM's Table III too, whose HR is the recall of the one true item.
+// The columns of BAT's Table 3; in JSON those of RcLLM's Table III too, whose HR is the recall of the one
+// true item.
 struct Measure {
   const char* name;
   double (*value)(const EventScore&, std::size_t);
@@ -66,11 +68,12 @@ struct Measure {
 };
 constexpr Measure measures[] = {{"recall@10", recall, 10}, {"mrr@10", reciprocal, 10}, {"ndcg@10", ndcg, 10},
                                 {"recall@5", recall, 5},   {"mrr@5", reciprocal, 5},   {"ndcg@5", ndcg, 5}};
-constexpr Measure more_measures[] = {{"hr@1", recall, 1}, {"hr@3", recall, 3}, {"mrr", reciprocal, everywhere},
-                                     {"ndcg@20", ndcg, 20}};
+constexpr Measure more_measures[] = {
+    {"hr@1", recall, 1}, {"hr@3", recall, 3}, {"mrr", reciprocal, everywhere}, {"ndcg@20", ndcg, 20}};
 
 [[noreturn]] void unknown(const char* option, const std::string& name, const char* expected) {
-  throw std::invalid_argument(std::string(option) + " has \"" + name.substr(0, 40) + "\"; expected some of " + expected);
+  throw std::invalid_argument(std::string(option) + " has \"" + name.substr(0, 40) + "\"; expected some of " +
+                              expected);
 }
 
 // "mean+layer2" and its parts.
@@ -82,8 +85,8 @@ router::RepairChoice correction_named(const std::string& name) {
   unknown("--correction", name, "none, mean, layer2, mean+layer2");
 }
 
-PlanVariant variant_named(const router::PlanKind& plan, const std::string& selection, const std::string& correction,
-                          double share) {
+PlanVariant variant_named(const router::PlanKind& plan, const std::string& selection,
+                          const std::string& correction, double share) {
   PlanVariant variant{&plan, correction_named(correction), selection == "oracle"};
   variant.repair.share = share;
   const auto by = router::find_selection(variant.oracle ? "attention" : selection);
@@ -113,7 +116,8 @@ std::vector<VariantRun> variants_of(const PlanRunOptions& options, const PromptF
 Mean ratio_of(const std::vector<EventScore>& scores, const std::vector<EventScore>& base) {
   std::vector<double> off;
   const double over = mean_over(base, ndcg, 10).value, ratio = mean_over(scores, ndcg, 10).value / over;
-  for (std::size_t i = 0; i < scores.size(); ++i) off.push_back(ndcg(scores[i], 10) - ratio * ndcg(base[i], 10));
+  for (std::size_t i = 0; i < scores.size(); ++i)
+    off.push_back(ndcg(scores[i], 10) - ratio * ndcg(base[i], 10));
   return {ratio, mean_of(off).standard_error / over};
 }
 
@@ -124,13 +128,16 @@ const VariantRun& plain_of(const std::vector<VariantRun>& runs) {
   return runs.front();
 }
 
-std::string plus_minus(const Mean& mean) { return fixed(mean.value, 3) + " ± " + fixed(mean.standard_error, 3); }
+std::string plus_minus(const Mean& mean) {
+  return fixed(mean.value, 3) + " ± " + fixed(mean.standard_error, 3);
+}
 
 void print_runs(std::ostream& out, const std::vector<VariantRun>& runs) {
   constexpr auto right = Table::Align::right;
   std::vector<Table::Column> columns{{"plan"}, {"selection"}, {"correction"}};
   for (const Measure& measure : measures) columns.push_back({measure.name, right});
-  for (const char* name : {"ndcg@10 to full", "overlap@10", "operations", "CPU ms", "nll"}) columns.push_back({name, right});
+  for (const char* name : {"ndcg@10 to full", "overlap@10", "operations", "CPU ms", "nll"})
+    columns.push_back({name, right});
   Table table(std::move(columns));
   const VariantRun& plain = plain_of(runs);
   for (const VariantRun& run : runs) {
@@ -146,7 +153,8 @@ void print_runs(std::ostream& out, const std::vector<VariantRun>& runs) {
   }
   table.print(out);
   out << "\n"
-      << plain.scores.size() << " requests. +r %: r % of the tokens of reused blocks recomputed with all before them in sight.\n"
+      << plain.scores.size()
+      << " requests. +r %: r % of the tokens of reused blocks recomputed with all before them in sight.\n"
       << "ndcg@10 to full, overlap@10 and operations are against " << plain.variant.name()
       << ", of the same requests; blocks were cached before.\n"
       << "Standard errors of " << plain.variant.name() << ": recall@10 "
@@ -162,7 +170,8 @@ json to_json(const std::vector<VariantRun>& runs) {
              {"repair", run.variant.repair.share},
              {"selection", run.variant.selection()},
              {"correction", run.variant.correction()}};
-    for (const Measure& measure : measures) one[measure.name] = to_json(mean_over(run.scores, measure.value, measure.k));
+    for (const Measure& measure : measures)
+      one[measure.name] = to_json(mean_over(run.scores, measure.value, measure.k));
     for (const Measure& measure : more_measures)
       one[measure.name] = to_json(mean_over(run.scores, measure.value, measure.k));
     one["ndcg@10 to full"] = to_json(ratio_of(run.scores, plain.scores));
@@ -181,7 +190,8 @@ json to_json(const std::vector<VariantRun>& runs) {
 }
 
 // One request under every plan, so that their times see the same machine.
-void run_event(BlockBench& bench, const RankEvents& events, const RankEvent& event, std::vector<VariantRun>& runs) {
+void run_event(BlockBench& bench, const RankEvents& events, const RankEvent& event,
+               std::vector<VariantRun>& runs) {
   static const router::PlanKind& causal = parse_plan("causal");
   const Plan plain = plan_of(events.form, event, {&causal, {}});
   const std::vector<float> full = bench.run(plain).scores;
@@ -210,7 +220,8 @@ int run_bench_plans(const PlanRunOptions& options) {
     coverage = coverage_of(*prototypes, events);
     events.form.stand_ins = stand_ins_of(prototypes, model.version);
     const std::uint32_t page_tokens = decoder->layout().page_tokens;
-    decoder = with_prototypes(std::move(decoder), kv_layout(model.config, page_tokens, kernels::KvFormat::f32), prototypes);
+    decoder = with_prototypes(std::move(decoder),
+                              kv_layout(model.config, page_tokens, kernels::KvFormat::f32), prototypes);
     for (VariantRun& run : runs) run.variant.repair.prototypes = run.variant.plan->name == "all_blocks";
   }
   BlockBench bench(*decoder, model.config, options.prefix);
@@ -223,10 +234,12 @@ int run_bench_plans(const PlanRunOptions& options) {
   print_runs(out, runs);
   json all = to_json(runs);
   if (prototypes) {
-    const double share = static_cast<double>(coverage.covered) / static_cast<double>(std::max<std::uint64_t>(1, coverage.tokens));
+    const double share = static_cast<double>(coverage.covered) /
+                         static_cast<double>(std::max<std::uint64_t>(1, coverage.tokens));
     out << "Histories of all_blocks: " << prototypes->size() << " prototypes stand for " << percent(share)
         << " of their tokens, at a cosine of " << fixed(coverage.cosine, 4) << " in the mean.\n";
-    all["prototypes"] = {{"prototypes", prototypes->size()}, {"coverage", share}, {"cosine", coverage.cosine}};
+    all["prototypes"] = {
+        {"prototypes", prototypes->size()}, {"coverage", share}, {"cosine", coverage.cosine}};
   }
   if (!options.json.empty()) write_output(options.json, all.dump(2) + "\n");
   return 0;
@@ -241,24 +254,30 @@ void add_plans(Command bench) {
   command.add_option("--model", options->model, "Model directory").required();
   command.add_option("--data", options->data, "Catalog, as for import").required();
   command.add_option("--eval", options->evaluation, "Requests; default: the model's eval.tsv.gz");
-  command.add_option("--plans", options->plans,
-                     "Some of " + router::plan_names() + "; default: those that the model's prompts have room for")
+  command
+      .add_option(
+          "--plans", options->plans,
+          "Some of " + router::plan_names() + "; default: those that the model's prompts have room for")
       .comma_separated();
-  command.add_option("--selection", options->selections,
-                     "Which tokens of plans with blocks are repaired: some of first, attention, tail, deviation, importance, "
-                     "oracle")
+  command
+      .add_option("--selection", options->selections,
+                  "Which tokens of plans with blocks are repaired: some of first, attention, tail, "
+                  "deviation, importance, "
+                  "oracle")
       .comma_separated()
       .default_shown();
-  command.add_option("--correction", options->corrections,
-                     "What is done about the others: some of none, mean, layer2, mean+layer2")
+  command
+      .add_option("--correction", options->corrections,
+                  "What is done about the others: some of none, mean, layer2, mean+layer2")
       .comma_separated()
       .default_shown();
   command.add_option("--repair", options->repairs, "Per cent of tokens, where items are computed alone")
       .comma_separated()
       .between(1, 100)
       .default_shown();
-  command.add_option("--prototypes", options->prototypes,
-                     "File of prototypes, of which all_blocks makes what it reuses of histories (troupe prototypes)");
+  command.add_option(
+      "--prototypes", options->prototypes,
+      "File of prototypes, of which all_blocks makes what it reuses of histories (troupe prototypes)");
   command.add_flag("--prefix", options->prefix, "The tokens before the history are cached under every plan");
   command.add_option("--events", options->events, "Only the first so many requests; 0: all").default_shown();
   command.add_option("--json", options->json,

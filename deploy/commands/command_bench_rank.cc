@@ -2,12 +2,12 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "deploy/commands/command_bench.h"
+#include "deploy/data/text_file.h"
 #include "deploy/lab/bench/bench_rank.h"
 #include "deploy/lab/bench/bench_result.h"
 #include "deploy/node/box.h"
 #include "deploy/node/prompt_file.h"
-#include "deploy/commands/command_bench.h"
-#include "deploy/data/text_file.h"
 #include "deploy/reports/table.h"
 #include "router/request/policy.h"
 
@@ -28,7 +28,8 @@ std::filesystem::path evaluation_file(const BenchRankOptions& options, const std
 BenchRank make_trace_bench(const BenchRankOptions& options) {
   if (!options.evaluation.empty() || !options.profile_tokens.empty() || options.fresh > 0)
     throw std::invalid_argument(
-        "--trace has its own requests and profiles; expected it without --evaluation, --profile-tokens and --fresh");
+        "--trace has its own requests and profiles; expected it without --evaluation, --profile-tokens and "
+        "--fresh");
   BenchRank bench;
   bench.data = options.data;
   bench.trace = options.trace;
@@ -123,7 +124,8 @@ void print_profiles(std::ostream& out, const std::vector<BenchRankRun>& runs) {
     std::vector<std::string> cells{runs.front().profile[room].room};
     for (const BenchRankRun& run : runs) {
       const double seconds = run.profile[room].seconds;
-      cells.push_back(fixed(1e6 * seconds / static_cast<double>(std::max<std::uint64_t>(1, run.requests)), 1));
+      cells.push_back(
+          fixed(1e6 * seconds / static_cast<double>(std::max<std::uint64_t>(1, run.requests)), 1));
       cells.push_back(fixed(100 * seconds / run.cpu_seconds, 1) + " %");
     }
     table.row(std::move(cells));
@@ -137,7 +139,8 @@ int run_bench_rank(const BenchRankOptions& options) {
   const Config config = options.box.load();
   for (const std::string& policy : options.policies)  // all, before the first run
     if (!router::find_policy(policy))
-      throw std::invalid_argument("--policy has \"" + policy.substr(0, 40) + "\"; expected " + router::policy_names());
+      throw std::invalid_argument("--policy has \"" + policy.substr(0, 40) + "\"; expected " +
+                                  router::policy_names());
   std::ostream& people = options.json == "-" ? std::cerr : std::cout;
   BenchRank bench = make_bench(options, config);
   bench.profile = options.profile;
@@ -162,7 +165,8 @@ int run_bench_rank(const BenchRankOptions& options) {
                      .pool_bytes = memory.pool_bytes,
                      .item_bytes = memory.item_bytes,
                      .user_bytes = memory.user_bytes};
-  for (const std::string& policy : options.policies) runs.push_back(run_policy(bench, config, memory, policy));
+  for (const std::string& policy : options.policies)
+    runs.push_back(run_policy(bench, config, memory, policy));
   result.runs = runs;
   nlohmann::json json = to_json(result);
   json.update({{"seed", options.seed}, {"fresh", options.fresh}, {"profile_tokens", options.profile_tokens}});
@@ -191,14 +195,18 @@ void BenchRankOptions::add_to(Command command) {
   command.add_option("--visits-per-user", visits_per_user, "Mean visits of a user")
       .between(1.0, 1000.0)
       .default_shown();
-  command.add_option("--fresh", fresh,
-                     "Candidates of each request, drawn by popularity so that no combination comes twice (no quality then)")
+  command
+      .add_option("--fresh", fresh,
+                  "Candidates of each request, drawn by popularity so that no combination comes twice (no "
+                  "quality then)")
       .between(1, 2'000);
   command.add_option("--profile-tokens", profile_tokens,
                      "Expand histories to MEAN[,SIGMA[,MAX]] tokens, log-normal (no quality then)");
   command.add_option("--memory", memory,
                      "Key-value memory, such as 512MiB; default: items fit, users do not");
-  command.add_option("--item-share", item_share, "Of that, for items; default: what all of them take, and most users the rest")
+  command
+      .add_option("--item-share", item_share,
+                  "Of that, for items; default: what all of them take, and most users the rest")
       .between(0.0, 1.0);
   command.add_option("--in-flight", in_flight, "Requests under way at a time, in a closed loop")
       .between(1, 100000)

@@ -1,14 +1,15 @@
-// `troupe bench serve`: a trace, or load that is drawn, against a service that runs; the run itself is in bench_serve.cc.
+// `troupe bench serve`: a trace, or load that is drawn, against a service that runs; the run itself is in
+// bench_serve.cc.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "deploy/lab/bench/bench_serve.h"
-#include "deploy/lab/bench/bench_trace.h"
 #include "deploy/commands/command_bench.h"
 #include "deploy/commands/server_call.h"
 #include "deploy/data/dataset.h"
 #include "deploy/data/text_file.h"
+#include "deploy/lab/bench/bench_serve.h"
+#include "deploy/lab/bench/bench_trace.h"
 #include "deploy/reports/table.h"
 
 namespace troupe::deploy {
@@ -29,48 +30,65 @@ constexpr std::uint64_t drawn_requests = 1000;  // without --requests
 
 void check(const BenchServeOptions& options) {
   if (options.trace.empty() == options.data.empty())
-    throw std::invalid_argument(std::string("bench serve has ") + (options.trace.empty() ? "neither --trace nor --data" : "both --trace and --data") +
-                                "; expected --trace FILE, or --data FOLDER with the service's items and users, of which requests are drawn");
+    throw std::invalid_argument(
+        std::string("bench serve has ") +
+        (options.trace.empty() ? "neither --trace nor --data" : "both --trace and --data") +
+        "; expected --trace FILE, or --data FOLDER with the service's items and users, of which requests are "
+        "drawn");
   if (!options.data.empty() && options.rate == 0 && !options.ask.closed)
-    throw std::invalid_argument("bench serve has --data and neither --rate nor --closed; expected one of them, for what is drawn has no times");
+    throw std::invalid_argument(
+        "bench serve has --data and neither --rate nor --closed; expected one of them, for what is drawn has "
+        "no times");
   if (options.write_profiles && options.trace.empty())
     throw std::invalid_argument("--write-profiles is of a trace; expected --trace FILE");
 }
 
 Questions drawn(const BenchServeOptions& options) {
-  GeneratedTraceOptions drawing{.making = {.candidates = options.candidates, .generates = options.generates, .top_k = options.top_k, .seed = options.seed},
+  GeneratedTraceOptions drawing{.making = {.candidates = options.candidates,
+                                           .generates = options.generates,
+                                           .top_k = options.top_k,
+                                           .seed = options.seed},
                                 .user_exponent = options.user_skew,
                                 .item_exponent = options.item_skew};
   for (const auto& [id, title] : read_titles(options.data)) drawing.catalog.push_back(id);
   drawing.items = static_cast<std::uint32_t>(drawing.catalog.size());
   if (drawing.catalog.size() < options.candidates)
-    throw ImportError(options.data + ": the catalog has " + std::to_string(drawing.catalog.size()) + " items; expected at least --candidates " +
-                      std::to_string(options.candidates));
+    throw ImportError(options.data + ": the catalog has " + std::to_string(drawing.catalog.size()) +
+                      " items; expected at least --candidates " + std::to_string(options.candidates));
   std::vector<std::string> users;
   for (PutUser& user : read_users(options.data, HistoryPart::all)) users.push_back(std::move(user.user));
-  if (users.empty()) throw ImportError(options.data + ": there are no users; expected those whom the service knows");
-  return generated_questions(std::move(drawing), std::move(users), options.requests > 0 ? options.requests : drawn_requests);
+  if (users.empty())
+    throw ImportError(options.data + ": there are no users; expected those whom the service knows");
+  return generated_questions(std::move(drawing), std::move(users),
+                             options.requests > 0 ? options.requests : drawn_requests);
 }
 
 std::string milliseconds_text(const Quantiles& q) {
-  return "P50 " + fixed(q.p50_ms, 2) + ", P90 " + fixed(q.p90_ms, 2) + ", P99 " + fixed(q.p99_ms, 2) + ", longest " + fixed(q.max_ms, 2) + " ms";
+  return "P50 " + fixed(q.p50_ms, 2) + ", P90 " + fixed(q.p90_ms, 2) + ", P99 " + fixed(q.p99_ms, 2) +
+         ", longest " + fixed(q.max_ms, 2) + " ms";
 }
 
-double share(std::uint64_t part, std::uint64_t all) { return all > 0 ? static_cast<double>(part) / static_cast<double>(all) : 0; }
+double share(std::uint64_t part, std::uint64_t all) {
+  return all > 0 ? static_cast<double>(part) / static_cast<double>(all) : 0;
+}
 
 void print_run(std::ostream& out, const ServeRun& run) {
-  out << run.answered << " of " << run.requests << " requests answered in " << fixed(run.seconds, 2) << " s: " << fixed(run.answered_qps, 1)
-      << " per second";
+  out << run.answered << " of " << run.requests << " requests answered in " << fixed(run.seconds, 2)
+      << " s: " << fixed(run.answered_qps, 1) << " per second";
   if (!run.closed) out << ", asked at " << fixed(run.asked_qps, 1);
-  out << "\nlatency " << (run.closed ? "from sending (closed loop: what would have come while the service stalled was not asked)" : "from when it was due")
+  out << "\nlatency "
+      << (run.closed
+              ? "from sending (closed loop: what would have come while the service stalled was not asked)"
+              : "from when it was due")
       << ": " << milliseconds_text(run.due) << "\n";
   if (!run.closed) {
-    out << "latency from sending: " << milliseconds_text(run.sent) << "\nsent late, for no connection was free: " << run.late << " ("
+    out << "latency from sending: " << milliseconds_text(run.sent)
+        << "\nsent late, for no connection was free: " << run.late << " ("
         << percent(share(run.late, run.requests)) << "), by at most " << fixed(run.late_ms_max, 2) << " ms\n";
   }
-  out << "tokens reused " << percent(share(run.tokens_reused, run.tokens_total)) << " of " << run.tokens_total << ", in "
-      << percent(share(run.with_reuse, run.answered)) << " of the answers; blocks " << run.blocks_reused << " reused, " << run.blocks_written
-      << " written\n";
+  out << "tokens reused " << percent(share(run.tokens_reused, run.tokens_total)) << " of " << run.tokens_total
+      << ", in " << percent(share(run.with_reuse, run.answered)) << " of the answers; blocks "
+      << run.blocks_reused << " reused, " << run.blocks_written << " written\n";
   for (const auto& [plan, times] : run.plans) out << "plan " << plan << ": " << times << "\n";
   if (run.profiles > 0) out << "profiles written: " << run.profiles << "\n";
   if (run.errors.empty()) return;
@@ -96,10 +114,12 @@ int run_bench_serve(BenchServeOptions& options) {
   } else {
     TraceQuestions::WriteProfiles write;
     if (options.write_profiles) write = [&](const std::vector<PutUser>& changed) { profiles.write(changed); };
-    trace.emplace(options.trace, options.requests, static_cast<std::size_t>(Config().integer("router.history_events_max")), std::move(write));
+    trace.emplace(options.trace, options.requests,
+                  static_cast<std::size_t>(Config().integer("router.history_events_max")), std::move(write));
     questions = [&trace](Question& question) { return trace->next(question); };
   }
-  if (options.rate > 0) questions = at_rate(std::move(questions), options.arrivals, options.rate, options.seed);
+  if (options.rate > 0)
+    questions = at_rate(std::move(questions), options.arrivals, options.rate, options.seed);
   ServeRun run = run_serve_bench(options.ask, std::move(questions));
   run.profiles = profiles.written();
   print_run(options.json == "-" ? std::cerr : std::cout, run);
@@ -111,27 +131,59 @@ int run_bench_serve(BenchServeOptions& options) {
 
 void add_bench_serve(Command bench) {
   auto options = std::make_shared<BenchServeOptions>();
-  Command command = bench.add_command("serve", "A service that runs: a trace, or load that is drawn, over HTTP");
+  Command command =
+      bench.add_command("serve", "A service that runs: a trace, or load that is drawn, over HTTP");
   options->server.add_to(command, "--url,--server");
   command.add_option("--trace", options->trace, "Requests of this trace (deploy/TRACES.md)");
-  command.add_option("--data", options->data, "Requests drawn of the users and items of this folder, which the service has");
-  command.add_option("--requests", options->requests, "Requests; default: the whole trace, or 1000 drawn ones").between(1, 10'000'000);
-  Option closed = command.add_flag("--closed", options->ask.closed, "Each connection asks again when it is answered, instead of at times");
-  Option rate = command.add_option("--rate", options->rate, "Requests per second, instead of the trace's times").between(1e-3, 1e6).excludes(closed);
-  command.add_option("--arrivals", options->arrivals, "With --rate: poisson, constant, or a file as of trace convert").default_shown().needs(rate);
-  command.add_option("--speed", options->ask.speed, "The trace's times so much shorter").between(1e-6, 1e6).default_shown().excludes(rate);
-  command.add_option("--connections", options->ask.connections, "Connections, each with a request at a time").between(1, 10'000).default_shown();
-  command.add_option("--timeout", options->timeout_s, "Seconds, after which a request counts as not answered").between(0.01, 3600.0).default_shown();
-  command.add_flag("--write-profiles", options->write_profiles, "Write the trace's profiles to the service before the requests that need them; it keeps them");
-  command.add_option("--candidates", options->candidates, "Of a drawn ranking").between(1, 100'000).default_shown();
+  command.add_option("--data", options->data,
+                     "Requests drawn of the users and items of this folder, which the service has");
+  command
+      .add_option("--requests", options->requests, "Requests; default: the whole trace, or 1000 drawn ones")
+      .between(1, 10'000'000);
+  Option closed = command.add_flag("--closed", options->ask.closed,
+                                   "Each connection asks again when it is answered, instead of at times");
+  Option rate =
+      command.add_option("--rate", options->rate, "Requests per second, instead of the trace's times")
+          .between(1e-3, 1e6)
+          .excludes(closed);
+  command
+      .add_option("--arrivals", options->arrivals,
+                  "With --rate: poisson, constant, or a file as of trace convert")
+      .default_shown()
+      .needs(rate);
+  command.add_option("--speed", options->ask.speed, "The trace's times so much shorter")
+      .between(1e-6, 1e6)
+      .default_shown()
+      .excludes(rate);
+  command.add_option("--connections", options->ask.connections, "Connections, each with a request at a time")
+      .between(1, 10'000)
+      .default_shown();
+  command.add_option("--timeout", options->timeout_s, "Seconds, after which a request counts as not answered")
+      .between(0.01, 3600.0)
+      .default_shown();
+  command.add_flag(
+      "--write-profiles", options->write_profiles,
+      "Write the trace's profiles to the service before the requests that need them; it keeps them");
+  command.add_option("--candidates", options->candidates, "Of a drawn ranking")
+      .between(1, 100'000)
+      .default_shown();
   command.add_flag("--generate", options->generates, "Drawn requests ask for items");
-  command.add_option("--user-skew", options->user_skew, "Zipf exponent of the users that are drawn").between(0.0, 4.0).default_shown();
-  command.add_option("--item-skew", options->item_skew, "Zipf exponent of the items that are drawn").between(0.0, 4.0).default_shown();
-  command.add_option("--top", options->top_k, "Items that an answer has, of rankings and drawn requests").between(1, 100'000).default_shown();
+  command.add_option("--user-skew", options->user_skew, "Zipf exponent of the users that are drawn")
+      .between(0.0, 4.0)
+      .default_shown();
+  command.add_option("--item-skew", options->item_skew, "Zipf exponent of the items that are drawn")
+      .between(0.0, 4.0)
+      .default_shown();
+  command.add_option("--top", options->top_k, "Items that an answer has, of rankings and drawn requests")
+      .between(1, 100'000)
+      .default_shown();
   command.add_option("--policy", options->ask.policy, "Of rankings, instead of the service's");
-  command.add_option("--model-name", options->ask.model, "Of a service with several models, the one that is asked");
+  command.add_option("--model-name", options->ask.model,
+                     "Of a service with several models, the one that is asked");
   command.add_option("--seed", options->seed, "Seed of what is drawn").default_shown();
-  command.add_option("--json", options->json, "Write the figures to this file, or - for standard output (and the table to standard error)");
+  command.add_option(
+      "--json", options->json,
+      "Write the figures to this file, or - for standard output (and the table to standard error)");
   command.runs([options] { return run_bench_serve(*options); });
 }
 

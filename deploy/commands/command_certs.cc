@@ -10,8 +10,8 @@
 #include <iostream>
 #include <stdexcept>
 
-#include "deploy/node/cluster_file.h"
 #include "deploy/commands/commands.h"
+#include "deploy/node/cluster_file.h"
 #include "runtime/network/certificates.h"
 
 namespace troupe::deploy {

@@ -65,15 +65,19 @@ void add_generate(Command app) {
   options->server.add_to(command);
   command.add_option("--user", options->user, "User id");
   command.add_option("--top", options->top, "How many items").default_shown();
-  command.add_option("--width", options->width, "Paths that the search keeps at each step; 0: the server's choice")
+  command
+      .add_option("--width", options->width,
+                  "Paths that the search keeps at each step; 0: the server's choice")
       .default_shown();
   command.add_flag("--exclude-seen", options->exclude_seen, "No items of the user's history");
   command.add_option("--allow", options->allow, "Only these item ids, separated by commas").comma_separated();
-  command.add_option("--deny", options->deny, "None of these item ids, separated by commas").comma_separated();
+  command.add_option("--deny", options->deny, "None of these item ids, separated by commas")
+      .comma_separated();
   command.add_flag("--among-allowed", options->among_allowed,
                    "Probabilities over the tokens that may follow, not over the vocabulary");
   command.add_flag("--logprobs", options->logprobs, "With each token's log-probability, in JSON");
-  command.add_option("--json", options->json_file, "Write the reply as JSON to this file, or - for standard output");
+  command.add_option("--json", options->json_file,
+                     "Write the reply as JSON to this file, or - for standard output");
   command.runs([options] { return run_generate(*options); });
 }
 

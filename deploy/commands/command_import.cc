@@ -5,13 +5,13 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
+#include "deploy/commands/commands.h"
+#include "deploy/data/dataset.h"
+#include "deploy/data/import_check.h"
 #include "deploy/node/box.h"
 #include "deploy/node/cluster_file.h"
 #include "deploy/node/own_rows.h"
 #include "deploy/node/prompt_file.h"
-#include "deploy/commands/commands.h"
-#include "deploy/data/dataset.h"
-#include "deploy/data/import_check.h"
 
 namespace troupe::deploy {
 
@@ -32,20 +32,24 @@ const NamedModel& find_model(const std::vector<NamedModel>& models, const std::s
     if (model.name == name) return model;
     names += (names.empty() ? "" : ", ") + model.name;
   }
-  throw ConfigError("--served is " + (name.empty() ? "missing" : name) + "; expected one of " + names + ", whose rows these are");
+  throw ConfigError("--served is " + (name.empty() ? "missing" : name) + "; expected one of " + names +
+                    ", whose rows these are");
 }
 
 // As a node of a cluster, from the cluster's file; or as a box.
 Config config_of(const ImportOptions& options) {
   if (options.node.empty() && !options.served.empty())
-    throw ConfigError("--served goes with --node, of a cluster; of a box with several models each has a folder, --data-dir");
+    throw ConfigError(
+        "--served goes with --node, of a cluster; of a box with several models each has a folder, "
+        "--data-dir");
   if (options.node.empty()) return options.box.load();
   if (!options.box.model.empty() || !options.box.data_dir.empty() || !options.box.prompt.empty())
     throw ConfigError("--node goes with --config and --set only; the file says where model and data are");
   const ClusterNode node = find_node(load_cluster(options.box.config_file), options.node);
   Config config = node.models.empty() ? node.config : find_model(node.models, options.served).config;
   if (node.models.empty() && !options.served.empty())
-    throw ConfigError("--served is " + options.served + ", and the cluster has no list of models; expected none");
+    throw ConfigError("--served is " + options.served +
+                      ", and the cluster has no list of models; expected none");
   apply_settings(config, options.box.settings);
   return config;
 }
@@ -82,7 +86,8 @@ std::unique_ptr<Store> open_folder(const Config& config) {
   auto store = std::make_unique<Store>(folder, store_options(config));
   const StoreHealth health = store->health();
   for (const StoreLoss& loss : health.lost) std::cerr << "acknowledged and lost: " << describe(loss) << "\n";
-  if (!health.aside.empty()) std::cerr << "the damaged store lies in " << health.aside << ", all losses in lost.txt\n";
+  if (!health.aside.empty())
+    std::cerr << "the damaged store lies in " << health.aside << ", all losses in lost.txt\n";
   return store;
 }
 
@@ -108,8 +113,8 @@ KnowsItem items_known(const DataRows<PutItem>& items, FeatureStore& features, bo
   };
 }
 
-// Rows of another model go, or stop the import; so do those of an import that did not end, for only it knew whose they
-// are. Rows of which nothing is noted are nobody's to drop.
+// Rows of another model go, or stop the import; so do those of an import that did not end, for only it knew
+// whose they are. Rows of which nothing is noted are nobody's to drop.
 bool forgets_users(FeatureStore& features, const MadeFor& present, const Config& config, bool replace) {
   if (features.half_imported()) {
     if (!replace) throw ConfigError(why_half_imported(config));
@@ -118,9 +123,10 @@ bool forgets_users(FeatureStore& features, const MadeFor& present, const Config&
   const auto noted = features.made_for();
   if (features.untouched() || (!noted && !replace)) return false;
   if (!noted)
-    throw ConfigError(features_place(config) + ": nothing is noted of the model of its rows; expected " +
-                      "`troupe import --adopt` first, if they are of " + config.text("model.directory") + ", or " +
-                      (features_in_redis(config) ? "another features.store or cluster.name" : "another node.data_dir"));
+    throw ConfigError(
+        features_place(config) + ": nothing is noted of the model of its rows; expected " +
+        "`troupe import --adopt` first, if they are of " + config.text("model.directory") + ", or " +
+        (features_in_redis(config) ? "another features.store or cluster.name" : "another node.data_dir"));
   const std::string why = why_foreign(*noted, present, config);
   if (!why.empty() && !replace) throw ConfigError(why);
   return !why.empty();
@@ -147,14 +153,16 @@ kernels::Vocabulary names_of_items(const ImportModel& model) {
   nlohmann::json names = nlohmann::json::object();
   for (std::int32_t item = 1; item < model.facts.limits.vocabulary; ++item)
     names["<item_" + std::to_string(item) + ">"] = static_cast<std::uint64_t>(item);
-  return kernels::vocabulary_of("names of items", names, static_cast<std::uint32_t>(model.facts.limits.vocabulary));
+  return kernels::vocabulary_of("names of items", names,
+                                static_cast<std::uint32_t>(model.facts.limits.vocabulary));
 }
 
 Rows read_rows(const ImportOptions& options, const ImportModel& model) {
   const bool items_are_tokens = !model.facts.history_plan.empty();
   std::vector<std::string> features;
   for (const EventFeature& feature : model.facts.event_features) features.push_back(feature.name);
-  Rows rows{read_item_rows(options.data, items_are_tokens ? names_of_items(model) : model.vocabulary, model.tokenizer.get()),
+  Rows rows{read_item_rows(options.data, items_are_tokens ? names_of_items(model) : model.vocabulary,
+                           model.tokenizer.get()),
             read_user_rows(options.data, history_parts.at(options.history), features)};
   refuse_twice(rows.items);
   refuse_twice(rows.users);
@@ -178,8 +186,7 @@ void tell(const Rows& rows, const UnknownEvents& unknown, FeatureStore& features
   if (users_gone) std::cout << "all former users are gone: they were of another model\n";
   if (unknown.events > 0) std::cout << tell_left_out(unknown) << "\n";
   const std::string warning = generates ? "" : tell_shared_identifiers(rows.items);
-  if (!warning.empty())
-    std::cout << warning << "\n";
+  if (!warning.empty()) std::cout << warning << "\n";
 }
 
 int run_import(const ImportOptions& options) {
@@ -187,9 +194,10 @@ int run_import(const ImportOptions& options) {
   const ImportModel model = read_model(config);
   Rows rows = options.adopt ? Rows{} : read_rows(options, model);
   const std::unique_ptr<Store> folder = open_folder(config);
-  const auto features = open_features(config, folder.get(), feature_limits(config, model.facts), 1,
-                                      [](auto) { return BlockName{}; },  // nothing asks for names
-                                      {}, options.served);
+  const auto features = open_features(
+      config, folder.get(), feature_limits(config, model.facts), 1,
+      [](auto) { return BlockName{}; },  // nothing asks for names
+      {}, options.served);
   if (options.adopt) return adopt(*features, model.made_for, config);
   const bool users_gone = forgets_users(*features, model.made_for, config, options.replace);
   const UnknownEvents unknown =
@@ -220,7 +228,9 @@ void add_import(Command app) {
                          "or ratings.tsv (plain or .gz)");
   command.add_option("--node", options->node, "--config is a cluster's file: as this node of it")
       .needs("--config");
-  command.add_option("--served", options->served, "Of a cluster with several models, the name of the one whose rows these are")
+  command
+      .add_option("--served", options->served,
+                  "Of a cluster with several models, the name of the one whose rows these are")
       .needs("--node");
   command.add_option("--history", options->history, "Which part of sequences.tsv: all, before-test or train")
       .one_of({"all", "before-test", "train"})

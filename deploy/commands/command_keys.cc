@@ -1,4 +1,5 @@
-// `troupe keys`: API keys of the door, in a file or a Redis, which have no secret. A key is told once, when it is made.
+// `troupe keys`: API keys of the door, in a file or a Redis, which have no secret. A key is told once, when
+// it is made.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -12,11 +13,11 @@
 #include <optional>
 #include <stdexcept>
 
-#include "deploy/node/shared_keys.h"
 #include "deploy/commands/commands.h"
+#include "deploy/node/shared_keys.h"
 #include "deploy/reports/table.h"
-#include "server/auth/api_keys.h"
 #include "runtime/config/whole_file.h"
+#include "server/auth/api_keys.h"
 
 namespace troupe::deploy {
 
@@ -34,7 +35,8 @@ struct KeysOptions {
 server::ApiKeys keys_in(const fs::path& file) {
   if (!fs::exists(file)) return {};
   try {
-    return server::ApiKeys::parse(read_whole_file(file, server::ApiKeys::file_bytes_max, "a file of troupe keys"));
+    return server::ApiKeys::parse(
+        read_whole_file(file, server::ApiKeys::file_bytes_max, "a file of troupe keys"));
   } catch (const server::KeysError& error) {
     throw std::runtime_error(file.string() + ":" + error.what());
   }
@@ -43,9 +45,11 @@ server::ApiKeys keys_in(const fs::path& file) {
 // While it is held nobody else changes the file.
 class Turn {
  public:
-  explicit Turn(const fs::path& file) : lock_(::open((file.string() + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+  explicit Turn(const fs::path& file)
+      : lock_(::open((file.string() + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
     if (lock_ < 0 || ::flock(lock_, LOCK_EX) != 0)
-      throw std::runtime_error(file.string() + ".lock: " + std::strerror(errno) + "; expected a folder that can be written");
+      throw std::runtime_error(file.string() + ".lock: " + std::strerror(errno) +
+                               "; expected a folder that can be written");
   }
   ~Turn() { ::close(lock_); }
   Turn(const Turn&) = delete;
@@ -60,7 +64,8 @@ std::string text_of(const server::ApiKeys& keys) {
   try {
     server::ApiKeys::parse(text);
   } catch (const server::KeysError& error) {
-    throw std::invalid_argument("the key cannot be made; its line would be refused: " + std::string(error.what()));
+    throw std::invalid_argument("the key cannot be made; its line would be refused: " +
+                                std::string(error.what()));
   }
   return text;
 }
@@ -69,19 +74,22 @@ std::string text_of(const server::ApiKeys& keys) {
 void replace(const fs::path& file, const std::string& text) {
   const fs::path next = file.string() + ".next";
   const int to = ::open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  const bool written = to >= 0 && ::write(to, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(to) == 0;
+  const bool written = to >= 0 &&
+                       ::write(to, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+                       ::fsync(to) == 0;
   const int error = errno;
   if (to >= 0) ::close(to);
   if (!written || ::rename(next.c_str(), file.c_str()) != 0)
-    throw std::runtime_error(file.string() + ": " + std::strerror(written ? errno : error) + "; expected a folder that can be written");
+    throw std::runtime_error(file.string() + ": " + std::strerror(written ? errno : error) +
+                             "; expected a folder that can be written");
 }
 
 std::string today() {
   const auto days = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
   const std::chrono::year_month_day day(days);
   char text[32];
-  std::snprintf(text, sizeof text, "%04d-%02u-%02u", static_cast<int>(day.year()), static_cast<unsigned>(day.month()),
-                static_cast<unsigned>(day.day()));
+  std::snprintf(text, sizeof text, "%04d-%02u-%02u", static_cast<int>(day.year()),
+                static_cast<unsigned>(day.month()), static_cast<unsigned>(day.day()));
   return text;
 }
 
@@ -94,7 +102,8 @@ struct Shared {
     keys.emplace(RedisApiKeysOptions{.address = address, .cluster = options.cluster});
   }
   [[noreturn]] void fail(const std::string& why) const {
-    throw std::runtime_error(where + ": " + why + "; expected a Redis that can be read and written, and has room");
+    throw std::runtime_error(where + ": " + why +
+                             "; expected a Redis that can be read and written, and has room");
   }
   server::ApiKeys read() {
     auto lines = keys->read();
@@ -138,37 +147,50 @@ bool erase_from_file(const KeysOptions& options) {
 }
 
 // Without what is secret.
-std::string place_of(const KeysOptions& options) { return options.in_redis() ? describe(parse_redis_url(options.file)) : options.file; }
-const char* when(const KeysOptions& options) { return options.in_redis() ? "within http.api_keys_refresh" : "at SIGHUP"; }
+std::string place_of(const KeysOptions& options) {
+  return options.in_redis() ? describe(parse_redis_url(options.file)) : options.file;
+}
+const char* when(const KeysOptions& options) {
+  return options.in_redis() ? "within http.api_keys_refresh" : "at SIGHUP";
+}
 
 int run_add(const KeysOptions& options) {
   server::ApiKey wanted = options.key;
   wanted.made = today();
   const server::MadeKey made = server::make_key(wanted);
   options.in_redis() ? Shared(options).put(made.key) : put_into_file(options, made.key);
-  std::cerr << "troupe: key " << made.key.id << " is in " << place_of(options) << "; servers take it " << when(options)
-            << ". Nobody can tell it again:\n";
+  std::cerr << "troupe: key " << made.key.id << " is in " << place_of(options) << "; servers take it "
+            << when(options) << ". Nobody can tell it again:\n";
   std::cout << made.text << "\n";
   return 0;
 }
 
 int run_list(const KeysOptions& options) {
-  Table table({{"id"}, {"tenant"}, {"may"}, {"requests/s", Table::Align::right}, {"at once", Table::Align::right}, {"made"}});
+  Table table({{"id"},
+               {"tenant"},
+               {"may"},
+               {"requests/s", Table::Align::right},
+               {"at once", Table::Align::right},
+               {"made"}});
   const server::ApiKeys keys = options.in_redis() ? Shared(options).read() : keys_in(options.file);
   for (const auto& [id, key] : keys.all())
     table.row({id, key.tenant.empty() ? "(default)" : key.tenant,
                std::string(key.admin ? "administer" : "ask") + (key.any_tenant ? " for any tenant" : ""),
-               key.rate > 0 ? std::to_string(key.rate) : "", key.at_once > 0 ? std::to_string(key.at_once) : "", key.made});
+               key.rate > 0 ? std::to_string(key.rate) : "",
+               key.at_once > 0 ? std::to_string(key.at_once) : "", key.made});
   table.print(std::cout);
   return 0;
 }
 
 int run_revoke(const KeysOptions& options) {
   if (!(options.in_redis() ? Shared(options).erase(options.id) : erase_from_file(options)))
-    throw std::runtime_error(place_of(options) + ": there is no key " + options.id + "; expected an id of troupe keys list");
+    throw std::runtime_error(place_of(options) + ": there is no key " + options.id +
+                             "; expected an id of troupe keys list");
   // Servers take a Redis without keys for one that has lost them.
   if (options.in_redis() && Shared(options).is_empty())
-    std::cerr << "troupe: key " << options.id << " is no more, and was the last: servers that run keep it until another is added, or they end\n";
+    std::cerr
+        << "troupe: key " << options.id
+        << " is no more, and was the last: servers that run keep it until another is added, or they end\n";
   else
     std::cerr << "troupe: key " << options.id << " is no more; servers forget it " << when(options) << "\n";
   return 0;
@@ -181,7 +203,10 @@ void add_keys(Command app) {
   Command keys = app.add_command("keys", "Make, list and revoke API keys of the door (http.api_keys)");
   keys.needs_command();
   const auto of_file = [&](Command command) {
-    command.add_option("file", options->file, "What http.api_keys names: a file, which add makes, or redis://host…").required();
+    command
+        .add_option("file", options->file,
+                    "What http.api_keys names: a file, which add makes, or redis://host…")
+        .required();
     command.add_option("--cluster", options->cluster, "In a Redis: whose keys, cluster.name; else troupe");
     command.add_option("--login", options->login, "Of a Redis: the file of features.login");
     command.add_option("--authority", options->tls.authority, "Of rediss://: the file of features.authority");
@@ -191,12 +216,17 @@ void add_keys(Command app) {
   };
   Command add = of_file(keys.add_command("add", "Make a key, and print it once"));
   add.add_option("--tenant", options->key.tenant, "Who asks with it; else the default tenant");
-  add.add_flag("--any-tenant", options->key.any_tenant, "It speaks for whichever tenant a request's header names, as a gateway");
+  add.add_flag("--any-tenant", options->key.any_tenant,
+               "It speaks for whichever tenant a request's header names, as a gateway");
   add.add_flag("--admin", options->key.admin, "It may change versions and the catalog");
-  add.add_option("--rate", options->key.rate, "Most requests a second; 0: http.tenant_rate").between(0.0, 1e6);
-  add.add_option("--at-once", options->key.at_once, "Most requests without an answer; 0: http.tenant_at_once");
+  add.add_option("--rate", options->key.rate, "Most requests a second; 0: http.tenant_rate")
+      .between(0.0, 1e6);
+  add.add_option("--at-once", options->key.at_once,
+                 "Most requests without an answer; 0: http.tenant_at_once");
   add.runs([options] { return run_add(*options); });
-  of_file(keys.add_command("list", "Show the keys, without what is secret")).runs([options] { return run_list(*options); });
+  of_file(keys.add_command("list", "Show the keys, without what is secret")).runs([options] {
+    return run_list(*options);
+  });
   Command revoke = of_file(keys.add_command("revoke", "End a key"));
   revoke.add_option("id", options->id, "Its id").required();
   revoke.runs([options] { return run_revoke(*options); });

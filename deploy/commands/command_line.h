@@ -44,7 +44,8 @@ class Option {
 // What was declared, for manual pages and completion.
 struct OptionHelp {
   std::vector<std::string> names;  // with their dashes; without: an argument
-  std::string value, help, initial;  // what kind of value it takes; as it is without the option, where that is shown
+  std::string value, help,
+      initial;  // what kind of value it takes; as it is without the option, where that is shown
   bool required = false, flag = false;
   std::vector<std::string> words;  // that it takes, if there are few
 };

@@ -1,5 +1,6 @@
-// `troupe logits`: a model's outputs for one request, so that anyone can check a checkpoint against another engine:
-// last-position logits of a plain causal prompt, or whatever a family answers of a request in its own form.
+// `troupe logits`: a model's outputs for one request, so that anyone can check a checkpoint against another
+// engine: last-position logits of a plain causal prompt, or whatever a family answers of a request in its own
+// form.
 #include <algorithm>
 #include <charconv>
 #include <iostream>
@@ -7,9 +8,9 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "deploy/models/families.h"
 #include "deploy/commands/commands.h"
 #include "deploy/data/text_file.h"
+#include "deploy/models/families.h"
 #include "deploy/reports/table.h"
 #include "kernels/checkpoint/json_file.h"
 
@@ -84,8 +85,9 @@ void add_logits(Command app) {
   Command command = app.add_command("logits", "A model's outputs for one request");
   command.add_option("--model", options->model, "Model directory").required();
   command.add_option("--tokens", options->tokens, "Token ids of a plain causal prompt, separated by commas");
-  command.add_option("--request", options->request,
-                     "A JSON file with a request in the form of the model's family, such as {\"tokens\": [1, 2, 3]}");
+  command.add_option(
+      "--request", options->request,
+      "A JSON file with a request in the form of the model's family, such as {\"tokens\": [1, 2, 3]}");
   command.add_option("--json", options->json,
                      "Write all outputs as JSON to this file, or - for standard output");
   command.add_option("--top", options->top, "How many logits the table shows").default_shown();

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "deploy/node/prompt_file.h"
 #include "deploy/commands/command_bench.h"
 #include "deploy/data/text_file.h"
+#include "deploy/node/prompt_file.h"
 #include "kernels/climber/climber.h"
 
 namespace troupe::deploy {
@@ -44,13 +44,15 @@ const std::map<std::string, std::uint32_t> climber_histories{{"flame-base", 512}
 
 int make_climber_model(const MakeModelOptions& options) {
   if (options.stored_as != "f32" || options.shards != 1)
-    throw std::invalid_argument("--shape " + options.shape + " is stored in one file of f32; expected no other");
-  write_climber(kernels::random_climber(kernels::flame_climber(climber_histories.at(options.shape)), options.seed),
-                options.out);
+    throw std::invalid_argument("--shape " + options.shape +
+                                " is stored in one file of f32; expected no other");
+  write_climber(
+      kernels::random_climber(kernels::flame_climber(climber_histories.at(options.shape)), options.seed),
+      options.out);
   const kernels::ClimberConfig config = kernels::read_climber_config(options.out);
-  std::cout << options.out << ": climber, " << config.towers.size() << " towers of " << config.layers << " layers of "
-            << config.hidden << ", " << config.towers[0].positions << " events each. Try:\n  troupe logits --model "
-            << options.out << " --request FILE.json\n";
+  std::cout << options.out << ": climber, " << config.towers.size() << " towers of " << config.layers
+            << " layers of " << config.hidden << ", " << config.towers[0].positions
+            << " events each. Try:\n  troupe logits --model " << options.out << " --request FILE.json\n";
   return 0;
 }
 
@@ -65,8 +67,7 @@ int run_make_model(const MakeModelOptions& options) {
                 options.shards);
   write_output((folder / "vocab.json").string(), vocabulary_text(config.vocabulary));
   const kernels::PlanLimits limits = plan_limits(kernels::read_decoder_config(folder));
-  read_prompt_form(folder, std::nullopt, limits,
-                   read_vocabulary_if_any(folder, limits));  // it can be served
+  read_prompt_form(folder, std::nullopt, limits, read_vocabulary_if_any(folder, limits));  // it can be served
   std::cout << options.out << ": " << options.family << ", " << config.layers << " layers of "
             << config.hidden << ", vocabulary " << config.vocabulary << ", stored as " << options.stored_as
             << ". Try:\n  troupe logits --model " << options.out
@@ -81,7 +82,9 @@ void add_make_model(Command bench) {
   auto options = std::make_shared<MakeModelOptions>();
   Command command =
       bench.add_command("make-model", "A model directory of a benchmark's shape, random weights");
-  command.add_option("--shape", options->shape, "tiny, small or qwen05; flame-base or flame-long, of the Climber family")
+  command
+      .add_option("--shape", options->shape,
+                  "tiny, small or qwen05; flame-base or flame-long, of the Climber family")
       .required()
       .one_of({"tiny", "small", "qwen05", "flame-base", "flame-long"});
   command.add_option("--out", options->out, "Folder to make").required();

@@ -21,7 +21,8 @@ void add_manual(Command app, std::function<CommandHelp()> describe) {
     }
     return 0;
   });
-  Command completion = app.add_command("completion", "Print completion for bash: eval \"$(troupe completion)\"");
+  Command completion =
+      app.add_command("completion", "Print completion for bash: eval \"$(troupe completion)\"");
   completion.runs([describe] {
     std::cout << bash_completion(describe());
     return 0;

@@ -194,11 +194,14 @@ void add_inputs(Command command, PlanOptions& options) {
 
 // Of --serve, beside those that both have.
 void add_serving(Command command, PlanServeOptions& serve) {
-  const auto serving = command.add_option("--serve", serve.trace_file,
-                                          "Instead: how many nodes of which type serve this request trace in time");
-  command.add_option("--node", serve.nodes, "With --serve: a device and the price of a node with it, A100-40G=3.2; several")
+  const auto serving = command.add_option(
+      "--serve", serve.trace_file, "Instead: how many nodes of which type serve this request trace in time");
+  command
+      .add_option("--node", serve.nodes,
+                  "With --serve: a device and the price of a node with it, A100-40G=3.2; several")
       .needs(serving);
-  command.add_option("--p99", serve.target.p99_ms, "With --serve: milliseconds in which 99 % are to be answered")
+  command
+      .add_option("--p99", serve.target.p99_ms, "With --serve: milliseconds in which 99 % are to be answered")
       .between(1.0, 600'000.0)
       .needs(serving)
       .default_shown();
@@ -206,7 +209,8 @@ void add_serving(Command command, PlanServeOptions& serve) {
       .between(0.0, 1.0)
       .needs(serving)
       .default_shown();
-  command.add_option("--nodes-max", serve.target.nodes_max, "With --serve: of a type, at most so many are tried")
+  command
+      .add_option("--nodes-max", serve.target.nodes_max, "With --serve: of a type, at most so many are tried")
       .between(1, 256)
       .needs(serving)
       .default_shown();
@@ -214,37 +218,52 @@ void add_serving(Command command, PlanServeOptions& serve) {
       .between(1e-3, 1e6)
       .needs(serving)
       .default_shown();
-  command.add_option("--requests", serve.serve.requests, "With --serve: its first so many; default: all").needs(serving);
-  command.add_option("--policy", serve.serve.policy, "With --serve: what chooses plans").needs(serving).default_shown();
-  command.add_option("--item-share", serve.serve.item_share, "With --serve: of a node's memory, for items at start")
+  command.add_option("--requests", serve.serve.requests, "With --serve: its first so many; default: all")
+      .needs(serving);
+  command.add_option("--policy", serve.serve.policy, "With --serve: what chooses plans")
+      .needs(serving)
+      .default_shown();
+  command
+      .add_option("--item-share", serve.serve.item_share,
+                  "With --serve: of a node's memory, for items at start")
       .between(0.0, 1.0)
       .needs(serving)
       .default_shown();
-  command.add_option("--seed", serve.serve.seed, "With --serve: of the simulation").needs(serving).default_shown();
-  command.add_option("--cores", serve.cores, "With --serve --model: of each node; default: as many as this machine has").needs(serving);
+  command.add_option("--seed", serve.serve.seed, "With --serve: of the simulation")
+      .needs(serving)
+      .default_shown();
+  command
+      .add_option("--cores", serve.cores,
+                  "With --serve --model: of each node; default: as many as this machine has")
+      .needs(serving);
   serve.box.add_to(command);
 }
 
 // With --serve; or of a model that is there, which says the rest by itself and its knobs.
-std::vector<std::pair<std::string, bool>> unwanted(const PlanOptions& options, const PlanServeOptions& serve) {
+std::vector<std::pair<std::string, bool>> unwanted(const PlanOptions& options,
+                                                   const PlanServeOptions& serve) {
   std::vector<std::pair<std::string, bool>> all{{"--items", options.items > 0},
                                                 {"--popularity", !options.popularity.empty()},
                                                 {"--zipf", options.zipf.has_value()},
                                                 {"--user-tokens", options.user_tokens.has_value()},
                                                 {"--move-from", !options.move_from.empty()}};
-  if (serve.box.model.empty() && serve.box.config_file.empty()) all.emplace_back("--data", !options.data.empty());
+  if (serve.box.model.empty() && serve.box.config_file.empty())
+    all.emplace_back("--data", !options.data.empty());
   return all;
 }
 
 void check_served(const PlanOptions& options, const PlanServeOptions& serve) {
   const PlanOptions not_given;
   const PlanServeOptions nor_here;
-  for (const auto& [name, given] :
-       {std::pair{"--shape", options.shape != not_given.shape}, {"--item-tokens", options.item_tokens.has_value()},
-        {"--policy", serve.serve.policy != nor_here.serve.policy}, {"--item-share", serve.serve.item_share != nor_here.serve.item_share}})
+  for (const auto& [name, given] : {std::pair{"--shape", options.shape != not_given.shape},
+                                    {"--item-tokens", options.item_tokens.has_value()},
+                                    {"--policy", serve.serve.policy != nor_here.serve.policy},
+                                    {"--item-share", serve.serve.item_share != nor_here.serve.item_share}})
     if (given)
-      throw std::invalid_argument(std::string(name) + " is given beside --model, which has its own; expected knobs of it, such as "
-                                                      "--set router.policy=item or pool.item_share=0.5");
+      throw std::invalid_argument(
+          std::string(name) +
+          " is given beside --model, which has its own; expected knobs of it, such as "
+          "--set router.policy=item or pool.item_share=0.5");
 }
 
 int run_serving(const PlanOptions& options, PlanServeOptions serve) {
@@ -271,7 +290,9 @@ void add_plan(Command app) {
       "plan", "Which items should be on which nodes, what that buys, and why: four placements side by side");
   add_inputs(command, *options);
   command.add_option("--nodes", options->nodes, "How many, or their numbers: 1,2,5").default_shown();
-  command.add_option("--memory", options->memory_bytes, "Of each node, for items (with --serve: for keys and values): 150GB, 64GiB")
+  command
+      .add_option("--memory", options->memory_bytes,
+                  "Of each node, for items (with --serve: for keys and values): 150GB, 64GiB")
       .required()
       .in_bytes();
   command.add_option("--device", options->device, "A known device, or a profile that bench calibrate wrote")
@@ -289,7 +310,9 @@ void add_plan(Command app) {
   command.add_option("--json", options->json,
                      "Write the plan with the whole list to this file, or - for standard output");
   add_serving(command, *serve);
-  command.runs([options, serve] { return serve->trace_file.empty() ? run_plan(*options) : run_serving(*options, *serve); });
+  command.runs([options, serve] {
+    return serve->trace_file.empty() ? run_plan(*options) : run_serving(*options, *serve);
+  });
 }
 
 }  // namespace troupe::deploy

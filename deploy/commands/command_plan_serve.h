@@ -12,8 +12,8 @@ namespace troupe::deploy {
 
 struct PlanServeOptions {
   TrialOptions serve;
-  BoxOptions box;          // with --model or --config: what is served so
-  std::string data;        // its catalog; "": the one in node.data_dir
+  BoxOptions box;           // with --model or --config: what is served so
+  std::string data;         // its catalog; "": the one in node.data_dir
   std::uint32_t cores = 0;  // of each node then; 0: as many as this machine has
   CapacityTarget target;
   std::string trace_file;

@@ -1,10 +1,11 @@
-// `troupe prototypes`: what stands for tokens of histories (kernels/decoder/prototypes.h), made from a data folder.
+// `troupe prototypes`: what stands for tokens of histories (kernels/decoder/prototypes.h), made from a data
+// folder.
 #include <algorithm>
 #include <iostream>
 #include <memory>
 
-#include "deploy/lab/bench/bench_prototypes.h"
 #include "deploy/commands/commands.h"
+#include "deploy/lab/bench/bench_prototypes.h"
 #include "deploy/reports/table.h"
 
 namespace troupe::deploy {
@@ -21,13 +22,15 @@ int run_prototypes(const PrototypesOptions& options) {
   run.model = options.model, run.data = options.data, run.out = options.out;
   const PrototypeReport report = make_prototypes(run);
   const auto share = [&](std::uint64_t of) {
-    return percent(static_cast<double>(of) / static_cast<double>(std::max<std::uint64_t>(1, report.made.tokens)));
+    return percent(static_cast<double>(of) /
+                   static_cast<double>(std::max<std::uint64_t>(1, report.made.tokens)));
   };
   std::cout << options.out << ": " << report.made.prototypes << " prototypes of " << report.made.places
             << " tokens at their places\n"
-            << report.histories << " histories of " << report.made.tokens << " tokens: " << share(report.made.covered)
-            << " have a prototype, at a cosine of " << fixed(report.made.cosine, 4) << " in the mean; "
-            << share(report.made.never) << " are always computed.\n"
+            << report.histories << " histories of " << report.made.tokens
+            << " tokens: " << share(report.made.covered) << " have a prototype, at a cosine of "
+            << fixed(report.made.cosine, 4) << " in the mean; " << share(report.made.never)
+            << " are always computed.\n"
             << "Keys and values are means over " << report.computed << " histories.\n";
   return 0;
 }
@@ -37,17 +40,27 @@ int run_prototypes(const PrototypesOptions& options) {
 void add_prototypes(Command app) {
   auto options = std::make_shared<PrototypesOptions>();
   kernels::PrototypeOptions& made = options->run.options;
-  Command command = app.add_command("prototypes", "Make what stands for tokens of users' histories, from histories");
+  Command command =
+      app.add_command("prototypes", "Make what stands for tokens of users' histories, from histories");
   command.add_option("--model", options->model, "Model directory").required();
   command.add_option("--data", options->data, "Catalog and users, as for import").required();
   command.add_option("--out", options->out, "The file").required();
-  command.add_option("--histories", options->run.histories_max, "Keys and values are taken of so many; 0: of all").default_shown();
-  command.add_option("--never", options->run.never,
-                     "Words or tokens that are always computed, beside those of the prompt form and items' identifiers")
+  command
+      .add_option("--histories", options->run.histories_max,
+                  "Keys and values are taken of so many; 0: of all")
+      .default_shown();
+  command
+      .add_option(
+          "--never", options->run.never,
+          "Words or tokens that are always computed, beside those of the prompt form and items' identifiers")
       .comma_separated();
   command.add_option("--most", made.prototypes_max, "Prototypes at most").between(1, 1 << 24).default_shown();
-  command.add_option("--cosine", made.cosine_min, "Least cosine of a token and its prototype").between(-1.0, 1.0).default_shown();
-  command.add_option("--place", made.place_weight, "Share of a token's direction that its position has").between(0.0, 1.0).default_shown();
+  command.add_option("--cosine", made.cosine_min, "Least cosine of a token and its prototype")
+      .between(-1.0, 1.0)
+      .default_shown();
+  command.add_option("--place", made.place_weight, "Share of a token's direction that its position has")
+      .between(0.0, 1.0)
+      .default_shown();
   command.add_option("--tables", made.tables, "Tables of the hash").between(1, 64).default_shown();
   command.add_option("--planes", made.planes, "Hyperplanes of a table").between(1, 24).default_shown();
   command.add_option("--seed", made.seed, "Of the hyperplanes").default_shown();

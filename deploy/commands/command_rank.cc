@@ -51,8 +51,10 @@ void print_items(const json& reply) {
   for (const json& item : reply.at("items")) {
     std::vector<std::string> row{std::to_string(++place), item.at("id").get<std::string>(),
                                  shortened(item.at("title").get<std::string>(), 60),
-                                 fixed(item.at("score").get<double>(), 3), fixed(item.at("probability").get<double>(), 4)};
-    for (const json& score : item.value("task_scores", json::array())) row.push_back(fixed(score.get<double>(), 3));
+                                 fixed(item.at("score").get<double>(), 3),
+                                 fixed(item.at("probability").get<double>(), 4)};
+    for (const json& score : item.value("task_scores", json::array()))
+      row.push_back(fixed(score.get<double>(), 3));
     table.row(std::move(row));
   }
   table.print(std::cout);
@@ -141,9 +143,15 @@ int run_rank(const RankOptions& options) {
 
 // One line for each area of each node's pool: what allocator agents say that its pages saved, and would.
 void print_savings(const json& actors) {
-  Table table({{"node", Table::Align::right}, {"area"}, {"pages", Table::Align::right}, {"hits", Table::Align::right},
-               {"misses", Table::Align::right}, {"saved ms", Table::Align::right}, {"us a page", Table::Align::right},
-               {"a page more, us/s", Table::Align::right}, {"a page less, us/s", Table::Align::right}});
+  Table table({{"node", Table::Align::right},
+               {"area"},
+               {"pages", Table::Align::right},
+               {"hits", Table::Align::right},
+               {"misses", Table::Align::right},
+               {"saved ms", Table::Align::right},
+               {"us a page", Table::Align::right},
+               {"a page more, us/s", Table::Align::right},
+               {"a page less, us/s", Table::Align::right}});
   bool any = false;
   for (const json& actor : actors) {
     if (actor.at("role") != "allocator") continue;
@@ -153,8 +161,9 @@ void print_savings(const json& actors) {
       const auto field = [&](const char* what) { return fields[std::string(area.name) + what]; };
       if (!fields.contains(std::string(area.name) + "_saved_ms")) continue;
       any = true;
-      table.row({actor.at("node").dump(), std::string(area.name), field("_pages"), field("_hits"), field("_misses"),
-                 field("_saved_ms"), field("_saved_us_per_page"), field("_page_more_us_per_s"), field("_page_less_us_per_s")});
+      table.row({actor.at("node").dump(), std::string(area.name), field("_pages"), field("_hits"),
+                 field("_misses"), field("_saved_ms"), field("_saved_us_per_page"),
+                 field("_page_more_us_per_s"), field("_page_less_us_per_s")});
     }
   }
   if (!any) return;
@@ -199,10 +208,13 @@ void add_rank(Command app) {
   command.add_option("--rounds", options->rounds, "How often each is asked").default_shown();
   command.add_flag("--costs-only", options->costs_only, "Do not show the items of a file's requests");
   command.add_option("--top", options->top, "How many items to show").default_shown();
-  command.add_option("--scenario", options->scenario, "Where it is asked, of models that know scenarios").default_shown();
-  command.add_option("--task", options->task, "Of a model of several tasks, the one that orders; else the first");
+  command.add_option("--scenario", options->scenario, "Where it is asked, of models that know scenarios")
+      .default_shown();
+  command.add_option("--task", options->task,
+                     "Of a model of several tasks, the one that orders; else the first");
   command.add_option("--policy", options->policy,
-                     "recompute, user, item, larger, bat, planner, causal, blocks or all_blocks instead of the configured policy");
+                     "recompute, user, item, larger, bat, planner, causal, blocks or all_blocks instead of "
+                     "the configured policy");
   command
       .add_option("--json", options->json_file,
                   "Write the reply as JSON to this file, or - for standard output")

@@ -1,6 +1,6 @@
 // `troupe serve`: one box, all five actors and the HTTP front door, until a signal ends it.
-#include "deploy/node/serving.h"
 #include "deploy/commands/commands.h"
+#include "deploy/node/serving.h"
 
 namespace troupe::deploy {
 
@@ -20,7 +20,9 @@ int run_serve(const ServeOptions& options) {
     return box;
   };
   BoxFile box = read();
-  Serving serving{.config = std::move(box.config), .models = std::move(box.models), .read_again = [read] { return read().config; }};
+  Serving serving{.config = std::move(box.config), .models = std::move(box.models), .read_again = [read] {
+                    return read().config;
+                  }};
   serving.port_file = options.port_file;
   return serve_until_signal(std::move(serving));
 }

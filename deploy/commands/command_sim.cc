@@ -74,7 +74,8 @@ void add_sim(Command app) {
                      "Seeds to run, A..B: each draws a cluster, a load and its faults");
   command.add_option("--replay", options->replay, "Run this one seed and say how it went");
   command.add_flag("--messages", options->messages, "With --replay: print every message");
-  command.add_flag("--figures", options->figures, "With --replay: print what metrics and logs of all nodes came to");
+  command.add_flag("--figures", options->figures,
+                   "With --replay: print what metrics and logs of all nodes came to");
   command.add_option("--keep", options->keep,
                      "With --replay: only the faults with these numbers (2,5), or none");
   command.add_option("--nodes", options->nodes, "Size of the cluster; drawn if it is not given")
@@ -82,7 +83,8 @@ void add_sim(Command app) {
   command.add_option("--minutes", options->minutes, "Virtual minutes of the phase with faults")
       .between(0.01, 10'000.0);
   command.add_option("--faults", options->faults, "Kinds of faults to draw from (kill,pause,…), or none");
-  command.add_flag("--members", options->members, "With --seeds or --replay: a worker joins each cluster, and another leaves it");
+  command.add_flag("--members", options->members,
+                   "With --seeds or --replay: a worker joins each cluster, and another leaves it");
   command.add_option("--items", options->items, "With --requests or --refresh: items of the catalog")
       .between(1ULL, 4'000'000'000ULL);
   command.add_option("--requests", options->requests,
@@ -95,22 +97,29 @@ void add_sim(Command app) {
       .default_shown();
   command.add_option("--experiments", options->experiments,
                      "No faults: the throughput of each cluster of this JSON list (tests/papers/bat)");
-  command.add_option("--split", options->split,
-                     "How a pool is split between rows and keys and values: each run of this JSON list (tests/papers/hlem)");
+  command.add_option(
+      "--split", options->split,
+      "How a pool is split between rows and keys and values: each run of this JSON list (tests/papers/hlem)");
   options->box.add_to(command);
   command.add_option("--data", options->data,
                      "With --model: catalog folder, as for import; default: the catalog in --data-dir");
-  command.add_option("--memory", options->memory, "With --model: key-value memory of each node (pool.memory)");
+  command.add_option("--memory", options->memory,
+                     "With --model: key-value memory of each node (pool.memory)");
   command
-      .add_option("--in-flight", options->in_flight,
-                  "With --model: requests under way at a time, in a closed loop; default: at the trace's times")
+      .add_option(
+          "--in-flight", options->in_flight,
+          "With --model: requests under way at a time, in a closed loop; default: at the trace's times")
       .between(1, 100'000);
-  command.add_option("--cores", options->cores, "With --model: of each node; default: as many as this machine has")
+  command
+      .add_option("--cores", options->cores,
+                  "With --model: of each node; default: as many as this machine has")
       .between(1, 1'024);
   command.add_option("--compare", options->compare,
-                     "A result of bench rank --trace --json: simulate its runs, and print each figure beside the measured one");
-  command.add_option("--bound", options->bounds,
-                     "With --compare: FIGURE=SHARE, the largest error; exit 1 where one is missed; may be repeated");
+                     "A result of bench rank --trace --json: simulate its runs, and print each figure beside "
+                     "the measured one");
+  command.add_option(
+      "--bound", options->bounds,
+      "With --compare: FIGURE=SHARE, the largest error; exit 1 where one is missed; may be repeated");
   command
       .add_option("--policy", options->policy,
                   "With --requests, --overload and --trace: " + router::policy_names())

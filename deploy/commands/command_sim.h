@@ -14,13 +14,13 @@
 namespace troupe::deploy {
 
 struct SimCommandOptions {
-  BoxOptions box;     // with --model or --config: what is simulated is served so
-  std::string data;   // its catalog; "": the one in node.data_dir
-  std::string memory;  // for keys and values; "": pool.memory, or as measured
-  std::string compare;                // a result of bench rank
-  std::vector<std::string> bounds;    // of errors, FIGURE=SHARE
-  std::uint32_t in_flight = 0;        // in a closed loop; 0: at the trace's times, or as measured
-  std::uint32_t cores = 0;            // of each node; 0: as many as this machine has
+  BoxOptions box;                       // with --model or --config: what is simulated is served so
+  std::string data;                     // its catalog; "": the one in node.data_dir
+  std::string memory;                   // for keys and values; "": pool.memory, or as measured
+  std::string compare;                  // a result of bench rank
+  std::vector<std::string> bounds;      // of errors, FIGURE=SHARE
+  std::uint32_t in_flight = 0;          // in a closed loop; 0: at the trace's times, or as measured
+  std::uint32_t cores = 0;              // of each node; 0: as many as this machine has
   std::string seeds;                    // "1..2000"
   std::optional<std::uint64_t> replay;  // a seed
   bool messages = false, figures = false;

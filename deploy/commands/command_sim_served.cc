@@ -1,4 +1,5 @@
-// `troupe sim --model` and `--compare`: a box or a cluster as it would be served, simulated; and what was measured beside it.
+// `troupe sim --model` and `--compare`: a box or a cluster as it would be served, simulated; and what was
+// measured beside it.
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -6,12 +7,12 @@
 #include <stdexcept>
 #include <thread>
 
-#include "deploy/lab/bench/bench_rank.h"
-#include "deploy/lab/bench/bench_result.h"
 #include "deploy/commands/command_sim.h"
 #include "deploy/data/device_option.h"
 #include "deploy/data/text_file.h"
 #include "deploy/data/version.h"
+#include "deploy/lab/bench/bench_rank.h"
+#include "deploy/lab/bench/bench_result.h"
 #include "deploy/lab/what_if/comparison.h"
 #include "deploy/lab/what_if/host_fit.h"
 #include "deploy/lab/what_if/served_world.h"
@@ -42,7 +43,9 @@ ServedOutcome simulate_served(const ServedWorld& world, const std::string& polic
   ServedOutcome outcome;
   sim::ServedOptions options = served_options(world);
   Progress progress("simulated requests", options.total);
-  options.progress = [&](double share) { progress.at(static_cast<std::uint64_t>(share * static_cast<double>(options.total))); };
+  options.progress = [&](double share) {
+    progress.at(static_cast<std::uint64_t>(share * static_cast<double>(options.total)));
+  };
   outcome.result = sim::run_served(options);
   outcome.run = as_bench_run(outcome.result, policy, world.device.host);
   return outcome;
@@ -126,7 +129,8 @@ int run_comparison(const SimCommandOptions& options) {
 
 ServedWorld world_as_asked(const SimCommandOptions& options) {
   if (options.trace.empty())
-    throw std::invalid_argument("--model is given without --trace; expected the requests to simulate (deploy/TRACES.md)");
+    throw std::invalid_argument(
+        "--model is given without --trace; expected the requests to simulate (deploy/TRACES.md)");
   ServedWorld world{.config = options.box.load(),
                     .data = options.data,
                     .trace = options.trace,
@@ -147,11 +151,12 @@ void print_foreseen(std::ostream& out, const ServedOutcome& outcome) {
   constexpr auto right = Table::Align::right;
   const BenchRankRun& run = outcome.run;
   Table table({{"figure"}, {"simulated", right}});
-  for (const ComparedFigure& figure : compare(run, run)) table.row({figure.name, amount(figure, figure.predicted)});
+  for (const ComparedFigure& figure : compare(run, run))
+    table.row({figure.name, amount(figure, figure.predicted)});
   table.print(out);
   out << run.requests << " requests, " << run.errors << " without an answer, in " << fixed(run.seconds, 2)
-      << " s; before them " << outcome.result.items_ahead << " item blocks in " << fixed(outcome.result.ahead_s, 1)
-      << " s; CPU";
+      << " s; before them " << outcome.result.items_ahead << " item blocks in "
+      << fixed(outcome.result.ahead_s, 1) << " s; CPU";
   for (const CpuShare& share : run.profile)
     if (share.seconds > 0) out << ", " << share.room << ' ' << fixed(share.seconds, 3) << " s";
   out << '\n';
@@ -163,7 +168,8 @@ int run_sim_served(const SimCommandOptions& options) {
   if (!options.json.empty()) check_output(options.json);
   if (!options.compare.empty()) return run_comparison(options);
   if (!options.bounds.empty())
-    throw std::invalid_argument("--bound is given without --compare; expected a measured result to compare with");
+    throw std::invalid_argument(
+        "--bound is given without --compare; expected a measured result to compare with");
   const ServedWorld world = world_as_asked(options);
   const std::string policy = world.config.text("router.policy");
   const ServedOutcome outcome = simulate_served(world, policy);
@@ -180,7 +186,9 @@ int run_sim_served(const SimCommandOptions& options) {
                      .pool_bytes = static_cast<std::uint64_t>(world.config.size_bytes("pool.memory")),
                      .runs = {outcome.run}};
   json all = to_json(result);
-  all.update({{"commit", commit()}, {"device", world.device.name}, {"plans_per_worker", outcome.result.plans_per_worker}});
+  all.update({{"commit", commit()},
+              {"device", world.device.name},
+              {"plans_per_worker", outcome.result.plans_per_worker}});
   if (!options.json.empty()) write_output(options.json, all.dump(2) + "\n");
   return sound ? 0 : 1;
 }

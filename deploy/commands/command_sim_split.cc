@@ -1,4 +1,5 @@
-// `troupe sim --split`: a list of runs about the split of a pool, each on simulated nodes. The runs are independent;
+// `troupe sim --split`: a list of runs about the split of a pool, each on simulated nodes. The runs are
+// independent;
 // --threads of them go at a time.
 #include <algorithm>
 #include <atomic>
@@ -29,12 +30,14 @@ struct SplitOutcome {
 Trained read_trained(const std::vector<SplitExperiment>& experiments) {
   Trained trained;
   for (const SplitExperiment& e : experiments)
-    if (!e.trained.empty() && !trained.contains(e.trained)) trained.emplace(e.trained, read_split_policies(e.trained));
+    if (!e.trained.empty() && !trained.contains(e.trained))
+      trained.emplace(e.trained, read_split_policies(e.trained));
   return trained;
 }
 
 // With alpha* of a run of the same requests, if there is one.
-SplitOutcome run_one(const SplitExperiment& experiment, const Trained& trained, const SplitOutcome* searched) {
+SplitOutcome run_one(const SplitExperiment& experiment, const Trained& trained,
+                     const SplitOutcome* searched) {
   SplitOutcome outcome;
   try {
     const auto at = trained.find(experiment.trained);
@@ -91,8 +94,14 @@ Json json_of(const SplitExperiment& e, const SplitOutcome& o) {
 
 Table table_of(const std::vector<SplitExperiment>& experiments, const std::vector<SplitOutcome>& outcomes) {
   using enum Table::Align;
-  Table table({{"experiment"}, {"P99 ms", right}, {"in time", right}, {"KV hits", right}, {"row hits", right},
-               {"alpha", right}, {"alpha*", right}, {"gap", right}});
+  Table table({{"experiment"},
+               {"P99 ms", right},
+               {"in time", right},
+               {"KV hits", right},
+               {"row hits", right},
+               {"alpha", right},
+               {"alpha*", right},
+               {"gap", right}});
   for (std::size_t i = 0; i < experiments.size(); ++i) {
     const sim::SplitRunResult& r = outcomes[i].result;
     const bool searched = experiments[i].oracle_draws > 0;
@@ -105,11 +114,14 @@ Table table_of(const std::vector<SplitExperiment>& experiments, const std::vecto
 
 // What decides about a run's requests; alpha* is the same for all that have the same.
 std::string requests_key(const SplitExperiment& e) {
-  return Json{e.data,      e.regime,  e.layers,      e.nodes,     e.windows,   e.warm_up, e.oracle_draws, e.requests_per_s,
-              e.hot_share, e.users_times, e.tables_tb, e.memory_gb, e.seed}.dump();
+  return Json{e.data,         e.regime,         e.layers,    e.nodes,       e.windows,   e.warm_up,
+              e.oracle_draws, e.requests_per_s, e.hot_share, e.users_times, e.tables_tb, e.memory_gb,
+              e.seed}
+      .dump();
 }
 
-void run_some(const std::vector<std::size_t>& chosen, unsigned threads, const std::function<void(std::size_t)>& run) {
+void run_some(const std::vector<std::size_t>& chosen, unsigned threads,
+              const std::function<void(std::size_t)>& run) {
   if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
   std::atomic<std::size_t> next{0};
   std::vector<std::jthread> workers;
@@ -125,7 +137,10 @@ std::vector<SplitOutcome> run_all(const std::vector<SplitExperiment>& experiment
   std::map<std::string, std::size_t> searching;  // the first experiment with these requests
   std::vector<std::size_t> first, others;
   for (std::size_t i = 0; i < experiments.size(); ++i)
-    (experiments[i].oracle_draws == 0 || searching.try_emplace(requests_key(experiments[i]), i).second ? first : others).push_back(i);
+    (experiments[i].oracle_draws == 0 || searching.try_emplace(requests_key(experiments[i]), i).second
+         ? first
+         : others)
+        .push_back(i);
   run_some(first, threads, [&](std::size_t i) { outcomes[i] = run_one(experiments[i], trained, nullptr); });
   run_some(others, threads, [&](std::size_t i) {
     const SplitOutcome& searched = outcomes[searching.at(requests_key(experiments[i]))];
@@ -148,7 +163,8 @@ int run_sim_split(const SimCommandOptions& options) {
     good = good && outcomes[i].fault.empty();
     if (!outcomes[i].fault.empty()) std::cerr << outcomes[i].fault << '\n';
   }
-  if (!options.json.empty()) write_output(options.json, Json{{"commit", commit()}, {"results", results}}.dump(1) + "\n");
+  if (!options.json.empty())
+    write_output(options.json, Json{{"commit", commit()}, {"results", results}}.dump(1) + "\n");
   return good ? 0 : 1;
 }
 

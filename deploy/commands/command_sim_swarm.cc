@@ -106,33 +106,38 @@ nlohmann::json to_json(const sim::SwarmResult& result, const SimCommandOptions& 
       missed[std::string(sim::name_of(static_cast<sim::FaultKind>(kind)))] = result.missed[kind];
   const sim::Tally& t = result.tally;
   nlohmann::json json = {{"commit", commit()},
-          {"seeds", result.seeds},
-          {"run_twice", result.twice},
-          {"events", result.events},
-          {"seconds", result.seconds},
-          {"median_faults", result.median_faults()},
-          {"requests", t.requests},
-          {"answered", t.answered},
-          {"answered_approximately", t.approximate},
-          {"answered_by_other_models", t.of_others},
-          {"refused", t.refused},
-          {"expired", t.expired},
-          {"cut_off", t.cut_off},
-          {"kills", t.kills},
-          {"swaps", t.swaps},
-          {"struck", t.struck},
-          {"after_kill", t.after_kill},
-          {"after_kill_answered", t.after_kill_ok},
-          {"long_after_kill", t.long_after_kill},
-          {"long_after_kill_answered", t.long_after_kill_ok},
-          {"kept_all_promises", result.kept_all()},
-          {"unsent", t.unsent},
-          {"unjudged", t.unjudged},
-          {"meetings", meetings},
-          {"did_not_act", missed},
-          {"never_met", result.never_met()},
-          {"failures", failures}};
-  if (options.members) json.update({{"joined", t.joined}, {"left", t.left}, {"left_whole", t.left_whole}, {"users_handed_on", t.users_handed_on}, {"users_left_behind", t.users_left_behind}});
+                         {"seeds", result.seeds},
+                         {"run_twice", result.twice},
+                         {"events", result.events},
+                         {"seconds", result.seconds},
+                         {"median_faults", result.median_faults()},
+                         {"requests", t.requests},
+                         {"answered", t.answered},
+                         {"answered_approximately", t.approximate},
+                         {"answered_by_other_models", t.of_others},
+                         {"refused", t.refused},
+                         {"expired", t.expired},
+                         {"cut_off", t.cut_off},
+                         {"kills", t.kills},
+                         {"swaps", t.swaps},
+                         {"struck", t.struck},
+                         {"after_kill", t.after_kill},
+                         {"after_kill_answered", t.after_kill_ok},
+                         {"long_after_kill", t.long_after_kill},
+                         {"long_after_kill_answered", t.long_after_kill_ok},
+                         {"kept_all_promises", result.kept_all()},
+                         {"unsent", t.unsent},
+                         {"unjudged", t.unjudged},
+                         {"meetings", meetings},
+                         {"did_not_act", missed},
+                         {"never_met", result.never_met()},
+                         {"failures", failures}};
+  if (options.members)
+    json.update({{"joined", t.joined},
+                 {"left", t.left},
+                 {"left_whole", t.left_whole},
+                 {"users_handed_on", t.users_handed_on},
+                 {"users_left_behind", t.users_left_behind}});
   return json;
 }
 
@@ -169,11 +174,12 @@ void print_summary(std::ostream& out, const sim::SwarmResult& result) {
       << " s each; " << result.events << " events; " << faults << " faults (median " << result.median_faults()
       << " per seed), " << t.kills << " kills, " << t.swaps << " swaps, " << t.struck
       << " answers from bits that had flipped and were still to be found\n"
-      << t.requests << " requests: " << t.answered << " answered (" << t.approximate << " approximately), " << t.refused
-      << " refused, " << t.expired << " expired, " << t.cut_off << " lost with their router\n";
+      << t.requests << " requests: " << t.answered << " answered (" << t.approximate << " approximately), "
+      << t.refused << " refused, " << t.expired << " expired, " << t.cut_off << " lost with their router\n";
   if (t.joined > 0)
-    out << t.joined << " workers joined; " << t.left << " left, " << t.left_whole << " of them when others had all that belongs to them, and "
-        << t.users_handed_on << " blocks of users, without " << t.users_left_behind << " more\n";
+    out << t.joined << " workers joined; " << t.left << " left, " << t.left_whole
+        << " of them when others had all that belongs to them, and " << t.users_handed_on
+        << " blocks of users, without " << t.users_left_behind << " more\n";
   print_missed(out, result);
   out << "skipped: " << t.unsent << " requests that nobody listened to, " << t.unjudged
       << " drills with too few answers to judge\n";

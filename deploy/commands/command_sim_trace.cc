@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "deploy/commands/command_sim.h"
-#include "deploy/reports/table.h"
 #include "deploy/lab/traces/trace_users.h"
+#include "deploy/reports/table.h"
 #include "sim/world/world_data.h"
 
 namespace troupe::deploy {
@@ -47,7 +47,8 @@ Survey survey_trace(const SimCommandOptions& options) {
   }
   if (survey.requests == 0) reader.fail("there are no requests", "at least one");
   if (survey.generating > 0 && survey.generating < survey.requests)
-    reader.fail(std::to_string(survey.generating) + " of " + std::to_string(survey.requests) + " requests ask for items",
+    reader.fail(std::to_string(survey.generating) + " of " + std::to_string(survey.requests) +
+                    " requests ask for items",
                 "all or none: the simulated cluster has one model");
   survey.users = users.size();
   return survey;

@@ -1,8 +1,8 @@
 // `troupe check`, `backup` and `restore`: a data folder in the hands of its operator.
 #include <iostream>
 
-#include "deploy/node/control_socket.h"
 #include "deploy/commands/commands.h"
+#include "deploy/node/control_socket.h"
 #include "deploy/reports/table.h"
 #include "runtime/coordination/file_coordination.h"
 #include "runtime/store/store_backup.h"
@@ -16,7 +16,8 @@ namespace fs = std::filesystem;
 
 void require_folder(const fs::path& folder) {
   if (fs::is_directory(folder)) return;
-  throw std::runtime_error(folder.string() + ": there is no such folder; expected the data folder of a box or node");
+  throw std::runtime_error(folder.string() +
+                           ": there is no such folder; expected the data folder of a box or node");
 }
 
 // 1 if the file that says what is served is damaged.
@@ -46,7 +47,8 @@ int run_check(const fs::path& data_dir) {
     table.row({name, std::to_string(kind.files), std::to_string(kind.bytes), std::to_string(kind.damaged)});
   table.print(std::cout);
   for (const StoreDamage& damage : check.damage) std::cout << "damaged: " << describe(damage) << "\n";
-  for (const StoreLoss& loss : check.lost_tail) std::cout << "acknowledged and lost: " << describe(loss) << "\n";
+  for (const StoreLoss& loss : check.lost_tail)
+    std::cout << "acknowledged and lost: " << describe(loss) << "\n";
   if (check.is_whole()) {
     std::cout << data_dir.string() << ": the store is whole (pages of saved blocks are checked when they "
               << "are read)\n";
@@ -54,9 +56,10 @@ int run_check(const fs::path& data_dir) {
   }
   std::cout << data_dir.string() << ": damaged; "
             << (check.only_blocks() ? "a start leaves the saved blocks out, which are computed again\n"
-                : check.only_mark() ? "a start makes the mark of acknowledged writes anew\n"
-                                    : "`troupe restore` a backup into a new folder, or start with store.on_damage: "
-                                      "start to serve what is whole\n");
+                : check.only_mark()
+                    ? "a start makes the mark of acknowledged writes anew\n"
+                    : "`troupe restore` a backup into a new folder, or start with store.on_damage: "
+                      "start to serve what is whole\n");
   return 1;
 }
 
@@ -91,14 +94,16 @@ int run_restore(const fs::path& from, const fs::path& data_dir) {
 
 void add_check(Command app) {
   auto data_dir = std::make_shared<std::string>();
-  Command command = app.add_command("check", "Say which files of a data folder are whole; it must not be served");
+  Command command =
+      app.add_command("check", "Say which files of a data folder are whole; it must not be served");
   command.add_option("data-dir", *data_dir, "The data folder (node.data_dir)").required();
   command.runs([data_dir] { return run_check(*data_dir); });
 }
 
 void add_backup(Command app) {
   auto data_dir = std::make_shared<std::string>(), to = std::make_shared<std::string>();
-  Command command = app.add_command("backup", "Copy profiles and catalog of a data folder, also while it is served");
+  Command command =
+      app.add_command("backup", "Copy profiles and catalog of a data folder, also while it is served");
   command.add_option("data-dir", *data_dir, "The data folder (node.data_dir)").required();
   command.add_option("to", *to, "Folder of the backup, empty or not there yet; on another disk").required();
   command.runs([data_dir, to] { return run_backup(*data_dir, *to); });

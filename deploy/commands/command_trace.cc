@@ -5,14 +5,14 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "deploy/tracing/capture_socket.h"
 #include "deploy/commands/commands.h"
 #include "deploy/data/dataset.h"
 #include "deploy/data/text_file.h"
-#include "deploy/reports/table.h"
 #include "deploy/lab/traces/request_trace.h"
 #include "deploy/lab/traces/trace_makers.h"
 #include "deploy/lab/traces/trace_stats.h"
+#include "deploy/reports/table.h"
+#include "deploy/tracing/capture_socket.h"
 
 namespace troupe::deploy {
 
@@ -132,30 +132,37 @@ int run_stats(const TraceCommandOptions& options) {
 
 int run_capture(const TraceCommandOptions& options) {
   TraceWriter writer(options.out, "troupe trace capture: " + name_of_path(options.data_dir) +
-                                      (options.model.empty() ? "" : ", model " + options.model) + ", at most " +
-                                      std::to_string(options.requests) + " requests in " + std::to_string(options.seconds) + " s");
+                                      (options.model.empty() ? "" : ", model " + options.model) +
+                                      ", at most " + std::to_string(options.requests) + " requests in " +
+                                      std::to_string(options.seconds) + " s");
   Progress progress("requests", options.requests);
   std::uint64_t done = 0;
   const CaptureLimits limits{options.requests, static_cast<std::int64_t>(options.seconds) * 1'000'000};
-  const std::uint64_t left_out = capture_trace(options.data_dir, options.model, limits, [&](const TracedRequest& request) {
-    writer.write(request);
-    progress.at(++done);
-  });
+  const std::uint64_t left_out =
+      capture_trace(options.data_dir, options.model, limits, [&](const TracedRequest& request) {
+        writer.write(request);
+        progress.at(++done);
+      });
   writer.close();
   std::cout << done << " requests in " << options.out
-            << (left_out > 0 ? "; " + std::to_string(left_out) + " were left out, for too many waited" : "") << '\n';
+            << (left_out > 0 ? "; " + std::to_string(left_out) + " were left out, for too many waited" : "")
+            << '\n';
   return 0;
 }
 
 // ---- what they take ----
 
 void add_capture(Command trace, const std::shared_ptr<TraceCommandOptions>& options) {
-  Command command = trace.add_command("capture", "Records the requests of a running box, or of a node with a router");
+  Command command =
+      trace.add_command("capture", "Records the requests of a running box, or of a node with a router");
   command.add_option("--data-dir", options->data_dir, "Its data folder (node.data_dir)").required();
   command.add_option("--out", options->out, "The trace to write; .gz packs it").required();
-  command.add_option("--model", options->model, "Of a box with several models, the one whose requests are recorded");
+  command.add_option("--model", options->model,
+                     "Of a box with several models, the one whose requests are recorded");
   options->requests = 10'000;
-  command.add_option("--requests", options->requests, "At most so many").between(std::uint64_t{1}, TraceCapture::requests_max).default_shown();
+  command.add_option("--requests", options->requests, "At most so many")
+      .between(std::uint64_t{1}, TraceCapture::requests_max)
+      .default_shown();
   command.add_option("--seconds", options->seconds, "For so long at most").between(1, 86'400).default_shown();
   command.runs([options] { return run_capture(*options); });
 }

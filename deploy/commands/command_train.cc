@@ -1,5 +1,5 @@
-// `troupe train`: the split policies that learn, in the simulator. Deterministic by its options, so that the file in the
-// repository can be made again.
+// `troupe train`: the split policies that learn, in the simulator. Deterministic by its options, so that the
+// file in the repository can be made again.
 #include <iostream>
 #include <memory>
 
@@ -24,7 +24,8 @@ int run_train(const TrainOptions& options) {
   ppo.episodes = options.episodes;
   ppo.seed = options.seed;
   ppo.told = [](std::uint32_t episode, double reward) {
-    if (episode % 600 == 0) std::cerr << "episode " << episode << ": mean reward " << fixed(reward, 4) << "\n";
+    if (episode % 600 == 0)
+      std::cerr << "episode " << episode << ": mean reward " << fixed(reward, 4) << "\n";
   };
   const std::vector<sim::PlayedNode> nodes = sim::play_ahead(options.runs, options.seed);
   sim::PlayedGame game(nodes);
@@ -35,7 +36,8 @@ int run_train(const TrainOptions& options) {
   const auto examples = sim::oracle_examples(nodes);
   trained.trees = placement::BoostedTrees::fit(examples, {});
   write_output(options.out, policies_text(trained));
-  std::cerr << examples.size() << " states with their alpha* for the trees; written to " << options.out << "\n";
+  std::cerr << examples.size() << " states with their alpha* for the trees; written to " << options.out
+            << "\n";
   return 0;
 }
 
@@ -43,12 +45,15 @@ int run_train(const TrainOptions& options) {
 
 void add_train(Command app) {
   auto options = std::make_shared<TrainOptions>();
-  Command command = app.add_command("train", "Train the policies of the pool's split that learn, in the simulator");
+  Command command =
+      app.add_command("train", "Train the policies of the pool's split that learn, in the simulator");
   command.add_option("--out", options->out, "The file to write (deploy/policies/split.txt)").required();
-  command.add_option("--episodes", options->episodes, "Of HLEM's base policy: walks through those runs' windows")
+  command
+      .add_option("--episodes", options->episodes, "Of HLEM's base policy: walks through those runs' windows")
       .between(1U, 100'000U)
       .default_shown();
-  command.add_option("--runs", options->runs, "Simulated for it, in which every split is tried in every window")
+  command
+      .add_option("--runs", options->runs, "Simulated for it, in which every split is tried in every window")
       .between(1U, 10'000U)
       .default_shown();
   command.add_option("--seed", options->seed, "The same seed, the same file").default_shown();

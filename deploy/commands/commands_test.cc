@@ -13,11 +13,11 @@
 #include <sstream>
 #include <thread>
 
-#include "deploy/lab/testing/small_generator_test.h"
 #include "deploy/commands/command_sim.h"
-#include "kernels/testing/test_folder.h"
+#include "deploy/lab/testing/small_generator_test.h"
 #include "kernels/climber/climber_reference.h"
 #include "kernels/testing/small_climber_test.h"
+#include "kernels/testing/test_folder.h"
 #include "runtime/testing/redis_test_server.h"
 
 using namespace troupe;
@@ -50,7 +50,8 @@ Ran run(std::vector<std::string> words) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   CommandLine line("troupe", "", "");
-  for (const auto add : {add_rank, add_bench, add_sim, add_plan, add_trace, add_logits, add_keys}) add(line.program());
+  for (const auto add : {add_rank, add_bench, add_sim, add_plan, add_trace, add_logits, add_keys})
+    add(line.program());
   const Heard out(std::cout), err(std::cerr);
   Action chosen;
   const std::optional<int> ended = line.parse(static_cast<int>(argv.size()), argv.data(), chosen);
@@ -69,7 +70,8 @@ std::string demo(const std::string& what) { return std::string(TROUPE_ROOT_DIR) 
 class OneRequest {
  public:
   OneRequest() : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+    sockaddr_in address{
+        .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
     socklen_t size = sizeof address;
     REQUIRE(::bind(socket_, reinterpret_cast<sockaddr*>(&address), size) == 0);
     REQUIRE(::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size) == 0);
@@ -117,10 +119,12 @@ TEST_SUITE("commands") {
     CHECK(replay_command(failure, options) == "troupe sim --replay 17 --faults kill,pause --keep 0");
     options.nodes = 3;
     options.minutes = 0.25;
-    CHECK(replay_command(failure, options) == "troupe sim --replay 17 --nodes 3 --minutes 0.25 --faults kill,pause --keep 0");
+    CHECK(replay_command(failure, options) ==
+          "troupe sim --replay 17 --nodes 3 --minutes 0.25 --faults kill,pause --keep 0");
   }
 
-  TEST_CASE("logits of an HSTU request are the golden ones, and what is wrong with its file is said by field") {
+  TEST_CASE(
+      "logits of an HSTU request are the golden ones, and what is wrong with its file is said by field") {
     const std::string model = std::string(TROUPE_ROOT_DIR) + "/../shared/models/tiny-hstu-movielens";
     if (!std::filesystem::exists(model + "/golden.json")) {
       MESSAGE("skipped: no ../shared/models/tiny-hstu-movielens");
@@ -134,7 +138,8 @@ TEST_SUITE("commands") {
       folder.write("request.json", wanted.dump());
       const json found = json_of({"logits", "--model", model, "--request", file});
       for (std::size_t i = 0; i < wanted.at("candidate_ids").size(); ++i) {
-        CHECK(std::abs(found.at("next_item_logits")[i].get<double>() - wanted.at("next_item_logits")[i].get<double>()) < 1e-5);
+        CHECK(std::abs(found.at("next_item_logits")[i].get<double>() -
+                       wanted.at("next_item_logits")[i].get<double>()) < 1e-5);
         CHECK(std::abs(found.at("task_logits")[i].get<double>() -
                        wanted.at("target_aware").at("task_logits")[i].get<double>()) < 1e-5);
       }
@@ -151,10 +156,12 @@ TEST_SUITE("commands") {
       return "";
     };
     CHECK(error_with("item_ids", {1, 1683}) == ": item_ids[1] is 1683; expected an integer from 1 to 1682");
-    CHECK(error_with("timestamps", {7}) == ": timestamps has 1 entries; expected 2, one for each of item_ids");
+    CHECK(error_with("timestamps", {7}) ==
+          ": timestamps has 1 entries; expected 2, one for each of item_ids");
     CHECK(error_with("timestamps", {7, 6}) == ": timestamps[1] is 6; expected at least the one before, 7");
     CHECK(error_with("candidate_ids", "9").starts_with(": candidate_ids is "));
-    CHECK(error_with("request_timestamp", 3).starts_with(": request_timestamp is 3; expected an integer from "));
+    CHECK(error_with("request_timestamp", 3)
+              .starts_with(": request_timestamp is 3; expected an integer from "));
   }
 
   TEST_CASE("logits of a request file are those of its tokens, and a wrong file says which field") {
@@ -169,8 +176,10 @@ TEST_SUITE("commands") {
       }
       return "";
     };
-    CHECK(error_of(R"({"tokens":[1,2,-3]})") == file + ": tokens[2] is -3; expected an integer from 0 to 1891");
-    CHECK(error_of(R"({"tokens":[]})") == file + ": tokens is empty; expected a list of integers from 0 to 1891");
+    CHECK(error_of(R"({"tokens":[1,2,-3]})") ==
+          file + ": tokens[2] is -3; expected an integer from 0 to 1891");
+    CHECK(error_of(R"({"tokens":[]})") ==
+          file + ": tokens is empty; expected a list of integers from 0 to 1891");
     CHECK(error_of("{}") == file + ": tokens is missing; expected a list of integers from 0 to 1891");
     folder.write("request.json", R"({"tokens":[1,2,3]})");
     const json asked = json_of({"logits", "--model", demo("model"), "--request", file});
@@ -181,15 +190,21 @@ TEST_SUITE("commands") {
 
   TEST_CASE("logits of a Climber request are of each task, and a wrong file says which field") {
     const kernels::TestFolder folder;
-    kernels::write_climber(kernels::random_climber(kernels::small_climber_config(), 5), folder.path() / "model");
-    const std::string file = (folder.path() / "request.json").string(), model = (folder.path() / "model").string();
-    folder.write("request.json", R"({"item_ids":[3,4],"actions":[5,1],"scenario":1,"candidate_ids":[7,8,3]})");
+    kernels::write_climber(kernels::random_climber(kernels::small_climber_config(), 5),
+                           folder.path() / "model");
+    const std::string file = (folder.path() / "request.json").string(),
+                      model = (folder.path() / "model").string();
+    folder.write("request.json",
+                 R"({"item_ids":[3,4],"actions":[5,1],"scenario":1,"candidate_ids":[7,8,3]})");
     const json answer = json_of({"logits", "--model", model, "--request", file});
     const kernels::ClimberAnswer expected = kernels::compute_climber(
-        kernels::read_climber(model), {.items = {3, 4}, .actions = {5, 1}, .scenario = 1, .candidates = {7, 8, 3}});
+        kernels::read_climber(model),
+        {.items = {3, 4}, .actions = {5, 1}, .scenario = 1, .candidates = {7, 8, 3}});
     for (std::size_t i = 0; i < 3; ++i) {
-      CHECK(answer.at("logits").at("click").at(i).get<double>() == doctest::Approx(expected.logits[0][i]).epsilon(1e-4));
-      CHECK(answer.at("logits").at("like").at(i).get<double>() == doctest::Approx(expected.logits[1][i]).epsilon(1e-4));
+      CHECK(answer.at("logits").at("click").at(i).get<double>() ==
+            doctest::Approx(expected.logits[0][i]).epsilon(1e-4));
+      CHECK(answer.at("logits").at("like").at(i).get<double>() ==
+            doctest::Approx(expected.logits[1][i]).epsilon(1e-4));
     }
     CHECK(run({"logits", "--model", model, "--request", file}).out.find("\"like\"") != std::string::npos);
     folder.write("request.json", R"({"item_ids":[],"actions":[],"scenario":0,"candidate_ids":[7]})");
@@ -208,13 +223,16 @@ TEST_SUITE("commands") {
     CHECK(ran.err.find("not in range 1") != std::string::npos);
   }
 
-  TEST_CASE("the cheapest nodes that serve a trace in time are named, and a target that none holds is told with why") {
+  TEST_CASE(
+      "the cheapest nodes that serve a trace in time are named, and a target that none holds is told with "
+      "why") {
     const kernels::TestFolder folder;
     const std::string trace = (folder.path() / "trace.jsonl").string();
-    run({"trace", "generate", "--items", "300", "--out", trace, "--requests", "600", "--users", "100", "--candidates", "20",
-         "--history", "5", "--rate", "100"});
+    run({"trace", "generate", "--items", "300", "--out", trace, "--requests", "600", "--users", "100",
+         "--candidates", "20", "--history", "5", "--rate", "100"});
     const auto ask = [&](const std::string& p99, std::vector<std::string> more) {
-      std::vector<std::string> words{"plan", "--serve", trace, "--memory", "1GB", "--p99", p99, "--nodes-max", "4"};
+      std::vector<std::string> words{"plan",  "--serve", trace,         "--memory", "1GB",
+                                     "--p99", p99,       "--nodes-max", "4"};
       words.insert(words.end(), more.begin(), more.end());
       return words;
     };
@@ -224,8 +242,10 @@ TEST_SUITE("commands") {
     const Ran none = run(ask("1", {"--node", "A100-40G=3"}));
     CHECK(none.status == 1);
     CHECK(none.err.find("a mean request alone, nothing cached") != std::string::npos);
-    CHECK_THROWS_WITH(run(ask("1", {})), doctest::Contains("expected at least one, as in --node A100-40G=3.2"));
-    CHECK_THROWS_WITH(run(ask("1", {"--node", "A100-40G=3", "--data", "."})), doctest::Contains("--data says where items go"));
+    CHECK_THROWS_WITH(run(ask("1", {})),
+                      doctest::Contains("expected at least one, as in --node A100-40G=3.2"));
+    CHECK_THROWS_WITH(run(ask("1", {"--node", "A100-40G=3", "--data", "."})),
+                      doctest::Contains("--data says where items go"));
   }
 
   TEST_CASE("rank asks for as many items as --top says, and says what the server says") {
@@ -240,8 +260,8 @@ TEST_SUITE("commands") {
     const kernels::TestFolder folder;
     folder.write("items.tsv", "item_id\tsid\nx\t1\ny\t2\nz\t3\n");
     const std::string trace = (folder.path() / "trace.jsonl").string();
-    run({"trace", "generate", "--catalog", folder.path().string(), "--out", trace, "--requests", "20", "--users", "3",
-         "--candidates", "3", "--history", "2"});
+    run({"trace", "generate", "--catalog", folder.path().string(), "--out", trace, "--requests", "20",
+         "--users", "3", "--candidates", "3", "--history", "2"});
     CHECK(json_of({"trace", "stats", trace}).at("requests") == 20);
     const std::string text = folder.read("trace.jsonl");
     for (const char* item : {"\"x\"", "\"y\"", "\"z\""}) CHECK(text.find(item) != std::string::npos);
@@ -256,7 +276,8 @@ TEST_SUITE("commands") {
   }
 
   TEST_CASE("a swarm tells of the faults that struck in which phase they met the cluster") {
-    const Ran ran = run({"sim", "--seeds", "1..1", "--minutes", "0.05", "--faults", "kill", "--threads", "1"});
+    const Ran ran =
+        run({"sim", "--seeds", "1..1", "--minutes", "0.05", "--faults", "kill", "--threads", "1"});
     CHECK(ran.out.find("\nkill ") != std::string::npos);
     CHECK(ran.out.find("\nwipe ") == std::string::npos);
   }
@@ -272,17 +293,22 @@ TEST_SUITE("commands") {
       CHECK(made.err.find(" is in " + place + "; servers take it at SIGHUP") != std::string::npos);
       ids.push_back(made.err.substr(12, made.err.find(' ', 12) - 12));
     }
-    const auto has = [&](const std::string& text) { return run({"keys", "list", place}).out.find(text) != std::string::npos; };
+    const auto has = [&](const std::string& text) {
+      return run({"keys", "list", place}).out.find(text) != std::string::npos;
+    };
     for (const std::string& id : ids) CHECK(has(id));
     CHECK(has("acme"));
     CHECK(has("administer"));
     CHECK((std::filesystem::status(place).permissions() & std::filesystem::perms::all) ==
           (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
-    CHECK(run({"keys", "revoke", place, ids[0]}).err == "troupe: key " + ids[0] + " is no more; servers forget it at SIGHUP\n");
+    CHECK(run({"keys", "revoke", place, ids[0]}).err ==
+          "troupe: key " + ids[0] + " is no more; servers forget it at SIGHUP\n");
     CHECK_FALSE(has(ids[0]));
     CHECK(has(ids[1]));
-    CHECK_THROWS_WITH_AS(run({"keys", "revoke", place, ids[0]}),
-                         (place + ": there is no key " + ids[0] + "; expected an id of troupe keys list").c_str(), std::runtime_error);
+    CHECK_THROWS_WITH_AS(
+        run({"keys", "revoke", place, ids[0]}),
+        (place + ": there is no key " + ids[0] + "; expected an id of troupe keys list").c_str(),
+        std::runtime_error);
   }
 
   TEST_CASE("a plan says which accesses it took, by Zipf's law or as they are in the histories") {
@@ -291,7 +317,8 @@ TEST_SUITE("commands") {
       return run(std::move(more)).out;
     };
     CHECK(plan({"--zipf", "1.25"}).find("Zipf 1.25, hottest first") != std::string::npos);
-    CHECK(plan({}).find("accessed as in 1676 runs of histories (750 more are held out);") != std::string::npos);
+    CHECK(plan({}).find("accessed as in 1676 runs of histories (750 more are held out);") !=
+          std::string::npos);
   }
 
   TEST_CASE("keys in a Redis come and go, and who revokes the last one hears that servers that run keep it") {
@@ -306,21 +333,23 @@ TEST_SUITE("commands") {
     }
     const std::string listed = run({"keys", "list", place}).out;
     for (const std::string& id : ids) CHECK(listed.find(id) != std::string::npos);
-    CHECK(run({"keys", "revoke", place, ids[0]}).err.find("within http.api_keys_refresh") != std::string::npos);
+    CHECK(run({"keys", "revoke", place, ids[0]}).err.find("within http.api_keys_refresh") !=
+          std::string::npos);
     CHECK(run({"keys", "revoke", place, ids[1]}).err.find("was the last") != std::string::npos);
   }
 
   TEST_CASE("a result that could not be written is refused before anything is read or run") {
-    const std::vector<std::vector<std::string>> asked{{"bench", "accuracy", "--model", "none", "--data", "none"},
-                                                      {"bench", "calibrate"},
-                                                      {"bench", "engine", "--shape", "tiny", "--rounds", "1"},
-                                                      {"bench", "generate"},
-                                                      {"bench", "plans", "--model", "none", "--data", "none"},
-                                                      {"bench", "serve", "--url", "http://127.0.0.1:1", "--trace", "none"},
-                                                      {"sim", "--experiments", "none"},
-                                                      {"sim", "--refresh"},
-                                                      {"sim", "--model", "none", "--data", "none"},
-                                                      {"sim", "--seeds", "1..100000"}};
+    const std::vector<std::vector<std::string>> asked{
+        {"bench", "accuracy", "--model", "none", "--data", "none"},
+        {"bench", "calibrate"},
+        {"bench", "engine", "--shape", "tiny", "--rounds", "1"},
+        {"bench", "generate"},
+        {"bench", "plans", "--model", "none", "--data", "none"},
+        {"bench", "serve", "--url", "http://127.0.0.1:1", "--trace", "none"},
+        {"sim", "--experiments", "none"},
+        {"sim", "--refresh"},
+        {"sim", "--model", "none", "--data", "none"},
+        {"sim", "--seeds", "1..100000"}};
     for (std::vector<std::string> words : asked) {
       CAPTURE(words[0] + " " + words[1]);
       words.insert(words.end(), {"--json", "/nowhere/x.json"});
@@ -331,14 +360,18 @@ TEST_SUITE("commands") {
   TEST_CASE("a simulation replays as many requests of a trace as it is told, one as well") {
     const TestFolder folder;
     const std::string trace = (folder.path() / "t.jsonl").string();
-    run({"trace", "generate", "--out", trace, "--requests", "7", "--users", "3", "--items", "9", "--candidates", "2", "--history", "2", "--rate", "50"});
+    run({"trace", "generate", "--out", trace, "--requests", "7", "--users", "3", "--items", "9",
+         "--candidates", "2", "--history", "2", "--rate", "50"});
     for (const std::uint64_t requests : {0, 1, 3}) {
-      const json told = json_of({"sim", "--trace", trace, "--nodes", "2", "--requests", std::to_string(requests)});
+      const json told =
+          json_of({"sim", "--trace", trace, "--nodes", "2", "--requests", std::to_string(requests)});
       CHECK(told.at("answered") == (requests > 0 ? requests : 7));
     }
   }
 
-  TEST_CASE("a model of a bench has the names of the prompt's form, four levels of 256 codes, and identifiers for the rest") {
+  TEST_CASE(
+      "a model of a bench has the names of the prompt's form, four levels of 256 codes, and identifiers for "
+      "the rest") {
     const TestFolder folder;
     const std::string model = (folder.path() / "m").string();
     run({"bench", "make-model", "--shape", "tiny", "--out", model});
@@ -356,8 +389,8 @@ TEST_SUITE("commands") {
   }
 
   TEST_CASE("a bench of ranking says what blocks of items and of users take") {
-    const json bench = json_of({"bench", "rank", "--model", demo("model"), "--data", demo("world"), "--policy", "bat",
-                                "--requests", "2"});
+    const json bench = json_of({"bench", "rank", "--model", demo("model"), "--data", demo("world"),
+                                "--policy", "bat", "--requests", "2"});
     CHECK(bench.at("item_bytes") > bench.at("user_bytes"));
     CHECK(bench.at("user_bytes") > 0);
     CHECK(bench.at("runs").at(0).at("requests") == 2);
@@ -366,18 +399,22 @@ TEST_SUITE("commands") {
   TEST_CASE("a bench of accuracy tells a mean from its error") {
     const SmallGenerator world;
     const std::string folder = world.folder().path().string();
-    const json run = json_of({"bench", "accuracy", "--model", folder, "--data", folder, "--formats", "f32/f32", "--width",
-                              "4"}).at("runs").at(0);
+    const json run = json_of({"bench", "accuracy", "--model", folder, "--data", folder, "--formats",
+                              "f32/f32", "--width", "4"})
+                         .at("runs")
+                         .at(0);
     CHECK(run.at("nll").at("standard_error") > 0);
     CHECK(run.at("nll").at("standard_error") < run.at("nll").at("mean"));
   }
 
   TEST_CASE("a bench of the engine names the formats that it ran with") {
-    const json bench = json_of({"bench", "engine", "--shape", "tiny", "--rounds", "1", "--weights", "int8", "--kv", "f16"});
+    const json bench =
+        json_of({"bench", "engine", "--shape", "tiny", "--rounds", "1", "--weights", "int8", "--kv", "f16"});
     CHECK(bench.at("runs").at(0).at("weights") == "int8");
     CHECK(bench.at("runs").at(0).at("kv") == "f16");
     double shares = 0;
-    for (const char* part : {"linear", "attention", "elementwise", "embedding", "keys_values", "planning", "readout"}) {
+    for (const char* part :
+         {"linear", "attention", "elementwise", "embedding", "keys_values", "planning", "readout"}) {
       CAPTURE(part);
       shares += bench.at("runs").at(0).at("parts").at(part).get<double>();
     }

@@ -28,42 +28,50 @@ std::string joined(const std::vector<std::string>& words, std::string_view betwe
   return out;
 }
 
-std::string begin_page(const std::string& name, int section, const std::string& what, const std::string& version) {
+std::string begin_page(const std::string& name, int section, const std::string& what,
+                       const std::string& version) {
   std::string title = name;
-  std::ranges::transform(title, title.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return ".TH " + roff(title) + " " + std::to_string(section) + " \"\" \"" + roff(version) + "\" \"Troupe\"\n.SH NAME\n" + roff(name) +
-         " \\- " + roff(what) + "\n";
+  std::ranges::transform(title, title.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return ".TH " + roff(title) + " " + std::to_string(section) + " \"\" \"" + roff(version) +
+         "\" \"Troupe\"\n.SH NAME\n" + roff(name) + " \\- " + roff(what) + "\n";
 }
 
 void append_option(std::string& out, const OptionHelp& option) {
   out += ".TP\n";
-  for (std::size_t i = 0; i < option.names.size(); ++i) out.append(i ? ", " : "").append("\\fB" + roff(option.names[i]) + "\\fR");
+  for (std::size_t i = 0; i < option.names.size(); ++i)
+    out.append(i ? ", " : "").append("\\fB" + roff(option.names[i]) + "\\fR");
   if (!option.value.empty()) out += " \\fI" + roff(option.value) + "\\fR";
   out += "\n" + roff(option.help);
   if (!option.initial.empty()) out += roff(" [" + option.initial + "]");
   out += option.required ? " Must be given.\n" : "\n";
 }
 
-void append_page(std::vector<ManualPage>& pages, const CommandHelp& command, const std::string& path, const std::string& version) {
+void append_page(std::vector<ManualPage>& pages, const CommandHelp& command, const std::string& path,
+                 const std::string& version) {
   std::string dashed = path;
   std::ranges::replace(dashed, ' ', '-');
   std::string out = begin_page(dashed, 1, command.help, version) + ".SH SYNOPSIS\n.B " + roff(path) + "\n" +
                     (command.commands.empty() ? "" : "\\fICOMMAND\\fR ") + "[\\fIOPTIONS\\fR]\n";
   if (!command.commands.empty()) out += ".SH COMMANDS\n";
-  for (const CommandHelp& below : command.commands) out += ".TP\n\\fB" + roff(below.name) + "\\fR\n" + roff(below.help) + "\n";
+  for (const CommandHelp& below : command.commands)
+    out += ".TP\n\\fB" + roff(below.name) + "\\fR\n" + roff(below.help) + "\n";
   if (!command.options.empty()) out += ".SH OPTIONS\n";
   for (const OptionHelp& option : command.options) append_option(out, option);
   out += ".SH SEE ALSO\n";
   if (path.find(' ') != path.npos) out += ".BR troupe (1),\n";
   out += ".BR troupe.yaml (5)\n";
   pages.emplace_back(dashed + ".1", out);
-  for (const CommandHelp& below : command.commands) append_page(pages, below, path + " " + below.name, version);
+  for (const CommandHelp& below : command.commands)
+    append_page(pages, below, path + " " + below.name, version);
 }
 
 std::string configuration_page(const std::string& version) {
   std::string out = begin_page("troupe.yaml", 5, "configuration of a box or a node", version), section;
-  out += ".SH DESCRIPTION\nA YAML file of sections with knobs, for \\fBtroupe serve \\-\\-config\\fR; \\fBtroupe config\\fR prints one with all "
-         "defaults. On the command line a knob is set by \\fB\\-\\-set\\fR \\fIsection.knob=value\\fR.\n";
+  out +=
+      ".SH DESCRIPTION\nA YAML file of sections with knobs, for \\fBtroupe serve \\-\\-config\\fR; "
+      "\\fBtroupe config\\fR prints one with all "
+      "defaults. On the command line a knob is set by \\fB\\-\\-set\\fR \\fIsection.knob=value\\fR.\n";
   for (const Knob& knob : knob_table()) {
     const std::string_view name = knob.name;
     const std::string_view of = name.substr(0, name.find('.'));
@@ -86,7 +94,8 @@ void append_tables(std::string& out, const CommandHelp& command, const std::stri
   for (const OptionHelp& option : command.options)
     for (const std::string& name : option.names) {
       options.push_back(name);
-      append_words(out, "_troupe_values", path + " " + name, option.words.empty() && !option.flag ? "FILE" : joined(option.words, " "));
+      append_words(out, "_troupe_values", path + " " + name,
+                   option.words.empty() && !option.flag ? "FILE" : joined(option.words, " "));
     }
   append_words(out, "_troupe_commands", path, joined(commands, " "));
   append_words(out, "_troupe_options", path, joined(options, " "));
@@ -130,8 +139,9 @@ std::vector<ManualPage> manual_pages(const CommandHelp& program, const std::stri
 }
 
 std::string bash_completion(const CommandHelp& program) {
-  std::string out = "# Completion of the program troupe in bash; `troupe completion` wrote it.\n"
-                    "declare -gA _troupe_commands _troupe_options _troupe_values\n";
+  std::string out =
+      "# Completion of the program troupe in bash; `troupe completion` wrote it.\n"
+      "declare -gA _troupe_commands _troupe_options _troupe_values\n";
   append_tables(out, program, program.name);
   out += "_troupe_knobs='";
   for (const Knob& knob : knob_table()) out.append(knob.name).append(" ");

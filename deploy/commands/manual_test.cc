@@ -10,7 +10,13 @@ using namespace troupe::deploy;
 namespace {
 
 CommandHelp small_program() {
-  CommandHelp trace{"trace", "Request traces", {}, {{"convert", "Of a data set", {{{"--kind"}, "WORD", ".dotted - help\\", "a", true, false, {"a", "b"}}}, {}}}};
+  CommandHelp trace{"trace",
+                    "Request traces",
+                    {},
+                    {{"convert",
+                      "Of a data set",
+                      {{{"--kind"}, "WORD", ".dotted - help\\", "a", true, false, {"a", "b"}}},
+                      {}}}};
   return {"troupe", "A program", {{{"-h", "--help"}, "", "Says this", "", false, true, {}}}, {trace}};
 }
 
@@ -29,13 +35,15 @@ TEST_CASE("each command has a page with its options, in which nothing is taken f
   CHECK(pages.size() == 4);
   CHECK(has(page(pages, "troupe.1"), "\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nSays this"));
   CHECK(has(page(pages, "troupe.1"), "\\fBtrace\\fR\nRequest traces"));
-  CHECK(has(page(pages, "troupe-trace-convert.1"), "\\fB\\-\\-kind\\fR \\fIWORD\\fR\n\\&.dotted \\- help\\e [a] Must be given."));
+  CHECK(has(page(pages, "troupe-trace-convert.1"),
+            "\\fB\\-\\-kind\\fR \\fIWORD\\fR\n\\&.dotted \\- help\\e [a] Must be given."));
   CHECK(has(page(pages, "troupe-trace-convert.1"), ".SH NAME\ntroupe\\-trace\\-convert \\- Of a data set"));
 }
 
 TEST_CASE("the page of the configuration has every knob with what it takes") {
   const std::string text = page(manual_pages(small_program(), "troupe 1"), "troupe.yaml.5");
-  for (const Knob& knob : knob_table()) CHECK_MESSAGE(has(text, "\\fB" + std::string(knob.name) + "\\fR\n"), knob.name);
+  for (const Knob& knob : knob_table())
+    CHECK_MESSAGE(has(text, "\\fB" + std::string(knob.name) + "\\fR\n"), knob.name);
 }
 
 TEST_CASE("completion knows commands, options and the words that an option takes") {

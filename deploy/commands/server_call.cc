@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "runtime/network/certificates.h"
 #include "runtime/config/whole_file.h"
+#include "runtime/network/certificates.h"
 
 namespace troupe::deploy {
 
@@ -26,8 +26,9 @@ void ServerOptions::add_to(Command command, const std::string& name) {
   command.add_option(name, server, "host:port, with https:// before it over TLS").default_shown();
   command.add_option("--tenant", tenant, "Tenant");
   command.add_option("--key-file", key_file, "A file with the API key (troupe keys)");
-  command.add_option("--authority", authority_file,
-                     "Over TLS, a PEM file of who signs the server's certificate; else those that the system trusts");
+  command.add_option(
+      "--authority", authority_file,
+      "Over TLS, a PEM file of who signs the server's certificate; else those that the system trusts");
 }
 
 server::HttpCall ServerOptions::call() const {
@@ -37,7 +38,8 @@ server::HttpCall ServerOptions::call() const {
   return call;
 }
 
-json call(const ServerOptions& server, const std::string& method, const std::string& target, const json& body) {
+json call(const ServerOptions& server, const std::string& method, const std::string& target,
+          const json& body) {
   server::HttpCall request = server.call();
   request.method = method;
   request.target = target;
@@ -47,8 +49,9 @@ json call(const ServerOptions& server, const std::string& method, const std::str
   if (reply.status == 200 && parsed.is_object()) return parsed;
   const json error = parsed.is_object() ? parsed.value("error", json::object()) : json::object();
   if (!error.contains("message"))
-    throw std::runtime_error((server.server.starts_with("http") ? "" : "http://") + server.server + ": answered " + target + " with status " +
-                             std::to_string(reply.status) + " and \"" +
+    throw std::runtime_error((server.server.starts_with("http") ? "" : "http://") + server.server +
+                             ": answered " + target + " with status " + std::to_string(reply.status) +
+                             " and \"" +
                              reply.body.substr(0, std::min<std::size_t>(60, reply.body.find('\n'))) +
                              "\"; expected a troupe server");
   throw std::runtime_error(error.value("where", target) + ": " + error.value("message", "") + "; expected " +

@@ -15,8 +15,8 @@ struct ServerOptions {
   server::HttpCall call() const;  // reads the files
 };
 
-// The answer's body; no body is sent if `body` is null. Throws std::runtime_error with what the server refused, or that
-// it is none of ours.
+// The answer's body; no body is sent if `body` is null. Throws std::runtime_error with what the server
+// refused, or that it is none of ours.
 nlohmann::json call(const ServerOptions& server, const std::string& method, const std::string& target,
                     const nlohmann::json& body);
 

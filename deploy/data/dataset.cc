@@ -58,7 +58,8 @@ std::vector<Token> semantic_id(const TextFile& file, const kernels::Vocabulary& 
 std::vector<Token> listed_tokens(const TextFile& file, std::string_view list) {
   std::vector<Token> tokens;
   for (std::string_view token : split(list, ' '))
-    tokens.push_back(static_cast<Token>(parse_number(file, token, "token", std::numeric_limits<Token>::max())));
+    tokens.push_back(
+        static_cast<Token>(parse_number(file, token, "token", std::numeric_limits<Token>::max())));
   return tokens;
 }
 
@@ -137,7 +138,8 @@ DataRows<PutUser> read_ratings(const std::filesystem::path& path, std::span<cons
   std::vector<std::size_t> columns;
   for (const std::string& feature : features) {
     if (rating_column(feature).empty())
-      throw ImportError(path.string() + ": has no " + feature + " of events, which the model takes; expected users.jsonl");
+      throw ImportError(path.string() + ": has no " + feature +
+                        " of events, which the model takes; expected users.jsonl");
     columns.push_back(tsv.column(std::string(rating_column(feature)).c_str()));
   }
   struct Event {
@@ -158,7 +160,8 @@ DataRows<PutUser> read_ratings(const std::filesystem::path& path, std::span<cons
     event.time = parse_number(tsv.file(), fields[time], "timestamp", std::uint64_t{1} << 40);
     event.item = fields[item];
     for (std::size_t i = 0; i < columns.size(); ++i)
-      event.values.push_back(parse_number(tsv.file(), fields[columns[i]], features[i].c_str(), std::uint64_t{1} << 40));
+      event.values.push_back(
+          parse_number(tsv.file(), fields[columns[i]], features[i].c_str(), std::uint64_t{1} << 40));
   }
   DataRows<PutUser> users{path};
   for (auto& [name, own] : events) {
@@ -198,23 +201,30 @@ std::vector<Token> tokens_in(const TextFile& file, const Tokenizer* tokenizer, c
   if (!tokenizer) file.fail("tokens are a text, and the model has no tokenizer.json", "a list of tokens");
   const Tokenizer::Fault fault = tokenizer->encode(text, tokens_max, tokens);
   if (fault == Tokenizer::Fault::too_slow)
-    file.fail("the text of tokens takes the tokenizer too long: its expression, or its combining marks", "another text, or a list of tokens");
+    file.fail("the text of tokens takes the tokenizer too long: its expression, or its combining marks",
+              "another text, or a list of tokens");
   if (fault != Tokenizer::Fault::none)
-    file.fail("the text of tokens has too many, or is no UTF-8", "at most " + std::to_string(tokens_max) + " tokens");
+    file.fail("the text of tokens has too many, or is no UTF-8",
+              "at most " + std::to_string(tokens_max) + " tokens");
   return tokens;
 }
 
-DataRows<PutItem> read_jsonl_items(const std::filesystem::path& path, const kernels::Vocabulary& vocabulary, const Tokenizer* tokenizer) {
+DataRows<PutItem> read_jsonl_items(const std::filesystem::path& path, const kernels::Vocabulary& vocabulary,
+                                   const Tokenizer* tokenizer) {
   DataRows<PutItem> items{path};
   for_each_line(path, [&](const TextFile& file, const json& line) {
     PutItem item;
     item.item = line.at("id").get<std::string>();
     item.title = line.value("title", "");
     const json &tokens = line.at("tokens"), &identifier = line.at("identifier");
-    if (tokens.is_string()) item.tokens = tokens_in(file, tokenizer, tokens.get_ref<const std::string&>());
+    if (tokens.is_string())
+      item.tokens = tokens_in(file, tokenizer, tokens.get_ref<const std::string&>());
     else
-      for (const json& value : tokens.get_ref<const json::array_t&>()) item.tokens.push_back(token_of(file, vocabulary, value));
-    const auto named = identifier.is_string() && tokenizer ? tokenizer->find(identifier.get_ref<const std::string&>()) : std::nullopt;
+      for (const json& value : tokens.get_ref<const json::array_t&>())
+        item.tokens.push_back(token_of(file, vocabulary, value));
+    const auto named = identifier.is_string() && tokenizer
+                           ? tokenizer->find(identifier.get_ref<const std::string&>())
+                           : std::nullopt;
     item.identifier = named ? *named : token_of(file, vocabulary, identifier);
     items.add(std::move(item), file.line_number());
   });
@@ -268,8 +278,10 @@ std::vector<EvaluationRow> read_jsonl_evaluation(const std::filesystem::path& pa
 
 }  // namespace
 
-DataRows<PutItem> read_item_rows(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary, const Tokenizer* tokenizer) {
-  if (const auto lines = find_file(folder, "items.jsonl")) return read_jsonl_items(*lines, vocabulary, tokenizer);
+DataRows<PutItem> read_item_rows(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary,
+                                 const Tokenizer* tokenizer) {
+  if (const auto lines = find_file(folder, "items.jsonl"))
+    return read_jsonl_items(*lines, vocabulary, tokenizer);
   if (const auto table = find_file(folder, "items.tsv")) return read_tsv_items(*table, vocabulary);
   throw no_catalog(folder);
 }
@@ -281,7 +293,8 @@ DataRows<PutUser> read_user_rows(const std::filesystem::path& folder, HistoryPar
   if (sequences && features.empty()) return read_sequences(*sequences, part);
   if (const auto ratings = find_file(folder, "ratings.tsv")) return read_ratings(*ratings, features);
   if (sequences)
-    throw ImportError(sequences->string() + ": has no " + features.front() + " of events, which the model takes; expected ratings.tsv, plain or .gz");
+    throw ImportError(sequences->string() + ": has no " + features.front() +
+                      " of events, which the model takes; expected ratings.tsv, plain or .gz");
   return {};
 }
 
@@ -316,11 +329,13 @@ std::vector<EvaluationRow> read_evaluation(const std::filesystem::path& file) {
   return name.find(".jsonl") != std::string::npos ? read_jsonl_evaluation(file) : read_tsv_evaluation(file);
 }
 
-std::vector<EvaluationRow> read_evaluation(const std::filesystem::path& file, const std::filesystem::path& folder) {
+std::vector<EvaluationRow> read_evaluation(const std::filesystem::path& file,
+                                           const std::filesystem::path& folder) {
   std::vector<EvaluationRow> rows = read_evaluation(file);
   if (std::ranges::none_of(rows, [](const EvaluationRow& row) { return row.history.empty(); })) return rows;
   std::map<std::string, std::vector<std::string>> histories;
-  for (PutUser& user : read_users(folder, HistoryPart::before_test)) histories[user.user] = std::move(user.history);
+  for (PutUser& user : read_users(folder, HistoryPart::before_test))
+    histories[user.user] = std::move(user.history);
   for (EvaluationRow& row : rows)
     if (row.history.empty()) row.history = histories[row.user];
   return rows;

@@ -4,8 +4,9 @@
 //   JSONL: items.jsonl[.gz], users.jsonl[.gz] (deploy/demo/README.md describes the lines);
 //   TSV:   items.tsv.gz (item_id, sid, …) with sequences.tsv.gz (user_id, n_train, n_valid, n_test, items)
 //          or ratings.tsv.gz (user_id, item_id, rating, timestamp).
-// Of a model with a tokenizer.json `tokens` of a line may be a text. A column `tokens` has an item's token ids as they are. Semantic IDs become the tokens <a_…> <b_…> … of the model's vocabulary. Where neither the catalog nor the
-// vocabulary has them, an item is its own identifier token <item_…>.
+// Of a model with a tokenizer.json `tokens` of a line may be a text. A column `tokens` has an item's token
+// ids as they are. Semantic IDs become the tokens <a_…> <b_…> … of the model's vocabulary. Where neither the
+// catalog nor the vocabulary has them, an item is its own identifier token <item_…>.
 #include <filesystem>
 #include <map>
 #include <span>
@@ -42,8 +43,8 @@ struct DataRows {
 // `tokenizer`: with it `tokens` of items.jsonl may be a text.
 DataRows<PutItem> read_item_rows(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary,
                                  const Tokenizer* tokenizer = nullptr);
-// `features`: what histories bring of each event beside its item, from ratings.tsv ("timestamps", and "actions": its ratings)
-// or, under the names of the features, from the lines of users.jsonl.
+// `features`: what histories bring of each event beside its item, from ratings.tsv ("timestamps", and
+// "actions": its ratings) or, under the names of the features, from the lines of users.jsonl.
 DataRows<PutUser> read_user_rows(const std::filesystem::path& folder, HistoryPart part,
                                  std::span<const std::string> features = {});
 std::vector<PutItem> read_items(const std::filesystem::path& folder, const kernels::Vocabulary& vocabulary);
@@ -62,7 +63,9 @@ struct EvaluationRow {
 // eval.tsv.gz: user_id, history, candidates, true_index (lists are space-separated item ids); or
 // requests.jsonl[.gz].
 std::vector<EvaluationRow> read_evaluation(const std::filesystem::path& file);
-// The same; where it leaves a history out, the user has the one of the data folder (HistoryPart::before_test), if that knows him.
-std::vector<EvaluationRow> read_evaluation(const std::filesystem::path& file, const std::filesystem::path& folder);
+// The same; where it leaves a history out, the user has the one of the data folder
+// (HistoryPart::before_test), if that knows him.
+std::vector<EvaluationRow> read_evaluation(const std::filesystem::path& file,
+                                           const std::filesystem::path& folder);
 
 }  // namespace troupe::deploy

@@ -70,10 +70,13 @@ TEST_SUITE("dataset") {
     const std::string wanted[] = {"actions", "timestamps"}, unknown[] = {"dwell"};
     CHECK(read_user_rows(f.path(), HistoryPart::all, wanted).rows[0].features ==
           std::vector<Feature>{{"actions", {3, 5}}, {"timestamps", {10, 20}}});
-    CHECK_THROWS_WITH_AS(read_user_rows(f.path(), HistoryPart::all, unknown),
-                         doctest::Contains("has no dwell of events, which the model takes; expected users.jsonl"), ImportError);
+    CHECK_THROWS_WITH_AS(
+        read_user_rows(f.path(), HistoryPart::all, unknown),
+        doctest::Contains("has no dwell of events, which the model takes; expected users.jsonl"),
+        ImportError);
     f.write("users.jsonl", R"({"id":"u","history":["i"],"dwell":[7]})");
-    CHECK(read_user_rows(f.path(), HistoryPart::all, unknown).rows[0].features == std::vector<Feature>{{"dwell", {7}}});
+    CHECK(read_user_rows(f.path(), HistoryPart::all, unknown).rows[0].features ==
+          std::vector<Feature>{{"dwell", {7}}});
   }
 
   TEST_CASE("a title is the item's title, and its ASIN only where a catalog has none") {
@@ -147,8 +150,10 @@ TEST_SUITE("dataset") {
   TEST_CASE("requests that are evaluated are the same from a table and from lines") {
     Folder f;
     f.write("e.tsv", "user_id\thistory\tcandidates\ttrue_index\nu\ta b\tc d e\t2\nv\t\tc\t0\n");
-    f.write("e.jsonl", R"({"user":"u","history":["a","b"],"candidates":["c","d","e"],"true_item":"e"})" "\n"
-                       R"({"user":"v","candidates":["c"],"true_item":"c"})" "\n");
+    f.write("e.jsonl", R"({"user":"u","history":["a","b"],"candidates":["c","d","e"],"true_item":"e"})"
+                       "\n"
+                       R"({"user":"v","candidates":["c"],"true_item":"c"})"
+                       "\n");
     for (const char* name : {"e.tsv", "e.jsonl"}) {
       CAPTURE(name);
       const auto rows = read_evaluation(f.path() / name);

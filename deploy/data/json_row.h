@@ -1,5 +1,6 @@
 #pragma once
-// A line of a data set as a JSON tree. One that holds too much for a row is refused before a tree is made of it.
+// A line of a data set as a JSON tree. One that holds too much for a row is refused before a tree is made of
+// it.
 #include <nlohmann/json.hpp>
 
 #include "deploy/data/text_file.h"

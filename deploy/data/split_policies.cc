@@ -10,7 +10,8 @@ constexpr std::size_t policies_bytes_max = 1 << 20;
 }  // namespace
 
 placement::TrainedPolicies read_split_policies(const std::string& path) {
-  return placement::parse_policies(read_whole_file(path, policies_bytes_max, "policies that troupe train wrote"), path);
+  return placement::parse_policies(
+      read_whole_file(path, policies_bytes_max, "policies that troupe train wrote"), path);
 }
 
 }  // namespace troupe::deploy

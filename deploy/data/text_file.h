@@ -18,7 +18,7 @@ struct ImportError : std::runtime_error {
 // Where a reader of lines is.
 struct LinePlace {
   std::string file;
-  std::uint64_t line = 0;  // from 1
+  std::uint64_t line = 0;                                                          // from 1
   [[noreturn]] void fail(std::string_view what, std::string_view expected) const;  // throws ImportError
 };
 
@@ -32,7 +32,9 @@ class TextFile {
   const LinePlace& place() const { return place_; }  // of the last line; lives as long as the file
   std::uint64_t line_number() const { return place_.line; }
 
-  [[noreturn]] void fail(std::string_view what, std::string_view expected) const { place_.fail(what, expected); }
+  [[noreturn]] void fail(std::string_view what, std::string_view expected) const {
+    place_.fail(what, expected);
+  }
 
   static constexpr std::size_t line_bytes_max = 16 << 20;
 

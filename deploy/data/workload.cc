@@ -35,12 +35,14 @@ std::vector<Visit> make_visits(const std::vector<EvaluationRow>& rows, std::size
   return visits;
 }
 
-FreshCandidates::FreshCandidates(const std::vector<std::string>& catalog, const std::vector<EvaluationRow>& rows,
-                                 std::size_t count, std::uint64_t seed)
+FreshCandidates::FreshCandidates(const std::vector<std::string>& catalog,
+                                 const std::vector<EvaluationRow>& rows, std::size_t count,
+                                 std::uint64_t seed)
     : items_(catalog), count_(count), random_(seed) {
   if (items_.size() < 2 * count_)
-    throw std::invalid_argument("the catalog has " + std::to_string(items_.size()) + " items; expected at least " +
-                                std::to_string(2 * count_) + ", so that candidates differ");
+    throw std::invalid_argument("the catalog has " + std::to_string(items_.size()) +
+                                " items; expected at least " + std::to_string(2 * count_) +
+                                ", so that candidates differ");
   std::unordered_map<std::string, std::size_t> at;
   for (std::size_t i = 0; i < items_.size(); ++i) at[items_[i]] = i;
   std::vector<double> weights(items_.size(), 1.0);

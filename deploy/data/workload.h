@@ -25,13 +25,13 @@ struct Visit {
 std::vector<Visit> make_visits(const std::vector<EvaluationRow>& rows, std::size_t requests,
                                double visits_per_user, std::uint64_t seed);
 
-// Candidates of which no combination comes twice, whatever their order: different items, each drawn by how often the
-// histories have it (once more than that, so that all items come).
+// Candidates of which no combination comes twice, whatever their order: different items, each drawn by how
+// often the histories have it (once more than that, so that all items come).
 class FreshCandidates {
  public:
   // Throws std::invalid_argument for fewer than twice as many items as candidates.
-  FreshCandidates(const std::vector<std::string>& catalog, const std::vector<EvaluationRow>& rows, std::size_t count,
-                  std::uint64_t seed);
+  FreshCandidates(const std::vector<std::string>& catalog, const std::vector<EvaluationRow>& rows,
+                  std::size_t count, std::uint64_t seed);
   std::vector<std::string> next();
 
  private:

@@ -13,9 +13,10 @@
 namespace troupe::deploy {
 namespace {
 
-// As a decoder of one tower: a history's event is a row of one. A decoder's feed-forward part has three matrices, where
-// Climber has two.
-placement::ModelShape climber_cost(const kernels::ClimberConfig& model, const kernels::DecoderOptions& options) {
+// As a decoder of one tower: a history's event is a row of one. A decoder's feed-forward part has three
+// matrices, where Climber has two.
+placement::ModelShape climber_cost(const kernels::ClimberConfig& model,
+                                   const kernels::DecoderOptions& options) {
   const bool bytes = options.weights == kernels::WeightFormat::int8;
   return {.name = "climber",
           .layers = model.layers,
@@ -36,12 +37,15 @@ ModelFacts describe_climber(const std::filesystem::path& directory, const Config
   const kernels::DecoderOptions options = decoder_options(config);
   const kernels::ClimberPassMemory memory = pass_memory(model, options);
   ModelFacts facts{plan_limits(model), page_layout(model, options), climber_cost(model, options)};
-  if (device_choice(config).on_cpu()) facts.pass_tokens_max = memory.tokens_max, facts.token_bytes = memory.token_bytes;
+  if (device_choice(config).on_cpu())
+    facts.pass_tokens_max = memory.tokens_max, facts.token_bytes = memory.token_bytes;
   facts.history_plan = "towers";
   if (items_of(config) == kernels::ItemRows::apart) facts.table_columns = model.hidden;
   facts.event_features = {{.name = "actions", .least = 0, .most = model.actions - 1}};
   for (const kernels::ClimberTower& tower : model.towers)
-    facts.towers.push_back({tower.positions, tower.strategy == kernels::ClimberStrategy::liked ? kernels::liked_action_min : INT64_MIN});
+    facts.towers.push_back({tower.positions, tower.strategy == kernels::ClimberStrategy::liked
+                                                 ? kernels::liked_action_min
+                                                 : INT64_MIN});
   facts.scenarios = model.scenarios;
   facts.tasks = model.tasks;
   return facts;
@@ -68,13 +72,14 @@ kernels::ClimberRequest climber_request(const kernels::ClimberConfig& model, con
   asked.scenario = request_integer(request, "scenario", {0, model.scenarios - 1});
   asked.candidates.assign(candidates.begin(), candidates.end());
   if (asked.actions.size() != asked.items.size())
-    throw std::invalid_argument("actions has " + std::to_string(asked.actions.size()) + " numbers; expected one for each of item_ids, " +
+    throw std::invalid_argument("actions has " + std::to_string(asked.actions.size()) +
+                                " numbers; expected one for each of item_ids, " +
                                 std::to_string(asked.items.size()));
   return asked;
 }
 
-// Of {"item_ids": [...], "actions": [...], "scenario": 0, "candidate_ids": [...]}, oldest event first: each task's logits,
-// candidate by candidate.
+// Of {"item_ids": [...], "actions": [...], "scenario": 0, "candidate_ids": [...]}, oldest event first: each
+// task's logits, candidate by candidate.
 nlohmann::json climber_logits(const std::filesystem::path& directory, const nlohmann::json& request) {
   kernels::ClimberModel model = kernels::read_climber(directory);
   const kernels::ClimberConfig config = model.config;

@@ -29,7 +29,9 @@ ModelFacts describe_decoder(const std::filesystem::path& directory, const Config
 OpenedModel open_decoder(const std::filesystem::path& directory, const Config& config) {
   auto model = std::make_shared<kernels::DecoderModel>(kernels::read_decoder(directory));
   std::string version = model->version;
-  return {std::move(version), [model, config](const WrapTable&) { return open_engine(config, std::move(*model)); }, {}};
+  return {std::move(version),
+          [model, config](const WrapTable&) { return open_engine(config, std::move(*model)); },
+          {}};
 }
 
 // Of the last token of {"tokens": [...]}, a plain causal prompt.
@@ -42,10 +44,12 @@ nlohmann::json decoder_logits(const std::filesystem::path& directory, const nloh
   std::vector<kernels::Token> rows(static_cast<std::size_t>(limits.vocabulary));
   std::iota(rows.begin(), rows.end(), 0);
   plan.readouts.push_back({0, static_cast<std::uint32_t>(numbers.size() - 1), std::move(rows)});
-  if (const std::string fault = find_fault(plan, limits); !fault.empty()) throw std::invalid_argument("tokens: " + fault);
+  if (const std::string fault = find_fault(plan, limits); !fault.empty())
+    throw std::invalid_argument("tokens: " + fault);
   kernels::DecoderModel model = kernels::read_decoder(directory);
   const std::string version = model.version;
-  const std::unique_ptr<kernels::Executor> decoder = kernels::make_cpu_decoder(std::move(model), {.page_tokens = 16});
+  const std::unique_ptr<kernels::Executor> decoder =
+      kernels::make_cpu_decoder(std::move(model), {.page_tokens = 16});
   const kernels::Request prompt{&plan, {{}}};
   return {{"model_version", version},
           {"tokens", plan.segments[0].tokens},

@@ -52,9 +52,12 @@ cuda::CudaDecoderOptions options_of(const DeviceChoice& choice, const Config& co
 // HSTU's and Climber's.
 cuda::CudaRankerOptions ranker_options(const DeviceChoice& choice, const Config& config) {
   const kernels::DecoderOptions common = decoder_options(config);
-  cuda::CudaRankerOptions options{.device = choice.number, .page_tokens = common.page_tokens, .kv = common.kv};
-  options.weights = config.text("model.device_format") == "f16" ? cuda::HalfFormat::f16 : cuda::HalfFormat::bf16;
-  options.rows_max = std::max(rows_min, static_cast<std::uint32_t>(config.integer("inference.batch_tokens_max")));
+  cuda::CudaRankerOptions options{
+      .device = choice.number, .page_tokens = common.page_tokens, .kv = common.kv};
+  options.weights =
+      config.text("model.device_format") == "f16" ? cuda::HalfFormat::f16 : cuda::HalfFormat::bf16;
+  options.rows_max =
+      std::max(rows_min, static_cast<std::uint32_t>(config.integer("inference.batch_tokens_max")));
 #ifdef TROUPE_EMULATED
   options.rows_max = 1024, options.keys_max = 1 << 14, options.logits_max = 1 << 12;
   options.plan_bytes_max = 1 << 20;

@@ -13,8 +13,12 @@ namespace {
 
 }  // namespace
 
-Engine open_device_engine(const DeviceChoice& choice, const Config&, kernels::DecoderModel) { refuse(choice); }
+Engine open_device_engine(const DeviceChoice& choice, const Config&, kernels::DecoderModel) {
+  refuse(choice);
+}
 Engine open_device_engine(const DeviceChoice& choice, const Config&, kernels::HstuModel) { refuse(choice); }
-Engine open_device_engine(const DeviceChoice& choice, const Config&, kernels::ClimberModel) { refuse(choice); }
+Engine open_device_engine(const DeviceChoice& choice, const Config&, kernels::ClimberModel) {
+  refuse(choice);
+}
 
 }  // namespace troupe::deploy

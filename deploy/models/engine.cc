@@ -54,8 +54,8 @@ kernels::DecoderOptions decoder_options(const Config& config) {
 kernels::ItemRows items_of(const Config& config) {
   if (config.text("model.tables") == "memory") return kernels::ItemRows::in_memory;
   if (!device_choice(config).on_cpu())
-    throw ConfigError("model.tables is " + config.text("model.tables") + ", with model.device " + config.text("model.device") +
-                      "; expected memory, or model.device cpu");
+    throw ConfigError("model.tables is " + config.text("model.tables") + ", with model.device " +
+                      config.text("model.device") + "; expected memory, or model.device cpu");
   return kernels::ItemRows::apart;
 }
 
@@ -88,7 +88,8 @@ Engine open_engine(const Config& config, kernels::DecoderModel model) {
     throw ConfigError("inference.beams is " + beams + "; on a GPU expected together");
   if (!choice.on_cpu()) return open_device_engine(choice, config, std::move(model));
   auto decoder = kernels::make_cpu_decoder(std::move(model), decoder_options(config));
-  return {beams == "unconstrained" || beams == "plain" ? kernels::unconstrained(std::move(decoder)) : std::move(decoder),
+  return {beams == "unconstrained" || beams == "plain" ? kernels::unconstrained(std::move(decoder))
+                                                       : std::move(decoder),
           arena_pages(config)};
 }
 

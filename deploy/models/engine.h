@@ -25,7 +25,8 @@ DeviceChoice device_choice(const Config& config);  // throws ConfigError
 kernels::DecoderOptions decoder_options(const Config& config);
 // What a block depends on beside the checkpoint: blocks that differ in it must not have the same name.
 std::string layout_version(const Config& config);
-// model.tables: where the rows of a model's item embedding are. Throws ConfigError on a device, which has them in its memory.
+// model.tables: where the rows of a model's item embedding are. Throws ConfigError on a device, which has
+// them in its memory.
 kernels::ItemRows items_of(const Config& config);
 // Batches at a time.
 std::uint32_t executors_of(const Config& config);

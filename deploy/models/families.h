@@ -28,8 +28,8 @@ struct ModelFacts {
   placement::ModelShape shape;  // what a pass takes; a readout scores one row
   // Of a pass: computed tokens at most, and working memory of each; 0: nobody says before it is tried.
   std::size_t pass_tokens_max = 0, token_bytes = 0;
-  // Where tokens are items: the one plan of its requests (router/request/plans.h), and what each event of a history has
-  // beside its item. Otherwise a prompt form frames its prompts.
+  // Where tokens are items: the one plan of its requests (router/request/plans.h), and what each event of a
+  // history has beside its item. Otherwise a prompt form frames its prompts.
   std::string_view history_plan = {};
   std::vector<EventFeature> event_features = {};
   // As of PromptForm (runtime/actor/prompt_form.h).
@@ -40,11 +40,13 @@ struct ModelFacts {
 };
 
 // What stands between an executor and an embedding table that is not in memory. None: nothing does.
-using WrapTable = std::function<std::shared_ptr<kernels::EmbeddingTable>(std::shared_ptr<kernels::EmbeddingTable>)>;
+using WrapTable =
+    std::function<std::shared_ptr<kernels::EmbeddingTable>(std::shared_ptr<kernels::EmbeddingTable>)>;
 
 struct OpenedModel {
   std::string version;  // a hash of all that the model computes with
-  std::function<Engine(const WrapTable& wrap)> engine;  // on the configured device; takes the weights, so it is asked once
+  std::function<Engine(const WrapTable& wrap)>
+      engine;  // on the configured device; takes the weights, so it is asked once
   // What it computes with of a catalog, for Request::assets; none: what its searches may return.
   actors::MakeAssets make_assets;
 };
@@ -55,8 +57,8 @@ struct Family {
   // Throw kernels::LoadError of the directory, ConfigError of what is configured.
   std::function<ModelFacts(const std::filesystem::path& directory, const Config& config)> describe;
   std::function<OpenedModel(const std::filesystem::path& directory, const Config& config)> open;
-  // The model's outputs for one request in the family's own form, computed at once on the CPU: what `troupe logits`
-  // prints. Throws std::invalid_argument of the request; null: this family has none.
+  // The model's outputs for one request in the family's own form, computed at once on the CPU: what `troupe
+  // logits` prints. Throws std::invalid_argument of the request; null: this family has none.
   std::function<nlohmann::json(const std::filesystem::path& directory, const nlohmann::json& request)> logits;
 };
 using Families = std::vector<Family>;

@@ -18,8 +18,8 @@ namespace {
 // Seconds since 1970: what JSON's readers keep exactly.
 constexpr std::int64_t times_max = std::int64_t{1} << 53;
 
-// As a decoder's: a layer has five matrices of hidden × width in the research layer and seven in the production layer,
-// where a decoder with as many heads has four and three of hidden × intermediate.
+// As a decoder's: a layer has five matrices of hidden × width in the research layer and seven in the
+// production layer, where a decoder with as many heads has four and three of hidden × intermediate.
 placement::ModelShape cost_of(const kernels::HstuConfig& config, kernels::KvFormat kv) {
   return {.layers = config.layers,
           .hidden = config.hidden,
@@ -37,7 +37,8 @@ placement::ModelShape cost_of(const kernels::HstuConfig& config, kernels::KvForm
 kernels::DecoderOptions options_of(const Config& config) {
   kernels::DecoderOptions options = decoder_options(config);
   if (options.weights != kernels::WeightFormat::f32)
-    throw ConfigError("model.weights is " + config.text("model.weights") + "; expected f32 for a model of the family hstu");
+    throw ConfigError("model.weights is " + config.text("model.weights") +
+                      "; expected f32 for a model of the family hstu");
   return options;
 }
 
@@ -49,13 +50,15 @@ ModelFacts describe_hstu(const std::filesystem::path& directory, const Config& c
     kernels::load_fault(directory / "config.json", "task_head is missing", "one, as requests read its tasks");
   ModelFacts facts{plan_limits(model), page_layout(kv_layout(model, options.page_tokens, options.kv)),
                    cost_of(model, options.kv)};
-  if (device_choice(config).on_cpu()) facts.pass_tokens_max = memory.tokens_max, facts.token_bytes = memory.row_bytes;
+  if (device_choice(config).on_cpu())
+    facts.pass_tokens_max = memory.tokens_max, facts.token_bytes = memory.row_bytes;
   facts.history_plan = "history";
   if (items_of(config) == kernels::ItemRows::apart) facts.table_columns = model.hidden;
   for (std::uint32_t task = 0; model.tasks > 1 && task < model.tasks; ++task)
     facts.tasks.push_back("task_" + std::to_string(task));
   if (model.features() > 0)
-    facts.event_features = {{.name = "timestamps", .ascending = true, .least = -times_max, .most = times_max}};
+    facts.event_features = {
+        {.name = "timestamps", .ascending = true, .least = -times_max, .most = times_max}};
   return facts;
 }
 
@@ -73,7 +76,8 @@ OpenedModel open_hstu(const std::filesystem::path& directory, const Config& conf
           {}};
 }
 
-std::vector<kernels::Token> items_of(const nlohmann::json& request, const char* key, const kernels::HstuConfig& config) {
+std::vector<kernels::Token> items_of(const nlohmann::json& request, const char* key,
+                                     const kernels::HstuConfig& config) {
   const auto numbers = request_integers(request, key, {1, config.vocabulary - 1});
   return {numbers.begin(), numbers.end()};
 }
@@ -82,16 +86,19 @@ std::vector<kernels::Token> items_of(const nlohmann::json& request, const char* 
 void read_times(const nlohmann::json& request, kernels::HstuRequest& read) {
   read.times = request_integers(request, "timestamps", {-times_max, times_max});
   if (read.times.size() != read.items.size())
-    throw std::invalid_argument("timestamps has " + std::to_string(read.times.size()) + " entries; expected " +
-                                std::to_string(read.items.size()) + ", one for each of item_ids");
+    throw std::invalid_argument("timestamps has " + std::to_string(read.times.size()) +
+                                " entries; expected " + std::to_string(read.items.size()) +
+                                ", one for each of item_ids");
   for (std::size_t i = 1; i < read.times.size(); ++i)
     if (read.times[i] < read.times[i - 1])
-      throw std::invalid_argument("timestamps[" + std::to_string(i) + "] is " + std::to_string(read.times[i]) +
-                                  "; expected at least the one before, " + std::to_string(read.times[i - 1]));
+      throw std::invalid_argument("timestamps[" + std::to_string(i) + "] is " +
+                                  std::to_string(read.times[i]) + "; expected at least the one before, " +
+                                  std::to_string(read.times[i - 1]));
   read.now = request_integer(request, "request_timestamp", {read.times.back(), times_max});
 }
 
-// {"item_ids": […], "timestamps": […], "request_timestamp": …, "candidate_ids": […]}; of a longer history the newest.
+// {"item_ids": […], "timestamps": […], "request_timestamp": …, "candidate_ids": […]}; of a longer history the
+// newest.
 nlohmann::json hstu_logits(const std::filesystem::path& directory, const nlohmann::json& request) {
   const kernels::HstuConfig config = kernels::read_hstu_config(directory);
   kernels::HstuRequest read{items_of(request, "item_ids", config), {}, 0, {}};
@@ -99,7 +106,8 @@ nlohmann::json hstu_logits(const std::filesystem::path& directory, const nlohman
   read.candidates = items_of(request, "candidate_ids", config);
   if (const std::size_t most = config.positions - 1; read.items.size() > most) {
     read.items.erase(read.items.begin(), read.items.end() - static_cast<std::ptrdiff_t>(most));
-    if (!read.times.empty()) read.times.erase(read.times.begin(), read.times.end() - static_cast<std::ptrdiff_t>(most));
+    if (!read.times.empty())
+      read.times.erase(read.times.begin(), read.times.end() - static_cast<std::ptrdiff_t>(most));
   }
   kernels::HstuModel model = kernels::read_hstu(directory);
   nlohmann::json answer{{"model_version", model.version}};

@@ -24,7 +24,8 @@ class PrototypeStandIns final : public StandIns {
 
 }  // namespace
 
-std::shared_ptr<const kernels::Prototypes> open_prototypes(const Config& config, const std::filesystem::path& model,
+std::shared_ptr<const kernels::Prototypes> open_prototypes(const Config& config,
+                                                           const std::filesystem::path& model,
                                                            const std::string& model_version) {
   const std::string& file = config.text("model.prototypes");
   if (file.empty()) return nullptr;
@@ -34,7 +35,7 @@ std::shared_ptr<const kernels::Prototypes> open_prototypes(const Config& config,
 }
 
 std::shared_ptr<const StandIns> stand_ins_of(std::shared_ptr<const kernels::Prototypes> prototypes,
-                                                     std::string model_version) {
+                                             std::string model_version) {
   return std::make_shared<PrototypeStandIns>(std::move(prototypes), std::move(model_version));
 }
 
@@ -42,10 +43,13 @@ std::uint32_t prototype_columns(const Config& config, const kernels::Prototypes&
   return config.text("model.tables") == "memory" ? 0 : prototypes.columns();
 }
 
-std::unique_ptr<kernels::Executor> make_of_prototypes(const Config& config, std::unique_ptr<kernels::Executor> executor,
-                                                      std::shared_ptr<const kernels::Prototypes> prototypes, const WrapTable& wrap) {
+std::unique_ptr<kernels::Executor> make_of_prototypes(const Config& config,
+                                                      std::unique_ptr<kernels::Executor> executor,
+                                                      std::shared_ptr<const kernels::Prototypes> prototypes,
+                                                      const WrapTable& wrap) {
   std::shared_ptr<kernels::EmbeddingTable> rows;
-  if (wrap && prototype_columns(config, *prototypes) > 0) rows = wrap(std::make_shared<kernels::PrototypeRows>(prototypes));
+  if (wrap && prototype_columns(config, *prototypes) > 0)
+    rows = wrap(std::make_shared<kernels::PrototypeRows>(prototypes));
   const kernels::DecoderOptions options = decoder_options(config);
   const kernels::KvLayout layout = kv_layout(prototypes->config(), options.page_tokens, options.kv);
   return kernels::with_prototypes(std::move(executor), layout, std::move(prototypes), std::move(rows));

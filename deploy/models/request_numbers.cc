@@ -12,7 +12,8 @@ namespace {
   throw std::invalid_argument(where + " is " + found + "; expected " + expected);
 }
 
-const nlohmann::json& member(const nlohmann::json& request, const std::string& key, const std::string& expected) {
+const nlohmann::json& member(const nlohmann::json& request, const std::string& key,
+                             const std::string& expected) {
   if (!request.is_object()) fault("the request", kernels::described(request), "an object");
   const auto found = request.find(key);
   if (found == request.end()) fault(key, "missing", expected);
@@ -24,8 +25,8 @@ std::string text_of(NumberRange range) {
 }
 
 std::int64_t integer_of(const nlohmann::json& value, const std::string& where, NumberRange range) {
-  const bool fits = value.is_number_integer() && (!value.is_number_unsigned() ||
-                                                  value.get<std::uint64_t>() <= std::uint64_t{INT64_MAX});
+  const bool fits = value.is_number_integer() &&
+                    (!value.is_number_unsigned() || value.get<std::uint64_t>() <= std::uint64_t{INT64_MAX});
   if (!fits || value.get<std::int64_t>() < range.least || value.get<std::int64_t>() > range.most)
     fault(where, value.is_number() ? value.dump() : kernels::described(value), text_of(range));
   return value.get<std::int64_t>();
@@ -37,9 +38,10 @@ std::int64_t request_integer(const nlohmann::json& request, const std::string& k
   return integer_of(member(request, key, text_of(range)), key, range);
 }
 
-std::vector<std::int64_t> request_integers(const nlohmann::json& request, const std::string& key, NumberRange range,
-                                           bool may_be_empty) {
-  const std::string expected = "a list of integers from " + std::to_string(range.least) + " to " + std::to_string(range.most);
+std::vector<std::int64_t> request_integers(const nlohmann::json& request, const std::string& key,
+                                           NumberRange range, bool may_be_empty) {
+  const std::string expected =
+      "a list of integers from " + std::to_string(range.least) + " to " + std::to_string(range.most);
   const nlohmann::json& list = member(request, key, expected);
   if (!list.is_array()) fault(key, kernels::described(list), expected);
   if (list.empty() && !may_be_empty) fault(key, "empty", expected);

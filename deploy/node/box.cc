@@ -6,21 +6,21 @@
 
 #include "actors/inference/compute_port.h"
 #include "actors/inference/paced_table_port.h"
-#include "deploy/node/core_configs.h"
+#include "deploy/data/device_option.h"
+#include "deploy/data/split_policies.h"
 #include "deploy/models/cost_shape.h"
 #include "deploy/models/engine.h"
 #include "deploy/models/model_prototypes.h"
-#include "runtime/host/model_metrics.h"
+#include "deploy/node/core_configs.h"
 #include "deploy/node/item_places.h"
 #include "deploy/node/membership.h"
 #include "deploy/node/model_versions.h"
 #include "deploy/node/own_rows.h"
 #include "deploy/node/store_reports.h"
-#include "deploy/data/device_option.h"
-#include "deploy/data/split_policies.h"
 #include "kernels/base/check.h"
 #include "placement/split/split_choice.h"
 #include "runtime/coordination/incarnation.h"
+#include "runtime/host/model_metrics.h"
 #include "runtime/store/store_cache.h"
 #include "runtime/store/store_rows.h"
 #include "runtime/transfer/ucx_transport.h"
@@ -63,9 +63,11 @@ std::unique_ptr<PageArena> make_arena(std::size_t page_bytes, std::size_t pages)
 }
 
 // `damage`: of the file that was set aside, if one was.
-std::unique_ptr<Coordination> make_coordination(const Config& config, const Place& place, std::string& damage) {
+std::unique_ptr<Coordination> make_coordination(const Config& config, const Place& place,
+                                                std::string& damage) {
   if (!place.is_alone() || !config.text("cluster.coordination").empty()) return etcd_coordination(config);
-  const std::filesystem::path file = std::filesystem::path(required_text(config, "node.data_dir")) / "coordination";
+  const std::filesystem::path file =
+      std::filesystem::path(required_text(config, "node.data_dir")) / "coordination";
   try {
     return std::make_unique<FileCoordination>(file);
   } catch (const CoordinationDamage& error) {
@@ -104,8 +106,9 @@ std::shared_ptr<actors::RowCache> make_row_cache(const ServedModel& model, PageA
   const std::size_t row_bytes = std::size_t{model.facts.table_columns} * sizeof(float);
   if (row_bytes == 0) return nullptr;
   if (row_bytes > arena.page_bytes())
-    throw ConfigError("pool.page_tokens is " + std::to_string(model.config.integer("pool.page_tokens")) + ", whose pages have " +
-                      std::to_string(arena.page_bytes()) + " bytes; expected at least the " + std::to_string(row_bytes) +
+    throw ConfigError("pool.page_tokens is " + std::to_string(model.config.integer("pool.page_tokens")) +
+                      ", whose pages have " + std::to_string(arena.page_bytes()) +
+                      " bytes; expected at least the " + std::to_string(row_bytes) +
                       " of a row, with model.tables: " + model.config.text("model.tables"));
   return std::make_shared<actors::RowCache>(arena, model.facts.table_columns);
 }
@@ -115,12 +118,14 @@ bool is_sharded(const ServedModel& model) {
 }
 
 std::shared_ptr<actors::TableShards> make_shards(const ServedModel& model, PageArena& arena) {
-  return is_sharded(model) ? std::make_shared<actors::TableShards>(arena, model.facts.table_columns) : nullptr;
+  return is_sharded(model) ? std::make_shared<actors::TableShards>(arena, model.facts.table_columns)
+                           : nullptr;
 }
 
 // Without `shards` straight from the table.
-WrapTable through(const std::shared_ptr<actors::RowCache>& rows, const std::shared_ptr<actors::TableShards>& shards,
-                  const Config& config, const std::string& model_version) {
+WrapTable through(const std::shared_ptr<actors::RowCache>& rows,
+                  const std::shared_ptr<actors::TableShards>& shards, const Config& config,
+                  const std::string& model_version) {
   if (!rows) return {};
   const auto bandwidth = static_cast<double>(config.size_bytes("model.table_bandwidth"));
   return [rows, shards, bandwidth, model_version](std::shared_ptr<kernels::EmbeddingTable> table) {
@@ -140,7 +145,8 @@ std::shared_ptr<placement::SplitPolicy> split_of(const Config& config) {
     throw ConfigError("pool.split is \"" + name + "\"; expected " + placement::split_names());
   if (!placement::learned_split(name)) return placement::make_split(name, {.better = better_split});
   if (file.empty())
-    throw ConfigError("pool.split_trained is empty; expected the file that troupe train wrote, for pool.split: " + name);
+    throw ConfigError(
+        "pool.split_trained is empty; expected the file that troupe train wrote, for pool.split: " + name);
   try {
     const placement::TrainedPolicies trained = read_split_policies(file);
     return placement::make_split(name, {.trained = &trained});
@@ -169,7 +175,9 @@ bool encrypts_pages(const Config& config) {
   const std::string& said = config.text("transfer.encryption");
   const bool links_are = !config.text("cluster.certificates").empty();
   if (said == "on" && !links_are)
-    throw ConfigError("cluster.certificates is empty; expected a folder of them, for transfer.encryption: on, whose keys would go in the clear");
+    throw ConfigError(
+        "cluster.certificates is empty; expected a folder of them, for transfer.encryption: on, whose keys "
+        "would go in the clear");
   return said != "off" && links_are;
 }
 
@@ -256,18 +264,25 @@ void Box::open_worker() {
 
 void Box::open_engine(ServedModel& model) {
   if ((model.opened.make_assets || model.prompt.generates()) && !place_.router)
-    throw ConfigError("this node has no router; expected one, for the model computes with the catalog, which routers keep");
+    throw ConfigError(
+        "this node has no router; expected one, for the model computes with the catalog, which routers keep");
   const auto rows = make_row_cache(model, *arena_);
   const auto shards = make_shards(model, *arena_);
   Engine engine = model.opened.engine(through(rows, shards, model.config, model.names.model_version));
   if (model.prototypes)
-    engine.executor = make_of_prototypes(model.config, std::move(engine.executor), model.prototypes, through(rows, {}, model.config, {}));
+    engine.executor = make_of_prototypes(model.config, std::move(engine.executor), model.prototypes,
+                                         through(rows, {}, model.config, {}));
   model.compute = std::make_unique<actors::ComputePort>(
-      actors::LoadedModel(std::move(engine.executor), std::move(model.opened.make_assets)), model.names.model_version,
-      *arena_, executors_of(model.config), engine.make_pages,
+      actors::LoadedModel(std::move(engine.executor), std::move(model.opened.make_assets)),
+      model.names.model_version, *arena_, executors_of(model.config), engine.make_pages,
       version_loader(families_, model.config,
-                     [rows, shards, config = model.config](const std::string& version) { return through(rows, shards, config, version); }),
-      [&model](const std::string& version) { return model.features ? model.features->catalog_at(version) : nullptr; }, rows, shards);
+                     [rows, shards, config = model.config](const std::string& version) {
+                       return through(rows, shards, config, version);
+                     }),
+      [&model](const std::string& version) {
+        return model.features ? model.features->catalog_at(version) : nullptr;
+      },
+      rows, shards);
 }
 
 void Box::open_transport() {
@@ -311,7 +326,8 @@ void Box::tell_loss(const std::string& what) const {
   if (log_) log_(LogLevel::error, "main", "features_lost", fields);
 }
 
-ProfilePointer Box::find_profile(const ServedModel& model, const std::string& tenant, const std::string& user) {
+ProfilePointer Box::find_profile(const ServedModel& model, const std::string& tenant,
+                                 const std::string& user) {
   const std::string key = user_key(tenant, user);
   return model.features->find_users({&key, 1}, router_lanes + 1).at(0).user;
 }
@@ -332,9 +348,7 @@ std::vector<NodeId> Box::with_rows() const {
   return numbers;
 }
 
-std::vector<double> Box::shares() const {
-  return shares_of(config_, !with_rows().empty());
-}
+std::vector<double> Box::shares() const { return shares_of(config_, !with_rows().empty()); }
 
 std::vector<Address> Box::actors(const Place& of) const {
   std::vector<Address> list;
@@ -356,7 +370,9 @@ std::string Box::render_metrics(const MetricRegistry& own, MetricForm form) cons
 void Box::add_to(Host& host) {
   if (place_.router)
     for (const auto& model : models_)
-      host.add({{model->number, Role::router}, model->seated(make_router(*model), seats()), model->router_port.get(),
+      host.add({{model->number, Role::router},
+                model->seated(make_router(*model), seats()),
+                model->router_port.get(),
                 router_lanes});
   if (place_.cache_meta)
     host.add({{place_.node, Role::cache_meta}, make_cache_meta(), cache_meta_port_.get(), cache_meta_lanes});
@@ -369,8 +385,10 @@ void Box::add_worker_to(Host& host) {
   host.add(
       {{node, Role::kv_worker}, std::make_unique<actors::KvWorkerCore>(kv), kv_port_.get(), block_lanes(kv)});
   for (const auto& model : models_)
-    host.add({{model->number, Role::inference_worker}, model->seated(make_inference_worker(*model), seats()),
-              model->compute.get(), model->compute->lanes()});
+    host.add({{model->number, Role::inference_worker},
+              model->seated(make_inference_worker(*model), seats()),
+              model->compute.get(),
+              model->compute->lanes()});
   host.add({{node, Role::allocator}, make_allocator()});
 }
 
@@ -398,11 +416,13 @@ router::RouterConfig router_config(const ServedModel& model, const Place& place)
   c.names = model.names;
   c.policy = serving_policy(config.text("router.policy"));
   if (c.policy.repair().prototypes && !model.prototypes)
-    throw ConfigError("router.policy is " + c.policy.name() + " and model.prototypes is empty; expected a file of them");
+    throw ConfigError("router.policy is " + c.policy.name() +
+                      " and model.prototypes is empty; expected a file of them");
   const auto number = [&](const char* knob) { return static_cast<std::uint32_t>(config.integer(knob)); };
   c.limits.candidates_max = number("router.candidates_max");
   c.limits.width_max = number("router.width_max");
-  if (model.facts.limits.width_max > 0) c.limits.width_max = std::min(c.limits.width_max, model.facts.limits.width_max);
+  if (model.facts.limits.width_max > 0)
+    c.limits.width_max = std::min(c.limits.width_max, model.facts.limits.width_max);
   c.limits.completion_tokens_max = number("router.completion_tokens_max");
   c.limits.score_items_max = number("router.score_items_max");
   c.limits.score_labels_max = number("router.score_labels_max");
@@ -424,8 +444,8 @@ router::RouterConfig router_config(const ServedModel& model, const Place& place)
   c.coordinate = place.routers.size() > 1 || !config.text("model.versions").empty();
   c.features = {.every = features_asked_every, .needs_items = config.boolean("router.needs_items")};
   // A generator's prompts have no items' blocks, nor have those of models whose tokens are items.
-  c.precompute.on =
-      config.boolean("pool.precompute_items") && !model.prompt.generates() && model.prompt.history_plan.empty();
+  c.precompute.on = config.boolean("pool.precompute_items") && !model.prompt.generates() &&
+                    model.prompt.history_plan.empty();
   c.precompute.refresh.hot_share = config.real("pool.hot_share");
   c.places = item_places(config.text("pool.placement"), place.workers);
   const placement::ModelShape& shape = model.facts.shape;
@@ -464,8 +484,10 @@ actors::CacheMetaConfig cache_meta_config(const Config& config, const Place& pla
 std::uint32_t Box::pull_parts() const {
   constexpr std::size_t part_bytes_min = 1'024;
   std::uint32_t layers = 2;
-  for (const auto& model : models_) layers = std::max(layers, static_cast<std::uint32_t>(model->facts.shape.layers));
-  return static_cast<std::uint32_t>(std::clamp<std::size_t>(arena_->page_bytes() / part_bytes_min, 2, layers));
+  for (const auto& model : models_)
+    layers = std::max(layers, static_cast<std::uint32_t>(model->facts.shape.layers));
+  return static_cast<std::uint32_t>(
+      std::clamp<std::size_t>(arena_->page_bytes() / part_bytes_min, 2, layers));
 }
 
 // Of several models it hears pages instead of tokens.
@@ -475,15 +497,16 @@ actors::KvWorkerConfig Box::kv_worker_config() const {
   c.incarnation = incarnation_;
   c.rows.borrowers = with_rows();
   if (config_.boolean("inference.overlap")) c.pull_parts = pull_parts();
-  c.pool = pool_sizes(pages, has_names() ? 1 : first().facts.layout.page_tokens, split_pages(pages, shares()));
+  c.pool =
+      pool_sizes(pages, has_names() ? 1 : first().facts.layout.page_tokens, split_pages(pages, shares()));
   if (!has_names()) return c;
   c.models = numbers({&place_.node, 1});
   c.token_bytes = static_cast<double>(arena_->page_bytes());
   return c;
 }
 
-actors::KvWorkerConfig kv_worker_config(const Config& config, const Place& place, const kernels::PageLayout& layout,
-                                        std::uint32_t pages) {
+actors::KvWorkerConfig kv_worker_config(const Config& config, const Place& place,
+                                        const kernels::PageLayout& layout, std::uint32_t pages) {
   actors::KvWorkerConfig c;
   c.node = place.node;
   c.cache_metas = place.cache_metas;
@@ -522,7 +545,8 @@ actors::InferenceConfig inference_config(const ServedModel& model, const Place& 
   c.nominal_pace = placement::pace_of(serving_device(device.empty() ? "cpu" : device), shape);
   c.page_tokens = model.facts.layout.page_tokens;
   if (is_sharded(model)) c.shard_owners = place.workers;
-  if (model.facts.table_columns > 0) c.refill_bytes = static_cast<double>(config.size_bytes("model.table_refill"));
+  if (model.facts.table_columns > 0)
+    c.refill_bytes = static_cast<double>(config.size_bytes("model.table_refill"));
   return c;
 }
 

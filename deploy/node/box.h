@@ -4,10 +4,10 @@
 // `serve`, the benchmarks and the scenario tests stand on that; `node` runs one place of a cluster. Which
 // world it runs in is the host's matter.
 //
-// A box that is alone, or all nodes of a cluster, may serve several models, each under its name: each has a router and an
-// inference worker of its own where the node has that role, and profiles and items of its own (in a folder, or in the Redis of a
-// cluster under its name); the KV-cache workers, cache-metas and allocator agents serve all of them, on one pool
-// (runtime/host/model_actor.h).
+// A box that is alone, or all nodes of a cluster, may serve several models, each under its name: each has a
+// router and an inference worker of its own where the node has that role, and profiles and items of its own
+// (in a folder, or in the Redis of a cluster under its name); the KV-cache workers, cache-metas and allocator
+// agents serve all of them, on one pool (runtime/host/model_actor.h).
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -15,17 +15,17 @@
 #include <string>
 #include <vector>
 
+#include "deploy/data/dataset.h"
+#include "deploy/models/families.h"
 #include "deploy/node/coordinating_port.h"
 #include "deploy/node/features.h"
 #include "deploy/node/pulling_port.h"
 #include "deploy/node/served_model.h"
-#include "deploy/data/dataset.h"
-#include "deploy/models/families.h"
+#include "runtime/config/config.h"
 #include "runtime/coordination/file_coordination.h"
 #include "runtime/coordination/members.h"
 #include "runtime/host/host.h"
 #include "runtime/pool/page_arena.h"
-#include "runtime/config/config.h"
 #include "runtime/store/store_blocks.h"
 #include "runtime/transfer/transport.h"
 
@@ -44,7 +44,8 @@ void make_data_folder(const std::filesystem::path& folder);
 struct Place {
   NodeId node = 1;
   bool router = true, cache_meta = true, worker = true;
-  std::vector<NodeId> routers{1}, cache_metas{1}, workers{1};  // all nodes of the file with that role, this one too
+  std::vector<NodeId> routers{1}, cache_metas{1},
+      workers{1};        // all nodes of the file with that role, this one too
   bool joined = false;   // this one is not in the file
   ReadMembers members;   // who had joined and left when this process began
   Incarnation seen = 0;  // of this node's last process, as it remembers itself
@@ -55,11 +56,12 @@ class Box {
  public:
   // Throws ConfigError, kernels::LoadError, StoreError, std::bad_alloc if the pool cannot be mapped, or
   // std::runtime_error if the coordination file cannot be used.
-  // Throws ConfigError, too, if profiles and items are another model's (own_rows.h). `models`: that it serves; none: the
-  // one that `config` says, which needs no name.
-  // `metrics` outlives it; only a node that pulls from others, or whose profiles are in a Redis, needs it.
+  // Throws ConfigError, too, if profiles and items are another model's (own_rows.h). `models`: that it
+  // serves; none: the one that `config` says, which needs no name. `metrics` outlives it; only a node that
+  // pulls from others, or whose profiles are in a Redis, needs it.
   explicit Box(Config config, Place place = {}, MetricRegistry* metrics = nullptr,
-               const Families& families = all_families(), LogSink log = {}, std::vector<NamedModel> models = {});
+               const Families& families = all_families(), LogSink log = {},
+               std::vector<NamedModel> models = {});
   ~Box();
 
   // Puts its actors on the host. Once. The box outlives the host's stop().
@@ -68,8 +70,8 @@ class Box {
   static Address address(Role role) { return {1, role}; }  // of one that is alone
   Incarnation incarnation() const { return incarnation_; }
   Coordination& coordination() { return *coordination_; }
-  PageArena* arena() { return arena_.get(); }          // of a worker
-  Transport* transport() { return transport_.get(); }  // null: nobody to pull from
+  PageArena* arena() { return arena_.get(); }                     // of a worker
+  Transport* transport() { return transport_.get(); }             // null: nobody to pull from
   std::vector<Address> actors() const { return actors(place_); }  // of the whole cluster
   std::vector<Address> actors(const Place& of) const;             // where others are in it than at first
 

@@ -10,7 +10,8 @@ using namespace troupe;
 using namespace troupe::deploy;
 
 TEST_SUITE("box") {
-  TEST_CASE("a worker among others has what pages are pulled with, as its own process; one that is alone has not") {
+  TEST_CASE(
+      "a worker among others has what pages are pulled with, as its own process; one that is alone has not") {
     const EtcdServer etcd;
     if (!etcd.here()) {
       MESSAGE("skipped: no etcd on this machine");
@@ -37,7 +38,8 @@ TEST_SUITE("box") {
     };
     CHECK_FALSE(has_keys());
     config.set("transfer.encryption", "on");
-    CHECK_THROWS_WITH_AS(Box(config, place, &metrics), doctest::Contains("cluster.certificates is empty; expected"), ConfigError);
+    CHECK_THROWS_WITH_AS(Box(config, place, &metrics),
+                         doctest::Contains("cluster.certificates is empty; expected"), ConfigError);
     config.set("cluster.certificates", folder.path().string());
     CHECK(has_keys());
     config.set("transfer.encryption", "auto");
@@ -54,7 +56,8 @@ TEST_SUITE("box") {
     config.set("pool.memory", "16MiB");
     std::filesystem::create_directories(folder.path() / "data");
     folder.write("data/coordination", "no hard state\n");
-    CHECK_THROWS_WITH_AS(Box{config}, doctest::Contains(", or set store.on_damage to start"), CoordinationDamage);
+    CHECK_THROWS_WITH_AS(Box{config}, doctest::Contains(", or set store.on_damage to start"),
+                         CoordinationDamage);
     CHECK(std::filesystem::exists(folder.path() / "data/coordination"));
     config.set("store.on_damage", "start");
     { const Box box(config); }

@@ -47,7 +47,8 @@ const ClusterNode& find_node(const std::vector<ClusterNode>& nodes, const std::s
   throw ConfigError("there is no node \"" + name + "\" in the cluster's file; expected one of " + names);
 }
 
-std::vector<ClusterNode> with_members(const std::vector<ClusterNode>& file, const Members& members, const ClusterNode& like) {
+std::vector<ClusterNode> with_members(const std::vector<ClusterNode>& file, const Members& members,
+                                      const ClusterNode& like) {
   std::vector<ClusterNode> nodes;
   std::set<NodeId> of_file;  // nobody who has joined stands in for those
   for (const ClusterNode& node : file) {
@@ -59,22 +60,29 @@ std::vector<ClusterNode> with_members(const std::vector<ClusterNode>& file, cons
   for (const Member& member : members.joined) {
     if (of_file.contains(member.node)) continue;
     ClusterNode joined = like;
-    joined.node = member.node, joined.name = member.name, joined.host = member.host, joined.port = member.port;
+    joined.node = member.node, joined.name = member.name, joined.host = member.host,
+    joined.port = member.port;
     joined.roles = member.roles;
     nodes.push_back(std::move(joined));
   }
   return nodes;
 }
 
-// A router that is alone in the file does not ask which versions others serve, and keeps its features itself if it is told so.
+// A router that is alone in the file does not ask which versions others serve, and keeps its features itself
+// if it is told so.
 void check_joins(const std::vector<ClusterNode>& file, const ClusterNode& own) {
   if (place_of(file, file.front()).is_alone())
-    throw ConfigError("the cluster's file has one node with all roles; expected several nodes, for others to join them");
+    throw ConfigError(
+        "the cluster's file has one node with all roles; expected several nodes, for others to join them");
   if (!has(own, NodeRole::router)) return;
   if (std::ranges::count_if(file, [](const ClusterNode& node) { return has(node, NodeRole::router); }) < 2 &&
       own.config.text("model.versions").empty())
-    throw ConfigError("the cluster's file has one router, and model.versions is empty; expected two routers there, or model.versions, for another to join");
-  const auto keeps_features = [](const ClusterNode& node) { return has(node, NodeRole::router) && !features_in_redis(node.config); };
+    throw ConfigError(
+        "the cluster's file has one router, and model.versions is empty; expected two routers there, or "
+        "model.versions, for another to join");
+  const auto keeps_features = [](const ClusterNode& node) {
+    return has(node, NodeRole::router) && !features_in_redis(node.config);
+  };
   if (keeps_features(own) || std::ranges::any_of(file, keeps_features))
     throw ConfigError("features.store is empty; expected a Redis on all routers, for one joins them");
 }

@@ -65,7 +65,9 @@ TEST_CASE("a node listens at its host, or everywhere if that is a name, and know
   CHECK(cluster_place_of(nodes, nodes[1]).address == "10.9.9.9");
 }
 
-TEST_CASE("the cluster is the file's nodes without those that left, and workers that joined, with the settings of another") {
+TEST_CASE(
+    "the cluster is the file's nodes without those that left, and workers that joined, with the settings of "
+    "another") {
   const auto nodes = three_nodes();
   Members members{.last = 10, .joined = {{10, "w10", "10.0.0.10", 7003}}};
   const auto present = with_members(nodes, members, nodes[2]);
@@ -81,7 +83,9 @@ TEST_CASE("the cluster is the file's nodes without those that left, and workers 
   CHECK(place_of(with_members(nodes, members, nodes[2]), nodes[0]).workers == std::vector<NodeId>{10});
 }
 
-TEST_CASE("a router joins where others ask which versions are served, and read features where it does; other roles join anywhere") {
+TEST_CASE(
+    "a router joins where others ask which versions are served, and read features where it does; other roles "
+    "join anywhere") {
   auto nodes = three_nodes();
   const ClusterNode worker = nodes[2];
   const auto refusal = [&](const ClusterNode& own) {
@@ -99,7 +103,8 @@ TEST_CASE("a router joins where others ask which versions are served, and read f
   nodes[1].config.set("features.store", "redis://10.0.0.5:6379");
   CHECK(refusal(nodes[0]) == "");
   nodes[1].roles = {NodeRole::cache_meta};
-  CHECK(refusal(nodes[0]).starts_with("the cluster's file has one router, and model.versions is empty; expected two routers"));
+  CHECK(refusal(nodes[0]).starts_with(
+      "the cluster's file has one router, and model.versions is empty; expected two routers"));
   CHECK(refusal(nodes[1]) == "");
   CHECK(refusal(worker) == "");
   nodes[0].config.set("model.versions", "/models");

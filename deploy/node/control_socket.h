@@ -1,6 +1,7 @@
 #pragma once
-// What a command on this machine may ask the process that serves a data folder (folder_socket.h): "copy", answered by
-// "ok FOLDER" with a consistent copy of the store in it, which is there until the asker hangs up, or by "error WHY".
+// What a command on this machine may ask the process that serves a data folder (folder_socket.h): "copy",
+// answered by "ok FOLDER" with a consistent copy of the store in it, which is there until the asker hangs up,
+// or by "error WHY".
 #include <filesystem>
 #include <memory>
 #include <string>

@@ -13,8 +13,8 @@ TEST_CASE("who asks through the folder's socket gets a copy of the store, which 
   const Change change{Column::users, "k", "v"};
   REQUIRE_FALSE(store.write({&change, 1}, Durability::synced));
   ControlSocket socket(folder.path(), store);
-  CHECK((std::filesystem::status(folder.path() / "control").permissions() & std::filesystem::perms::others_all) ==
-        std::filesystem::perms::none);
+  CHECK((std::filesystem::status(folder.path() / "control").permissions() &
+         std::filesystem::perms::others_all) == std::filesystem::perms::none);
   for (int i = 0; i < 2; ++i) {
     const AskedCopy copy(folder.path());
     REQUIRE(copy.is_there());

@@ -34,7 +34,8 @@ class CoordinatingPort final : public Port {
     std::visit(
         [this](auto& what) {
           if constexpr (requires { what.key; })
-            if (what.key != members_key) what.key.insert(0, prefix_);  // the workers are the same for all models
+            if (what.key != members_key)
+              what.key.insert(0, prefix_);  // the workers are the same for all models
         },
         question.what);
     return question;

@@ -1,6 +1,6 @@
 #pragma once
-// What the knobs of a node come to for its cores: the one place that says so, for boxes and for whoever simulates them
-// (deploy/foresight). Incarnations are whoever starts them to say.
+// What the knobs of a node come to for its cores: the one place that says so, for boxes and for whoever
+// simulates them (deploy/foresight). Incarnations are whoever starts them to say.
 #include "actors/allocator/allocator_core.h"
 #include "actors/cache_meta/cache_meta_core.h"
 #include "actors/inference/inference_core.h"
@@ -17,8 +17,8 @@ std::size_t pages_of(const Config& config, std::size_t page_bytes);
 router::RouterConfig router_config(const ServedModel& model, const Place& place);
 actors::CacheMetaConfig cache_meta_config(const Config& config, const Place& place);
 // Of a node with one model.
-actors::KvWorkerConfig kv_worker_config(const Config& config, const Place& place, const kernels::PageLayout& layout,
-                                        std::uint32_t pages);
+actors::KvWorkerConfig kv_worker_config(const Config& config, const Place& place,
+                                        const kernels::PageLayout& layout, std::uint32_t pages);
 actors::InferenceConfig inference_config(const ServedModel& model, const Place& place);
 actors::AllocatorConfig allocator_config(const Config& config, const Place& place, std::uint32_t pages);
 

@@ -14,22 +14,22 @@
 #include "actors/cache_meta/cache_meta_core.h"
 #include "actors/inference/inference_core.h"
 #include "actors/kv_worker/kv_worker_core.h"
-#include "deploy/node/served_model.h"
 #include "deploy/models/cost_shape.h"
-#include "kernels/testing/test_folder.h"
+#include "deploy/node/served_model.h"
 #include "kernels/decoder/decoder.h"
+#include "kernels/testing/test_folder.h"
 #include "placement/cost/device_profiles.h"
 #include "placement/popularity/hot_items.h"
 #include "placement/popularity/popularity.h"
 #include "router/router_core.h"
-#include "server/http/front_door.h"
-#include "runtime/features/cached_features.h"
-#include "runtime/testing/etcd_test_server.h"
-#include "runtime/redis/redis_features.h"
 #include "runtime/config/config.h"
 #include "runtime/config/log.h"
+#include "runtime/features/cached_features.h"
+#include "runtime/redis/redis_features.h"
 #include "runtime/store/store.h"
+#include "runtime/testing/etcd_test_server.h"
 #include "runtime/transfer/ucx_transport.h"
+#include "server/http/front_door.h"
 #include "sim/scenario/scenario.h"
 
 using namespace troupe;
@@ -42,13 +42,19 @@ struct Small : ServedModel {
   Small() {
     prompt = {{1, 2}, {3}, {4, 5}, {6}, 64, 40};
     names.model_version = "m7";
-    facts.shape = {.name = "s", .layers = 2, .hidden = 8, .heads = 2, .kv_heads = 2, .head_dim = 4, .intermediate = 16};
+    facts.shape = {
+        .name = "s", .layers = 2, .hidden = 8, .heads = 2, .kv_heads = 2, .head_dim = 4, .intermediate = 16};
     facts.layout.page_tokens = 4;
     facts.layout.bytes = 400;
   }
 };
 
-const Place among{.node = 2, .cache_meta = false, .routers = {1, 2, 7}, .cache_metas = {3, 4}, .workers = {5, 2}, .joined = true};
+const Place among{.node = 2,
+                  .cache_meta = false,
+                  .routers = {1, 2, 7},
+                  .cache_metas = {3, 4},
+                  .workers = {5, 2},
+                  .joined = true};
 const Place alone;
 
 std::string refusal_of(const ServedModel& model, const Place& place = {}) {
@@ -75,7 +81,8 @@ class Listed final : public Host {
 
   std::string actors() const {
     std::string text;
-    for (const auto& [name, of_it] : lanes) text += (text.empty() ? "" : " ") + name + ":" + std::to_string(of_it);
+    for (const auto& [name, of_it] : lanes)
+      text += (text.empty() ? "" : " ") + name + ":" + std::to_string(of_it);
     return text;
   }
 
@@ -156,11 +163,13 @@ TEST_SUITE("core configs") {
     CHECK(plain.block_pace.us_per_operation == placement::Pace{}.us_per_operation);
     const auto nominal = inference_config(model, alone);
     CHECK(nominal.nominal_pace.us_per_operation ==
-          doctest::Approx(placement::pace_of(placement::find_device("cpu"), model.facts.shape).us_per_operation));
+          doctest::Approx(
+              placement::pace_of(placement::find_device("cpu"), model.facts.shape).us_per_operation));
     model.config.set("router.device", "A100-40G");
     const auto pace = placement::pace_of(placement::find_device("A100-40G"), model.facts.shape);
     const router::RouterConfig named = router_config(model, alone);
-    for (const placement::Pace& is : {named.pace, named.block_pace, inference_config(model, alone).nominal_pace}) {
+    for (const placement::Pace& is :
+         {named.pace, named.block_pace, inference_config(model, alone).nominal_pace}) {
       CHECK(is.us_per_operation == doctest::Approx(pace.us_per_operation));
       CHECK(is.us_per_byte == doctest::Approx(pace.us_per_byte));
     }
@@ -179,7 +188,8 @@ TEST_SUITE("core configs") {
     CHECK(router_config(model, among).places->nodes_of("x").size() == 2);
   }
 
-  TEST_CASE("a policy without its prototypes, and weights that are none, are refused by the name of the knob") {
+  TEST_CASE(
+      "a policy without its prototypes, and weights that are none, are refused by the name of the knob") {
     Small model;
     CHECK(refusal_of(model) == "");
     model.config.set("router.tenant_weights", "shop=3,other=0.5");
@@ -226,7 +236,9 @@ TEST_SUITE("core configs") {
     CHECK(allocator_config(config, among, 100).shares == std::vector<double>{0.3, rest_of_pages});
   }
 
-  TEST_CASE("an inference worker has a lane for each executor; tables are filled, and spread, where there are any") {
+  TEST_CASE(
+      "an inference worker has a lane for each executor; tables are filled, and spread, where there are "
+      "any") {
     Small model;
     model.config.set("inference.executors", "3");
     model.config.set("model.table_refill", "5MiB");
@@ -251,8 +263,10 @@ TEST_SUITE("core configs") {
     CHECK(pages_of(config, 1 << 18) == 4);
     CHECK(pages_of(config, (1 << 18) + 1) == 3);
     CHECK(pages_of(config, 1 << 20) == 1);
-    CHECK_THROWS_WITH_AS(pages_of(config, (1 << 20) + 1),
-                         "pool.memory is 1048576 bytes, less than one page; expected at least 1048577 bytes for this model", ConfigError);
+    CHECK_THROWS_WITH_AS(
+        pages_of(config, (1 << 20) + 1),
+        "pool.memory is 1048576 bytes, less than one page; expected at least 1048577 bytes for this model",
+        ConfigError);
   }
 
   TEST_CASE("a box that is alone is five actors, each with lanes for what it starts") {
@@ -297,13 +311,16 @@ TEST_SUITE("core configs") {
     CHECK(host.actors() == "router@1:3");
     CHECK(router.pool_pages() == 0);
     CHECK(router.transport() == nullptr);
-    Box meta(config, {.node = 3, .router = false, .worker = false, .cache_metas = {3}, .workers = {2}}, &metrics);
+    Box meta(config, {.node = 3, .router = false, .worker = false, .cache_metas = {3}, .workers = {2}},
+             &metrics);
     Listed other;
     meta.add_to(other);
     CHECK(other.actors() == "cache_meta@3:1");
     CHECK(meta.store() == nullptr);
-    CHECK_THROWS_WITH_AS(Box(config, {.node = 1, .cache_meta = false, .worker = false, .routers = {1, 4}, .workers = {2}}, &metrics),
-                         "features.store is empty; expected a Redis, for there are several routers", ConfigError);
+    CHECK_THROWS_WITH_AS(
+        Box(config, {.node = 1, .cache_meta = false, .worker = false, .routers = {1, 4}, .workers = {2}},
+            &metrics),
+        "features.store is empty; expected a Redis, for there are several routers", ConfigError);
   }
 }
 
@@ -336,41 +353,42 @@ std::vector<Default> values_of(const Cores& cores) {
   CHECK(heartbeat == kv_worker.heartbeat.us);
   CHECK(heartbeat == inference.heartbeat.us);
   CHECK(5 * heartbeat == cache_meta.leader_lease.us);
-  return {{"cluster.heartbeat", heartbeat},
-          {"router.policy", router.policy.name()},
-          {"router.requests_in_flight_max", router.in_flight_max},
-          {"router.tenant_weights", router.tenants.weights.empty() ? "" : "some"},
-          {"router.tenants_max", router.tenants.tenants_max},
-          {"router.tenant_requests_max", router.tenants.requests_max},
-          {"router.tenant_work_max", router.tenants.work_us_max},
-          {"router.turn", router.quantum.us},
-          {"router.window", router.window.us},
-          {"router.routing", std::string(router::routing_names()[static_cast<std::size_t>(router.routing.by)])},
-          {"router.affinity", router.routing.alpha},
-          {"router.approximate", router.limits.approximate},
-          {"router.candidates_max", router.limits.candidates_max},
-          {"router.width_max", router.limits.width_max},
-          {"router.completion_tokens_max", router.limits.completion_tokens_max},
-          {"router.score_items_max", router.limits.score_items_max},
-          {"router.score_labels_max", router.limits.score_labels_max},
-          {"router.request_tokens_max", router.limits.request_tokens_max},
-          {"router.history_events_max", router.limits.history_max},
-          {"router.deadline", router.budget.us},
-          {"router.deadline_max", router.budget_max.us},
-          {"router.pull_share", router.pull_share},
-          {"router.measure_pulls", router.measures_pulls},
-          {"router.undivided", router.undivided},
-          {"router.frequency_window", cache_meta.user_popularity.window_us},
-          {"router.frequency_window", cache_meta.item_popularity.window_us},
-          {"router.needs_items", router.features.needs_items},
-          {"pool.precompute_items", router.precompute.on},
-          {"pool.hot_share", router.precompute.refresh.hot_share},
-          {"pool.check_reads", kv_worker.check_reads},
-          {"pool.scrub_interval", kv_worker.scrub.interval.us},
-          {"pool.scrub_cost", kv_worker.scrub.cost},
-          {"inference.queue_max", inference.queue_max},
-          {"inference.overlap", inference.overlap},
-          {"inference.batch_tokens_max", inference.batch_tokens_max}};
+  return {
+      {"cluster.heartbeat", heartbeat},
+      {"router.policy", router.policy.name()},
+      {"router.requests_in_flight_max", router.in_flight_max},
+      {"router.tenant_weights", router.tenants.weights.empty() ? "" : "some"},
+      {"router.tenants_max", router.tenants.tenants_max},
+      {"router.tenant_requests_max", router.tenants.requests_max},
+      {"router.tenant_work_max", router.tenants.work_us_max},
+      {"router.turn", router.quantum.us},
+      {"router.window", router.window.us},
+      {"router.routing", std::string(router::routing_names()[static_cast<std::size_t>(router.routing.by)])},
+      {"router.affinity", router.routing.alpha},
+      {"router.approximate", router.limits.approximate},
+      {"router.candidates_max", router.limits.candidates_max},
+      {"router.width_max", router.limits.width_max},
+      {"router.completion_tokens_max", router.limits.completion_tokens_max},
+      {"router.score_items_max", router.limits.score_items_max},
+      {"router.score_labels_max", router.limits.score_labels_max},
+      {"router.request_tokens_max", router.limits.request_tokens_max},
+      {"router.history_events_max", router.limits.history_max},
+      {"router.deadline", router.budget.us},
+      {"router.deadline_max", router.budget_max.us},
+      {"router.pull_share", router.pull_share},
+      {"router.measure_pulls", router.measures_pulls},
+      {"router.undivided", router.undivided},
+      {"router.frequency_window", cache_meta.user_popularity.window_us},
+      {"router.frequency_window", cache_meta.item_popularity.window_us},
+      {"router.needs_items", router.features.needs_items},
+      {"pool.precompute_items", router.precompute.on},
+      {"pool.hot_share", router.precompute.refresh.hot_share},
+      {"pool.check_reads", kv_worker.check_reads},
+      {"pool.scrub_interval", kv_worker.scrub.interval.us},
+      {"pool.scrub_cost", kv_worker.scrub.cost},
+      {"inference.queue_max", inference.queue_max},
+      {"inference.overlap", inference.overlap},
+      {"inference.batch_tokens_max", inference.batch_tokens_max}};
 }
 
 std::vector<Default> defaults_of_actors() {
@@ -451,19 +469,56 @@ std::vector<Default> defaults_of_scenario() {
 }
 
 // Machines', files' and addresses' own: no struct can know them, or the box itself reads them.
-const std::set<std::string_view> of_the_box{
-    "node.data_dir",     "node.notice",          "node.drain_limit", "node.leave_for", "node.leave_limit",          "model.directory",
-    "model.tables",      "model.table_bandwidth", "model.table_refill",
-    "model.prompt",      "model.prototypes",     "model.versions",       "model.device",         "model.device_format",       "pool.memory",
-    "pool.device_bytes", "pool.verify_on_read",  "pool.store_bytes_max",      "pool.placement",
-    "pool.split",        "pool.split_trained", "node.log_file_max",    "node.log_files",            "http.access_log",
-    "telemetry.collector", "telemetry.sampled",
-    "cluster.name",      "cluster.coordination", "cluster.certificates",      "cluster.listen_address",
-    "cluster.coordination_login", "cluster.coordination_authority", "cluster.coordination_certificate", "cluster.coordination_key",
-    "features.login",    "features.authority",   "features.certificate",      "features.key",              "http.api_keys_refresh",
-    "features.store",    "http.tls_certificate", "http.tls_key",        "http.api_keys",        "grpc.listen",          "router.device",        "inference.executors",
-    "inference.cores", "router.history_part",
-    "inference.memory_max", "transfer.encryption"};
+const std::set<std::string_view> of_the_box{"node.data_dir",
+                                            "node.notice",
+                                            "node.drain_limit",
+                                            "node.leave_for",
+                                            "node.leave_limit",
+                                            "model.directory",
+                                            "model.tables",
+                                            "model.table_bandwidth",
+                                            "model.table_refill",
+                                            "model.prompt",
+                                            "model.prototypes",
+                                            "model.versions",
+                                            "model.device",
+                                            "model.device_format",
+                                            "pool.memory",
+                                            "pool.device_bytes",
+                                            "pool.verify_on_read",
+                                            "pool.store_bytes_max",
+                                            "pool.placement",
+                                            "pool.split",
+                                            "pool.split_trained",
+                                            "node.log_file_max",
+                                            "node.log_files",
+                                            "http.access_log",
+                                            "telemetry.collector",
+                                            "telemetry.sampled",
+                                            "cluster.name",
+                                            "cluster.coordination",
+                                            "cluster.certificates",
+                                            "cluster.listen_address",
+                                            "cluster.coordination_login",
+                                            "cluster.coordination_authority",
+                                            "cluster.coordination_certificate",
+                                            "cluster.coordination_key",
+                                            "features.login",
+                                            "features.authority",
+                                            "features.certificate",
+                                            "features.key",
+                                            "http.api_keys_refresh",
+                                            "features.store",
+                                            "http.tls_certificate",
+                                            "http.tls_key",
+                                            "http.api_keys",
+                                            "grpc.listen",
+                                            "router.device",
+                                            "inference.executors",
+                                            "inference.cores",
+                                            "router.history_part",
+                                            "inference.memory_max",
+                                            "transfer.encryption"};
 
 std::string shown(const Config& config, const Knob& knob) {
   const std::string_view name = knob.name;
@@ -492,7 +547,8 @@ std::string other_value(const Knob& knob, int number) {
     case KnobKind::boolean:
       return initial == "true" ? "false" : "true";
     case KnobKind::integer: {
-      const std::int64_t now = std::stoll(initial), most = std::stoll(std::string(knob.range.substr(knob.range.find("..") + 2)));
+      const std::int64_t now = std::stoll(initial),
+                         most = std::stoll(std::string(knob.range.substr(knob.range.find("..") + 2)));
       return std::to_string(now + number <= most ? now + number : now - number);
     }
     case KnobKind::real:
@@ -500,17 +556,22 @@ std::string other_value(const Knob& knob, int number) {
     case KnobKind::duration:
       return std::to_string(5'000 + number) + "ms";
     default:
-      return knob.name == "router.policy" ? "item" : knob.name == "router.routing" ? std::string(router::routing_names()[1]) : initial;
+      return knob.name == "router.policy"    ? "item"
+             : knob.name == "router.routing" ? std::string(router::routing_names()[1])
+                                             : initial;
   }
 }
 
 }  // namespace
 
-TEST_CASE("every knob of a core reaches the field that is its own, whatever it is set to, and every core knows its peers") {
+TEST_CASE(
+    "every knob of a core reaches the field that is its own, whatever it is set to, and every core knows its "
+    "peers") {
   deploy::ServedModel model;
   model.prompt = {{1, 2}, {3}, {4, 5}, {6}, 64, 40};
   model.names.model_version = "m7";
-  model.facts.shape = {.name = "s", .layers = 2, .hidden = 8, .heads = 2, .kv_heads = 2, .head_dim = 4, .intermediate = 16};
+  model.facts.shape = {
+      .name = "s", .layers = 2, .hidden = 8, .heads = 2, .kv_heads = 2, .head_dim = 4, .intermediate = 16};
   model.facts.pass_tokens_max = 77;
   model.facts.token_bytes = 78;
   model.facts.table_columns = 4;
@@ -521,10 +582,12 @@ TEST_CASE("every knob of a core reaches the field that is its own, whatever it i
   layout.page_tokens = 4, layout.bytes = 400;
   const deploy::Place place{.node = 2, .routers = {1, 2}, .cache_metas = {3, 4}, .workers = {2, 5}};
   const Cores cores{deploy::router_config(model, place), deploy::cache_meta_config(model.config, place),
-                    deploy::kv_worker_config(model.config, place, layout, 100), deploy::inference_config(model, place)};
+                    deploy::kv_worker_config(model.config, place, layout, 100),
+                    deploy::inference_config(model, place)};
   for (const Default& given : values_of(cores)) {
     CAPTURE(given.knob);
-    if (given.knob != "router.tenant_weights") CHECK(given.value == shown(model.config, *find_knob(given.knob)));
+    if (given.knob != "router.tenant_weights")
+      CHECK(given.value == shown(model.config, *find_knob(given.knob)));
   }
   using Nodes = std::vector<NodeId>;
   CHECK(cores.router.node == 2);

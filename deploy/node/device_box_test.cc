@@ -10,10 +10,10 @@
 #include <map>
 #include <mutex>
 
-#include "deploy/node/box.h"
 #include "deploy/models/device_engine.h"
-#include "kernels/testing/test_folder.h"
+#include "deploy/node/box.h"
 #include "kernels/cuda/testing/device_test.h"
+#include "kernels/testing/test_folder.h"
 #include "runtime/actor/message_id.h"
 #include "runtime/network/caf_host.h"
 #ifdef TROUPE_EMULATED

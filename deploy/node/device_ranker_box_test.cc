@@ -1,5 +1,5 @@
-// Boxes that serve HSTU and Climber on a device, beside ones on the CPU, where the models' golden files are beside the
-// checkout: on the emulated device in deploy_test, and on a GPU in device_box_test.
+// Boxes that serve HSTU and Climber on a device, beside ones on the CPU, where the models' golden files are
+// beside the checkout: on the emulated device in deploy_test, and on a GPU in device_box_test.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -12,8 +12,8 @@
 #include <set>
 
 #include "deploy/node/box.h"
-#include "kernels/testing/test_folder.h"
 #include "kernels/cuda/testing/device_test.h"
+#include "kernels/testing/test_folder.h"
 #include "runtime/actor/message_id.h"
 #include "runtime/network/caf_host.h"
 

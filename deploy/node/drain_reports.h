@@ -1,6 +1,6 @@
 #pragma once
-// What a process that ends has heard of actors: who has drained, and, where it leaves its cluster for good, whether routers have seen
-// to it that nothing is missed without it.
+// What a process that ends has heard of actors: who has drained, and, where it leaves its cluster for good,
+// whether routers have seen to it that nothing is missed without it.
 #include <algorithm>
 #include <charconv>
 #include <functional>
@@ -37,8 +37,8 @@ class DrainReports {
     note_handed_on(*reply);
     return true;
   }
-  // Every router that is awaited, and one at least, knows of the members of that revision, and no block of an item of these models is
-  // missing where it belongs by now.
+  // Every router that is awaited, and one at least, knows of the members of that revision, and no block of an
+  // item of these models is missing where it belongs by now.
   bool handed_on(std::span<const NodeId> routers, const std::vector<std::string>& models, Revision since,
                  const std::function<bool(NodeId)>& is_awaited) {
     const std::lock_guard lock(mutex_);
@@ -60,7 +60,8 @@ class DrainReports {
   void note_handed_on(const StatusReply& reply) {
     Revision epoch = 0;
     for (const StatusField& field : reply.fields) {
-      if (field.name == "members_epoch") std::from_chars(field.value.data(), field.value.data() + field.value.size(), epoch);
+      if (field.name == "members_epoch")
+        std::from_chars(field.value.data(), field.value.data() + field.value.size(), epoch);
       if (field.name != "handed_on") continue;
       if (field.value == "yes")
         handed_on_[{reply.node, model_of(reply)}] = epoch;
@@ -70,7 +71,7 @@ class DrainReports {
   }
 
   std::mutex mutex_;
-  std::set<std::pair<Role, std::string>> drained_;  // and the model's name, if it has one
+  std::set<std::pair<Role, std::string>> drained_;                // and the model's name, if it has one
   std::map<std::pair<NodeId, std::string>, Revision> handed_on_;  // by the router and the model
 };
 

@@ -6,14 +6,18 @@ namespace troupe::deploy {
 namespace drain_reports_test {
 
 void say(DrainReports& reports, NodeId router, const std::string& epoch, const std::string& handed_on) {
-  CHECK(reports.take(StatusReply{own_ids, router, Role::router, true, {{"members_epoch", epoch}, {"handed_on", handed_on}}}));
+  CHECK(reports.take(StatusReply{
+      own_ids, router, Role::router, true, {{"members_epoch", epoch}, {"handed_on", handed_on}}}));
 }
 
-TEST_CASE("all is handed on once every router says so that is awaited, and one at least, as of the members by then") {
+TEST_CASE(
+    "all is handed on once every router says so that is awaited, and one at least, as of the members by "
+    "then") {
   DrainReports reports;
   const std::vector<NodeId> routers{1, 2};
   const auto handed_on = [&](std::vector<NodeId> awaited) {
-    return reports.handed_on(routers, {""}, 5, [&](NodeId node) { return std::ranges::count(awaited, node) > 0; });
+    return reports.handed_on(routers, {""}, 5,
+                             [&](NodeId node) { return std::ranges::count(awaited, node) > 0; });
   };
   CHECK_FALSE(handed_on({}));  // none has begun: nobody brings anything anywhere
   say(reports, 1, "4", "yes");
@@ -32,7 +36,9 @@ TEST_CASE("a router that says nothing of the members knows of none") {
   DrainReports reports;
   CHECK(reports.take(StatusReply{own_ids, 1, Role::router, true, {{"handed_on", "yes"}}}));
   const std::vector<NodeId> routers{1};
-  const auto handed_on = [&](Revision since) { return reports.handed_on(routers, {""}, since, [](NodeId) { return true; }); };
+  const auto handed_on = [&](Revision since) {
+    return reports.handed_on(routers, {""}, since, [](NodeId) { return true; });
+  };
   CHECK(handed_on(0));
   CHECK_FALSE(handed_on(1));
 }

@@ -40,9 +40,10 @@ CachedFeatureOptions cached_feature_options(const Config& config) {
 
 RedisAddress redis_address(const Config& config, const std::string& url) {
   RedisAddress address = parse_redis_url(url);
-  complete(address,
-           {config.text("features.authority"), config.text("features.certificate"), config.text("features.key")},
-           config.text("features.login"));
+  complete(
+      address,
+      {config.text("features.authority"), config.text("features.certificate"), config.text("features.key")},
+      config.text("features.login"));
   return address;
 }
 

@@ -37,8 +37,12 @@ TEST_SUITE("where features are kept") {
     CHECK(store_options(config).on_damage == OnDamage::refuse);
     config.set("store.on_damage", "start");
     CHECK(store_options(config).on_damage == OnDamage::start);
-    for (const auto& [knob, value] : {std::pair{"features.freshness", "wait"}, {"features.expiry", "11s"}, {"features.stale_for", "12s"},
-                                      {"features.unknown_expiry", "13s"}, {"features.jitter", "0.25"}, {"features.cache_memory", "3MiB"}})
+    for (const auto& [knob, value] : {std::pair{"features.freshness", "wait"},
+                                      {"features.expiry", "11s"},
+                                      {"features.stale_for", "12s"},
+                                      {"features.unknown_expiry", "13s"},
+                                      {"features.jitter", "0.25"},
+                                      {"features.cache_memory", "3MiB"}})
       config.set(knob, value);
     const CachedFeatureOptions cached = cached_feature_options(config);
     CHECK(cached.usual == Freshness::wait);
@@ -57,7 +61,8 @@ TEST_SUITE("where features are kept") {
     CHECK_FALSE(features_in_redis(config));
     config.set("features.store", "redis://here:7000/2");
     CHECK(features_in_redis(config));
-    CHECK(redis_address(config, "redis://here:7000/2") == RedisAddress{.host = "here", .port = 7000, .database = 2});
+    CHECK(redis_address(config, "redis://here:7000/2") ==
+          RedisAddress{.host = "here", .port = 7000, .database = 2});
     config.set("features.login", (folder.path() / "login").string());
     CHECK(redis_address(config, "redis://here:7000/2") ==
           RedisAddress{.host = "here", .port = 7000, .user = "ann", .password = "secret", .database = 2});
@@ -77,7 +82,9 @@ TEST_SUITE("where features are kept") {
     limits.vocabulary = 10, limits.item_tokens_max = 4, limits.history_events_max = 5;
     const std::vector<PutUser> users{{.user = "ann", .tokens = {1, 2}}};
     const std::string key = user_key("", "ann");
-    const auto has_ann = [&](FeatureStore& store) { return store.find_users({&key, 1}, 0).at(0).user != nullptr; };
+    const auto has_ann = [&](FeatureStore& store) {
+      return store.find_users({&key, 1}, 0).at(0).user != nullptr;
+    };
     const TestFolder folder;
     Config config;
     {

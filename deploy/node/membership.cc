@@ -19,15 +19,19 @@ constexpr int tries_max = 20;  // when others change it, too
 EtcdOptions etcd_options(const Config& config) {
   const std::string& urls = config.text("cluster.coordination");
   EtcdOptions options{.endpoints = urls, .prefix = "/troupe/" + config.text("cluster.name") + "/"};
-  const TlsClientFiles files{config.text("cluster.coordination_authority"), config.text("cluster.coordination_certificate"),
+  const TlsClientFiles files{config.text("cluster.coordination_authority"),
+                             config.text("cluster.coordination_certificate"),
                              config.text("cluster.coordination_key")};
   const bool is_tls = urls.find("https://") != urls.npos;
   if (is_tls) options.tls = std::make_shared<const TlsClient>(files);
   if (!is_tls && files != TlsClientFiles{})
-    throw ConfigError("cluster.coordination_… names files for TLS, and cluster.coordination has no URL of https; expected both, or none");
+    throw ConfigError(
+        "cluster.coordination_… names files for TLS, and cluster.coordination has no URL of https; expected "
+        "both, or none");
   const std::string& login = config.text("cluster.coordination_login");
   if (!login.empty()) options.login = read_login(login);
-  if (!login.empty() && options.login.user.empty()) throw ConfigError(login + ": the login has no user; expected one line user:password");
+  if (!login.empty() && options.login.user.empty())
+    throw ConfigError(login + ": the login has no user; expected one line user:password");
   return options;
 }
 
@@ -41,7 +45,8 @@ Coordinated answer_of(Coordination& coordination, const Coordinate& question) {
 ReadMembers members_in(const Coordinated& answer) {
   auto parsed = parse_members(answer.value);
   if (const auto* fault = std::get_if<std::string>(&parsed))
-    throw std::runtime_error("the cluster's members in etcd: " + *fault + "; expected what troupe node --join and troupe leave write");
+    throw std::runtime_error("the cluster's members in etcd: " + *fault +
+                             "; expected what troupe node --join and troupe leave write");
   return {std::move(std::get<Members>(parsed)), answer.revision};
 }
 
@@ -73,12 +78,14 @@ ReadMembers read_members(Coordination& coordination) {
 }
 
 ReadMembers read_members(Coordination& coordination, const Members& seen) {
-  const ReadMembers known =
-      change_members(coordination, [&](Members now) -> MembersChange { return with_numbers_spent(std::move(now), seen); });
+  const ReadMembers known = change_members(
+      coordination, [&](Members now) -> MembersChange { return with_numbers_spent(std::move(now), seen); });
   const std::string fault = find_step_back(seen, known.members);
   if (fault.empty()) return known;
-  throw std::runtime_error("the cluster's members in etcd: " + fault + "; expected an etcd that has not lost its data, and a file \"members\" in "
-                           "this node's data folder that is of this cluster: remove that if it is an earlier one's; else take that node out (troupe leave --gone), "
+  throw std::runtime_error("the cluster's members in etcd: " + fault +
+                           "; expected an etcd that has not lost its data, and a file \"members\" in "
+                           "this node's data folder that is of this cluster: remove that if it is an earlier "
+                           "one's; else take that node out (troupe leave --gone), "
                            "start this one, and let it join anew");
 }
 
@@ -89,26 +96,32 @@ ReadMembers change_members(Coordination& coordination, const std::function<Membe
     if (const auto* refused = std::get_if<std::string>(&changed)) throw std::runtime_error(*refused);
     Members& next = std::get<Members>(changed);
     if (next == known.members) return known;
-    const Coordinated answer = answer_of(coordination, {WriteKey{std::string(members_key), members_text(next), known.revision}});
+    const Coordinated answer =
+        answer_of(coordination, {WriteKey{std::string(members_key), members_text(next), known.revision}});
     if (answer.ok) return {std::move(next), answer.revision};
     known = members_in(answer);
   }
-  throw std::runtime_error("the cluster's members in etcd change all the time; expected one change after the other");
+  throw std::runtime_error(
+      "the cluster's members in etcd change all the time; expected one change after the other");
 }
 
 std::vector<Member> members_of(std::span<const ClusterNode> file) {
   std::vector<Member> members;
-  for (const ClusterNode& node : file) members.push_back({node.node, node.name, node.host, node.port, node.roles});
+  for (const ClusterNode& node : file)
+    members.push_back({node.node, node.name, node.host, node.port, node.roles});
   return members;
 }
 
 void check_own(const Member& own, const Members& members) {
   if (members.left.contains(own.node))
-    throw std::runtime_error("node " + own.name + " has left the cluster; expected --join HOST:PORT and a name of its own, to come back");
+    throw std::runtime_error(
+        "node " + own.name +
+        " has left the cluster; expected --join HOST:PORT and a name of its own, to come back");
   const Member* const joined = members.find(own.node);
   if (joined && joined->name != own.name)
-    throw std::runtime_error("node " + own.name + " has number " + std::to_string(own.node) + " in the cluster's file, which is that of \"" +
-                             joined->name + "\", who has joined; expected a number above " + std::to_string(members.last));
+    throw std::runtime_error("node " + own.name + " has number " + std::to_string(own.node) +
+                             " in the cluster's file, which is that of \"" + joined->name +
+                             "\", who has joined; expected a number above " + std::to_string(members.last));
 }
 
 std::vector<PeerAddress> peers_of(std::span<const Member> file, const Members& members, NodeId own) {
@@ -117,9 +130,11 @@ std::vector<PeerAddress> peers_of(std::span<const Member> file, const Members& m
     if (member.node != own && !members.left.contains(member.node))
       peers.push_back({member.node, member.name, member.host, member.port});
   };
-  // Who joined and was written into the file later is the same node; nobody stands in for one of the file by its number.
+  // Who joined and was written into the file later is the same node; nobody stands in for one of the file by
+  // its number.
   const auto stands_in = [&](const Member& joined) {
-    return std::ranges::any_of(file, [&](const Member& node) { return node.node == joined.node && node.name != joined.name; });
+    return std::ranges::any_of(
+        file, [&](const Member& node) { return node.node == joined.node && node.name != joined.name; });
   };
   for (const Member& member : file) {
     const Member* const joined = members.find(member.node);
@@ -154,7 +169,8 @@ std::string Peers::obstacle() const {
   if (is_router_) return "";  // it knows its workers
   const std::lock_guard lock(mutex_);
   if (std::ranges::any_of(routers_, [this](NodeId node) { return met_.contains(node); })) return "";
-  return "no router is connected, of " + std::to_string(routers_.size()) + "; peer_away and join_refused in the logs say why";
+  return "no router is connected, of " + std::to_string(routers_.size()) +
+         "; peer_away and join_refused in the logs say why";
 }
 
 NodeId Peers::router(NodeId wanted) const {
@@ -164,8 +180,14 @@ NodeId Peers::router(NodeId wanted) const {
   return there == routers_.end() ? wanted : *there;
 }
 
-Membership::Membership(Coordination& coordination, NodeId own, std::vector<Member> file, ReadMembers known, KeptMembers kept)
-    : coordination_(coordination), own_(own), file_(std::move(file)), kept_(std::move(kept)), known_(std::move(known)), seen_(known_.members) {}
+Membership::Membership(Coordination& coordination, NodeId own, std::vector<Member> file, ReadMembers known,
+                       KeptMembers kept)
+    : coordination_(coordination),
+      own_(own),
+      file_(std::move(file)),
+      kept_(std::move(kept)),
+      known_(std::move(known)),
+      seen_(known_.members) {}
 
 void Membership::start(Calls calls) {
   calls_ = std::move(calls);
@@ -183,7 +205,9 @@ void Membership::run(const std::stop_token& ended) {
     if (known_.members.joining.contains(own_)) see_to_arrival();
     const bool joins = known_.members.joining.contains(own_);
     std::unique_lock lock(mutex_);
-    ended_.wait_for(lock, ended, joins ? std::chrono::milliseconds(arrival_look) : std::chrono::milliseconds(look_every), [] { return false; });
+    ended_.wait_for(lock, ended,
+                    joins ? std::chrono::milliseconds(arrival_look) : std::chrono::milliseconds(look_every),
+                    [] { return false; });
   }
 }
 
@@ -192,11 +216,13 @@ bool Membership::is_member(const Members& members) const {
   return members.find(own_) || std::ranges::find(file_, own_, &Member::node) != file_.end();
 }
 
-// An etcd that is away changes nothing. What was known before the start may say already that this node leaves.
+// An etcd that is away changes nothing. What was known before the start may say already that this node
+// leaves.
 void Membership::look() {
   const auto answer = coordination_.ask({ReadKey{std::string(members_key)}});
   const auto* read = std::get_if<Coordinated>(&answer);
-  const bool is_new = read && read->revision != known_.revision && std::exchange(read_, read->revision) != read->revision;
+  const bool is_new =
+      read && read->revision != known_.revision && std::exchange(read_, read->revision) != read->revision;
   if (std::exchange(looked_, true) && !is_new) return;
   try {
     if (is_new) take(*read);
@@ -209,7 +235,8 @@ void Membership::look() {
 void Membership::take(const Coordinated& read) {
   ReadMembers fresh = members_in(read);
   if (const std::string fault = find_step_back(known_.members, fresh.members); !fault.empty())
-    throw std::runtime_error("the cluster's members in etcd: " + fault + "; expected what comes after what was there before");
+    throw std::runtime_error("the cluster's members in etcd: " + fault +
+                             "; expected what comes after what was there before");
   known_ = std::move(fresh);
 }
 
@@ -244,7 +271,9 @@ void Membership::see_to_arrival() {
   const bool late = std::chrono::steady_clock::now() - began_ > arrival_limit;
   if (!late && !calls_.has_met(peers_of(file_, known_.members, own_))) return;
   try {
-    known_ = change_members(coordination_, [this](Members members) -> MembersChange { return arrived(std::move(members), own_); });
+    known_ = change_members(coordination_, [this](Members members) -> MembersChange {
+      return arrived(std::move(members), own_);
+    });
     follow();  // what others have changed meanwhile is in it
   } catch (const std::runtime_error& error) {
     calls_.on_fault(error.what());
@@ -253,7 +282,9 @@ void Membership::see_to_arrival() {
 
 std::string Membership::end() {
   try {
-    change_members(coordination_, [this](Members members) -> MembersChange { return without(std::move(members), file_, own_); });
+    change_members(coordination_, [this](Members members) -> MembersChange {
+      return without(std::move(members), file_, own_);
+    });
     return "";
   } catch (const std::runtime_error& error) {
     return error.what();

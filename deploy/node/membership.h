@@ -1,7 +1,7 @@
 #pragma once
-// How a process takes part in the membership of its cluster (runtime/coordination/members.h): before it starts, reading or changing the
-// document in etcd; while it serves, a thread that reads it again and again and tells what has changed, so that links let in who has
-// come, and a node that is to leave hears of it.
+// How a process takes part in the membership of its cluster (runtime/coordination/members.h): before it
+// starts, reading or changing the document in etcd; while it serves, a thread that reads it again and again
+// and tells what has changed, so that links let in who has come, and a node that is to leave hears of it.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -16,10 +16,10 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/config/config.h"
 #include "runtime/coordination/kept_members.h"
 #include "runtime/coordination/members.h"
 #include "runtime/network/cluster.h"
-#include "runtime/config/config.h"
 
 namespace troupe::deploy {
 
@@ -33,8 +33,8 @@ void await_coordination(Coordination& coordination, std::chrono::milliseconds pa
                         const std::function<void(const std::string& why)>& on_wait);
 // Throw std::runtime_error: etcd cannot be asked, or what is there makes no sense.
 ReadMembers read_members(Coordination& coordination);
-// By a node that has seen these members before. An etcd that has lost its data hears again which numbers are spent;
-// throws, too, if it has given one of them to another meanwhile.
+// By a node that has seen these members before. An etcd that has lost its data hears again which numbers are
+// spent; throws, too, if it has given one of them to another meanwhile.
 ReadMembers read_members(Coordination& coordination, const Members& seen);
 // `change` as with_joined is; what it refuses is thrown, too. What is there then.
 ReadMembers change_members(Coordination& coordination, const std::function<MembersChange(Members)>& change);
@@ -54,7 +54,8 @@ class Peers {
   void lose(NodeId node);
   bool has(NodeId node) const;
   std::string obstacle() const;
-  // Whom a door asks instead of that router, if it is of another process: the first that is connected and does not leave.
+  // Whom a door asks instead of that router, if it is of another process: the first that is connected and
+  // does not leave.
   NodeId router(NodeId wanted) const;
 
  private:
@@ -66,17 +67,20 @@ class Peers {
 
 class Membership {
  public:
-  // `file`: all nodes of the cluster's file. The Coordination outlives it, and is asked by its thread alone until stop(). `kept`: what
-  // it hears goes there.
-  Membership(Coordination& coordination, NodeId own, std::vector<Member> file, ReadMembers known, KeptMembers kept = {{}, ""});
+  // `file`: all nodes of the cluster's file. The Coordination outlives it, and is asked by its thread alone
+  // until stop(). `kept`: what it hears goes there.
+  Membership(Coordination& coordination, NodeId own, std::vector<Member> file, ReadMembers known,
+             KeptMembers kept = {{}, ""});
   ~Membership() { stop(); }
 
   struct Calls {  // on its thread
     std::function<void(std::vector<PeerAddress>)> on_peers;
     std::function<void()> on_leave;  // once: this node is to leave, or is no member any more
     std::function<void(const std::string& why)> on_fault;  // what is there makes no sense
-    std::function<void(const std::string& why)> on_not_kept{[](const std::string&) {}};  // what is known, in the data folder
-    // While this node joins: whether its links to all of these stand. Others ask it from then on, or after a while without.
+    std::function<void(const std::string& why)> on_not_kept{
+        [](const std::string&) {}};  // what is known, in the data folder
+    // While this node joins: whether its links to all of these stand. Others ask it from then on, or after a
+    // while without.
     std::function<bool(const std::vector<PeerAddress>&)> has_met;
   };
   void start(Calls calls);

@@ -52,8 +52,9 @@ constexpr const char* adopting = "`troupe import --adopt` if tokens mean the sam
 
 // In a Redis an import can replace the catalog, but not the users.
 std::string rows_elsewhere(const Config& config) {
-  return features_in_redis(config) ? "another features.store or cluster.name, and an import there"
-                                   : "another node.data_dir, or `troupe import --replace` with this model's catalog";
+  return features_in_redis(config)
+             ? "another features.store or cluster.name, and an import there"
+             : "another node.data_dir, or `troupe import --replace` with this model's catalog";
 }
 
 }  // namespace

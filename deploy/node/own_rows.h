@@ -8,9 +8,9 @@
 
 #include "kernels/checkpoint/vocabulary.h"
 #include "runtime/actor/prompt_form.h"
+#include "runtime/config/config.h"
 #include "runtime/features/feature_store.h"
 #include "runtime/features/made_for.h"
-#include "runtime/config/config.h"
 
 namespace troupe::deploy {
 

@@ -59,7 +59,8 @@ TEST_SUITE("own rows") {
     const PromptForm form{{1, 2}, {3}, {4, 5}, {6}, 64, 4};
     const MadeFor one = made_for("m", words(R"({"ab":1,"c":2})"), form);
     CHECK(one == made_for("m", words(R"({"ab":1,"c":2})"), form));
-    for (const char* others : {R"({"ab":1,"d":2})", R"({"a":1,"bc":2})", R"({"ab":2,"c":1})", R"({"ab":1,"c":3})"}) {
+    for (const char* others :
+         {R"({"ab":1,"d":2})", R"({"a":1,"bc":2})", R"({"ab":2,"c":1})", R"({"ab":1,"c":3})"}) {
       const MadeFor other = made_for("m", words(others), form);
       CHECK(other.vocabulary != one.vocabulary);
       CHECK(other.prompt == one.prompt);

@@ -53,16 +53,18 @@ struct FormText {
   const Tokenizer* tokenizer = nullptr;  // null: the model has none
 };
 
-Token token_at(const json& entry, const char* key, const std::string& where, const kernels::PlanLimits& limits,
-               const FormText& text) {
+Token token_at(const json& entry, const char* key, const std::string& where,
+               const kernels::PlanLimits& limits, const FormText& text) {
   std::optional<Token> token;
   if (entry.is_string()) token = text.vocabulary.find(entry.get<std::string>());
   if (entry.is_string() && !token && text.tokenizer) token = text.tokenizer->find(entry.get<std::string>());
-  if (entry.is_number_integer() && entry.get<std::int64_t>() >= 0 && entry.get<std::int64_t>() < limits.vocabulary)
+  if (entry.is_number_integer() && entry.get<std::int64_t>() >= 0 &&
+      entry.get<std::int64_t>() < limits.vocabulary)
     token = entry.get<Token>();
   if (!token)
-    throw LoadError(where + ": " + key + " has " + entry.dump().substr(0, 60) + ", which the model does not; " +
-                    "expected tokens of vocab.json or ids below " + std::to_string(limits.vocabulary) +
+    throw LoadError(where + ": " + key + " has " + entry.dump().substr(0, 60) +
+                    ", which the model does not; " + "expected tokens of vocab.json or ids below " +
+                    std::to_string(limits.vocabulary) +
                     ", in a file prompt.json beside the model or named by --prompt (model.prompt)");
   return *token;
 }
@@ -75,15 +77,17 @@ const json& list_at(const json& form, const char* key, const std::string& where)
 }
 
 // A token, or {"text": …}: as many as the tokenizer makes of it.
-void add_tokens(const json& entry, const char* key, const std::string& where, const kernels::PlanLimits& limits, const FormText& text,
-                std::vector<Token>& out) {
+void add_tokens(const json& entry, const char* key, const std::string& where,
+                const kernels::PlanLimits& limits, const FormText& text, std::vector<Token>& out) {
   if (!entry.is_object()) return out.push_back(token_at(entry, key, where, limits, text));
   const json written = entry.value("text", json());
   if (entry.size() != 1 || !written.is_string() || !text.tokenizer)
-    throw LoadError(where + ": " + key + " has " + entry.dump().substr(0, 60) + "; expected a token, or {\"text\": …} of a model with a tokenizer.json");
+    throw LoadError(where + ": " + key + " has " + entry.dump().substr(0, 60) +
+                    "; expected a token, or {\"text\": …} of a model with a tokenizer.json");
   const auto most = static_cast<std::size_t>(limits.positions_max);
   if (text.tokenizer->encode(written.get_ref<const std::string&>(), most, out) != Tokenizer::Fault::none)
-    throw LoadError(where + ": " + key + " has a text of too many tokens; expected at most " + std::to_string(most));
+    throw LoadError(where + ": " + key + " has a text of too many tokens; expected at most " +
+                    std::to_string(most));
 }
 
 std::vector<Token> token_list(const json& form, const char* key, const std::string& where,
@@ -107,7 +111,8 @@ std::pair<std::vector<Token>, std::vector<Token>> around_words(const json& form,
       add_tokens(entry, key, where, limits, text, parts[std::min<std::size_t>(words, 1)]);
   }
   if (words != 1)
-    throw LoadError(where + ": " + key + " has " + std::to_string(words) + " times \"{words}\"; expected it once");
+    throw LoadError(where + ": " + key + " has " + std::to_string(words) +
+                    " times \"{words}\"; expected it once");
   return {std::move(parts[0]), std::move(parts[1])};
 }
 
@@ -128,20 +133,23 @@ std::uint32_t events_max_of(const json& form, const char* key, const std::string
 
 // Of rankers that score each candidate behind its own tokens.
 PromptForm scoring_form(const json& form, const std::string& where, const kernels::PlanLimits& limits,
-                                const FormText& text) {
+                        const FormText& text) {
   check_keys(form,
-             {"instruction", "history_item", "candidate", "read_at", "yes", "no", "max_history", "order", "score",
-              "max_words"},
+             {"instruction", "history_item", "candidate", "read_at", "yes", "no", "max_history", "order",
+              "score", "max_words"},
              where, "instruction, history_item, candidate, read_at, yes, no, max_history");
   PromptForm prompt;
   prompt.system = token_list(form, "instruction", where, limits, text);
   auto [event, behind_event] = around_words(form, "history_item", where, limits, text);
   auto [item, score] = around_words(form, "candidate", where, limits, text);
-  const auto one = [&](const char* key) { return token_at(form.value(key, json()), key, where, limits, text); };
+  const auto one = [&](const char* key) {
+    return token_at(form.value(key, json()), key, where, limits, text);
+  };
   if (!behind_event.empty())
     throw LoadError(where + ": history_item has tokens behind \"{words}\"; expected none");
   if (score.empty() || score.back() != one("read_at"))
-    throw LoadError(where + ": candidate does not end with read_at; expected that its score is read at its last token");
+    throw LoadError(
+        where + ": candidate does not end with read_at; expected that its score is read at its last token");
   prompt.event = std::move(event);
   prompt.item = std::move(item);
   prompt.score = std::move(score);
@@ -153,7 +161,7 @@ PromptForm scoring_form(const json& form, const std::string& where, const kernel
 }
 
 PromptForm usual_form(const json& form, const std::string& where, const kernels::PlanLimits& limits,
-                              const FormText& text) {
+                      const FormText& text) {
   const std::string keys = "system, user, instruction, discriminant, events_max";
   check_keys(form, {"system", "user", "instruction", "discriminant", "events_max"}, where, keys);
   PromptForm prompt;
@@ -171,12 +179,15 @@ PromptForm usual_form(const json& form, const std::string& where, const kernels:
 }  // namespace
 
 PromptForm read_prompt_form(const std::filesystem::path& model_directory,
-                                    const std::optional<std::filesystem::path>& file,
-                                    const kernels::PlanLimits& limits,
-                                    const kernels::Vocabulary& vocabulary, const Tokenizer* tokenizer) {
+                            const std::optional<std::filesystem::path>& file,
+                            const kernels::PlanLimits& limits, const kernels::Vocabulary& vocabulary,
+                            const Tokenizer* tokenizer) {
   if (limits.features > 0)
-    throw LoadError(model_directory.string() + ": requests of such a model are not served yet, for no prompt gives its tokens their " +
-                    std::to_string(limits.features) + " features; expected a family with a plan of its own (`troupe logits --request` asks any)");
+    throw LoadError(
+        model_directory.string() +
+        ": requests of such a model are not served yet, for no prompt gives its tokens their " +
+        std::to_string(limits.features) +
+        " features; expected a family with a plan of its own (`troupe logits --request` asks any)");
   const std::filesystem::path own = model_directory / "prompt.json";
   const bool from_file = file || std::filesystem::exists(own);
   const std::string where = from_file ? (file ? *file : own).string()
@@ -185,7 +196,8 @@ PromptForm read_prompt_form(const std::filesystem::path& model_directory,
   const json form = from_file ? read_json(file ? *file : own)
                               : json::parse(names_a_generator(vocabulary) ? generator_form : default_form);
   const FormText text{vocabulary, tokenizer};
-  PromptForm prompt = form.contains("candidate") ? scoring_form(form, where, limits, text) : usual_form(form, where, limits, text);
+  PromptForm prompt = form.contains("candidate") ? scoring_form(form, where, limits, text)
+                                                 : usual_form(form, where, limits, text);
   if (prompt.system.empty())
     throw LoadError(where + (prompt.scores_each() ? ": instruction" : ": system") +
                     " is empty; expected at least one token, for a user may have no history");
@@ -201,10 +213,13 @@ PromptForm read_prompt_form(const std::filesystem::path& model_directory,
 }
 
 PromptForm read_prompt_form(const std::filesystem::path& model_directory,
-                                    const std::optional<std::filesystem::path>& file, const ModelFacts& facts,
-                                    const kernels::Vocabulary& vocabulary, const Tokenizer* tokenizer) {
-  if (facts.history_plan.empty()) return read_prompt_form(model_directory, file, facts.limits, vocabulary, tokenizer);
-  if (file) throw LoadError(file->string() + ": is a prompt form; expected none (model.prompt), as this model's tokens are items");
+                            const std::optional<std::filesystem::path>& file, const ModelFacts& facts,
+                            const kernels::Vocabulary& vocabulary, const Tokenizer* tokenizer) {
+  if (facts.history_plan.empty())
+    return read_prompt_form(model_directory, file, facts.limits, vocabulary, tokenizer);
+  if (file)
+    throw LoadError(file->string() +
+                    ": is a prompt form; expected none (model.prompt), as this model's tokens are items");
   PromptForm form;
   form.positions_max = static_cast<std::uint32_t>(facts.limits.positions_max);
   form.vocabulary = static_cast<std::uint32_t>(facts.limits.vocabulary);
@@ -223,8 +238,9 @@ std::unique_ptr<const Tokenizer> read_tokenizer_if_any(const std::filesystem::pa
   try {
     auto tokenizer = std::make_unique<const Tokenizer>(read_tokenizer(file.string()));
     if (tokenizer->end() > limits.vocabulary)
-      throw LoadError(file.string() + ": has token " + std::to_string(tokenizer->end() - 1) + "; expected ids below " +
-                      std::to_string(limits.vocabulary) + ", which are the model's");
+      throw LoadError(file.string() + ": has token " + std::to_string(tokenizer->end() - 1) +
+                      "; expected ids below " + std::to_string(limits.vocabulary) +
+                      ", which are the model's");
     return tokenizer;
   } catch (const TokenizerError& error) {
     throw LoadError(error.what());

@@ -6,8 +6,8 @@
 #include <random>
 
 #include "deploy/models/families.h"
-#include "kernels/testing/test_folder.h"
 #include "kernels/testing/small_climber_test.h"
+#include "kernels/testing/test_folder.h"
 #include "router/request/plans.h"
 #include "runtime/testing/store_test_folder.h"
 
@@ -45,13 +45,17 @@ kernels::Plan towers_plan_of(const PromptForm& form, const kernels::ClimberReque
   Profile profile{1, request.items, std::vector<std::uint32_t>(request.items.size(), 1)};
   if (!request.items.empty()) profile.features = {{"actions", request.actions}};
   std::vector<Item> items;
-  for (const Token item : request.candidates) items.push_back({.id = std::to_string(items.size()), .tokens = {item}});
+  for (const Token item : request.candidates)
+    items.push_back({.id = std::to_string(items.size()), .tokens = {item}});
   const std::vector<ItemView> seen = views(items);
   const router::FittedHistory history = fit_history(form, profile, 1);
-  kernels::Plan plan =
-      router::find_plan("towers")
-          ->build({.form = form, .history = history.tokens, .items = seen, .features = history.features, .scenario = request.scenario})
-          .plan;
+  kernels::Plan plan = router::find_plan("towers")
+                           ->build({.form = form,
+                                    .history = history.tokens,
+                                    .items = seen,
+                                    .features = history.features,
+                                    .scenario = request.scenario})
+                           .plan;
   for (Segment& segment : plan.segments) segment.tokens = segment.tokens.copy();  // the items end here
   return plan;
 }
@@ -67,7 +71,8 @@ TEST_SUITE("prompt file") {
     const ModelFacts facts = family_of(all_families(), folder.path()).describe(folder.path(), config);
     PromptForm form = read_prompt_form(folder.path(), std::nullopt, facts, {});
     CHECK(form.tasks == std::vector<std::string>{"click", "like"});
-    const std::unique_ptr<kernels::Executor> executor = make_cpu_climber(kernels::read_climber(folder.path()), {.page_tokens = 16});
+    const std::unique_ptr<kernels::Executor> executor =
+        make_cpu_climber(kernels::read_climber(folder.path()), {.page_tokens = 16});
     const std::uint32_t seed = 3;
     CAPTURE(seed);
     std::mt19937 random(seed);
@@ -87,7 +92,8 @@ TEST_SUITE("prompt file") {
       };
       const auto expected = answer(whole), found = answer(parts);
       REQUIRE(expected.size() == found.size());
-      for (std::size_t i = 0; i < found.size(); ++i) CHECK(found[i][0] == doctest::Approx(expected[i][0]).epsilon(1e-4));
+      for (std::size_t i = 0; i < found.size(); ++i)
+        CHECK(found[i][0] == doctest::Approx(expected[i][0]).epsilon(1e-4));
     }
   }
 
@@ -111,13 +117,17 @@ TEST_SUITE("prompt file") {
     CHECK(error_of_system("[]").find("is empty") != std::string::npos);
   }
 
-  TEST_CASE("a model whose tokens have features is not served by a form, and the error says what is expected") {
+  TEST_CASE(
+      "a model whose tokens have features is not served by a form, and the error says what is expected") {
     const Directory directory("");
     const kernels::PlanLimits limits{.vocabulary = 10, .positions_max = 8, .features = 3};
     CHECK_THROWS_WITH_AS(
-        read_prompt_form(directory.path(), std::nullopt, limits, read_vocabulary_if_any(directory.path(), limits)),
-        (directory.path().string() + ": requests of such a model are not served yet, for no prompt gives its tokens their 3 "
-                                     "features; expected a family with a plan of its own (`troupe logits --request` asks any)").c_str(),
+        read_prompt_form(directory.path(), std::nullopt, limits,
+                         read_vocabulary_if_any(directory.path(), limits)),
+        (directory.path().string() +
+         ": requests of such a model are not served yet, for no prompt gives its tokens their 3 "
+         "features; expected a family with a plan of its own (`troupe logits --request` asks any)")
+            .c_str(),
         kernels::LoadError);
   }
 
@@ -133,22 +143,29 @@ TEST_SUITE("prompt file") {
   }
 
   TEST_CASE("a form without a discriminant is a generator's, whose history may be short") {
-    const PromptForm form = Directory(R"({"system":["<bos>"],"user":[],"instruction":[],"events_max":7})").read();
+    const PromptForm form =
+        Directory(R"({"system":["<bos>"],"user":[],"instruction":[],"events_max":7})").read();
     CHECK(form.generates());
     CHECK(form.events_max == 7);
-    CHECK(Directory(R"({"system":[],"user":[],"instruction":[]})").error().find("system is empty") != std::string::npos);
+    CHECK(Directory(R"({"system":[],"user":[],"instruction":[]})").error().find("system is empty") !=
+          std::string::npos);
     for (const char* bad : {"0", "-1", "1.5", "\"7\"", "4294967296"}) {
       CAPTURE(bad);
-      const std::string text = std::string(R"({"system":[1],"user":[],"instruction":[],"events_max":)") + bad + "}";
+      const std::string text =
+          std::string(R"({"system":[1],"user":[],"instruction":[],"events_max":)") + bad + "}";
       CHECK(Directory(text).error().find("events_max is ") != std::string::npos);
     }
-    CHECK_FALSE(Directory(R"({"system":[1],"user":[2],"instruction":[],"discriminant":[3]})").read().generates());
+    CHECK_FALSE(
+        Directory(R"({"system":[1],"user":[2],"instruction":[],"discriminant":[3]})").read().generates());
   }
 
-  TEST_CASE("a form whose candidates are scored behind their own tokens says what precedes and what follows the words") {
+  TEST_CASE(
+      "a form whose candidates are scored behind their own tokens says what precedes and what follows the "
+      "words") {
     const std::string rest = R"(,"candidate":[5,"{words}",6],"read_at":6,"yes":7,"no":8,"max_history":10})";
     const PromptForm form =
-        Directory(R"({"instruction":["<bos>",9],"history_item":[4,"{words}"],"order":["candidates"])" + rest).read();
+        Directory(R"({"instruction":["<bos>",9],"history_item":[4,"{words}"],"order":["candidates"])" + rest)
+            .read();
     CHECK(form.system == std::vector<Token>{1, 9});
     CHECK(form.event == std::vector<Token>{4});
     CHECK(form.item == std::vector<Token>{5});
@@ -162,14 +179,23 @@ TEST_SUITE("prompt file") {
     const auto error = [&](const std::string& first) { return Directory("{" + first + rest).error(); };
     CHECK(error(R"("instruction":[1],"history_item":[4])").find("history_item has 0 times \"{words}\"") !=
           std::string::npos);
-    CHECK(error(R"("instruction":[1],"history_item":["{words}",4])").find("has tokens behind") != std::string::npos);
-    CHECK(error(R"("instruction":[],"history_item":["{words}"])").find("instruction is empty") != std::string::npos);
+    CHECK(error(R"("instruction":[1],"history_item":["{words}",4])").find("has tokens behind") !=
+          std::string::npos);
+    CHECK(error(R"("instruction":[],"history_item":["{words}"])").find("instruction is empty") !=
+          std::string::npos);
     CHECK(error(R"("instruction":[1],"history_item":["{words}"],"user":[])").find("unknown key user") !=
           std::string::npos);
-    CHECK(Directory(R"({"instruction":[1],"history_item":["{words}"],"candidate":["{words}",6],"read_at":5,"yes":7,)"
-                    R"("no":8})").error().find("does not end with read_at") != std::string::npos);
-    CHECK(Directory(R"({"instruction":[1],"history_item":["{words}"],"candidate":["{words}",6],"read_at":6,"yes":7})")
-              .error().find("no has null") != std::string::npos);
+    CHECK(
+        Directory(
+            R"({"instruction":[1],"history_item":["{words}"],"candidate":["{words}",6],"read_at":5,"yes":7,)"
+            R"("no":8})")
+            .error()
+            .find("does not end with read_at") != std::string::npos);
+    CHECK(
+        Directory(
+            R"({"instruction":[1],"history_item":["{words}"],"candidate":["{words}",6],"read_at":6,"yes":7})")
+            .error()
+            .find("no has null") != std::string::npos);
   }
 
   TEST_CASE("without a file, semantic IDs and no <disc> in the vocabulary make a generator") {
@@ -177,8 +203,9 @@ TEST_SUITE("prompt file") {
     CHECK(form.generates());
     CHECK(form.system == std::vector<Token>{1});
     CHECK(form.events_max == 20);
-    CHECK(Directory("", R"({"<bos>":1,"<a_0>":2,"<disc>":3})").error().find("default prompt form does not fit") !=
-          std::string::npos);
+    CHECK(Directory("", R"({"<bos>":1,"<a_0>":2,"<disc>":3})")
+              .error()
+              .find("default prompt form does not fit") != std::string::npos);
   }
 
   TEST_CASE("without a file the default form needs its names in the vocabulary") {

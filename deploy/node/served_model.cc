@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "deploy/node/prompt_file.h"
 #include "deploy/models/model_prototypes.h"
+#include "deploy/node/prompt_file.h"
 #include "router/served_kinds.h"
 
 namespace troupe::deploy {
@@ -20,16 +20,17 @@ std::string of(const std::string& name) { return name.empty() ? "" : "model " + 
 void describe_model(ServedModel& model, const Families& families) {
   const Config& config = model.config;
   if (config.duration_us("router.deadline") > config.duration_us("router.deadline_max"))
-    throw ConfigError(of(model.name) + "router.deadline is longer than router.deadline_max; expected at most that");
+    throw ConfigError(of(model.name) +
+                      "router.deadline is longer than router.deadline_max; expected at most that");
   const std::string directory = required_text(config, "model.directory");
   const Family& family = family_of(families, directory);
   model.facts = family.describe(directory, config);
   model.vocabulary = read_vocabulary_if_any(directory, model.facts.limits);
   model.tokenizer = read_tokenizer_if_any(directory, model.facts.limits);
   const std::string& prompt = config.text("model.prompt");
-  model.prompt = read_prompt_form(directory,
-                                  prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt),
-                                  model.facts, model.vocabulary, model.tokenizer.get());
+  model.prompt = read_prompt_form(
+      directory, prompt.empty() ? std::nullopt : std::optional<std::filesystem::path>(prompt), model.facts,
+      model.vocabulary, model.tokenizer.get());
   if (model.prompt.generates() || !model.prompt.history_plan.empty())
     model.prompt.history_part = static_cast<std::uint32_t>(config.integer("router.history_part"));
 }
@@ -65,8 +66,8 @@ std::unique_ptr<Core> ServedModel::seated(std::unique_ptr<Core> core, Seats seat
                                       ModelSeat{name, place, seats, facts.layout.page_tokens, &metrics});
 }
 
-std::vector<std::unique_ptr<ServedModel>> read_models(std::vector<NamedModel> models, const Families& families,
-                                                      NodeId node) {
+std::vector<std::unique_ptr<ServedModel>> read_models(std::vector<NamedModel> models,
+                                                      const Families& families, NodeId node) {
   const Seats seats{static_cast<std::uint32_t>(models.size())};
   std::vector<std::unique_ptr<ServedModel>> read;
   for (NamedModel& model : models) {
@@ -91,7 +92,8 @@ std::size_t share_pages(std::vector<std::unique_ptr<ServedModel>>& models, const
     token_bytes.push_back(facts.layout.token_bytes());
   }
   for (std::size_t i = 0; i < models.size(); ++i)
-    models[i]->config.set("pool.page_tokens", std::to_string(std::min(page_bytes / token_bytes[i], page_tokens_max)));
+    models[i]->config.set("pool.page_tokens",
+                          std::to_string(std::min(page_bytes / token_bytes[i], page_tokens_max)));
   return page_bytes;
 }
 
@@ -107,14 +109,18 @@ NameContext names_of_all(const std::vector<std::unique_ptr<ServedModel>>& models
 
 void refuse_for_several(const Config& box, const std::vector<NamedModel>& models, bool is_alone) {
   if (is_alone && !box.text("cluster.coordination").empty())
-    throw ConfigError("cluster.coordination is set beside a list of models; expected none, for the box is alone");
+    throw ConfigError(
+        "cluster.coordination is set beside a list of models; expected none, for the box is alone");
   for (const NamedModel& model : models) {
     const std::string who = of(model.name);
     if (!is_alone && model.config.text("features.store") != box.text("features.store"))
-      throw ConfigError(who + "features.store is another than its node's; expected one store for all models of a cluster");
+      throw ConfigError(
+          who + "features.store is another than its node's; expected one store for all models of a cluster");
     if (is_alone && !model.config.text("features.store").empty())
-      throw ConfigError(who + "features.store is set; expected none: of several models each has its users and items in its "
-                              "data_dir");
+      throw ConfigError(
+          who +
+          "features.store is set; expected none: of several models each has its users and items in its "
+          "data_dir");
     if (!device_choice(model.config).on_cpu())
       throw ConfigError(who + "model.device is " + model.config.text("model.device") +
                         "; expected cpu: several models share a pool on the CPU only");

@@ -44,7 +44,8 @@ std::vector<std::int64_t> page_tokens(const Models& models) {
   return tokens;
 }
 
-std::string refused(const std::string& knob, const std::string& value, bool of_box = false, bool is_alone = true) {
+std::string refused(const std::string& knob, const std::string& value, bool of_box = false,
+                    bool is_alone = true) {
   Config box;
   NamedModel model{"games", {}};
   if (!knob.empty()) (of_box ? box : model.config).set(knob, value);
@@ -114,8 +115,11 @@ TEST_SUITE("models of a box") {
   TEST_CASE("what only one model can have is refused by name") {
     CHECK(refused("", "") == "");
     CHECK(refused("", "", false, false) == "");
-    CHECK(refused("features.store", "redis://x", false, false).find("model games: features.store is another than its node's") == 0);
-    CHECK(refused("features.store", "redis://x", true, false).find("model games: features.store is another") == 0);
+    CHECK(refused("features.store", "redis://x", false, false)
+              .find("model games: features.store is another than its node's") == 0);
+    CHECK(
+        refused("features.store", "redis://x", true, false).find("model games: features.store is another") ==
+        0);
     CHECK(refused("cluster.coordination", "http://x", true, false) == "");
     CHECK(refused("model.versions", "/v", false, false) == "");
     CHECK(refused("cluster.coordination", "http://x", true).find("cluster.coordination is set") == 0);

@@ -14,22 +14,22 @@
 #include <iterator>
 #include <mutex>
 
-#include "deploy/tracing/capture_socket.h"
+#include "deploy/data/text_file.h"
+#include "deploy/data/version.h"
 #include "deploy/node/control_socket.h"
 #include "deploy/node/drain_reports.h"
 #include "deploy/node/own_rows.h"
 #include "deploy/node/shared_keys.h"
-#include "deploy/tracing/span_exporter.h"
 #include "deploy/node/store_reports.h"
-#include "deploy/data/text_file.h"
-#include "deploy/data/version.h"
-#include "server/grpc/grpc_door.h"
-#include "server/http/front_door.h"
-#include "runtime/profiling/process_figures.h"
-#include "runtime/network/caf_host.h"
-#include "runtime/network/certificates.h"
+#include "deploy/tracing/capture_socket.h"
+#include "deploy/tracing/span_exporter.h"
 #include "runtime/config/log.h"
 #include "runtime/config/whole_file.h"
+#include "runtime/network/caf_host.h"
+#include "runtime/network/certificates.h"
+#include "runtime/profiling/process_figures.h"
+#include "server/grpc/grpc_door.h"
+#include "server/http/front_door.h"
 
 namespace troupe::deploy {
 namespace {
@@ -89,7 +89,8 @@ std::string address_of(const std::string& name) {
 server::DoorCertificate door_certificate(const Config& config) {
   const std::string &chain = config.text("http.tls_certificate"), &key = config.text("http.tls_key");
   if (chain.empty() != key.empty())
-    throw ConfigError("of http.tls_certificate and http.tls_key only one is set; expected both, or none: in the clear");
+    throw ConfigError(
+        "of http.tls_certificate and http.tls_key only one is set; expected both, or none: in the clear");
   if (chain.empty()) return {};
   return {read_pem(chain), read_pem(key)};
 }
@@ -98,8 +99,8 @@ std::shared_ptr<const server::ApiKeys> door_keys(const Config& config) {
   const std::string& file = config.text("http.api_keys");
   if (file.empty() || keys_in_redis(file)) return nullptr;
   try {
-    return std::make_shared<const server::ApiKeys>(
-        server::ApiKeys::parse(read_whole_file(file, server::ApiKeys::file_bytes_max, "a file of troupe keys")));
+    return std::make_shared<const server::ApiKeys>(server::ApiKeys::parse(
+        read_whole_file(file, server::ApiKeys::file_bytes_max, "a file of troupe keys")));
   } catch (const server::KeysError& error) {
     throw ConfigError(file + ":" + error.what());
   }
@@ -110,13 +111,17 @@ std::vector<server::DoorModel> door_models(const Box& box, NodeId router) {
   std::vector<server::DoorModel> models;
   for (const auto& model : box.models())
     if (box.has_names())
-      models.push_back({model->name, std::string(model->serves()), door_limits(model->config, model->facts),
-                        model->text(), {box.seats().number(router, model->place), Role::router}});
+      models.push_back({model->name,
+                        std::string(model->serves()),
+                        door_limits(model->config, model->facts),
+                        model->text(),
+                        {box.seats().number(router, model->place), Role::router}});
   return models;
 }
 
 std::int64_t answer_us_max(const Config& config) {
-  return config.duration_us("router.deadline_max") + 2 * config.duration_us("cluster.heartbeat");  // promise 1
+  return config.duration_us("router.deadline_max") +
+         2 * config.duration_us("cluster.heartbeat");  // promise 1
 }
 
 server::DoorConfig door_config(const Config& config, const Place& place, const Box& box,
@@ -135,7 +140,8 @@ server::DoorConfig door_config(const Config& config, const Place& place, const B
   door.answer_us_max = answer_us_max(config);
   door.certificate = door_certificate(config);
   door.keys = door_keys(config);
-  door.tenant_limit = {config.real("http.tenant_rate"), static_cast<std::uint32_t>(config.integer("http.tenant_at_once"))};
+  door.tenant_limit = {config.real("http.tenant_rate"),
+                       static_cast<std::uint32_t>(config.integer("http.tenant_at_once"))};
   door.limits = door_limits(config, box.model());
   door.text = box.text();
   door.actors = box.actors();
@@ -238,7 +244,9 @@ void log_no_items(const Log& log, const ServedModel& model) {
 }
 
 std::int64_t now_us() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 class Running {
@@ -256,7 +264,8 @@ class Running {
             own_door(),
             [this](Address to, Message message) {
               if (to.role == Role::router && !std::holds_alternative<StatusRequest>(message)) to = way_to(to);
-              if (const auto of = captures_.find(to.node); of != captures_.end()) of->second.asked(message, now_us());
+              if (const auto of = captures_.find(to.node); of != captures_.end())
+                of->second.asked(message, now_us());
               host_.post(to, door_address(), std::move(message));
             },
             metrics_, log_) {
@@ -275,7 +284,8 @@ class Running {
     box_.add_to(host_);
     host_.set_door(door_address(), [this](Address, Message answer) {
       auto* status = std::get_if<StatusReply>(&answer);
-      if (status && status->role == Role::router && status->node == serving_.place.node) add_store_health(*status);
+      if (status && status->role == Role::router && status->node == serving_.place.node)
+        add_store_health(*status);
       for (auto& [node, capture] : captures_) capture.answered(answer);
       if (!reports_.take(answer)) door_.deliver(std::move(answer));
     });
@@ -297,9 +307,10 @@ class Running {
     door_.open();
     if (shared_keys_) shared_keys_->start([this](SharedKeys::Keys keys) { door_.renew(std::move(keys)); });
     if (!serving_.config.text("grpc.listen").empty())
-      grpc_ = std::make_unique<server::GrpcDoor>(grpc_config(serving_.config, serving_.place, box_), [this](server::DoorCall call, server::OnDoorReply then) {
-        door_.ask(std::move(call), std::move(then));
-      });
+      grpc_ = std::make_unique<server::GrpcDoor>(grpc_config(serving_.config, serving_.place, box_),
+                                                 [this](server::DoorCall call, server::OnDoorReply then) {
+                                                   door_.ask(std::move(call), std::move(then));
+                                                 });
     say_hello();
     int signal = signals_.wait();
     for (; signal == SIGHUP; signal = signals_.wait()) read_again();
@@ -311,7 +322,8 @@ class Running {
   Address door_address() const { return {serving_.place.node, Role::door}; }
   Address way_to(Address router) const {
     const Seats seats = box_.seats();
-    return {seats.number(peers_.router(seats.node_of(router.node)), seats.model_of(router.node)), Role::router};
+    return {seats.number(peers_.router(seats.node_of(router.node)), seats.model_of(router.node)),
+            Role::router};
   }
 
   server::DoorConfig own_door() {
@@ -331,7 +343,8 @@ class Running {
 
   std::unique_ptr<SpanExporter> make_exporter() {
     const std::string& url = serving_.config.text("telemetry.collector");
-    return url.empty() ? nullptr : std::make_unique<SpanExporter>(parse_collector(url), serving_.name, metrics_, log_);
+    return url.empty() ? nullptr
+                       : std::make_unique<SpanExporter>(parse_collector(url), serving_.name, metrics_, log_);
   }
 
   std::unique_ptr<SharedKeys> make_shared_keys() {
@@ -361,10 +374,14 @@ class Running {
   void open_capture() {
     std::vector<Captured> models;
     for (const auto& model : box_.models())
-      models.push_back({model->name, &captures_[model->number], [&model] { return model->features->present_catalog(); },
-                        [this, &model](const std::string& tenant, const std::string& user) { return box_.find_profile(*model, tenant, user); }});
+      models.push_back({model->name, &captures_[model->number],
+                        [&model] { return model->features->present_catalog(); },
+                        [this, &model](const std::string& tenant, const std::string& user) {
+                          return box_.find_profile(*model, tenant, user);
+                        }});
     try {
-      capture_socket_ = std::make_unique<CaptureSocket>(required_text(serving_.config, "node.data_dir"), std::move(models));
+      capture_socket_ =
+          std::make_unique<CaptureSocket>(required_text(serving_.config, "node.data_dir"), std::move(models));
     } catch (const std::runtime_error& error) {
       log_(LogLevel::warning, "main", "no_control_socket", LogFields{{"why", error.what()}});
     }
@@ -385,7 +402,8 @@ class Running {
     };
     host_.join(cluster);
     if (!serving_.place.is_alone())
-      membership_ = std::make_unique<Membership>(box_.coordination(), serving_.place.node, serving_.file, serving_.place.members,
+      membership_ = std::make_unique<Membership>(box_.coordination(), serving_.place.node, serving_.file,
+                                                 serving_.place.members,
                                                  kept_members(serving_.config, box_.incarnation()));
   }
 
@@ -401,21 +419,35 @@ class Running {
   }
 
   void follow_members() {
-    membership_->start({.on_peers = [this](std::vector<PeerAddress> peers) {
-                          peers_.follow(membership_->staying(NodeRole::router));
-                          show_members(peers);
-                          host_.follow(std::move(peers));
-                        },
-                        .on_leave = [this] {
-                          if (ending_.exchange(true)) return;  // a signal came first; what runs is drained already
-                          log_(LogLevel::warning, "main", "leaving", LogFields{{"why", "the cluster's members say so (troupe leave)"}});
-                          ::kill(::getpid(), SIGTERM);
-                        },
-                        .on_fault = [this](const std::string& why) { log_(LogLevel::error, "main", "bad_members", LogFields{{"why", why}}); },
-                        .on_not_kept = [this](const std::string& why) { log_(LogLevel::error, "main", "members_not_kept", LogFields{{"why", why}, {"expected", "a data folder that can be written"}}); },
-                        .has_met = [this](const std::vector<PeerAddress>& peers) {
-                          return std::ranges::all_of(peers, [this](const PeerAddress& peer) { return peers_.has(peer.node); });
-                        }});
+    membership_->start({.on_peers =
+                            [this](std::vector<PeerAddress> peers) {
+                              peers_.follow(membership_->staying(NodeRole::router));
+                              show_members(peers);
+                              host_.follow(std::move(peers));
+                            },
+                        .on_leave =
+                            [this] {
+                              if (ending_.exchange(true))
+                                return;  // a signal came first; what runs is drained already
+                              log_(LogLevel::warning, "main", "leaving",
+                                   LogFields{{"why", "the cluster's members say so (troupe leave)"}});
+                              ::kill(::getpid(), SIGTERM);
+                            },
+                        .on_fault =
+                            [this](const std::string& why) {
+                              log_(LogLevel::error, "main", "bad_members", LogFields{{"why", why}});
+                            },
+                        .on_not_kept =
+                            [this](const std::string& why) {
+                              log_(
+                                  LogLevel::error, "main", "members_not_kept",
+                                  LogFields{{"why", why}, {"expected", "a data folder that can be written"}});
+                            },
+                        .has_met =
+                            [this](const std::vector<PeerAddress>& peers) {
+                              return std::ranges::all_of(
+                                  peers, [this](const PeerAddress& peer) { return peers_.has(peer.node); });
+                            }});
   }
 
   // What can change while it runs; all else waits for a restart.
@@ -441,8 +473,9 @@ class Running {
                                {"other_knobs", "with the next start"}});
   }
 
-  // The files that were named at the start. "": done; else why all stays as it was. Keys of a Redis come from their thread alone:
-  // those that are read here might be older than what it has given the door meanwhile, and would stay.
+  // The files that were named at the start. "": done; else why all stays as it was. Keys of a Redis come from
+  // their thread alone: those that are read here might be older than what it has given the door meanwhile,
+  // and would stay.
   std::string renew_door() {
     try {
       const server::DoorCertificate certificate = door_certificate(serving_.config);
@@ -457,7 +490,8 @@ class Running {
 
   void say_hello() const {
     const bool tls = !serving_.config.text("http.tls_certificate").empty();
-    std::cout << "troupe serves on " << (tls ? "https://" : "http://") << serving_.config.text("http.address") << ":" << door_.port();
+    std::cout << "troupe serves on " << (tls ? "https://" : "http://") << serving_.config.text("http.address")
+              << ":" << door_.port();
     if (grpc_) std::cout << ", over gRPC on port " << grpc_->port() << ",";
     if (serving_.cluster)
       std::cout << " as node " << serving_.name << " (" << role_words(serving_.place) << "), port "
@@ -478,37 +512,45 @@ class Running {
     const std::chrono::microseconds notice(serving_.config.duration_us("node.notice"));
     const bool hurried = (notice.count() > 0 && signals_.came_within(notice)) || !drain_all();
     if (!membership_ || membership_->leaves_since() == 0) return;
-    const bool whole = !hurried && (!serving_.place.worker || hand_on());  // others have nothing that is to be pulled
+    const bool whole =
+        !hurried && (!serving_.place.worker || hand_on());  // others have nothing that is to be pulled
     membership_->stop();
     const std::string fault = membership_->end();
     log_(fault.empty() ? LogLevel::info : LogLevel::error, "main", "left",
          LogFields{{"handed_on", whole ? "yes" : "no"}, {"why", fault.empty() ? "asked to" : fault}});
   }
 
-  // One after the other: what the router has begun still needs the worker, and who leads. False if another signal came, which wants
-  // an end at once.
+  // One after the other: what the router has begun still needs the worker, and who leads. False if another
+  // signal came, which wants an end at once.
   bool drain_all() {
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::microseconds(serving_.config.duration_us("node.drain_limit"));
+    const auto limit = std::chrono::steady_clock::now() +
+                       std::chrono::microseconds(serving_.config.duration_us("node.drain_limit"));
     const Place& place = serving_.place;
-    const std::pair<bool, Role> order[] = {{place.router, Role::router}, {place.worker, Role::inference_worker}};
+    const std::pair<bool, Role> order[] = {{place.router, Role::router},
+                                           {place.worker, Role::inference_worker}};
     for (const auto& [is_here, role] : order)
       for (const auto& model : box_.models())
         if (is_here && !drain({model->number, role}, model->name, limit)) return false;
     return !place.cache_meta || drain({place.node, Role::cache_meta}, "", limit);
   }
 
-  // Others pull what it has: routers bring items' blocks to where they belong without it, and users' blocks are offered to where those are
-  // served then. Whether all is there; another signal ends it at once.
+  // Others pull what it has: routers bring items' blocks to where they belong without it, and users' blocks
+  // are offered to where those are served then. Whether all is there; another signal ends it at once.
   bool hand_on() {
     const auto begin = std::chrono::steady_clock::now();
-    const auto after = [&](const char* knob) { return begin + std::chrono::microseconds(serving_.config.duration_us(knob)); };
+    const auto after = [&](const char* knob) {
+      return begin + std::chrono::microseconds(serving_.config.duration_us(knob));
+    };
     bool whole = false;
     while (!(whole = is_handed_on(begin)) || std::chrono::steady_clock::now() < after("node.leave_for")) {
       if (std::chrono::steady_clock::now() >= after("node.leave_limit")) break;
       for (const NodeId router : membership_->staying(NodeRole::router))
         for (const auto& model : box_.models())
-          host_.post({box_.seats().number(router, model->place), Role::router}, door_address(), StatusRequest{next_drain_++});
-      if (serving_.place.worker) host_.post({serving_.place.node, Role::kv_worker}, door_address(), Drain{next_drain_++, true, workers_that_stay()});
+          host_.post({box_.seats().number(router, model->place), Role::router}, door_address(),
+                     StatusRequest{next_drain_++});
+      if (serving_.place.worker)
+        host_.post({serving_.place.node, Role::kv_worker}, door_address(),
+                   Drain{next_drain_++, true, workers_that_stay()});
       if (signals_.came_within(leave_question)) break;
     }
     return whole;
@@ -527,8 +569,9 @@ class Running {
     for (const auto& model : box_.models()) models.push_back(model->name);
     const bool awaits_all = std::chrono::steady_clock::now() < since + routers_begin;
     const bool users = !serving_.place.worker || reports_.have(Role::kv_worker, "");
-    return users && reports_.handed_on(membership_->staying(NodeRole::router), models, membership_->leaves_since(),
-                                       [&](NodeId router) { return awaits_all || peers_.has(router); });
+    return users &&
+           reports_.handed_on(membership_->staying(NodeRole::router), models, membership_->leaves_since(),
+                              [&](NodeId router) { return awaits_all || peers_.has(router); });
   }
 
   // Until it has drained, or there is no time left. False if another signal came.
@@ -545,12 +588,12 @@ class Running {
   Peers peers_;
   Log log_;
   MetricRegistry metrics_;
-  std::unique_ptr<SpanExporter> exporter_;  // null: no spans are sent
+  std::unique_ptr<SpanExporter> exporter_;   // null: no spans are sent
   std::unique_ptr<SharedKeys> shared_keys_;  // null: keys are in a file, or there are none
   Box box_;
   DrainReports reports_;
   RequestId next_drain_ = own_ids;
-  std::atomic<bool> ending_ = false;  // it drains, or is about to
+  std::atomic<bool> ending_ = false;         // it drains, or is about to
   std::map<NodeId, TraceCapture> captures_;  // by the number of the model's router
   CafHost host_;
   server::FrontDoor door_;

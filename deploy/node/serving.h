@@ -18,7 +18,7 @@ namespace troupe::deploy {
 
 struct Serving {
   Config config;
-  std::vector<NamedModel> models;       // that a box serves; none: the one that `config` says
+  std::vector<NamedModel> models;  // that a box serves; none: the one that `config` says
   Place place;
   std::optional<ClusterPlace> cluster;  // its incarnation and greeting are filled in
   std::vector<Member> file;             // of a cluster: the nodes of its file

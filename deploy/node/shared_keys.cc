@@ -7,7 +7,9 @@
 
 namespace troupe::deploy {
 
-bool keys_in_redis(const std::string& place) { return place.starts_with("redis://") || place.starts_with("rediss://"); }
+bool keys_in_redis(const std::string& place) {
+  return place.starts_with("redis://") || place.starts_with("rediss://");
+}
 
 RedisApiKeysOptions shared_keys_options(const Config& config, const std::string& place) {
   return {.address = redis_address(config, place), .cluster = config.text("cluster.name")};
@@ -26,15 +28,18 @@ std::string shown(const std::string& field) {
 
 }  // namespace
 
-std::shared_ptr<const server::ApiKeys> keys_of(const std::map<std::string, std::string>& lines, const std::string& where) {
+std::shared_ptr<const server::ApiKeys> keys_of(const std::map<std::string, std::string>& lines,
+                                               const std::string& where) {
   std::size_t bytes = 0;
   auto keys = std::make_shared<server::ApiKeys>();
   for (const auto& [id, line] : lines) {
     bytes += line.size();
-    if (bytes > server::ApiKeys::file_bytes_max) throw ConfigError(where + ": the keys have more than 16 MiB; expected less");
+    if (bytes > server::ApiKeys::file_bytes_max)
+      throw ConfigError(where + ": the keys have more than 16 MiB; expected less");
     try {
       const server::ApiKeys one = server::ApiKeys::parse(line);
-      if (one.all().size() != 1 || one.all().begin()->first != id) throw server::KeysError("1: it is not the key of its field");
+      if (one.all().size() != 1 || one.all().begin()->first != id)
+        throw server::KeysError("1: it is not the key of its field");
       keys->add(one.all().begin()->second);
     } catch (const server::KeysError& error) {
       throw ConfigError(where + ": the field " + shown(id) + ", line " + error.what());
@@ -46,7 +51,8 @@ std::shared_ptr<const server::ApiKeys> keys_of(const std::map<std::string, std::
 SharedKeys::SharedKeys(const RedisApiKeysOptions& options, std::chrono::microseconds every, LogSink log)
     : redis_(options), where_(describe(options.address)), every_(every), log_(std::move(log)) {
   if (const std::string why = refresh(); !why.empty())
-    throw ConfigError("http.api_keys: " + where_ + ": " + why + "; expected a Redis with keys (troupe keys add " + where_ + ")");
+    throw ConfigError("http.api_keys: " + where_ + ": " + why +
+                      "; expected a Redis with keys (troupe keys add " + where_ + ")");
 }
 
 SharedKeys::~SharedKeys() { stop(); }
@@ -122,7 +128,8 @@ void SharedKeys::tell(const std::string& why) {
   const bool away = !why.empty();
   if (std::exchange(away_, away) == away || !log_) return;
   if (away)
-    log_(LogLevel::error, "main", "keys_away", std::vector<LogField>{{"where", where_}, {"why", why}, {"meanwhile", "as read last"}});
+    log_(LogLevel::error, "main", "keys_away",
+         std::vector<LogField>{{"where", where_}, {"why", why}, {"meanwhile", "as read last"}});
   else
     log_(LogLevel::warning, "main", "keys_are_back", std::vector<LogField>{{"where", where_}});
 }

@@ -1,17 +1,18 @@
 #pragma once
-// The door's API keys where several doors share them: a file, or a Redis that is read now and then by a thread of its own. While
-// the Redis is away, has none, or what it has makes no sense, the keys that were read last go on: nobody is locked out, and who was revoked
-// meanwhile is known as long as that lasts (troupe_api_keys_age_seconds).
+// The door's API keys where several doors share them: a file, or a Redis that is read now and then by a
+// thread of its own. While the Redis is away, has none, or what it has makes no sense, the keys that were
+// read last go on: nobody is locked out, and who was revoked meanwhile is known as long as that lasts
+// (troupe_api_keys_age_seconds).
 #include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
 
-#include "server/auth/api_keys.h"
+#include "runtime/config/config.h"
 #include "runtime/host/host.h"
 #include "runtime/redis/redis_api_keys.h"
-#include "runtime/config/config.h"
+#include "server/auth/api_keys.h"
 
 namespace troupe::deploy {
 
@@ -20,7 +21,8 @@ bool keys_in_redis(const std::string& place);  // an address, and no file
 RedisApiKeysOptions shared_keys_options(const Config& config, const std::string& place);
 
 // Lines of one key each. Throws ConfigError that says `where`, and the field of a line that is none.
-std::shared_ptr<const server::ApiKeys> keys_of(const std::map<std::string, std::string>& lines, const std::string& where);
+std::shared_ptr<const server::ApiKeys> keys_of(const std::map<std::string, std::string>& lines,
+                                               const std::string& where);
 
 class SharedKeys {
  public:
@@ -33,9 +35,9 @@ class SharedKeys {
   SharedKeys(const SharedKeys&) = delete;
 
   void start(OnNews on_news);
-  void stop();  // no news after it
-  Keys keys() const;   // as read last
-  void read_now();     // soon, on its thread
+  void stop();        // no news after it
+  Keys keys() const;  // as read last
+  void read_now();    // soon, on its thread
   double age_seconds() const;
 
  private:

@@ -52,10 +52,12 @@ bool soon(const Holds& holds) {
 }
 
 TEST_SUITE("shared keys") {
-  TEST_CASE("keys come and go with the Redis's, which may be away meanwhile; nonsense in it changes nothing") {
+  TEST_CASE(
+      "keys come and go with the Redis's, which may be away meanwhile; nonsense in it changes nothing") {
     if (!RedisTestServer::is_installed()) return;
     Bench b;
-    const server::MadeKey acme = server::make_key({.tenant = "acme"}), other = server::make_key({.tenant = "b"});
+    const server::MadeKey acme = server::make_key({.tenant = "acme"}),
+                          other = server::make_key({.tenant = "b"});
     b.put(acme);
     SharedKeys keys(b.options, often, b.log());
     CHECK(opens(keys, acme));
@@ -83,11 +85,15 @@ TEST_SUITE("shared keys") {
     CHECK(opens(keys, other));
   }
 
-  TEST_CASE("a Redis that has lost its keys locks nobody out, and opens no door that starts; the next key is news again") {
+  TEST_CASE(
+      "a Redis that has lost its keys locks nobody out, and opens no door that starts; the next key is news "
+      "again") {
     if (!RedisTestServer::is_installed()) return;
     Bench b;
-    CHECK_THROWS_WITH_AS(SharedKeys(b.options, often, b.log()), doctest::Contains("it has no keys of this cluster"), ConfigError);
-    const server::MadeKey acme = server::make_key({.tenant = "acme"}), other = server::make_key({.tenant = "b"});
+    CHECK_THROWS_WITH_AS(SharedKeys(b.options, often, b.log()),
+                         doctest::Contains("it has no keys of this cluster"), ConfigError);
+    const server::MadeKey acme = server::make_key({.tenant = "acme"}),
+                          other = server::make_key({.tenant = "b"});
     b.put(acme);
     SharedKeys keys(b.options, often, b.log());
     keys.start([](SharedKeys::Keys) {});
@@ -100,7 +106,8 @@ TEST_SUITE("shared keys") {
     CHECK(soon([&] { return b.has("keys_are_back"); }));
   }
 
-  TEST_CASE("who stops waits for no refresh that is far away, and a question that is asked now is answered now") {
+  TEST_CASE(
+      "who stops waits for no refresh that is far away, and a question that is asked now is answered now") {
     if (!RedisTestServer::is_installed()) return;
     Bench b;
     b.put(server::make_key({.tenant = "acme"}));
@@ -133,8 +140,10 @@ TEST_SUITE("shared keys") {
     CHECK(keys_of({{made.key.id, one.text()}}, "here")->all().size() == 1);
     CHECK_THROWS_AS(keys_of({{std::string(12, 'b'), one.text()}}, "here"), ConfigError);
     CHECK_THROWS_AS(keys_of({{made.key.id, one.text() + one.text()}}, "here"), ConfigError);
-    CHECK_THROWS_WITH_AS(keys_of({{made.key.id, one.text()}, {"b\n\x1b" + std::string(99, 'b'), "nonsense"}}, "here"),
-                         doctest::Contains(("here: the field \"b??" + std::string(29, 'b') + "…\", line 1: ").c_str()), ConfigError);
+    CHECK_THROWS_WITH_AS(
+        keys_of({{made.key.id, one.text()}, {"b\n\x1b" + std::string(99, 'b'), "nonsense"}}, "here"),
+        doctest::Contains(("here: the field \"b??" + std::string(29, 'b') + "…\", line 1: ").c_str()),
+        ConfigError);
   }
 }
 

@@ -46,9 +46,8 @@ void tell_of_store(const LogSink& log, MetricRegistry* metrics, Store& store) {
   for (const StoreDamage& damage : health.found) tell(damage);
   for (const StoreLoss& loss : health.lost) say("store_lost", fields_of(loss));
   if (health.losses > health.lost.size())
-    say("store_lost_more", {{"losses", health.losses},
-                            {"listed", health.lost.size()},
-                            {"all", health.aside + "/lost.txt"}});
+    say("store_lost_more",
+        {{"losses", health.losses}, {"listed", health.lost.size()}, {"all", health.aside + "/lost.txt"}});
   if (metrics) metrics->record(Metric::store_losses, static_cast<double>(health.losses));
   if (!health.aside.empty()) say("store_set_aside", {{"to", health.aside}});
 }

@@ -8,8 +8,8 @@
 
 namespace troupe::deploy {
 
-// What was found and lost at the opening, at once: whatever ends the process next, it was said. And from now on what
-// is met, from any thread. `log` may be empty, `metrics` null; the latter must outlive the store.
+// What was found and lost at the opening, at once: whatever ends the process next, it was said. And from now
+// on what is met, from any thread. `log` may be empty, `metrics` null; the latter must outlive the store.
 void tell_of_store(const LogSink& log, MetricRegistry* metrics, Store& store);
 
 // Nothing, if it is whole.

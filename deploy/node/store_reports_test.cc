@@ -34,7 +34,8 @@ struct LostLog {
 }  // namespace
 
 TEST_SUITE("store reports") {
-  TEST_CASE_FIXTURE(LostLog, "what was lost at the opening is said at once, with its versions, and where the rest lies") {
+  TEST_CASE_FIXTURE(
+      LostLog, "what was lost at the opening is said at once, with its versions, and where the rest lies") {
     Store store(folder.path(), {.on_damage = OnDamage::start});
     std::multimap<std::string, std::map<std::string, std::string>> said;
     MetricRegistry metrics;

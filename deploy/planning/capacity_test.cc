@@ -11,7 +11,8 @@ namespace {
 // Nodes that are late below a count, and refuse below another.
 TryNodes late_below(std::uint32_t count, std::uint32_t refuses_below = 0) {
   return [=](const NodeType&, std::uint32_t nodes) {
-    return CapacityTrial{.nodes = nodes, .p99_ms = nodes < count ? 500.0 : 100.0, .lost = nodes < refuses_below ? 0.5 : 0.0};
+    return CapacityTrial{
+        .nodes = nodes, .p99_ms = nodes < count ? 500.0 : 100.0, .lost = nodes < refuses_below ? 0.5 : 0.0};
   };
 }
 
@@ -20,7 +21,9 @@ std::uint32_t least(const TryNodes& nodes, std::uint32_t most = 32) {
   return found.least ? found.least->nodes : 0;
 }
 
-Capacity priced(double price, std::uint32_t nodes) { return {{"a", price}, {}, CapacityTrial{.nodes = nodes}}; }
+Capacity priced(double price, std::uint32_t nodes) {
+  return {{"a", price}, {}, CapacityTrial{.nodes = nodes}};
+}
 
 }  // namespace
 
@@ -55,6 +58,8 @@ TEST_CASE("the cheapest is by the price of all its nodes, then by their number")
 TEST_CASE("a node type is a device and its price, and else is told what it should be") {
   CHECK(parse_node_type("A100-40G=3.2").device == "A100-40G");
   CHECK(parse_node_type("a=b.txt=2").device == "a=b.txt");
-  for (const char* wrong : {"", "A100-40G", "A100-40G=", "=3", "A100-40G=0", "A100-40G=-1", "A100-40G=3x", "A100-40G=nan"})
-    CHECK_THROWS_WITH_AS(parse_node_type(wrong), doctest::Contains("as in A100-40G=3.2"), std::invalid_argument);
+  for (const char* wrong :
+       {"", "A100-40G", "A100-40G=", "=3", "A100-40G=0", "A100-40G=-1", "A100-40G=3x", "A100-40G=nan"})
+    CHECK_THROWS_WITH_AS(parse_node_type(wrong), doctest::Contains("as in A100-40G=3.2"),
+                         std::invalid_argument);
 }

@@ -8,8 +8,8 @@
 #include "deploy/planning/command_plan.h"
 #include "deploy/planning/plan_input.h"
 #include "deploy/reports/table.h"
-#include "placement/cost/device_profiles.h"
 #include "placement/assignment/shards.h"
+#include "placement/cost/device_profiles.h"
 
 namespace troupe::deploy {
 

@@ -153,13 +153,15 @@ json placement_list(const Placement& placement, const std::vector<std::string>& 
           {"shards", std::move(by_node)}};
 }
 
-EarlierPlacement read_placement(const std::string& path, const std::string& name, const PlanFileBounds& bounds) {
+EarlierPlacement read_placement(const std::string& path, const std::string& name,
+                                const PlanFileBounds& bounds) {
   const auto fail = [&path](const std::string& what) -> EarlierPlacement {
     throw std::runtime_error(path + ": " + what);
   };
   const std::string otherwise = "; expected " + std::string(expected_plan);
   const std::string text = read_whole_file(path, bounds.bytes_max, expected_plan);
-  if (const std::string excess = find_excess(text, {.values_max = bounds.values_max, .depth_max = 16}); !excess.empty())
+  if (const std::string excess = find_excess(text, {.values_max = bounds.values_max, .depth_max = 16});
+      !excess.empty())
     return fail("has " + excess + otherwise);
   try {
     return parse_placement(parse_each_member_once(text), name);

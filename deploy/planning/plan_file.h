@@ -28,7 +28,8 @@ struct PlanFileBounds {
 };
 // The one with this name; each item is in one list. Throws std::runtime_error that says what is wrong with
 // the file.
-EarlierPlacement read_placement(const std::string& path, const std::string& name, const PlanFileBounds& bounds = {});
+EarlierPlacement read_placement(const std::string& path, const std::string& name,
+                                const PlanFileBounds& bounds = {});
 
 // As far as the items are the catalog's.
 placement::Placement known_part(const EarlierPlacement& earlier, std::uint64_t items,

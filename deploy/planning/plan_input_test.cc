@@ -36,7 +36,12 @@ TEST_SUITE("plan input") {
     CHECK(catalog.tokens == std::vector<std::uint32_t>{3, 1, 4});
     CHECK(catalog.numbers.at("z") == 2);
     CHECK(catalog.mean_tokens() == doctest::Approx(8.0 / 3));
-    folder.write("items.jsonl", "\n" R"({"id":"j","tokens":[1,"<a>"],"identifier":3})" "\n\n" R"({"id":"k","tokens":[],"identifier":4})" "\n");
+    folder.write("items.jsonl",
+                 "\n"
+                 R"({"id":"j","tokens":[1,"<a>"],"identifier":3})"
+                 "\n\n"
+                 R"({"id":"k","tokens":[],"identifier":4})"
+                 "\n");
     CHECK(read_plan_catalog(folder.path()).tokens == std::vector<std::uint32_t>{2, 1});
   }
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "placement/cost/cost_model.h"
 #include "placement/assignment/hrcs.h"
 #include "placement/assignment/local_share.h"
+#include "placement/cost/cost_model.h"
 
 namespace troupe::deploy {
 

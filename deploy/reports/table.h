@@ -26,7 +26,7 @@ class Table {
 };
 
 std::string fixed(double value, int decimals);
-std::string percent(double share);  // "12.3 %"
+std::string percent(double share);                                            // "12.3 %"
 std::string shortened(const std::string& text, std::size_t code_points_max);  // ends in "…" if it was longer
 
 // One line on a terminal's stderr that says how far long work is; silent where stderr is no terminal.

@@ -23,9 +23,12 @@ std::optional<CaptureQuestion> read_capture_question(const std::string& text) {
   std::string kind, more;
   CaptureQuestion question;
   std::int64_t seconds = 0;
-  if (!(words >> kind >> question.model >> question.limits.requests >> seconds) || words >> more || kind != "capture") return std::nullopt;
+  if (!(words >> kind >> question.model >> question.limits.requests >> seconds) || words >> more ||
+      kind != "capture")
+    return std::nullopt;
   question.limits.us = seconds * 1'000'000;
-  const bool bounded = question.limits.requests >= 1 && question.limits.requests <= TraceCapture::requests_max && seconds >= 1 &&
+  const bool bounded = question.limits.requests >= 1 &&
+                       question.limits.requests <= TraceCapture::requests_max && seconds >= 1 &&
                        seconds <= TraceCapture::us_max / 1'000'000;
   if (question.model == no_model) question.model.clear();
   return bounded ? std::optional(question) : std::nullopt;
@@ -40,11 +43,16 @@ CaptureSocket::CaptureSocket(const std::filesystem::path& data_dir, std::vector<
 
 void CaptureSocket::answer(int connection, const std::string& text) {
   const auto question = read_capture_question(text);
-  if (!question) return void(say(connection, "error it is no question; expected capture MODEL REQUESTS SECONDS, within bounds\n"));
+  if (!question)
+    return void(
+        say(connection, "error it is no question; expected capture MODEL REQUESTS SECONDS, within bounds\n"));
   const auto of = std::ranges::find(models_, question->model, &Captured::model);
   std::string names;
-  for (const Captured& model : models_) names += (names.empty() ? "" : ", ") + (model.model.empty() ? "the one without a name" : model.model);
-  if (of == models_.end()) return void(say(connection, "error there is no model \"" + question->model + "\"; expected " + names + "\n"));
+  for (const Captured& model : models_)
+    names += (names.empty() ? "" : ", ") + (model.model.empty() ? "the one without a name" : model.model);
+  if (of == models_.end())
+    return void(
+        say(connection, "error there is no model \"" + question->model + "\"; expected " + names + "\n"));
   const CatalogPointer catalog = of->catalog();
   if (!catalog) return void(say(connection, "error the catalog was not read yet; expected one\n"));
   if (!say(connection, "ok\n")) return;
@@ -54,19 +62,27 @@ void CaptureSocket::answer(int connection, const std::string& text) {
     append_request(line, request);
     return say(connection, line += '\n');
   };
-  const std::uint64_t left_out = of->capture->record(question->limits, *catalog, of->find, write, [&] { return socket_.is_over(connection); });
+  const std::uint64_t left_out = of->capture->record(question->limits, *catalog, of->find, write,
+                                                     [&] { return socket_.is_over(connection); });
   say(connection, "end " + std::to_string(left_out) + "\n");
 }
 
-std::uint64_t capture_trace(const std::filesystem::path& data_dir, const std::string& model, const CaptureLimits& limits,
+std::uint64_t capture_trace(const std::filesystem::path& data_dir, const std::string& model,
+                            const CaptureLimits& limits,
                             const std::function<void(const TracedRequest&)>& write) {
-  const auto fail = [&](const std::string& what) { throw std::runtime_error(data_dir.string() + ": " + what); };
+  const auto fail = [&](const std::string& what) {
+    throw std::runtime_error(data_dir.string() + ": " + what);
+  };
   FolderQuestion question(data_dir, capture_name,
-                          "capture " + (model.empty() ? no_model : model) + " " + std::to_string(limits.requests) + " " +
-                              std::to_string(limits.us / 1'000'000));
-  if (!question.is_heard()) fail("nobody serves it here; expected the data folder of a running box, or of a node with a router, and its user");
+                          "capture " + (model.empty() ? no_model : model) + " " +
+                              std::to_string(limits.requests) + " " + std::to_string(limits.us / 1'000'000));
+  if (!question.is_heard())
+    fail(
+        "nobody serves it here; expected the data folder of a running box, or of a node with a router, and "
+        "its user");
   std::string line;
-  if (!question.next_line(line, traced_line_bytes_max) || line != "ok") fail(line.empty() ? "the process that serves it ended" : line);
+  if (!question.next_line(line, traced_line_bytes_max) || line != "ok")
+    fail(line.empty() ? "the process that serves it ended" : line);
   const LinePlace place{data_dir};
   TraceLines lines(place);
   TracedRequest request;

@@ -1,7 +1,7 @@
 #pragma once
-// How `troupe trace capture` asks a running process for its requests: "capture MODEL REQUESTS SECONDS" on the socket `capture`
-// of its data folder, answered by "ok", lines of a request trace as they come, and "end LEFT_OUT"; or by "error WHY". Who hangs
-// up has enough.
+// How `troupe trace capture` asks a running process for its requests: "capture MODEL REQUESTS SECONDS" on the
+// socket `capture` of its data folder, answered by "ok", lines of a request trace as they come, and "end
+// LEFT_OUT"; or by "error WHY". Who hangs up has enough.
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -34,8 +34,10 @@ class CaptureSocket {
   FolderSocket socket_;
 };
 
-// How many requests were left out. Throws std::runtime_error if nobody serves that folder, or he does not know that model.
-std::uint64_t capture_trace(const std::filesystem::path& data_dir, const std::string& model, const CaptureLimits& limits,
+// How many requests were left out. Throws std::runtime_error if nobody serves that folder, or he does not
+// know that model.
+std::uint64_t capture_trace(const std::filesystem::path& data_dir, const std::string& model,
+                            const CaptureLimits& limits,
                             const std::function<void(const TracedRequest&)>& write);
 
 }  // namespace troupe::deploy

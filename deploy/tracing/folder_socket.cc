@@ -43,8 +43,8 @@ class SocketAddress {
 std::string read_question(int connection) {
   std::string line;
   pollfd wait{connection, POLLIN, 0};
-  for (char byte = 0;
-       line.size() < question_bytes_max && poll(&wait, 1, question_ms_max) > 0 && recv(connection, &byte, 1, 0) == 1;) {
+  for (char byte = 0; line.size() < question_bytes_max && poll(&wait, 1, question_ms_max) > 0 &&
+                      recv(connection, &byte, 1, 0) == 1;) {
     if (byte == '\n') return line;
     line += byte;
   }
@@ -59,7 +59,8 @@ FolderSocket::FolderSocket(const fs::path& data_dir, std::string name) : file_(d
   const auto fail = [&](const char* what) {
     const std::string words = std::generic_category().message(errno);
     if (listener_ >= 0) close(listener_);
-    throw std::runtime_error(file_.string() + ": " + what + ": " + words + "; expected a folder where a socket can be made");
+    throw std::runtime_error(file_.string() + ": " + what + ": " + words +
+                             "; expected a folder where a socket can be made");
   };
   std::error_code ignored;
   fs::remove(file_, ignored);  // of a process that was killed: the folder is locked by this one

@@ -1,6 +1,6 @@
 #pragma once
-// A socket in the data folder of a process that serves, by which commands on its machine ask it: the folder is its owner's
-// alone, and so nobody else asks. A question is one line; what is answered is between the two.
+// A socket in the data folder of a process that serves, by which commands on its machine ask it: the folder
+// is its owner's alone, and so nobody else asks. A question is one line; what is answered is between the two.
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -19,10 +19,10 @@ class FolderSocket {
   FolderSocket(const FolderSocket&) = delete;
   FolderSocket& operator=(const FolderSocket&) = delete;
 
-  void serve(Answer answer);               // in a thread of its own, from now on
-  void end();                              // answers nobody any more; a second call does nothing
-  bool wait_for(int descriptor) const;     // until it can be read or hangs up; false: this is to end
-  bool is_over(int connection) const;      // whoever asked has hung up, or this is to end
+  void serve(Answer answer);            // in a thread of its own, from now on
+  void end();                           // answers nobody any more; a second call does nothing
+  bool wait_for(int descriptor) const;  // until it can be read or hangs up; false: this is to end
+  bool is_over(int connection) const;   // whoever asked has hung up, or this is to end
 
  private:
   const std::filesystem::path file_;

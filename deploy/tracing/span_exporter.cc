@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "deploy/data/version.h"
-#include "server/http/front_door_client.h"
 #include "runtime/config/config.h"
 #include "runtime/wire/json_text.h"
+#include "server/http/front_door_client.h"
 
 namespace troupe::deploy {
 namespace {
@@ -21,9 +21,10 @@ std::string text_attribute(const char* key, std::string_view value) {
 }
 
 std::string spans_body(const std::deque<std::string>& spans, const std::string& node) {
-  std::string out = R"({"resourceSpans":[{"resource":{"attributes":[)" + text_attribute("service.name", "troupe") + "," +
-                    text_attribute("service.version", version()) + "," + text_attribute("service.instance.id", node) +
-                    R"(]},"scopeSpans":[{"scope":{"name":"troupe"},"spans":[)";
+  std::string out =
+      R"({"resourceSpans":[{"resource":{"attributes":[)" + text_attribute("service.name", "troupe") + "," +
+      text_attribute("service.version", version()) + "," + text_attribute("service.instance.id", node) +
+      R"(]},"scopeSpans":[{"scope":{"name":"troupe"},"spans":[)";
   for (const std::string& of_request : spans) out.append(out.back() == '[' ? "" : ",").append(of_request);
   return out + "]}]}]}";
 }
@@ -32,7 +33,8 @@ std::string spans_body(const std::deque<std::string>& spans, const std::string& 
 
 Collector parse_collector(const std::string& url) {
   const auto fail = [&](const char* what) -> ConfigError {
-    return ConfigError("telemetry.collector is \"" + url + "\", " + what + "; expected http://host:port, such as http://127.0.0.1:4318");
+    return ConfigError("telemetry.collector is \"" + url + "\", " + what +
+                       "; expected http://host:port, such as http://127.0.0.1:4318");
   };
   constexpr std::string_view scheme = "http://";
   if (url.starts_with("https://")) throw fail("and spans go in the clear only");
@@ -47,7 +49,11 @@ Collector parse_collector(const std::string& url) {
 }
 
 SpanExporter::SpanExporter(Collector collector, std::string node, MetricRegistry& metrics, LogSink log)
-    : collector_(std::move(collector)), node_(std::move(node)), metrics_(metrics), log_(std::move(log)), thread_([this] { run(); }) {}
+    : collector_(std::move(collector)),
+      node_(std::move(node)),
+      metrics_(metrics),
+      log_(std::move(log)),
+      thread_([this] { run(); }) {}
 
 SpanExporter::~SpanExporter() {
   {
@@ -83,7 +89,10 @@ void SpanExporter::run() {
 
 void SpanExporter::send(const std::deque<std::string>& spans) {
   const auto count = static_cast<double>(spans.size());
-  server::HttpCall call{.server = collector_.server, .method = "POST", .target = collector_.target, .body = spans_body(spans, node_)};
+  server::HttpCall call{.server = collector_.server,
+                        .method = "POST",
+                        .target = collector_.target,
+                        .body = spans_body(spans, node_)};
   {
     const std::lock_guard lock(mutex_);
     call.timeout_us = ends_ ? last_call_us_max : call_us_max;
@@ -97,7 +106,8 @@ void SpanExporter::send(const std::deque<std::string>& spans) {
   }
   metrics_.record(why.empty() ? Metric::spans_exported : Metric::spans_lost, count);
   if (!why.empty() && !std::exchange(away_, true) && log_)
-    log_(LogLevel::warning, "telemetry", "collector_away", std::vector<LogField>{{"server", collector_.server}, {"why", why}});
+    log_(LogLevel::warning, "telemetry", "collector_away",
+         std::vector<LogField>{{"server", collector_.server}, {"why", why}});
   if (why.empty()) away_ = false;
 }
 

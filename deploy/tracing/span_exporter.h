@@ -1,16 +1,16 @@
 #pragma once
-// Sends the spans of recorded requests to an OpenTelemetry collector, as OTLP's JSON over HTTP, in a thread of its own: the
-// door hands them over and waits for nothing. While the collector is away, or does not keep up, the newest are dropped and
-// counted.
+// Sends the spans of recorded requests to an OpenTelemetry collector, as OTLP's JSON over HTTP, in a thread
+// of its own: the door hands them over and waits for nothing. While the collector is away, or does not keep
+// up, the newest are dropped and counted.
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <string>
 #include <thread>
 
-#include "server/observability/seen_request.h"
 #include "runtime/actor/metrics.h"
 #include "runtime/host/host.h"
+#include "server/observability/seen_request.h"
 
 namespace troupe::deploy {
 

@@ -57,7 +57,9 @@ class OneShotCollector {
   std::thread thread_;
 };
 
-server::SeenRequest recorded() { return {.request_id = "r", .trace = {1, 2, 3, true}, .method = "POST", .route = "/v1/rank", .status = 200}; }
+server::SeenRequest recorded() {
+  return {.request_id = "r", .trace = {1, 2, 3, true}, .method = "POST", .route = "/v1/rank", .status = 200};
+}
 
 }  // namespace
 

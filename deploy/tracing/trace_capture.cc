@@ -30,7 +30,8 @@ bool take(const Message& message, TracedRequest& request) {
 // ---- profiles ----
 
 ProfileWatch::ProfileWatch(const Catalog& catalog) : catalog_(catalog) {
-  for (ItemNumber n = catalog.next(0); n != no_item; n = catalog.next(n + 1)) by_tokens_.emplace(key_of(catalog.item(n).tokens), n);
+  for (ItemNumber n = catalog.next(0); n != no_item; n = catalog.next(n + 1))
+    by_tokens_.emplace(key_of(catalog.item(n).tokens), n);
 }
 
 std::vector<ItemNumber> ProfileWatch::items_of(const Profile& profile) const {
@@ -50,7 +51,8 @@ void ProfileWatch::tell(const Profile* profile, TracedRequest& request) {
   auto begin = items.begin();
   if (!seen.tail.empty()) {
     const auto at = std::find_end(items.begin(), items.end(), seen.tail.begin(), seen.tail.end());
-    if (at != items.end()) begin = at + static_cast<std::ptrdiff_t>(seen.tail.size());  // else it was written anew
+    if (at != items.end())
+      begin = at + static_cast<std::ptrdiff_t>(seen.tail.size());  // else it was written anew
   }
   for (auto at = begin; at != items.end(); ++at) request.events.emplace_back(catalog_.item(*at).id);
   seen.profile += request.events.size();
@@ -87,7 +89,8 @@ bool TraceCapture::next(TracedRequest& request, std::int64_t now_us) {
   std::unique_lock lock(mutex_);
   const auto ready = [&] {
     while (!waiting_.empty() && (waiting_.front().state == State::left_out ||
-                                 (waiting_.front().state == State::open && now_us - began_us_ - waiting_.front().request.at.us > patience_us)))
+                                 (waiting_.front().state == State::open &&
+                                  now_us - began_us_ - waiting_.front().request.at.us > patience_us)))
       waiting_.pop_front();
     return !waiting_.empty() && waiting_.front().state == State::kept;
   };
@@ -97,10 +100,14 @@ bool TraceCapture::next(TracedRequest& request, std::int64_t now_us) {
   return true;
 }
 
-std::uint64_t TraceCapture::record(const CaptureLimits& limits, const Catalog& catalog, const FindProfile& find,
-                                   const std::function<bool(const TracedRequest&)>& write, const std::function<bool()>& over) {
+std::uint64_t TraceCapture::record(const CaptureLimits& limits, const Catalog& catalog,
+                                   const FindProfile& find,
+                                   const std::function<bool(const TracedRequest&)>& write,
+                                   const std::function<bool()>& over) {
   const auto now_us = [] {
-    return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return std::chrono::duration_cast<std::chrono::microseconds>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
   };
   ProfileWatch profiles(catalog);
   {

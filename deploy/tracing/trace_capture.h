@@ -1,11 +1,12 @@
 #pragma once
-// Records the requests of a running service as a request trace (deploy/TRACES.md): who asked when for what, and what the
-// profile had got since the user's last request. Asked for by `troupe trace capture` through a socket in the data folder, one
-// at a time, bounded by requests and time; while nobody asks, a request costs it one look at a flag.
+// Records the requests of a running service as a request trace (deploy/TRACES.md): who asked when for what,
+// and what the profile had got since the user's last request. Asked for by `troupe trace capture` through a
+// socket in the data folder, one at a time, bounded by requests and time; while nobody asks, a request costs
+// it one look at a flag.
 //
-// A request is recorded once it is answered, in order of its coming, unless its client made a mistake (4xx but 429). Its
-// profile is read from the store behind the answer; events become item ids by the present catalog, by an item's tokens, and
-// events of items that it does not have are left out.
+// A request is recorded once it is answered, in order of its coming, unless its client made a mistake (4xx
+// but 429). Its profile is read from the store behind the answer; events become item ids by the present
+// catalog, by an item's tokens, and events of items that it does not have are left out.
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -59,10 +60,11 @@ class TraceCapture {
   void answered(const Message& message);
 
   using FindProfile = std::function<ProfilePointer(const std::string& tenant, const std::string& user)>;
-  // Runs until the limits are reached, `write` says false or `over` says true. How many requests were left out, because
-  // too many waited to be written. One at a time.
+  // Runs until the limits are reached, `write` says false or `over` says true. How many requests were left
+  // out, because too many waited to be written. One at a time.
   std::uint64_t record(const CaptureLimits& limits, const Catalog& catalog, const FindProfile& find,
-                       const std::function<bool(const TracedRequest&)>& write, const std::function<bool()>& over);
+                       const std::function<bool(const TracedRequest&)>& write,
+                       const std::function<bool()>& over);
 
  private:
   static constexpr std::size_t waiting_max = 4096;

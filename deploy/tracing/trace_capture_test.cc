@@ -31,7 +31,9 @@ Profile profile_of(std::initializer_list<Tokens> events) {
 
 // As a request that comes now has it.
 std::int64_t now() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace
@@ -45,12 +47,13 @@ TEST_CASE("a user's first request has the whole profile, later ones what is new"
     return std::pair(request.profile, request.events);
   };
   using Events = std::vector<std::string>;
-  const Profile two = profile_of({{1, 2}, {3}}), three = profile_of({{1, 2}, {3}, {4, 5, 6}}), slid = profile_of({{3}, {4, 5, 6}, {1, 2}}),
-                strange = profile_of({{1, 2}, {9, 9}});
+  const Profile two = profile_of({{1, 2}, {3}}), three = profile_of({{1, 2}, {3}, {4, 5, 6}}),
+                slid = profile_of({{3}, {4, 5, 6}, {1, 2}}), strange = profile_of({{1, 2}, {9, 9}});
   CHECK(tell(&two) == std::pair(std::uint64_t{2}, Events{"a", "b"}));
   CHECK(tell(&two) == std::pair(std::uint64_t{2}, Events{}));
   CHECK(tell(&three) == std::pair(std::uint64_t{3}, Events{"c"}));
-  CHECK(tell(&slid) == std::pair(std::uint64_t{6}, Events{"b", "c", "a"}));  // written anew, as far as can be told
+  CHECK(tell(&slid) ==
+        std::pair(std::uint64_t{6}, Events{"b", "c", "a"}));  // written anew, as far as can be told
   CHECK(tell(&strange) == std::pair(std::uint64_t{7}, Events{"a"}));
   CHECK(tell(nullptr).second == Events{});
 }
@@ -63,8 +66,10 @@ TEST_CASE("what is captured comes in order of its coming, without clients' mista
   std::atomic<bool> done = false;
   const Profile profile = profile_of({{3}});
   std::thread recording([&] {
-    capture.record({4, 60'000'000}, *items, [&](auto&, auto& user) { return user == "ana" ? std::make_shared<Profile>(profile) : nullptr; },
-                   [&](const TracedRequest& request) { return traced.push_back(request), true; }, [] { return false; });
+    capture.record(
+        {4, 60'000'000}, *items,
+        [&](auto&, auto& user) { return user == "ana" ? std::make_shared<Profile>(profile) : nullptr; },
+        [&](const TracedRequest& request) { return traced.push_back(request), true; }, [] { return false; });
     done = true;
   });
   for (RequestId id = 2; !done; id += 4) {
@@ -92,12 +97,14 @@ TEST_CASE("a command gets the requests of a process that serves its folder, or i
   const TestFolder folder;
   const auto ask = [&](const std::string& model, std::uint64_t requests) {
     std::vector<TracedRequest> traced;
-    capture_trace(folder.path(), model, {requests, 60'000'000}, [&](const TracedRequest& request) { traced.push_back(request); });
+    capture_trace(folder.path(), model, {requests, 60'000'000},
+                  [&](const TracedRequest& request) { traced.push_back(request); });
     return traced;
   };
   CHECK_THROWS_WITH(ask("", 1), doctest::Contains("nobody serves it"));
   TraceCapture capture;
-  const CaptureSocket socket(folder.path(), {{"games", &capture, [] { return catalog(); }, [](auto&, auto&) { return nullptr; }}});
+  const CaptureSocket socket(
+      folder.path(), {{"games", &capture, [] { return catalog(); }, [](auto&, auto&) { return nullptr; }}});
   CHECK_THROWS_WITH(ask("news", 1), doctest::Contains("there is no model \"news\"; expected games"));
   CHECK_THROWS_WITH(ask("games", 0), doctest::Contains("expected capture MODEL REQUESTS SECONDS"));
   std::atomic<bool> done = false;

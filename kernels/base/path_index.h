@@ -1,10 +1,11 @@
 #pragma once
-// The paths that a beam search may return: the semantic identifiers of a catalog's items, as a tree. A node is the
-// beginning of a path. Nodes are numbered level by level, and on a level in the order of their tokens, so a node's
-// children are neighbours and, among paths of one length, a lower number is a smaller path: what breaks ties.
+// The paths that a beam search may return: the semantic identifiers of a catalog's items, as a tree. A node
+// is the beginning of a path. Nodes are numbered level by level, and on a level in the order of their tokens,
+// so a node's children are neighbours and, among paths of one length, a lower number is a smaller path: what
+// breaks ties.
 //
-// An identifier may have any length. Where one is the beginning of another nothing could say which of them was meant;
-// the longer one is left out, and counted.
+// An identifier may have any length. Where one is the beginning of another nothing could say which of them
+// was meant; the longer one is left out, and counted.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -23,12 +24,13 @@ class PathIndex {
   explicit PathIndex(std::span<const std::span<const Token>> paths);
 
   bool empty() const { return leaves_ == 0; }
-  std::uint32_t depth() const { return depth_; }    // tokens of the longest path
+  std::uint32_t depth() const { return depth_; }  // tokens of the longest path
   std::uint32_t nodes() const { return static_cast<std::uint32_t>(first_child_.size()) - 1; }
   std::uint32_t leaves() const { return leaves_; }  // different paths
   std::uint32_t left_out() const { return left_out_; }
 
-  // What may follow `node`: ascending tokens; the i-th leads to first_child(node) + i. Empty: the path is whole.
+  // What may follow `node`: ascending tokens; the i-th leads to first_child(node) + i. Empty: the path is
+  // whole.
   std::span<const Token> next(Node node) const {
     return {tokens_.data() + first_child_[node], tokens_.data() + first_child_[node + 1]};
   }

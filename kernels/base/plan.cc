@@ -40,7 +40,8 @@ std::string sees_fault(const Segment& segment, std::size_t index) {
     if (range.begin < least)
       return fault(place.text(seen), range.begin, "more than " + std::to_string(least - 1) + " before it");
     if (range.begin >= range.end)
-      return fault(place.text(seen), range.begin, "a range that ends after it, not at " + std::to_string(range.end));
+      return fault(place.text(seen), range.begin,
+                   "a range that ends after it, not at " + std::to_string(range.end));
     if (range.end > index)
       return fault(place.text(seen + std::max<std::size_t>(index, range.begin) - range.begin),
                    static_cast<std::int64_t>(std::max<std::size_t>(index, range.begin)),
@@ -63,8 +64,7 @@ std::string replaces_fault(const Plan& plan, std::size_t index) {
     return fault(place.text() + ".offset", segment.replaces.offset,
                  "one that leaves room for " + std::to_string(segment.tokens.size()) + " of " +
                      std::to_string(length) + " tokens");
-  if (segment.sees.contains(replaced))
-    return fault(place.text(), replaced, "a segment that it does not see");
+  if (segment.sees.contains(replaced)) return fault(place.text(), replaced, "a segment that it does not see");
   if (plan.segments[replaced].replaces.segment != Replaced::none)
     return fault(place.text(), replaced, "a segment that replaces none itself");
   for (std::size_t i = replaced + 1; i < index; ++i) {
@@ -79,15 +79,17 @@ std::string replaces_fault(const Plan& plan, std::size_t index) {
 
 std::string start_fault(const Segment& segment, std::size_t index, const PlanLimits& limits) {
   const auto length = static_cast<std::int64_t>(segment.tokens.size());
-  const std::int64_t most = limits.positions_max - length, shown = std::int64_t{segment.start} + segment.shift;
+  const std::int64_t most = limits.positions_max - length,
+                     shown = std::int64_t{segment.start} + segment.shift;
   if (segment.start < 0 || segment.start > most)
     return fault(Place{"segments", index, ".start"}.text(), segment.start,
                  "a position from 0 that leaves room for " + std::to_string(length) + " tokens below " +
                      std::to_string(limits.positions_max));
   if (shown < 0 || shown > most)
     return fault(Place{"segments", index, ".shift"}.text(), segment.shift,
-                 "one that moves its " + std::to_string(length) + " tokens from " + std::to_string(segment.start) +
-                     " to positions from 0 to below " + std::to_string(limits.positions_max));
+                 "one that moves its " + std::to_string(length) + " tokens from " +
+                     std::to_string(segment.start) + " to positions from 0 to below " +
+                     std::to_string(limits.positions_max));
   return "";
 }
 
@@ -102,7 +104,8 @@ std::string segment_fault(const Plan& plan, std::size_t index, const PlanLimits&
            " numbers; expected " + std::to_string(limits.features) + " for each token";
   if (std::string found = sees_fault(segment, index); !found.empty()) return found;
   if (!limits.moves && segment.shift != 0)
-    return fault(Place{"segments", index, ".shift"}.text(), segment.shift, "0, as the model's keys cannot be moved");
+    return fault(Place{"segments", index, ".shift"}.text(), segment.shift,
+                 "0, as the model's keys cannot be moved");
   if (!limits.moves && segment.replaces.segment != Replaced::none)
     return fault(Place{"segments", index, ".replaces"}.text(), segment.replaces.segment,
                  "none, as the model's keys cannot be replaced");
@@ -133,12 +136,13 @@ std::int64_t path_start(const Plan& plan) {
 }
 
 // A path's last token is never computed, so it needs no position.
-std::string room_fault(const Plan& plan, std::size_t path_tokens, const char* what, const PlanLimits& limits) {
+std::string room_fault(const Plan& plan, std::size_t path_tokens, const char* what,
+                       const PlanLimits& limits) {
   const std::int64_t room = limits.positions_max - path_start(plan) + 1;
   if (static_cast<std::int64_t>(path_tokens) <= room) return "";
-  return std::string(what) + " has " + std::to_string(path_tokens) + " tokens; expected at most " + std::to_string(room) +
-         " behind segments[" + std::to_string(plan.search.segment) + "] below position " +
-         std::to_string(limits.positions_max);
+  return std::string(what) + " has " + std::to_string(path_tokens) + " tokens; expected at most " +
+         std::to_string(room) + " behind segments[" + std::to_string(plan.search.segment) +
+         "] below position " + std::to_string(limits.positions_max);
 }
 
 std::string paths_fault(std::span<const Tokens> paths, const char* list, const PlanLimits& limits) {
@@ -151,8 +155,7 @@ std::string paths_fault(std::span<const Tokens> paths, const char* list, const P
 }
 
 std::string width_fault(const Search& search, const PlanLimits& limits) {
-  if (limits.width_max == 0)
-    return fault("search.width", search.width, "0, as the model does not generate");
+  if (limits.width_max == 0) return fault("search.width", search.width, "0, as the model does not generate");
   if (search.width > limits.width_max)
     return fault("search.width", search.width, "1 to " + std::to_string(limits.width_max));
   if (search.results < 1 || search.results > search.width)

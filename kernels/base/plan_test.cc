@@ -38,10 +38,12 @@ TEST_CASE("faults of segments are named with their place") {
         "segments is empty; expected at least one segment");
   CHECK(fault_after([](Plan& p) { p.segments[1].tokens = {}; }) ==
         "segments[1].tokens is empty; expected at least one token");
-  CHECK(fault_after([](Plan& p) { p.segments[1].tokens = {1, 2, 10}; }) ==
-        "segments[1].tokens[2] is 10; expected from 0 to below the vocabulary's 10");
-  CHECK(fault_after([](Plan& p) { p.segments[0].tokens = {-1, 9}; }) ==
-        "segments[0].tokens[0] is -1; expected from 0 to below the vocabulary's 10");
+  CHECK(fault_after([](Plan& p) {
+          p.segments[1].tokens = {1, 2, 10};
+        }) == "segments[1].tokens[2] is 10; expected from 0 to below the vocabulary's 10");
+  CHECK(fault_after([](Plan& p) {
+          p.segments[0].tokens = {-1, 9};
+        }) == "segments[0].tokens[0] is -1; expected from 0 to below the vocabulary's 10");
 }
 
 TEST_CASE("positions stay inside the model's") {
@@ -61,16 +63,18 @@ TEST_CASE("a segment sees earlier ones, each once and in order") {
         }) == "segments[2].sees[1] is 0; expected more than 0 before it");
   CHECK(fault_after([](Plan& p) { p.segments[2].sees = {1, 0}; }) != "");
   CHECK(fault_after([](Plan& p) { p.segments[2].sees = {4000000000u}; }) != "");
-  CHECK(fault_after([](Plan& p) { p.segments[2].sees.add({2, 4000000000u}); }) ==
-        "segments[2].sees[2] is 2; expected an earlier segment than 2");
+  CHECK(fault_after([](Plan& p) {
+          p.segments[2].sees.add({2, 4000000000u});
+        }) == "segments[2].sees[2] is 2; expected an earlier segment than 2");
   CHECK(fault_after([](Plan& p) { p.segments[2].sees.add({3, 2}); }) != "");
 }
 
 TEST_CASE("a block stands where its keys are seen, inside the model's positions") {
   CHECK(fault_after([](Plan& p) { p.segments[1].shift = 15; }) == "");
   CHECK(fault_after([](Plan& p) { p.segments[1].shift = -2; }) == "");
-  CHECK(fault_after([](Plan& p) { p.segments[1].shift = 16; }) ==
-        "segments[1].shift is 16; expected one that moves its 3 tokens from 2 to positions from 0 to below 20");
+  CHECK(
+      fault_after([](Plan& p) { p.segments[1].shift = 16; }) ==
+      "segments[1].shift is 16; expected one that moves its 3 tokens from 2 to positions from 0 to below 20");
   CHECK(fault_after([](Plan& p) { p.segments[1].shift = -3; }) != "");
   CHECK(fault_after([](Plan& p) { p.segments[1].shift = std::numeric_limits<std::int32_t>::max(); }) != "");
 }
@@ -160,8 +164,9 @@ TEST_CASE("a search's paths have tokens of the vocabulary, and say themselves ho
   CHECK(search_fault_after([](Plan& p) { p.search.allowed = {{1}}; }) ==
         "search.steps is 3; expected 0, as the allowed paths say how many");
   CHECK(search_fault_after([](Plan& p) { p.search.denied = {{1, 2, 3}, {0}}; }) == "");
-  CHECK(search_fault_after([](Plan& p) { p.search.denied = {{1, 2, 3}, {}}; }) ==
-        "search.denied[1] is empty; expected at least one token");
+  CHECK(search_fault_after([](Plan& p) {
+          p.search.denied = {{1, 2, 3}, {}};
+        }) == "search.denied[1] is empty; expected at least one token");
   CHECK(search_fault_after([](Plan& p) { p.search.denied = {{-1}}; }) != "");
 }
 
@@ -182,12 +187,15 @@ TEST_CASE("all of a path but its last token has a position behind the prompt") {
           p.search.steps = 0;
           p.search.allowed = {{1}, Tokens(17, 3), {2}};
         }) != "");
-  CHECK(search_fault_after([](Plan& p) { p.search = {2, 1, 1, 1}; }) == "");  // its one path stands behind position 19
+  CHECK(search_fault_after([](Plan& p) {
+          p.search = {2, 1, 1, 1};
+        }) == "");  // its one path stands behind position 19
   CHECK(search_fault_after([](Plan& p) { p.search = {2, 1, 1, 2}; }) != "");
 }
 
 TEST_CASE("an index says how long paths are, and has to have room for them") {
-  const auto fault_with = [](const std::vector<Token>& path, std::uint32_t steps, std::vector<Tokens> allowed = {}) {
+  const auto fault_with = [](const std::vector<Token>& path, std::uint32_t steps,
+                             std::vector<Tokens> allowed = {}) {
     Plan plan = sound();
     plan.search = {1, 4, 2, steps, Search::Normalised::vocabulary, std::move(allowed), {}};
     const std::span<const Token> paths[] = {path};
@@ -212,12 +220,14 @@ TEST_CASE("a model whose keys stay where they are takes no segment that moved or
   CHECK(find_fault(plan, limits) == "");
   plan.segments[1].shift = 3;
   CHECK(find_fault(plan, kLimits) == "");
-  CHECK(find_fault(plan, limits) == "segments[1].shift is 3; expected 0, as the model's keys cannot be moved");
+  CHECK(find_fault(plan, limits) ==
+        "segments[1].shift is 3; expected 0, as the model's keys cannot be moved");
   plan = sound();
   plan.segments[2] = {SegmentKind::user, {4}, 3, {0}};
   plan.segments[2].replaces = {1, 1};
   CHECK(find_fault(plan, kLimits) == "");
-  CHECK(find_fault(plan, limits) == "segments[2].replaces is 1; expected none, as the model's keys cannot be replaced");
+  CHECK(find_fault(plan, limits) ==
+        "segments[2].replaces is 1; expected none, as the model's keys cannot be replaced");
 }
 
 }  // namespace

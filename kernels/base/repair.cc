@@ -31,12 +31,14 @@ std::string place_fault(const Plan& plan, std::size_t index) {
     return fault_of(name + ".segment", place.segment, "more than " + std::to_string(before) + " before it");
   if (place.block >= place.segment)
     return fault_of(name + ".block", place.block, "an earlier segment than " + number(place.segment));
-  if (is_place(plan, place.block)) return fault_of(name + ".block", place.block, "a segment that is no place");
+  if (is_place(plan, place.block))
+    return fault_of(name + ".block", place.block, "a segment that is no place");
   const Segment &segment = plan.segments[place.segment], &block = plan.segments[place.block];
   if (segment.tokens != block.tokens)
     return fault_of(name + ".block", place.block, "a segment with the tokens of " + number(place.segment));
   if (segment.shift != 0 || segment.replaces.segment != Replaced::none)
-    return fault_of(name + ".segment", place.segment, "one that stands where it is seen and replaces nothing");
+    return fault_of(name + ".segment", place.segment,
+                    "one that stands where it is seen and replaces nothing");
   if (place.budget >= repair.budgets.size())
     return fault_of(name + ".budget", place.budget, "below " + number(repair.budgets.size()));
   if (place.of_prototypes && repair.prototypes.empty())
@@ -49,9 +51,11 @@ std::string place_fault(const Plan& plan, std::size_t index) {
 std::string budgets_fault(const Plan& plan) {
   const Repair& repair = plan.repair;
   if (repair.budgets.size() > Repair::budgets_max)
-    return "repair.budgets has " + number(repair.budgets.size()) + "; expected at most " + number(Repair::budgets_max);
+    return "repair.budgets has " + number(repair.budgets.size()) + "; expected at most " +
+           number(Repair::budgets_max);
   std::vector<std::size_t> tokens(repair.budgets.size());
-  for (const Repair::Place& place : repair.places) tokens[place.budget] += plan.segments[place.segment].tokens.size();
+  for (const Repair::Place& place : repair.places)
+    tokens[place.budget] += plan.segments[place.segment].tokens.size();
   const bool scored = repair.attention > 0 || repair.divergence > 0;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     if (!scored && repair.budgets[i] > 0)
@@ -67,9 +71,11 @@ std::string always_fault(const Plan& plan) {
   const auto& always = plan.repair.always;
   const std::size_t tokens = repaired_tokens(plan);
   for (std::size_t i = 0; i < always.size(); ++i) {
-    if (always[i] >= tokens) return fault_of("always[" + number(i) + "]", always[i], "below " + number(tokens));
+    if (always[i] >= tokens)
+      return fault_of("always[" + number(i) + "]", always[i], "below " + number(tokens));
     if (i > 0 && always[i] <= always[i - 1])
-      return fault_of("always[" + number(i) + "]", always[i], "more than " + number(always[i - 1]) + " before it");
+      return fault_of("always[" + number(i) + "]", always[i],
+                      "more than " + number(always[i - 1]) + " before it");
   }
   return "";
 }
@@ -78,13 +84,15 @@ std::string others_fault(const Plan& plan) {
   for (std::size_t s = 0; s < plan.segments.size(); ++s) {
     const Replaced& replaced = plan.segments[s].replaces;
     if (replaced.segment != Replaced::none && is_place(plan, replaced.segment))
-      return "segments[" + number(s) + "].replaces is " + number(replaced.segment) + "; expected a segment that is not repaired";
+      return "segments[" + number(s) + "].replaces is " + number(replaced.segment) +
+             "; expected a segment that is not repaired";
   }
   for (std::size_t r = 0; r < plan.readouts.size(); ++r)
     if (is_place(plan, plan.readouts[r].segment))
       return "readouts[" + number(r) + "].segment is " + number(plan.readouts[r].segment) +
              "; expected one that is not repaired";
-  if (plan.search.width > 0) return "search.width is " + number(plan.search.width) + "; expected 0 where a plan has a repair";
+  if (plan.search.width > 0)
+    return "search.width is " + number(plan.search.width) + "; expected 0 where a plan has a repair";
   return "";
 }
 
@@ -93,15 +101,18 @@ std::string others_fault(const Plan& plan) {
 std::string find_repair_fault(const Plan& plan, const PlanLimits& limits) {
   const Repair& repair = plan.repair;
   if (repair.places.empty())
-    return repair == Repair{} ? "" : "repair.places is empty; expected at least one, or nothing else of a repair";
+    return repair == Repair{} ? ""
+                              : "repair.places is empty; expected at least one, or nothing else of a repair";
   if (!limits.repairs)
-    return "repair.places has " + number(repair.places.size()) + "; expected none, as this model's executor does not repair";
+    return "repair.places has " + number(repair.places.size()) +
+           "; expected none, as this model's executor does not repair";
   for (const float weight : {repair.attention, repair.divergence})
     if (!std::isfinite(weight) || weight < 0)
       return "repair has a weight of " + std::to_string(weight) + "; expected a number from 0";
   if (!repair.prototypes.empty() && repair.prototypes != limits.prototypes)
     return "repair.prototypes is " + repair.prototypes.substr(0, 16) + "; expected " +
-           (limits.prototypes.empty() ? "none, as this model has none here" : limits.prototypes.substr(0, 16));
+           (limits.prototypes.empty() ? "none, as this model has none here"
+                                      : limits.prototypes.substr(0, 16));
   if (repair.exact_layers == 0) return "repair.exact_layers is 0; expected at least 1";
   if (repair.attending > plan.segments.size())
     return fault_of("attending", repair.attending, "at most " + number(plan.segments.size()));

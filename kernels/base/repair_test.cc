@@ -20,9 +20,12 @@ PlanLimits limits(bool repairs = true) {
 // Two blocks, a user, their places with a delimiter between, and what is read.
 Plan sound() {
   Plan plan;
-  plan.segments = {{SegmentKind::item, {1, 2, 3}, 0, {}},         {SegmentKind::item, {4, 5}, 0, {}},
-                   {SegmentKind::user, {6, 7}, 0, {}},            {SegmentKind::item, {1, 2, 3}, 2, {2}},
-                   {SegmentKind::item, {8}, 5, {2, 3}},           {SegmentKind::item, {4, 5}, 6, {2, 3, 4}},
+  plan.segments = {{SegmentKind::item, {1, 2, 3}, 0, {}},
+                   {SegmentKind::item, {4, 5}, 0, {}},
+                   {SegmentKind::user, {6, 7}, 0, {}},
+                   {SegmentKind::item, {1, 2, 3}, 2, {2}},
+                   {SegmentKind::item, {8}, 5, {2, 3}},
+                   {SegmentKind::item, {4, 5}, 6, {2, 3, 4}},
                    {SegmentKind::discriminant, {9}, 8, {2, 3, 4, 5}}};
   plan.readouts = {{6, 0, {0, 1}}};
   plan.repair.places = {{3, 0, 0}, {5, 1, 1}};
@@ -62,9 +65,12 @@ TEST_CASE("places are segments of the prompt, ascending, with a block of the sam
   };
   CHECK(fault_after(place(1, {7, 1, 1})) == "repair.places[1].segment is 7; expected below 7");
   CHECK(fault_after(place(1, {3, 0, 1})) == "repair.places[1].segment is 3; expected more than 3 before it");
-  CHECK(fault_after(place(1, {5, 5, 1})) == "repair.places[1].block is 5; expected an earlier segment than 5");
-  CHECK(fault_after(place(1, {5, 0, 1})) == "repair.places[1].block is 0; expected a segment with the tokens of 5");
-  CHECK(fault_after(place(1, {5, 3, 1})) == "repair.places[1].block is 3; expected a segment that is no place");
+  CHECK(fault_after(place(1, {5, 5, 1})) ==
+        "repair.places[1].block is 5; expected an earlier segment than 5");
+  CHECK(fault_after(place(1, {5, 0, 1})) ==
+        "repair.places[1].block is 0; expected a segment with the tokens of 5");
+  CHECK(fault_after(place(1, {5, 3, 1})) ==
+        "repair.places[1].block is 3; expected a segment that is no place");
   CHECK(fault_after(place(1, {5, 1, 2})) == "repair.places[1].budget is 2; expected below 2");
   CHECK(fault_after([](Plan& p) { p.segments[3].shift = 1; }) ==
         "repair.places[0].segment is 3; expected one that stands where it is seen and replaces nothing");
@@ -78,26 +84,31 @@ TEST_CASE("places are segments of the prompt, ascending, with a block of the sam
 }
 
 TEST_CASE("budgets and tokens that are chosen anyhow are of the places, and scores have weights") {
-  CHECK(fault_after([](Plan& p) { p.repair.budgets = {4, 1}; }) ==
-        "repair.budgets[0] is 4; expected at most the 3 tokens of its places");
-  CHECK(fault_after([](Plan& p) { p.repair.budgets.resize(5); }) == "repair.budgets has 5; expected at most 4");
+  CHECK(fault_after([](Plan& p) {
+          p.repair.budgets = {4, 1};
+        }) == "repair.budgets[0] is 4; expected at most the 3 tokens of its places");
+  CHECK(fault_after([](Plan& p) { p.repair.budgets.resize(5); }) ==
+        "repair.budgets has 5; expected at most 4");
   CHECK(fault_after([](Plan& p) { p.repair.budgets.resize(4); }) == "");
   CHECK(fault_after([](Plan& p) { p.repair.attention = 0; }) ==
         "repair.budgets[0] is 2; expected 0, as scores have no weight");
   CHECK(fault_after([](Plan& p) { p.repair.attention = -1; }) != "");
   CHECK(fault_after([](Plan& p) { p.repair.divergence = NAN; }) != "");
   CHECK(fault_after([](Plan& p) { p.repair.always = {5}; }) == "repair.always[0] is 5; expected below 5");
-  CHECK(fault_after([](Plan& p) { p.repair.always = {1, 1}; }) ==
-        "repair.always[1] is 1; expected more than 1 before it");
-  CHECK(fault_after([](Plan& p) { p.repair.exact_layers = 0; }) == "repair.exact_layers is 0; expected at least 1");
+  CHECK(fault_after([](Plan& p) {
+          p.repair.always = {1, 1};
+        }) == "repair.always[1] is 1; expected more than 1 before it");
+  CHECK(fault_after([](Plan& p) { p.repair.exact_layers = 0; }) ==
+        "repair.exact_layers is 0; expected at least 1");
   CHECK(fault_after([](Plan& p) { p.repair.attending = 8; }) == "repair.attending is 8; expected at most 7");
 }
 
 TEST_CASE("nothing is read from a place, searched behind it or put in its stead") {
   CHECK(fault_after([](Plan& p) { p.readouts[0].segment = 5; }) ==
         "readouts[0].segment is 5; expected one that is not repaired");
-  CHECK(fault_after([](Plan& p) { p.search = {6, 1, 1, 1}; }) ==
-        "search.width is 1; expected 0 where a plan has a repair");
+  CHECK(fault_after([](Plan& p) {
+          p.search = {6, 1, 1, 1};
+        }) == "search.width is 1; expected 0 where a plan has a repair");
   CHECK(fault_after([](Plan& p) {
           p.segments[6].replaces = {3, 0};
           p.segments[6].sees = {2, 4, 5};

@@ -1,6 +1,6 @@
 #pragma once
-// Which earlier segments a segment sees, as ascending ranges of their indices: a causal prompt of a thousand segments
-// needs one range each, not a list of all before it. Up to two ranges take no memory of their own.
+// Which earlier segments a segment sees, as ascending ranges of their indices: a causal prompt of a thousand
+// segments needs one range each, not a list of all before it. Up to two ranges take no memory of their own.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -32,8 +32,8 @@ class Sees {
     return all;
   }
 
-  // Behind those that are there; one that begins where the last ends continues it. Whether ranges ascend is a plan's
-  // soundness (find_fault), not checked here.
+  // Behind those that are there; one that begins where the last ends continues it. Whether ranges ascend is a
+  // plan's soundness (find_fault), not checked here.
   void add(Range range) {
     if (range.begin == range.end) return;
     if (count_ > 0 && last().end == range.begin && range.begin < range.end) {
@@ -72,7 +72,8 @@ class Sees {
     using reference = std::uint32_t;
 
     Iterator() = default;
-    Iterator(const Range* range, const Range* end) : range_(range), end_(end), at_(range != end ? range->begin : 0) {}
+    Iterator(const Range* range, const Range* end)
+        : range_(range), end_(end), at_(range != end ? range->begin : 0) {}
     std::uint32_t operator*() const { return at_; }
     Iterator& operator++() {
       if (++at_ >= range_->end) *this = Iterator(range_ + 1, end_);

@@ -1,6 +1,7 @@
 #pragma once
-// An immutable run of tokens that may be shared: a plan's segments point into the catalog, a profile or a model's
-// prompt instead of copying them, and keep alive what they point into. Copying costs a reference count.
+// An immutable run of tokens that may be shared: a plan's segments point into the catalog, a profile or a
+// model's prompt instead of copying them, and keep alive what they point into. Copying costs a reference
+// count.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +27,8 @@ class Tokens {
   }
   Tokens(std::size_t count, Token token) : Tokens(std::vector<Token>(count, token)) {}
   // A part of what `owner` keeps alive.
-  Tokens(std::shared_ptr<const void> owner, std::span<const Token> run) : owner_(std::move(owner)), run_(run) {}
+  Tokens(std::shared_ptr<const void> owner, std::span<const Token> run)
+      : owner_(std::move(owner)), run_(run) {}
 
   std::size_t size() const { return run_.size(); }
   bool empty() const { return run_.empty(); }
@@ -38,7 +40,9 @@ class Tokens {
   std::vector<Token> copy() const { return {begin(), end()}; }
   Tokens part(std::size_t from, std::size_t count) const { return {owner_, run_.subspan(from, count)}; }
 
-  bool operator==(const Tokens& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
+  bool operator==(const Tokens& other) const {
+    return std::equal(begin(), end(), other.begin(), other.end());
+  }
 
  private:
   std::shared_ptr<const void> owner_;

@@ -7,9 +7,9 @@
 #include <map>
 #include <random>
 
-#include "kernels/testing/test_folder.h"
 #include "kernels/checkpoint/model.h"
 #include "kernels/checkpoint/vocabulary.h"
+#include "kernels/testing/test_folder.h"
 
 namespace troupe::kernels {
 namespace {

@@ -20,7 +20,8 @@ const StoredTensor& table_in(const SafetensorsFile& file, const std::string& nam
     load_fault(file.path(), "tensor " + in_quotes(name) + " is missing", "shape " + shape_text(shape));
   const StoredTensor& tensor = stored->second;
   if (tensor.shape != std::vector<std::uint64_t>{rows, columns})
-    load_fault(file.path(), "tensor " + in_quotes(name) + " has shape " + shape_text(tensor.shape), shape_text(shape));
+    load_fault(file.path(), "tensor " + in_quotes(name) + " has shape " + shape_text(tensor.shape),
+               shape_text(shape));
   if (tensor.dtype != "F32" && tensor.dtype != "F16" && tensor.dtype != "BF16")
     load_fault(file.path(), "tensor " + in_quotes(name) + " has dtype " + tensor.dtype, "F32, F16 or BF16");
   return tensor;
@@ -28,16 +29,21 @@ const StoredTensor& table_in(const SafetensorsFile& file, const std::string& nam
 
 }  // namespace
 
-MappedTable::MappedTable(std::shared_ptr<const SafetensorsFile> file, const std::string& name, std::uint32_t rows,
-                         std::uint32_t columns)
-    : file_(std::move(file)), tensor_(table_in(*file_, name, rows, columns)), name_(name), rows_(rows), columns_(columns) {}
+MappedTable::MappedTable(std::shared_ptr<const SafetensorsFile> file, const std::string& name,
+                         std::uint32_t rows, std::uint32_t columns)
+    : file_(std::move(file)),
+      tensor_(table_in(*file_, name, rows, columns)),
+      name_(name),
+      rows_(rows),
+      columns_(columns) {}
 
 void MappedTable::fetch(std::span<const Token> rows, float* out) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     TROUPE_CHECK(rows[i] >= 0 && static_cast<std::uint32_t>(rows[i]) < rows_, "a row is inside its table");
     const std::span<float> row(out + i * columns_, columns_);
     if (!file_->read(tensor_, static_cast<std::uint64_t>(rows[i]) * columns_, row))
-      load_fault(file_->path(), "tensor " + in_quotes(name_) + " holds infinity or NaN in row " + std::to_string(rows[i]),
+      load_fault(file_->path(),
+                 "tensor " + in_quotes(name_) + " holds infinity or NaN in row " + std::to_string(rows[i]),
                  "finite values");
   }
 }
@@ -60,7 +66,8 @@ void hash_sampled_rows(EmbeddingTable& table, VersionHash& hash) {
   hash.part("sampled " + std::to_string(table.rows()));
   std::vector<float> values(table.columns());
   for (std::uint64_t part = 0; part < sampled_rows; ++part) {
-    const std::uint64_t first = part * table.rows() / sampled_rows, end = (part + 1) * table.rows() / sampled_rows;
+    const std::uint64_t first = part * table.rows() / sampled_rows,
+                        end = (part + 1) * table.rows() / sampled_rows;
     const Token row[] = {static_cast<Token>(first + part * 2'654'435'761 % (end - first))};
     table.fetch(row, values.data());
     hash.part(std::as_bytes(std::span(values)));

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "kernels/testing/test_folder.h"
 #include "kernels/testing/takes_test.h"
+#include "kernels/testing/test_folder.h"
 
 namespace troupe::kernels {
 namespace hf_config_test {
@@ -96,19 +96,36 @@ TEST_CASE("each field takes what is within its bounds, and its fault says what t
                          {"layer_types", {"full_attention"}},
                          {"hidden_act", "silu"},
                          {"mlp_bias", false}});
-  CHECK(takes(all, [](const json& document) { return load_error_of([&] { decoder_config_of("c", document); }); }) == taken_of_llama);
+  CHECK(takes(all, [](const json& document) {
+          return load_error_of([&] { decoder_config_of("c", document); });
+        }) == taken_of_llama);
 }
 
 TEST_CASE("a configuration is written in Hugging Face's words, each as it is") {
-  DecoderConfig config = read(with({{"num_key_value_heads", 2}, {"tie_word_embeddings", true}, {"rope_theta", 5e5}}));
+  DecoderConfig config =
+      read(with({{"num_key_value_heads", 2}, {"tie_word_embeddings", true}, {"rope_theta", 5e5}}));
   const auto written = json::parse(config_text(config, StoredAs::bf16));
-  CHECK(written == json{{"architectures", {"LlamaForCausalLM"}}, {"model_type", "llama"}, {"vocab_size", 100}, {"hidden_size", 64},
-                        {"intermediate_size", 96}, {"num_hidden_layers", 2}, {"num_attention_heads", 4}, {"num_key_value_heads", 2},
-                        {"head_dim", 16}, {"hidden_act", "silu"}, {"max_position_embeddings", 64}, {"rms_norm_eps", 1e-5},
-                        {"rope_theta", 5e5}, {"rope_scaling", nullptr}, {"attention_bias", false}, {"tie_word_embeddings", true},
-                        {"use_sliding_window", false}, {"torch_dtype", "bfloat16"}});
+  CHECK(written == json{{"architectures", {"LlamaForCausalLM"}},
+                        {"model_type", "llama"},
+                        {"vocab_size", 100},
+                        {"hidden_size", 64},
+                        {"intermediate_size", 96},
+                        {"num_hidden_layers", 2},
+                        {"num_attention_heads", 4},
+                        {"num_key_value_heads", 2},
+                        {"head_dim", 16},
+                        {"hidden_act", "silu"},
+                        {"max_position_embeddings", 64},
+                        {"rms_norm_eps", 1e-5},
+                        {"rope_theta", 5e5},
+                        {"rope_scaling", nullptr},
+                        {"attention_bias", false},
+                        {"tie_word_embeddings", true},
+                        {"use_sliding_window", false},
+                        {"torch_dtype", "bfloat16"}});
   config.rope_scaling = {.kind = RopeScaling::Kind::linear, .factor = 2};
-  CHECK(json::parse(config_text(config, StoredAs::f16))["rope_scaling"] == json{{"rope_type", "linear"}, {"factor", 2.0}});
+  CHECK(json::parse(config_text(config, StoredAs::f16))["rope_scaling"] ==
+        json{{"rope_type", "linear"}, {"factor", 2.0}});
   CHECK(json::parse(config_text(config, StoredAs::f16))["torch_dtype"] == "float16");
 }
 

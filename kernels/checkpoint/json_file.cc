@@ -21,11 +21,12 @@ std::string shown(double value) {
   return text.str();
 }
 
-// Watches the parser: refuses what is nested too deep or has too many values, each of which takes some tens of
-// bytes, and what has one key twice (nlohmann keeps the last one).
+// Watches the parser: refuses what is nested too deep or has too many values, each of which takes some tens
+// of bytes, and what has one key twice (nlohmann keeps the last one).
 class ParseWatch {
  public:
-  ParseWatch(const std::filesystem::path& file, std::size_t values_max) : file_(file), values_max_(values_max) {}
+  ParseWatch(const std::filesystem::path& file, std::size_t values_max)
+      : file_(file), values_max_(values_max) {}
 
   bool operator()(int depth, json::parse_event_t event, const json& parsed) {
     if (depth > kDepthMax)

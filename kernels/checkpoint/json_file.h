@@ -23,7 +23,8 @@ std::string in_quotes(std::string_view text);
 // What a JSON value is, in a few words, for a message.
 std::string described(const nlohmann::json& value);
 
-// Values are counted with the names of members; as a tree each takes some tens of bytes, however short its text.
+// Values are counted with the names of members; as a tree each takes some tens of bytes, however short its
+// text.
 inline constexpr std::size_t json_values_max = 100'000;
 
 // `text` is the content of `file`, or a part of it.

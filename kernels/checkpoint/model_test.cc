@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "kernels/base/float_formats.h"
-#include "kernels/testing/test_folder.h"
 #include "kernels/checkpoint/decoder_tensors.h"
+#include "kernels/testing/test_folder.h"
 
 namespace troupe::kernels {
 namespace {
@@ -210,15 +210,19 @@ TEST_CASE("random weights have the deviation that keeps activations near 1") {
 
 }  // namespace
 
-TEST_CASE("a model for which there is no room is said to be not written, whichever file it is that does not fit") {
+TEST_CASE(
+    "a model for which there is no room is said to be not written, whichever file it is that does not fit") {
   for (const std::uint32_t shards : {1u, 2u}) {
-    for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json", "model-00002-of-00002.safetensors"}) {
-      if ((std::string(name) == "model.safetensors") != (shards == 1) && std::string(name) != "config.json") continue;
+    for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json",
+                             "model-00002-of-00002.safetensors"}) {
+      if ((std::string(name) == "model.safetensors") != (shards == 1) && std::string(name) != "config.json")
+        continue;
       CAPTURE(name);
       const TestFolder folder;
       std::filesystem::create_symlink("/dev/full", folder.path() / name);
-      const std::string said =
-          load_error_of([&] { write_decoder(random_decoder(small(Family::qwen2), 3), folder.path(), StoredAs::f32, shards); });
+      const std::string said = load_error_of([&] {
+        write_decoder(random_decoder(small(Family::qwen2), 3), folder.path(), StoredAs::f32, shards);
+      });
       CHECK(said.find(name) != std::string::npos);
     }
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Seeded values for the weights of models that nobody trained. Values are a function of their index, so that a model
-// of billions is made as fast as memory takes it.
+// Seeded values for the weights of models that nobody trained. Values are a function of their index, so that
+// a model of billions is made as fast as memory takes it.
 #include <cstdint>
 
 namespace troupe::kernels {

@@ -17,7 +17,7 @@ static_assert(std::endian::native == std::endian::little,
               "tensors are stored little-endian and copied as they are");
 
 constexpr std::uint64_t kHeaderBytesMax = 100'000'000;  // the format's own bound
-constexpr std::size_t kHeaderValuesMax = 4'000'000;  // a dozen for each tensor
+constexpr std::size_t kHeaderValuesMax = 4'000'000;     // a dozen for each tensor
 constexpr std::size_t kLengthBytes = 8, kRankMax = 8;
 
 struct Dtype {
@@ -154,13 +154,15 @@ std::vector<float> Safetensors::values(const std::string& name) const {
   if (tensor.dtype != "F32" && tensor.dtype != "F16" && tensor.dtype != "BF16")
     load_fault(path_, "tensor " + in_quotes(name) + " has dtype " + tensor.dtype, "F32, F16 or BF16");
   result.resize(elements);
-  if (!read(tensor, 0, result)) load_fault(path_, "tensor " + in_quotes(name) + " holds infinity or NaN", "finite values");
+  if (!read(tensor, 0, result))
+    load_fault(path_, "tensor " + in_quotes(name) + " holds infinity or NaN", "finite values");
   return result;
 }
 
 bool Safetensors::read(const StoredTensor& tensor, std::uint64_t first, std::span<float> out) const {
   const std::byte* const in = data_.data() + tensor.begin;
-  if (tensor.dtype == "F32") return widen_all<float>(in + first * 4, out, [](float stored) { return stored; });
+  if (tensor.dtype == "F32")
+    return widen_all<float>(in + first * 4, out, [](float stored) { return stored; });
   return widen_all<std::uint16_t>(in + first * 2, out, tensor.dtype == "F16" ? from_f16 : from_bf16);
 }
 

@@ -33,8 +33,8 @@ class Safetensors {
   // The elements of an F32, F16 or BF16 tensor as float32. Any other type, and any value that is not finite,
   // is a LoadError that names the tensor.
   std::vector<float> values(const std::string& name) const;
-  // The same of the elements from `first` on, of a tensor of this file that has them and one of those types; false, and no
-  // fault, where a value is not finite.
+  // The same of the elements from `first` on, of a tensor of this file that has them and one of those types;
+  // false, and no fault, where a value is not finite.
   bool read(const StoredTensor& tensor, std::uint64_t first, std::span<float> out) const;
 
  private:

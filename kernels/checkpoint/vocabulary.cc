@@ -20,7 +20,8 @@ std::optional<Token> Vocabulary::find(std::string_view name) const {
 Vocabulary read_vocabulary(const std::filesystem::path& directory, std::uint32_t vocabulary) {
   const std::filesystem::path file = directory / "vocab.json";
   const std::uint64_t bytes_max = std::min(kBytesMax, kOtherBytesMax + kNameBytesMax * vocabulary);
-  return vocabulary_of(file, read_json_file(file, bytes_max, 2 * std::size_t{vocabulary} + kOtherValuesMax), vocabulary);
+  return vocabulary_of(file, read_json_file(file, bytes_max, 2 * std::size_t{vocabulary} + kOtherValuesMax),
+                       vocabulary);
 }
 
 Vocabulary vocabulary_of(const std::filesystem::path& file, const nlohmann::json& document,

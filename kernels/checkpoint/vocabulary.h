@@ -38,6 +38,7 @@ class Vocabulary {
 // Reads vocab.json; every id is below `vocabulary` and has one name. Throws LoadError.
 Vocabulary read_vocabulary(const std::filesystem::path& directory, std::uint32_t vocabulary);
 // The same of what the file says.
-Vocabulary vocabulary_of(const std::filesystem::path& file, const nlohmann::json& document, std::uint32_t vocabulary);
+Vocabulary vocabulary_of(const std::filesystem::path& file, const nlohmann::json& document,
+                         std::uint32_t vocabulary);
 
 }  // namespace troupe::kernels

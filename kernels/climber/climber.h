@@ -1,11 +1,13 @@
 #pragma once
-// The Climber family (Xu et al. 2025, arXiv 2502.09888; served by FLAME): rankers of several tasks. Sub-sequences of a
-// user's history go each through a transformer of its own, here called a **tower** ("blocks" in the files: a block of
-// ours is the keys and values of a segment); candidates are appended to every tower's sub-sequence and see all of it
-// and themselves. A gate of single elements fuses the towers, experts and a head for each task make logits of it.
+// The Climber family (Xu et al. 2025, arXiv 2502.09888; served by FLAME): rankers of several tasks.
+// Sub-sequences of a user's history go each through a transformer of its own, here called a **tower**
+// ("blocks" in the files: a block of ours is the keys and values of a segment); candidates are appended to
+// every tower's sub-sequence and see all of it and themselves. A gate of single elements fuses the towers,
+// experts and a head for each task make logits of it.
 //
-// Before its softmax a tower divides scores by a temperature that depends on tower, layer, head and the request's
-// scenario. So keys and values of a history hold for one scenario, which is among the features of its tokens.
+// Before its softmax a tower divides scores by a temperature that depends on tower, layer, head and the
+// request's scenario. So keys and values of a history hold for one scenario, which is among the features of
+// its tokens.
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -22,8 +24,8 @@
 
 namespace troupe::kernels {
 
-// Which events of a history are a tower's: all, or those whose action is at least `liked_action_min`. Of these the last
-// that it has positions for.
+// Which events of a history are a tower's: all, or those whose action is at least `liked_action_min`. Of
+// these the last that it has positions for.
 enum class ClimberStrategy : std::uint8_t { recent, liked };
 inline constexpr std::int64_t liked_action_min = 4;
 
@@ -72,7 +74,8 @@ struct ClimberTaskWeights {
 struct ClimberWeights {
   Matrix items, actions;  // [items + 1, hidden], [actions, hidden]
   Matrix strategies, scenarios;
-  Affine temperature_fc1, temperature_fc2;  // [temperature_hidden, 2 embeddings], [layers × heads, temperature_hidden]
+  Affine temperature_fc1,
+      temperature_fc2;  // [temperature_hidden, 2 embeddings], [layers × heads, temperature_hidden]
   std::vector<ClimberTowerWeights> towers;
   Affine fusion_gate;           // [fused, fused]
   std::vector<Affine> experts;  // [expert_size, fused] each
@@ -83,17 +86,20 @@ struct ClimberModel {
   ClimberConfig config;
   ClimberWeights weights;
   std::shared_ptr<EmbeddingTable> items;  // null: weights.items has the rows; else that has none
-  std::string version;  // hex SHA-256 over the configuration and all tensors; of a large table that is apart, over some of its rows
+  std::string version;  // hex SHA-256 over the configuration and all tensors; of a large table that is apart,
+                        // over some of its rows
 };
 
-// A model of FLAME's size (Tables 2 and 4; the width follows from its operations): two towers of 12 layers, 128 wide,
-// which share the history evenly, the `liked` one with as many positions.
+// A model of FLAME's size (Tables 2 and 4; the width follows from its operations): two towers of 12 layers,
+// 128 wide, which share the history evenly, the `liked` one with as many positions.
 ClimberConfig flame_climber(std::uint32_t history);
 
 ClimberConfig read_climber_config(const std::filesystem::path& directory);  // throws LoadError
-ClimberModel read_climber(const std::filesystem::path& directory, ItemRows items = ItemRows::in_memory);  // throws LoadError
+ClimberModel read_climber(const std::filesystem::path& directory,
+                          ItemRows items = ItemRows::in_memory);  // throws LoadError
 
-// Seeded random weights, scaled so that activations and scores stay near 1; and a model as a directory, in float32.
+// Seeded random weights, scaled so that activations and scores stay near 1; and a model as a directory, in
+// float32.
 ClimberModel random_climber(const ClimberConfig& config, std::uint64_t seed);
 void write_climber(const ClimberModel& model, const std::filesystem::path& directory);
 
@@ -106,9 +112,11 @@ inline constexpr std::uint32_t climber_features = 3;
 inline constexpr std::int64_t climber_candidate = -1;  // in place of a tower: a candidate is in all of them
 
 // A plan is made of:
-// - histories: segments of a tower's events, one token each, with their actions, at the positions that `start` and the
+// - histories: segments of a tower's events, one token each, with their actions, at the positions that
+// `start` and the
 //   order say. They may see earlier ones of their tower.
-// - candidates: segments of one token with action 0, which see histories. In each tower a candidate stands behind what
+// - candidates: segments of one token with action 0, which see histories. In each tower a candidate stands
+// behind what
 //   it sees there, wherever it starts. Readouts are candidates' tasks: heads by their numbers.
 PlanLimits plan_limits(const ClimberConfig& config);
 // What is wrong with a plan that find_fault finds sound; empty: nothing.
@@ -124,8 +132,8 @@ struct ClimberRequest {
   std::int64_t scenario = 0;
   std::vector<Token> candidates;
 };
-// A history segment for each tower whose sub-sequence is not empty, then the candidates; readout c × tasks + t is task t
-// of candidate c.
+// A history segment for each tower whose sub-sequence is not empty, then the candidates; readout c × tasks +
+// t is task t of candidate c.
 Plan climber_plan(const ClimberConfig& config, const ClimberRequest& request);
 
 // What passes on the CPU may take.

@@ -31,7 +31,8 @@ std::string features_fault(const Segment& segment, std::size_t index, const Clim
     const std::int64_t tower = feature(segment, t, ClimberFeature::tower);
     const std::int64_t scenario = feature(segment, t, ClimberFeature::scenario);
     if (action < 0 || action >= config.actions) return outside(token + ": action", action, 0, config.actions);
-    if (tower < climber_candidate || tower >= towers) return outside(token + ": tower", tower, climber_candidate, towers);
+    if (tower < climber_candidate || tower >= towers)
+      return outside(token + ": tower", tower, climber_candidate, towers);
     if (scenario < 0 || scenario >= config.scenarios)
       return outside(token + ": scenario", scenario, 0, config.scenarios);
     if (tower != tower_of(segment) || scenario != scenario_of(segment))
@@ -56,9 +57,12 @@ std::string place_fault(const Plan& plan, std::size_t index, const ClimberConfig
   for (std::size_t k = 0; k < config.towers.size(); ++k) {
     std::int64_t behind = 0;  // events that it has before it in this tower
     for (const std::uint32_t seen : segment.sees)
-      if (tower_of(plan.segments[seen]) == static_cast<std::int64_t>(k)) behind += static_cast<std::int64_t>(plan.segments[seen].tokens.size());
+      if (tower_of(plan.segments[seen]) == static_cast<std::int64_t>(k))
+        behind += static_cast<std::int64_t>(plan.segments[seen].tokens.size());
     const bool own = tower_of(segment) == static_cast<std::int64_t>(k);
-    if (own) behind = std::max<std::int64_t>(behind, segment.start) + static_cast<std::int64_t>(segment.tokens.size());
+    if (own)
+      behind =
+          std::max<std::int64_t>(behind, segment.start) + static_cast<std::int64_t>(segment.tokens.size());
     if (behind > config.towers[k].positions)
       return at(index, "") + " needs " + std::to_string(behind) + " events of tower " + std::to_string(k) +
              "; expected at most " + std::to_string(config.towers[k].positions);
@@ -98,8 +102,10 @@ Plan climber_plan(const ClimberConfig& config, const ClimberRequest& request) {
   for (std::size_t k = 0; k < config.towers.size(); ++k) {
     std::vector<std::size_t> chosen;
     for (std::size_t i = 0; i < request.items.size(); ++i)
-      if (config.towers[k].strategy == ClimberStrategy::recent || request.actions[i] >= liked_action_min) chosen.push_back(i);
-    const std::size_t first = chosen.size() - std::min<std::size_t>(chosen.size(), config.towers[k].positions);
+      if (config.towers[k].strategy == ClimberStrategy::recent || request.actions[i] >= liked_action_min)
+        chosen.push_back(i);
+    const std::size_t first =
+        chosen.size() - std::min<std::size_t>(chosen.size(), config.towers[k].positions);
     std::vector<Token> tokens;
     Segment segment;
     for (const std::size_t i : std::span(chosen).subspan(first)) {
@@ -206,7 +212,8 @@ void ClimberPlanner::add_histories(std::span<const Request> requests, std::uint3
     const std::vector<Segment>& segments = request.plan->segments;
     for (std::size_t s = 0; s < segments.size(); ++s) {
       const Segment& segment = segments[s];
-      if (tower_of(segment) != static_cast<std::int64_t>(tower) || request.kv[s].source == Source::cached) continue;
+      if (tower_of(segment) != static_cast<std::int64_t>(tower) || request.kv[s].source == Source::cached)
+        continue;
       ClimberGroup group{.tower = tower, .scenario = static_cast<std::uint32_t>(scenario_of(segment))};
       group.span_begin = static_cast<std::uint32_t>(batch_.spans.size());
       add_context(request, first_segment, segment.sees, tower);
@@ -231,8 +238,10 @@ void ClimberPlanner::add_candidates(const Request& request, std::size_t first_se
   std::uint32_t position = 0;
   for (const Segment& segment : segments) {
     if (!is_candidate(segment)) continue;
-    if (before == nullptr || !(before->sees == segment.sees) || scenario_of(*before) != scenario_of(segment)) {
-      ClimberGroup group{.tower = tower, .scenario = static_cast<std::uint32_t>(scenario_of(segment)), .candidates = true};
+    if (before == nullptr || !(before->sees == segment.sees) ||
+        scenario_of(*before) != scenario_of(segment)) {
+      ClimberGroup group{
+          .tower = tower, .scenario = static_cast<std::uint32_t>(scenario_of(segment)), .candidates = true};
       group.row_begin = batch_.rows();
       group.span_begin = static_cast<std::uint32_t>(batch_.spans.size());
       position = add_context(request, first_segment, segment.sees, tower);
@@ -252,7 +261,8 @@ void ClimberPlanner::add_readouts(std::span<const Request> requests) {
   for (std::uint32_t r = 0; r < requests.size(); ++r) {
     const Plan& plan = *requests[r].plan;
     for (std::uint32_t i = 0; i < plan.readouts.size(); ++i)
-      batch_.readouts.push_back({r, i, place_[first_segment + plan.readouts[i].segment], plan.readouts[i].head});
+      batch_.readouts.push_back(
+          {r, i, place_[first_segment + plan.readouts[i].segment], plan.readouts[i].head});
     first_segment += plan.segments.size();
   }
 }

@@ -1,7 +1,7 @@
 #pragma once
-// Plans one pass of Climber before any number is computed: which tokens are rows of which tower, which rows attend
-// together, and where what they see lies. Rows are in the order of towers; a tower's are its histories and then the
-// candidates of all requests, a row each, so that those that are read lie side by side.
+// Plans one pass of Climber before any number is computed: which tokens are rows of which tower, which rows
+// attend together, and where what they see lies. Rows are in the order of towers; a tower's are its histories
+// and then the candidates of all requests, a row each, so that those that are read lie side by side.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -15,8 +15,8 @@ struct ClimberRows {
   std::uint32_t begin = 0, candidates = 0, end = 0;  // histories up to `candidates`, then candidates
 };
 
-// Rows of one tower and one scenario that see the same histories. A history's row sees the group's rows up to itself, a
-// candidate of them only itself.
+// Rows of one tower and one scenario that see the same histories. A history's row sees the group's rows up to
+// itself, a candidate of them only itself.
 struct ClimberGroup {
   std::uint32_t tower = 0, scenario = 0;
   std::uint32_t row_begin = 0, row_end = 0;
@@ -38,8 +38,8 @@ struct ClimberBatch {
   std::vector<ClimberGroup> groups;
   std::vector<ContextSpan> spans;
   std::vector<KeptSegment> kept;
-  // Pages that were given for candidates. Nobody reads them; they are moved and checksummed all the same, so the
-  // executor clears them.
+  // Pages that were given for candidates. Nobody reads them; they are moved and checksummed all the same, so
+  // the executor clears them.
   std::vector<std::byte*> unread;
   std::uint32_t candidates = 0;
   std::vector<ClimberReadout> readouts;
@@ -51,23 +51,26 @@ class ClimberPlanner {
  public:
   ClimberPlanner(const ClimberConfig& config, const KvLayout& layout) : config_(config), layout_(layout) {}
 
-  // Plans are sound (both find_faults), pages as many as the layout asks for, and candidates computed: CHECKs. The batch
-  // is valid until the next call.
+  // Plans are sound (both find_faults), pages as many as the layout asks for, and candidates computed:
+  // CHECKs. The batch is valid until the next call.
   const ClimberBatch& plan(std::span<const Request> requests);
 
  private:
   void check(const Request& request) const;
-  void add_row(Token token, std::int64_t action, std::uint32_t position, std::uint32_t from, std::uint32_t to);
+  void add_row(Token token, std::int64_t action, std::uint32_t position, std::uint32_t from,
+               std::uint32_t to);
   void add_histories(std::span<const Request> requests, std::uint32_t tower);
   void add_candidates(const Request& request, std::size_t first_segment, std::uint32_t tower);
-  std::uint32_t add_context(const Request& request, std::size_t first_segment, const Sees& sees, std::uint32_t tower);
+  std::uint32_t add_context(const Request& request, std::size_t first_segment, const Sees& sees,
+                            std::uint32_t tower);
   void add_readouts(std::span<const Request> requests);
   void note_unread_pages(const Request& request);
 
   const ClimberConfig& config_;
   const KvLayout layout_;
   ClimberBatch batch_;
-  std::vector<std::uint32_t> place_;  // of each segment of all requests: its first row, or a candidate's number
+  std::vector<std::uint32_t>
+      place_;  // of each segment of all requests: its first row, or a candidate's number
 };
 
 }  // namespace troupe::kernels

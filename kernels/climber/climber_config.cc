@@ -26,7 +26,8 @@ std::uint32_t count(const JsonFields& fields, std::string_view key, std::uint64_
 
 // What is fixed here may be absent from the file.
 void expect(const JsonFields& fields, std::string_view key, const std::string& text) {
-  if (fields.has(key) && fields.maybe_text(key) != text) fields.fault(key, "\"" + text + "\", which is what is computed");
+  if (fields.has(key) && fields.maybe_text(key) != text)
+    fields.fault(key, "\"" + text + "\", which is what is computed");
 }
 
 ClimberStrategy read_strategy(const JsonFields& fields) {
@@ -114,32 +115,31 @@ std::string config_text(const ClimberConfig& config) {
   for (const ClimberTower& tower : config.towers)
     blocks.push_back({{"strategy", kStrategies[static_cast<std::size_t>(tower.strategy)].second},
                       {"max_sequence_length", tower.positions}});
-  const nlohmann::ordered_json document{
-      {"model_type", "climber"},
-      {"num_items", config.items},
-      {"pad_item_id", 0},
-      {"num_actions", config.actions},
-      {"num_scenarios", config.scenarios},
-      {"hidden_size", config.hidden},
-      {"num_attention_heads", config.heads},
-      {"num_blocks", config.towers.size()},
-      {"num_hidden_layers", config.layers},
-      {"intermediate_size", config.intermediate},
-      {"hidden_activation", "silu"},
-      {"layer_norm_eps", config.norm_epsilon},
-      {"blocks", blocks},
-      {"attention_mask", "causal_history_independent_candidates"},
-      {"temperature",
-       {{"embedding_dim", config.temperature_embedding},
-        {"hidden", config.temperature_hidden},
-        {"activation", "tanh"},
-        {"form", "sqrt(head_dim) * exp(mlp)"}}},
-      {"fusion", "elementwise_sigmoid_gate"},
-      {"num_experts", config.experts},
-      {"expert_size", config.expert_size},
-      {"tower_size", config.head_size},
-      {"tasks", config.tasks},
-      {"torch_dtype", "float32"}};
+  const nlohmann::ordered_json document{{"model_type", "climber"},
+                                        {"num_items", config.items},
+                                        {"pad_item_id", 0},
+                                        {"num_actions", config.actions},
+                                        {"num_scenarios", config.scenarios},
+                                        {"hidden_size", config.hidden},
+                                        {"num_attention_heads", config.heads},
+                                        {"num_blocks", config.towers.size()},
+                                        {"num_hidden_layers", config.layers},
+                                        {"intermediate_size", config.intermediate},
+                                        {"hidden_activation", "silu"},
+                                        {"layer_norm_eps", config.norm_epsilon},
+                                        {"blocks", blocks},
+                                        {"attention_mask", "causal_history_independent_candidates"},
+                                        {"temperature",
+                                         {{"embedding_dim", config.temperature_embedding},
+                                          {"hidden", config.temperature_hidden},
+                                          {"activation", "tanh"},
+                                          {"form", "sqrt(head_dim) * exp(mlp)"}}},
+                                        {"fusion", "elementwise_sigmoid_gate"},
+                                        {"num_experts", config.experts},
+                                        {"expert_size", config.expert_size},
+                                        {"tower_size", config.head_size},
+                                        {"tasks", config.tasks},
+                                        {"torch_dtype", "float32"}};
   return document.dump(1) + "\n";
 }
 

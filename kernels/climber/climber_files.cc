@@ -1,5 +1,5 @@
-// Climber's tensors: one table of names, shapes and places, which reading, writing, drawing at random and naming a
-// version all walk.
+// Climber's tensors: one table of names, shapes and places, which reading, writing, drawing at random and
+// naming a version all walk.
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -24,7 +24,9 @@ constexpr char kWeights[] = "model.safetensors";
 constexpr std::string_view item_tensor = "item_embedding";  // and its end, .weight
 
 void give_shape(Matrix& matrix, std::uint32_t rows, std::uint32_t columns) { matrix = {rows, columns, {}}; }
-void give_shape(Affine& affine, std::uint32_t rows, std::uint32_t columns) { affine.weight = {rows, columns, {}}; }
+void give_shape(Affine& affine, std::uint32_t rows, std::uint32_t columns) {
+  affine.weight = {rows, columns, {}};
+}
 
 ClimberWeights empty_weights(const ClimberConfig& c) {
   ClimberWeights w;
@@ -101,7 +103,8 @@ std::vector<TensorSlot<Weights>> tensors_of(const ClimberConfig& c, Weights& w) 
     table.norm(tower + "final_norm", w.towers[k].final_norm, c.hidden);
   }
   table.affine("fusion.gate", w.fusion_gate);
-  for (std::size_t x = 0; x < w.experts.size(); ++x) table.affine("experts." + std::to_string(x) + ".fc", w.experts[x]);
+  for (std::size_t x = 0; x < w.experts.size(); ++x)
+    table.affine("experts." + std::to_string(x) + ".fc", w.experts[x]);
   for (std::size_t t = 0; t < w.tasks.size(); ++t) {
     const std::string task = "tasks." + std::to_string(t) + ".";
     table.affine(task + "gate", w.tasks[t].gate);
@@ -127,8 +130,8 @@ std::string version_of(const ClimberModel& model) {
   return hash.hex();
 }
 
-// Mean and deviation. Matrices keep the length of what they are applied to; those that add to the residual stream are
-// smaller. Biases and norms differ enough from 0 and 1 to be missed when they are left out.
+// Mean and deviation. Matrices keep the length of what they are applied to; those that add to the residual
+// stream are smaller. Biases and norms differ enough from 0 and 1 to be missed when they are left out.
 std::pair<float, float> distribution(const ClimberConfig& config, const TensorSlot<ClimberWeights>& slot) {
   const std::string_view name = slot.name;
   if (slot.shape.size() == 1) return {name.find("norm.weight") != name.npos ? 1.0f : 0.0f, 0.2f};
@@ -166,18 +169,23 @@ ClimberModel read_climber(const std::filesystem::path& directory, ItemRows items
   for (const auto& slot : slots) {
     const auto stored = file.tensors().find(slot.name);
     if (stored == file.tensors().end())
-      load_fault(file.path(), "tensor " + in_quotes(slot.name) + " is missing", "shape " + shape_text(slot.shape));
+      load_fault(file.path(), "tensor " + in_quotes(slot.name) + " is missing",
+                 "shape " + shape_text(slot.shape));
     if (stored->second.shape != slot.shape)
-      load_fault(file.path(), "tensor " + in_quotes(slot.name) + " has shape " + shape_text(stored->second.shape),
+      load_fault(file.path(),
+                 "tensor " + in_quotes(slot.name) + " has shape " + shape_text(stored->second.shape),
                  shape_text(slot.shape) + ", by " + kConfigFile);
   }
   for (const auto& [name, stored] : file.tensors())
     if (!std::ranges::binary_search(slots, name, {}, &TensorSlot<ClimberWeights>::name))
-      load_fault(file.path(), "unknown tensor " + in_quotes(name), "only tensors that the model of config.json has");
+      load_fault(file.path(), "unknown tensor " + in_quotes(name),
+                 "only tensors that the model of config.json has");
   for (const auto& slot : slots)
-    if (items == ItemRows::in_memory || slot.values != &model.weights.items.values) *slot.values = file.values(slot.name);
+    if (items == ItemRows::in_memory || slot.values != &model.weights.items.values)
+      *slot.values = file.values(slot.name);
   if (items == ItemRows::apart) {
-    model.items = std::make_shared<MappedTable>(opened, std::string(item_tensor) + ".weight", model.config.items + 1, model.config.hidden);
+    model.items = std::make_shared<MappedTable>(opened, std::string(item_tensor) + ".weight",
+                                                model.config.items + 1, model.config.hidden);
     file.expect_scattered_reads();
   }
   model.version = version_of(model);
@@ -201,7 +209,8 @@ ClimberModel random_climber(const ClimberConfig& config, std::uint64_t seed) {
 void write_climber(const ClimberModel& model, const std::filesystem::path& directory) {
   std::filesystem::create_directories(directory);
   std::vector<NamedTensor> tensors;
-  for (const auto& slot : tensors_of(model.config, model.weights)) tensors.push_back({slot.name, slot.shape, *slot.values});
+  for (const auto& slot : tensors_of(model.config, model.weights))
+    tensors.push_back({slot.name, slot.shape, *slot.values});
   write_text(directory / kConfigFile, config_text(model.config));
   write_safetensors(directory / kWeights, tensors, StoredAs::f32);
 }
@@ -217,12 +226,14 @@ std::vector<double> climber_temperatures(const ClimberConfig& c, const ClimberWe
         double sum = fc1.bias[i];
         const float* const row = &fc1.weight.values[i * 2 * half];
         for (std::size_t j = 0; j < half; ++j)
-          sum += double(row[j]) * w.strategies.values[k * half + j] + double(row[half + j]) * w.scenarios.values[r * half + j];
+          sum += double(row[j]) * w.strategies.values[k * half + j] +
+                 double(row[half + j]) * w.scenarios.values[r * half + j];
         hidden[i] = std::tanh(sum);
       }
       for (std::size_t g = 0; g < std::size_t{c.layers} * c.heads; ++g) {
         double sum = fc2.bias[g];
-        for (std::size_t i = 0; i < hidden.size(); ++i) sum += double(fc2.weight.values[g * hidden.size() + i]) * hidden[i];
+        for (std::size_t i = 0; i < hidden.size(); ++i)
+          sum += double(fc2.weight.values[g * hidden.size() + i]) * hidden[i];
         table.push_back(std::sqrt(double(c.head_dim())) * std::exp(sum));
       }
     }

@@ -3,11 +3,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "kernels/testing/test_folder.h"
-#include "kernels/testing/takes_test.h"
 #include "kernels/climber/climber.h"
 #include "kernels/climber/climber_config.h"
 #include "kernels/testing/small_climber_test.h"
+#include "kernels/testing/takes_test.h"
+#include "kernels/testing/test_folder.h"
 
 namespace troupe::kernels {
 namespace {
@@ -39,7 +39,8 @@ TEST_CASE("the item embedding may stay in the file, row by row, and changes noth
   apart.items->fetch(rows, found.data());
   for (std::size_t i = 0; i < 3; ++i)
     for (std::size_t c = 0; c < model.config.hidden; ++c)
-      CHECK(found[i * model.config.hidden + c] == model.weights.items.values[static_cast<std::size_t>(rows[i]) * model.config.hidden + c]);
+      CHECK(found[i * model.config.hidden + c] ==
+            model.weights.items.values[static_cast<std::size_t>(rows[i]) * model.config.hidden + c]);
 }
 
 TEST_CASE("a bad value of config.json is named, with what was expected") {
@@ -53,22 +54,29 @@ TEST_CASE("a bad value of config.json is named, with what was expected") {
     return error.starts_with(file) ? error.substr(file.size()) : error;
   };
   CHECK(fault_of([](auto&) {}) == "");
-  CHECK(fault_of([](auto& d) { d["num_items"] = 0; }) == "num_items is 0; expected an integer from 1 to 67108863");
+  CHECK(fault_of([](auto& d) { d["num_items"] = 0; }) ==
+        "num_items is 0; expected an integer from 1 to 67108863");
   CHECK(fault_of([](auto& d) { d["num_attention_heads"] = 5; }) ==
         "num_attention_heads is 5; expected a divisor of hidden_size, 24");
-  CHECK(fault_of([](auto& d) { d["num_blocks"] = 3; }).find("expected an array of num_blocks, 3") != std::string::npos);
+  CHECK(fault_of([](auto& d) { d["num_blocks"] = 3; }).find("expected an array of num_blocks, 3") !=
+        std::string::npos);
   CHECK(fault_of([](auto& d) { d["blocks"][1]["strategy"] = "hated"; }) ==
         "blocks[1].strategy is \"hated\"; expected one of \"recent\", \"liked\"");
   CHECK(fault_of([](auto& d) { d["fusion"] = "sum"; }) ==
         "fusion is \"sum\"; expected \"elementwise_sigmoid_gate\", which is what is computed");
-  CHECK(fault_of([](auto& d) { d["tasks"] = {"click", "click"}; }).find("different names") != std::string::npos);
-  CHECK(fault_of([](auto& d) { d["temperature"].erase("hidden"); }).find("temperature.hidden") != std::string::npos);
+  CHECK(fault_of([](auto& d) {
+          d["tasks"] = {"click", "click"};
+        }).find("different names") != std::string::npos);
+  CHECK(fault_of([](auto& d) { d["temperature"].erase("hidden"); }).find("temperature.hidden") !=
+        std::string::npos);
   CHECK(fault_of([](auto& d) { d["hidden_activation"] = "gelu"; }) ==
         "hidden_activation is \"gelu\"; expected \"silu\", which is what is computed");
-  CHECK(fault_of([](auto& d) { d["model_type"] = "qwen2"; }) == "model_type is \"qwen2\"; expected \"climber\"");
+  CHECK(fault_of([](auto& d) { d["model_type"] = "qwen2"; }) ==
+        "model_type is \"qwen2\"; expected \"climber\"");
 }
 
-const char taken_of_climber[] = R"takes(/attention_mask takes null nothing; "causal_history_independent_candidates", which is what is computed; a string
+const char taken_of_climber[] =
+    R"takes(/attention_mask takes null nothing; "causal_history_independent_candidates", which is what is computed; a string
 /blocks/0/max_sequence_length takes 1 2 5 1 1048576; an integer from 1 to 1048576
 /blocks/0/strategy takes; a string; one of "recent", "liked"
 /blocks/1/max_sequence_length takes 1 2 5 1 1048576; an integer from 1 to 1048576
@@ -121,8 +129,10 @@ TEST_CASE("tensors that are missing, of another shape or unknown are named") {
   CHECK(with([](auto& c) { c.layers = 2; }).find("has shape") != std::string::npos);
   CHECK(with([](auto& c) { c.tasks.push_back("share"); }).find("tensor \"tasks.2.gate.bias\" is missing") !=
         std::string::npos);
-  CHECK(with([](auto& c) { c.tasks.pop_back(); }).find("unknown tensor \"tasks.1.gate.bias\"") != std::string::npos);
-  CHECK(with([](auto& c) { c.head_size = 6; }).find("has shape [5]; expected [6], by config.json") != std::string::npos);
+  CHECK(with([](auto& c) { c.tasks.pop_back(); }).find("unknown tensor \"tasks.1.gate.bias\"") !=
+        std::string::npos);
+  CHECK(with([](auto& c) { c.head_size = 6; }).find("has shape [5]; expected [6], by config.json") !=
+        std::string::npos);
 }
 
 TEST_CASE("temperatures depend on tower, scenario, layer and head") {

@@ -56,7 +56,8 @@ Sequence embed(const ClimberModel& model, const ClimberRequest& request, std::si
   };
   std::vector<std::size_t> events;
   for (std::size_t i = 0; i < request.items.size(); ++i)
-    if (model.config.towers[tower].strategy == ClimberStrategy::recent || request.actions[i] >= liked_action_min)
+    if (model.config.towers[tower].strategy == ClimberStrategy::recent ||
+        request.actions[i] >= liked_action_min)
       events.push_back(i);
   const std::size_t most = model.config.towers[tower].positions;
   if (events.size() > most) events.erase(events.begin(), events.end() - std::ptrdiff_t(most));
@@ -95,11 +96,13 @@ void run_layer(const ClimberModel& model, const ClimberLayerWeights& layer, cons
                Sequence& sequence) {
   const double epsilon = model.config.norm_epsilon;
   std::vector<Row> qkv;
-  for (const Row& row : sequence.rows) qkv.push_back(affine_of(layer.qkv, layer_normed(layer.attention_norm, row, epsilon)));
+  for (const Row& row : sequence.rows)
+    qkv.push_back(affine_of(layer.qkv, layer_normed(layer.attention_norm, row, epsilon)));
   for (std::size_t r = 0; r < sequence.rows.size(); ++r) {
     Row& row = sequence.rows[r];
     add_to(row, affine_of(layer.output, attend_row(qkv, r, sequence.history, model.config, temperatures)));
-    add_to(row, affine_of(layer.fc2, silu_of(affine_of(layer.fc1, layer_normed(layer.ffn_norm, row, epsilon)))));
+    add_to(row,
+           affine_of(layer.fc2, silu_of(affine_of(layer.fc1, layer_normed(layer.ffn_norm, row, epsilon)))));
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Climber's definition, in float64, row by row, from a request: what the executor and the golden files are compared
-// with. Never tuned.
+// Climber's definition, in float64, row by row, from a request: what the executor and the golden files are
+// compared with. Never tuned.
 #include <vector>
 
 #include "kernels/climber/climber.h"
@@ -10,11 +10,12 @@ namespace troupe::kernels {
 using ClimberVector = std::vector<double>;
 
 struct ClimberAnswer {
-  std::vector<ClimberVector> logits;                        // [task][candidate]
-  std::vector<std::size_t> lengths;                         // [tower]: of its sub-sequence
-  std::vector<std::vector<ClimberVector>> ends;             // [tower][candidate][hidden], normed
-  std::vector<ClimberVector> gates, fused;                  // [candidate][fused]
-  std::vector<std::vector<std::vector<ClimberVector>>> rows;  // [tower][layer][row]: before the first and behind each
+  std::vector<ClimberVector> logits;             // [task][candidate]
+  std::vector<std::size_t> lengths;              // [tower]: of its sub-sequence
+  std::vector<std::vector<ClimberVector>> ends;  // [tower][candidate][hidden], normed
+  std::vector<ClimberVector> gates, fused;       // [candidate][fused]
+  std::vector<std::vector<std::vector<ClimberVector>>>
+      rows;  // [tower][layer][row]: before the first and behind each
 };
 
 ClimberAnswer compute_climber(const ClimberModel& model, const ClimberRequest& request);

@@ -11,9 +11,9 @@
 
 #include "kernels/climber/climber_reference.h"
 #include "kernels/climber/cpu_climber.h"
-#include "kernels/testing/small_climber_test.h"
-#include "kernels/testing/poisoned_pages_test.h"
 #include "kernels/testing/pass_times_test.h"
+#include "kernels/testing/poisoned_pages_test.h"
+#include "kernels/testing/small_climber_test.h"
 
 namespace troupe::kernels {
 namespace {
@@ -31,7 +31,8 @@ double largest_difference(const Reply& reply, const ClimberAnswer& answer, std::
   const std::size_t tasks = answer.logits.size();
   double worst = 0;
   for (std::size_t i = 0; i < reply.readouts.size(); ++i) {
-    const double got = reply.readouts[i].at(0), want = answer.logits[i % tasks].at(first_candidate + i / tasks);
+    const double got = reply.readouts[i].at(0),
+                 want = answer.logits[i % tasks].at(first_candidate + i / tasks);
     worst = std::isfinite(got) ? std::max(worst, std::abs(got - want)) : INFINITY;
   }
   return worst;
@@ -54,7 +55,8 @@ struct AskedTable final : EmbeddingTable {
   }
 };
 
-TEST_CASE("a model whose item embedding is elsewhere asks for a pass's rows at once, and answers to the bit") {
+TEST_CASE(
+    "a model whose item embedding is elsewhere asks for a pass's rows at once, and answers to the bit") {
   ClimberModel model = random_climber(small_climber_config(), 5);
   std::mt19937 random(7);
   const ClimberRequest request = random_climber_request(model.config, random, 12, 9);
@@ -98,7 +100,8 @@ TEST_CASE("cores that are busy when a pass begins may help it later") {
   }
 }
 
-TEST_CASE("random models and requests are what the reference says, on every instruction set and several cores") {
+TEST_CASE(
+    "random models and requests are what the reference says, on every instruction set and several cores") {
   const unsigned seed = std::random_device{}();
   CAPTURE(seed);
   std::mt19937 random(seed);
@@ -136,7 +139,8 @@ TEST_CASE("requests of one batch do not touch each other, and empty sub-sequence
   const ClimberModel model = random_climber(c, 5);
   std::mt19937 random(3);
   std::vector<ClimberRequest> asked;
-  for (const std::size_t events : {0, 1, 5, 60}) asked.push_back(random_climber_request(c, random, events, 1 + events));
+  for (const std::size_t events : {0, 1, 5, 60})
+    asked.push_back(random_climber_request(c, random, events, 1 + events));
   asked[1].actions[0] = 2;  // nothing is liked
   std::vector<Plan> plans;
   std::vector<Request> requests;
@@ -161,8 +165,9 @@ TEST_CASE("candidates get the same numbers, up to rounding, however they are spl
     std::vector<std::vector<float>> split;
     for (std::size_t first = 0; first < request.candidates.size(); first += size) {
       ClimberRequest part = request;
-      part.candidates = {request.candidates.begin() + std::ptrdiff_t(first),
-                         request.candidates.begin() + std::ptrdiff_t(std::min(first + size, request.candidates.size()))};
+      part.candidates = {
+          request.candidates.begin() + std::ptrdiff_t(first),
+          request.candidates.begin() + std::ptrdiff_t(std::min(first + size, request.candidates.size()))};
       const Plan plan = climber_plan(c, part);
       const Request some = computed(plan);
       const std::vector<Reply> replies = executor->run({&some, 1});
@@ -183,7 +188,8 @@ TEST_CASE("a history from pages gives what computing it gives, in every format a
       const auto executor = small_climber({.page_tokens = page_tokens, .kv = format});
       PoisonedPages pages{executor->layout(), {}};
       Request one = computed(plan);
-      for (std::size_t s = 0; s < plan.segments.size(); ++s) one.kv[s].pages = pages.take(plan.segments[s].tokens.size());
+      for (std::size_t s = 0; s < plan.segments.size(); ++s)
+        one.kv[s].pages = pages.take(plan.segments[s].tokens.size());
       const auto made = executor->run({&one, 1})[0].readouts;
       for (std::size_t k = 0; k < 2; ++k) one.kv[k].source = Source::cached;
       const auto reused = executor->share(1)->run({&one, 1})[0].readouts;
@@ -275,19 +281,22 @@ TEST_CASE("what a plan has that Climber does not take is named") {
   CHECK(fault_of([](Plan& p) { p.segments[0].features[2] = -1; }) ==
         "segments[0].features of token 0: scenario is -1; expected from 0 to below 2");
   CHECK(fault_of([](Plan& p) { p.segments[0].features[4] = 1; }) ==
-        "segments[0].features of token 1: another tower or scenario than the first token's; expected one of each in a "
+        "segments[0].features of token 1: another tower or scenario than the first token's; expected one of "
+        "each in a "
         "segment");
   CHECK(fault_of([](Plan& p) { p.segments[2].features[0] = 3; }) ==
         "segments[2] is a candidate; expected one token with action 0");
   CHECK(fault_of([](Plan& p) {
           p.segments[2].tokens = {1, 2};
-          p.segments[2].features = {0, climber_candidate, p.segments[0].features[2], 0, climber_candidate,
-                                    p.segments[0].features[2]};
+          p.segments[2].features = {0, climber_candidate, p.segments[0].features[2],
+                                    0, climber_candidate, p.segments[0].features[2]};
         }) == "segments[2] is a candidate; expected one token with action 0");
   CHECK(fault_of([](Plan& p) { p.segments[3].sees.add(2); }) ==
-        "segments[3].sees has 2; expected histories of the same scenario, and those of a history of its own tower");
+        "segments[3].sees has 2; expected histories of the same scenario, and those of a history of its own "
+        "tower");
   CHECK(fault_of([](Plan& p) { p.segments[1].sees = {0}; }) ==
-        "segments[1].sees has 0; expected histories of the same scenario, and those of a history of its own tower");
+        "segments[1].sees has 0; expected histories of the same scenario, and those of a history of its own "
+        "tower");
   CHECK(fault_of([](Plan& p) { p.segments[1].start = 1; }) ==
         "segments[1] needs 8 events of tower 1; expected at most 7");
   CHECK(fault_of([](Plan& p) { p.readouts[0].what = Readout::What::rows; }) ==

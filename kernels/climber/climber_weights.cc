@@ -14,7 +14,8 @@ Affine stacked(std::vector<Affine*> layers) {
   for (Affine* layer : layers) {
     TROUPE_CHECK(layer->weight.columns == all.weight.columns, "layers of one input have the same columns");
     all.weight.rows += layer->weight.rows;
-    all.weight.values.insert(all.weight.values.end(), layer->weight.values.begin(), layer->weight.values.end());
+    all.weight.values.insert(all.weight.values.end(), layer->weight.values.begin(),
+                             layer->weight.values.end());
     all.bias.insert(all.bias.end(), layer->bias.begin(), layer->bias.end());
   }
   return all;
@@ -31,15 +32,19 @@ struct ClimberPacker {
   Linear::Form form;
   WeightMemory memory;
 
-  Linear linear(Affine affine) { return Linear(std::move(affine.weight), std::move(affine.bias), form, memory); }
+  Linear linear(Affine affine) {
+    return Linear(std::move(affine.weight), std::move(affine.bias), form, memory);
+  }
 
   PackedClimberTower tower(ClimberTowerWeights weights) {
     Linear last_kv = linear(keys_and_values(weights.layers.back().qkv));
     std::vector<PackedClimberLayer> layers;
     for (ClimberLayerWeights& layer : weights.layers)
-      layers.push_back({std::move(layer.attention_norm), std::move(layer.ffn_norm), linear(std::move(layer.qkv)),
-                        linear(std::move(layer.output)), linear(std::move(layer.fc1)), linear(std::move(layer.fc2))});
-    return {std::move(weights.positions), std::move(layers), std::move(last_kv), std::move(weights.final_norm)};
+      layers.push_back({std::move(layer.attention_norm), std::move(layer.ffn_norm),
+                        linear(std::move(layer.qkv)), linear(std::move(layer.output)),
+                        linear(std::move(layer.fc1)), linear(std::move(layer.fc2))});
+    return {std::move(weights.positions), std::move(layers), std::move(last_kv),
+            std::move(weights.final_norm)};
   }
 };
 
@@ -59,12 +64,15 @@ PackedClimber pack_climber(ClimberModel model, const Linear::Form& form) {
   for (ClimberTaskWeights& task : w.tasks) gates.push_back(&task.gate);
   Linear all_experts = packer.linear(stacked(experts)), all_gates = packer.linear(stacked(gates));
   for (ClimberTaskWeights& task : w.tasks)
-    tasks.push_back({packer.linear(std::move(task.fc1)), std::move(task.fc2.weight.values), task.fc2.bias.at(0)});
+    tasks.push_back(
+        {packer.linear(std::move(task.fc1)), std::move(task.fc2.weight.values), task.fc2.bias.at(0)});
   Linear fusion = packer.linear(std::move(w.fusion_gate));
-  TROUPE_CHECK(!model.items || (model.items->rows() == model.config.items + 1 && model.items->columns() == model.config.hidden),
+  TROUPE_CHECK(!model.items || (model.items->rows() == model.config.items + 1 &&
+                                model.items->columns() == model.config.hidden),
                "a table has one row of features per item, and one for none");
-  return {std::move(model.config), std::move(w.items), std::move(w.actions),   std::move(model.items), std::move(scales),
-          std::move(towers),       std::move(fusion),  std::move(all_experts), std::move(all_gates),   std::move(tasks)};
+  return {std::move(model.config), std::move(w.items), std::move(w.actions), std::move(model.items),
+          std::move(scales),       std::move(towers),  std::move(fusion),    std::move(all_experts),
+          std::move(all_gates),    std::move(tasks)};
 }
 
 }  // namespace troupe::kernels

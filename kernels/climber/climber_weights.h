@@ -1,6 +1,6 @@
 #pragma once
-// Climber's weights in the form that the CPU computes with. What reads the same input is one product: the experts, and
-// the tasks' gates over them. Shared, unchanged, by every executor of the process.
+// Climber's weights in the form that the CPU computes with. What reads the same input is one product: the
+// experts, and the tasks' gates over them. Shared, unchanged, by every executor of the process.
 #include <memory>
 #include <vector>
 
@@ -28,13 +28,15 @@ struct PackedClimber {
   ClimberConfig config;
   Matrix items, actions;
   std::shared_ptr<EmbeddingTable> table;  // not null: it has the rows of items
-  std::vector<float> scales;  // 1 / temperature: [tower][scenario][layer][head]
+  std::vector<float> scales;              // 1 / temperature: [tower][scenario][layer][head]
   std::vector<PackedClimberTower> towers;
   Linear fusion_gate, experts, task_gates;
   std::vector<PackedClimberTask> tasks;
 
   float scale(std::uint32_t tower, std::uint32_t scenario, std::uint32_t layer, std::uint32_t head) const {
-    return scales[((std::size_t{tower} * config.scenarios + scenario) * config.layers + layer) * config.heads + head];
+    return scales[((std::size_t{tower} * config.scenarios + scenario) * config.layers + layer) *
+                      config.heads +
+                  head];
   }
 };
 

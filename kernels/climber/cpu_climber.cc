@@ -12,7 +12,8 @@
 namespace troupe::kernels {
 namespace {
 
-// Rows of a chunk at most: weights are read often per load, and the rows' activations stay in the second-level cache.
+// Rows of a chunk at most: weights are read often per load, and the rows' activations stay in the
+// second-level cache.
 constexpr std::uint32_t chunk_rows_max = 192, tile_rows = 12;
 // Who attends packs the keys that it sees, for itself: so few rows would not be worth it.
 constexpr std::uint32_t attention_rows_min = 96;
@@ -77,8 +78,8 @@ std::string CpuClimber::run_pass(std::span<const Request> requests, std::span<Re
   const std::size_t tokens =
       std::transform_reduce(requests.begin(), requests.end(), std::size_t{0}, std::plus(), computed_tokens);
   if (tokens > memory_.tokens_max)
-    return std::to_string(tokens) + " computed tokens; expected at most " + std::to_string(memory_.tokens_max) +
-           " in one pass";
+    return std::to_string(tokens) + " computed tokens; expected at most " +
+           std::to_string(memory_.tokens_max) + " in one pass";
   Team::Pass pass(*team_);
   timed(workspaces_[0], &PassTimes::planning, [&] {
     batch_ = &planner_.plan(requests);
@@ -92,7 +93,8 @@ std::string CpuClimber::run_pass(std::span<const Request> requests, std::span<Re
   }
   finish_towers(pass);
   score(pass);
-  for (std::size_t r = 0; r < requests.size(); ++r) replies[r].readouts.resize(requests[r].plan->readouts.size());
+  for (std::size_t r = 0; r < requests.size(); ++r)
+    replies[r].readouts.resize(requests[r].plan->readouts.size());
   read(replies);
   if (times_ != nullptr) collect_times();
   return "";
@@ -110,7 +112,8 @@ void CpuClimber::start(std::uint32_t workers) {
   logits_.reserve(std::size_t{batch_->candidates} * c_.tasks.size());
   kv_.reserve(batch_->rows());
   const std::size_t wide = std::max(c_.intermediate, 2 * c_.hidden);
-  const std::size_t inner = std::size_t{c_.experts} * (c_.expert_size + c_.tasks.size()) + c_.expert_size + c_.head_size;
+  const std::size_t inner =
+      std::size_t{c_.experts} * (c_.expert_size + c_.tasks.size()) + c_.expert_size + c_.head_size;
   for (Workspace& w : workspaces_) {  // a core that is busy now may help later in this pass
     w.normed.reserve(chunk_rows_ * c_.hidden);
     w.gate_up.reserve(std::max(chunk_rows_ * wide, std::size_t{scored_at_once} * c_.fused()));
@@ -145,7 +148,8 @@ void CpuClimber::cut_rows(std::uint32_t workers) {
 void CpuClimber::cut_attention(std::uint32_t workers) {
   parts_.clear();
   pairs_ = 0;
-  const std::size_t whole = batch_->groups.size() * c_.heads, wanted = workers == 1 ? 1 : std::size_t{4} * workers;
+  const std::size_t whole = batch_->groups.size() * c_.heads,
+                    wanted = workers == 1 ? 1 : std::size_t{4} * workers;
   const auto cuts = static_cast<std::uint32_t>((wanted + whole - 1) / std::max<std::size_t>(1, whole));
   for (const bool candidates : {true, false}) {
     for (const ClimberGroup& group : batch_->groups) {
@@ -158,7 +162,8 @@ void CpuClimber::cut_attention(std::uint32_t workers) {
       const std::uint32_t blocks = std::clamp(rows / attention_rows_min, 1u, std::max(1u, cuts));
       for (std::uint32_t b = 0; b < blocks; ++b)
         for (std::uint32_t head = 0; head < c_.heads; ++head)
-          parts_.push_back({&group, head, group.row_begin + rows * b / blocks, group.row_begin + rows * (b + 1) / blocks});
+          parts_.push_back(
+              {&group, head, group.row_begin + rows * b / blocks, group.row_begin + rows * (b + 1) / blocks});
     }
     if (!candidates) continue;
     candidate_parts_ = parts_.size();
@@ -166,9 +171,11 @@ void CpuClimber::cut_attention(std::uint32_t workers) {
   }
 }
 
-// Those of all rows, where `embed` looks for them: in one question, so that each is fetched once for all towers.
+// Those of all rows, where `embed` looks for them: in one question, so that each is fetched once for all
+// towers.
 void CpuClimber::gather_items() {
-  timed(workspaces_[0], &PassTimes::embedding, [&] { weights_->table->fetch(batch_->tokens, state_.data()); });
+  timed(workspaces_[0], &PassTimes::embedding,
+        [&] { weights_->table->fetch(batch_->tokens, state_.data()); });
 }
 
 template <class Work>
@@ -238,7 +245,8 @@ void CpuClimber::make_queries_keys_values(const Chunk& chunk, std::uint32_t laye
 // The rest of a layer, behind its attention.
 void CpuClimber::finish_layer(const Chunk& chunk, std::uint32_t layer, Workspace& w) {
   const PackedClimberLayer& weights = weights_->towers[chunk.tower].layers[layer];
-  multiply(weights.output, mixed_.data() + std::size_t{chunk.begin} * c_.hidden, state(chunk.begin), chunk.rows, true, w);
+  multiply(weights.output, mixed_.data() + std::size_t{chunk.begin} * c_.hidden, state(chunk.begin),
+           chunk.rows, true, w);
   norm(state(chunk.begin), weights.ffn_norm, w.normed.data(), c_.hidden, chunk.rows, w);
   float* const inner = w.gate_up.data();
   multiply(weights.fc1, w.normed.data(), inner, chunk.rows, false, w);
@@ -276,8 +284,8 @@ void CpuClimber::attend_part(const AttentionPart& part, std::uint32_t layer, Wor
   const std::size_t column = std::size_t{part.head} * c_.head_dim();
   task.queries = qkv_.data() + part.row_begin * task.query_stride + column;
   task.out = mixed_.data() + part.row_begin * task.out_stride + column;
-  kv_.resolve(std::span(batch_->spans).subspan(group.span_begin, group.span_end - group.span_begin), turns_, layer,
-              part.head, w.context);
+  kv_.resolve(std::span(batch_->spans).subspan(group.span_begin, group.span_end - group.span_begin), turns_,
+              layer, part.head, w.context);
   w.tail.assign(1, kv_.rows(part.head, group.row_begin, task.tail_end.back()));
   task.context = w.context;
   task.tail = w.tail;
@@ -294,19 +302,22 @@ void CpuClimber::finish_towers(Team::Pass& pass) {
     finish_layer(chunk, c_.layers - 1, w);
     const std::size_t candidate = chunk.begin - batch_->towers[chunk.tower].candidates;
     norm(state(chunk.begin), weights_->towers[chunk.tower].final_norm,
-         ends_.data() + candidate * c_.fused() + std::size_t{chunk.tower} * c_.hidden, c_.fused(), chunk.rows, w);
+         ends_.data() + candidate * c_.fused() + std::size_t{chunk.tower} * c_.hidden, c_.fused(), chunk.rows,
+         w);
   });
 }
 
 void CpuClimber::score(Team::Pass& pass) {
-  const std::size_t candidates = batch_->candidates, parts = (candidates + scored_at_once - 1) / scored_at_once;
+  const std::size_t candidates = batch_->candidates,
+                    parts = (candidates + scored_at_once - 1) / scored_at_once;
   const double fused = c_.fused(), out = fused + double(c_.experts) * c_.expert_size;
-  pass.run(parts, 2 * static_cast<double>(candidates) * fused * out, [&](std::size_t part, std::uint32_t worker) {
-    const std::size_t begin = part * scored_at_once;
-    Workspace& w = workspaces_[worker];
-    timed(w, &PassTimes::readout,
-          [&] { score_candidates(begin, std::min<std::size_t>(scored_at_once, candidates - begin), w); });
-  });
+  pass.run(
+      parts, 2 * static_cast<double>(candidates) * fused * out, [&](std::size_t part, std::uint32_t worker) {
+        const std::size_t begin = part * scored_at_once;
+        Workspace& w = workspaces_[worker];
+        timed(w, &PassTimes::readout,
+              [&] { score_candidates(begin, std::min<std::size_t>(scored_at_once, candidates - begin), w); });
+      });
 }
 
 // Fusion, experts and heads of neighbouring candidates.
@@ -314,10 +325,10 @@ void CpuClimber::score_candidates(std::size_t begin, std::size_t count, Workspac
   const std::size_t experts = c_.experts, size = c_.expert_size, tasks = c_.tasks.size();
   float* const ends = ends_.data() + begin * c_.fused();
   float* const fused = w.gate_up.data();
-  float* const opinions = w.activated.data();                    // [candidate][expert][expert_size]
-  float* const gates = opinions + count * experts * size;        // [candidate][task][expert]
-  float* const mixed = gates + count * experts * tasks;          // [candidate][expert_size]
-  float* const inner = mixed + count * size;                     // [candidate][head_size]
+  float* const opinions = w.activated.data();              // [candidate][expert][expert_size]
+  float* const gates = opinions + count * experts * size;  // [candidate][task][expert]
+  float* const mixed = gates + count * experts * tasks;    // [candidate][expert_size]
+  float* const inner = mixed + count * size;               // [candidate][head_size]
   weights_->fusion_gate.run(ends, fused, count);
   vector_kernels_.elementwise->sigmoid_gate(ends, c_.fused(), fused, fused, c_.fused(), count, c_.fused());
   weights_->experts.run(fused, opinions, count);
@@ -340,8 +351,8 @@ void CpuClimber::score_candidates(std::size_t begin, std::size_t count, Workspac
     head.fc1.run(mixed, inner, count);
     gates_.silu(inner, c_.head_size, count, c_.head_size);
     for (std::size_t i = 0; i < count; ++i)
-      logits_.data()[(begin + i) * tasks + task] = std::inner_product(
-          head.fc2.begin(), head.fc2.end(), inner + i * c_.head_size, head.fc2_bias);
+      logits_.data()[(begin + i) * tasks + task] =
+          std::inner_product(head.fc2.begin(), head.fc2.end(), inner + i * c_.head_size, head.fc2_bias);
   }
 }
 
@@ -353,8 +364,9 @@ void CpuClimber::read(std::span<Reply> replies) {
 
 void CpuClimber::collect_times() {
   for (Workspace& w : workspaces_) {
-    for (const auto part : {&PassTimes::planning, &PassTimes::embedding, &PassTimes::linear, &PassTimes::attention,
-                            &PassTimes::elementwise, &PassTimes::keys_values, &PassTimes::readout})
+    for (const auto part :
+         {&PassTimes::planning, &PassTimes::embedding, &PassTimes::linear, &PassTimes::attention,
+          &PassTimes::elementwise, &PassTimes::keys_values, &PassTimes::readout})
       times_->*part += w.times.*part;
     w.times = {};
   }
@@ -368,8 +380,7 @@ std::unique_ptr<Executor> make_cpu_climber(ClimberModel model, const DecoderOpti
 }
 
 std::unique_ptr<Executor> make_cpu_climber(ClimberModel model, const DecoderOptions& options) {
-  return make_cpu_climber(std::move(model), options,
-                          {&elementwise(), &gates(), &attend, &product_version()},
+  return make_cpu_climber(std::move(model), options, {&elementwise(), &gates(), &attend, &product_version()},
                           std::make_shared<Team>(options.cores));
 }
 

@@ -1,8 +1,8 @@
 #pragma once
-// The executor of the Climber family on the CPU. A pass runs the rows of all towers through the layers together: a
-// layer has two regions of work that idle cores share, chunks of rows (as in cpu/engine/decoder.cc: from one layer's
-// mixed heads to the next layer's keys and values) and attention, by tower, head and block of rows. Towers do not wait
-// for each other before they are fused.
+// The executor of the Climber family on the CPU. A pass runs the rows of all towers through the layers
+// together: a layer has two regions of work that idle cores share, chunks of rows (as in
+// cpu/engine/decoder.cc: from one layer's mixed heads to the next layer's keys and values) and attention, by
+// tower, head and block of rows. Towers do not wait for each other before they are fused.
 #include <memory>
 #include <span>
 #include <vector>
@@ -31,8 +31,8 @@ std::unique_ptr<Executor> make_cpu_climber(ClimberModel model, const DecoderOpti
 
 class CpuClimber final : public Executor {
  public:
-  CpuClimber(std::shared_ptr<const PackedClimber> weights, std::shared_ptr<Team> team, const DecoderOptions& options,
-             const ClimberKernels& vector_kernels);
+  CpuClimber(std::shared_ptr<const PackedClimber> weights, std::shared_ptr<Team> team,
+             const DecoderOptions& options, const ClimberKernels& vector_kernels);
 
   PlanLimits limits() const override { return plan_limits(c_); }
   std::string fault(const Plan& plan) const override { return find_fault(plan, c_); }
@@ -95,14 +95,14 @@ class CpuClimber final : public Executor {
 
   // The pass at hand.
   const ClimberBatch* batch_ = nullptr;
-  std::size_t chunk_rows_ = 0;         // of the largest
+  std::size_t chunk_rows_ = 0;  // of the largest
   std::vector<Chunk> chunks_, candidate_chunks_;
-  std::vector<AttentionPart> parts_;   // candidates' first
+  std::vector<AttentionPart> parts_;  // candidates' first
   std::size_t candidate_parts_ = 0;
   double pairs_ = 0, candidate_pairs_ = 0;  // visible (row, key) pairs of one head
-  FloatBuffer state_, qkv_, mixed_;    // [rows] × hidden, 3 hidden, hidden
-  FloatBuffer ends_, logits_;          // [candidates] × fused, tasks
-  std::vector<Workspace> workspaces_;  // [worker]
+  FloatBuffer state_, qkv_, mixed_;         // [rows] × hidden, 3 hidden, hidden
+  FloatBuffer ends_, logits_;               // [candidates] × fused, tasks
+  std::vector<Workspace> workspaces_;       // [worker]
 };
 
 }  // namespace troupe::kernels

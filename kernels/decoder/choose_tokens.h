@@ -1,6 +1,6 @@
 #pragma once
-// Which tokens of a repair are computed (base/repair.h): those that are in any case, and of each budget's others so
-// many with the highest scores.
+// Which tokens of a repair are computed (base/repair.h): those that are in any case, and of each budget's
+// others so many with the highest scores.
 #include <cstdint>
 #include <span>
 #include <vector>

@@ -6,9 +6,9 @@
 
 #include "kernels/checkpoint/model.h"
 #include "kernels/decoder/decoder.h"
+#include "kernels/executor/executor.h"
 #include "kernels/testing/poisoned_pages_test.h"
 #include "kernels/testing/small_decoder_test.h"
-#include "kernels/executor/executor.h"
 
 namespace troupe::kernels {
 namespace coming_pages_test {
@@ -31,8 +31,10 @@ struct Filler final : ComingPages {
 
 // A prompt of ten tokens that are cached, and three that see them.
 struct Bench {
-  explicit Bench(DecoderOptions options) : executor(make_cpu_decoder(random_decoder(small_config(), 5), options)) {
-    plan.segments = {{SegmentKind::user, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}}, {SegmentKind::instruction, {11, 12, 13}, 10, {0}}};
+  explicit Bench(DecoderOptions options)
+      : executor(make_cpu_decoder(random_decoder(small_config(), 5), options)) {
+    plan.segments = {{SegmentKind::user, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}},
+                     {SegmentKind::instruction, {11, 12, 13}, 10, {0}}};
     plan.readouts = {{1, 2, {4, 5, 6}}};
     pages.layout = executor->layout();
     filler.from = pages.take(10), filler.to = pages.take(10);
@@ -44,7 +46,9 @@ struct Bench {
     coming.kv[0].pages = filler.to;
     coming.coming = &filler;
   }
-  std::vector<std::vector<float>> scores(const Request& request) { return executor->run({&request, 1})[0].readouts; }
+  std::vector<std::vector<float>> scores(const Request& request) {
+    return executor->run({&request, 1})[0].readouts;
+  }
 
   std::unique_ptr<Executor> executor;
   Plan plan;

@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "kernels/decoder/decoder.h"
-#include "kernels/testing/small_decoder_test.h"
 #include "kernels/executor/passes.h"
+#include "kernels/testing/small_decoder_test.h"
 
 namespace troupe::kernels {
 namespace {

@@ -3,7 +3,8 @@
 namespace troupe::kernels {
 
 PlanLimits plan_limits(const DecoderConfig& config) {
-  PlanLimits limits{static_cast<std::int32_t>(config.vocabulary), static_cast<std::int32_t>(config.positions_max)};
+  PlanLimits limits{static_cast<std::int32_t>(config.vocabulary),
+                    static_cast<std::int32_t>(config.positions_max)};
   limits.state = config.hidden;
   limits.width_max = search_width_max;
   limits.repairs = true;

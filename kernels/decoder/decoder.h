@@ -12,11 +12,14 @@
 
 namespace troupe::kernels {
 
-// How beam searches run. The others are what the first is measured by (xGR §3, §9): never faster, same answers.
+// How beam searches run. The others are what the first is measured by (xGR §3, §9): never faster, same
+// answers.
 enum class BeamPaths : std::uint8_t {
-  together,   // all paths of a search attend to its prompt at once, and share what they have in common
-  copied,     // each path attends to the prompt by itself, and has its own tokens in pages, copied when paths part
-  tree        // all tokens of all paths, also of those that ended, are one sequence, of which a mask says who sees what
+  together,  // all paths of a search attend to its prompt at once, and share what they have in common
+  copied,    // each path attends to the prompt by itself, and has its own tokens in pages, copied when paths
+             // part
+  tree  // all tokens of all paths, also of those that ended, are one sequence, of which a mask says who sees
+        // what
 };
 
 struct DecoderOptions {

@@ -229,8 +229,9 @@ void BatchPlanner::fill_rows(const Segment& segment, const Placed& placed) {
     batch_.visible_begin[row] = seen_from;
     batch_.visible_end[row] = (batch_.positions[row] < sees_ahead_ ? end : row + 1) - tail;
   }
-  std::copy(segment.features.begin(), segment.features.end(),
-            batch_.features.begin() + static_cast<std::ptrdiff_t>(placed.row * std::size_t{limits_.features}));
+  std::copy(
+      segment.features.begin(), segment.features.end(),
+      batch_.features.begin() + static_cast<std::ptrdiff_t>(placed.row * std::size_t{limits_.features}));
 }
 
 void BatchPlanner::add_spans(const Request& request, const OpenGroup& group) {
@@ -299,7 +300,8 @@ void BatchPlanner::note_repair(const Request& request, std::uint32_t index) {
     const std::int32_t shift = segment.start - block.start;
     const std::size_t begin = batch_.spans.size();
     add_tokens(request, place.block, 0, size32(block.tokens), begin, shift == 0 ? 0 : turn_of(shift));
-    batch_.places.push_back({placed_[place.segment].row, size32(segment.tokens), static_cast<std::uint32_t>(begin),
+    batch_.places.push_back({placed_[place.segment].row, size32(segment.tokens),
+                             static_cast<std::uint32_t>(begin),
                              static_cast<std::uint32_t>(batch_.spans.size()), place.budget});
   }
   batch_.repairs.push_back({&plan.repair, index, first, static_cast<std::uint32_t>(batch_.places.size())});
@@ -322,8 +324,8 @@ void BatchPlanner::note_readouts(const Request& request, std::uint32_t index) {
       all_rows_.resize(static_cast<std::size_t>(limits_.vocabulary));
       std::iota(all_rows_.begin(), all_rows_.end(), 0);
     }
-    batch_.readouts.push_back({index, i, row, all ? all_rows_ : readouts[i].rows, readouts[i].what,
-                               readouts[i].head});
+    batch_.readouts.push_back(
+        {index, i, row, all ? all_rows_ : readouts[i].rows, readouts[i].what, readouts[i].head});
   }
 }
 

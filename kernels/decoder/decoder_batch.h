@@ -35,8 +35,8 @@ struct RowGroup {
   std::uint32_t paying = UINT32_MAX;           // rows from here on pay the attention that a repair asks for
 };
 
-// Rows that go on where others have ended: in the last layer those with a readout, and where a plan has a repair those
-// that are not left to their blocks.
+// Rows that go on where others have ended: in the last layer those with a readout, and where a plan has a
+// repair those that are not left to their blocks.
 struct RowSet {
   struct Range {  // into rows
     std::uint32_t begin = 0, end = 0;
@@ -75,14 +75,14 @@ struct BatchReadout {
   std::uint32_t head = 0;
 };
 
-// One level of a request's beam search (kernels/search): each row is the newest token of a path. All see what the
-// search's segment sees, the segment, and each the tokens of its own path.
+// One level of a request's beam search (kernels/search): each row is the newest token of a path. All see what
+// the search's segment sees, the segment, and each the tokens of its own path.
 struct BeamRows {
   const Request* request = nullptr;  // whose plan has the search; what its paths see is cached
   std::span<const Token> tokens;     // one per row
   std::uint32_t position = 0;
-  std::uint32_t seen = 0;            // tokens of the search's segment that they see, from its first
-  std::uint32_t path = 0;            // tokens of its own path that a row sees, itself included
+  std::uint32_t seen = 0;  // tokens of the search's segment that they see, from its first
+  std::uint32_t path = 0;  // tokens of its own path that a row sees, itself included
   // Not 0: the tail is a tree of so many tokens, each row's interval is all of it, and the engine masks it.
   std::uint32_t tree = 0;
 };
@@ -97,7 +97,7 @@ struct DecoderBatch {
   std::vector<ContextSpan> spans;
   std::vector<std::int32_t> turns;  // by which keys of spans turn, each once
   std::vector<KeptSegment> kept;
-  RowSet read;                      // rows with a readout
+  RowSet read;  // rows with a readout
   std::vector<BatchReadout> readouts;
   std::vector<BatchRepair> repairs;
   std::vector<RepairedPlace> places;  // of one repair after the other
@@ -112,15 +112,15 @@ void place_in_groups(const DecoderBatch& batch, RowSet& set);
 class BatchPlanner {
  public:
   BatchPlanner(const DecoderConfig& config, const KvLayout& layout);
-  // Of another family whose rows are tokens with keys and values. Tokens at positions below `sees_ahead` see all of
-  // their segment, also what follows them.
+  // Of another family whose rows are tokens with keys and values. Tokens at positions below `sees_ahead` see
+  // all of their segment, also what follows them.
   BatchPlanner(const PlanLimits& limits, const KvLayout& layout, std::uint32_t sees_ahead = 0);
 
   // Unsound plans and pages that do not fit them are bugs of the caller. The result holds until the next
   // call.
   const DecoderBatch& plan(std::span<const Request> requests);
-  // A pass over levels of beam searches: group i is levels[i], and every row is read. A row's interval of the tail
-  // is the keys of its path, which the engine keeps, itself last.
+  // A pass over levels of beam searches: group i is levels[i], and every row is read. A row's interval of the
+  // tail is the keys of its path, which the engine keeps, itself last.
   const DecoderBatch& plan_beams(std::span<const BeamRows> levels);
 
  private:
@@ -146,7 +146,8 @@ class BatchPlanner {
     std::uint32_t first = 0, last = none;  // members
     std::uint32_t rows = 0, next_row = 0;
     std::uint32_t index = 0;  // into batch_.groups
-    std::uint32_t cut = none, cut_tokens = 0;  // a segment of the context of which only the first tokens are seen
+    std::uint32_t cut = none,
+                  cut_tokens = 0;  // a segment of the context of which only the first tokens are seen
   };
 
   void clear();

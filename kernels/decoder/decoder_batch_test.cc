@@ -163,7 +163,9 @@ TEST_CASE("rows with a readout are listed once, and each group knows its own") {
   CHECK(batch.read.groups.back().end == 3);
 }
 
-TEST_CASE("a place of a repair knows its rows and where its block's keys lie, turning to it; who pays is known by group") {
+TEST_CASE(
+    "a place of a repair knows its rows and where its block's keys lie, turning to it; who pays is known by "
+    "group") {
   PlannerCase given;
   given.request();
   given.add(6, {}, true);  // at 0: two pages

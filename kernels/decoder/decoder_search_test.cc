@@ -8,9 +8,9 @@
 #include <random>
 #include <string>
 
+#include "kernels/testing/pass_times_test.h"
 #include "kernels/testing/plain_search_test.h"
 #include "kernels/testing/poisoned_pages_test.h"
-#include "kernels/testing/pass_times_test.h"
 
 namespace troupe::kernels {
 namespace decoder_search_test {

@@ -9,9 +9,9 @@
 #include <random>
 #include <string>
 
-#include "kernels/testing/test_tokens.h"
-#include "kernels/testing/poisoned_pages_test.h"
 #include "kernels/testing/pass_times_test.h"
+#include "kernels/testing/poisoned_pages_test.h"
+#include "kernels/testing/test_tokens.h"
 
 namespace troupe::kernels {
 namespace decoder_test {
@@ -147,7 +147,8 @@ TEST_CASE("each part of a pass takes its time, and the parts together no more th
   const Request request = computed(plan);
   PassParts parts = all_parts();
   parts.pop_back();  // nothing is searched
-  for (const Family family : {Family::qwen2, Family::qwen3}) check_pass_times(*small_decoder(family), request, parts);
+  for (const Family family : {Family::qwen2, Family::qwen3})
+    check_pass_times(*small_decoder(family), request, parts);
 }
 
 TEST_CASE("readouts and their rows come in the order of the plan") {

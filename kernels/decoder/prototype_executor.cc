@@ -1,5 +1,5 @@
-// An executor over another one: blocks of prototypes are made into pages of its own before a batch runs, and the other one
-// finds them there as if they were cached.
+// An executor over another one: blocks of prototypes are made into pages of its own before a batch runs, and
+// the other one finds them there as if they were cached.
 #include <algorithm>
 #include <cstdlib>
 #include <new>
@@ -13,9 +13,12 @@ namespace {
 
 class PrototypeExecutor final : public Executor {
  public:
-  PrototypeExecutor(std::unique_ptr<Executor> executor, const KvLayout& layout, std::shared_ptr<const Prototypes> prototypes,
-                    std::shared_ptr<EmbeddingTable> rows)
-      : executor_(std::move(executor)), kv_layout_(layout), prototypes_(std::move(prototypes)), rows_(std::move(rows)) {}
+  PrototypeExecutor(std::unique_ptr<Executor> executor, const KvLayout& layout,
+                    std::shared_ptr<const Prototypes> prototypes, std::shared_ptr<EmbeddingTable> rows)
+      : executor_(std::move(executor)),
+        kv_layout_(layout),
+        prototypes_(std::move(prototypes)),
+        rows_(std::move(rows)) {}
 
   PlanLimits limits() const override {
     PlanLimits limits = executor_->limits();
@@ -41,14 +44,15 @@ class PrototypeExecutor final : public Executor {
   const KvLayout kv_layout_;
   std::shared_ptr<const Prototypes> prototypes_;
   std::shared_ptr<EmbeddingTable> rows_;  // null: straight from the file
-  std::vector<Page> pages_;  // as many as a batch has needed
+  std::vector<Page> pages_;               // as many as a batch has needed
 };
 
 std::vector<std::uint32_t> PrototypeExecutor::find(const Plan& plan, const Repair::Place& place) const {
   const Segment& own = plan.segments[place.segment];
   std::vector<std::uint32_t> numbers;
   for (std::size_t t = 0; t < own.tokens.size(); ++t) {
-    const auto match = prototypes_->nearest(own.tokens[t], static_cast<std::uint32_t>(own.start) + static_cast<std::uint32_t>(t));
+    const auto match = prototypes_->nearest(
+        own.tokens[t], static_cast<std::uint32_t>(own.start) + static_cast<std::uint32_t>(t));
     if (!match) break;
     numbers.push_back(match->number);
   }
@@ -68,7 +72,8 @@ std::string PrototypeExecutor::fault(const Plan& plan) const {
 
 std::byte* PrototypeExecutor::page(std::size_t number) {
   if (number == pages_.size()) {
-    auto* const bytes = static_cast<std::byte*>(std::aligned_alloc(64, (kv_layout_.page_bytes() + 63) / 64 * 64));
+    auto* const bytes =
+        static_cast<std::byte*>(std::aligned_alloc(64, (kv_layout_.page_bytes() + 63) / 64 * 64));
     if (bytes == nullptr) throw std::bad_alloc();
     pages_.emplace_back(bytes, &std::free);
   }
@@ -92,7 +97,8 @@ void PrototypeExecutor::run(std::span<const Request> batch, std::vector<Reply>& 
     for (Repair::Place& place : plan.repair.places) {
       if (!std::exchange(place.of_prototypes, false)) continue;
       SegmentKv& kv = request.kv[place.block];
-      TROUPE_CHECK(kv.source == Source::compute && kv.pages.empty(), "a block of prototypes is neither cached nor kept");
+      TROUPE_CHECK(kv.source == Source::compute && kv.pages.empty(),
+                   "a block of prototypes is neither cached nor kept");
       const std::vector<std::uint32_t> numbers = find(plan, place);
       const Segment& block = plan.segments[place.block];
       TROUPE_CHECK(numbers.size() == block.tokens.size(), "each of its tokens has a prototype");
@@ -107,8 +113,10 @@ void PrototypeExecutor::run(std::span<const Request> batch, std::vector<Reply>& 
 }  // namespace
 
 std::unique_ptr<Executor> with_prototypes(std::unique_ptr<Executor> executor, const KvLayout& layout,
-                                          std::shared_ptr<const Prototypes> prototypes, std::shared_ptr<EmbeddingTable> rows) {
-  return std::make_unique<PrototypeExecutor>(std::move(executor), layout, std::move(prototypes), std::move(rows));
+                                          std::shared_ptr<const Prototypes> prototypes,
+                                          std::shared_ptr<EmbeddingTable> rows) {
+  return std::make_unique<PrototypeExecutor>(std::move(executor), layout, std::move(prototypes),
+                                             std::move(rows));
 }
 
 }  // namespace troupe::kernels

@@ -1,6 +1,6 @@
-// The file of prototypes: a head; of each token of the vocabulary its row of the embedding, and whether no prototype ever
-// stands for it; of each prototype its token, its position and how many tokens it stands for; their keys and values; then the
-// SHA-256 of all that. Little-endian, arrays from multiples of 64 bytes on.
+// The file of prototypes: a head; of each token of the vocabulary its row of the embedding, and whether no
+// prototype ever stands for it; of each prototype its token, its position and how many tokens it stands for;
+// their keys and values; then the SHA-256 of all that. Little-endian, arrays from multiples of 64 bytes on.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -45,7 +45,8 @@ Sections sections_of(const Head& head) {
   at.never = at.table + rounded(std::size_t{head.vocabulary} * head.hidden * 4);
   at.records = at.never + rounded(head.vocabulary);
   at.numbers = at.records + rounded(std::size_t{head.prototypes} * sizeof(Record));
-  at.checksum = at.numbers + rounded(std::size_t{head.prototypes} * head.layers * head.kv_heads * 2 * head.head_dim * 4);
+  at.checksum = at.numbers +
+                rounded(std::size_t{head.prototypes} * head.layers * head.kv_heads * 2 * head.head_dim * 4);
   at.end = at.checksum + checksum_bytes;
   return at;
 }
@@ -56,17 +57,21 @@ std::string checksum_of(std::span<const std::byte> bytes) {
   return hash.hex();
 }
 
-void check_number(const std::filesystem::path& file, const char* name, std::uint64_t found, std::uint64_t expected) {
+void check_number(const std::filesystem::path& file, const char* name, std::uint64_t found,
+                  std::uint64_t expected) {
   if (found != expected)
-    load_fault(file, std::string(name) + " is " + std::to_string(found), std::to_string(expected) + ", as the model has");
+    load_fault(file, std::string(name) + " is " + std::to_string(found),
+               std::to_string(expected) + ", as the model has");
 }
 
-Head read_head(const std::filesystem::path& file, std::span<const std::byte> bytes, const DecoderConfig& config,
-               const std::string& version) {
+Head read_head(const std::filesystem::path& file, std::span<const std::byte> bytes,
+               const DecoderConfig& config, const std::string& version) {
   Head head;
-  if (bytes.size() < sizeof head) load_fault(file, "has " + std::to_string(bytes.size()) + " bytes", "a file of prototypes");
+  if (bytes.size() < sizeof head)
+    load_fault(file, "has " + std::to_string(bytes.size()) + " bytes", "a file of prototypes");
   std::memcpy(&head, bytes.data(), sizeof head);
-  if (std::memcmp(head.magic, magic, sizeof magic) != 0) load_fault(file, "begins otherwise", "a file of prototypes");
+  if (std::memcmp(head.magic, magic, sizeof magic) != 0)
+    load_fault(file, "begins otherwise", "a file of prototypes");
   check_number(file, "layers", head.layers, config.layers);
   check_number(file, "kv_heads", head.kv_heads, config.kv_heads);
   check_number(file, "head_dim", head.head_dim, config.head_dim);
@@ -75,12 +80,14 @@ Head read_head(const std::filesystem::path& file, std::span<const std::byte> byt
   if (version.size() != version_bytes || std::memcmp(head.model, version.data(), version_bytes) != 0)
     load_fault(file, "is of another model", "prototypes of model " + version.substr(0, 16));
   if (head.tables < 1 || head.tables > 64 || head.planes < 1 || head.planes > 24)
-    load_fault(file, "has " + std::to_string(head.tables) + " tables of " + std::to_string(head.planes) + " planes",
+    load_fault(file,
+               "has " + std::to_string(head.tables) + " tables of " + std::to_string(head.planes) + " planes",
                "1 to 64 of 1 to 24");
   if (!(head.place_weight >= 0 && head.place_weight <= 1) || !(head.cosine_min >= -1 && head.cosine_min <= 1))
     load_fault(file, "has a weight or a cosine that is none", "0 to 1, and -1 to 1");
   if (head.prototypes > prototypes_most)
-    load_fault(file, "has " + std::to_string(head.prototypes) + " prototypes", "at most " + std::to_string(prototypes_most));
+    load_fault(file, "has " + std::to_string(head.prototypes) + " prototypes",
+               "at most " + std::to_string(prototypes_most));
   return head;
 }
 
@@ -88,7 +95,8 @@ std::span<const std::byte> bytes_of(const auto& value) { return std::as_bytes(st
 
 }  // namespace
 
-Prototypes::Prototypes(const std::filesystem::path& file, const DecoderConfig& config, const std::string& model_version)
+Prototypes::Prototypes(const std::filesystem::path& file, const DecoderConfig& config,
+                       const std::string& model_version)
     : file_(file), config_(config), frequencies_(rope_frequencies(config)) {
   const std::span<const std::byte> bytes = file_.bytes();
   const Head head = read_head(file, bytes, config, model_version);
@@ -110,9 +118,12 @@ Prototypes::Prototypes(const std::filesystem::path& file, const DecoderConfig& c
   for (std::uint32_t i = 0; i < count_; ++i) {
     Record record;
     std::memcpy(&record, bytes.data() + at.records + i * sizeof record, sizeof record);
-    if (record.token < 0 || static_cast<std::uint32_t>(record.token) >= head.vocabulary || record.position >= config_.positions_max)
-      load_fault(file, "prototype " + std::to_string(i) + " is token " + std::to_string(record.token) + " at " +
-                           std::to_string(record.position), "a token of the vocabulary at a position of the model");
+    if (record.token < 0 || static_cast<std::uint32_t>(record.token) >= head.vocabulary ||
+        record.position >= config_.positions_max)
+      load_fault(file,
+                 "prototype " + std::to_string(i) + " is token " + std::to_string(record.token) + " at " +
+                     std::to_string(record.position),
+                 "a token of the vocabulary at a position of the model");
     hash_->add(embedding_->direction(record.token, record.position), i);
   }
   const float* const end = kv_ + std::size_t{count_} * head.layers * head.kv_heads * 2 * head.head_dim;
@@ -122,9 +133,17 @@ Prototypes::Prototypes(const std::filesystem::path& file, const DecoderConfig& c
 
 void PrototypeMaker::write(const std::filesystem::path& file) const {
   const DecoderConfig& config = model_.config;
-  Head head{.layers = config.layers, .kv_heads = config.kv_heads, .head_dim = config.head_dim, .hidden = config.hidden,
-            .vocabulary = config.vocabulary, .tables = options_.tables, .planes = options_.planes, .prototypes = 0,
-            .seed = options_.seed, .place_weight = options_.place_weight, .cosine_min = options_.cosine_min};
+  Head head{.layers = config.layers,
+            .kv_heads = config.kv_heads,
+            .head_dim = config.head_dim,
+            .hidden = config.hidden,
+            .vocabulary = config.vocabulary,
+            .tables = options_.tables,
+            .planes = options_.planes,
+            .prototypes = 0,
+            .seed = options_.seed,
+            .place_weight = options_.place_weight,
+            .cosine_min = options_.cosine_min};
   TROUPE_CHECK(model_.version.size() == version_bytes, "a model has a version");
   std::memcpy(head.magic, magic, sizeof magic);
   std::memcpy(head.model, model_.version.data(), version_bytes);
@@ -133,7 +152,8 @@ void PrototypeMaker::write(const std::filesystem::path& file) const {
   for (const Made& made : made_) {
     if (made.taken == 0) continue;
     records.push_back({made.token, made.position, made.members});
-    for (const double sum : made.sums) numbers.push_back(static_cast<float>(sum / static_cast<double>(made.taken)));
+    for (const double sum : made.sums)
+      numbers.push_back(static_cast<float>(sum / static_cast<double>(made.taken)));
   }
   head.prototypes = static_cast<std::uint32_t>(records.size());
   const Sections at = sections_of(head);
@@ -142,8 +162,10 @@ void PrototypeMaker::write(const std::filesystem::path& file) const {
   std::ranges::copy(std::as_bytes(std::span(model_.weights.embedding.values)),
                     bytes.begin() + static_cast<std::ptrdiff_t>(at.table));
   std::ranges::copy(std::as_bytes(std::span(never_)), bytes.begin() + static_cast<std::ptrdiff_t>(at.never));
-  std::ranges::copy(std::as_bytes(std::span(records)), bytes.begin() + static_cast<std::ptrdiff_t>(at.records));
-  std::ranges::copy(std::as_bytes(std::span(numbers)), bytes.begin() + static_cast<std::ptrdiff_t>(at.numbers));
+  std::ranges::copy(std::as_bytes(std::span(records)),
+                    bytes.begin() + static_cast<std::ptrdiff_t>(at.records));
+  std::ranges::copy(std::as_bytes(std::span(numbers)),
+                    bytes.begin() + static_cast<std::ptrdiff_t>(at.numbers));
   const std::string checksum = checksum_of(bytes);
   // Under another name first: whoever has the former file mapped keeps it whole.
   const std::filesystem::path whole = file.string() + ".new";

@@ -40,7 +40,8 @@ void store(KvFormat format, std::byte* at, double number) {
 }  // namespace
 
 std::vector<float> PlacedEmbedding::direction(Token token, std::uint32_t position) const {
-  TROUPE_CHECK(token >= 0 && (std::size_t(token) + 1) * hidden_ <= table_.size(), "the token is in the vocabulary");
+  TROUPE_CHECK(token >= 0 && (std::size_t(token) + 1) * hidden_ <= table_.size(),
+               "the token is in the vocabulary");
   const std::span<const float> row = table_.subspan(std::size_t(token) * hidden_, hidden_);
   std::vector<float> made(width());
   const double length = std::sqrt(dot(row, row));
@@ -58,7 +59,8 @@ std::vector<float> PlacedEmbedding::direction(Token token, std::uint32_t positio
 HashTables::HashTables(std::uint32_t width, const PrototypeOptions& options)
     : width_(width), planes_(options.planes), tables_(options.tables) {
   normals_.resize(std::size_t{options.tables} * planes_ * width_);
-  for (std::size_t i = 0; i < normals_.size(); ++i) normals_[i] = nearly_normal(mixed(options.seed + mixed(i)));
+  for (std::size_t i = 0; i < normals_.size(); ++i)
+    normals_[i] = nearly_normal(mixed(options.seed + mixed(i)));
 }
 
 std::uint32_t HashTables::bucket(std::span<const float> direction, std::uint32_t table) const {
@@ -83,8 +85,10 @@ std::optional<HashTables::Found> HashTables::nearest(std::span<const float> dire
     const auto at = tables_[table].find(bucket(direction, table));
     if (at == tables_[table].end()) continue;
     for (const std::uint32_t number : at->second) {
-      const auto cosine = static_cast<float>(dot(direction, {&directions_[std::size_t{number} * width_], width_}));
-      if (!best || cosine > best->cosine || (cosine == best->cosine && number < best->number)) best = {number, cosine};
+      const auto cosine =
+          static_cast<float>(dot(direction, {&directions_[std::size_t{number} * width_], width_}));
+      if (!best || cosine > best->cosine || (cosine == best->cosine && number < best->number))
+        best = {number, cosine};
     }
   }
   return best;
@@ -102,12 +106,14 @@ std::span<const float> Prototypes::row(std::uint32_t prototype) const {
 }
 
 void PrototypeRows::fetch(std::span<const Token> rows, float* out) {
-  for (const Token row : rows) out = std::ranges::copy(prototypes_->row(static_cast<std::uint32_t>(row)), out).out;
+  for (const Token row : rows)
+    out = std::ranges::copy(prototypes_->row(static_cast<std::uint32_t>(row)), out).out;
 }
 
 void Prototypes::fill(const KvLayout& layout, std::span<const std::uint32_t> prototypes, std::int32_t start,
                       std::span<std::byte* const> pages, EmbeddingTable* rows) const {
-  TROUPE_CHECK(layout.layers == config_.layers && layout.kv_heads == config_.kv_heads && layout.head_dim == config_.head_dim,
+  TROUPE_CHECK(layout.layers == config_.layers && layout.kv_heads == config_.kv_heads &&
+                   layout.head_dim == config_.head_dim,
                "pages of the prototypes' model");
   TROUPE_CHECK(pages.size() == layout.pages_for(prototypes.size()), "pages hold the whole block");
   std::vector<float> fetched;
@@ -128,15 +134,20 @@ void Prototypes::fill(const KvLayout& layout, std::span<const std::uint32_t> pro
           std::byte* const to = pages[t / layout.page_tokens] +
                                 (value ? layout.values(layer, head) : layout.keys(layer, head)) +
                                 t % layout.page_tokens * layout.vector_bytes();
-          for (std::size_t i = 0; i < vector.size(); ++i) store(layout.format, to + i * value_bytes(layout.format), vector[i]);
+          for (std::size_t i = 0; i < vector.size(); ++i)
+            store(layout.format, to + i * value_bytes(layout.format), vector[i]);
         }
   }
 }
 
-PrototypeMaker::PrototypeMaker(const DecoderModel& model, const PrototypeOptions& options, std::vector<std::uint8_t> never)
-    : model_(model), options_(options),
-      never_(never.empty() ? std::vector<std::uint8_t>(model.config.vocabulary) : std::move(never)), embedding_(model.weights.embedding.values, model.config.hidden, options.place_weight),
-      hash_(embedding_.width(), options), frequencies_(rope_frequencies(model.config)) {
+PrototypeMaker::PrototypeMaker(const DecoderModel& model, const PrototypeOptions& options,
+                               std::vector<std::uint8_t> never)
+    : model_(model),
+      options_(options),
+      never_(never.empty() ? std::vector<std::uint8_t>(model.config.vocabulary) : std::move(never)),
+      embedding_(model.weights.embedding.values, model.config.hidden, options.place_weight),
+      hash_(embedding_.width(), options),
+      frequencies_(rope_frequencies(model.config)) {
   TROUPE_CHECK(never_.size() == model.config.vocabulary, "it is said of each token of the vocabulary");
 }
 
@@ -150,7 +161,8 @@ void PrototypeMaker::see(Token token, std::uint32_t position) {
 
 // Frequent ones first, so that they stand for themselves.
 void PrototypeMaker::settle() {
-  std::vector<std::pair<std::pair<Token, std::uint32_t>, std::uint64_t>> order(counts_.begin(), counts_.end());
+  std::vector<std::pair<std::pair<Token, std::uint32_t>, std::uint64_t>> order(counts_.begin(),
+                                                                               counts_.end());
   std::ranges::stable_sort(order, [](const auto& a, const auto& b) { return a.second > b.second; });
   double cosines = 0;
   for (const auto& [place, count] : order) {
@@ -188,7 +200,8 @@ void PrototypeMaker::take(Token token, std::uint32_t position, const KvLayout& l
     for (std::uint32_t head = 0; head < layout.kv_heads; ++head)
       for (const bool value : {false, true}) {
         std::memcpy(stored.data(),
-                    pages[index / layout.page_tokens] + (value ? layout.values(layer, head) : layout.keys(layer, head)) +
+                    pages[index / layout.page_tokens] +
+                        (value ? layout.values(layer, head) : layout.keys(layer, head)) +
                         index % layout.page_tokens * layout.vector_bytes(),
                     layout.vector_bytes());
         std::copy(stored.begin(), stored.end(), row.begin());

@@ -1,15 +1,17 @@
 #pragma once
-// Prototypes of histories (RcLLM §III-B): tokens as they stand in many users' histories, each with keys and values of all
-// layers that stand for those of every token that is close to it. Close is by direction: a token's row of the embedding
-// beside waves of its position, so that the same word far from there is another token (the paper's position-aware
-// embedding, whose form it leaves open). A hash of random hyperplanes (several tables, seeded) finds the nearest
-// prototype without a look at all of them; one that is not as close as asked for is none.
+// Prototypes of histories (RcLLM §III-B): tokens as they stand in many users' histories, each with keys and
+// values of all layers that stand for those of every token that is close to it. Close is by direction: a
+// token's row of the embedding beside waves of its position, so that the same word far from there is another
+// token (the paper's position-aware embedding, whose form it leaves open). A hash of random hyperplanes
+// (several tables, seeded) finds the nearest prototype without a look at all of them; one that is not as
+// close as asked for is none.
 //
-// They are made once for a model, from histories (PrototypeMaker): the most frequent tokens first, each joins the
-// nearest prototype or becomes one. A prototype's keys, as they were before they were rotated, and values are the mean
-// over its tokens where they stood. The file is an asset of the model's version, with the embedding in it: mapped, not
-// read, and checked when it is opened. Which tokens never have a prototype (identifiers, timestamps, delimiters) is for those to say who know what
-// tokens are, when they are made; the file remembers it.
+// They are made once for a model, from histories (PrototypeMaker): the most frequent tokens first, each joins
+// the nearest prototype or becomes one. A prototype's keys, as they were before they were rotated, and values
+// are the mean over its tokens where they stood. The file is an asset of the model's version, with the
+// embedding in it: mapped, not read, and checked when it is opened. Which tokens never have a prototype
+// (identifiers, timestamps, delimiters) is for those to say who know what tokens are, when they are made; the
+// file remembers it.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -33,8 +35,8 @@ namespace troupe::kernels {
 struct PrototypeOptions {
   std::uint32_t tables = 8, planes = 12;  // of the hash: 1 to 64, 1 to 24
   std::uint64_t seed = 1;
-  double place_weight = 0.2;   // of the squared length of a token's direction, what its position has: 0 to 1
-  double cosine_min = 0.9;     // of a token and its prototype: −1 to 1
+  double place_weight = 0.2;  // of the squared length of a token's direction, what its position has: 0 to 1
+  double cosine_min = 0.9;    // of a token and its prototype: −1 to 1
   std::uint32_t prototypes_max = 65'536;
 };
 
@@ -78,17 +80,21 @@ class HashTables {
 class Prototypes {
  public:
   // Throws LoadError where the file is damaged, or is of another model than this version.
-  Prototypes(const std::filesystem::path& file, const DecoderConfig& config, const std::string& model_version);
+  Prototypes(const std::filesystem::path& file, const DecoderConfig& config,
+             const std::string& model_version);
 
   const DecoderConfig& config() const { return config_; }
   std::uint32_t size() const { return count_; }
-  const std::string& checksum() const { return checksum_; }  // part of the names of blocks that are made of them
+  const std::string& checksum() const {
+    return checksum_;
+  }  // part of the names of blocks that are made of them
   using Match = HashTables::Found;
   // Of a token at this position of the prompt; none: it is computed.
   std::optional<Match> nearest(Token token, std::uint32_t position) const;
 
-  // Leaves the keys and values of a block there whose tokens have these prototypes, as if it had been computed with its
-  // first token at `start`. They are read through `rows` (PrototypeRows, or what stands before it), else from the file; what `rows` throws is passed on.
+  // Leaves the keys and values of a block there whose tokens have these prototypes, as if it had been
+  // computed with its first token at `start`. They are read through `rows` (PrototypeRows, or what stands
+  // before it), else from the file; what `rows` throws is passed on.
   void fill(const KvLayout& layout, std::span<const std::uint32_t> prototypes, std::int32_t start,
             std::span<std::byte* const> pages, EmbeddingTable* rows = nullptr) const;
 
@@ -97,7 +103,6 @@ class Prototypes {
   std::span<const float> row(std::uint32_t prototype) const;
 
  private:
-
   MappedFile file_;
   const DecoderConfig config_;
   std::uint32_t count_ = 0;
@@ -110,7 +115,8 @@ class Prototypes {
   std::vector<double> frequencies_;
 };
 
-// Their keys and values as a table of which a pass asks for the rows that it needs, so that a cache may stand before the file.
+// Their keys and values as a table of which a pass asks for the rows that it needs, so that a cache may stand
+// before the file.
 class PrototypeRows final : public EmbeddingTable {
  public:
   explicit PrototypeRows(std::shared_ptr<const Prototypes> prototypes) : prototypes_(std::move(prototypes)) {}
@@ -122,17 +128,20 @@ class PrototypeRows final : public EmbeddingTable {
   const std::shared_ptr<const Prototypes> prototypes_;
 };
 
-// Runs plans whose repairs have blocks made of prototypes, too: makes these, read through `rows` if there is one, and has `executor` run
-// the plans with them.
+// Runs plans whose repairs have blocks made of prototypes, too: makes these, read through `rows` if there is
+// one, and has `executor` run the plans with them.
 std::unique_ptr<Executor> with_prototypes(std::unique_ptr<Executor> executor, const KvLayout& layout,
                                           std::shared_ptr<const Prototypes> prototypes,
                                           std::shared_ptr<EmbeddingTable> rows = nullptr);
 
-// First `see` all histories, then `settle`, then `take` the keys and values of some or all of them, then `write`.
+// First `see` all histories, then `settle`, then `take` the keys and values of some or all of them, then
+// `write`.
 class PrototypeMaker {
  public:
-  // `never`: of each token of the vocabulary, 1 if none ever stands for it; empty: of all, 0. `model` outlives it.
-  PrototypeMaker(const DecoderModel& model, const PrototypeOptions& options, std::vector<std::uint8_t> never = {});
+  // `never`: of each token of the vocabulary, 1 if none ever stands for it; empty: of all, 0. `model`
+  // outlives it.
+  PrototypeMaker(const DecoderModel& model, const PrototypeOptions& options,
+                 std::vector<std::uint8_t> never = {});
 
   void see(Token token, std::uint32_t position);
   void settle();
@@ -143,10 +152,11 @@ class PrototypeMaker {
   void write(const std::filesystem::path& file) const;
 
   struct Report {
-    std::uint64_t tokens = 0, never = 0, covered = 0;  // that were seen; for which none stands; that have a prototype
-    std::uint32_t places = 0;               // different tokens at different positions
+    std::uint64_t tokens = 0, never = 0,
+                  covered = 0;  // that were seen; for which none stands; that have a prototype
+    std::uint32_t places = 0;   // different tokens at different positions
     std::uint32_t prototypes = 0;
-    double cosine = 0;                      // of the covered ones, in the mean
+    double cosine = 0;  // of the covered ones, in the mean
   };
   const Report& report() const { return report_; }
 

@@ -8,9 +8,9 @@
 #include <random>
 
 #include "kernels/base/float_formats.h"
-#include "kernels/testing/test_folder.h"
 #include "kernels/decoder/decoder.h"
 #include "kernels/testing/small_decoder_test.h"
+#include "kernels/testing/test_folder.h"
 
 namespace troupe::kernels {
 namespace {
@@ -37,7 +37,8 @@ struct History {
   std::vector<std::byte*> room(std::size_t count) {
     std::vector<std::byte*> addresses;
     for (std::size_t i = 0; i < layout.pages_for(count); ++i) {
-      memory.emplace_back(static_cast<std::byte*>(std::aligned_alloc(64, (layout.page_bytes() + 63) / 64 * 64)), &std::free);
+      memory.emplace_back(
+          static_cast<std::byte*>(std::aligned_alloc(64, (layout.page_bytes() + 63) / 64 * 64)), &std::free);
       std::memset(memory.back().get(), 0xff, layout.page_bytes());
       addresses.push_back(memory.back().get());
     }
@@ -86,7 +87,8 @@ TEST_CASE("tables of hyperplanes find what is near, the lowest number among equa
   const auto draw = [&](const std::vector<float>& near, float off) {
     std::vector<float> made(near.size());
     double length = 0;
-    for (std::size_t i = 0; i < made.size(); ++i) made[i] = near[i] + off * normal(random), length += made[i] * made[i];
+    for (std::size_t i = 0; i < made.size(); ++i)
+      made[i] = near[i] + off * normal(random), length += made[i] * made[i];
     for (float& x : made) x /= static_cast<float>(std::sqrt(length));
     return made;
   };
@@ -195,8 +197,10 @@ TEST_CASE("a history made of its own prototypes is what it is when it is compute
   for (std::size_t i = 0; i < exact.size(); ++i) CHECK(std::abs(exact[i] - reused[i]) < 1e-4);
 
   // So it is where the executor makes it, in a batch with plans that know of none.
-  const auto shared = std::make_shared<Prototypes>(folder.path() / "p", history.model.config, history.model.version);
-  const auto making = with_prototypes(make_cpu_decoder(history.model, {.page_tokens = 4}), history.layout, shared);
+  const auto shared =
+      std::make_shared<Prototypes>(folder.path() / "p", history.model.config, history.model.version);
+  const auto making =
+      with_prototypes(make_cpu_decoder(history.model, {.page_tokens = 4}), history.layout, shared);
   Plan made = reusing;
   made.repair.places[0].of_prototypes = true;
   made.repair.prototypes = prototypes.checksum();
@@ -206,7 +210,8 @@ TEST_CASE("a history made of its own prototypes is what it is when it is compute
   const Plan plain = history.plain();
   const auto other_lane = making->share(1);
   for (Executor* executor : {making.get(), other_lane.get()}) {
-    const Request batch[] = {{&plain, std::vector<SegmentKv>(3)}, {&made, std::vector<SegmentKv>(4)},
+    const Request batch[] = {{&plain, std::vector<SegmentKv>(3)},
+                             {&made, std::vector<SegmentKv>(4)},
                              {&made, std::vector<SegmentKv>(4)}};
     const std::vector<Reply> replies = executor->run(batch);
     for (std::size_t i = 0; i < exact.size(); ++i) {
@@ -218,7 +223,9 @@ TEST_CASE("a history made of its own prototypes is what it is when it is compute
 
   // And where their rows come through something that stands before the file.
   const auto rows = std::make_shared<AskedRows>(shared);
-  const auto through = with_prototypes(make_cpu_decoder(history.model, {.page_tokens = 4}), history.layout, shared, rows)->share(1);
+  const auto through =
+      with_prototypes(make_cpu_decoder(history.model, {.page_tokens = 4}), history.layout, shared, rows)
+          ->share(1);
   const Request one[] = {{&made, std::vector<SegmentKv>(4)}};
   CHECK(through->run(one)[0].readouts == making->run(one)[0].readouts);
   CHECK(rows->asked == std::vector<Token>(numbers.begin(), numbers.end()));
@@ -238,7 +245,8 @@ TEST_CASE("a history made of its own prototypes is what it is when it is compute
 
 TEST_CASE("a prototype has the mean of its tokens, and numbers are narrowed as pages are") {
   History history;
-  PrototypeMaker maker = history.made({.tables = 4, .planes = 1, .place_weight = 0, .cosine_min = -1, .prototypes_max = 1});
+  PrototypeMaker maker =
+      history.made({.tables = 4, .planes = 1, .place_weight = 0, .cosine_min = -1, .prototypes_max = 1});
   CHECK(maker.report().prototypes == 1);
   const TestFolder folder;
   maker.write(folder.path() / "p");
@@ -260,7 +268,9 @@ TEST_CASE("a prototype has the mean of its tokens, and numbers are narrowed as p
     float wide;
     std::memcpy(&narrow, block[0] + layout.values(1, 1), 2);
     std::memcpy(&wide, block[0] + layout.values(1, 1), 4);
-    const float found = format == KvFormat::f32 ? wide : format == KvFormat::f16 ? from_f16(narrow) : from_bf16(narrow);
+    const float found = format == KvFormat::f32   ? wide
+                        : format == KvFormat::f16 ? from_f16(narrow)
+                                                  : from_bf16(narrow);
     CHECK(found == doctest::Approx(mean).epsilon(format == KvFormat::bf16 ? 0.01 : 1e-3));
   }
 }
@@ -283,7 +293,8 @@ TEST_CASE("a file that is damaged, cut, of another model or none at all is refus
     folder.write("x", damaged);
     CHECK(error(history.model) != "");
   }
-  for (const std::size_t length : {std::size_t{0}, std::size_t{7}, std::size_t{100}, std::size_t{400}, whole.size() - 1}) {
+  for (const std::size_t length :
+       {std::size_t{0}, std::size_t{7}, std::size_t{100}, std::size_t{400}, whole.size() - 1}) {
     folder.write("x", whole.substr(0, length));
     CHECK(error(history.model) != "");
   }

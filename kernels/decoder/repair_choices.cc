@@ -39,11 +39,13 @@ bool RepairChoices::weighs() const {
 }
 
 bool RepairChoices::compares() const {
-  return std::ranges::any_of(batch_->repairs, [](const BatchRepair& of) { return of.repair->divergence > 0; });
+  return std::ranges::any_of(batch_->repairs,
+                             [](const BatchRepair& of) { return of.repair->divergence > 0; });
 }
 
 std::span<float> RepairChoices::divergence(std::uint32_t place) {
-  return std::span(state_of(place).tokens.divergence).subspan(first_token_[place], batch_->places[place].tokens);
+  return std::span(state_of(place).tokens.divergence)
+      .subspan(first_token_[place], batch_->places[place].tokens);
 }
 
 std::span<const std::uint8_t> RepairChoices::chosen(std::uint32_t place) const {
@@ -68,7 +70,8 @@ void RepairChoices::choose_after_attention(std::span<const float> mass, std::vec
     const Repair& repair = *batch_->repairs[r].repair;
     if (repair.attention == 0) continue;
     for (std::uint32_t p = state.first_place; p < state.end_place; ++p)
-      std::copy_n(&mass[batch_->places[p].row], batch_->places[p].tokens, &state.tokens.attention[first_token_[p]]);
+      std::copy_n(&mass[batch_->places[p].row], batch_->places[p].tokens,
+                  &state.tokens.attention[first_token_[p]]);
     if (repair.divergence > 0) continue;
     choose(r);
     if (repair.exact_layers == 1) end_rows(state, ended);
@@ -88,7 +91,8 @@ void RepairChoices::end_rows(State& state, std::vector<std::uint32_t>& ended) {
 }
 
 bool RepairChoices::fills(std::uint32_t layer) const {
-  return std::ranges::any_of(batch_->repairs, [&](const BatchRepair& of) { return layer >= of.repair->exact_layers; });
+  return std::ranges::any_of(batch_->repairs,
+                             [&](const BatchRepair& of) { return layer >= of.repair->exact_layers; });
 }
 
 void RepairChoices::list_chosen(std::size_t repair, std::vector<std::uint32_t>& out) const {
@@ -97,7 +101,8 @@ void RepairChoices::list_chosen(std::size_t repair, std::vector<std::uint32_t>& 
     if (state.tokens.chosen[t] != 0) out.push_back(t);
 }
 
-void rows_that_go_on(const DecoderBatch& batch, const RowSet* set, std::span<const std::uint32_t> ended, RowSet& next) {
+void rows_that_go_on(const DecoderBatch& batch, const RowSet* set, std::span<const std::uint32_t> ended,
+                     RowSet& next) {
   const std::size_t rows = set != nullptr ? set->rows.size() : batch.rows();
   next.rows.clear();
   for (std::uint32_t i = 0; i < rows; ++i) {

@@ -1,7 +1,7 @@
 #pragma once
-// What a pass of any backend decides about plans with a repair (base/repair.h): which tokens are chosen, when, and which
-// rows end then. What is measured it is given. The layer loop asks at two moments: once a layer's keys and values are
-// made, and after the first layer's attention.
+// What a pass of any backend decides about plans with a repair (base/repair.h): which tokens are chosen,
+// when, and which rows end then. What is measured it is given. The layer loop asks at two moments: once a
+// layer's keys and values are made, and after the first layer's attention.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -57,6 +57,7 @@ class RepairChoices {
 };
 
 // The rows of `set` (null: of the whole batch) that are not among `ended`, which is ascending.
-void rows_that_go_on(const DecoderBatch& batch, const RowSet* set, std::span<const std::uint32_t> ended, RowSet& next);
+void rows_that_go_on(const DecoderBatch& batch, const RowSet* set, std::span<const std::uint32_t> ended,
+                     RowSet& next);
 
 }  // namespace troupe::kernels

@@ -28,9 +28,7 @@ class Unconstrained final : public Executor {
   }
 
  private:
-  static bool is_constrained(const Request& request) {
-    return request.paths() != nullptr;
-  }
+  static bool is_constrained(const Request& request) { return request.paths() != nullptr; }
   // All paths of the search come back, for most may be no items.
   static void widen(Request& request, Plan& plan) {
     plan = *request.plan;

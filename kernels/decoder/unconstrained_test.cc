@@ -29,7 +29,9 @@ struct SmallGenerator {
   std::shared_ptr<const PathIndex> index;
 };
 
-TEST_CASE("what is found in the whole vocabulary and is no item is dropped; the items are those of a search among them") {
+TEST_CASE(
+    "what is found in the whole vocabulary and is no item is dropped; the items are those of a search among "
+    "them") {
   const SmallGenerator small;
   const auto& decoder = small.decoder;
   const auto whole = unconstrained(decoder->share(1));

@@ -44,7 +44,8 @@ struct SegmentKv {
 class ComingPages {
  public:
   virtual ~ComingPages() = default;
-  // Waits until the first `bytes` bytes of each of them are there. False: they will not be, and the pass is in vain.
+  // Waits until the first `bytes` bytes of each of them are there. False: they will not be, and the pass is
+  // in vain.
   virtual bool wait(std::size_t bytes) = 0;
 };
 
@@ -90,7 +91,8 @@ struct Reply {
   std::vector<std::vector<float>> readouts;  // [readout][row], in plan order
   // Of the plan's search, the best first, at most as many as were asked for. Fewer: there are no more paths.
   std::vector<Beam> beams;
-  // Of the plan's repair: the tokens that were chosen, by their numbers among all tokens of its places; ascending.
+  // Of the plan's repair: the tokens that were chosen, by their numbers among all tokens of its places;
+  // ascending.
   std::vector<std::uint32_t> chosen;
   // Not empty: this executor has no room for the request, however few run with it. What was found, what was
   // expected; the pages that it should have left are not to be used.
@@ -107,11 +109,12 @@ class Executor {
  public:
   virtual ~Executor() = default;
   virtual PlanLimits limits() const = 0;
-  // What a plan within the limits has that this family does not take; empty: nothing. Plans from outside are asked for
-  // it before they are run.
+  // What a plan within the limits has that this family does not take; empty: nothing. Plans from outside are
+  // asked for it before they are run.
   virtual std::string fault(const Plan&) const { return ""; }
   virtual const PageLayout& layout() const = 0;
-  // Whether run() heeds Request::coming, and waits for each layer before it reads it. The others want all pages there.
+  // Whether run() heeds Request::coming, and waits for each layer before it reads it. The others want all
+  // pages there.
   virtual bool waits_by_layer() const { return false; }
   // Computes all requests: replies[i] becomes the answer to batch[i], and its memory is used again. The
   // answer to each does not depend on the others (up to rounding). It may take as many passes as the

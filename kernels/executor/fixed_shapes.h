@@ -1,7 +1,8 @@
 #pragma once
-// Fixed shapes (FLAME §3.3): a request's candidates cut by size, the largest shape first, so that each part runs on an
-// executor that was made for its shape. What is left in the end is padded to the smallest shape that holds it. On a CPU
-// nothing is made for a shape, so only tests/bench asks for it: what there is to gain stands in its results.
+// Fixed shapes (FLAME §3.3): a request's candidates cut by size, the largest shape first, so that each part
+// runs on an executor that was made for its shape. What is left in the end is padded to the smallest shape
+// that holds it. On a CPU nothing is made for a shape, so only tests/bench asks for it: what there is to gain
+// stands in its results.
 #include <cstdint>
 #include <span>
 #include <vector>

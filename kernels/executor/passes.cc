@@ -6,7 +6,8 @@ namespace troupe::kernels {
 namespace {
 
 // What of them is beyond the bounds, if so.
-std::string run_parts(const std::vector<RequestPart>& parts, ComingPages* coming, Reply& reply, const OnePass& pass) {
+std::string run_parts(const std::vector<RequestPart>& parts, ComingPages* coming, Reply& reply,
+                      const OnePass& pass) {
   for (const RequestPart& part : parts) {
     const Request request{&part.plan, part.kv, nullptr, coming};
     Reply answer;
@@ -17,7 +18,8 @@ std::string run_parts(const std::vector<RequestPart>& parts, ComingPages* coming
   return "";
 }
 
-// In parts, smaller and smaller ones. Which tokens a repair chooses, and what their mean is, takes all of its prompt. What an attempt in vain has left in pages the next one writes again.
+// In parts, smaller and smaller ones. Which tokens a repair chooses, and what their mean is, takes all of its
+// prompt. What an attempt in vain has left in pages the next one writes again.
 void run_cut(const Request& request, Reply& reply, std::string beyond, const OnePass& pass) {
   reply.readouts.resize(request.plan->readouts.size());
   if (!request.plan->repair.places.empty()) {

@@ -1,4 +1,5 @@
-// HSTU on the CPU: one forward pass runs all computed tokens of all requests through the layers as rows of one matrix.
+// HSTU on the CPU: one forward pass runs all computed tokens of all requests through the layers as rows of
+// one matrix.
 #include "kernels/hstu/cpu_hstu.h"
 
 #include <algorithm>
@@ -13,7 +14,8 @@
 namespace troupe::kernels {
 namespace {
 
-// Rows of a chunk: as the decoders', so many that weights are read often per load, whole tiles of the product.
+// Rows of a chunk: as the decoders', so many that weights are read often per load, whole tiles of the
+// product.
 std::size_t hstu_chunk_rows(std::size_t rows, std::uint32_t workers) {
   constexpr std::size_t most = 192, tile = 12;
   const std::size_t rounds = std::max<std::size_t>(1, (rows + workers * most - 1) / (workers * most));
@@ -37,7 +39,8 @@ float scale_of(const HstuConfig& c, const float* item) {
 }  // namespace
 
 PlanLimits plan_limits(const HstuConfig& config) {
-  PlanLimits limits{static_cast<std::int32_t>(config.vocabulary), static_cast<std::int32_t>(config.positions)};
+  PlanLimits limits{static_cast<std::int32_t>(config.vocabulary),
+                    static_cast<std::int32_t>(config.positions)};
   limits.features = config.features();
   limits.heads = config.tasks;
   limits.state = config.hidden;
@@ -56,7 +59,8 @@ HstuPassMemory pass_memory(const HstuConfig& config, const DecoderOptions& optio
   const KvLayout layout = kv_layout(config, options.page_tokens, options.kv);
   const std::size_t planned = 24 * sizeof(std::uint32_t) + 2 * (config.time_buckets + 1) * sizeof(BucketStep);
   HstuPassMemory memory;
-  memory.row_bytes = (widths + packed) * sizeof(float) + planned + 2 * layout.kv_heads * layout.vector_bytes();
+  memory.row_bytes =
+      (widths + packed) * sizeof(float) + planned + 2 * layout.kv_heads * layout.vector_bytes();
   memory.steps_max = std::size_t{2} * (config.time_buckets + 1);
   memory.tokens_max = memory.tokens_kept = SIZE_MAX;
   if (options.memory_bytes == 0) return memory;
@@ -70,10 +74,19 @@ HstuPassMemory pass_memory(const HstuConfig& config, const DecoderOptions& optio
 PackedHstu pack_hstu(HstuModel model, const Linear::Form& form) {
   const HstuConfig& c = model.config;
   HstuWeights& weights = model.weights;
-  TROUPE_CHECK(weights.layers.size() == c.layers, "the weights have as many layers as the configuration says");
-  PackedHstu packed{c, TimeBuckets(c.bucket_divisor, c.time_buckets), std::move(weights.items),
-                    std::move(weights.positions), std::move(model.items), {}, {}, {}, {}};
-  TROUPE_CHECK(packed.items.rows == c.vocabulary && packed.items.columns == c.hidden, "one row of features per item");
+  TROUPE_CHECK(weights.layers.size() == c.layers,
+               "the weights have as many layers as the configuration says");
+  PackedHstu packed{c,
+                    TimeBuckets(c.bucket_divisor, c.time_buckets),
+                    std::move(weights.items),
+                    std::move(weights.positions),
+                    std::move(model.items),
+                    {},
+                    {},
+                    {},
+                    {}};
+  TROUPE_CHECK(packed.items.rows == c.vocabulary && packed.items.columns == c.hidden,
+               "one row of features per item");
   TROUPE_CHECK(!packed.table || (packed.table->rows() == c.vocabulary && packed.table->columns() == c.hidden),
                "a table has one row of features per item");
   WeightMemory memory;
@@ -121,8 +134,8 @@ std::string CpuHstu::run_pass(std::span<const Request> requests, std::span<Reply
   const std::size_t tokens =
       std::transform_reduce(requests.begin(), requests.end(), std::size_t{0}, std::plus(), computed_tokens);
   if (tokens > memory_.tokens_max)
-    return std::to_string(tokens) + " computed tokens; expected at most " + std::to_string(memory_.tokens_max) +
-           " in one pass";
+    return std::to_string(tokens) + " computed tokens; expected at most " +
+           std::to_string(memory_.tokens_max) + " in one pass";
   if (tokens <= memory_.tokens_kept) return compute(requests, replies);
   const std::lock_guard one_at_a_time(*large_);
   std::string beyond = compute(requests, replies);
@@ -180,8 +193,8 @@ void CpuHstu::start(std::uint32_t workers) {
   kv_.reserve(batch_->rows());
 }
 
-// Those of all tokens, where `embed` looks for them, and behind them those that are read out: in one question, so that each
-// row is fetched once.
+// Those of all tokens, where `embed` looks for them, and behind them those that are read out: in one
+// question, so that each row is fetched once.
 void CpuHstu::gather_items() {
   PartTimer timer(timed(workspaces_[0], &PassTimes::embedding));
   gathered_.assign(batch_->tokens.begin(), batch_->tokens.end());
@@ -206,7 +219,8 @@ void CpuHstu::for_rows(Team::Pass& pass, Work&& work) {
   });
 }
 
-// From the mixed heads of the layer before (or the embedding) to this layer's gates, values, queries and keys.
+// From the mixed heads of the layer before (or the embedding) to this layer's gates, values, queries and
+// keys.
 void CpuHstu::run_rows(Team::Pass& pass, std::uint32_t layer) {
   for_rows(pass, [&](HstuRows rows, HstuWorkspace& w) {
     if (layer == 0)
@@ -221,10 +235,12 @@ void CpuHstu::embed(HstuRows rows, HstuWorkspace& w) {
   PartTimer timer(timed(w, &PassTimes::embedding));
   const float scale = std::sqrt(static_cast<float>(c_.hidden));
   for (std::size_t row = rows.begin; row < rows.begin + rows.count; ++row) {
-    const float* const position = &weights_->positions.values[std::size_t{batch_->positions[row]} * c_.hidden];
+    const float* const position =
+        &weights_->positions.values[std::size_t{batch_->positions[row]} * c_.hidden];
     float* const out = state_.data() + row * c_.hidden;
     const float* const item =
-        weights_->table ? out : &weights_->items.values[static_cast<std::size_t>(batch_->tokens[row]) * c_.hidden];
+        weights_->table ? out
+                        : &weights_->items.values[static_cast<std::size_t>(batch_->tokens[row]) * c_.hidden];
     for (std::size_t i = 0; i < c_.hidden; ++i) out[i] = scale * item[i] + position[i];
   }
 }
@@ -260,7 +276,8 @@ void CpuHstu::run_attention(Team::Pass& pass, std::uint32_t layer) {
   const AttentionParts& attention = is_last(layer) ? read_rows_ : all_rows_;
   const std::size_t parts = attention.parts.size();
   double operations = 4 * attention.pairs * c_.width();
-  for (const KeptSegment& segment : batch_->kept) operations += hstu_copies_cost * segment.tokens * 2 * c_.width();
+  for (const KeptSegment& segment : batch_->kept)
+    operations += hstu_copies_cost * segment.tokens * 2 * c_.width();
   pass.run(parts + batch_->kept.size(), operations, [&](std::size_t part, std::uint32_t worker) {
     HstuWorkspace& w = workspaces_[worker];
     if (part < parts) return attend_part(attention.parts[part], layer, w);
@@ -269,7 +286,8 @@ void CpuHstu::run_attention(Team::Pass& pass, std::uint32_t layer) {
   });
 }
 
-// Moves the rows with a readout to the front; the others end here. Their gates and queries are needed from now on.
+// Moves the rows with a readout to the front; the others end here. Their gates and queries are needed from
+// now on.
 void CpuHstu::keep_read_rows() {
   const std::vector<std::uint32_t>& read_rows = batch_->read.rows;
   const std::size_t stride = uvqk_width();
@@ -303,8 +321,8 @@ void CpuHstu::attend_part(const AttentionPart& part, std::uint32_t layer, HstuWo
   task.tail_end = interval(is_last(layer) ? batch_->read.end : batch_->visible_end);
   task.queries = uvqk_.data() + begin * task.query_stride + 2 * width + std::size_t{part.head} * c_.head_dim;
   task.out = mixed_.data() + begin * width + std::size_t{part.head} * c_.head_dim;
-  kv_.resolve(std::span(batch_->spans).subspan(group.span_begin, group.span_end - group.span_begin), no_turns_, layer,
-              part.head, w.context);
+  kv_.resolve(std::span(batch_->spans).subspan(group.span_begin, group.span_end - group.span_begin),
+              no_turns_, layer, part.head, w.context);
   task.context = w.context;
   w.tail.assign(1, kv_.rows(part.head, group.row_begin, *std::ranges::max_element(task.tail_end)));
   task.tail = w.tail;
@@ -321,7 +339,8 @@ void CpuHstu::attend_part(const AttentionPart& part, std::uint32_t layer, HstuWo
   kernels_.attend(task, w.attend);
 }
 
-// state += output projection of the gated, normed heads; in the production layer of gates, heads and that side by side.
+// state += output projection of the gated, normed heads; in the production layer of gates, heads and that
+// side by side.
 void CpuHstu::add_output(const PackedHstuLayer& layer, HstuRows rows, HstuWorkspace& w) {
   const std::size_t width = c_.width(), stride = uvqk_width(), out_stride = mixed_width();
   const float* const gates = uvqk_.data() + rows.begin * stride;
@@ -347,7 +366,8 @@ void CpuHstu::add_output(const PackedHstuLayer& layer, HstuRows rows, HstuWorksp
 
 void CpuHstu::read(std::span<const Request> requests, std::span<Reply> replies) {
   PartTimer timer(timed(workspaces_[0], &PassTimes::readout));
-  for (std::size_t i = 0; i < requests.size(); ++i) replies[i].readouts.resize(requests[i].plan->readouts.size());
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    replies[i].readouts.resize(requests[i].plan->readouts.size());
   const std::span<const BatchReadout> all = batch_->readouts;
   for (std::size_t first = 0; first < all.size();) {
     std::vector<float>& out = replies[all[first].request].readouts[all[first].index];
@@ -401,7 +421,8 @@ void CpuHstu::read_next_items(std::size_t first, std::size_t end, std::span<Repl
   const Matrix& items = weights_->table ? read_items_ : weights_->items;
   if (weights_->table) {
     const float* const gathered = state_.data() + gathered_at_[first] * c_.hidden;
-    read_items_ = {static_cast<std::uint32_t>(rows.size()), c_.hidden, {gathered, gathered + rows.size() * c_.hidden}};
+    read_items_ = {
+        static_cast<std::uint32_t>(rows.size()), c_.hidden, {gathered, gathered + rows.size() * c_.hidden}};
     read_item_rows_.resize(rows.size());
     std::iota(read_item_rows_.begin(), read_item_rows_.end(), 0);
     rows = read_item_rows_;
@@ -416,7 +437,8 @@ void CpuHstu::read_next_items(std::size_t first, std::size_t end, std::span<Repl
   }
   kernels_.readout(readout_states_, items, rows, readout_out_);
   for (std::size_t s = 0; s < readout_out_.size(); ++s) {
-    const float length = std::max(length_of(readout_states_[s], c_.hidden), static_cast<float>(c_.l2_epsilon));
+    const float length =
+        std::max(length_of(readout_states_[s], c_.hidden), static_cast<float>(c_.l2_epsilon));
     for (std::size_t i = 0; i < rows.size(); ++i) readout_out_[s][i] *= item_scale(items, rows[i]) / length;
   }
 }
@@ -428,15 +450,16 @@ float CpuHstu::item_scale(const Matrix& items, Token row) const {
 
 void CpuHstu::collect_times() {
   for (HstuWorkspace& w : workspaces_) {
-    for (const auto part : {&PassTimes::planning, &PassTimes::embedding, &PassTimes::linear, &PassTimes::attention,
-                            &PassTimes::elementwise, &PassTimes::keys_values, &PassTimes::readout})
+    for (const auto part :
+         {&PassTimes::planning, &PassTimes::embedding, &PassTimes::linear, &PassTimes::attention,
+          &PassTimes::elementwise, &PassTimes::keys_values, &PassTimes::readout})
       times_->*part += w.times.*part;
     w.times = {};
   }
 }
 
-std::unique_ptr<Executor> make_cpu_hstu(HstuModel model, const DecoderOptions& options, const HstuKernels& kernels,
-                                        Teams teams) {
+std::unique_ptr<Executor> make_cpu_hstu(HstuModel model, const DecoderOptions& options,
+                                        const HstuKernels& kernels, Teams teams) {
   TROUPE_CHECK(options.page_tokens > 0, "a page holds at least one token");
   TROUPE_CHECK(!teams.empty(), "an executor has at least one team");
   TROUPE_CHECK(options.weights == WeightFormat::f32, "weights are float32");

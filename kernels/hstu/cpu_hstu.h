@@ -1,7 +1,8 @@
 #pragma once
-// The executor of the HSTU family on the CPU. Plans, pages, teams and cuts of attention are those of the decoders; the
-// layer is its own: between two attentions every row is on its own, so a layer has two regions of parallel work, chunks
-// of rows and parts of attention. In the last layer only rows with a readout go on after keys and values.
+// The executor of the HSTU family on the CPU. Plans, pages, teams and cuts of attention are those of the
+// decoders; the layer is its own: between two attentions every row is on its own, so a layer has two regions
+// of parallel work, chunks of rows and parts of attention. In the last layer only rows with a readout go on
+// after keys and values.
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -51,8 +52,8 @@ struct PackedHstu {
 PackedHstu pack_hstu(HstuModel model, const Linear::Form& form);
 
 // For tests: with its kernels and teams named outright.
-std::unique_ptr<Executor> make_cpu_hstu(HstuModel model, const DecoderOptions& options, const HstuKernels& kernels,
-                                        Teams teams);
+std::unique_ptr<Executor> make_cpu_hstu(HstuModel model, const DecoderOptions& options,
+                                        const HstuKernels& kernels, Teams teams);
 
 class CpuHstu final : public Executor {
  public:
@@ -131,8 +132,8 @@ class CpuHstu final : public Executor {
   FloatBuffer state_, uvqk_, mixed_;  // [rows] × hidden, uvqk_width, width
   AttentionParts all_rows_, read_rows_;
   HstuBias bias_;
-  // Where the table is apart: rows of `state_` behind those of the pass, one for each item that is read out; and those
-  // items as a readout has them.
+  // Where the table is apart: rows of `state_` behind those of the pass, one for each item that is read out;
+  // and those items as a readout has them.
   std::vector<Token> gathered_;
   std::vector<std::size_t> gathered_at_;  // per readout: its first item's row
   Matrix read_items_;

@@ -94,8 +94,8 @@ HstuConfig hstu_config_of(const std::filesystem::path& file, const nlohmann::jso
     return config;
   }
   if (fields.has("relative_attention_bias")) fields.fault("relative_attention_bias", "null in this layer");
-  config.context_tokens =
-      static_cast<std::uint32_t>(fields.maybe_integer("contextual_sequence_length", 0, config.positions - 1).value_or(0));
+  config.context_tokens = static_cast<std::uint32_t>(
+      fields.maybe_integer("contextual_sequence_length", 0, config.positions - 1).value_or(0));
   config.window =
       static_cast<std::uint32_t>(fields.maybe_integer("max_attention_length", 0, positions_max).value_or(0));
   return config;

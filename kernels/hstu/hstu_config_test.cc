@@ -4,11 +4,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "kernels/testing/test_folder.h"
-#include "kernels/testing/takes_test.h"
 #include "kernels/hstu/hstu_model.h"
-#include "kernels/testing/small_hstu_test.h"
 #include "kernels/hstu/time_steps.h"
+#include "kernels/testing/small_hstu_test.h"
+#include "kernels/testing/takes_test.h"
+#include "kernels/testing/test_folder.h"
 
 using namespace troupe::kernels;
 
@@ -86,8 +86,10 @@ TEST_SUITE("configuration of hstu") {
   TEST_CASE("what would change the mathematics is refused by name") {
     CHECK(error_with("/hidden_size", 8u).empty());
     CHECK(error_with("/linear_dim", 5u) ==
-          "config.json: linear_dim is 5; expected attention_dim, 4, as pages hold keys and values of one width");
-    CHECK(error_with("/num_items", 0) == "config.json: num_items is 0; expected an integer from 1 to 67108864");
+          "config.json: linear_dim is 5; expected attention_dim, 4, as pages hold keys and values of one "
+          "width");
+    CHECK(error_with("/num_items", 0) ==
+          "config.json: num_items is 0; expected an integer from 1 to 67108864");
     CHECK(error_with("/attention_activation", "softmax") ==
           "config.json: attention_activation is \"softmax\"; expected \"silu\"");
     CHECK(error_with("/layer_norm_affine", true) == "config.json: layer_norm_affine is true; expected false");
@@ -98,35 +100,45 @@ TEST_SUITE("configuration of hstu") {
           "config.json: relative_attention_bias.max_positions is 12; expected an integer from 11 to 11");
     CHECK(error_with("/task_head/hidden", "six") ==
           "config.json: task_head.hidden is \"six\"; expected an integer from 1 to 65536");
-    CHECK(error_with("/temperature", nullptr) == "config.json: temperature is null; expected a number from 9.9999999999999995e-07 to 1000000");
+    CHECK(error_with("/temperature", nullptr) ==
+          "config.json: temperature is null; expected a number from 9.9999999999999995e-07 to 1000000");
   }
 
   TEST_CASE("each field takes what is within its bounds, and its fault says what that is") {
     nlohmann::json document = nlohmann::json::parse(small_hstu());
-    const auto read = [](const nlohmann::json& changed) { return load_error_of([&] { hstu_config_of("c", changed); }); };
+    const auto read = [](const nlohmann::json& changed) {
+      return load_error_of([&] { hstu_config_of("c", changed); });
+    };
     CHECK(takes(document, read) == taken_of_research);
     document.erase("relative_attention_bias");
-    document.update({{"layer", "stu"}, {"linear_activation", "silu_u_only"}, {"layer_norm_affine", true}, {"concat_ua", true},
-                     {"contextual_sequence_length", 2}, {"max_attention_length", 7}});
+    document.update({{"layer", "stu"},
+                     {"linear_activation", "silu_u_only"},
+                     {"layer_norm_affine", true},
+                     {"concat_ua", true},
+                     {"contextual_sequence_length", 2},
+                     {"max_attention_length", 7}});
     CHECK(takes(document, read) == taken_of_production);
   }
 
   TEST_CASE("generated weights depend on name and index, and the version on the configuration") {
     HstuConfig config = hstu_config_of("config.json", nlohmann::json::parse(small_hstu()));
     const HstuModel model = generated_hstu(config);
-    CHECK(model.weights.items.values[0] == -71.0f / 2048);  // random-hstu-512's generator.json: first integers
+    CHECK(model.weights.items.values[0] ==
+          -71.0f / 2048);  // random-hstu-512's generator.json: first integers
     CHECK(model.weights.items.values[3] == 49.0f / 2048);
     CHECK(model.weights.layers[0].position_weight[0] == 106.0f / 128);
     CHECK(model.weights.layers[0].output.columns == 8);
     config.vocabulary = 30;
     const HstuModel longer = generated_hstu(config);
-    CHECK(std::equal(model.weights.items.values.begin(), model.weights.items.values.end(), longer.weights.items.values.begin()));
+    CHECK(std::equal(model.weights.items.values.begin(), model.weights.items.values.end(),
+                     longer.weights.items.values.begin()));
     CHECK(longer.version != model.version);
     config.production = true, config.time_buckets = 0;
     CHECK(generated_hstu(config).weights.layers[0].output.columns == 24);
   }
 
-  TEST_CASE("a model directory has a generator or a file of weights, and a generator must say what is generated") {
+  TEST_CASE(
+      "a model directory has a generator or a file of weights, and a generator must say what is generated") {
     const TestFolder folder;
     folder.write("config.json", small_hstu());
     CHECK(load_error_of([&] { read_hstu(folder.path()); }).find("model.safetensors") != std::string::npos);
@@ -148,9 +160,11 @@ TEST_SUITE("configuration of hstu") {
     CHECK(buckets.bucket(4643597) == 50);
     CHECK(buckets.bucket(4643598) == 51);
     CHECK(buckets.bucket(UINT64_MAX) == 128);
-    const std::vector<std::int64_t> sorted{INT64_MIN, -5, 3, 3, 90, 100, 5000, 5001}, mixed{7, 100, -3, 100, 100, 6000};
+    const std::vector<std::int64_t> sorted{INT64_MIN, -5, 3, 3, 90, 100, 5000, 5001},
+        mixed{7, 100, -3, 100, 100, 6000};
     for (const auto& keys : {sorted, mixed})
-      for (const std::int64_t row : {std::int64_t{-100}, std::int64_t{3}, std::int64_t{101}, std::int64_t{5001}, INT64_MAX}) {
+      for (const std::int64_t row :
+           {std::int64_t{-100}, std::int64_t{3}, std::int64_t{101}, std::int64_t{5001}, INT64_MAX}) {
         std::vector<BucketStep> steps;
         append_steps(buckets, row, keys, keys == sorted, steps);
         REQUIRE(steps.front().key == 0);

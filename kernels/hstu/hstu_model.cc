@@ -45,7 +45,8 @@ class TensorTable {
     if (!config.production) {
       matrix(prefix + "output_proj.weight", layer.output, config.hidden, width);
       vector(prefix + "output_proj.bias", layer.output_bias, config.hidden);
-      vector(prefix + "relative_attention_bias.position_weight", layer.position_weight, 2 * config.positions - 1);
+      vector(prefix + "relative_attention_bias.position_weight", layer.position_weight,
+             2 * config.positions - 1);
       vector(prefix + "relative_attention_bias.time_weight", layer.time_weight, config.time_buckets + 1);
       return;
     }
@@ -83,7 +84,8 @@ struct Drawn {
 
 Drawn drawn(const HstuConfig& config, std::string_view name) {
   if (name.ends_with("norm.weight")) return {-2, 1};
-  if (name.ends_with(".bias") || name == "position_embedding.weight" || name == "task_head.fc2.weight") return {-2, 0};
+  if (name.ends_with(".bias") || name == "position_embedding.weight" || name == "task_head.fc2.weight")
+    return {-2, 0};
   if (name.find("relative_attention_bias") != name.npos) return {0, 0};
   return {name.ends_with("output_proj.weight") && config.production ? -5 : -4, 0};
 }
@@ -105,7 +107,8 @@ int drawn_integer(std::uint64_t seed, std::uint64_t index) {
 // The values of a tensor from an index on.
 class DrawnValues {
  public:
-  DrawnValues(const HstuConfig& config, std::string_view name) : how_(drawn(config, name)), seed_(fnv1a(name)) {}
+  DrawnValues(const HstuConfig& config, std::string_view name)
+      : how_(drawn(config, name)), seed_(fnv1a(name)) {}
   void write(std::uint64_t first, std::span<float> out) const {
     const float step = std::ldexp(1.0f, how_.log2_scale - 7), base = static_cast<float>(how_.base);
     for (std::uint64_t i = 0; i < out.size(); ++i)
@@ -140,15 +143,16 @@ class GeneratedItems final : public EmbeddingTable {
 };
 
 // What a generator file says of a tensor of this shape is what is generated here.
-void check_generator(const std::filesystem::path& file, const nlohmann::json& document, const HstuConfig& config,
-                     const TensorPlace& place) {
+void check_generator(const std::filesystem::path& file, const nlohmann::json& document,
+                     const HstuConfig& config, const TensorPlace& place) {
   const JsonFields tensors(file, document);
   const nlohmann::json* const entry = tensors.find(place.name);
   if (entry == nullptr) return;
   if (!entry->is_object()) tensors.fault(place.name, "an object");
   const JsonFields fields(file, *entry, place.name);
   const nlohmann::json* const shape = fields.find("shape");
-  if (shape == nullptr || *shape != nlohmann::json(place.shape)) return;  // of another model's tensor of that name
+  if (shape == nullptr || *shape != nlohmann::json(place.shape))
+    return;  // of another model's tensor of that name
   const auto must_be = [&](const char* key, const nlohmann::json& value) {
     const nlohmann::json* const found = fields.find(key);
     if (found != nullptr && *found != value) fields.fault(key, value.dump() + ", which is what is generated");
@@ -164,9 +168,11 @@ void check_generator(const std::filesystem::path& file, const nlohmann::json& do
 void read_tensor(const SafetensorsFile& file, const TensorPlace& place) {
   const auto stored = file.tensors().find(place.name);
   if (stored == file.tensors().end())
-    load_fault(file.path(), "tensor " + in_quotes(place.name) + " is missing", "shape " + shape_text(place.shape));
+    load_fault(file.path(), "tensor " + in_quotes(place.name) + " is missing",
+               "shape " + shape_text(place.shape));
   if (stored->second.shape != place.shape)
-    load_fault(file.path(), "tensor " + in_quotes(place.name) + " has shape " + shape_text(stored->second.shape),
+    load_fault(file.path(),
+               "tensor " + in_quotes(place.name) + " has shape " + shape_text(stored->second.shape),
                shape_text(place.shape) + ", by config.json");
   *place.values = file.values(place.name);
 }
@@ -179,14 +185,16 @@ void read_tensors(const SafetensorsFile& file, const std::vector<TensorPlace>& p
   }
   for (const auto& [name, stored] : file.tensors())
     if (!known.contains(name))
-      load_fault(file.path(), "unknown tensor " + in_quotes(name), "only tensors that the model of config.json has");
+      load_fault(file.path(), "unknown tensor " + in_quotes(name),
+                 "only tensors that the model of config.json has");
 }
 
 // All of a configuration that the numbers depend on.
 std::string text_of(const HstuConfig& c) {
-  const nlohmann::json all{c.production,     c.layers,     c.hidden,      c.heads,       c.head_dim,     c.vocabulary,
-                           c.positions,      c.normaliser, c.scale,       c.epsilon,     c.time_buckets, c.bucket_divisor,
-                           c.l2_epsilon,     c.temperature, c.head_hidden, c.tasks,      c.context_tokens, c.window};
+  const nlohmann::json all{c.production,   c.layers,         c.hidden,     c.heads,       c.head_dim,
+                           c.vocabulary,   c.positions,      c.normaliser, c.scale,       c.epsilon,
+                           c.time_buckets, c.bucket_divisor, c.l2_epsilon, c.temperature, c.head_hidden,
+                           c.tasks,        c.context_tokens, c.window};
   return all.dump();
 }
 
@@ -216,7 +224,8 @@ HstuModel read_hstu(const std::filesystem::path& directory, ItemRows items) {
   std::error_code error;
   if (std::filesystem::exists(directory / generator_file, error)) {
     if (std::filesystem::exists(directory / weights_file, error))
-      load_fault(directory, std::string("has both ") + weights_file + " and " + generator_file, "one of them");
+      load_fault(directory, std::string("has both ") + weights_file + " and " + generator_file,
+                 "one of them");
     const nlohmann::json document = read_json_file(directory / generator_file, generator_bytes_max);
     HstuModel model{config, {}, nullptr, {}};
     const TensorTable table(config, model.weights);
@@ -229,7 +238,8 @@ HstuModel read_hstu(const std::filesystem::path& directory, ItemRows items) {
   const auto file = std::make_shared<const SafetensorsFile>(directory / weights_file);
   read_tensors(*file, table.all(), items);
   if (items == ItemRows::apart)
-    model.items = std::make_shared<MappedTable>(file, std::string(item_tensor), config.vocabulary, config.hidden);
+    model.items =
+        std::make_shared<MappedTable>(file, std::string(item_tensor), config.vocabulary, config.hidden);
   VersionHash hash = begun_version(config);
   if (items == ItemRows::apart) file->expect_scattered_reads();
   for (const TensorPlace& place : table.all()) {

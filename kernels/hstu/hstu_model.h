@@ -1,7 +1,7 @@
 #pragma once
-// The weights of an HSTU model: from model.safetensors, or, where the directory has generator.json instead, each a
-// small function of its name and index, so that a model of serving size takes no file. Names and shapes are in one
-// table (hstu_model.cc), which reading, generating and naming a version walk.
+// The weights of an HSTU model: from model.safetensors, or, where the directory has generator.json instead,
+// each a small function of its name and index, so that a model of serving size takes no file. Names and
+// shapes are in one table (hstu_model.cc), which reading, generating and naming a version walk.
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -14,19 +14,19 @@
 namespace troupe::kernels {
 
 struct HstuLayer {
-  Matrix uvqk;                                  // rows: gates, values, queries, keys, each head by head
-  std::vector<float> uvqk_bias;                 // production
-  Matrix output;                                // research: [hidden, width]; production: [hidden, 3 * width]
-  std::vector<float> output_bias;               // research
-  std::vector<float> position_weight;           // research: [2 * positions - 1], by key's minus row's position
-  std::vector<float> time_weight;               // research: [time_buckets + 1]
+  Matrix uvqk;                         // rows: gates, values, queries, keys, each head by head
+  std::vector<float> uvqk_bias;        // production
+  Matrix output;                       // research: [hidden, width]; production: [hidden, 3 * width]
+  std::vector<float> output_bias;      // research
+  std::vector<float> position_weight;  // research: [2 * positions - 1], by key's minus row's position
+  std::vector<float> time_weight;      // research: [time_buckets + 1]
   std::vector<float> input_norm, input_norm_bias, output_norm, output_norm_bias;  // production
 };
 
 struct HstuWeights {
   Matrix items, positions;
   std::vector<HstuLayer> layers;
-  Matrix fc1, fc2;                              // of the task head; empty without tasks
+  Matrix fc1, fc2;  // of the task head; empty without tasks
   std::vector<float> fc1_bias, fc2_bias;
 };
 
@@ -37,10 +37,11 @@ struct HstuModel {
   std::string version;  // hex SHA-256 over the configuration and the weights, or what generates them
 };
 
-HstuModel read_hstu(const std::filesystem::path& directory, ItemRows items = ItemRows::in_memory);  // throws LoadError
+HstuModel read_hstu(const std::filesystem::path& directory,
+                    ItemRows items = ItemRows::in_memory);  // throws LoadError
 
-// The generator: a weight of a tensor depends on its name and index only. Every scale is a function of the name and,
-// of the output projection, of the layer's kind.
+// The generator: a weight of a tensor depends on its name and index only. Every scale is a function of the
+// name and, of the output projection, of the layer's kind.
 HstuModel generated_hstu(const HstuConfig& config, ItemRows items = ItemRows::in_memory);
 
 }  // namespace troupe::kernels

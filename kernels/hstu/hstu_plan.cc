@@ -63,6 +63,8 @@ class HstuPlanWriter {
 
 }  // namespace
 
-Plan hstu_plan(const HstuConfig& config, const HstuRequest& request) { return HstuPlanWriter(config, request).write(); }
+Plan hstu_plan(const HstuConfig& config, const HstuRequest& request) {
+  return HstuPlanWriter(config, request).write();
+}
 
 }  // namespace troupe::kernels

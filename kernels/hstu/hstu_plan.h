@@ -11,14 +11,15 @@ namespace troupe::kernels {
 // A history of at least one event that leaves candidates a position, oldest first, and candidates.
 struct HstuRequest {
   std::vector<Token> items;
-  std::vector<std::int64_t> times;  // of the events, in seconds; not looked at in the production layer, nor is `now`
-  std::int64_t now = 0;             // the request's
+  std::vector<std::int64_t>
+      times;             // of the events, in seconds; not looked at in the production layer, nor is `now`
+  std::int64_t now = 0;  // the request's
   std::vector<Token> candidates;
 };
 
-// Segments: the history but its last event, its last event, and each candidate; with context tokens the history is one
-// segment. Readouts: next-item logits of all candidates at the last event (not in the production layer), the first task
-// of each candidate, and the last event's state.
+// Segments: the history but its last event, its last event, and each candidate; with context tokens the
+// history is one segment. Readouts: next-item logits of all candidates at the last event (not in the
+// production layer), the first task of each candidate, and the last event's state.
 Plan hstu_plan(const HstuConfig& config, const HstuRequest& request);
 
 }  // namespace troupe::kernels

@@ -23,7 +23,8 @@ std::string HstuBias::note(const DecoderBatch& batch, std::size_t steps_max) {
     note_keys(batch, batch.groups[g], groups_[g]);
     if (c_.window > 0) note_window(batch.groups[g], groups_[g]);
     if (c_.features() == 0) continue;
-    if (std::string beyond = note_steps(batch, batch.groups[g], groups_[g], allowed); !beyond.empty()) return beyond;
+    if (std::string beyond = note_steps(batch, batch.groups[g], groups_[g], allowed); !beyond.empty())
+      return beyond;
   }
   gather_read_rows(batch);
   return "";
@@ -44,7 +45,8 @@ void HstuBias::note_keys(const DecoderBatch& batch, const RowGroup& group, Group
     if (features > 0) keys.key_times.push_back(of_token[0]);
   };
   const auto add_rows = [&](std::uint32_t begin, std::uint32_t end) {
-    for (std::uint32_t row = begin; row < end; ++row) add(batch.positions[row], batch.features.data() + row * features);
+    for (std::uint32_t row = begin; row < end; ++row)
+      add(batch.positions[row], batch.features.data() + row * features);
   };
   for (std::uint32_t s = group.span_begin; s < group.span_end; ++s) {
     const ContextSpan& span = batch.spans[s];
@@ -58,7 +60,8 @@ void HstuBias::note_keys(const DecoderBatch& batch, const RowGroup& group, Group
   add_rows(group.row_begin, group.row_end);
 }
 
-// Rows of one time that follow each other, as candidates do, have the steps of the last one, which sees the most keys.
+// Rows of one time that follow each other, as candidates do, have the steps of the last one, which sees the
+// most keys.
 std::string HstuBias::note_steps(const DecoderBatch& batch, const RowGroup& group, const Group& keys,
                                  std::size_t allowed) {
   const std::size_t features = c_.features();
@@ -69,7 +72,8 @@ std::string HstuBias::note_steps(const DecoderBatch& batch, const RowGroup& grou
     std::uint32_t seen = 0;
     for (end = row; end < group.row_end && time_of(end) == time_of(row); ++end)
       seen = std::max(seen, batch.visible_end[end]);
-    append_steps(buckets_, time_of(row), std::span(keys.key_times).first(keys.context + seen), ascending, steps_);
+    append_steps(buckets_, time_of(row), std::span(keys.key_times).first(keys.context + seen), ascending,
+                 steps_);
     rows_.step_begin.resize(end, begin);
     rows_.step_end.resize(end, static_cast<std::uint32_t>(steps_.size()));
     if (steps_.size() > allowed)
@@ -79,13 +83,17 @@ std::string HstuBias::note_steps(const DecoderBatch& batch, const RowGroup& grou
   return "";
 }
 
-// The production layer's window counts identities: context tokens are 0, the others follow; a context token sees all.
+// The production layer's window counts identities: context tokens are 0, the others follow; a context token
+// sees all.
 void HstuBias::note_window(const RowGroup& group, const Group& keys) {
   const std::int64_t front = c_.context_tokens > 0 ? c_.context_tokens - 1 : 0;
   for (std::uint32_t row = group.row_begin; row < group.row_end; ++row) {
-    const std::int64_t identity = std::max<std::int64_t>(rows_.positions[row] - front, 0), least = identity - c_.window;
+    const std::int64_t identity = std::max<std::int64_t>(rows_.positions[row] - front, 0),
+                       least = identity - c_.window;
     const bool all = least <= 0 || (c_.context_tokens > 0 && identity == 0);
-    const auto seen = [&](std::int32_t position) { return std::max<std::int64_t>(position - front, 0) >= least; };
+    const auto seen = [&](std::int32_t position) {
+      return std::max<std::int64_t>(position - front, 0) >= least;
+    };
     std::uint32_t key = 0;
     while (!all && key < keys.context && !seen(keys.key_positions[key])) ++key;
     rows_.context_begin.push_back(key);

@@ -1,6 +1,7 @@
 #pragma once
-// What a pass of HSTU biases pairs by, and how far back rows see, once for all its layers and heads, whatever computes
-// it: positions and times of the keys that groups of rows see, and the steps of time buckets along them (time_steps.h).
+// What a pass of HSTU biases pairs by, and how far back rows see, once for all its layers and heads, whatever
+// computes it: positions and times of the keys that groups of rows see, and the steps of time buckets along
+// them (time_steps.h).
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -40,7 +41,8 @@ class HstuBias {
 
  private:
   void note_keys(const DecoderBatch& batch, const RowGroup& group, Group& keys) const;
-  std::string note_steps(const DecoderBatch& batch, const RowGroup& group, const Group& keys, std::size_t allowed);
+  std::string note_steps(const DecoderBatch& batch, const RowGroup& group, const Group& keys,
+                         std::size_t allowed);
   void note_window(const RowGroup& group, const Group& keys);
   void gather_read_rows(const DecoderBatch& batch);
 

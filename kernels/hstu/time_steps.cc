@@ -5,25 +5,27 @@
 
 namespace troupe::kernels {
 
-// e^(k * divisor) where the divisor is a decimal fraction: what rounding takes from the exponent, the last factor gives
-// back.
+// e^(k * divisor) where the divisor is a decimal fraction: what rounding takes from the exponent, the last
+// factor gives back.
 TimeBuckets::TimeBuckets(double divisor, std::uint32_t last) {
   constexpr long double places = 1e9L;
   const long double scaled = std::round(static_cast<long double>(divisor) * places);
   for (std::uint32_t k = 1; k <= last; ++k) {
-    const long double exact = scaled * k, high = exact / places, low = std::fma(-high, places, exact) / places;
+    const long double exact = scaled * k, high = exact / places,
+                      low = std::fma(-high, places, exact) / places;
     const long double power = std::exp(high);
     boundaries_.push_back(static_cast<std::uint64_t>(std::ceil(power + power * low)));
   }
 }
 
 std::uint32_t TimeBuckets::bucket(std::uint64_t seconds) const {
-  const auto above = std::upper_bound(boundaries_.begin(), boundaries_.end(), std::max<std::uint64_t>(seconds, 1));
+  const auto above =
+      std::upper_bound(boundaries_.begin(), boundaries_.end(), std::max<std::uint64_t>(seconds, 1));
   return static_cast<std::uint32_t>(above - boundaries_.begin());
 }
 
-void append_steps(const TimeBuckets& buckets, std::int64_t row, std::span<const std::int64_t> keys, bool ascending,
-                  std::vector<BucketStep>& steps) {
+void append_steps(const TimeBuckets& buckets, std::int64_t row, std::span<const std::int64_t> keys,
+                  bool ascending, std::vector<BucketStep>& steps) {
   const auto bucket_at = [&](std::size_t key) { return buckets.bucket(seconds_between(row, keys[key])); };
   const std::size_t first_step = steps.size();
   const auto step_to = [&](std::size_t key, std::uint32_t bucket) {
@@ -31,7 +33,8 @@ void append_steps(const TimeBuckets& buckets, std::int64_t row, std::span<const 
       steps.push_back({static_cast<std::uint32_t>(key), bucket});
   };
   std::size_t key = 0;
-  // Keys before the row's time come nearer one after the other, so a bucket ends where the next lower one begins.
+  // Keys before the row's time come nearer one after the other, so a bucket ends where the next lower one
+  // begins.
   while (ascending && key < keys.size() && keys[key] <= row) {
     const std::uint32_t bucket = bucket_at(key);
     step_to(key, bucket);
@@ -40,7 +43,8 @@ void append_steps(const TimeBuckets& buckets, std::int64_t row, std::span<const 
     std::size_t stride = 1, from = key;
     while (from + stride < keys.size() && beyond(keys[from + stride])) from += stride, stride *= 2;
     const std::size_t to = std::min(keys.size(), from + stride);
-    key = static_cast<std::size_t>(std::partition_point(keys.begin() + from, keys.begin() + to, beyond) - keys.begin());
+    key = static_cast<std::size_t>(std::partition_point(keys.begin() + from, keys.begin() + to, beyond) -
+                                   keys.begin());
   }
   for (; key < keys.size(); ++key) step_to(key, bucket_at(key));
 }

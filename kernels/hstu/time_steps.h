@@ -1,6 +1,7 @@
 #pragma once
-// Which bucket the time between a row and each key falls in, as steps (silu_attend.h): computed once for a group of
-// rows, for all layers and heads. Buckets are exact: a bucket's first second is an integer, found without a logarithm.
+// Which bucket the time between a row and each key falls in, as steps (silu_attend.h): computed once for a
+// group of rows, for all layers and heads. Buckets are exact: a bucket's first second is an integer, found
+// without a logarithm.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -30,9 +31,9 @@ inline std::uint64_t seconds_between(std::int64_t a, std::int64_t b) {
                 : static_cast<std::uint64_t>(b) - static_cast<std::uint64_t>(a);
 }
 
-// Appends the steps of a row with this time over `keys`, at least one if there are keys. Fast where key times do not
-// decrease, right for any.
-void append_steps(const TimeBuckets& buckets, std::int64_t row, std::span<const std::int64_t> keys, bool ascending,
-                  std::vector<BucketStep>& steps);
+// Appends the steps of a row with this time over `keys`, at least one if there are keys. Fast where key times
+// do not decrease, right for any.
+void append_steps(const TimeBuckets& buckets, std::int64_t row, std::span<const std::int64_t> keys,
+                  bool ascending, std::vector<BucketStep>& steps);
 
 }  // namespace troupe::kernels

@@ -1,12 +1,12 @@
 #pragma once
-// Streaming-softmax attention over spans: the queries of one key-value head, for a group of segments which all see
-// the same earlier segments (FlashAttention's online softmax, Dao et al. 2022; spans and groups are segments.md's
-// "attend"). Every row attends to all of `context`; of `tail` (the group's own keys, concatenated in row order)
-// row r attends to [tail_begin[r], tail_end[r]): causal inside a segment, nothing across segments.
-// Keys are used as stored (already rotated), or turned on the way by one angle a pair for all of a run (realign.h says
-// why that moves them). Arithmetic is float32 whatever keys and values are stored as.
-// An infinity or NaN in a key or value that a row sees makes the row's output infinite or NaN, so that an
-// overflow of a 16-bit format cannot pass for an answer; what a row does not see has no effect on it.
+// Streaming-softmax attention over spans: the queries of one key-value head, for a group of segments which
+// all see the same earlier segments (FlashAttention's online softmax, Dao et al. 2022; spans and groups are
+// segments.md's "attend"). Every row attends to all of `context`; of `tail` (the group's own keys,
+// concatenated in row order) row r attends to [tail_begin[r], tail_end[r]): causal inside a segment, nothing
+// across segments. Keys are used as stored (already rotated), or turned on the way by one angle a pair for
+// all of a run (realign.h says why that moves them). Arithmetic is float32 whatever keys and values are
+// stored as. An infinity or NaN in a key or value that a row sees makes the row's output infinite or NaN, so
+// that an overflow of a 16-bit format cannot pass for an answer; what a row does not see has no effect on it.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -17,8 +17,8 @@
 
 namespace troupe::kernels {
 
-// `tokens` keys and values in a row, stored as `format`: token t's key begins t*stride values behind the first
-// one's, its value likewise.
+// `tokens` keys and values in a row, stored as `format`: token t's key begins t*stride values behind the
+// first one's, its value likewise.
 struct KvRun {
   const void* keys = nullptr;
   const void* values = nullptr;
@@ -30,22 +30,22 @@ struct KvRun {
 };
 
 struct AttendTask {
-  const float* queries = nullptr;       // row r, head h at queries + r*query_stride + h*head_dim
-  float* out = nullptr;                 // the same shape, at out + r*out_stride + h*head_dim; every value is written
+  const float* queries = nullptr;  // row r, head h at queries + r*query_stride + h*head_dim
+  float* out = nullptr;  // the same shape, at out + r*out_stride + h*head_dim; every value is written
   std::size_t query_stride = 0, out_stride = 0;
-  std::uint32_t rows = 0;               // tokens of the group
-  std::uint32_t heads = 0;              // query heads that share this key-value head
-  std::uint32_t head_dim = 0;           // 1..256
-  float scale = 1;                      // 1/sqrt(head_dim)
+  std::uint32_t rows = 0;      // tokens of the group
+  std::uint32_t heads = 0;     // query heads that share this key-value head
+  std::uint32_t head_dim = 0;  // 1..256
+  float scale = 1;             // 1/sqrt(head_dim)
   std::span<const KvRun> context;
   std::span<const KvRun> tail;
-  std::span<const std::uint32_t> tail_begin, tail_end;   // [rows]; begin < end whenever context is empty
-  // Not null: of each token of context, then of tail, the attention that rows from `mass_from` on pay to it, summed
-  // over them and the heads, is added there. It costs the scores a second time.
+  std::span<const std::uint32_t> tail_begin, tail_end;  // [rows]; begin < end whenever context is empty
+  // Not null: of each token of context, then of tail, the attention that rows from `mass_from` on pay to it,
+  // summed over them and the heads, is added there. It costs the scores a second time.
   float* mass = nullptr;
   std::uint32_t mass_from = 0;
-  // Not null: row r sees token t of its interval of the tail only if mask[r*mask_stride + t] is not 0. The stride is a
-  // multiple of attend_mask_tokens, and a token that is masked from somebody has a finite value.
+  // Not null: row r sees token t of its interval of the tail only if mask[r*mask_stride + t] is not 0. The
+  // stride is a multiple of attend_mask_tokens, and a token that is masked from somebody has a finite value.
   const float* mask = nullptr;
   std::size_t mask_stride = 0;
 };
@@ -58,13 +58,13 @@ struct AttendScratch {
 
 using Attend = void(const AttendTask& task, AttendScratch& scratch);
 
-Attend attend_reference;   // attend_reference.cc: the definition, in double; never tuned
-Attend attend;             // picks the best version for this CPU once
+Attend attend_reference;  // attend_reference.cc: the definition, in double; never tuned
+Attend attend;            // picks the best version for this CPU once
 
 struct AttendVersion {
-  std::string_view name;   // "reference", "avx512", "avx2", "sse4", "neon", …
+  std::string_view name;  // "reference", "avx512", "avx2", "sse4", "neon", …
   Attend* run;
-  bool usable;             // on this CPU
+  bool usable;  // on this CPU
 };
 std::span<const AttendVersion> attend_versions();
 

@@ -29,9 +29,19 @@ struct Case {
     for (const std::uint32_t n : runs) tokens += n;
     mass.assign(tokens, 0.5f);
     const std::size_t stride = std::size_t{heads} * head_dim;
-    task = {.queries = queries.data(), .out = out.data(), .query_stride = stride, .out_stride = stride,
-            .rows = rows, .heads = heads, .head_dim = head_dim, .scale = 1 / std::sqrt(float(head_dim)),
-            .context = context, .tail = tail, .tail_begin = begin, .tail_end = end, .mass = mass.data()};
+    task = {.queries = queries.data(),
+            .out = out.data(),
+            .query_stride = stride,
+            .out_stride = stride,
+            .rows = rows,
+            .heads = heads,
+            .head_dim = head_dim,
+            .scale = 1 / std::sqrt(float(head_dim)),
+            .context = context,
+            .tail = tail,
+            .tail_begin = begin,
+            .tail_end = end,
+            .mass = mass.data()};
   }
   Case(const Case&) = delete;
 
@@ -81,7 +91,8 @@ void check(const AttendVersion& version, std::uint32_t rows, std::uint32_t heads
   CHECK(off < 1e-4);
 }
 
-TEST_CASE("what tokens are paid agrees with the reference, from the first row that counts, on every version") {
+TEST_CASE(
+    "what tokens are paid agrees with the reference, from the first row that counts, on every version") {
   for (const AttendVersion& version : attend_versions()) {
     if (!version.usable) continue;
     for (const std::uint32_t rows : {1u, 2u, 5u, 13u, 100u, 259u})

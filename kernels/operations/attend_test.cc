@@ -280,9 +280,15 @@ TEST_CASE("of its interval of the tail a row sees what a mask leaves it") {
       for (const std::uint32_t context : {0u, 40u}) {
         CAPTURE(rows);
         CAPTURE(context);
-        Case c({.heads = 3, .head_dim = 24, .context = {context}, .segments = {rows}, .tail_run = 7, .format = format},
+        Case c({.heads = 3,
+                .head_dim = 24,
+                .context = {context},
+                .segments = {rows},
+                .tail_run = 7,
+                .format = format},
                rows);
-        if (rows > 2) std::fill(c.end.begin(), c.end.end(), rows), std::fill(c.begin.begin(), c.begin.end(), 0u);
+        if (rows > 2)
+          std::fill(c.end.begin(), c.end.end(), rows), std::fill(c.begin.begin(), c.begin.end(), 0u);
         const std::size_t stride = (rows + attend_mask_tokens - 1) / attend_mask_tokens * attend_mask_tokens;
         std::vector<float> mask(rows * stride);
         for (std::uint32_t r = 0; r < rows; ++r)

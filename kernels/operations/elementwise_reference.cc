@@ -43,8 +43,8 @@ void add_rows(const float* in, std::size_t in_stride, float* out, std::size_t ou
     for (std::size_t i = 0; i < width; ++i) out[i] += in[i];
 }
 
-void sigmoid_gate(const float* in, std::size_t in_stride, const float* gate, float* out, std::size_t out_stride,
-                  std::size_t rows, std::size_t width) {
+void sigmoid_gate(const float* in, std::size_t in_stride, const float* gate, float* out,
+                  std::size_t out_stride, std::size_t rows, std::size_t width) {
   for (std::size_t r = 0; r < rows; ++r, in += in_stride, gate += out_stride, out += out_stride)
     for (std::size_t i = 0; i < width; ++i) out[i] = float(double(in[i]) / (1 + std::exp(-double(gate[i]))));
 }

@@ -1,6 +1,7 @@
 #pragma once
-// What HSTU computes between its products (Zhai et al. 2024, §3.1): SiLU, and a norm of rows with a gate on them. Each is
-// bound by memory: bytes moved = inputs + outputs, once. Strides are in floats; in-place use is allowed where out == in.
+// What HSTU computes between its products (Zhai et al. 2024, §3.1): SiLU, and a norm of rows with a gate on
+// them. Each is bound by memory: bytes moved = inputs + outputs, once. Strides are in floats; in-place use is
+// allowed where out == in.
 #include <cstddef>
 #include <span>
 #include <string_view>
@@ -10,8 +11,9 @@ namespace troupe::kernels {
 // values[r][i] = silu(values[r][i]) for `width` values of each of `rows` rows.
 using SiluRows = void(float* values, std::size_t stride, std::size_t rows, std::size_t width);
 
-// out[r] = ((in[r] - mean) / sqrt(variance + epsilon) * weight + bias) * gate[r], over the row's `width` values with the
-// variance that divides by their number. Without a weight, a bias, a gate (null) that step is left out.
+// out[r] = ((in[r] - mean) / sqrt(variance + epsilon) * weight + bias) * gate[r], over the row's `width`
+// values with the variance that divides by their number. Without a weight, a bias, a gate (null) that step is
+// left out.
 struct NormTask {
   const float* in = nullptr;
   float* out = nullptr;
@@ -32,7 +34,7 @@ struct Gates {
 };
 SiluRows silu_rows_reference;
 NormRows norm_rows_reference;
-std::span<const Gates> gate_versions();   // the last is "reference"
+std::span<const Gates> gate_versions();  // the last is "reference"
 const Gates& gates();
 
 }  // namespace troupe::kernels

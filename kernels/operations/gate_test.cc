@@ -36,12 +36,14 @@ TEST_SUITE("gates and norms") {
         CAPTURE(version.name);
         std::vector<float> found = in;
         version.silu(found.data(), stride, 7, width);
-        for (std::size_t i = 0; i < found.size(); ++i) CHECK(std::abs(found[i] - wanted[i]) <= 1e-6f * std::abs(wanted[i]) + 1e-30f);
+        for (std::size_t i = 0; i < found.size(); ++i)
+          CHECK(std::abs(found[i] - wanted[i]) <= 1e-6f * std::abs(wanted[i]) + 1e-30f);
       }
     }
   }
 
-  TEST_CASE("every version of the norm is the reference, with and without weight, bias and gate, in place too") {
+  TEST_CASE(
+      "every version of the norm is the reference, with and without weight, bias and gate, in place too") {
     for (const std::size_t width : {1u, 15u, 16u, 64u, 67u, 512u})
       for (const int parts : {0, 1, 2, 3}) {
         const std::vector<float> in = some_floats(5 * width, 2, 3), gate = some_floats(5 * (width + 2), 3, 1);

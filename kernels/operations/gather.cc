@@ -1,5 +1,5 @@
-// The fast gather: a row is copied with the widest moves that the C library has, while the rows a few places ahead are on
-// their way from memory. No operations; a row's bytes are moved once each way.
+// The fast gather: a row is copied with the widest moves that the C library has, while the rows a few places
+// ahead are on their way from memory. No operations; a row's bytes are moved once each way.
 #include "kernels/operations/gather.h"
 
 #include <algorithm>
@@ -13,7 +13,8 @@ constexpr std::size_t lines_ahead = 8;  // of a row; those behind them are found
 
 void ask_for(const float* row, std::size_t bytes) {
   const auto* at = reinterpret_cast<const char*>(row);
-  for (std::size_t byte = 0; byte < std::min(bytes, lines_ahead * line); byte += line) __builtin_prefetch(at + byte);
+  for (std::size_t byte = 0; byte < std::min(bytes, lines_ahead * line); byte += line)
+    __builtin_prefetch(at + byte);
 }
 
 void gather_rows_ahead(std::span<const float* const> rows, std::size_t columns, float* out) {
@@ -28,7 +29,8 @@ void gather_rows_ahead(std::span<const float* const> rows, std::size_t columns, 
 }  // namespace
 
 std::span<const GatherVersion> gather_versions() {
-  static constexpr GatherVersion versions[] = {{"ahead", &gather_rows_ahead}, {"reference", &gather_rows_reference}};
+  static constexpr GatherVersion versions[] = {{"ahead", &gather_rows_ahead},
+                                               {"reference", &gather_rows_reference}};
   return versions;
 }
 

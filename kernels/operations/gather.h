@@ -1,6 +1,7 @@
 #pragma once
-// Rows of an embedding table side by side, from wherever each is: what a pass computes with. Bound by memory: bytes moved =
-// rows * columns * 4, read once and written once; rows lie far apart, so a fast version asks for those ahead.
+// Rows of an embedding table side by side, from wherever each is: what a pass computes with. Bound by memory:
+// bytes moved = rows * columns * 4, read once and written once; rows lie far apart, so a fast version asks
+// for those ahead.
 #include <cstddef>
 #include <span>
 #include <string_view>

@@ -1,12 +1,13 @@
 #pragma once
-// Attention of HSTU (Zhai et al. 2024, §3.2): the queries of one head, for a group of segments which all see the same
-// earlier ones. No softmax: row r of `out` is factor * sum over the keys j that it sees of
+// Attention of HSTU (Zhai et al. 2024, §3.2): the queries of one head, for a group of segments which all see
+// the same earlier ones. No softmax: row r of `out` is factor * sum over the keys j that it sees of
 //   silu(scale * query_r · key_j + bias(r, j)) * value_j,   silu(z) = z / (1 + e^-z).
-// Keys are those of `context`, then those of `tail`, numbered from 0. Row r sees of the context [context_begin[r], end)
-// and of the tail [tail_begin[r], tail_end[r]). Its bias is a weight by the distance of positions and one by the
-// bucket of the time between, which is given as steps: a row's buckets are constant from one step's key to the next.
-// An infinity or NaN in a key or value that a row sees makes the row's output infinite or NaN; what it does not see has
-// no effect on it. Arithmetic is float32 whatever keys and values are stored as.
+// Keys are those of `context`, then those of `tail`, numbered from 0. Row r sees of the context
+// [context_begin[r], end) and of the tail [tail_begin[r], tail_end[r]). Its bias is a weight by the distance
+// of positions and one by the bucket of the time between, which is given as steps: a row's buckets are
+// constant from one step's key to the next. An infinity or NaN in a key or value that a row sees makes the
+// row's output infinite or NaN; what it does not see has no effect on it. Arithmetic is float32 whatever keys
+// and values are stored as.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -22,22 +23,22 @@ struct BucketStep {
 };
 
 struct PairBias {
-  const float* by_distance = nullptr;            // [key's minus row's position], also below 0; null: there is no bias
+  const float* by_distance = nullptr;  // [key's minus row's position], also below 0; null: there is no bias
   std::span<const float> by_bucket;
-  std::span<const std::int32_t> row_positions;   // [rows]
-  std::span<const std::int32_t> key_positions;   // [keys]
-  std::span<const BucketStep> steps;             // row r's: [step_begin[r], step_end[r]), the first at key 0, ascending
+  std::span<const std::int32_t> row_positions;  // [rows]
+  std::span<const std::int32_t> key_positions;  // [keys]
+  std::span<const BucketStep> steps;  // row r's: [step_begin[r], step_end[r]), the first at key 0, ascending
   std::span<const std::uint32_t> step_begin, step_end;  // [rows]
 };
 
 struct SiluAttendTask {
-  const float* queries = nullptr;       // row r at queries + r*query_stride
-  float* out = nullptr;                 // row r at out + r*out_stride; every value is written
+  const float* queries = nullptr;  // row r at queries + r*query_stride
+  float* out = nullptr;            // row r at out + r*out_stride; every value is written
   std::size_t query_stride = 0, out_stride = 0;
   std::uint32_t rows = 0;
-  std::uint32_t head_dim = 0;           // 1..256
+  std::uint32_t head_dim = 0;  // 1..256
   float scale = 1, factor = 1;
-  std::span<const KvRun> context, tail;  // turned keys are not for this operation
+  std::span<const KvRun> context, tail;                 // turned keys are not for this operation
   std::span<const std::uint32_t> context_begin;         // [rows]; none: 0
   std::span<const std::uint32_t> tail_begin, tail_end;  // [rows]
   PairBias bias;
@@ -45,13 +46,13 @@ struct SiluAttendTask {
 
 using SiluAttend = void(const SiluAttendTask& task, AttendScratch& scratch);
 
-SiluAttend silu_attend_reference;   // silu_attend_reference.cc: the definition, in double; never tuned
-SiluAttend silu_attend;             // picks the best version for this CPU once
+SiluAttend silu_attend_reference;  // silu_attend_reference.cc: the definition, in double; never tuned
+SiluAttend silu_attend;            // picks the best version for this CPU once
 
 struct SiluAttendVersion {
-  std::string_view name;   // "avx512", "avx2", …, "reference"
+  std::string_view name;  // "avx512", "avx2", …, "reference"
   SiluAttend* run;
-  bool usable;             // on this CPU
+  bool usable;  // on this CPU
 };
 std::span<const SiluAttendVersion> silu_attend_versions();
 

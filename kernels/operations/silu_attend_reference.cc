@@ -53,7 +53,8 @@ void silu_attend_reference(const SiluAttendTask& task, AttendScratch&) {
       for (std::uint32_t i = 0; i < task.head_dim; ++i)
         sum[i] += weight * stored_number(run.values, run.format, keys[k].at + i);
     }
-    for (std::uint32_t i = 0; i < task.head_dim; ++i) task.out[row * task.out_stride + i] = float(sum[i] * task.factor);
+    for (std::uint32_t i = 0; i < task.head_dim; ++i)
+      task.out[row * task.out_stride + i] = float(sum[i] * task.factor);
   }
 }
 

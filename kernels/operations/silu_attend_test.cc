@@ -68,7 +68,8 @@ struct SiluCase {
       floats.push_back(fresh(std::size_t{tokens} * shape.head_dim));
       if (shape.format == KvFormat::f32) return floats.back().data();
       std::vector<std::uint16_t>& stored = halves.emplace_back();
-      for (const float x : floats.back()) stored.push_back(shape.format == KvFormat::f16 ? to_f16(x) : to_bf16(x));
+      for (const float x : floats.back())
+        stored.push_back(shape.format == KvFormat::f16 ? to_f16(x) : to_bf16(x));
       return stored.data();
     };
     const void* const keys = store();
@@ -127,8 +128,9 @@ TEST_SUITE("attention by silu") {
       for (const std::uint32_t rows : {1u, 2u, 4u, 5u, 12u, 33u, 150u})
         for (const auto& context : contexts)
           for (const bool biased : {true, false}) {
-            const SiluShape shape{head_dim, rows, context, biased, ++round % 3 == 0,
-                                  round % 4 == 0 ? KvFormat::f16 : KvFormat::f32};
+            const SiluShape shape{head_dim,         rows,
+                                  context,          biased,
+                                  ++round % 3 == 0, round % 4 == 0 ? KvFormat::f16 : KvFormat::f32};
             CAPTURE(head_dim);
             CAPTURE(rows);
             SiluCase tried(shape, round);
@@ -140,7 +142,8 @@ TEST_SUITE("attention by silu") {
     for (const float size : {-200.0f, 200.0f}) {
       SiluCase tried({.head_dim = 16, .rows = 20, .biased = true}, 5);
       tried.buckets.assign(9, size);
-      every_version([&](SiluAttend* version) { CHECK(difference(tried, version) < (size > 0 ? 1e-2 : 1e-5)); });
+      every_version(
+          [&](SiluAttend* version) { CHECK(difference(tried, version) < (size > 0 ? 1e-2 : 1e-5)); });
     }
   }
 

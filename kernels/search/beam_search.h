@@ -44,16 +44,19 @@ class BeamSearch {
     return paths_ ? paths_->next(kept_[rows_[row]].node) : std::span<const Token>();
   }
 
-  // So many of the tokens that may follow row r are enough: those of the largest logits, of equal ones the lowest.
+  // So many of the tokens that may follow row r are enough: those of the largest logits, of equal ones the
+  // lowest.
   std::uint32_t enough(std::uint32_t row) const;
-  // The same of rows [first, first + rows) together: so many of the best by value, of equal ones the lowest row's and
-  // token's.
+  // The same of rows [first, first + rows) together: so many of the best by value, of equal ones the lowest
+  // row's and token's.
   std::uint32_t enough(std::uint32_t first, std::uint32_t rows) const;
-  double value(std::uint32_t row) const { return kept_[rows_[row]].value; }  // of the path behind which it goes on
+  double value(std::uint32_t row) const {
+    return kept_[rows_[row]].value;
+  }  // of the path behind which it goes on
 
-  // logits[r]: of wanted(r), in that order; or, where there are likely[r], of those only: enough(r) of them or more, by
-  // their places in wanted(r), ascending; null: nothing that follows the row may be kept, which whoever has chosen
-  // among all rows knows. log_totals[r]: log_sum_exp of those over which row r is
+  // logits[r]: of wanted(r), in that order; or, where there are likely[r], of those only: enough(r) of them
+  // or more, by their places in wanted(r), ascending; null: nothing that follows the row may be kept, which
+  // whoever has chosen among all rows knows. log_totals[r]: log_sum_exp of those over which row r is
   // normalised, wanted ones among them: of the whole vocabulary, or of wanted(r) alone. It must not be finite
   // if one of them is not. False: one is not finite. The search is over then and has no paths.
   using Likely = std::span<const std::uint32_t>;

@@ -138,7 +138,9 @@ TEST_CASE(
                        [](const Beam& a, const Beam& b) { return a.log_probability > b.log_probability; }));
 }
 
-TEST_CASE("each token's log-probability is its own, also of paths that change their places, and only where it is asked for") {
+TEST_CASE(
+    "each token's log-probability is its own, also of paths that change their places, and only where it is "
+    "asked for") {
   const ChanceModel model{10, 3};
   Search search{0, 3, 3};
   for (const Beam& beam : run(search, kShop, model)) CHECK(beam.by_token.empty());
@@ -150,7 +152,8 @@ TEST_CASE("each token's log-probability is its own, also of paths that change th
     for (std::size_t t = 0; t < beam.path.size(); ++t) {
       const std::vector<float> logits = model({beam.path.data(), t});
       CHECK(beam.by_token[t] ==
-            doctest::Approx(logits[static_cast<std::size_t>(beam.path[t])] - log_sum_exp(logits)).epsilon(1e-12));
+            doctest::Approx(logits[static_cast<std::size_t>(beam.path[t])] - log_sum_exp(logits))
+                .epsilon(1e-12));
     }
   }
 }

@@ -13,12 +13,12 @@ namespace troupe::kernels {
 using PassParts = std::vector<double PassTimes::*>;
 
 inline PassParts all_parts() {
-  return {&PassTimes::planning, &PassTimes::embedding, &PassTimes::linear, &PassTimes::attention,
+  return {&PassTimes::planning,    &PassTimes::embedding,   &PassTimes::linear,  &PassTimes::attention,
           &PassTimes::elementwise, &PassTimes::keys_values, &PassTimes::readout, &PassTimes::search};
 }
 
-// Of an executor on one core: these parts of a pass, and no others, take time, none of it is counted twice, passes add up,
-// and one that is not measured counts nothing.
+// Of an executor on one core: these parts of a pass, and no others, take time, none of it is counted twice,
+// passes add up, and one that is not measured counts nothing.
 inline void check_pass_times(Executor& executor, const Request& request, const PassParts& wanted) {
   PassTimes times;
   executor.measure(&times);

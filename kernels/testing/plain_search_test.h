@@ -1,6 +1,6 @@
 #pragma once
-// For tests of beam searches: prompts and paths of chance, and a search that computes every path as a prompt of its
-// own, keeps all of them and sorts them all.
+// For tests of beam searches: prompts and paths of chance, and a search that computes every path as a prompt
+// of its own, keeps all of them and sorts them all.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/testing/test_tokens.h"
 #include "kernels/decoder/decoder.h"
+#include "kernels/testing/test_tokens.h"
 
 namespace troupe::kernels {
 
@@ -49,7 +49,9 @@ inline Plan prompt_plan(std::mt19937& random, std::size_t history = 9) {
 }
 
 inline Request computed(const Plan& plan, std::shared_ptr<const PathIndex> paths) {
-  return {.plan = &plan, .kv = std::vector<SegmentKv>(plan.segments.size()), .assets = std::make_shared<PathAssets>(std::move(paths))};
+  return {.plan = &plan,
+          .kv = std::vector<SegmentKv>(plan.segments.size()),
+          .assets = std::make_shared<PathAssets>(std::move(paths))};
 }
 
 // Log-probabilities of all tokens after the prompt and a path.

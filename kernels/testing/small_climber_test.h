@@ -7,7 +7,8 @@
 namespace troupe::kernels {
 
 inline ClimberConfig small_climber_config() {
-  ClimberConfig c{.items = 50, .actions = 6, .scenarios = 2, .hidden = 24, .heads = 3, .layers = 3, .intermediate = 40};
+  ClimberConfig c{
+      .items = 50, .actions = 6, .scenarios = 2, .hidden = 24, .heads = 3, .layers = 3, .intermediate = 40};
   c.towers = {{ClimberStrategy::recent, 12}, {ClimberStrategy::liked, 7}};
   c.experts = 3, c.expert_size = 10, c.head_size = 5;
   c.tasks = {"click", "like"};

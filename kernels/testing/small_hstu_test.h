@@ -12,7 +12,8 @@ inline std::string small_hstu(int tasks = 1) {
   "relative_attention_bias":{"type":"bucketed_time_and_position","max_positions":11,"num_time_buckets":128,
     "time_bucket_function":"log","time_bucket_divisor":0.301,"time_reference":"next","per_layer":true,
     "shared_by_heads":true},
-  "l2_norm_eps":1e-06,"temperature":0.05,"task_head":{"hidden":6,"activation":"silu","num_tasks":)json" + std::to_string(tasks) + "}}";
+  "l2_norm_eps":1e-06,"temperature":0.05,"task_head":{"hidden":6,"activation":"silu","num_tasks":)json" +
+         std::to_string(tasks) + "}}";
 }
 
 }  // namespace troupe::kernels

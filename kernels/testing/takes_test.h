@@ -1,6 +1,6 @@
 #pragma once
-// Of a document that is read, what each of its fields takes: every bound, every field that may be left out and every word that is
-// expected is in one text, which a test compares whole.
+// Of a document that is read, what each of its fields takes: every bound, every field that may be left out
+// and every word that is expected is in one text, which a test compares whole.
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -8,10 +8,14 @@
 
 namespace troupe::kernels {
 
-// A line for each field: what it takes of a few values, and of those at and beyond each bound that its fault names; "nothing": it may
-// be left out; then what is expected. `read`: what reading it says; "": the document is taken.
-inline std::string takes(const nlohmann::json& document, const std::function<std::string(const nlohmann::json&)>& read) {
-  const auto fault_of = [&](const nlohmann::json& changed) { return read(nlohmann::json::parse(changed.dump())); };  // as from a file
+// A line for each field: what it takes of a few values, and of those at and beyond each bound that its fault
+// names; "nothing": it may be left out; then what is expected. `read`: what reading it says; "": the document
+// is taken.
+inline std::string takes(const nlohmann::json& document,
+                         const std::function<std::string(const nlohmann::json&)>& read) {
+  const auto fault_of = [&](const nlohmann::json& changed) {
+    return read(nlohmann::json::parse(changed.dump()));
+  };  // as from a file
   std::string text = fault_of(document);
   const nlohmann::json fields = document.flatten();
   for (const auto& [place, value] : fields.items()) {
@@ -26,14 +30,18 @@ inline std::string takes(const nlohmann::json& document, const std::function<std
       const std::size_t at = fault.find("expected ");
       if (!fault.empty()) expected.insert(at == fault.npos ? fault : fault.substr(at + 9));
     };
-    for (const nlohmann::json& tried : {nlohmann::json(nullptr), nlohmann::json(-1), nlohmann::json(0), nlohmann::json(1), nlohmann::json(2),
-                                        nlohmann::json(5), nlohmann::json(0.5), nlohmann::json("x"), nlohmann::json(true), nlohmann::json(false)})
+    for (const nlohmann::json& tried :
+         {nlohmann::json(nullptr), nlohmann::json(-1), nlohmann::json(0), nlohmann::json(1),
+          nlohmann::json(2), nlohmann::json(5), nlohmann::json(0.5), nlohmann::json("x"),
+          nlohmann::json(true), nlohmann::json(false)})
       attempt(tried);
     const std::set<std::string> named = expected;
     for (const std::string& words : named)
-      if (const std::size_t to = words.find(" to "); words.starts_with("an integer from ") && to != words.npos) {
+      if (const std::size_t to = words.find(" to ");
+          words.starts_with("an integer from ") && to != words.npos) {
         const std::uint64_t least = std::stoull(words.substr(16)), most = std::stoull(words.substr(to + 4));
-        for (const std::uint64_t bound : {least > 0 ? least - 1 : least, least, most, most + 1}) attempt(bound);
+        for (const std::uint64_t bound : {least > 0 ? least - 1 : least, least, most, most + 1})
+          attempt(bound);
       }
     nlohmann::json changed = document;
     auto& parent = changed[pointer.parent_pointer()];

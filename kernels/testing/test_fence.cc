@@ -19,7 +19,8 @@ namespace {
 constexpr std::size_t page = 4096, room = std::size_t{1} << 39;
 // Each costs two calls of the system: of small ones, and once there were many, it is one of so many.
 constexpr std::size_t bytes_from = 1024, small_from = 48, one_of = 64, all_of_first = 100'000;
-constexpr std::size_t live_max = 12'000;  // of a process' 65,530 mappings each takes two; what is beyond is not fenced
+constexpr std::size_t live_max =
+    12'000;  // of a process' 65,530 mappings each takes two; what is beyond is not fenced
 
 struct Fence {
   std::byte* begin = nullptr;
@@ -31,26 +32,31 @@ struct Fence {
     const auto reserve = [](std::size_t bytes, int rights) {
       return mmap(nullptr, bytes, rights, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     };
-    void *const memory = reserve(room, PROT_NONE), *const counts = reserve(room / page * sizeof *pages, PROT_READ | PROT_WRITE);
+    void *const memory = reserve(room, PROT_NONE), *const counts = reserve(room / page * sizeof *pages,
+                                                                           PROT_READ | PROT_WRITE);
     if (memory == MAP_FAILED || counts == MAP_FAILED) return;
     begin = static_cast<std::byte*>(memory), pages = static_cast<std::uint32_t*>(counts);
   }
 
   bool takes(std::size_t bytes) {
     if (off != 0 || !begin) return false;
-    if (bytes >= bytes_from && large < all_of_first) return large.fetch_add(1, std::memory_order_relaxed), true;
+    if (bytes >= bytes_from && large < all_of_first)
+      return large.fetch_add(1, std::memory_order_relaxed), true;
     return bytes >= small_from && others.fetch_add(1, std::memory_order_relaxed) % one_of == 0;
   }
   void* take(std::size_t bytes, std::size_t alignment) {
-    const std::size_t wide = (bytes + alignment - 1) / alignment * alignment, count = (wide + page - 1) / page;
+    const std::size_t wide = (bytes + alignment - 1) / alignment * alignment,
+                      count = (wide + page - 1) / page;
     const std::size_t at = used.fetch_add((count + 1) * page);  // one page more, which stays forbidden
-    if (at + (count + 1) * page > room || mprotect(begin + at, count * page, PROT_READ | PROT_WRITE) != 0) return nullptr;
+    if (at + (count + 1) * page > room || mprotect(begin + at, count * page, PROT_READ | PROT_WRITE) != 0)
+      return nullptr;
     pages[at / page] = static_cast<std::uint32_t>(count);
     return std::memset(begin + at + count * page - wide, 0xff, bytes);
   }
   void give_back(std::byte* memory) {
     const std::size_t first = static_cast<std::size_t>(memory - begin) / page;
-    mmap(begin + first * page, pages[first] * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    mmap(begin + first * page, pages[first] * page, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     live.fetch_sub(1);
   }
 };
@@ -60,13 +66,16 @@ Fence& fence() {
   return one;
 }
 
-// A type's size is a multiple of its alignment: so much, and no more, what has this size may need. Bytes may be somebody's room for
-// whatever comes.
-std::size_t alignment_of(std::size_t bytes) { return bytes % 8 == 4 ? 4 : bytes % 16 == 8 ? 8 : alignof(std::max_align_t); }
+// A type's size is a multiple of its alignment: so much, and no more, what has this size may need. Bytes may
+// be somebody's room for whatever comes.
+std::size_t alignment_of(std::size_t bytes) {
+  return bytes % 8 == 4 ? 4 : bytes % 16 == 8 ? 8 : alignof(std::max_align_t);
+}
 
 // Not a library's, whose bounds are not ours.
 bool is_ours(const void* caller) {
-  return std::less_equal<>()(static_cast<const void*>(&__executable_start), caller) && std::less<>()(caller, static_cast<const void*>(&etext));
+  return std::less_equal<>()(static_cast<const void*>(&__executable_start), caller) &&
+         std::less<>()(caller, static_cast<const void*>(&etext));
 }
 
 [[gnu::always_inline]] inline void* take(std::size_t bytes, std::size_t alignment, const void* caller) {
@@ -93,8 +102,12 @@ bool is_ours(const void* caller) {
 }  // namespace
 
 // Those without exceptions call these.
-void* operator new(std::size_t bytes) { return take(bytes, alignment_of(bytes), __builtin_return_address(0)); }
-void* operator new[](std::size_t bytes) { return take(bytes, alignment_of(bytes), __builtin_return_address(0)); }
+void* operator new(std::size_t bytes) {
+  return take(bytes, alignment_of(bytes), __builtin_return_address(0));
+}
+void* operator new[](std::size_t bytes) {
+  return take(bytes, alignment_of(bytes), __builtin_return_address(0));
+}
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return take(bytes, static_cast<std::size_t>(alignment), __builtin_return_address(0));
 }

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "placement/popularity/access_distribution.h"
 #include "placement/assignment/graph_partition.h"
 #include "placement/assignment/local_share.h"
 #include "placement/assignment/placement.h"
+#include "placement/popularity/access_distribution.h"
 
 namespace troupe::placement {
 

@@ -1,6 +1,7 @@
 #pragma once
-// A user's home among the workers: where the number below is highest (rendezvous hash). So a worker that comes or goes moves its own
-// share of the users and nobody else, and whoever knows who is there comes to the same.
+// A user's home among the workers: where the number below is highest (rendezvous hash). So a worker that
+// comes or goes moves its own share of the users and nobody else, and whoever knows who is there comes to the
+// same.
 #include <cstdint>
 
 #include "placement/popularity/spread.h"

@@ -15,8 +15,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "placement/popularity/access_distribution.h"
 #include "placement/assignment/placement.h"
+#include "placement/popularity/access_distribution.h"
 
 namespace troupe::placement {
 

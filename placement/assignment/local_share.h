@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "placement/popularity/access_distribution.h"
 #include "placement/assignment/placement.h"
+#include "placement/popularity/access_distribution.h"
 
 namespace troupe::placement {
 

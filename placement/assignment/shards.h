@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "kernels/base/check.h"
-#include "placement/popularity/access_distribution.h"
 #include "placement/assignment/placement.h"
+#include "placement/popularity/access_distribution.h"
 
 namespace troupe::placement {
 

@@ -79,14 +79,15 @@ std::string find_fault(const DeviceProfile& d) {
   if (const std::string fault = find_fault(d.host); !fault.empty()) return "device " + d.name + ": " + fault;
   return first_fault(
       "device", d.name,
-      std::array{rate("peak_f32", d.peak_ops[0], ops), rate("peak_bf16", d.peak_ops[1], ops),
-                 rate("peak_int8", d.peak_ops[2], ops),
-                 rate("bandwidth", d.bandwidth, "a positive number of bytes a second"),
-                 rate("memory_bytes", d.memory_bytes, "a positive number of bytes"),
-                 share("efficiency", d.efficiency), amount("launch_us", d.launch_us, "0 us or more"),
-                 amount("launches_per_layer", d.launches_per_layer, "0 or more"),
-                 amount("half_tokens", d.half_tokens, "0 tokens or more"),
-                 Rule{"split_share", d.split_share, d.split_share >= 0 && d.split_share <= 1, "a share of a pass"}});
+      std::array{
+          rate("peak_f32", d.peak_ops[0], ops), rate("peak_bf16", d.peak_ops[1], ops),
+          rate("peak_int8", d.peak_ops[2], ops),
+          rate("bandwidth", d.bandwidth, "a positive number of bytes a second"),
+          rate("memory_bytes", d.memory_bytes, "a positive number of bytes"),
+          share("efficiency", d.efficiency), amount("launch_us", d.launch_us, "0 us or more"),
+          amount("launches_per_layer", d.launches_per_layer, "0 or more"),
+          amount("half_tokens", d.half_tokens, "0 tokens or more"),
+          Rule{"split_share", d.split_share, d.split_share >= 0 && d.split_share <= 1, "a share of a pass"}});
 }
 
 std::string find_fault(const LinkProfile& l) {

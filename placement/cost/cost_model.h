@@ -44,7 +44,8 @@ struct DeviceProfile {
   double launches_per_layer = 1;
   double half_tokens = 0;         // arithmetic runs at half its speed in batches of so many new tokens
   bool trims_last_layer = false;  // of the last layer, only tokens with a readout go past keys and values
-  // Of a pass alone on a machine with idle cores, what they may take over; of one core. 0: passes are not split.
+  // Of a pass alone on a machine with idle cores, what they may take over; of one core. 0: passes are not
+  // split.
   double split_share = 0;
   HostWork host = {};  // of the machine that it is in
 };
@@ -90,8 +91,8 @@ class CostModel {
   double linear_ops_us_, attention_ops_us_, bytes_us_;  // per microsecond
 };
 
-// How long the units of Work take there, each for itself: the pass does not wait for the slower of arithmetic and
-// memory but for both, which whoever measures puts right. Throws as CostModel does.
+// How long the units of Work take there, each for itself: the pass does not wait for the slower of arithmetic
+// and memory but for both, which whoever measures puts right. Throws as CostModel does.
 Pace pace_of(const DeviceProfile& device, const ModelShape& shape);
 
 // Throws std::invalid_argument of a fault in the link.

@@ -126,7 +126,8 @@ constexpr Field fields[] = {
 constexpr Field machine_fields[] = {
     {"split_share", "of a pass that is alone, what idle cores may take over",
      [](auto& d) -> double& { return d.split_share; }},
-    {"idle_share", "of a core, with or without requests", [](auto& d) -> double& { return d.host.idle_share; }},
+    {"idle_share", "of a core, with or without requests",
+     [](auto& d) -> double& { return d.host.idle_share; }},
     {"wait_us", "of a request, while threads are woken", [](auto& d) -> double& { return d.host.wait_us; }}};
 constexpr std::string_view name_key = "name", trims_key = "trims_last_layer", room_prefix = "host_";
 
@@ -172,19 +173,22 @@ std::optional<double> number(std::string_view text) {
 }
 
 // In the order in which a room's line has them.
-constexpr double HostUnits::*room_members[] = {&HostUnits::requests, &HostUnits::parts, &HostUnits::blocks,
-                                               &HostUnits::mebibytes, &HostUnits::kept, &HostUnits::cold};
+constexpr double HostUnits::*room_members[] = {&HostUnits::requests,  &HostUnits::parts, &HostUnits::blocks,
+                                               &HostUnits::mebibytes, &HostUnits::kept,  &HostUnits::cold};
 
 std::string machine_text(const DeviceProfile& device) {
   std::string text;
   DeviceProfile readable = device;
   const auto add = [&](const Field& field) {
-    text += std::string(field.key) + ": " + shortest(field.of(readable)) + "  # " + std::string(field.meaning) + "\n";
+    text += std::string(field.key) + ": " + shortest(field.of(readable)) + "  # " +
+            std::string(field.meaning) + "\n";
   };
   if (device.split_share > 0) add(machine_fields[0]);
   if (!device.host.charges()) return text;
   for (const Field& field : std::span(machine_fields).subspan(1)) add(field);
-  text += "# Microseconds of CPU by room: a request, a part of its prompt, a block, a mebibyte, a block that is kept, a cold pass.\n";
+  text +=
+      "# Microseconds of CPU by room: a request, a part of its prompt, a block, a mebibyte, a block that is "
+      "kept, a cold pass.\n";
   for (std::size_t room = 0; room < host_rooms; ++room) {
     text += room_key(static_cast<HostRoom>(room)) + ':';
     for (const auto member : room_members) (text += ' ') += shortest(device.host.costs[room].*member);
@@ -246,7 +250,8 @@ class DeviceReader {
       device_.trims_last_layer = value == "true";
       return;
     }
-    for (const std::span<const Field> table : {std::span<const Field>(fields), std::span<const Field>(machine_fields)})
+    for (const std::span<const Field> table :
+         {std::span<const Field>(fields), std::span<const Field>(machine_fields)})
       for (const Field& field : table) {
         if (field.key != key) continue;
         const std::optional<double> read = number(value);

@@ -44,8 +44,9 @@ TEST_CASE("known devices, links and models have the figures of their data sheets
     const char* name;
     double f32, bf16, int8, bandwidth, memory;  // 1e12 operations a second, GB/s, GB
   };
-  for (const Gpu& gpu : {Gpu{"A100-40G", 19.5, 312, 624, 1555, 40}, Gpu{"A100-80G", 19.5, 312, 624, 2039, 80}, Gpu{"H20", 44, 148, 296, 4000, 96},
-                         Gpu{"H100", 67, 989, 1979, 3350, 80}, Gpu{"H200", 67, 989, 1979, 4800, 141}, Gpu{"4090D", 73.5, 147, 588, 1008, 24},
+  for (const Gpu& gpu : {Gpu{"A100-40G", 19.5, 312, 624, 1555, 40}, Gpu{"A100-80G", 19.5, 312, 624, 2039, 80},
+                         Gpu{"H20", 44, 148, 296, 4000, 96}, Gpu{"H100", 67, 989, 1979, 3350, 80},
+                         Gpu{"H200", 67, 989, 1979, 4800, 141}, Gpu{"4090D", 73.5, 147, 588, 1008, 24},
                          Gpu{"cpu", 0.1344, 0.1344, 0.5376, 28, 24}}) {
     CAPTURE(gpu.name);
     const DeviceProfile& device = find_device(gpu.name);
@@ -61,8 +62,10 @@ TEST_CASE("known devices, links and models have the figures of their data sheets
     const char* name;
     double latency_us, bandwidth, efficiency;  // GB/s
   };
-  for (const Link& one : {Link{"pcie3", 10, 15.75, 0.8}, Link{"pcie4", 10, 31.5, 0.8}, Link{"pcie5", 10, 63, 0.8}, Link{"10gbps", 10, 1.25, 0.9},
-                          Link{"100gbps", 4, 12.5, 0.9}, Link{"200gbps", 3, 25, 0.9}, Link{"400gbps", 3, 50, 0.9}}) {
+  for (const Link& one :
+       {Link{"pcie3", 10, 15.75, 0.8}, Link{"pcie4", 10, 31.5, 0.8}, Link{"pcie5", 10, 63, 0.8},
+        Link{"10gbps", 10, 1.25, 0.9}, Link{"100gbps", 4, 12.5, 0.9}, Link{"200gbps", 3, 25, 0.9},
+        Link{"400gbps", 3, 50, 0.9}}) {
     CAPTURE(one.name);
     const LinkProfile& link = find_link(one.name);
     CHECK(link.latency_us == one.latency_us);
@@ -155,20 +158,26 @@ TEST_CASE("what the host costs is part of the text where there is any, and read 
   device.split_share = 0.6;
   device.host.idle_share = 0.01;
   device.host.wait_us = 21.5;
-  for (std::size_t room = 0; room < host_rooms; ++room) device.host.costs[room] = {1.5 + double(room), 0.25, 1e-3, 0, 0.125, 7};
+  for (std::size_t room = 0; room < host_rooms; ++room)
+    device.host.costs[room] = {1.5 + double(room), 0.25, 1e-3, 0, 0.125, 7};
   const DeviceProfile read = parse_device(device_text(device), "gpu.txt");
   CHECK(read.host == device.host);
   CHECK(read.split_share == 0.6);
   const std::string text = device_text(device);
   CHECK(refusal_of(replaced(text, "host_door: 1.5 0.25", "host_door: 1.5 x")) ==
-        "gpu.txt:16: host_door is \"1.5 x 0.001 0 0.125 7\"; expected four or six numbers, such as 12.5 0.3 0.1 0");
-  CHECK(refusal_of(replaced(text, "host_door: 1.5 0.25 0.001 0 0.125 7", "host_door: 1.5 0.25 0.001 0 0.125 7 1")) ==
-        "gpu.txt:16: host_door is \"1.5 0.25 0.001 0 0.125 7 1\"; expected four or six numbers, such as 12.5 0.3 0.1 0");
-  CHECK(parse_device(replaced(text, "host_door: 1.5 0.25 0.001 0 0.125 7", "host_door: 1.5 0.25 0.001 0"), "gpu.txt")
+        "gpu.txt:16: host_door is \"1.5 x 0.001 0 0.125 7\"; expected four or six numbers, such as 12.5 0.3 "
+        "0.1 0");
+  CHECK(refusal_of(
+            replaced(text, "host_door: 1.5 0.25 0.001 0 0.125 7", "host_door: 1.5 0.25 0.001 0 0.125 7 1")) ==
+        "gpu.txt:16: host_door is \"1.5 0.25 0.001 0 0.125 7 1\"; expected four or six numbers, such as 12.5 "
+        "0.3 0.1 0");
+  CHECK(parse_device(replaced(text, "host_door: 1.5 0.25 0.001 0 0.125 7", "host_door: 1.5 0.25 0.001 0"),
+                     "gpu.txt")
             .host[HostRoom::door] == HostUnits{1.5, 0.25, 1e-3, 0});
   CHECK(refusal_of(replaced(text, "host_router: 2.5", "host_router: -2.5")) ==
         "gpu.txt:17: device cpu: host work of router is -2.500000; expected 0 us or more");
-  CHECK(refusal_of(replaced(text, "host_kv_cache_worker", "host_kv")).starts_with("gpu.txt:19: host_kv is no key"));
+  CHECK(refusal_of(replaced(text, "host_kv_cache_worker", "host_kv"))
+            .starts_with("gpu.txt:19: host_kv is no key"));
 }
 
 TEST_CASE("a text that is no device is refused with its line") {

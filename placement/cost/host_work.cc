@@ -10,13 +10,15 @@ namespace troupe::placement {
 namespace {
 
 constexpr std::size_t units_count = 6;
-constexpr double HostUnits::*members[units_count] = {&HostUnits::requests, &HostUnits::parts, &HostUnits::blocks,
-                                                     &HostUnits::mebibytes, &HostUnits::kept, &HostUnits::cold};
+constexpr double HostUnits::*members[units_count] = {&HostUnits::requests, &HostUnits::parts,
+                                                     &HostUnits::blocks,   &HostUnits::mebibytes,
+                                                     &HostUnits::kept,     &HostUnits::cold};
 constexpr int rounds = 20'000;
 constexpr double half_cold_us = 1'000;
 constexpr double least_us = 0.05;  // a request; less is noise, and its relative error says nothing
 
-// One of a room: costs · x = share, where x are a run's units over a time of it, and share is what of it they explain.
+// One of a room: costs · x = share, where x are a run's units over a time of it, and share is what of it they
+// explain.
 struct Equation {
   std::array<double, units_count> x{};
   double share = 1;
@@ -27,12 +29,11 @@ bool is_one_of(std::size_t room, std::initializer_list<HostRoom> rooms) {
 }
 
 // Nobody asks them where no block is named, so such requests say nothing of what one costs there.
-bool only_of_blocks(std::size_t room) {
-  return is_one_of(room, {HostRoom::cache_meta, HostRoom::kv_worker});
-}
+bool only_of_blocks(std::size_t room) { return is_one_of(room, {HostRoom::cache_meta, HostRoom::kv_worker}); }
 
-// Only checksums, and what reads and writes blocks for the passes, go by bytes; the door and what reads items' features have
-// done their part before anybody knows what has to be computed; and cold is what a pass and the clients' clocks find.
+// Only checksums, and what reads and writes blocks for the passes, go by bytes; the door and what reads
+// items' features have done their part before anybody knows what has to be computed; and cold is what a pass
+// and the clients' clocks find.
 std::array<bool, units_count> used_by(std::size_t room) {
   return {true,
           !only_of_blocks(room),
@@ -62,9 +63,10 @@ double residual(const Equation& equation, const std::array<double, units_count>&
   return left;
 }
 
-// One cost after the other takes its best value beside the others, none below nothing: the sum is convex, and that ends
-// at its least.
-std::array<double, units_count> least_squares(const std::vector<Equation>& equations, std::span<const bool> used) {
+// One cost after the other takes its best value beside the others, none below nothing: the sum is convex, and
+// that ends at its least.
+std::array<double, units_count> least_squares(const std::vector<Equation>& equations,
+                                              std::span<const bool> used) {
   std::array<double, units_count> costs{};
   for (int round = 0; round < rounds; ++round)
     for (std::size_t u = 0; u < units_count; ++u) {
@@ -94,9 +96,17 @@ double dot(const HostUnits& costs, const HostUnits& units) {
 double coldness(double still_us) { return still_us <= 0 ? 0 : still_us / (still_us + half_cold_us); }
 
 std::string_view name_of(HostRoom room) {
-  static constexpr std::array<std::string_view, host_rooms> names{
-      "door",         "router",        "cache-meta", "KV-cache worker", "inference worker",
-      "feature port", "executor port", "checksums",  "host",            "kernels",          "rest"};
+  static constexpr std::array<std::string_view, host_rooms> names{"door",
+                                                                  "router",
+                                                                  "cache-meta",
+                                                                  "KV-cache worker",
+                                                                  "inference worker",
+                                                                  "feature port",
+                                                                  "executor port",
+                                                                  "checksums",
+                                                                  "host",
+                                                                  "kernels",
+                                                                  "rest"};
   return names[static_cast<std::size_t>(room)];
 }
 

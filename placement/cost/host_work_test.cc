@@ -15,7 +15,8 @@ HostWork some_work(unsigned seed) {
   HostWork work;
   for (std::size_t room = 0; room < host_rooms; ++room)
     work.costs[room] = {request(random), part(random), part(random), 0};
-  for (const HostRoom room : {HostRoom::cache_meta, HostRoom::kv_worker}) work[room].parts = 0;  // they hear of blocks alone
+  for (const HostRoom room : {HostRoom::cache_meta, HostRoom::kv_worker})
+    work[room].parts = 0;  // they hear of blocks alone
   work[HostRoom::checksums].mebibytes = 90;
   work[HostRoom::kv_worker].kept = work[HostRoom::passes].kept = part(random);
   work[HostRoom::passes].cold = work[HostRoom::rest].cold = request(random);
@@ -30,13 +31,10 @@ HostRun run_of(const HostWork& work, const HostUnits& units) {
   return run;
 }
 
-const std::vector<HostUnits> workloads{{100, 1'300, 1'200, 3},
-                                       {100, 10'300, 10'200, 70},
-                                       {50, 650, 0, 0},
-                                       {200, 20'600, 400, 500},
-                                       {80, 3'200, 3'100, 40},
-                                       {100, 10'300, 10'200, 90, 3'400, 0},
-                                       {100, 10'300, 10'200, 70, 0, 60}};
+const std::vector<HostUnits> workloads{
+    {100, 1'300, 1'200, 3},          {100, 10'300, 10'200, 70}, {50, 650, 0, 0},
+    {200, 20'600, 400, 500},         {80, 3'200, 3'100, 40},    {100, 10'300, 10'200, 90, 3'400, 0},
+    {100, 10'300, 10'200, 70, 0, 60}};
 
 }  // namespace
 
@@ -49,11 +47,13 @@ TEST_CASE("costs are found again from runs of different shape, and told apart by
   const HostWork fitted = fit_host(runs);
   for (std::size_t room = 0; room < host_rooms; ++room)
     for (const HostRun& run : runs)
-      if (run.us[room] > 0) CHECK(dot(fitted.costs[room], run.units) == doctest::Approx(run.us[room]).epsilon(0.01));
+      if (run.us[room] > 0)
+        CHECK(dot(fitted.costs[room], run.units) == doctest::Approx(run.us[room]).epsilon(0.01));
   const HostUnits unseen{100, 5'000, 2'000, 20};
   CHECK(fitted[HostRoom::passes].cold == doctest::Approx(work[HostRoom::passes].cold).epsilon(0.1));
   CHECK(fitted[HostRoom::kv_worker].kept == doctest::Approx(work[HostRoom::kv_worker].kept).epsilon(0.1));
-  CHECK(dot(fitted[HostRoom::router], unseen) == doctest::Approx(dot(work[HostRoom::router], unseen)).epsilon(0.05));
+  CHECK(dot(fitted[HostRoom::router], unseen) ==
+        doctest::Approx(dot(work[HostRoom::router], unseen)).epsilon(0.05));
 }
 
 TEST_CASE("no cost is below nothing, whatever the runs say, and what no run has costs nothing") {

@@ -22,9 +22,9 @@ std::vector<std::uint64_t> tokens_seen(const kernels::Plan& plan) {
 
 namespace {
 
-// Of a token that is not chosen, as a share of its work: the layers before the last exact one whole, and that one's keys
-// and values, about a quarter of a layer. Scores by attention take the first layer's, those by divergence the second
-// one's keys and values.
+// Of a token that is not chosen, as a share of its work: the layers before the last exact one whole, and that
+// one's keys and values, about a quarter of a layer. Scores by attention take the first layer's, those by
+// divergence the second one's keys and values.
 double share_of_others(const kernels::Repair& repair, std::uint32_t layers) {
   if (layers == 0) return 0;
   double whole = repair.exact_layers - 0.75;

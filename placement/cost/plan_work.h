@@ -1,6 +1,7 @@
 #pragma once
 // What the segments of a plan come to in Work: a segment that is computed costs by its tokens and by what
-// they see, one that is reused costs the reading of its keys and values; and what a beam search behind it adds.
+// they see, one that is reused costs the reading of its keys and values; and what a beam search behind it
+// adds.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -14,15 +15,17 @@ namespace troupe::placement {
 // each. A plan that is not sound has whatever can be seen of it.
 std::vector<std::uint64_t> tokens_seen(const kernels::Plan& plan);
 
-// Of each segment, the tokens that are computed where it is not reused: all, but of a place of a repair its part of
-// those that are chosen (kernels/base/repair.h), and none of a block of prototypes; and of the others the first layers' part of a model of so many; 0: it
-// is not known of how many, and those layers are not counted.
+// Of each segment, the tokens that are computed where it is not reused: all, but of a place of a repair its
+// part of those that are chosen (kernels/base/repair.h), and none of a block of prototypes; and of the others
+// the first layers' part of a model of so many; 0: it is not known of how many, and those layers are not
+// counted.
 std::vector<std::uint64_t> tokens_computed(const kernels::Plan& plan, std::uint32_t layers);
 
-// Tokens of a search's paths; where only an index of paths knows, as many as semantic identifiers mostly have.
+// Tokens of a search's paths; where only an index of paths knows, as many as semantic identifiers mostly
+// have.
 std::uint64_t search_steps(const kernels::Search& search);
-// What a plan's search computes beside its segments: at every step but the first the newest token of each kept path,
-// which sees the prompt and its own path.
+// What a plan's search computes beside its segments: at every step but the first the newest token of each
+// kept path, which sees the prompt and its own path.
 Pass search_pass(const kernels::Plan& plan, const std::vector<std::uint64_t>& seen);
 
 // Counted, given which segments are reused.

@@ -36,8 +36,10 @@ TEST_CASE("tokens that stand in the place of others are seen once") {
 
 TEST_CASE("of a place the chosen tokens are computed, and of the others the first layers") {
   Plan plan;
-  plan.segments = {{SegmentKind::item, {1, 2, 3, 4}, 0, {}}, {SegmentKind::user, {5, 6, 7, 8}, 0, {}},
-                   {SegmentKind::item, {1, 2, 3, 4}, 9, {}}, {SegmentKind::user, {5, 6, 7, 8}, 13, {}}};
+  plan.segments = {{SegmentKind::item, {1, 2, 3, 4}, 0, {}},
+                   {SegmentKind::user, {5, 6, 7, 8}, 0, {}},
+                   {SegmentKind::item, {1, 2, 3, 4}, 9, {}},
+                   {SegmentKind::user, {5, 6, 7, 8}, 13, {}}};
   plan.repair = {.places = {{2, 0, 0}, {3, 1, 1}}, .budgets = {1, 3}, .always = {3}, .attention = 1};
   using Counts = std::vector<std::uint64_t>;
   CHECK(tokens_computed(plan, 0) == Counts{4, 4, 2, 3});
@@ -50,10 +52,13 @@ TEST_CASE("of a place the chosen tokens are computed, and of the others the firs
   plan.repair.places[1].of_prototypes = false;
   plan.repair.budgets = {3, 4};
   CHECK(tokens_computed(plan, 0) == Counts{4, 4, 4, 4});
-  CHECK(pass_of(plan, [](std::size_t) { return false; }, 2).new_tokens == 16);
+  CHECK(pass_of(
+            plan, [](std::size_t) { return false; }, 2)
+            .new_tokens == 16);
   plan.repair.budgets = {1, 3};
   plan.repair.exact_layers = 0;
-  const Pass part = pass_of(plan, [](std::size_t i) { return i == 0; }, 2);  // 3 and 3 of the places' 4 and 4
+  const Pass part = pass_of(
+      plan, [](std::size_t i) { return i == 0; }, 2);  // 3 and 3 of the places' 4 and 4
   CHECK(part.new_tokens == 4 + 3 + 3);
   CHECK(part.reused_tokens == 4 + 1 + 1);
 }

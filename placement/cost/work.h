@@ -38,8 +38,8 @@ Work operator*(Work work, double times);
 struct UnitCosts {
   double token_operations = 1;  // of its linear layers
   double pair_operations = 0, readout_operations = 0;
-  double token_bytes = 0;  // of a reused token's keys and values
-  double pass_bytes = 0;   // of the weights
+  double token_bytes = 0;    // of a reused token's keys and values
+  double pass_bytes = 0;     // of the weights
   std::uint32_t layers = 0;  // 0: not known
 
   // New tokens of one segment that all see so many tokens before it, and each other causally. Counts may be

@@ -31,7 +31,7 @@ class UseCounts {
 
   explicit UseCounts(const PopularityConfig& config);
 
-  Number add(std::int64_t now_us);  // a key with no uses, the next number, as if last used now
+  Number add(std::int64_t now_us);              // a key with no uses, the next number, as if last used now
   void reuse(Number key, std::int64_t now_us);  // the same, of a number whose key is forgotten
   void count(Number key, std::int64_t now_us);
   void prefetch(Number key) const;
@@ -89,7 +89,8 @@ class Popularity {
   }
   // Of the `among` keys used last the `count` most used ones with their frequencies, most used first, ties by
   // key. A hot key is among the last ones soon again; a walk over a million keys takes half a second.
-  std::vector<std::pair<Key, double>> hottest(std::size_t count, std::size_t among, std::int64_t now_us) const {
+  std::vector<std::pair<Key, double>> hottest(std::size_t count, std::size_t among,
+                                              std::int64_t now_us) const {
     std::vector<std::pair<Key, double>> all;
     for (auto number = uses_.newest(); number != UseCounts::none && all.size() < among;
          number = uses_.before(number))

@@ -5,7 +5,8 @@
 namespace troupe::placement {
 namespace {
 
-constexpr float lately = 256;  // rows of a shard; what was wanted before them counts half, before as many again a quarter
+constexpr float lately =
+    256;  // rows of a shard; what was wanted before them counts half, before as many again a quarter
 
 }  // namespace
 

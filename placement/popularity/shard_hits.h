@@ -1,7 +1,7 @@
 #pragma once
-// How many of the rows of an embedding table that were wanted lately were at hand, by shards of the table: so that a few bytes say
-// where a user's rows are (HLEM §IV-C). A shard is a run of consecutive rows. How large the table is nobody has to say: runs
-// are as long as the highest row that was wanted makes them.
+// How many of the rows of an embedding table that were wanted lately were at hand, by shards of the table: so
+// that a few bytes say where a user's rows are (HLEM §IV-C). A shard is a run of consecutive rows. How large
+// the table is nobody has to say: runs are as long as the highest row that was wanted makes them.
 #include <array>
 #include <cstdint>
 #include <optional>

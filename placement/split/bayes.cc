@@ -18,7 +18,8 @@ double BayesSplit::likeness(double a, double b) const {
   return std::exp(-apart * apart / 2);
 }
 
-// Cholesky's factor of the covariances, and the weights of what was seen, centred and of unit spread by the caller.
+// Cholesky's factor of the covariances, and the weights of what was seen, centred and of unit spread by the
+// caller.
 void BayesSplit::fit() {
   const std::size_t n = seen_.size();
   for (std::size_t i = 0; i < n; ++i)

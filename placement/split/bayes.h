@@ -1,6 +1,7 @@
 #pragma once
-// Bayesian optimisation among HLEM's baselines: a Gaussian process over alpha, of the latencies that the last windows had
-// with theirs, older ones with more noise; the next alpha is where it expects the most improvement over its best guess.
+// Bayesian optimisation among HLEM's baselines: a Gaussian process over alpha, of the latencies that the last
+// windows had with theirs, older ones with more noise; the next alpha is where it expects the most
+// improvement over its best guess.
 #include <cstddef>
 #include <vector>
 
@@ -31,7 +32,7 @@ class BayesSplit final : public AlphaPolicy {
   Guess guess(double alpha);
 
   BayesOptions options_;
-  std::vector<Seen> seen_;                        // the last one behind
+  std::vector<Seen> seen_;                         // the last one behind
   std::vector<double> factor_, weights_, column_;  // of the fit: a lower triangle, row by row
 };
 

@@ -15,7 +15,9 @@ std::uint64_t total(std::span<const std::uint64_t> counts) {
 
 }  // namespace
 
-double step_ends_us(std::size_t step) { return first_us * std::exp2(static_cast<double>(step) / steps_per_octave); }
+double step_ends_us(std::size_t step) {
+  return first_us * std::exp2(static_cast<double>(step) / steps_per_octave);
+}
 
 std::size_t latency_step(std::int64_t us) {
   if (static_cast<double>(us) <= first_us) return 0;

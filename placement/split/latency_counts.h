@@ -1,6 +1,6 @@
 #pragma once
-// Requests counted by how long they took, in steps of a ninth: few enough numbers for a report, fine enough for a P99.
-// Counts since a start are lists of these; a window's are the differences of two.
+// Requests counted by how long they took, in steps of a ninth: few enough numbers for a report, fine enough
+// for a P99. Counts since a start are lists of these; a window's are the differences of two.
 #include <cstddef>
 #include <cstdint>
 #include <span>

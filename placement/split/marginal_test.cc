@@ -14,7 +14,8 @@ namespace marginal_test {
 
 Savings curve(double (*saved)(double share)) {
   Savings savings;
-  for (std::size_t cell = 0; cell <= split_cells; ++cell) savings[cell] = saved(static_cast<double>(cell) / split_cells);
+  for (std::size_t cell = 0; cell <= split_cells; ++cell)
+    savings[cell] = saved(static_cast<double>(cell) / split_cells);
   return savings;
 }
 
@@ -27,7 +28,8 @@ TEST_CASE("pages go where they save most") {
 }
 
 TEST_CASE("a working set that fits or does not is not passed over for what rises at once") {
-  const std::vector<Savings> savings{curve([](double x) { return x; }), curve([](double x) { return x >= 0.6 ? 3.0 : 0.0; })};
+  const std::vector<Savings> savings{curve([](double x) { return x; }),
+                                     curve([](double x) { return x >= 0.6 ? 3.0 : 0.0; })};
   std::vector<std::size_t> cells(2);
   best_cells(savings, 0, cells);
   CHECK(cells == std::vector<std::size_t>{40, 60});
@@ -80,7 +82,8 @@ TEST_CASE("without curves the split stays, and with them it follows only what is
   std::vector<double> shares{0.3, 0.7};
   policy.decide({}, shares);
   CHECK(shares == std::vector<double>{0.3, 0.7});
-  const std::vector<Savings> savings{curve([](double x) { return std::min(x, 0.35); }), curve([](double x) { return x * 0.5; })};
+  const std::vector<Savings> savings{curve([](double x) { return std::min(x, 0.35); }),
+                                     curve([](double x) { return x * 0.5; })};
   policy.decide({{}, savings}, shares);
   CHECK(shares == std::vector<double>{0.3, 0.7});
   MarginalSplit eager;

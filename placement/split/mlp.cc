@@ -31,7 +31,8 @@ Mlp::Mlp(std::vector<std::uint32_t> widths) : widths_(std::move(widths)) {
   TROUPE_CHECK(widths_.size() >= 2 && widths_.size() <= layers_max + 1, "a network has one to four layers");
   std::size_t count = 0;
   for (std::size_t layer = 0; layer + 1 < widths_.size(); ++layer) {
-    TROUPE_CHECK(widths_[layer] > 0 && widths_[layer] <= width_max && widths_[layer + 1] <= width_max, "layers are small");
+    TROUPE_CHECK(widths_[layer] > 0 && widths_[layer] <= width_max && widths_[layer + 1] <= width_max,
+                 "layers are small");
     begins_.push_back(count);
     count += std::size_t{widths_[layer] + 1} * widths_[layer + 1];
   }
@@ -57,7 +58,8 @@ void Mlp::run(std::span<const float> inputs, std::span<float> outputs) const {
   std::span<const float> from = inputs;
   for (std::size_t layer = 0; layer + 1 < widths_.size(); ++layer) {
     const bool is_last = layer + 2 == widths_.size();
-    const std::span<float> to = is_last ? outputs : std::span<float>(layer % 2 == 0 ? one : other).first(widths_[layer + 1]);
+    const std::span<float> to =
+        is_last ? outputs : std::span<float>(layer % 2 == 0 ? one : other).first(widths_[layer + 1]);
     run_layer(weights_.data() + begins_[layer], from, to, !is_last);
     from = to;
   }
@@ -75,7 +77,8 @@ void Mlp::forward(std::span<const float> inputs) {
   }
   std::ranges::copy(inputs, values_[0].begin());
   for (std::size_t layer = 0; layer + 1 < widths_.size(); ++layer)
-    run_layer(weights_.data() + begins_[layer], values_[layer], values_[layer + 1], layer + 2 < widths_.size());
+    run_layer(weights_.data() + begins_[layer], values_[layer], values_[layer + 1],
+              layer + 2 < widths_.size());
   ++examples_;
 }
 
@@ -107,7 +110,8 @@ void Mlp::step(float rate) {
   if (examples_ == 0) return;
   ++steps_;
   const double keep_first = 0.9, keep_second = 0.999;
-  const auto right = static_cast<float>(rate * std::sqrt(1 - std::pow(keep_second, steps_)) / (1 - std::pow(keep_first, steps_)));
+  const auto right = static_cast<float>(rate * std::sqrt(1 - std::pow(keep_second, steps_)) /
+                                        (1 - std::pow(keep_first, steps_)));
   const float share = 1.0F / static_cast<float>(examples_);
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     const float g = gradient_[i] * share;

@@ -1,7 +1,8 @@
 #pragma once
-// A small dense network, for policies that learn: layers with rectified outputs but the last, which is linear. Weights lie
-// input by input, so that a layer is a sum of rows and the compiler's vectors do it; a decision of HLEM's policy (7, 64,
-// 128, 7) takes a microsecond. Learning is Adam on what its caller says of the outputs.
+// A small dense network, for policies that learn: layers with rectified outputs but the last, which is
+// linear. Weights lie input by input, so that a layer is a sum of rows and the compiler's vectors do it; a
+// decision of HLEM's policy (7, 64, 128, 7) takes a microsecond. Learning is Adam on what its caller says of
+// the outputs.
 #include <cstddef>
 #include <cstdint>
 #include <span>

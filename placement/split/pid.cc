@@ -11,7 +11,8 @@ double PidSplit::next_alpha(const SplitView& view) {
   sum_ = std::clamp(sum_ + error, -5.0, 5.0);
   const double change = error - last_;
   last_ = error;
-  return clip_alpha(view.state.alpha + options_.proportional * error + options_.integral * sum_ + options_.derivative * change);
+  return clip_alpha(view.state.alpha + options_.proportional * error + options_.integral * sum_ +
+                    options_.derivative * change);
 }
 
 }  // namespace troupe::placement

@@ -31,7 +31,11 @@ struct Move {
 class Trainer {
  public:
   Trainer(SplitGame& game, const PpoOptions& options)
-      : game_(game), options_(options), state_(spread(options.seed)), actor_(base_network()), critic_({state_values, 64, 128, 1}) {
+      : game_(game),
+        options_(options),
+        state_(spread(options.seed)),
+        actor_(base_network()),
+        critic_({state_values, 64, 128, 1}) {
     actor_.draw(options.seed * 2, 0.01F);
     critic_.draw(options.seed * 2 + 1, 1);
   }
@@ -39,7 +43,8 @@ class Trainer {
   Mlp train() {
     for (std::uint32_t episode = 0; episode < options_.episodes;) {
       moves_.clear();
-      for (std::uint32_t i = 0; i < options_.batch_episodes && episode < options_.episodes; ++i) play(episode++);
+      for (std::uint32_t i = 0; i < options_.batch_episodes && episode < options_.episodes; ++i)
+        play(episode++);
       learn();
       if (options_.told) options_.told(episode, mean_reward());
     }
@@ -105,16 +110,20 @@ class Trainer {
     std::vector<std::uint32_t> order(moves_.size());
     std::iota(order.begin(), order.end(), 0);
     for (std::uint32_t epoch = 0; epoch < options_.epochs; ++epoch) {
-      for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[(state_ = spread(state_)) % i]);
+      for (std::size_t i = order.size(); i > 1; --i)
+        std::swap(order[i - 1], order[(state_ = spread(state_)) % i]);
       for (std::size_t from = 0; from < order.size(); from += options_.batch)
-        learn_batch(std::span(order).subspan(from, std::min<std::size_t>(options_.batch, order.size() - from)));
+        learn_batch(
+            std::span(order).subspan(from, std::min<std::size_t>(options_.batch, order.size() - from)));
     }
   }
 
   void learn_batch(std::span<const std::uint32_t> batch) {
     for (const std::uint32_t m : batch) {
       const Move& move = moves_[m];
-      actor_.learn(move.inputs, [&](std::span<const float> outputs, std::span<float> slopes) { slope(move, outputs, slopes); });
+      actor_.learn(move.inputs, [&](std::span<const float> outputs, std::span<float> slopes) {
+        slope(move, outputs, slopes);
+      });
       critic_.learn(move.inputs, [&](std::span<const float> outputs, std::span<float> slopes) {
         slopes[0] = outputs[0] - move.worth;
       });
@@ -133,7 +142,8 @@ class Trainer {
     for (std::size_t a = 0; a < actions; ++a) {
       const float chosen = (a == move.action ? 1.0F : 0.0F) - chances[a];
       slopes[a] = clipped ? 0 : -move.advantage * ratio * chosen;
-      slopes[a] += static_cast<float>(options_.entropy) * chances[a] * (std::log(chances[a] + 1e-9F) + entropy);
+      slopes[a] +=
+          static_cast<float>(options_.entropy) * chances[a] * (std::log(chances[a] + 1e-9F) + entropy);
     }
   }
 
@@ -161,7 +171,9 @@ double PpoSplit::step_of(const SplitState& state) const {
   return alpha_steps[static_cast<std::size_t>(std::ranges::max_element(outputs) - outputs.begin())];
 }
 
-double PpoSplit::next_alpha(const SplitView& view) { return clip_alpha(view.state.alpha + step_of(view.state)); }
+double PpoSplit::next_alpha(const SplitView& view) {
+  return clip_alpha(view.state.alpha + step_of(view.state));
+}
 
 Mlp train_ppo(SplitGame& game, const PpoOptions& options) { return Trainer(game, options).train(); }
 

@@ -1,7 +1,7 @@
 #pragma once
-// HLEM's base policy (§IV-A): a network 7, 64, 128, 7 that takes the state to one of seven steps of alpha, trained by PPO
-// (Schulman et al., "Proximal Policy Optimization Algorithms", 2017) against a game, with a critic of the same shape that
-// is not kept. Frozen when it serves. Training is deterministic by its seed.
+// HLEM's base policy (§IV-A): a network 7, 64, 128, 7 that takes the state to one of seven steps of alpha,
+// trained by PPO (Schulman et al., "Proximal Policy Optimization Algorithms", 2017) against a game, with a
+// critic of the same shape that is not kept. Frozen when it serves. Training is deterministic by its seed.
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -13,7 +13,7 @@
 namespace troupe::placement {
 
 inline constexpr std::array<double, 7> alpha_steps{-0.06, -0.04, -0.02, 0, 0.02, 0.04, 0.06};  // eq. 3
-Mlp base_network();                                      // of the right widths, all zero
+Mlp base_network();                                                  // of the right widths, all zero
 std::array<float, state_values> inputs_of(const SplitState& state);  // -1..1
 
 class PpoSplit final : public AlphaPolicy {

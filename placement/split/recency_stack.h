@@ -1,7 +1,8 @@
 #pragma once
-// How much else was used since something was used last: its distance, in whatever unit sizes are given. A cache that
-// drops what was used longest ago finds it again exactly if it has room for that much (Mattson et al., "Evaluation
-// techniques for storage hierarchies", 1970), so one pass over the uses gives the hits of caches of all sizes.
+// How much else was used since something was used last: its distance, in whatever unit sizes are given. A
+// cache that drops what was used longest ago finds it again exactly if it has room for that much (Mattson et
+// al., "Evaluation techniques for storage hierarchies", 1970), so one pass over the uses gives the hits of
+// caches of all sizes.
 #include <boost/unordered/unordered_flat_map.hpp>
 
 #include <cstddef>
@@ -32,8 +33,8 @@ class RecencyStack {
   void compact();
 
   std::size_t keys_max_;
-  std::vector<Slot> slots_;           // in order of use
-  std::vector<std::uint64_t> sums_;   // a Fenwick tree over their sizes
+  std::vector<Slot> slots_;            // in order of use
+  std::vector<std::uint64_t> sums_;    // a Fenwick tree over their sizes
   std::size_t next_ = 0, oldest_ = 0;  // slots: where the next use goes, before which all are empty
   std::uint64_t total_ = 0;
   boost::unordered_flat_map<std::uint64_t, std::uint32_t> slot_of_;  // looked up only

@@ -77,13 +77,16 @@ TEST_CASE("a shadow cache says what each share of the pool would have saved") {
 
 TEST_CASE("a sample of the keys tells nearly the same") {
   const auto keys = skewed_keys(200'000, 20'000, 3);
-  ShadowCache whole({.pool = 4'000, .samples_max = 8'000, .kept = 1}), sample({.pool = 4'000, .one_of = 8, .kept = 1});
+  ShadowCache whole({.pool = 4'000, .samples_max = 8'000, .kept = 1}),
+      sample({.pool = 4'000, .one_of = 8, .kept = 1});
   for (const std::uint64_t key : keys) {
     whole.use(key, 1, 1.0);
     sample.use(key, 1, 1.0);
   }
   // Whether the very hottest keys are among it is chance, but all sizes have those.
-  const auto more = [](ShadowCache& shadow, std::size_t share) { return shadow.savings()[share] - shadow.savings()[10]; };
+  const auto more = [](ShadowCache& shadow, std::size_t share) {
+    return shadow.savings()[share] - shadow.savings()[10];
+  };
   for (const std::size_t share : {20U, 50U, 100U})
     CHECK(more(sample, share) == doctest::Approx(more(whole, share)).epsilon(0.15));
 }

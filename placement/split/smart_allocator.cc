@@ -32,7 +32,8 @@ SmartAllocator::SmartAllocator(Mlp base, const SmartOptions& options)
 void SmartAllocator::remember(double latency) {
   const double better = last_latency_ - latency;
   const double direction = moved_ > 0 ? 1 : -1;
-  const Lesson lesson{last_inputs_, static_cast<float>(std::clamp(better, -1.0, 1.0) * direction * residual_max)};
+  const Lesson lesson{last_inputs_,
+                      static_cast<float>(std::clamp(better, -1.0, 1.0) * direction * residual_max)};
   if (replay_.size() < options_.replay_max) {
     replay_.push_back(lesson);
   } else {
@@ -59,8 +60,9 @@ double SmartAllocator::next_alpha(const SplitView& view) {
   if (last_alpha_ >= 0 && moved_ != 0) remember(latency);
   const bool burst = options_.recovers && trend_.bursts(latency);
   trend_.add(latency);
-  last_inputs_ = {static_cast<float>(state.hot_share), static_cast<float>(state.kv_hits), static_cast<float>(state.row_hits),
-                  static_cast<float>(state.alpha), static_cast<float>(state.p99)};
+  last_inputs_ = {static_cast<float>(state.hot_share), static_cast<float>(state.kv_hits),
+                  static_cast<float>(state.row_hits), static_cast<float>(state.alpha),
+                  static_cast<float>(state.p99)};
   double step = base_.step_of(state);
   if (burst) {
     step = state.hot_share > options_.hot_share ? -step_max : 0;

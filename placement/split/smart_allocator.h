@@ -1,7 +1,7 @@
 #pragma once
-// HLEM's SmartAllocator (§IV-A): the frozen policy's step, a residual that is learned while serving, and an override in
-// bursts. The paper does not say what the residual is fitted to; here it is to the direction in which moving alpha
-// brought the latency down, as the replay has it.
+// HLEM's SmartAllocator (§IV-A): the frozen policy's step, a residual that is learned while serving, and an
+// override in bursts. The paper does not say what the residual is fitted to; here it is to the direction in
+// which moving alpha brought the latency down, as the replay has it.
 #include <array>
 #include <cstddef>
 #include <vector>
@@ -14,7 +14,7 @@ struct SmartOptions {
   bool adapts = true, recovers = true;  // its ablation leaves them out
   double rate = 1e-3;                   // eta_0, eq. 7
   std::size_t replay_max = 1'000;
-  double hot_share = 0.2;               // above which a burst is answered with memory for keys and values
+  double hot_share = 0.2;  // above which a burst is answered with memory for keys and values
 };
 
 // The mean and the spread of the last windows' P99, in units of the objective, as running means over ten.

@@ -27,7 +27,8 @@ TEST_CASE("a network learns a function of its inputs, the same for the same seed
     network.draw(7, 1);
     for (int i = 0; i < 3'000; ++i) {
       const float x = static_cast<float>(i % 21) / 10 - 1, y = static_cast<float>(i % 13) / 6 - 1;
-      network.learn(std::array{x, y}, [&](std::span<const float> out, std::span<float> slope) { slope[0] = out[0] - x * y; });
+      network.learn(std::array{x, y},
+                    [&](std::span<const float> out, std::span<float> slope) { slope[0] = out[0] - x * y; });
       if (i % 8 == 7) network.step(0.01F);
     }
     return network;
@@ -67,7 +68,9 @@ TEST_CASE("without its recovery it goes its way through a burst") {
 }
 
 struct Valley final : SplitGame {
-  SplitState begin(std::uint64_t episode) override { return at(0.1 + 0.8 * static_cast<double>(episode % 5) / 4); }
+  SplitState begin(std::uint64_t episode) override {
+    return at(0.1 + 0.8 * static_cast<double>(episode % 5) / 4);
+  }
   SplitState play(double alpha) override {
     last = alpha;
     return at(alpha);

@@ -12,14 +12,16 @@ namespace troupe::placement {
 namespace {
 
 constexpr std::string_view static_prefix = "static:";
-constexpr std::string_view learned[] = {"trees", "ppo", "ppo+adapter", "smart"}, others[] = {"pid", "bayes", "marginal"};
+constexpr std::string_view learned[] = {"trees", "ppo", "ppo+adapter", "smart"},
+                           others[] = {"pid", "bayes", "marginal"};
 
 std::optional<double> static_alpha(std::string_view name) {
   if (!name.starts_with(static_prefix)) return std::nullopt;
   const std::string_view text = name.substr(static_prefix.size());
   double alpha = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), alpha);
-  if (error != std::errc() || end != text.data() + text.size() || !(alpha >= 0 && alpha <= 1)) return std::nullopt;
+  if (error != std::errc() || end != text.data() + text.size() || !(alpha >= 0 && alpha <= 1))
+    return std::nullopt;
   return alpha;
 }
 
@@ -53,9 +55,11 @@ bool learned_split(std::string_view name) { return among(name, learned); }
 std::unique_ptr<SplitPolicy> make_split(std::string_view name, const SplitChoice& choice) {
   if (const auto alpha = static_alpha(name)) return std::make_unique<StaticSplit>(*alpha);
   if (learned_split(name)) return choice.trained ? make_learned(name, *choice.trained) : nullptr;
-  if (name == "pid") return std::make_unique<PidSplit>(PidOptions{.kv_weight = choice.kv_us, .row_weight = choice.row_us});
+  if (name == "pid")
+    return std::make_unique<PidSplit>(PidOptions{.kv_weight = choice.kv_us, .row_weight = choice.row_us});
   if (name == "bayes") return std::make_unique<BayesSplit>();
-  if (name == "marginal") return std::make_unique<MarginalSplit>(MarginalOptions{.least = choice.least, .better = choice.better});
+  if (name == "marginal")
+    return std::make_unique<MarginalSplit>(MarginalOptions{.least = choice.least, .better = choice.better});
   return nullptr;
 }
 

@@ -12,9 +12,10 @@ namespace troupe::placement {
 
 struct SplitChoice {
   const TrainedPolicies* trained = nullptr;  // for "trees", "ppo", "ppo+adapter" and "smart"
-  double kv_us = 1, row_us = 1;              // for "pid": what a request costs whose keys and values, or rows, are missing
-  double least = 0.02;                       // for "marginal": of the pool, that each area keeps
-  double better = 0;                         // for "marginal": as MarginalOptions has it
+  double kv_us = 1,
+         row_us = 1;    // for "pid": what a request costs whose keys and values, or rows, are missing
+  double least = 0.02;  // for "marginal": of the pool, that each area keeps
+  double better = 0;    // for "marginal": as MarginalOptions has it
 };
 
 std::string split_names();  // "static:0..1, pid, bayes, …"

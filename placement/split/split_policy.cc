@@ -11,7 +11,9 @@ std::array<double, state_values> values_of(const SplitState& s) {
   return {s.hot_share, s.kv_hits, s.row_hits, s.length, s.violations, s.alpha, s.p99};
 }
 
-double split_reward(double violations, double p99_over_objective) { return 2 - violations - p99_over_objective; }
+double split_reward(double violations, double p99_over_objective) {
+  return 2 - violations - p99_over_objective;
+}
 
 double clip_alpha(double alpha) { return std::clamp(alpha, alpha_min, alpha_max); }
 

@@ -62,11 +62,13 @@ TEST_CASE("policies are found by name, those that learn only with what they lear
   CHECK(make_split("marginal", {}) != nullptr);
   CHECK(make_split("static:0.3", {}) != nullptr);
   CHECK(make_split("smart", {}) == nullptr);
-  for (const char* name : {"static:0", "static:1", "pid", "bayes", "marginal", "trees", "ppo", "ppo+adapter", "smart"}) {
+  for (const char* name :
+       {"static:0", "static:1", "pid", "bayes", "marginal", "trees", "ppo", "ppo+adapter", "smart"}) {
     CAPTURE(name);
     CHECK(knows_split(name));
     CHECK(learned_split(name) == (make_split(name, {}) == nullptr));
-    if (std::string_view(name).find(':') == std::string_view::npos) CHECK(split_names().find(name) != std::string::npos);
+    if (std::string_view(name).find(':') == std::string_view::npos)
+      CHECK(split_names().find(name) != std::string::npos);
   }
   for (const char* name : {"static:1.1", "static:", "static:nan", "best", ""}) {
     CHECK_FALSE(knows_split(name));

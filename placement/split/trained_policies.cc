@@ -62,7 +62,8 @@ class Words {
 
  private:
   void skip() {
-    for (; at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n'); ++at_) line_ += text_[at_] == '\n';
+    for (; at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n'); ++at_)
+      line_ += text_[at_] == '\n';
   }
 
   std::string_view text_;
@@ -80,7 +81,8 @@ Mlp read_base(Words& words) {
 
 Tree read_tree(Words& words) {
   Tree tree;
-  for (std::uint8_t& value : tree.value) value = static_cast<std::uint8_t>(words.number<unsigned>(0, state_values - 1));
+  for (std::uint8_t& value : tree.value)
+    value = static_cast<std::uint8_t>(words.number<unsigned>(0, state_values - 1));
   for (float& threshold : tree.threshold) threshold = words.number(0.0F, 1.0F);
   for (float& leaf : tree.leaf) leaf = words.number(-1.0F, 1.0F);
   return tree;
@@ -93,13 +95,15 @@ std::string policies_text(const TrainedPolicies& policies) {
   for (const std::uint32_t width : policies.base.widths()) text += " " + std::to_string(width);
   text += "\n";
   const std::span<const float> weights = policies.base.weights();
-  for (std::size_t i = 0; i < weights.size(); ++i) append(text, weights[i], i % 16 == 15 || i + 1 == weights.size());
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    append(text, weights[i], i % 16 == 15 || i + 1 == weights.size());
   text += "trees " + std::to_string(policies.trees.trees.size()) + " ";
   append(text, policies.trees.base, true);
   for (const Tree& tree : policies.trees.trees) {
     for (const std::uint8_t value : tree.value) text += std::to_string(value) + " ";
     for (const float threshold : tree.threshold) append(text, threshold, false);
-    for (std::size_t leaf = 0; leaf < Tree::leaves; ++leaf) append(text, tree.leaf[leaf], leaf + 1 == Tree::leaves);
+    for (std::size_t leaf = 0; leaf < Tree::leaves; ++leaf)
+      append(text, tree.leaf[leaf], leaf + 1 == Tree::leaves);
   }
   return text;
 }
@@ -108,7 +112,8 @@ TrainedPolicies parse_policies(std::string_view text, const std::string& where) 
   Words words(text, where);
   if (const std::string_view first = words.line(); first != title) words.fail(first, std::string(title));
   const std::string_view made = words.line();
-  if (!made.starts_with(made_by) || made.size() > made_by_max) words.fail(made, "\"made by: \" and a command");
+  if (!made.starts_with(made_by) || made.size() > made_by_max)
+    words.fail(made, "\"made by: \" and a command");
   TrainedPolicies policies{std::string(made.substr(made_by.size())), read_base(words), {}};
   words.expect("trees");
   const auto count = words.number<std::size_t>(0, BoostedTrees::trees_max);

@@ -1,6 +1,6 @@
 #pragma once
-// What `troupe train` has learned, as text that is kept in the repository: HLEM's base policy and the boosted trees. Numbers
-// are written so that reading gives back exactly what was written.
+// What `troupe train` has learned, as text that is kept in the repository: HLEM's base policy and the boosted
+// trees. Numbers are written so that reading gives back exactly what was written.
 //
 //   troupe-split-policies 1
 //   made by: troupe train --episodes 600 --seed 1

@@ -11,7 +11,8 @@ constexpr std::size_t thresholds = 32;
 
 std::size_t leaf_of(const Tree& tree, const BoostedTrees::Values& values) {
   std::size_t node = 0;
-  while (node < Tree::inner) node = 2 * node + 1 + (values[tree.value[node]] > static_cast<double>(tree.threshold[node]));
+  while (node < Tree::inner)
+    node = 2 * node + 1 + (values[tree.value[node]] > static_cast<double>(tree.threshold[node]));
   return node - Tree::inner;
 }
 
@@ -31,7 +32,8 @@ class Grower {
     }
     for (std::size_t leaf = 0; leaf < Tree::leaves; ++leaf)
       tree.leaf[leaf] = static_cast<float>(rate * sum[leaf] / (count[leaf] + 1));
-    for (std::size_t i = 0; i < examples_.size(); ++i) rest_[i] -= static_cast<double>(tree.leaf[at_[i] - Tree::inner]);
+    for (std::size_t i = 0; i < examples_.size(); ++i)
+      rest_[i] -= static_cast<double>(tree.leaf[at_[i] - Tree::inner]);
     return tree;
   }
 
@@ -44,7 +46,8 @@ class Grower {
       double all = 0, members = 0;
       for (std::size_t i = 0; i < examples_.size(); ++i) {
         if (at_[i] != node) continue;
-        const auto cell = static_cast<std::size_t>(std::clamp(examples_[i].values[value], 0.0, 0.999) * thresholds);
+        const auto cell =
+            static_cast<std::size_t>(std::clamp(examples_[i].values[value], 0.0, 0.999) * thresholds);
         sum[cell] += rest_[i];
         ++count[cell];
         all += rest_[i];
@@ -54,7 +57,8 @@ class Grower {
       for (std::size_t cell = 0; cell + 1 < thresholds; ++cell) {
         left += sum[cell];
         left_count += count[cell];
-        const double gain = left * left / (left_count + 1) + (all - left) * (all - left) / (members - left_count + 1);
+        const double gain =
+            left * left / (left_count + 1) + (all - left) * (all - left) / (members - left_count + 1);
         if (gain <= most) continue;
         most = gain;
         tree.value[node] = static_cast<std::uint8_t>(value);
@@ -63,7 +67,8 @@ class Grower {
     }
     for (std::size_t i = 0; i < examples_.size(); ++i)
       if (at_[i] == node)
-        at_[i] = 2 * node + 1 + (examples_[i].values[tree.value[node]] > static_cast<double>(tree.threshold[node]));
+        at_[i] = 2 * node + 1 +
+                 (examples_[i].values[tree.value[node]] > static_cast<double>(tree.threshold[node]));
   }
 
   std::span<const BoostedTrees::Example> examples_;
@@ -74,7 +79,8 @@ class Grower {
 }  // namespace
 
 BoostedTrees BoostedTrees::fit(std::span<const Example> examples, const Options& options) {
-  TROUPE_CHECK(!examples.empty() && options.trees <= trees_max, "there is something to fit, with not too many trees");
+  TROUPE_CHECK(!examples.empty() && options.trees <= trees_max,
+               "there is something to fit, with not too many trees");
   BoostedTrees fitted;
   double sum = 0;
   for (const Example& example : examples) sum += example.alpha;

@@ -1,7 +1,7 @@
 #pragma once
-// The predictive model among HLEM's baselines: gradient-boosted regression trees from the state to alpha*, fitted to
-// windows whose alpha* the simulator searched. Trees are complete, of a fixed depth; splits are the best of 32 thresholds
-// of each value.
+// The predictive model among HLEM's baselines: gradient-boosted regression trees from the state to alpha*,
+// fitted to windows whose alpha* the simulator searched. Trees are complete, of a fixed depth; splits are the
+// best of 32 thresholds of each value.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -41,7 +41,9 @@ class BoostedTrees {
 class TreesSplit final : public AlphaPolicy {
  public:
   explicit TreesSplit(BoostedTrees trees) : trees_(std::move(trees)) {}
-  double next_alpha(const SplitView& view) override { return clip_alpha(trees_.predict(values_of(view.state))); }
+  double next_alpha(const SplitView& view) override {
+    return clip_alpha(trees_.predict(values_of(view.state)));
+  }
 
  private:
   BoostedTrees trees_;

@@ -12,8 +12,8 @@ std::uint64_t fingerprint(const RankRequest& request, std::uint64_t profile_vers
 std::uint64_t fingerprint(const GenerateRequest& request, std::uint64_t profile_version);
 std::uint64_t fingerprint(const CompleteRequest& request);
 std::uint64_t fingerprint(const ScoreRequest& request);
-// Where who is `home` stands among the thousandths of users that a next model may have: those of a smaller share are among those
-// of a larger one, and others' turn comes first with another model.
+// Where who is `home` stands among the thousandths of users that a next model may have: those of a smaller
+// share are among those of a larger one, and others' turn comes first with another model.
 std::uint32_t share_place(std::uint64_t home, std::string_view next_model);
 
 }  // namespace troupe::router

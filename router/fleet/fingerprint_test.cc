@@ -17,13 +17,16 @@ TEST_CASE("a fingerprint is over the content, and not over who asks or how long 
   CHECK(fingerprint(one, 3) != fingerprint(RankRequest{1, "t", "bob", {"a", "b"}}, 3));
   CHECK(fingerprint(one, 3) != fingerprint(RankRequest{1, "u", "ann", {"a", "b"}}, 3));
   const GenerateRequest generate{1, "t", "ann", 5, 20, false, {"a"}, {"b"}};
-  CHECK(fingerprint(generate, 3) == fingerprint(GenerateRequest{2, "t", "ann", 5, 20, false, {"a"}, {"b"}, false, 9}, 3));
+  CHECK(fingerprint(generate, 3) ==
+        fingerprint(GenerateRequest{2, "t", "ann", 5, 20, false, {"a"}, {"b"}, false, 9}, 3));
   CHECK(fingerprint(generate, 3) != fingerprint(generate, 4));
-  for (const GenerateRequest& other :
-       {GenerateRequest{1, "u", "ann", 5, 20, false, {"a"}, {"b"}}, GenerateRequest{1, "t", "ann", 6, 20, false, {"a"}, {"b"}},
-        GenerateRequest{1, "t", "ann", 5, 21, false, {"a"}, {"b"}}, GenerateRequest{1, "t", "ann", 5, 20, true, {"a"}, {"b"}},
-        GenerateRequest{1, "t", "ann", 5, 20, false, {"a", "b"}, {}}, GenerateRequest{1, "t", "ann", 5, 20, false, {}, {"a", "b"}},
-        GenerateRequest{1, "t", "ann", 5, 20, false, {"a"}, {"b"}, true}})
+  for (const GenerateRequest& other : {GenerateRequest{1, "u", "ann", 5, 20, false, {"a"}, {"b"}},
+                                       GenerateRequest{1, "t", "ann", 6, 20, false, {"a"}, {"b"}},
+                                       GenerateRequest{1, "t", "ann", 5, 21, false, {"a"}, {"b"}},
+                                       GenerateRequest{1, "t", "ann", 5, 20, true, {"a"}, {"b"}},
+                                       GenerateRequest{1, "t", "ann", 5, 20, false, {"a", "b"}, {}},
+                                       GenerateRequest{1, "t", "ann", 5, 20, false, {}, {"a", "b"}},
+                                       GenerateRequest{1, "t", "ann", 5, 20, false, {"a"}, {"b"}, true}})
     CHECK(fingerprint(generate, 3) != fingerprint(other, 3));
   const CompleteRequest complete{1, "t", "m", {5, 6}, 3, 2, 4, false, false, 9};
   CHECK(fingerprint(complete) == fingerprint(CompleteRequest{2, "t", "", {5, 6}, 3, 2, 4, false, true, 8}));

@@ -1,6 +1,6 @@
 #pragma once
-// The worker that a user's request was sent to last, of as many users as there are places: two of one place are taken for one,
-// the later. It only decides between workers that are about as good.
+// The worker that a user's request was sent to last, of as many users as there are places: two of one place
+// are taken for one, the later. It only decides between workers that are about as good.
 #include <cstdint>
 #include <vector>
 

@@ -25,7 +25,9 @@ class LeaderView {
     node_ = from;
     heard_ = now;
   }
-  void follow(std::vector<NodeId> cache_metas) { cache_metas_ = std::move(cache_metas); }  // others are there from now on
+  void follow(std::vector<NodeId> cache_metas) {
+    cache_metas_ = std::move(cache_metas);
+  }  // others are there from now on
   void lose(NodeId node) {
     if (node == node_) node_ = 0;
   }

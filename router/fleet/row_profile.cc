@@ -12,8 +12,12 @@ double rows_found(const Plan& plan, const Heartbeat& beat) {
   for (std::uint32_t i = 0; i < row_shards; ++i) uses[i].second = i;
   for (const Segment& segment : plan.segments)
     for (const Token token : segment.tokens)
-      ++uses[std::min(static_cast<std::uint32_t>(std::max<Token>(token, 0)) / beat.shard_rows, row_shards - 1)].first;
-  const auto before = [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; };
+      ++uses[std::min(static_cast<std::uint32_t>(std::max<Token>(token, 0)) / beat.shard_rows,
+                      row_shards - 1)]
+            .first;
+  const auto before = [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  };
   std::ranges::partial_sort(uses, uses.begin() + profile_shards, before);
   double found = 0, wanted = 0;
   for (std::size_t i = 0; i < profile_shards && uses[i].first > 0; ++i) {

@@ -1,6 +1,7 @@
 #pragma once
-// Which part of a plan's rows of an embedding table a worker has at hand, by what its heartbeat says of the table's shards:
-// HLEM §IV-C, whose users have the shards that most of their rows are in. In a model whose tokens are items, a plan's tokens are its rows.
+// Which part of a plan's rows of an embedding table a worker has at hand, by what its heartbeat says of the
+// table's shards: HLEM §IV-C, whose users have the shards that most of their rows are in. In a model whose
+// tokens are items, a plan's tokens are its rows.
 #include <cstddef>
 
 #include "runtime/actor/messages.h"

@@ -29,7 +29,7 @@ TEST_CASE("of the shards that a plan's rows are in, the mean of what is found th
   CHECK(rows_found(plan_of({{1, 2, 3}}), beat) == 1);
   CHECK(rows_found(plan_of({{1}, {15, 16}}), beat) == 0.75);
   CHECK(rows_found(plan_of({{25, 39}}), beat) == doctest::Approx(0.4));
-  CHECK(rows_found(plan_of({{45}}), beat) == 0);              // nobody said anything of it
+  CHECK(rows_found(plan_of({{45}}), beat) == 0);                   // nobody said anything of it
   CHECK(rows_found(plan_of({{2'000'000'000, -1}}), beat) == 0.5);  // one beyond all, and one that is none
   CHECK(rows_found(plan_of({{}}), beat) == 1);
 }

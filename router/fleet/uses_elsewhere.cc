@@ -31,7 +31,8 @@ std::vector<BlockUse> UsesElsewhere::take(NodeId home) {
 }
 
 void UsesElsewhere::follow(std::span<const NodeId> workers) {
-  std::erase_if(uses_, [&](const auto& entry) { return std::ranges::find(workers, entry.first) == workers.end(); });
+  std::erase_if(uses_,
+                [&](const auto& entry) { return std::ranges::find(workers, entry.first) == workers.end(); });
 }
 
 std::size_t UsesElsewhere::kept(NodeId home) const {

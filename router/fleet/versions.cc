@@ -14,7 +14,8 @@ namespace {
 std::optional<std::uint32_t> parse_share(std::string_view text) {
   std::uint32_t share = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), share);
-  if (error != std::errc() || end != text.data() + text.size() || share >= Versions::all_users) return std::nullopt;
+  if (error != std::errc() || end != text.data() + text.size() || share >= Versions::all_users)
+    return std::nullopt;
   return share;
 }
 
@@ -27,7 +28,8 @@ bool announces_same(const Versions& a, const Versions& b) {
 std::string versions_text(const Versions& versions) {
   const std::string text =
       versions.model_version + '\n' + versions.catalog_version + '\n' + versions.next_model;
-  if (versions.is_shared()) return text + '\n' + versions.next_catalog + '\n' + std::to_string(versions.next_share);
+  if (versions.is_shared())
+    return text + '\n' + versions.next_catalog + '\n' + std::to_string(versions.next_share);
   return versions.next_catalog.empty() ? text : text + '\n' + versions.next_catalog;
 }
 
@@ -43,7 +45,8 @@ std::optional<Versions> parse_versions(std::uint64_t epoch, std::string_view tex
   }
   auto& [model, catalog, next_model, next_catalog, share] = lines;
   if (count < 3 || model.empty() || (next_model.empty() && !next_catalog.empty())) return std::nullopt;
-  Versions versions{epoch, std::move(model), std::move(catalog), std::move(next_model), std::move(next_catalog)};
+  Versions versions{epoch, std::move(model), std::move(catalog), std::move(next_model),
+                    std::move(next_catalog)};
   if (count < lines.size()) return versions;
   const auto next_share = parse_share(share);
   if (!next_share || versions.next_model.empty()) return std::nullopt;
@@ -151,7 +154,8 @@ std::optional<Versions> VersionKeeper::next_step(Instant now, const WorkerTable&
   forget_withdrawn(now);
   if (!now_.next_model.empty() && must_take_back(now, workers)) return settled();
   if (auto next = next_of_wish()) return next;
-  if (now_.next_model.empty() || now_.is_shared() || !workers.all_have(now, now_.next_model)) return std::nullopt;
+  if (now_.next_model.empty() || now_.is_shared() || !workers.all_have(now, now_.next_model))
+    return std::nullopt;
   Versions next = settled();
   next.model_version = now_.next_model;
   if (!now_.next_catalog.empty()) next.catalog_version = now_.next_catalog;
@@ -220,7 +224,8 @@ void VersionKeeper::wish(const std::string& model, const std::string& catalog, s
 }
 
 // Its announcement stands, or nothing newer is known than what its last write replaces: that write may still
-// be on its way, or its answer was lost. A wish for a catalog alone announces nothing: what shares the users is another's.
+// be on its way, or its answer was lost. A wish for a catalog alone announces nothing: what shares the users
+// is another's.
 void VersionKeeper::end_wish(Instant now, bool kept) {
   if (!kept && wish_ && wish_->job != 0 && !wish_->model.empty() && !target().next_model.empty()) {
     const bool stands = target() == now_;

@@ -1,19 +1,19 @@
 #pragma once
 // Which model and catalog new requests are pinned to (promise 4). The truth is one key of the Coordination,
-// "model\ncatalog\nnext model\nnext catalog\nshare"; its revision is the epoch. Every router reads it once per
-// heartbeat and follows the highest epoch that it hears of. An operator's wish is carried out in steps, each
-// a compare-and-set:
+// "model\ncatalog\nnext model\nnext catalog\nshare"; its revision is the epoch. Every router reads it once
+// per heartbeat and follows the highest epoch that it hears of. An operator's wish is carried out in steps,
+// each a compare-and-set:
 //
 //   announce the next model, and the catalog that comes with it → every live worker has the model → flip both
 //
-// A next model that only a share of users is to have stays announced, once it was seen everywhere: then they are pinned to it, by their
-// hash (share_place in fingerprint.h), and the others to the present one. Another share, all of it, or the present model for
-// all (the way back) is another wish.
+// A next model that only a share of users is to have stays announced, once it was seen everywhere: then they
+// are pinned to it, by their hash (share_place in fingerprint.h), and the others to the present one. Another
+// share, all of it, or the present model for all (the way back) is another wish.
 //
 // A catalog alone is flipped to at once. Any router flips once it sees the announced model everywhere, so a
 // swap goes on when the router that was asked dies. Any router takes the announcement back when a worker can
-// never load the model, or when it has stood for longer than a wish is waited for and was never everywhere. A later wish replaces an
-// earlier one and all that this has announced. One question at a time is on its way.
+// never load the model, or when it has stood for longer than a wish is waited for and was never everywhere. A
+// later wish replaces an earlier one and all that this has announced. One question at a time is on its way.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,7 +26,8 @@ namespace troupe::router {
 
 inline constexpr std::string_view versions_key = "versions";
 
-// The key's value. Lines that say nothing are left out at the end, so that older readers take it; they do not take a share.
+// The key's value. Lines that say nothing are left out at the end, so that older readers take it; they do not
+// take a share.
 std::string versions_text(const Versions& versions);
 std::optional<Versions> parse_versions(std::uint64_t epoch, std::string_view text);
 

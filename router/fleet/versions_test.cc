@@ -90,8 +90,8 @@ TEST_CASE("a share stands behind the next model, and no other text is one") {
   CHECK(versions_text(shared) == "m1\nc1\nm2\n\n250");
   CHECK(parse_versions(4, versions_text(shared)) == shared);
   CHECK(parse_versions(4, "m1\n\nm2\n\n0")->next_share == 0);
-  for (const char* bad : {"m1\nc1\nm2\n\n", "m1\nc1\nm2\n\n1000", "m1\nc1\nm2\n\n-1", "m1\nc1\nm2\n\n5x", "m1\nc1\n\n\n5",
-                          "m1\nc1\nm2\n\n5\n"})
+  for (const char* bad : {"m1\nc1\nm2\n\n", "m1\nc1\nm2\n\n1000", "m1\nc1\nm2\n\n-1", "m1\nc1\nm2\n\n5x",
+                          "m1\nc1\n\n\n5", "m1\nc1\nm2\n\n5\n"})
     CHECK_FALSE(parse_versions(4, bad).has_value());
 }
 
@@ -120,7 +120,9 @@ TEST_CASE("a next model that only a share of users is to have stays beside the p
   CHECK(b.keeper.wish_state() == VersionKeeper::Wish::served);
 }
 
-TEST_CASE("the way back from a share is a wish for the present model; a worker that cannot load the next one is another") {
+TEST_CASE(
+    "the way back from a share is a wish for the present model; a worker that cannot load the next one is "
+    "another") {
   for (const bool is_wished : {true, false}) {
     CAPTURE(is_wished);
     Bench b;
@@ -145,7 +147,8 @@ TEST_CASE("a share that was not everywhere in time is taken back") {
   CHECK(b.value == "m1\nc1\n");
 }
 
-TEST_CASE("a share that never was everywhere is taken back when who has asked for it is gone; one that was stays") {
+TEST_CASE(
+    "a share that never was everywhere is taken back when who has asked for it is gone; one that was stays") {
   for (const bool was_everywhere : {false, true}) {
     CAPTURE(was_everywhere);
     Bench b;

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "kernels/base/check.h"
-#include "placement/popularity/spread.h"
 #include "placement/assignment/homes.h"
+#include "placement/popularity/spread.h"
 #include "runtime/actor/planted.h"
 
 namespace troupe::router {
@@ -65,7 +65,8 @@ void WorkerTable::follow(std::vector<NodeId> nodes) {
 
 WorkerTable::News WorkerTable::hear(Instant now, NodeId node, const Heartbeat& heartbeat) {
   Row* row = find(node);
-  if (!row || row->gone || heartbeat.incarnation == 0 || heartbeat.incarnation < row->process) return News::ignored;
+  if (!row || row->gone || heartbeat.incarnation == 0 || heartbeat.incarnation < row->process)
+    return News::ignored;
   const bool restarted = row->process != 0 && heartbeat.incarnation != row->process;
   // Doubled, or overtaken: what it says was true before. Older programs do not number them.
   const bool numbered = heartbeat.sequence != 0;
@@ -78,7 +79,7 @@ WorkerTable::News WorkerTable::hear(Instant now, NodeId node, const Heartbeat& h
   row->lost = false;
   row->last = heartbeat;
   row->beats = beats;
-  row->sent = {};  // the heartbeat counts it
+  row->sent = {};          // the heartbeat counts it
   freed_.push_back(node);  // it may have more lanes, or be faster
   return restarted ? News::restarted : News::known;
 }
@@ -210,8 +211,7 @@ double WorkerTable::slowness(NodeId node) const {
 }
 
 double WorkerTable::done_us(Instant now, const Row& row, const Option& option) const {
-  const double predicted =
-      wait_us(now, row) - option.passes_us / lanes(row) + pace(row).us(option.work);
+  const double predicted = wait_us(now, row) - option.passes_us / lanes(row) + pace(row).us(option.work);
   return planted(Bug::ignore_slowness) ? predicted : predicted * row.slowness;
 }
 
@@ -291,10 +291,12 @@ std::vector<const WorkerTable::Row*> WorkerTable::draw(Instant now, const Ask& a
                      !contains(ask.tried, row.node);
     if (fit && std::find(drawn.begin(), drawn.end(), &row) == drawn.end()) drawn.push_back(&row);
   };
-  for (std::size_t i = 0; i < (all ? nodes_.size() : draws); ++i) look(all ? i : spread(ask.draw + i) % nodes_.size());
+  for (std::size_t i = 0; i < (all ? nodes_.size() : draws); ++i)
+    look(all ? i : spread(ask.draw + i) % nodes_.size());
   if (all || !drawn.empty()) return drawn;
   const std::size_t first = spread(ask.draw + draws) % nodes_.size();
-  for (std::size_t i = 0; i < nodes_.size() && drawn.size() < least_loaded; ++i) look((first + i) % nodes_.size());
+  for (std::size_t i = 0; i < nodes_.size() && drawn.size() < least_loaded; ++i)
+    look((first + i) % nodes_.size());
   return drawn;
 }
 
@@ -328,8 +330,8 @@ double WorkerTable::score(Instant now, const Rule& rule, const Row& row, const O
   return routing_score(rule.routing, option.hit, load);
 }
 
-bool WorkerTable::goes_before(Instant now, const Rule& rule, const Row& a, const Option& option_a, const Row& b,
-                              const Option& option_b, NodeId home) const {
+bool WorkerTable::goes_before(Instant now, const Rule& rule, const Row& a, const Option& option_a,
+                              const Row& b, const Option& option_b, NodeId home) const {
   const double score_a = score(now, rule, a, option_a), score_b = score(now, rule, b, option_b);
   if (score_a != score_b) return score_a > score_b;
   const double done_a = done_us(now, a, option_a), done_b = done_us(now, b, option_b);
@@ -352,8 +354,8 @@ MissCosts WorkerTable::costs_of(std::span<const Option> options) const {
   return costs;
 }
 
-const WorkerTable::Option* WorkerTable::best_of(Instant now, std::span<const Option> options, std::string_view model,
-                                                const Rule& rule) const {
+const WorkerTable::Option* WorkerTable::best_of(Instant now, std::span<const Option> options,
+                                                std::string_view model, const Rule& rule) const {
   const Option* best = nullptr;
   const Row* best_row = nullptr;
   for (const Option& option : options) {
@@ -379,7 +381,8 @@ std::optional<WorkerTable::Option> WorkerTable::choose(Instant now, std::span<co
     return option;
   }
   const bool joint = config_.routing.by == Routing::By::joint;
-  const Option* best = best_of(now, options, model, {config_.routing, joint ? costs_of(options) : MissCosts{}});
+  const Option* best =
+      best_of(now, options, model, {config_.routing, joint ? costs_of(options) : MissCosts{}});
   if (joint && best && load(now, *find(best->node), *best) > too_busy_load)
     best = best_of(now, options, model, {{Routing::By::load}, {}});
   if (!best) return std::nullopt;
@@ -409,7 +412,8 @@ double WorkerTable::lanes(NodeId node) const {
   return row ? lanes(*row) : 1;
 }
 
-// One plan more than lanes: a lane that gets free finds it, and does not stand still for a message there and back.
+// One plan more than lanes: a lane that gets free finds it, and does not stand still for a message there and
+// back.
 bool WorkerTable::has_room(NodeId node) const {
   const Row* row = find(node);
   if (!row) return false;

@@ -1,17 +1,18 @@
 #pragma once
 // What this router knows of each inference worker: from its heartbeats (alive, draining, models, load) and
 // from its own experience (what it has sent there lately, how long answers took against the prediction). From
-// that it predicts when a worker would be done with a plan, and chooses the earliest, or by another rule (routing.h).
+// that it predicts when a worker would be done with a plan, and chooses the earliest, or by another rule
+// (routing.h).
 //
 //   backlog = time of (what waited there at its last heartbeat + half a plan per busy lane) / lanes
 //   wait    = what is left of the backlog by now + time of what was sent there since / lanes
 //   done in = (wait + time of the plan) * slowness
 //
-// Beyond what is sent, plans wait at this router for their turn at the worker it has chosen (router/tenants/): the
-// wait for one counts those that go before it.
+// Beyond what is sent, plans wait at this router for their turn at the worker it has chosen
+// (router/tenants/): the wait for one counts those that go before it.
 //
-// Of what is sent, so much is not answered: the worker has room for more while it has fewer plans than it takes to
-// keep its lanes at work, or less work than a window for each lane.
+// Of what is sent, so much is not answered: the worker has room for more while it has fewer plans than it
+// takes to keep its lanes at work, or less work than a window for each lane.
 //
 // Times are work at the worker's pace (placement/cost/work.h). Slowness is a moving average of observed over
 // predicted time. A worker that is `slow_factor` times slower than the median of the others gets only a probe
@@ -36,10 +37,10 @@ struct WorkerTableConfig {
   Duration heartbeat{200'000};
   placement::Pace pace{.us_per_operation = 20};  // of a worker that has not reported its own
   double slow_factor = 3;
-  Duration allowance{1'000};        // on the way there and back; keeps tiny plans from looking slow
-  Duration window{2'000};  // of work that is sent and not answered, for each lane; or, if that is more,
-  double window_passes = 8;  // as much as so many passes cost beside what they compute: a batch shares that
-  placement::Work pass;      // which is this
+  Duration allowance{1'000};  // on the way there and back; keeps tiny plans from looking slow
+  Duration window{2'000};     // of work that is sent and not answered, for each lane; or, if that is more,
+  double window_passes = 8;   // as much as so many passes cost beside what they compute: a batch shares that
+  placement::Work pass;       // which is this
   std::uint32_t probe_gap_max = 8;  // heartbeats between probes of a worker that stays slow; at first one
   Routing routing;
 };
@@ -64,7 +65,8 @@ class WorkerTable {
   // ---- what is heard ----
   void start(Instant now);     // from now on every worker is taken for alive, until the first silence
   void excuse(Duration deaf);  // they were not heard for so long because nobody listened
-  // Other nodes from now on. Who comes is not alive before its first heartbeat; whoever is not among them is lost for good.
+  // Other nodes from now on. Who comes is not alive before its first heartbeat; whoever is not among them is
+  // lost for good.
   void follow(std::vector<NodeId> nodes);
   enum class News : std::uint8_t { known, restarted, ignored };
   News hear(Instant now, NodeId node, const Heartbeat& heartbeat);
@@ -114,16 +116,17 @@ class WorkerTable {
     placement::Work work;
     std::size_t plan = 0;  // of the request, there: for whoever asks
     double passes_us = 0;  // of what waits here for that worker, so much goes after it
-    double hit = 0;        // of the plan's blocks, the share that is held there, by the work of computing them
+    double hit = 0;  // of the plan's blocks, the share that is held there, by the work of computing them
     placement::Work whole{};  // of the plan if nothing were held
     placement::Work kept{};   // if all were held
     double rows_us = 0;       // fetching all its rows of a table that is not in memory
     double rows_found = 0;    // of those, the share that is there
     bool last = false;        // its user was sent there last
   };
-  // The option that is best by the rule (where Algorithm 1's is too busy, the least loaded), of those the one that is done first; ties go to the earlier option if it is the home (the first), then to the
-  // lower node. A slow one is taken only for its probe, if this may be one, or if all are slow. What is not
-  // usable is passed over.
+  // The option that is best by the rule (where Algorithm 1's is too busy, the least loaded), of those the one
+  // that is done first; ties go to the earlier option if it is the home (the first), then to the lower node.
+  // A slow one is taken only for its probe, if this may be one, or if all are slow. What is not usable is
+  // passed over.
   std::optional<Option> choose(Instant now, std::span<const Option> options, std::string_view model,
                                bool may_probe);
   // Plans wait here for that worker: so much work, in all.
@@ -152,10 +155,10 @@ class WorkerTable {
     Heartbeat last;
     placement::Work sent;  // since the last heartbeat, not ended
     std::uint64_t life = 0;
-    std::uint32_t open = 0;               // plans sent that have not ended
+    std::uint32_t open = 0;              // plans sent that have not ended
     double open_us = 0, waiting_us = 0;  // of those; of what waits here
-    double slowness = 1;   // by answers and by what was taken for slow
-    double observed = 1;   // by answers only, so that judgements do not feed on each other
+    double slowness = 1;                 // by answers and by what was taken for slow
+    double observed = 1;                 // by answers only, so that judgements do not feed on each other
     Instant probe_at;
     std::uint32_t probe_gap = 1;  // heartbeats
   };
@@ -181,10 +184,11 @@ class WorkerTable {
   };
   double load(Instant now, const Row& row, const Option& option) const;
   double score(Instant now, const Rule& rule, const Row& row, const Option& option) const;
-  bool goes_before(Instant now, const Rule& rule, const Row& a, const Option& option_a, const Row& b, const Option& option_b,
-                   NodeId home) const;
+  bool goes_before(Instant now, const Rule& rule, const Row& a, const Option& option_a, const Row& b,
+                   const Option& option_b, NodeId home) const;
   MissCosts costs_of(std::span<const Option> options) const;
-  const Option* best_of(Instant now, std::span<const Option> options, std::string_view model, const Rule& rule) const;
+  const Option* best_of(Instant now, std::span<const Option> options, std::string_view model,
+                        const Rule& rule) const;
   const Row* home_of(Instant now, const Ask& ask, bool may_be_slow) const;
   std::vector<const Row*> draw(Instant now, const Ask& ask, bool may_be_slow, const Row* home) const;
   void judge(Instant now, Row& row, double ratio);

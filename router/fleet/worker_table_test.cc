@@ -122,7 +122,8 @@ TEST_CASE("another incarnation is another process, an older one is not heard") {
   CHECK(hear(table, {4}, 9, heartbeat()) == WorkerTable::News::ignored);
 }
 
-TEST_CASE("what was sent to an earlier process takes no room in the present one, and gives none when it ends") {
+TEST_CASE(
+    "what was sent to an earlier process takes no room in the present one, and gives none when it ends") {
   WorkerTable table = table_of({1});
   hear(table, {0}, 1, heartbeat(0, 5));
   Ticket earlier = table.send({0}, {1, 1'000});
@@ -237,12 +238,14 @@ TEST_CASE("the earliest completion is chosen: the queue counts, and so does what
 
 TEST_CASE("by another rule what is held and what waits decide, and time only between equals") {
   const auto chosen_by = [](Routing routing) {
-    WorkerTable table({.heartbeat = {beat_us}, .pace = {10}, .allowance = {0}, .routing = routing}, {1, 2, 3});
+    WorkerTable table({.heartbeat = {beat_us}, .pace = {10}, .allowance = {0}, .routing = routing},
+                      {1, 2, 3});
     hear(table, {0}, 1, heartbeat(100));
     hear(table, {0}, 2, heartbeat(0));
     hear(table, {0}, 3, heartbeat(20));
     // Worker 1 holds most and has a queue, 2 holds nothing and is idle, 3 would be done first.
-    return chosen(table, 0, {{1, {10}, 0, 0, 0.9, {100}}, {2, {100}, 0, 0, 0.0, {100}}, {3, {50}, 0, 0, 0.5, {100}}});
+    return chosen(table, 0,
+                  {{1, {10}, 0, 0, 0.9, {100}}, {2, {100}, 0, 0, 0.0, {100}}, {3, {50}, 0, 0, 0.5, {100}}});
   };
   CHECK(chosen_by({}) == 3);
   CHECK(chosen_by({Routing::By::hits}) == 1);
@@ -250,16 +253,20 @@ TEST_CASE("by another rule what is held and what waits decide, and time only bet
   CHECK(chosen_by({Routing::By::affinity, 0.9}) == 1);  // .9 * .9 - .1 / 2 over .9 * .5 - .1 / 6
   CHECK(chosen_by({Routing::By::affinity, 0.4}) == 3);  // .4 / 2 - .6 / 6 over .4 * .9 - .6 / 2, over 0
   CHECK(chosen_by({Routing::By::affinity, 0.1}) == 2);  // nothing, where the others have less
-  WorkerTable table({.heartbeat = {beat_us}, .pace = {10}, .allowance = {0}, .routing = {Routing::By::hits}}, {1, 2, 3});
-  CHECK(chosen(table, 0, {{3, {11}, 0, 0, 0.5, {100}}, {2, {10}, 0, 0, 0.5, {100}}, {1, {9}, 0, 0, 0.4, {100}}}) == 2);
+  WorkerTable table({.heartbeat = {beat_us}, .pace = {10}, .allowance = {0}, .routing = {Routing::By::hits}},
+                    {1, 2, 3});
+  CHECK(chosen(table, 0,
+               {{3, {11}, 0, 0, 0.5, {100}}, {2, {10}, 0, 0, 0.5, {100}}, {1, {9}, 0, 0, 0.4, {100}}}) == 2);
 }
 
 TEST_CASE("by Algorithm 1 what misses cost weighs, and for one that is too busy the idlest is taken") {
-  const auto option = [](NodeId node, double hit, double found, bool last = false) {  // .4 of hit, .2 of found, .4 less the load
+  const auto option = [](NodeId node, double hit, double found,
+                         bool last = false) {  // .4 of hit, .2 of found, .4 less the load
     return WorkerTable::Option{node, {10}, 0, 0, hit, {100}, {}, 500, found, last};
   };
   const auto chosen_with = [&](double waits_at_first, std::vector<WorkerTable::Option> options) {
-    WorkerTable table({.heartbeat = {beat_us}, .pace = {10}, .allowance = {0}, .routing = {Routing::By::joint}}, {1, 2});
+    WorkerTable table(
+        {.heartbeat = {beat_us}, .pace = {10}, .allowance = {0}, .routing = {Routing::By::joint}}, {1, 2});
     hear(table, {0}, 1, heartbeat(waits_at_first));
     hear(table, {0}, 2, heartbeat(0));
     return chosen(table, 0, options);
@@ -449,7 +456,8 @@ TEST_CASE("a model is everywhere when every live worker that takes plans has sai
   CHECK(table.all_follow({3}, 4));
 }
 
-TEST_CASE("who joins lives from its first heartbeat on, and who is gone is not heard any more, whatever it says") {
+TEST_CASE(
+    "who joins lives from its first heartbeat on, and who is gone is not heard any more, whatever it says") {
   WorkerTable table = table_of({1, 2});
   table.start({0});
   hear(table, {1}, 1, heartbeat());

@@ -18,7 +18,8 @@ void CurrentPlaces::follow(const std::vector<NodeId>& nodes) {
   if (!plan_ || nodes.empty()) return;
   plan_ = std::make_shared<const ItemPlaces>(plan_->over(nodes));
   std::erase_if(away_, [&](NodeId node) { return std::ranges::count(nodes, node) == 0; });
-  std::erase_if(silent_since_, [&](const auto& silent) { return std::ranges::count(nodes, silent.first) == 0; });
+  std::erase_if(silent_since_,
+                [&](const auto& silent) { return std::ranges::count(nodes, silent.first) == 0; });
 }
 
 bool CurrentPlaces::is_hot(std::string_view item) const {

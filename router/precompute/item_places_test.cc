@@ -43,7 +43,8 @@ TEST_CASE("replicated is everywhere; nodes have to be nodes") {
 }
 
 TEST_CASE("on other nodes listed items are where they were, or at their shard where that is gone") {
-  const ItemPlaces places({3, 5, 9}, {{"hot", placement::everywhere}, {"b", 1}, {"c", 2}, {"cold", placement::nowhere}});
+  const ItemPlaces places({3, 5, 9},
+                          {{"hot", placement::everywhere}, {"b", 1}, {"c", 2}, {"cold", placement::nowhere}});
   const ItemPlaces more = places.over({3, 5, 9, 12}), fewer = places.over({3, 9});
   CHECK(more.nodes_of("hot") == Nodes{3, 5, 9, 12});
   CHECK(more.nodes_of("b") == Nodes{5});

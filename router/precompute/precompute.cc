@@ -194,7 +194,8 @@ void Precompute::look_up(Step step, std::vector<Wanted> items) {
     want_all(step.now, items);
     return work(step);
   }
-  LookupBlocks lookup{.id = step.next_id++, .count_access = false, .all_holders = places_.planned() || !leaving_.empty()};
+  LookupBlocks lookup{
+      .id = step.next_id++, .count_access = false, .all_holders = places_.planned() || !leaving_.empty()};
   for (const Wanted& wanted : items)
     lookup.blocks.push_back(
         {wanted.item.block, SegmentKind::item, static_cast<std::uint32_t>(wanted.item.tokens.size())});

@@ -30,12 +30,12 @@
 #include <string_view>
 #include <vector>
 
-#include "router/precompute/current_places.h"
-#include "router/precompute/missing_items.h"
-#include "router/precompute/rooms.h"
 #include "router/fleet/leader_view.h"
 #include "router/fleet/step.h"
 #include "router/fleet/worker_table.h"
+#include "router/precompute/current_places.h"
+#include "router/precompute/missing_items.h"
+#include "router/precompute/rooms.h"
 #include "router/request/block_names.h"
 
 namespace troupe::router {
@@ -73,10 +73,11 @@ class Precompute {
   void note_accesses(Step step, std::span<const ItemView> items);
   void follow(Step step, const std::string& model_version, const std::string& catalog_version);
   void lose(Step step, std::span<const NodeId> nodes);  // what ran there is tried elsewhere
-  // The table has other nodes, and of those some leave: blocks belong to the others, who get them from wherever they are.
+  // The table has other nodes, and of those some leave: blocks belong to the others, who get them from
+  // wherever they are.
   void follow_members(Step step, std::set<NodeId> leaving);
-  // No item's block is missing where it belongs, nor was left out for a node that has not begun yet: that one is waited for until
-  // others stand in for it.
+  // No item's block is missing where it belongs, nor was left out for a node that has not begun yet: that one
+  // is waited for until others stand in for it.
   bool is_handed_on() const;
 
   // False if the answer is to somebody else's question.

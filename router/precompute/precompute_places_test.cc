@@ -108,9 +108,8 @@ struct Placed {
     return executed;
   }
   bool kills(const Execute& chunk) const {
-    return std::ranges::any_of(chunk.blocks, [&](const SegmentBlock& block) {
-      return !poison.empty() && block.owner == poison;
-    });
+    return std::ranges::any_of(
+        chunk.blocks, [&](const SegmentBlock& block) { return !poison.empty() && block.owner == poison; });
   }
   void end(NodeId node) {
     for (auto& [name, holders] : index) holders.erase(node);
@@ -331,7 +330,8 @@ void follow(Placed& p, std::vector<NodeId> nodes, std::set<NodeId> leaving = {})
   p.act([&](Step step) { p.precompute.follow_members(step, leaving); });
 }
 
-TEST_CASE("a node that joins gets what belongs to it now from those that have it, and nothing is computed again") {
+TEST_CASE(
+    "a node that joins gets what belongs to it now from those that have it, and nothing is computed again") {
   Placed p;
   p.start();
   p.run();
@@ -371,7 +371,9 @@ TEST_CASE("what a node has that leaves is pulled from it to where it belongs the
     for (const NodeId node : p.places->nodes_of(one.id)) CHECK(p.index[one.block].contains(node));
 }
 
-TEST_CASE("a node that does not begin is waited for until others stand in for it, one that has no room or another model is not") {
+TEST_CASE(
+    "a node that does not begin is waited for until others stand in for it, one that has no room or another "
+    "model is not") {
   Placed p;
   p.start();
   p.run();

@@ -15,9 +15,9 @@ void Precompute::note_accesses(Step step, std::span<const ItemView> items) {
   if (changed_.size() > waiting_before) work(step);
 }
 
-// Looked up, and brought to where it belongs and is not. The catalog has names of the model that this process began with,
-// whoever puts an item those of the present one, and a request those of the model that its user has: under any but ours, what
-// our model computes would be another's block.
+// Looked up, and brought to where it belongs and is not. The catalog has names of the model that this process
+// began with, whoever puts an item those of the present one, and a request those of the model that its user
+// has: under any but ours, what our model computes would be another's block.
 void Precompute::refresh(Item item) {
   if (stage_ == Stage::off || changed_.size() >= config_.changed_max || !fits(item)) return;
   item.block = names_.item(item.tokens);
@@ -38,7 +38,9 @@ void Precompute::follow_members(Step step, std::set<NodeId> leaving) {
 }
 
 bool Precompute::is_handed_on() const {
-  const auto is_awaited = [this](NodeId node) { return rooms_.may_take(node, names_.model_version()) && !places_.is_away(node); };
+  const auto is_awaited = [this](NodeId node) {
+    return rooms_.may_take(node, names_.model_version()) && !places_.is_away(node);
+  };
   return stage_ == Stage::off || (at_rest() && !walk_due_ && std::ranges::none_of(behind_, is_awaited));
 }
 
@@ -52,8 +54,7 @@ void Precompute::watch_nodes(Step step) {
     } else {
       walk_due_ = true;
     }
-    step.effects.log(LogLevel::info, alive ? "items_return" : "items_stand_in",
-                     {{"node", node}});
+    step.effects.log(LogLevel::info, alive ? "items_return" : "items_stand_in", {{"node", node}});
   }
 }
 

@@ -481,7 +481,9 @@ TEST_CASE("another model begins the walk anew, under its names") {
   CHECK(b.sent<Execute>()->model_version == "m2");
 }
 
-TEST_CASE("an item that is put or becomes hot under another model is looked for by that model's name, whatever name it comes with") {
+TEST_CASE(
+    "an item that is put or becomes hot under another model is looked for by that model's name, whatever "
+    "name it comes with") {
   Bench b;
   b.walk();
   b.list(2, {item(1)}, true);
@@ -498,7 +500,9 @@ TEST_CASE("an item that is put or becomes hot under another model is looked for 
   CHECK(b.sent<Execute>()->blocks.at(1).name == own);
 }
 
-TEST_CASE("an item that becomes hot by requests of users who have another model is looked for by the present one's name") {
+TEST_CASE(
+    "an item that becomes hot by requests of users who have another model is looked for by the present one's "
+    "name") {
   Bench b;
   b.walk();
   Item others = item(9);

@@ -56,7 +56,8 @@ bool Rooms::some_ready() const {
 
 bool Rooms::may_take(NodeId node, std::string_view model) const {
   const auto room = rooms_.find(node);
-  if (room == rooms_.end() || leaving_.contains(node) || !std::ranges::binary_search(workers_.nodes(), node)) return false;
+  if (room == rooms_.end() || leaving_.contains(node) || !std::ranges::binary_search(workers_.nodes(), node))
+    return false;
   return room->second == Room::unknown || (ready(room->second) && !workers_.lacks(node, model));
 }
 

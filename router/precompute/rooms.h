@@ -20,7 +20,8 @@ class Rooms {
   // time.
   Rooms(const WorkerTable& workers, std::uint32_t asked_max);
 
-  // The table has other nodes. Those that are gone keep their places, and take nothing; those that leave neither.
+  // The table has other nodes. Those that are gone keep their places, and take nothing; those that leave
+  // neither.
   void follow(std::set<NodeId> leaving);
   void ask(Step step);  // a few, in turn, of those that have to say that they are ready
   void hear_ready(NodeId node);
@@ -32,7 +33,8 @@ class Rooms {
   std::size_t size() const { return rooms_.size(); }
   bool has(NodeId node) const { return rooms_.contains(node); }
   bool some_ready() const;
-  // Of the walk, now or when it is ready: it did not say that it has no room or not the model, and does not leave.
+  // Of the walk, now or when it is ready: it did not say that it has no room or not the model, and does not
+  // leave.
   bool may_take(NodeId node, std::string_view model) const;
   bool is_ready(Instant now, NodeId node, const std::string& model) const;
   // `walking`: of the walk, which stops where it is full. What changed is tried there, too.

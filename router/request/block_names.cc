@@ -27,12 +27,14 @@ BlockName BlockNames::user(std::string_view tenant, const Tokens& tokens) const 
   return after_system(salt_of(tenant), {tokens.data(), tokens.size()});
 }
 
-BlockName BlockNames::events(std::string_view tenant, const Tokens& tokens, std::span<const std::int64_t> features,
-                             std::int32_t start, std::span<const BlockName> before) const {
+BlockName BlockNames::events(std::string_view tenant, const Tokens& tokens,
+                             std::span<const std::int64_t> features, std::int32_t start,
+                             std::span<const BlockName> before) const {
   return block_name(context_, salt_of(tenant), {tokens.data(), tokens.size()}, start, before, features);
 }
 
-// The name before stands for all that it sees, and the salt for that: another block that sees it alone has another name.
+// The name before stands for all that it sees, and the salt for that: another block that sees it alone has
+// another name.
 BlockName BlockNames::user_after(std::string_view tenant, const BlockName& before, const Tokens& tokens,
                                  std::int32_t start) const {
   const std::string salt = "history:" + std::string(tenant);

@@ -95,7 +95,9 @@ TEST_CASE("the reply has the paths as they were found, and what was asked of the
   give_catalog(*request, catalog);
   CHECK(plan_of(*request).search == Search{.width = 3, .results = 3, .by_token = true});
   const Outcome outcome{
-      .beams = {{{10, 21, 30}, -1, {-0.5, -0.25, -0.25}}, {{10, 20, 30}, -2, {-0.5, -1, -0.5}}}, .tokens_total = 3, .model_version = "model 1"};
+      .beams = {{{10, 21, 30}, -1, {-0.5, -0.25, -0.25}}, {{10, 20, 30}, -2, {-0.5, -1, -0.5}}},
+      .tokens_total = 3,
+      .model_version = "model 1"};
   const auto reply = std::get<CompleteReply>(request->reply(outcome));
   CHECK(reply.id == 4);
   CHECK(reply.completions == outcome.beams);

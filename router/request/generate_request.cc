@@ -22,8 +22,8 @@ constexpr std::uint32_t usual_results = 10, usual_width = 128;
 
 Path path_of(const ItemView& item) { return {item.tokens.begin(), item.tokens.end()}; }
 
-// The identifiers in a history. An event that was put as an item is that item's tokens; one that was put as a token
-// may begin an identifier, which goes on in those behind it.
+// The identifiers in a history. An event that was put as an item is that item's tokens; one that was put as a
+// token may begin an identifier, which goes on in those behind it.
 std::set<Path> paths_in(const Profile& profile, const PathIndex& paths) {
   std::set<Path> found;
   std::size_t at = 0, end = 0;  // of the event, and of the last identifier
@@ -73,7 +73,8 @@ class Generation final : public Request {
 
  private:
   std::optional<Refusal> take_lists(const Features& features);
-  std::optional<Refusal> take_history(const PromptForm& form, const RequestLimits& limits, const Profile& user);
+  std::optional<Refusal> take_history(const PromptForm& form, const RequestLimits& limits,
+                                      const Profile& user);
   void make_search(const RequestLimits& limits, const Profile& user);
   bool is_denied(ItemNumber item) const { return denied_.contains(item); }
   Items items_of(const Path& path) const;
@@ -93,7 +94,10 @@ class Generation final : public Request {
 };
 
 std::optional<FindFeatures> Generation::features() const {
-  FindFeatures wanted{.tenant = request_.tenant, .user = request_.user, .items = request_.allow, .paths = true,
+  FindFeatures wanted{.tenant = request_.tenant,
+                      .user = request_.user,
+                      .items = request_.allow,
+                      .paths = true,
                       .freshness = find_freshness(request_.features).value_or(Freshness::configured)};
   wanted.items.insert(wanted.items.end(), request_.deny.begin(), request_.deny.end());
   return wanted;
@@ -111,7 +115,8 @@ std::optional<Refusal> Generation::take(const PromptForm& form, const RequestLim
   profile_version_ = features.user->version;
   of_ = features.of;
   if (paths_->empty())
-    return Refusal{422, "empty_catalog", "the catalog has no items", "catalog", "items that were put or imported"};
+    return Refusal{422, "empty_catalog", "the catalog has no items", "catalog",
+                   "items that were put or imported"};
   if (auto refusal = take_lists(features)) return refusal;
   if (auto refusal = take_history(form, limits, *features.user)) return refusal;
   make_search(limits, *features.user);
@@ -145,12 +150,13 @@ std::optional<Refusal> Generation::take_history(const PromptForm& form, const Re
   const std::size_t frame = positions_without_history(form, steps);
   if (frame > form.positions_max)
     return Refusal{422, "too_long",
-                   "identifiers of " + std::to_string(steps) + " tokens make a prompt of " + std::to_string(frame) +
-                       " positions",
+                   "identifiers of " + std::to_string(steps) + " tokens make a prompt of " +
+                       std::to_string(frame) + " positions",
                    "catalog", "at most " + std::to_string(form.positions_max)};
   history_ = fit_history(form, user, steps);
   if (history_.tokens.size() > limits.request_tokens_max)
-    return Refusal{413, "too_many_tokens", "the user has " + std::to_string(history_.tokens.size()) + " tokens", "user",
+    return Refusal{413, "too_many_tokens",
+                   "the user has " + std::to_string(history_.tokens.size()) + " tokens", "user",
                    "at most " + std::to_string(limits.request_tokens_max) + " (router.request_tokens_max)"};
   return std::nullopt;
 }
@@ -161,8 +167,7 @@ void Generation::make_search(const RequestLimits& limits, const Profile& user) {
   if (request_.width > 0) search_.results = std::min(search_.results, request_.width);
   search_.width = request_.width > 0 ? request_.width
                                      : std::min(std::max(search_.results, usual_width), limits.width_max);
-  search_.normalised =
-      request_.among_allowed ? Search::Normalised::allowed : Search::Normalised::vocabulary;
+  search_.normalised = request_.among_allowed ? Search::Normalised::allowed : Search::Normalised::vocabulary;
   search_.by_token = request_.logprobs;
   std::set<Path> denied;
   if (request_.exclude_seen) denied = paths_in(user, *paths_);
@@ -172,7 +177,8 @@ void Generation::make_search(const RequestLimits& limits, const Profile& user) {
     return;
   }
   for (const ItemNumber item : denied_)
-    if (Path path = path_of(catalog_->item(item)); paths_->find(path) != PathIndex::none && items_of(path).empty())
+    if (Path path = path_of(catalog_->item(item));
+        paths_->find(path) != PathIndex::none && items_of(path).empty())
       denied.insert(std::move(path));
   for (const Path& path : denied) search_.denied.emplace_back(path);
   denied_paths_ = std::move(denied);
@@ -222,8 +228,8 @@ std::vector<GeneratedItem> Generation::items_of(std::span<const Beam> beams) con
     const auto first = static_cast<std::ptrdiff_t>(items.size());
     for (const ItemNumber number : items_of(beam.path)) {
       const ItemView item = catalog_->item(number);
-      items.push_back({std::string(item.id), std::string(item.title), beam.path, beam.log_probability,
-                       beam.by_token});
+      items.push_back(
+          {std::string(item.id), std::string(item.title), beam.path, beam.log_probability, beam.by_token});
     }
     std::ranges::sort(items.begin() + first, items.end(), {}, &GeneratedItem::id);
   }
@@ -234,8 +240,8 @@ Message Generation::reply(const Outcome& outcome) {
   GenerateReply reply{.id = request_.id, .user = request_.user};
   reply.items = items_of(outcome.beams);
   if (reply.items.size() < search_.results)
-    reply.reason = "only " + std::to_string(reply.items.size()) + " items of the catalog may be returned; asked for " +
-                   std::to_string(search_.results);
+    reply.reason = "only " + std::to_string(reply.items.size()) +
+                   " items of the catalog may be returned; asked for " + std::to_string(search_.results);
   if (reply.items.size() > search_.results) reply.items.resize(search_.results);
   reply.width = search_.width;
   tell_run(outcome, reply);

@@ -13,10 +13,13 @@ namespace generate_request_test {
 const PromptForm form{{1}, {}, {}, {}, 32, 100};
 const BlockNames names(form, {"model 1", "layout 1"});
 
-Item item_of(const std::string& id, std::vector<Token> tokens) { return {id, "the " + id, std::move(tokens), 1, {}}; }
+Item item_of(const std::string& id, std::vector<Token> tokens) {
+  return {id, "the " + id, std::move(tokens), 1, {}};
+}
 // Items b and a share an identifier, in this order of numbers; so do d and e.
-const std::vector<Item> catalog{item_of("b", {10, 20, 30}), item_of("a", {10, 20, 30}), item_of("c", {10, 21, 30}),
-                                item_of("d", {11, 20, 31}), item_of("e", {11, 20, 31}), item_of("f", {12, 20, 30})};
+const std::vector<Item> catalog{item_of("b", {10, 20, 30}), item_of("a", {10, 20, 30}),
+                                item_of("c", {10, 21, 30}), item_of("d", {11, 20, 31}),
+                                item_of("e", {11, 20, 31}), item_of("f", {12, 20, 30})};
 
 // A request with its features; its plan, and what it answers to what was found.
 struct Asked {
@@ -31,7 +34,8 @@ struct Asked {
     Profile user{7, history, std::vector<std::uint32_t>(history.size() / event, event)};
     const FindFeatures wanted = *request->features();
     CHECK(wanted.paths);
-    refusal = request->take(form, {}, {std::make_shared<const Profile>(user), all, all->find_all(wanted.items)});
+    refusal =
+        request->take(form, {}, {std::make_shared<const Profile>(user), all, all->find_all(wanted.items)});
   }
   Candidate plan() const { return request->candidates(form, names).at(0); }
   Search search() const { return plan().plan.search; }
@@ -98,7 +102,8 @@ TEST_CASE("a path is denied only if all its items are") {
   CHECK(one.ids({ab, de}) == "bde");
   const Asked both({.deny = {"a", "b"}});
   CHECK(copies(both.search().denied) == Paths{ab.path});
-  CHECK(both.request->find_beams_fault(std::vector{ab}) == "path 0 is no identifier of an item that may be returned");
+  CHECK(both.request->find_beams_fault(std::vector{ab}) ==
+        "path 0 is no identifier of an item that may be returned");
 }
 
 TEST_CASE("an allow list is searched alone, without what is denied or seen") {

@@ -1,9 +1,9 @@
 // The plain prompt: system → user → items one after the other, each seeing all before it → instruction →
 // discriminant; or each item with its score behind it.
 //   causal: computed as it is, but for the user's block
-//   blocks: items have keys and values of blocks that were computed alone, repaired (RcLLM); with all of their tokens
-//   repaired it is the plain prompt
-//   all_blocks: so have the events of the history, or what of it prototypes stand for
+//   blocks: items have keys and values of blocks that were computed alone, repaired (RcLLM); with all of
+//   their tokens repaired it is the plain prompt all_blocks: so have the events of the history, or what of it
+//   prototypes stand for
 #include "router/request/plan_writer.h"
 #include "runtime/actor/planted.h"
 #include "runtime/actor/user_home.h"
@@ -50,8 +50,9 @@ std::vector<HistoryPart> events_of(const RankPrompt& prompt) {
 // The same, cut where prototypes begin or end to stand for tokens. Another version of the model has none.
 std::vector<HistoryPart> stand_ins_of(const RankPrompt& prompt) {
   const StandIns* const stand_ins = prompt.form.stand_ins.get();
-  const bool any = stand_ins && (!prompt.names || prompt.names->model_version() == stand_ins->model_version() ||
-                                 planted(Bug::use_foreign_prototypes));
+  const bool any =
+      stand_ins && (!prompt.names || prompt.names->model_version() == stand_ins->model_version() ||
+                    planted(Bug::use_foreign_prototypes));
   std::vector<HistoryPart> parts;
   auto position = static_cast<std::uint32_t>(prompt.form.system.size());
   for (const HistoryPart& event : events_of(prompt)) {
@@ -153,6 +154,8 @@ Candidate blocks_plan(const RankPrompt& prompt) {
   return left_or_plain("blocks", prompt, {.items = left_of(prompt).items});
 }
 
-Candidate all_blocks_plan(const RankPrompt& prompt) { return left_or_plain("all_blocks", prompt, left_of(prompt)); }
+Candidate all_blocks_plan(const RankPrompt& prompt) {
+  return left_or_plain("all_blocks", prompt, left_of(prompt));
+}
 
 }  // namespace troupe::router

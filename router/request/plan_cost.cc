@@ -66,7 +66,8 @@ std::vector<BlockUse> PlanCost::users_blocks(const Candidate& candidate, const p
     const Segment& segment = candidate.plan.segments[i];
     if (segment.kind != SegmentKind::user) continue;
     const double spared_us = std::max(0.0, pace.us(block.computed) - pace.us(block.reused));
-    uses.push_back({*candidate.blocks[i].name, static_cast<std::uint32_t>(segment.tokens.size()), 1, static_cast<float>(spared_us)});
+    uses.push_back({*candidate.blocks[i].name, static_cast<std::uint32_t>(segment.tokens.size()), 1,
+                    static_cast<float>(spared_us)});
   }
   return uses;
 }

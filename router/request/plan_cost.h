@@ -1,7 +1,7 @@
 #pragma once
 // What a candidate costs where some of its blocks are missing: the work of its segments by what they see,
-// and of its search (placement/cost/plan_work.h), each block's by the share of it that a node lacks. Worked out once, asked for
-// each node.
+// and of its search (placement/cost/plan_work.h), each block's by the share of it that a node lacks. Worked
+// out once, asked for each node.
 #include <cstddef>
 #include <vector>
 
@@ -22,7 +22,8 @@ class PlanCost {
   const placement::Work& nothing_held() const { return nothing_held_; }
   const placement::Work& all_held() const { return all_held_; }
   placement::Work at(NodeId node, const HeldBlocks& held) const;
-  // Of the blocks that the index is asked for, the share that a node has, by the work of computing them; 1 if there are none.
+  // Of the blocks that the index is asked for, the share that a node has, by the work of computing them; 1 if
+  // there are none.
   double hit(NodeId node, const HeldBlocks& held) const;
   // Of each of its user's blocks, what finding it spares a worker of that pace.
   std::vector<BlockUse> users_blocks(const Candidate& candidate, const placement::Pace& pace) const;

@@ -12,13 +12,15 @@ namespace {
 
 constexpr std::int64_t in_all_towers = -1;
 
-// The prompt of models whose tokens are items (kernels/hstu/hstu.h). It has no frame: the user's events one after the other,
-// and behind them each candidate, which sees all events and itself; the model's tasks are read there.
-//   history: blocks of PromptForm::history_part events as long as another event follows them, the other events but the last, the
+// The prompt of models whose tokens are items (kernels/hstu/hstu.h). It has no frame: the user's events one
+// after the other, and behind them each candidate, which sees all events and itself; the model's tasks are
+// read there.
+//   history: blocks of PromptForm::history_part events as long as another event follows them, the other
+//   events but the last, the
 //            last event, and the candidates, all at the position after the history
-// Where events have times, a token's features are its own time and that of the event after it; the last event's and the
-// candidates' is the request's. So only the last event and the candidates depend on the request's time, and a
-// history that grows keeps all its whole blocks.
+// Where events have times, a token's features are its own time and that of the event after it; the last
+// event's and the candidates' is the request's. So only the last event and the candidates depend on the
+// request's time, and a history that grows keeps all its whole blocks.
 class HistoryWriter {
  public:
   explicit HistoryWriter(const RankPrompt& prompt) : prompt_(prompt), events_(prompt.history.size()) {
@@ -83,12 +85,16 @@ class HistoryWriter {
   Candidate made_;
 };
 
-// The prompt of models that read a history of items with actions in several towers (kernels/climber/climber.h). It has no frame:
-//   towers: for each tower blocks of PromptForm::history_part of its events and a rest, each behind those before it in its tower;
-//           then the candidates, which see the events of all towers; the model's tasks are read there, task by task
-// A token's features are its action, its tower and the request's scenario; a candidate has no action, and is in all towers.
-// So blocks are of one tower and one scenario, and a tower that has not all the events that it may keeps its whole ones when
-// it grows. Where the oldest event goes as a new one comes, all positions change, and no block is found again.
+// The prompt of models that read a history of items with actions in several towers
+// (kernels/climber/climber.h). It has no frame:
+//   towers: for each tower blocks of PromptForm::history_part of its events and a rest, each behind those
+//   before it in its tower;
+//           then the candidates, which see the events of all towers; the model's tasks are read there, task
+//           by task
+// A token's features are its action, its tower and the request's scenario; a candidate has no action, and is
+// in all towers. So blocks are of one tower and one scenario, and a tower that has not all the events that it
+// may keeps its whole ones when it grows. Where the oldest event goes as a new one comes, all positions
+// change, and no block is found again.
 class TowersWriter {
  public:
   explicit TowersWriter(const RankPrompt& prompt) : prompt_(prompt) {
@@ -113,17 +119,19 @@ class TowersWriter {
     const std::uint32_t first = count();
     std::vector<BlockName> before;
     for (std::size_t begin = 0; begin < events.size(); begin += part_)
-      add_events(std::span(events).subspan(begin, std::min(part_, events.size() - begin)), begin, tower, first, before);
+      add_events(std::span(events).subspan(begin, std::min(part_, events.size() - begin)), begin, tower,
+                 first, before);
   }
 
-  void add_events(std::span<const std::uint32_t> events, std::size_t begin, std::size_t tower, std::uint32_t first,
-                  std::vector<BlockName>& before) {
+  void add_events(std::span<const std::uint32_t> events, std::size_t begin, std::size_t tower,
+                  std::uint32_t first, std::vector<BlockName>& before) {
     Segment segment{.kind = SegmentKind::user, .start = static_cast<std::int32_t>(begin)};
     segment.sees.add({first, count()});
     std::vector<Token> tokens;
     for (const std::uint32_t event : events) {
       tokens.push_back(prompt_.history[event]);
-      segment.features.insert(segment.features.end(), {actions_[event], static_cast<std::int64_t>(tower), prompt_.scenario});
+      segment.features.insert(segment.features.end(),
+                              {actions_[event], static_cast<std::int64_t>(tower), prompt_.scenario});
     }
     segment.tokens = std::move(tokens);
     made_.blocks.emplace_back();

@@ -19,9 +19,16 @@ std::vector<Item> items_of(Token count) {
 }
 
 TEST_CASE("events and candidates without a frame: times follow, and all but the last event are blocks") {
-  const PromptForm form{.positions_max = 200, .vocabulary = 50'000, .history_plan = "history", .token_features = 2, .history_part = 64};
+  const PromptForm form{.positions_max = 200,
+                        .vocabulary = 50'000,
+                        .history_plan = "history",
+                        .token_features = 2,
+                        .history_part = 64};
   CHECK_FALSE(form.generates());
-  Profile profile{1, std::vector<Token>(131), std::vector<std::uint32_t>(131, 1), {{"timestamps", std::vector<std::int64_t>(131)}}};
+  Profile profile{1,
+                  std::vector<Token>(131),
+                  std::vector<std::uint32_t>(131, 1),
+                  {{"timestamps", std::vector<std::int64_t>(131)}}};
   std::iota(profile.tokens.begin(), profile.tokens.end(), 20);
   std::iota(profile.features[0].values.begin(), profile.features[0].values.end(), 1'000);
   const std::vector<Item> items = items_of(3);
@@ -29,30 +36,41 @@ TEST_CASE("events and candidates without a frame: times follow, and all but the 
   const std::vector<ItemView> seen = views(items);
   const auto build_at = [&](const Profile& of, std::int64_t now, std::string_view tenant = "t") {
     const FittedHistory history = fit_history(form, of, 1);
-    return find_plan("history")->build({.form = form, .names = &names, .tenant = tenant, .user = "ann",
-                                        .history = history.tokens, .items = seen, .features = history.features,
+    return find_plan("history")->build({.form = form,
+                                        .names = &names,
+                                        .tenant = tenant,
+                                        .user = "ann",
+                                        .history = history.tokens,
+                                        .items = seen,
+                                        .features = history.features,
                                         .now = now});
   };
   const Candidate made = build_at(profile, 5'000);
   const auto& s = made.plan.segments;
   REQUIRE(s.size() == 7);  // 64, 64 and 2 events, the last one, three candidates
-  CHECK(find_fault(made.plan, {.vocabulary = 50'000, .positions_max = 200, .features = 2, .heads = 1, .moves = false}) == "");
-  CHECK(std::tuple(s[0].tokens.size(), s[1].start, s[2].tokens.size(), s[3].start) == std::tuple(64u, 64, 2u, 130));
+  CHECK(find_fault(made.plan,
+                   {.vocabulary = 50'000, .positions_max = 200, .features = 2, .heads = 1, .moves = false}) ==
+        "");
+  CHECK(std::tuple(s[0].tokens.size(), s[1].start, s[2].tokens.size(), s[3].start) ==
+        std::tuple(64u, 64, 2u, 130));
   CHECK(s[2].sees == Sees{0, 1});
-  CHECK(std::vector(s[0].features.begin(), s[0].features.begin() + 4) == std::vector<std::int64_t>{1'000, 1'001, 1'001, 1'002});
+  CHECK(std::vector(s[0].features.begin(), s[0].features.begin() + 4) ==
+        std::vector<std::int64_t>{1'000, 1'001, 1'001, 1'002});
   CHECK(s[2].features == std::vector<std::int64_t>{1'128, 1'129, 1'129, 1'130});
   CHECK(s[3].features == std::vector<std::int64_t>{1'130, 5'000});
   for (const std::size_t item : {4, 5, 6}) {
     CHECK(s[item].start == 131);
     CHECK(s[item].sees == Sees{0, 1, 2, 3});
     CHECK(s[item].features == std::vector<std::int64_t>{5'000, 5'000});
-    CHECK(made.plan.readouts[item - 4] == Readout{.segment = static_cast<std::uint32_t>(item), .what = Readout::What::head});
+    CHECK(made.plan.readouts[item - 4] ==
+          Readout{.segment = static_cast<std::uint32_t>(item), .what = Readout::What::head});
     CHECK_FALSE(made.blocks[item].name);
   }
   CHECK(made.blocks[0].owner == owner_of_user("t", "ann"));
   CHECK_FALSE(made.blocks[3].name);
 
-  // Names hold all that the rows depend on: not the request's time, and of the history nothing after the next event.
+  // Names hold all that the rows depend on: not the request's time, and of the history nothing after the next
+  // event.
   const auto names_of = [](const Candidate& candidate) {
     return std::vector{candidate.blocks[0].name, candidate.blocks[1].name, candidate.blocks[2].name};
   };
@@ -67,7 +85,8 @@ TEST_CASE("events and candidates without a frame: times follow, and all but the 
   CHECK(build_at(other, 5'000).blocks[0].name != made.blocks[0].name);
   other = profile;
   other.tokens[3] += 1;
-  for (const std::size_t block : {0, 1, 2}) CHECK(build_at(other, 5'000).blocks[block].name != made.blocks[block].name);
+  for (const std::size_t block : {0, 1, 2})
+    CHECK(build_at(other, 5'000).blocks[block].name != made.blocks[block].name);
   CHECK(build_at(profile, 5'000, "u").blocks[0].name != made.blocks[0].name);
 
   const Candidate nobody = build_at(Profile{1}, 5'000);
@@ -83,23 +102,40 @@ TEST_CASE("events and candidates without a frame: times follow, and all but the 
 }
 
 TEST_CASE("towers take events by their actions, each in blocks of its own, and candidates see them all") {
-  PromptForm form{.positions_max = 7, .vocabulary = 50'000, .history_plan = "towers", .token_features = 3, .scenarios = 2, .history_part = 4};
+  PromptForm form{.positions_max = 7,
+                  .vocabulary = 50'000,
+                  .history_plan = "towers",
+                  .token_features = 3,
+                  .scenarios = 2,
+                  .history_part = 4};
   form.towers = {{6}, {3, 4}};
   form.tasks = {"click", "like"};
-  Profile profile{1, {20, 21, 22, 23, 24, 25, 26, 27, 28}, std::vector<std::uint32_t>(9, 1), {{"actions", {5, 4, 1, 5, 2, 3, 1, 4, 1}}}};
+  Profile profile{1,
+                  {20, 21, 22, 23, 24, 25, 26, 27, 28},
+                  std::vector<std::uint32_t>(9, 1),
+                  {{"actions", {5, 4, 1, 5, 2, 3, 1, 4, 1}}}};
   const std::vector<Item> items = items_of(2);
   const BlockNames names(form, context);
   const std::vector<ItemView> seen = views(items);
   const auto build_of = [&](const Profile& of, std::int64_t scenario = 1, const BlockNames* used = nullptr) {
     const FittedHistory history = fit_history(form, of, 1);
-    return find_plan("towers")->build({.form = form, .names = used, .tenant = "t", .user = "ann", .history = history.tokens,
-                                       .items = seen, .features = history.features, .scenario = scenario});
+    return find_plan("towers")->build({.form = form,
+                                       .names = used,
+                                       .tenant = "t",
+                                       .user = "ann",
+                                       .history = history.tokens,
+                                       .items = seen,
+                                       .features = history.features,
+                                       .scenario = scenario});
   };
   CHECK(fit_history(form, profile, 1).cut == 1);  // event 0 was liked, but three were later
   const Candidate made = build_of(profile, 1, &names);
   const auto& s = made.plan.segments;
-  REQUIRE(s.size() == 5);  // the newest six in blocks of four and two, the newest three that were liked, two candidates
-  CHECK(find_fault(made.plan, {.vocabulary = 50'000, .positions_max = 7, .features = 3, .heads = 2, .moves = false}) == "");
+  REQUIRE(s.size() ==
+          5);  // the newest six in blocks of four and two, the newest three that were liked, two candidates
+  CHECK(find_fault(made.plan,
+                   {.vocabulary = 50'000, .positions_max = 7, .features = 3, .heads = 2, .moves = false}) ==
+        "");
   CHECK(s[0].tokens == Tokens{23, 24, 25, 26});
   CHECK(s[0].features == std::vector<std::int64_t>{5, 0, 1, 2, 0, 1, 3, 0, 1, 1, 0, 1});
   CHECK(std::tuple(s[1].tokens, s[1].start, s[1].sees) == std::tuple(Tokens{27, 28}, 4, Sees{0}));
@@ -111,7 +147,8 @@ TEST_CASE("towers take events by their actions, each in blocks of its own, and c
     CHECK_FALSE(made.blocks[item].name);
     for (const std::uint32_t task : {0u, 1u}) {
       const Readout& readout = made.plan.readouts[(item - 3) * 2 + task];
-      CHECK(std::tuple(readout.segment, readout.what, readout.head) == std::tuple(item, Readout::What::head, task));
+      CHECK(std::tuple(readout.segment, readout.what, readout.head) ==
+            std::tuple(item, Readout::What::head, task));
     }
   }
   for (const std::size_t block : {0, 1, 2}) CHECK(made.blocks[block].owner == owner_of_user("t", "ann"));

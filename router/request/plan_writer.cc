@@ -53,15 +53,16 @@ void PlanWriter::repair() {
   const PromptForm& form = prompt_.form;
   const std::size_t prompt = prompt_tokens(made_.plan) + form.instruction.size() + form.discriminant.size();
   write_repair(made_.plan, prompt_.repair,
-                static_cast<std::size_t>(prompt_.approximate_max * static_cast<double>(prompt)));
+               static_cast<std::size_t>(prompt_.approximate_max * static_cast<double>(prompt)));
 }
 
 void PlanWriter::add_score(std::int32_t start) {
   const PromptForm& form = prompt_.form;
   if (!form.scores_each()) return;
   add(SegmentKind::discriminant, form.score, start);
-  made_.plan.readouts.push_back(
-      {.segment = count() - 1, .offset = static_cast<std::uint32_t>(form.score.size() - 1), .rows = {form.yes, form.no}});
+  made_.plan.readouts.push_back({.segment = count() - 1,
+                                 .offset = static_cast<std::uint32_t>(form.score.size() - 1),
+                                 .rows = {form.yes, form.no}});
 }
 
 void PlanWriter::add(SegmentKind kind, const Tokens& tokens, std::int32_t start, Sees sees) {
@@ -78,8 +79,8 @@ void PlanWriter::add_user(std::int32_t start) {
       owner_of_user(prompt_.tenant, prompt_.user));
 }
 
-// Where parts begin does not depend on what is behind them. What is left at the end is a block of fewer tokens, by which
-// it is forgotten alone when there are new events.
+// Where parts begin does not depend on what is behind them. What is left at the end is a block of fewer
+// tokens, by which it is forgotten alone when there are new events.
 void PlanWriter::add_user_in_parts(std::int32_t start) {
   const std::size_t all = prompt_.history.size();
   const std::size_t part = prompt_.form.history_part > 0 ? prompt_.form.history_part : all;
@@ -91,7 +92,8 @@ void PlanWriter::add_user_in_parts(std::int32_t start) {
     name_last(
         true,
         [&](const BlockNames& names) {
-          return before ? names.user_after(prompt_.tenant, *before, tokens, at) : names.user(prompt_.tenant, tokens);
+          return before ? names.user_after(prompt_.tenant, *before, tokens, at)
+                        : names.user(prompt_.tenant, tokens);
         },
         owner_of_user(prompt_.tenant, prompt_.user));
     before = made_.blocks.back().name;
@@ -99,7 +101,8 @@ void PlanWriter::add_user_in_parts(std::int32_t start) {
 }
 
 std::size_t PlanWriter::repaired(const ItemView& item) const {
-  return static_cast<std::size_t>(std::llround(prompt_.repair.share * static_cast<double>(item.tokens.size())));
+  return static_cast<std::size_t>(
+      std::llround(prompt_.repair.share * static_cast<double>(item.tokens.size())));
 }
 
 // The block that it mends is the segment before it, if there is any of it left.

@@ -32,8 +32,8 @@ class PlanWriter {
   template <class Name>
   void add_item(const ItemView& item, std::int32_t start, std::int32_t shift, const Sees& context,
                 const Name& name);
-  // Blocks of which the prompt has the places: between the two calls, and nothing else. They see the system prompt and
-  // begin behind it, or see nothing and begin at 0.
+  // Blocks of which the prompt has the places: between the two calls, and nothing else. They see the system
+  // prompt and begin behind it, or see nothing and begin at 0.
   void begin_blocks() { hidden_.begin = count(); }
   void add_block(SegmentKind kind, const Tokens& tokens, std::string owner);
   // One that is made of prototypes: nobody keeps it.

@@ -3,7 +3,8 @@
 // and how hot the user is; the planner asks what each plan would cost there now, and what it would leave
 // behind for later requests.
 //
-//   cost(plan)  = predicted time of what is left to do there (plan_cost.h); a block that another node has counts
+//   cost(plan)  = predicted time of what is left to do there (plan_cost.h); a block that another node has
+//   counts
 //                 as its transfer does (held_blocks.h)
 //   gain(plan)  = uses · max(0, least cost now − cost if what this plan keeps had been there)
 //   chosen      = the plan with the smallest cost − gain; on a tie the first
@@ -12,10 +13,10 @@
 // computed as it wants exact.
 //
 // Uses are how often such a request is expected again while the block lives: for a user's block as the index
-// saw such blocks wanted again within what the memory holds (placement/popularity/return_rate.h); for item blocks
-// their earlier uses in the window if there is room. A block that is kept somewhere already gains nothing.
-// What has to go for a block is the KV-cache worker's to say: it keeps by use, not by kind, and copies of
-// what other nodes have go sooner.
+// saw such blocks wanted again within what the memory holds (placement/popularity/return_rate.h); for item
+// blocks their earlier uses in the window if there is room. A block that is kept somewhere already gains
+// nothing. What has to go for a block is the KV-cache worker's to say: it keeps by use, not by kind, and
+// copies of what other nodes have go sooner.
 #include <algorithm>
 #include <cstddef>
 #include <span>

@@ -11,7 +11,11 @@ constexpr PlanKind plans[] = {
     {.name = "item", .build = item_plan, .repairs = true, .metric = Metric::plans_item},
     {.name = "causal", .build = causal_plan, .one_after_other = true},
     {.name = "blocks", .build = blocks_plan, .repairs = true, .approximate = true, .one_after_other = true},
-    {.name = "all_blocks", .build = all_blocks_plan, .repairs = true, .approximate = true, .one_after_other = true},
+    {.name = "all_blocks",
+     .build = all_blocks_plan,
+     .repairs = true,
+     .approximate = true,
+     .one_after_other = true},
     {.name = "history", .build = history_plan},
     {.name = "towers", .build = towers_plan},
 };

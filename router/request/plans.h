@@ -1,8 +1,8 @@
 #pragma once
 // The plans of a ranking request: the segments of its prompt, where they start, what they see, and which of
 // them are blocks. One table has them all; each is built by a function of its own (plan_prefix.cc: the two
-// prefixes of BAT §4.2; plan_causal.cc: plain prompts; plan_events.cc: events without a frame). A policy (policy.h) says which
-// of them a request considers, and chooses.
+// prefixes of BAT §4.2; plan_causal.cc: plain prompts; plan_events.cc: events without a frame). A policy
+// (policy.h) says which of them a request considers, and chooses.
 #include <optional>
 #include <span>
 #include <string>
@@ -23,13 +23,16 @@ struct RankPrompt {
   const PromptForm& form;
   const BlockNames* names = nullptr;  // none: nothing is reused, nothing kept
   std::string_view tenant, user;
-  Tokens history;          // the newest that fits, behind the form's tokens
-  std::span<const std::uint32_t> events;  // tokens of each of its events, the last ones of `history`; may be empty
+  Tokens history;  // the newest that fits, behind the form's tokens
+  std::span<const std::uint32_t>
+      events;              // tokens of each of its events, the last ones of `history`; may be empty
   CatalogPointer catalog;  // whose items they are; plans keep it alive
   std::span<const ItemView> items;
-  RepairChoice repair;  // only in plans whose items are computed alone; by the first tokens in those of a prefix
+  RepairChoice
+      repair;  // only in plans whose items are computed alone; by the first tokens in those of a prefix
   double approximate_max = 1;  // most of the prompt's tokens, as a share, that a repair may leave
-  // Of plans without a frame: what the history's events have beside items, and the request's time and scenario.
+  // Of plans without a frame: what the history's events have beside items, and the request's time and
+  // scenario.
   std::span<const Feature> features = {};
   std::int64_t now = 0;
   std::int64_t scenario = 0;

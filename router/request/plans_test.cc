@@ -106,7 +106,8 @@ Candidate search_behind(const Tokens& history, std::uint32_t part) {
   form.discriminant = {};
   form.history_part = part;
   const BlockNames names(form, context);
-  return search_plan({.form = form, .names = &names, .tenant = "t", .user = "ann", .history = history}, Search{.width = 8, .results = 8});
+  return search_plan({.form = form, .names = &names, .tenant = "t", .user = "ann", .history = history},
+                     Search{.width = 8, .results = 8});
 }
 
 TEST_CASE("a generator's history stands in parts of equal length and a rest, each behind all before it") {
@@ -223,7 +224,8 @@ TEST_CASE("the plain prompt: items one after the other, each sees all before it"
   CHECK(find_fault(made.plan, limits) == "");
 }
 
-TEST_CASE("blocks are computed alone at the first position, and have places where the plain prompt has them") {
+TEST_CASE(
+    "blocks are computed alone at the first position, and have places where the plain prompt has them") {
   const std::vector<Item> items = candidates({4, 2});
   const BlockNames names(games(), context);
   const FittedHistory history = fit_history(games(), history_of(1), 6);
@@ -278,7 +280,8 @@ TEST_CASE("a repair chooses by what its name says, out of all tokens of the plac
   CHECK(repair(By::first).always == std::vector<std::uint32_t>{0, 4});
 }
 
-// The form of tiny-ranker-titles: an instruction, <h> before each event, <c> before each candidate and <score> behind.
+// The form of tiny-ranker-titles: an instruction, <h> before each event, <c> before each candidate and
+// <score> behind.
 PromptForm titles() {
   PromptForm form;
   form.system = {1, 9, 10, 11, 12, 13, 14, 15};
@@ -297,7 +300,8 @@ PromptForm titles() {
 kernels::Repair repair_of(const RepairChoice& choice, std::size_t left_max = SIZE_MAX) {
   Plan plan;
   for (const std::size_t tokens : {4, 4, 6, 3})
-    plan.segments.push_back({tokens == 4 ? SegmentKind::user : SegmentKind::item, std::vector<Token>(tokens, 7), 0, {}});
+    plan.segments.push_back(
+        {tokens == 4 ? SegmentKind::user : SegmentKind::item, std::vector<Token>(tokens, 7), 0, {}});
   for (std::uint32_t i = 0; i < 4; ++i) {
     plan.repair.places.push_back({4 + i, i, 0});
     plan.segments.push_back(plan.segments[i]);
@@ -337,7 +341,8 @@ TEST_CASE("the last tokens are computed beside those that are chosen, and no mor
   for (std::size_t left = 0; left < 18; ++left)
     for (const std::uint32_t window : {0, 2, 5})
       for (const auto selection : {RepairChoice::By::first, by}) {
-        const kernels::Repair repair = repair_of({.share = 0.2, .by = selection, .history = 0.4, .window = window}, left);
+        const kernels::Repair repair =
+            repair_of({.share = 0.2, .by = selection, .history = 0.4, .window = window}, left);
         std::size_t computed = repair.always.size();
         for (const std::uint32_t budget : repair.budgets) computed += budget;
         CHECK(17 - computed <= left);
@@ -348,7 +353,8 @@ TEST_CASE("what is computed in full has no block: the history, the items, or all
   const std::vector<Item> items = candidates({6, 2});
   const FittedHistory history = fit_history(games(), history_of(2), 8);
   const auto places = [&](double share, double of_history) {
-    return build("all_blocks", history, items, {.share = share, .by = RepairChoice::By::tail, .history = of_history})
+    return build("all_blocks", history, items,
+                 {.share = share, .by = RepairChoice::By::tail, .history = of_history})
         .plan.repair.places.size();
   };
   CHECK(places(0.5, 0.5) == 4);
@@ -363,7 +369,9 @@ TEST_CASE("what is computed in full has no block: the history, the items, or all
 class EvenTokens final : public StandIns {
  public:
   explicit EvenTokens(std::string model) : model_(std::move(model)) {}
-  bool stands_for(Token token, std::uint32_t position) const override { return token % 2 == 0 && position < 15; }
+  bool stands_for(Token token, std::uint32_t position) const override {
+    return token % 2 == 0 && position < 15;
+  }
   const std::string& checksum() const override { return checksum_; }
   const std::string& model_version() const override { return model_; }
 
@@ -371,7 +379,9 @@ class EvenTokens final : public StandIns {
   const std::string checksum_ = "even", model_;
 };
 
-TEST_CASE("where prototypes stand for tokens, the history's blocks are runs of these, and its other tokens are computed") {
+TEST_CASE(
+    "where prototypes stand for tokens, the history's blocks are runs of these, and its other tokens are "
+    "computed") {
   const std::vector<Item> items = candidates({2});
   PromptForm form = games();
   form.stand_ins = std::make_shared<EvenTokens>(context.model_version);
@@ -408,13 +418,15 @@ TEST_CASE("where prototypes stand for tokens, the history's blocks are runs of t
   CHECK(none.repair.prototypes == "");
 }
 
-TEST_CASE("scores are read behind each candidate, and blocks of events and candidates see the system prompt") {
+TEST_CASE(
+    "scores are read behind each candidate, and blocks of events and candidates see the system prompt") {
   const std::vector<Item> items = candidates({2, 3});
   const BlockNames names(titles(), context);
   const FittedHistory history = fit_history(titles(), history_of(2), 9);
   CHECK(history.tokens == Tokens{4, 20, 21, 22, 23, 4, 24, 25, 26, 27});
   CHECK(history.events == std::vector<std::uint32_t>{5, 5});
-  const Candidate made = build("all_blocks", history, items, {.share = 0.3, .by = RepairChoice::By::attention}, titles());
+  const Candidate made =
+      build("all_blocks", history, items, {.share = 0.3, .by = RepairChoice::By::attention}, titles());
   // system; two events, two candidates; their places, a score behind each candidate
   const auto& s = made.plan.segments;
   REQUIRE(s.size() == 11);

@@ -24,21 +24,26 @@ const std::vector<PolicyKind>& policies() {
       {.name = "user", .plans = {"user"}, .at_home = true},
       {.name = "item", .plans = {"item"}},
       {.name = "larger", .plans = {"user", "item"}, .rule = larger_rule, .at_home = true},
-      {.name = "bat", .plans = {"user", "item"}, .rule = bat_rule, .at_home = true,
+      {.name = "bat",
+       .plans = {"user", "item"},
+       .rule = bat_rule,
+       .at_home = true,
        .displacement = Displacement::coldest_users},
       {.name = "causal", .plans = {"causal"}},
       {.name = "blocks", .plans = {"blocks"}},
       {.name = "all_blocks", .plans = {"all_blocks"}},
-      {.name = "planner", .plans = {"item", "user"}, .approximate_plans = {"blocks", "all_blocks"},
-       .weighs = true, .displacement = Displacement::hotter},
+      {.name = "planner",
+       .plans = {"item", "user"},
+       .approximate_plans = {"blocks", "all_blocks"},
+       .weighs = true,
+       .displacement = Displacement::hotter},
   };
   return rows;
 }
 
-// Of approximate plans, where nothing else is said: 0.991 of the NDCG and 0.949 of the ten best of what is computed in full
-// (tests/bench/results/README.md), the most of all that were measured at that share.
-const RepairChoice usual_repair{
-    .share = 0.3, .by = RepairChoice::By::tail, .mean = true, .exact_layers = 2};
+// Of approximate plans, where nothing else is said: 0.991 of the NDCG and 0.949 of the ten best of what is
+// computed in full (tests/bench/results/README.md), the most of all that were measured at that share.
+const RepairChoice usual_repair{.share = 0.3, .by = RepairChoice::By::tail, .mean = true, .exact_layers = 2};
 
 // Which of its plans a repair is of.
 std::span<const std::string_view> repaired_plans(const PolicyKind& kind) {
@@ -46,8 +51,8 @@ std::span<const std::string_view> repaired_plans(const PolicyKind& kind) {
 }
 
 bool all_plans(const PolicyKind& kind, bool PlanKind::*what) {
-  return kind.reuses &&
-         std::ranges::all_of(repaired_plans(kind), [&](std::string_view plan) { return find_plan(plan)->*what; });
+  return kind.reuses && std::ranges::all_of(repaired_plans(kind),
+                                            [&](std::string_view plan) { return find_plan(plan)->*what; });
 }
 
 // Of "25" or "30:tail:mean", what such a policy can do; without anything to do it is no repair.

@@ -17,7 +17,8 @@ namespace troupe::router {
 
 struct Hotness {
   double user_frequency = 0;  // f_u: uses of this user in the sliding window, this one included
-  double coldest_frequency = 0;  // min f_p over the cached user blocks C_u of the user's home; 0 while there are none
+  double coldest_frequency =
+      0;  // min f_p over the cached user blocks C_u of the user's home; 0 while there are none
 };
 
 // What a rule goes by.
@@ -34,20 +35,22 @@ enum class Displacement : std::uint8_t {
 
 struct PolicyKind {
   std::string_view name;
-  std::vector<std::string_view> plans;                   // that it considers, in the table of plans
-  std::vector<std::string_view> approximate_plans = {};  // likewise, where a request may be answered approximately
+  std::vector<std::string_view> plans;  // that it considers, in the table of plans
+  std::vector<std::string_view> approximate_plans =
+      {};  // likewise, where a request may be answered approximately
   std::string_view (*rule)(const Situation&) = nullptr;  // the name of one of those; null: the first
   bool reuses = true;                                    // false: nothing is reused, nothing kept
   bool weighs = false;  // chooses by what each node holds, once that is known
-  bool at_home = false;  // users' blocks are made and used at the user's home, so that the nodes are one even pool
+  bool at_home =
+      false;  // users' blocks are made and used at the user's home, so that the nodes are one even pool
   Displacement displacement = Displacement::lru;
 };
 
-// A row of the table of policies, and how reused blocks are repaired: "item" or, where its plans allow it, "item+25"
-// (per cent of the tokens, the first of each block). Approximate plans choose tokens in other ways, too, and correct the
-// others: "blocks+30:tail:mean:layer2" (repair_choice.h), each part behind the per cent by itself or not at all. A policy
-// that considers approximate plans beside others repairs those only: "planner+40:tail:mean", or without a word as was
-// measured to keep most.
+// A row of the table of policies, and how reused blocks are repaired: "item" or, where its plans allow it,
+// "item+25" (per cent of the tokens, the first of each block). Approximate plans choose tokens in other ways,
+// too, and correct the others: "blocks+30:tail:mean:layer2" (repair_choice.h), each part behind the per cent
+// by itself or not at all. A policy that considers approximate plans beside others repairs those only:
+// "planner+40:tail:mean", or without a word as was measured to keep most.
 class Policy {
  public:
   const PolicyKind* operator->() const { return kind_; }

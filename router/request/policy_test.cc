@@ -80,8 +80,8 @@ TEST_CASE("a repair is asked for behind the name, where all plans have items tha
 }
 
 TEST_CASE("approximate plans choose tokens in other ways and correct the others, each said once") {
-  for (const char* name : {"blocks+30:tail:mean:layer2", "blocks+30:attention", "all_blocks+40:importance:layer2",
-                           "blocks+10:mean", "blocks+5"}) {
+  for (const char* name : {"blocks+30:tail:mean:layer2", "blocks+30:attention",
+                           "all_blocks+40:importance:layer2", "blocks+10:mean", "blocks+5"}) {
     REQUIRE(find_policy(name).has_value());
     CHECK(policy(name).name() == name);
   }
@@ -94,9 +94,9 @@ TEST_CASE("approximate plans choose tokens in other ways and correct the others,
   CHECK(policy("all_blocks+0:history100").name() == "all_blocks+0:history100");
   CHECK(policy("blocks+0:window8").repair().window == 8);
   CHECK(policy("all_blocks+30:prototypes:tail").name() == "all_blocks+30:tail:prototypes");
-  for (const char* name : {"item+25:history20", "item+25:window8", "blocks+0", "blocks+30:history", "blocks+30:history101",
-                           "blocks+30:history20:history20", "blocks+30:window0", "blocks+30:window-1", "blocks+30:window8x",
-                           "blocks+30:window9999999"})
+  for (const char* name : {"item+25:history20", "item+25:window8", "blocks+0", "blocks+30:history",
+                           "blocks+30:history101", "blocks+30:history20:history20", "blocks+30:window0",
+                           "blocks+30:window-1", "blocks+30:window8x", "blocks+30:window9999999"})
     CHECK_FALSE(find_policy(name).has_value());
   for (const char* name : {"item+25:tail", "item+25:mean", "blocks:tail", "blocks+30:", "blocks+30:best",
                            "blocks+30:tail:attention", "blocks+30:mean:mean", "blocks+30:layer2:layer2"})
@@ -112,7 +112,8 @@ TEST_CASE("the planner repairs approximate plans only, as its name says or as ke
   CHECK(policy("planner+40:mean").repair_of(blocks).share == 0.4);
   CHECK(policy("planner+40:mean").repair_of(item) == RepairChoice{});
   CHECK(policy("item+25").repair_of(item).share == 0.25);
-  for (const char* name : {"planner+", "planner+0", "bat+30:tail"}) CHECK_FALSE(find_policy(name).has_value());
+  for (const char* name : {"planner+", "planner+0", "bat+30:tail"})
+    CHECK_FALSE(find_policy(name).has_value());
 }
 
 }  // namespace

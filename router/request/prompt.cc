@@ -47,7 +47,9 @@ FittedHistory fit_history(const PromptForm& form, const Profile& profile, std::s
   TROUPE_CHECK(events_sum == profile.tokens.size(), "a profile's events add up to its tokens");
   const std::size_t frame = positions_without_history(form, item_positions);
   // A tower takes some of the events: how many fit is its own affair.
-  const std::size_t room = !form.towers.empty() ? SIZE_MAX : form.positions_max > frame ? form.positions_max - frame : 0;
+  const std::size_t room = !form.towers.empty()         ? SIZE_MAX
+                           : form.positions_max > frame ? form.positions_max - frame
+                                                        : 0;
 
   std::size_t events_max = profile.events.size();
   if (form.events_max > 0) events_max = std::min<std::size_t>(form.events_max, events_max);

@@ -17,9 +17,10 @@ std::size_t item_tokens_max(std::span<const ItemView> items);  // 0 if there are
 // Positions that a prompt takes whose items take so many, without any history.
 std::size_t positions_without_history(const PromptForm& form, std::size_t item_positions);
 
-// The newest events that fit beside such items, or from the oldest on that a tower reads; `cut` counts the dropped ones.
+// The newest events that fit beside such items, or from the oldest on that a tower reads; `cut` counts the
+// dropped ones.
 struct FittedHistory {
-  Tokens tokens;  // form.user + history, form.event before each event
+  Tokens tokens;                      // form.user + history, form.event before each event
   std::vector<std::uint32_t> events;  // tokens of each, with what precedes it
   std::uint32_t cut = 0;
   std::vector<Feature> features = {};  // of the events that are kept

@@ -38,7 +38,9 @@ class Ranking final : public Request {
   std::uint64_t fingerprint() const override { return router::fingerprint(request_, profile_version_); }
 
   std::optional<FindFeatures> features() const override {
-    FindFeatures wanted{.tenant = request_.tenant, .user = request_.user, .items = request_.candidates,
+    FindFeatures wanted{.tenant = request_.tenant,
+                        .user = request_.user,
+                        .items = request_.candidates,
                         .freshness = find_freshness(request_.features).value_or(Freshness::configured)};
     wanted.items.insert(wanted.items.end(), request_.history.begin(), request_.history.end());
     return wanted;
@@ -49,7 +51,9 @@ class Ranking final : public Request {
   std::span<const ItemView> items() const override { return items_; }
 
   const Policy* policy() const override { return &policy_; }
-  std::string user() const override { return request_.history.empty() ? owner_of_user(request_.tenant, request_.user) : ""; }
+  std::string user() const override {
+    return request_.history.empty() ? owner_of_user(request_.tenant, request_.user) : "";
+  }
   Situation situation() const override {
     return {.user_tokens = user_tokens_, .item_tokens = sum_of(items_)};
   }
@@ -137,24 +141,29 @@ std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits
                                      const Features& features) {
   if (auto unknown = find_unknown(request_, features)) return unknown;
   take_items(features);
-  const Profile anonymous = profile_of(std::span(features.items).subspan(request_.candidates.size()), *catalog_);
+  const Profile anonymous =
+      profile_of(std::span(features.items).subspan(request_.candidates.size()), *catalog_);
   const Profile& profile = request_.history.empty() ? *features.user : anonymous;
   scores_each_ = form.scores_each();
-  approximate_max_ = request_.approximate >= 0 ? request_.approximate : policy_->weighs ? limits.approximate : 1;
+  approximate_max_ = request_.approximate >= 0 ? request_.approximate
+                     : policy_->weighs         ? limits.approximate
+                                               : 1;
   if (policy_->weighs && planted(Bug::approximate_unasked)) approximate_max_ = 1;
   tasks_ = form.tasks;
   std::size_t least = SIZE_MAX;
   for (const std::string_view name : considered(form)) {
     const PlanKind* plan = find_plan(name);
     if (scores_each_ && !plan->one_after_other)
-      return Refusal{400, "other_policy", "policy " + policy_.name() + " has no score behind each candidate", "policy",
+      return Refusal{400, "other_policy", "policy " + policy_.name() + " has no score behind each candidate",
+                     "policy",
                      "causal, blocks, all_blocks or planner, whose candidates stand one after the other"};
     const std::size_t positions = positions_without_history(form, item_positions(*plan, form, items_));
     least = std::min(least, positions);
     if (positions > form.positions_max) continue;
     FittedHistory history = fit_history(form, profile, item_positions(*plan, form, items_));
     // Approximate is what was allowed, not a shorter history than others have.
-    if (policy_->weighs && plan->approximate && (fits_.empty() || history.cut > fits_.front().history.cut)) continue;
+    if (policy_->weighs && plan->approximate && (fits_.empty() || history.cut > fits_.front().history.cut))
+      continue;
     fits_.push_back({plan, std::move(history)});
   }
   if (fits_.empty())
@@ -175,7 +184,8 @@ std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits
 std::vector<std::string_view> Ranking::considered(const PromptForm& form) const {
   if (!form.history_plan.empty()) return {form.history_plan};
   std::vector<std::string_view> plans = policy_->plans;
-  if (policy_->weighs && form.scores_each()) plans = {"causal"};  // those of a prefix have no score behind each
+  if (policy_->weighs && form.scores_each())
+    plans = {"causal"};  // those of a prefix have no score behind each
   if (approximate_max_ > 0)
     plans.insert(plans.end(), policy_->approximate_plans.begin(), policy_->approximate_plans.end());
   return plans;
@@ -204,12 +214,14 @@ Message Ranking::reply(const Outcome& outcome) {
   RankReply reply{.id = request_.id, .user = request_.user};
   std::vector<double> scores;  // in one readout, or each in its own
   if (!scores_each_)
-    for (const ScoreRow& row : outcome.rows) scores.insert(scores.end(), row.scores.begin(), row.scores.end());
+    for (const ScoreRow& row : outcome.rows)
+      scores.insert(scores.end(), row.scores.begin(), row.scores.end());
   const auto task = std::ranges::find(tasks_, request_.task);  // none is named: the first
-  reply.items = rank_items(items_, scores_each_ ? scores_behind(outcome.rows) : scores, request_.top_k,
-                           {.count = std::max<std::size_t>(1, tasks_.size()),
-                            .ordering = request_.task.empty() ? 0 : static_cast<std::size_t>(task - tasks_.begin()),
-                            .told = !tasks_.empty()});
+  reply.items =
+      rank_items(items_, scores_each_ ? scores_behind(outcome.rows) : scores, request_.top_k,
+                 {.count = std::max<std::size_t>(1, tasks_.size()),
+                  .ordering = request_.task.empty() ? 0 : static_cast<std::size_t>(task - tasks_.begin()),
+                  .told = !tasks_.empty()});
   reply.tasks = tasks_;
   reply.policy = policy_.name();
   reply.plan = outcome.plan;

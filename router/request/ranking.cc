@@ -40,7 +40,8 @@ std::vector<RankedItem> rank_items(std::span<const ItemView> items, std::span<co
   std::vector<RankedItem> ranked;
   ranked.reserve(shown);
   for (const std::uint32_t i : order) {
-    ranked.push_back({std::string(items[i].id), std::string(items[i].title), scores[i], probabilities[i], {}});
+    ranked.push_back(
+        {std::string(items[i].id), std::string(items[i].title), scores[i], probabilities[i], {}});
     const auto own = all_scores.subspan(i * tasks.count, tasks.count);
     if (tasks.told) ranked.back().task_scores.assign(own.begin(), own.end());
   }

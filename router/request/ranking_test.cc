@@ -28,7 +28,9 @@ TEST_CASE("items come best first, and ties in the order of the candidates") {
 TEST_CASE("of several tasks the one that is asked orders, and all are told") {
   const auto list = items({"a", "b"});
   const std::vector<double> scores{1, -3, 2, -4};
-  const auto by = [&](std::size_t task) { return rank_items(views(list), scores, 0, {.count = 2, .ordering = task, .told = true}); };
+  const auto by = [&](std::size_t task) {
+    return rank_items(views(list), scores, 0, {.count = 2, .ordering = task, .told = true});
+  };
   CHECK(by(0)[0].id == "b");
   CHECK(by(0)[0].score == 2);
   CHECK(by(0)[0].task_scores == std::vector<double>{2, -4});

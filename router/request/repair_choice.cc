@@ -59,22 +59,26 @@ std::vector<double> divide_budgets(Plan& plan, const RepairChoice& choice) {
 }
 
 // The first of each place: by its share, or so many more that of all tokens at least `least` are marked.
-void mark_first(const Plan& plan, const std::vector<double>& shares, double least, std::vector<bool>& always) {
+void mark_first(const Plan& plan, const std::vector<double>& shares, double least,
+                std::vector<bool>& always) {
   std::size_t number = 0;
   for (const kernels::Repair::Place& place : plan.repair.places) {
     const std::uint32_t tokens = tokens_at(plan, place);
-    const double again = std::max(std::round(shares[place.budget] * tokens), std::ceil(least * tokens - 1e-9));
+    const double again =
+        std::max(std::round(shares[place.budget] * tokens), std::ceil(least * tokens - 1e-9));
     for (std::uint32_t t = 0; t < tokens && t < again; ++t) always[number + t] = true;
     number += tokens;
   }
 }
 
 // Each budget's by its share, beside those that are marked; then the first ones more, until `missing` are.
-void fill_budgets(Plan& plan, const std::vector<double>& shares, std::size_t least, const std::vector<bool>& always) {
+void fill_budgets(Plan& plan, const std::vector<double>& shares, std::size_t least,
+                  const std::vector<bool>& always) {
   std::vector<std::size_t> tokens(shares.size()), free(shares.size());
   std::size_t number = 0, chosen = static_cast<std::size_t>(std::ranges::count(always, true));
   for (const kernels::Repair::Place& place : plan.repair.places)
-    for (std::uint32_t t = 0; t < tokens_at(plan, place); ++t) ++tokens[place.budget], free[place.budget] += !always[number++];
+    for (std::uint32_t t = 0; t < tokens_at(plan, place); ++t)
+      ++tokens[place.budget], free[place.budget] += !always[number++];
   for (std::size_t b = 0; b < shares.size(); ++b) {
     const auto wanted = static_cast<std::size_t>(shares[b] * static_cast<double>(tokens[b]) + 0.5);
     plan.repair.budgets[b] = static_cast<std::uint32_t>(std::min(wanted, free[b]));
@@ -99,7 +103,8 @@ std::optional<RepairChoice::By> find_selection(std::string_view name) {
 
 std::string correction_of(const RepairChoice& repair) {
   std::string name = repair.mean ? "mean" : "";
-  if (repair.exact_layers > 1) name += (name.empty() ? "layer" : "+layer") + std::to_string(repair.exact_layers);
+  if (repair.exact_layers > 1)
+    name += (name.empty() ? "layer" : "+layer") + std::to_string(repair.exact_layers);
   return name.empty() ? "none" : name;
 }
 
@@ -121,7 +126,8 @@ std::optional<RepairChoice> parse_repair(std::string_view text) {
   RepairChoice repair{.share = *per_cent / 100.0};
   for (std::size_t at = colon; at != std::string_view::npos;) {
     const std::size_t next = text.find(':', at + 1);
-    if (!add_part(text.substr(at + 1, next == std::string_view::npos ? next : next - at - 1), repair)) return std::nullopt;
+    if (!add_part(text.substr(at + 1, next == std::string_view::npos ? next : next - at - 1), repair))
+      return std::nullopt;
     at = next;
   }
   return repair;
@@ -137,7 +143,8 @@ void write_repair(Plan& plan, const RepairChoice& choice, std::size_t left_max) 
   repair.budgets.assign(shares.size(), 0);
   const std::size_t tokens = kernels::repaired_tokens(plan), least = tokens - std::min(tokens, left_max);
   std::vector<bool> always(tokens);
-  std::fill(always.end() - static_cast<std::ptrdiff_t>(std::min<std::size_t>(choice.window, tokens)), always.end(), true);
+  std::fill(always.end() - static_cast<std::ptrdiff_t>(std::min<std::size_t>(choice.window, tokens)),
+            always.end(), true);
   if (choice.by == By::first) {
     mark_first(plan, shares, 0, always);
     if (static_cast<std::size_t>(std::ranges::count(always, true)) < least)

@@ -65,7 +65,9 @@ class Request {
   virtual std::optional<Refusal> take(const PromptForm&, const RequestLimits&, const Features&) {
     return std::nullopt;
   }
-  virtual std::string catalog_version() const { return ""; }  // of the snapshot that it took; "": it needs none
+  virtual std::string catalog_version() const {
+    return "";
+  }  // of the snapshot that it took; "": it needs none
   virtual std::span<const ItemView> items() const {
     return {};
   }  // that it asks about: what is wanted of the catalog

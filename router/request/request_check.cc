@@ -74,10 +74,11 @@ Fault bad_budget(std::int64_t budget_us) {
 Fault other_model(const PromptForm& form, bool wants_generator) {
   if (form.generates() == wants_generator) return std::nullopt;
   if (wants_generator)
-    return Refusal{422, "not_a_generator", "the model that is served ranks candidates, it does not generate items",
-                   "model", "/v1/rank, or a model whose prompt form (prompt.json) has no discriminant"};
-  return Refusal{422, "not_a_ranker", "the model that is served generates items, it does not rank candidates", "model",
-                 "/v1/generate, or a model whose prompt form (prompt.json) has a discriminant"};
+    return Refusal{422, "not_a_generator",
+                   "the model that is served ranks candidates, it does not generate items", "model",
+                   "/v1/rank, or a model whose prompt form (prompt.json) has no discriminant"};
+  return Refusal{422, "not_a_ranker", "the model that is served generates items, it does not rank candidates",
+                 "model", "/v1/generate, or a model whose prompt form (prompt.json) has a discriminant"};
 }
 
 Fault bad_freshness(const std::string& features) {
@@ -113,9 +114,11 @@ Fault bad_asker(const RankRequest& request, const PromptForm& form, const Reques
   if (!request.user.empty())
     return Refusal{400, "ambiguous_history", "both user and history are given", "history", "one of the two"};
   if (form.token_features > 0)
-    return Refusal{422, "missing_feature", "a history in the request has no features, and the model reads them", "history",
+    return Refusal{422, "missing_feature",
+                   "a history in the request has no features, and the model reads them", "history",
                    "a user whose profile has them"};
-  return bad_count(request.history.size(), limits.history_max, "router.history_events_max", "events", "history");
+  return bad_count(request.history.size(), limits.history_max, "router.history_events_max", "events",
+                   "history");
 }
 
 Fault repeated(const std::vector<std::string>& candidates) {
@@ -145,14 +148,16 @@ Fault find_fault(const RankRequest& request, const PromptForm& form, const Reque
   if (Fault fault = bad_budget(request.budget_us)) return fault;
   if (!request.policy.empty() && !find_policy(request.policy))
     return Refusal{400, "unknown_policy", "policy \"" + request.policy + "\"", "policy", policy_names()};
-  if (const auto policy = find_policy(request.policy); policy && policy->repair().prototypes && !form.stand_ins)
+  if (const auto policy = find_policy(request.policy);
+      policy && policy->repair().prototypes && !form.stand_ins)
     return Refusal{400, "no_prototypes", "policy \"" + request.policy + "\"", "policy",
                    "no prototypes in it, as the server has none (model.prototypes)"};
   if (request.request_timestamp < 0)
-    return Refusal{400, "bad_timestamp", "the time is " + std::to_string(request.request_timestamp), "request_timestamp",
-                   "seconds since 1970; 0 or absent is the present"};
+    return Refusal{400, "bad_timestamp", "the time is " + std::to_string(request.request_timestamp),
+                   "request_timestamp", "seconds since 1970; 0 or absent is the present"};
   if (!(request.approximate <= 1) || (request.approximate < 0 && request.approximate != -1))
-    return Refusal{400, "bad_approximate", "approximate is " + std::to_string(request.approximate), "approximate",
+    return Refusal{400, "bad_approximate", "approximate is " + std::to_string(request.approximate),
+                   "approximate",
                    "0 to 1, the largest share of the prompt's tokens that may be approximate, or -1: any"};
   if (Fault fault = bad_freshness(request.features)) return fault;
   if (request.unknown != "" && request.unknown != "refuse" && request.unknown != "skip")
@@ -180,7 +185,8 @@ Fault find_fault(const GenerateRequest& request, const PromptForm& form, const R
   if (request.width > limits.width_max) return too_wide(request.width, "width");
   if (request.top_k > limits.width_max) return too_wide(request.top_k, "top_k");
   if (request.width > 0 && request.width < request.top_k)
-    return Refusal{400, "too_narrow", "a search of width " + std::to_string(request.width) + " finds at most as many items",
+    return Refusal{400, "too_narrow",
+                   "a search of width " + std::to_string(request.width) + " finds at most as many items",
                    "width", "at least top_k, " + std::to_string(request.top_k)};
   return std::nullopt;
 }
@@ -194,20 +200,23 @@ Fault find_fault(const CompleteRequest& request, const PromptForm& form, const R
     return fault;
   if (Fault fault = bad_tokens(request.prompt, form.vocabulary, "prompt")) return fault;
   if (Fault fault = bad_number(request.n, limits.width_max, "router.width_max", "n")) return fault;
-  if (Fault fault = bad_number(request.max_tokens, limits.completion_tokens_max, "router.completion_tokens_max",
-                               "max_tokens"))
+  if (Fault fault = bad_number(request.max_tokens, limits.completion_tokens_max,
+                               "router.completion_tokens_max", "max_tokens"))
     return fault;
   if (request.beam_width > limits.width_max)
     return bad_number(request.beam_width, limits.width_max, "router.width_max", "beam_width");
   if (request.beam_width > 0 && request.beam_width < request.n)
-    return Refusal{400, "too_narrow", "a search of width " + std::to_string(request.beam_width) + " finds at most as many",
+    return Refusal{400, "too_narrow",
+                   "a search of width " + std::to_string(request.beam_width) + " finds at most as many",
                    "beam_width", "at least n, " + std::to_string(request.n)};
-  return bad_length(request.prompt.size() + (request.items ? 0 : request.max_tokens), form, "prompt and max_tokens");
+  return bad_length(request.prompt.size() + (request.items ? 0 : request.max_tokens), form,
+                    "prompt and max_tokens");
 }
 
 Fault find_fault(const ScoreRequest& request, const PromptForm& form, const RequestLimits& limits) {
   if (!form.history_plan.empty())
-    return Refusal{422, "not_a_scorer", "the tokens of the model that is served are items with features, and it has no labels",
+    return Refusal{422, "not_a_scorer",
+                   "the tokens of the model that is served are items with features, and it has no labels",
                    "model", "/v1/rank, or a model that reads text"};
   if (Fault fault = bad_budget(request.budget_us)) return fault;
   if (Fault fault =

@@ -21,8 +21,8 @@ struct RequestLimits {
   std::uint32_t request_tokens_max = 262'144;  // of a plan, all segments together
   std::uint32_t history_max = 10'000;          // events, or tokens, of a profile
   std::uint32_t id_bytes_max = 512;            // of a tenant, user or item id
-  // Of a prompt's tokens the largest share that a policy which weighs plans may leave approximate where the request does
-  // not say. 0: an approximate answer is for those who ask for one.
+  // Of a prompt's tokens the largest share that a policy which weighs plans may leave approximate where the
+  // request does not say. 0: an approximate answer is for those who ask for one.
   double approximate = 0;
   // Of one forward pass on a worker, as it counts itself: computed tokens, and bytes for each. 0: not known
   // here.
@@ -41,7 +41,8 @@ std::optional<Refusal> find_fault(const CompleteRequest& request, const PromptFo
 std::optional<Refusal> find_fault(const ScoreRequest& request, const PromptForm& form,
                                   const RequestLimits& limits);
 std::optional<Refusal> find_fault(const PutUser& put, const PromptForm& form, const RequestLimits& limits);
-std::optional<Refusal> find_fault(const AppendEvents& events, const PromptForm& form, const RequestLimits& limits);
+std::optional<Refusal> find_fault(const AppendEvents& events, const PromptForm& form,
+                                  const RequestLimits& limits);
 std::optional<Refusal> find_fault(const GetUser& wanted, const PromptForm& form, const RequestLimits& limits);
 std::optional<Refusal> find_fault(const GetItem& wanted, const PromptForm& form, const RequestLimits& limits);
 std::optional<Refusal> find_fault(const DeleteUser& remove, const PromptForm& form,

@@ -39,7 +39,8 @@ TEST_CASE("a ranking request is checked field by field") {
   CHECK(check([](auto& r) { r.policy = "best"; }) == "400 unknown_policy");
   CHECK(check([](auto& r) { r.policy = "all_blocks+30:prototypes"; }) == "400 no_prototypes");
   CHECK(check([](auto& r) { r.budget_us = -1; }) == "400 bad_budget");
-  for (const char* freshness : {"", "exact", "wait", "behind"}) CHECK(check([&](auto& r) { r.features = freshness; }) == "sound");
+  for (const char* freshness : {"", "exact", "wait", "behind"})
+    CHECK(check([&](auto& r) { r.features = freshness; }) == "sound");
   CHECK(check([](auto& r) { r.features = "new"; }) == "400 unknown_freshness");
   CHECK(check([](auto& r) { r.scenario = 1; }) == "400 bad_scenario");
   CHECK(check([](auto& r) { r.task = "click"; }) == "400 unknown_task");
@@ -48,7 +49,9 @@ TEST_CASE("a ranking request is checked field by field") {
 TEST_CASE("a model that reads items in towers knows scenarios and tasks, and scores no labels") {
   PromptForm towers{.positions_max = 20, .vocabulary = 100, .history_plan = "towers", .scenarios = 2};
   towers.tasks = {"click", "like"};
-  const auto check = [&](std::function<void(RankRequest&)> change) { return verdict(rank(), change, towers); };
+  const auto check = [&](std::function<void(RankRequest&)> change) {
+    return verdict(rank(), change, towers);
+  };
   CHECK(check([](auto& r) { r.scenario = 1, r.task = "like"; }) == "sound");
   CHECK(check([](auto& r) { r.scenario = 2; }) == "400 bad_scenario");
   CHECK(check([](auto& r) { r.task = "buy"; }) == "400 unknown_task");

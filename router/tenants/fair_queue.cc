@@ -20,7 +20,8 @@ const FairQueue::Row* FairQueue::find(TenantId tenant) const {
 FairQueue::Place FairQueue::push(TenantId tenant, double weight, Item item, double work_us) {
   TROUPE_CHECK(weight > 0 && work_us >= 0, "a tenant has a weight, a request takes no less than nothing");
   auto [at, is_new] = rows_.try_emplace(tenant);
-  if (is_new) at->second = fresh_.insert(fresh_.end(), Row{.tenant = tenant, .credit_us = quantum_us_ * weight});
+  if (is_new)
+    at->second = fresh_.insert(fresh_.end(), Row{.tenant = tenant, .credit_us = quantum_us_ * weight});
   Row& row = *at->second;
   if (row.waiting.empty()) {
     row.taken_at_us = taken_us_;
@@ -135,8 +136,8 @@ std::optional<FairQueue::Item> FairQueue::newest(TenantId tenant) const {
   return row->waiting.back().item;
 }
 
-// While a tenant waits to pay what its last request left it owing, and for its turn, each other one has its share
-// of those rounds, one request beyond that, and a quantum as one that goes first.
+// While a tenant waits to pay what its last request left it owing, and for its turn, each other one has its
+// share of those rounds, one request beyond that, and a quantum as one that goes first.
 std::string FairQueue::find_unfairness() const {
   for (const Rows* rows : {&fresh_, &round_})
     for (const Row& row : *rows) {
@@ -146,8 +147,8 @@ std::string FairQueue::find_unfairness() const {
           rounds * quantum_us_ * weights_most_ + 2 * static_cast<double>(rows_most_) * largest_us_;
       const double others_us = taken_us_ - row.taken_at_us;
       if (others_us > most_us)
-        return "a tenant waits while " + std::to_string(others_us) + " us of others' work goes first; at most " +
-               std::to_string(most_us) + " us may";
+        return "a tenant waits while " + std::to_string(others_us) +
+               " us of others' work goes first; at most " + std::to_string(most_us) + " us may";
     }
   return "";
 }

@@ -1,16 +1,17 @@
 #pragma once
-// What waits for one worker, shared fairly between tenants: deficit round robin over the predicted work of their
-// requests (Shreedhar and Varghese 1996). A tenant has credit; its turn lasts while that is above nothing, each
-// request takes its work from it, and every round adds a quantum times the tenant's weight. So over any time in
-// which two tenants both have something waiting, the work done for each, over its weight, differs by no more than
-// a quantum and the largest request of either. Who has nothing waiting leaves its share to the others.
+// What waits for one worker, shared fairly between tenants: deficit round robin over the predicted work of
+// their requests (Shreedhar and Varghese 1996). A tenant has credit; its turn lasts while that is above
+// nothing, each request takes its work from it, and every round adds a quantum times the tenant's weight. So
+// over any time in which two tenants both have something waiting, the work done for each, over its weight,
+// differs by no more than a quantum and the largest request of either. Who has nothing waiting leaves its
+// share to the others.
 //
-// A tenant that had nothing waiting goes first for one quantum, once a round: who sends little is not kept waiting
-// by who sends much. It cannot gain by coming and going, since it keeps its place in the round, with what it owes,
-// until its turn has come.
+// A tenant that had nothing waiting goes first for one quantum, once a round: who sends little is not kept
+// waiting by who sends much. It cannot gain by coming and going, since it keeps its place in the round, with
+// what it owes, until its turn has come.
 //
-// An operation takes constant time while requests are no larger than a quantum; one that is has the tenants that
-// wait gone through once, whatever its size. Work is in microseconds of a lane of the worker.
+// An operation takes constant time while requests are no larger than a quantum; one that is has the tenants
+// that wait gone through once, whatever its size. Work is in microseconds of a lane of the worker.
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -58,12 +59,13 @@ class FairQueue {
   std::size_t size() const { return size_; }
   double work_us() const { return work_us_; }
   double work_us(TenantId tenant) const;
-  // Of what waits, what would be begun before another request of this tenant, about: all that is its own, and of
-  // the others as much as their weights give them meanwhile.
+  // Of what waits, what would be begun before another request of this tenant, about: all that is its own, and
+  // of the others as much as their weights give them meanwhile.
   double ahead_us(TenantId tenant, double weight) const;
   std::optional<Item> newest(TenantId tenant) const;
 
-  // For observers: who waits although others had more than their share since it was its turn; "" if nobody does.
+  // For observers: who waits although others had more than their share since it was its turn; "" if nobody
+  // does.
   std::string find_unfairness() const;
 
  private:
@@ -84,10 +86,10 @@ class FairQueue {
   void end_busy_time();
 
   const double quantum_us_;
-  Rows fresh_, round_;  // whose turn it is first
+  Rows fresh_, round_;                                 // whose turn it is first
   std::unordered_map<TenantId, Rows::iterator> rows_;  // found by tenant, never walked
   std::size_t size_ = 0;
-  double work_us_ = 0, weights_ = 0;  // of the rows with something waiting
+  double work_us_ = 0, weights_ = 0;                         // of the rows with something waiting
   double taken_us_ = 0, largest_us_ = 0, weights_most_ = 0;  // since the queue was last empty
   std::size_t rows_most_ = 0;
   std::uint64_t pushed_ = 0;

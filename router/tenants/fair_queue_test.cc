@@ -141,7 +141,8 @@ TEST_CASE("at random: shares are fair within a quantum and the largest requests,
       for (unsigned a = 0; a < tenants; ++a)
         for (unsigned b = a + 1; b < tenants; ++b) {
           const bool both = !model[a].waiting.empty() && !model[b].waiting.empty();
-          const auto begun = both ? since.try_emplace({a, b}, model[a].given, model[b].given).first : since.end();
+          const auto begun =
+              both ? since.try_emplace({a, b}, model[a].given, model[b].given).first : since.end();
           if (!both) since.erase({a, b});
           if (!both) continue;
           const double of_a = (model[a].given - begun->second.first) / model[a].weight;

@@ -12,9 +12,10 @@ namespace {
 constexpr double weight_least = 0.01, weight_most = 100;
 
 std::invalid_argument bad_weight(std::string_view entry) {
-  return std::invalid_argument("\"" + std::string(entry) +
-                               "\"; expected TENANT=WEIGHT, with commas between, each tenant once and a weight of "
-                               "0.01..100, such as search=4,ads=0.5");
+  return std::invalid_argument(
+      "\"" + std::string(entry) +
+      "\"; expected TENANT=WEIGHT, with commas between, each tenant once and a weight of "
+      "0.01..100, such as search=4,ads=0.5");
 }
 
 }  // namespace

@@ -11,7 +11,8 @@ TEST_CASE("weights are read, and a bad one is told with what was expected") {
   CHECK(weights.at("search") == 4);
   CHECK(weights.at("a=b") == 0.5);
   CHECK(weights.at("") == 2);
-  for (const char* bad : {"search", "search=", "search=0", "search=-1", "a=1,a=2", "a=1,", "a=1e9", "a=nan", "a=1x"}) {
+  for (const char* bad :
+       {"search", "search=", "search=0", "search=-1", "a=1,a=2", "a=1,", "a=1e9", "a=nan", "a=1x"}) {
     CAPTURE(bad);
     CHECK_THROWS_WITH_AS(parse_tenant_weights(bad), doctest::Contains("expected TENANT=WEIGHT"),
                          std::invalid_argument);

@@ -160,7 +160,8 @@ struct RouterBench {
   void look() {
     for (const auto& effect : probe.effects.list)
       if (const auto* send = std::get_if<Effects::Send>(&effect)) {
-        if (const auto* lookup = std::get_if<LookupBlocks>(&send->message)) serial = lookup->id, asked = *lookup;
+        if (const auto* lookup = std::get_if<LookupBlocks>(&send->message))
+          serial = lookup->id, asked = *lookup;
         if (const auto* plan = std::get_if<Execute>(&send->message)) serial = plan->id, node = send->to.node;
       }
   }

@@ -1,6 +1,7 @@
 #pragma once
-// Whom an actor tells what it does: nodes of the cluster's file, always, and those that joined later. These say themselves that
-// they are there, again and again until they are heard, and are told nothing any more once they are lost.
+// Whom an actor tells what it does: nodes of the cluster's file, always, and those that joined later. These
+// say themselves that they are there, again and again until they are heard, and are told nothing any more
+// once they are lost.
 #include <algorithm>
 #include <set>
 #include <utility>

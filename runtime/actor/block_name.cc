@@ -79,7 +79,8 @@ std::size_t BlockNameHash::bytes() {
 #endif
 
 BlockName block_name(const NameContext& context, std::string_view tenant_salt, std::span<const Token> tokens,
-                     std::int32_t start, std::span<const BlockName> sees, std::span<const std::int64_t> features) {
+                     std::int32_t start, std::span<const BlockName> sees,
+                     std::span<const std::int64_t> features) {
   thread_local NameHasher hasher;  // fetching the algorithm costs more than most names
   const std::vector<BlockName> seen = as_set(sees);
   static_assert(sizeof(BlockName) == 32);

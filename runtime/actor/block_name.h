@@ -1,8 +1,8 @@
 #pragma once
-// Names of blocks. A block's keys and values depend on the model, the layout, the tokens and their features, the start
-// position and the blocks it sees, and on nothing else; its name is SHA-256 over exactly those, each part tagged and
-// length-prefixed. Equal names are equal bytes (up to rounding). A name is salted by the tenant unless the
-// block is public.
+// Names of blocks. A block's keys and values depend on the model, the layout, the tokens and their features,
+// the start position and the blocks it sees, and on nothing else; its name is SHA-256 over exactly those,
+// each part tagged and length-prefixed. Equal names are equal bytes (up to rounding). A name is salted by the
+// tenant unless the block is public.
 #include <cstddef>
 #include <cstring>
 #include <span>

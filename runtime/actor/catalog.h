@@ -1,8 +1,8 @@
 #pragma once
-// The catalog of items as a request sees it: an immutable snapshot, in which items are numbers. Whoever holds a
-// snapshot sees the catalog as it was, whatever is written meanwhile (promise 4), so an answer carries numbers and the
-// snapshot, and nothing of the items is copied. Ids are for the door: they become numbers when features are found, and
-// numbers become ids and titles when the reply is written.
+// The catalog of items as a request sees it: an immutable snapshot, in which items are numbers. Whoever holds
+// a snapshot sees the catalog as it was, whatever is written meanwhile (promise 4), so an answer carries
+// numbers and the snapshot, and nothing of the items is copied. Ids are for the door: they become numbers
+// when features are found, and numbers become ids and titles when the reply is written.
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -20,8 +20,8 @@ class PathIndex;
 
 namespace troupe {
 
-// Dense. An item has the same number in all snapshots of one process from when it is put until it is deleted; after
-// that the number may be another item's.
+// Dense. An item has the same number in all snapshots of one process from when it is put until it is deleted;
+// after that the number may be another item's.
 using ItemNumber = std::uint32_t;
 inline constexpr ItemNumber no_item = UINT32_MAX;
 
@@ -54,8 +54,8 @@ inline std::vector<ItemView> views(std::span<const Item> items) { return {items.
 
 class Catalog;
 
-// The identifiers of a catalog's items, made once for all snapshots that have the same ones under the same numbers.
-// Thread-safe: whoever asks while they are made waits.
+// The identifiers of a catalog's items, made once for all snapshots that have the same ones under the same
+// numbers. Thread-safe: whoever asks while they are made waits.
 class CatalogPaths {
  public:
   std::shared_ptr<const kernels::PathIndex> of(const Catalog& catalog);
@@ -74,9 +74,9 @@ class Catalog {
   Catalog& operator=(const Catalog&) = delete;
   virtual ~Catalog() = default;
   virtual const std::string& version() const = 0;
-  virtual ItemNumber find(std::string_view id) const = 0;    // no_item: there is none
-  virtual ItemView item(ItemNumber number) const = 0;        // of an item of this snapshot
-  virtual ItemNumber next(ItemNumber from) const = 0;        // the first item with this number or a higher one
+  virtual ItemNumber find(std::string_view id) const = 0;  // no_item: there is none
+  virtual ItemView item(ItemNumber number) const = 0;      // of an item of this snapshot
+  virtual ItemNumber next(ItemNumber from) const = 0;      // the first item with this number or a higher one
 
   // As `find` of each.
   virtual std::vector<ItemNumber> find_all(std::span<const std::string> ids) const {
@@ -86,8 +86,9 @@ class Catalog {
     return numbers;
   }
 
-  // What a beam search may return: an item's tokens are its path, its number that of a path's item. Made when it is
-  // first asked for, which takes about half a second for a million items; a write that changes no path keeps it.
+  // What a beam search may return: an item's tokens are its path, its number that of a path's item. Made when
+  // it is first asked for, which takes about half a second for a million items; a write that changes no path
+  // keeps it.
   std::shared_ptr<const kernels::PathIndex> paths() const { return paths_->of(*this); }
   bool has_paths() const { return paths_->made(); }
   bool shares_paths(const Catalog& other) const { return paths_ == other.paths_; }

@@ -1,11 +1,11 @@
 #pragma once
-// The contract of every actor. A core is a plain object: it is given one event and the time, changes its own state
-// and says what should happen next. It has no thread, clock, random source, socket, file or lock, so the same
-// inputs always give the same outputs, and the CAF host and the simulation run the same code.
+// The contract of every actor. A core is a plain object: it is given one event and the time, changes its own
+// state and says what should happen next. It has no thread, clock, random source, socket, file or lock, so
+// the same inputs always give the same outputs, and the CAF host and the simulation run the same code.
 //
-// Rules for cores: timers cannot be cancelled, so a firing is a hint and the deadline is checked again; messages may
-// be lost, late, doubled and reordered; effects are applied in order after `step` returns; no iteration over
-// unordered containers.
+// Rules for cores: timers cannot be cancelled, so a firing is a hint and the deadline is checked again;
+// messages may be lost, late, doubled and reordered; effects are applied in order after `step` returns; no
+// iteration over unordered containers.
 #include <compare>
 #include <concepts>
 #include <cstdint>
@@ -22,7 +22,7 @@
 namespace troupe {
 
 struct Instant {
-  std::int64_t us = 0;   // on this process's monotonic clock; never sent to another host
+  std::int64_t us = 0;  // on this process's monotonic clock; never sent to another host
   auto operator<=>(const Instant&) const = default;
 };
 struct Duration {
@@ -50,8 +50,9 @@ struct Done {
 using AnyEvent = std::variant<Received, TimerFired, PeerLost, Done>;
 struct Event : AnyEvent {
   template <class Kind>
-    requires(!std::derived_from<std::remove_cvref_t<Kind>, AnyEvent> && std::constructible_from<AnyEvent, Kind>)
-  Event(Kind&& kind) : AnyEvent(std::forward<Kind>(kind)) {}
+  requires(!std::derived_from<std::remove_cvref_t<Kind>, AnyEvent> && std::constructible_from<AnyEvent, Kind>)
+      Event(Kind&& kind)
+      : AnyEvent(std::forward<Kind>(kind)) {}
   Event();
   Event(const Event&);
   Event(Event&&) noexcept;
@@ -68,21 +69,39 @@ struct LogField {
 
   LogField(std::string n, std::string text) : name(std::move(n)), value(std::move(text)) {}
   template <std::integral Number>
-    requires(!std::same_as<Number, bool>)
-  LogField(std::string n, Number number) : name(std::move(n)), value(std::to_string(number)), is_number(true) {}
+  requires(!std::same_as<Number, bool>) LogField(std::string n, Number number)
+      : name(std::move(n)), value(std::to_string(number)), is_number(true) {}
 };
 
 struct Effects {
-  struct Send { Address to; Message message; };
-  struct SetTimer { std::uint64_t timer; Instant at; };
-  struct Start { std::uint64_t job; Job work; };
-  // Counters: added; gauges: set; histograms: observed. `whose`: of metrics with a sample for each of somebody; `trace`: of a
-  // histogram, an example of what was observed.
-  struct Count { Metric metric; double amount; std::string whose = {}; TraceContext trace = {}; };
-  struct Log { LogLevel level; std::string event; std::vector<LogField> fields; };
+  struct Send {
+    Address to;
+    Message message;
+  };
+  struct SetTimer {
+    std::uint64_t timer;
+    Instant at;
+  };
+  struct Start {
+    std::uint64_t job;
+    Job work;
+  };
+  // Counters: added; gauges: set; histograms: observed. `whose`: of metrics with a sample for each of
+  // somebody; `trace`: of a histogram, an example of what was observed.
+  struct Count {
+    Metric metric;
+    double amount;
+    std::string whose = {};
+    TraceContext trace = {};
+  };
+  struct Log {
+    LogLevel level;
+    std::string event;
+    std::vector<LogField> fields;
+  };
   using Effect = std::variant<Send, SetTimer, Start, Count, Log>;
 
-  std::vector<Effect> list;   // applied in order
+  std::vector<Effect> list;  // applied in order
 
   Effects();
   Effects(const Effects&);

@@ -19,8 +19,8 @@
 
 namespace troupe {
 
-using kernels::Beam, kernels::Plan, kernels::Readout, kernels::Repair, kernels::Search, kernels::Sees, kernels::Segment,
-    kernels::SegmentKind, kernels::Token, kernels::Tokens;
+using kernels::Beam, kernels::Plan, kernels::Readout, kernels::Repair, kernels::Search, kernels::Sees,
+    kernels::Segment, kernels::SegmentKind, kernels::Token, kernels::Tokens;
 
 // ---- serving.capnp: door ↔ router, router ↔ inference worker
 // -------------------------------------------------
@@ -28,10 +28,11 @@ using kernels::Beam, kernels::Plan, kernels::Readout, kernels::Repair, kernels::
 // A typed "no". `status` is the HTTP status that the door answers with; `code` is a stable word for programs.
 struct Refusal {
   std::uint16_t status = 500;
-  std::string code;  // "unknown_user", "unknown_item", "repeated_candidate", "too_many_candidates", "overloaded", …
-  std::string what;      // what is wrong
-  std::string where;     // the field, file or actor
-  std::string expected;  // what would have been right
+  std::string
+      code;  // "unknown_user", "unknown_item", "repeated_candidate", "too_many_candidates", "overloaded", …
+  std::string what;                 // what is wrong
+  std::string where;                // the field, file or actor
+  std::string expected;             // what would have been right
   std::uint16_t retry_after_s = 0;  // how long a client should wait; 0: nobody knows. Over HTTP a header
   bool operator==(const Refusal&) const = default;
 };
@@ -44,14 +45,17 @@ struct RankRequest {
   std::uint32_t top_k = 0;              // 0: all candidates
   std::string policy;                   // "" is the configured one; else recompute | user | item | bat
   std::int64_t budget_us = 0;           // time from receipt to answer; 0: the configured one
-  std::int64_t request_timestamp = 0;   // seconds since 1970, for models that know times; 0: the door puts the present in
-  // Most of the prompt's tokens, as a share, that may be approximate (Repair); negative: as many as the policy leaves.
+  std::int64_t request_timestamp =
+      0;  // seconds since 1970, for models that know times; 0: the door puts the present in
+  // Most of the prompt's tokens, as a share, that may be approximate (Repair); negative: as many as the
+  // policy leaves.
   double approximate = -1;
-  std::uint32_t scenario = 0;           // where it was asked, for models that know scenarios
-  std::string task;                     // of the model's tasks, the one that orders the candidates; "": the first
-  std::string features;                 // how new they have to be: exact | wait | behind; "": as configured
-  std::string unknown;                  // candidates that the catalog does not have: refuse | skip; "": refuse
-  std::vector<std::string> history;     // instead of a user: of somebody without a profile, item ids, oldest first
+  std::uint32_t scenario = 0;  // where it was asked, for models that know scenarios
+  std::string task;            // of the model's tasks, the one that orders the candidates; "": the first
+  std::string features;        // how new they have to be: exact | wait | behind; "": as configured
+  std::string unknown;         // candidates that the catalog does not have: refuse | skip; "": refuse
+  std::vector<std::string>
+      history;  // instead of a user: of somebody without a profile, item ids, oldest first
   TraceContext trace;
   bool operator==(const RankRequest&) const = default;
 };
@@ -69,7 +73,7 @@ struct Timings {  // microseconds, one step after the other
   std::int64_t features = 0, lookup = 0, blocks = 0, queue = 0, compute = 0, total = 0;
   std::int64_t pull = 0;  // of `blocks`: until those of other nodes were here
   std::int64_t predicted =
-      0;  // by the router when it chose the node: from then to the answer; 0: nothing was
+      0;                  // by the router when it chose the node: from then to the answer; 0: nothing was
   std::int64_t turn = 0;  // between lookup and blocks: at the router, until it was its turn at the worker
   bool operator==(const Timings&) const = default;
 };
@@ -90,7 +94,7 @@ struct RankReply {
   double approximate = 0;  // share of the prompt's tokens that have keys and values of blocks made elsewhere
   std::vector<std::string> tasks;  // names of the model's tasks; none: it has one without a name
   std::uint32_t features_stale = 0, features_missing = 0;  // that it was answered with, or without
-  std::vector<std::string> skipped;  // candidates that the catalog does not have
+  std::vector<std::string> skipped;                        // candidates that the catalog does not have
   bool operator==(const RankReply&) const = default;
 };
 
@@ -129,15 +133,15 @@ struct GenerateRequest {
   RequestId id = 0;
   std::string tenant;  // "" is the default tenant
   std::string user;
-  std::uint32_t top_k = 0;           // items; 0: as many as are usual
-  std::uint32_t width = 0;           // paths kept at each step; 0: as many as are usual
-  bool exclude_seen = false;         // no items whose identifiers are in the history
-  std::vector<std::string> allow;    // item ids; not empty: only these
-  std::vector<std::string> deny;     // item ids: none of these; those that the catalog does not have are none
-  bool among_allowed = false;        // probabilities over the tokens that may follow, not over the vocabulary
-  std::int64_t budget_us = 0;        // time from receipt to answer; 0: the configured one
-  bool logprobs = false;             // the answer says each token's, too
-  std::string features;              // as RankRequest::features
+  std::uint32_t top_k = 0;         // items; 0: as many as are usual
+  std::uint32_t width = 0;         // paths kept at each step; 0: as many as are usual
+  bool exclude_seen = false;       // no items whose identifiers are in the history
+  std::vector<std::string> allow;  // item ids; not empty: only these
+  std::vector<std::string> deny;   // item ids: none of these; those that the catalog does not have are none
+  bool among_allowed = false;      // probabilities over the tokens that may follow, not over the vocabulary
+  std::int64_t budget_us = 0;      // time from receipt to answer; 0: the configured one
+  bool logprobs = false;           // the answer says each token's, too
+  std::string features;            // as RankRequest::features
   TraceContext trace;
   bool operator==(const GenerateRequest&) const = default;
 };
@@ -151,9 +155,10 @@ struct GeneratedItem {
 struct GenerateReply {
   RequestId id = 0;
   std::string user;
-  std::vector<GeneratedItem> items;  // best first; items that share an identifier by id, as texts are compared
-  std::string reason;                // why there are fewer than were asked for; "": there are as many
-  std::uint32_t width = 0;           // that was searched with
+  std::vector<GeneratedItem>
+      items;                // best first; items that share an identifier by id, as texts are compared
+  std::string reason;       // why there are fewer than were asked for; "": there are as many
+  std::uint32_t width = 0;  // that was searched with
   std::uint32_t tokens_total = 0, tokens_computed = 0, tokens_reused = 0;  // of the prompt
   std::uint32_t blocks_reused = 0, blocks_written = 0;
   std::uint32_t history_cut = 0;  // history events dropped (oldest first) to fit the model's positions
@@ -165,12 +170,12 @@ struct GenerateReply {
   bool operator==(const GenerateReply&) const = default;
 };
 
-// What a generator would say behind a prompt: the most probable continuations that a beam search finds, in the form
-// that other engines offer. No catalog is asked but for `items`.
+// What a generator would say behind a prompt: the most probable continuations that a beam search finds, in
+// the form that other engines offer. No catalog is asked but for `items`.
 struct CompleteRequest {
   RequestId id = 0;
-  std::string tenant;             // "" is the default tenant
-  std::string model;              // the version that is asked; "": whichever is served
+  std::string tenant;  // "" is the default tenant
+  std::string model;   // the version that is asked; "": whichever is served
   std::vector<Token> prompt;
   std::uint32_t max_tokens = 16;  // of each completion, no fewer; of `items` at most
   std::uint32_t n = 1;            // completions
@@ -185,9 +190,9 @@ struct CompleteReply {
   RequestId id = 0;
   std::vector<Beam> completions;  // most probable first; fewer than `n` only if there are no more
   std::uint32_t tokens_total = 0, tokens_computed = 0, tokens_reused = 0;  // of the prompt
-  bool logprobs = false, items = false;         // as it was asked for
-  std::string model_version, catalog_version;  // of a catalog only for `items`
-  NodeId node = 0;              // where it ran
+  bool logprobs = false, items = false;                                    // as it was asked for
+  std::string model_version, catalog_version;                              // of a catalog only for `items`
+  NodeId node = 0;                                                         // where it ran
   Timings timings;
   bool operator==(const CompleteReply&) const = default;
 };
@@ -232,9 +237,11 @@ struct Retention {
   bool keep_hotter = false;
   bool belongs = false;   // the blocks belong on this node: pulled ones, too, displace others and stay
   double copy_worth = 0;  // with `keep_hotter`: of 0 to 1, pulling a block again over computing it
-  // What keeping the user's blocks would spare is not counted here: his home is another node, or has been told of this request.
+  // What keeping the user's blocks would spare is not counted here: his home is another node, or has been
+  // told of this request.
   bool guest = false;
-  // Blocks of users whose home is here, and whose requests were sent elsewhere lately: what keeping them here would have spared.
+  // Blocks of users whose home is here, and whose requests were sent elsewhere lately: what keeping them here
+  // would have spared.
   std::vector<BlockUse> elsewhere;
   bool operator==(const Retention&) const = default;
 };
@@ -244,8 +251,8 @@ struct Execute {
   RequestId id = 0;
   Priority priority = Priority::serving;
   std::int64_t budget_us = 0;
-  // What the plan was made against, and what it is computed with; a worker without either refuses. No catalog: the
-  // plan takes nothing from one but its tokens.
+  // What the plan was made against, and what it is computed with; a worker without either refuses. No
+  // catalog: the plan takes nothing from one but its tokens.
   std::string model_version, catalog_version;
   bool alone = false;  // in a batch of its own: a worker was lost while it ran (promise 12)
   Plan plan;
@@ -299,7 +306,8 @@ struct BlocksFound {
   // room for more.
   std::vector<double> uses;
   double user_frequency = 0;  // accesses in the sliding window, this one included
-  double coldest_frequency = 0;  // of the cached user blocks; 0 while the user area has room for the one asked for
+  double coldest_frequency =
+      0;  // of the cached user blocks; 0 while the user area has room for the one asked for
   std::vector<BlockName> coldest;  // user blocks to give up, coldest first, enough for the one asked for
   bool operator==(const BlocksFound&) const = default;
 };
@@ -314,7 +322,8 @@ struct BlockWant {
   std::string owner;
   std::uint32_t tokens = 0;
   NodeId at = 0;  // as SegmentBlock::at
-  float compute_us = 0;  // what it is spared who finds it, of computing less of reading it, as far as the asker knows
+  float compute_us =
+      0;  // what it is spared who finds it, of computing less of reading it, as far as the asker knows
   bool operator==(const BlockWant&) const = default;
 };
 struct AcquireBlocks {
@@ -324,8 +333,8 @@ struct AcquireBlocks {
   Retention retention;
   bool may_evict = true;   // false: only free room is taken (background precomputation)
   bool read_only = false;  // nothing is reserved, nothing waited for
-  // There are two answers where all that is missing is on its way from other nodes: one when it begins to come, in which
-  // those grants are `coming`, and one when all has its end.
+  // There are two answers where all that is missing is on its way from other nodes: one when it begins to
+  // come, in which those grants are `coming`, and one when all has its end.
   bool early = false;
   TraceContext trace;
   bool operator==(const AcquireBlocks&) const = default;
@@ -340,8 +349,9 @@ struct BlockGrant {
   std::uint64_t generation = 0;
   std::uint64_t checksum = 0;  // of the bytes, for read
   std::vector<std::uint32_t> pages;
-  bool check = false;  // for read: compare the bytes with the checksum, and say how it went
-  bool coming = false;  // for read: only what PageArrivals says is there, and nothing is to be said before it has ended well
+  bool check = false;   // for read: compare the bytes with the checksum, and say how it went
+  bool coming = false;  // for read: only what PageArrivals says is there, and nothing is to be said before it
+                        // has ended well
   bool pulled = false;  // for read: another node's memory had it, and this request brought it here
   bool operator==(const BlockGrant&) const = default;
 };
@@ -357,7 +367,8 @@ enum class Outcome : std::uint8_t { done, written, abandoned, corrupt };
 struct BlockOutcome {
   BlockName name;
   std::uint64_t generation = 0;
-  Outcome outcome = Outcome::done;  // read → done (the bytes were checked) | corrupt; write → written | abandoned
+  Outcome outcome =
+      Outcome::done;  // read → done (the bytes were checked) | corrupt; write → written | abandoned
   std::uint64_t checksum = 0;  // for written
   bool operator==(const BlockOutcome&) const = default;
 };
@@ -444,11 +455,13 @@ struct AreaReport {
   std::uint64_t used = 0;
   std::uint64_t hits = 0, misses = 0;  // blocks that requests wanted, or rows, since the start, there or not
   double saved_us = 0;                 // by those hits
-  // What would have been, with so many hundredths of the pool: of 0 to 100, never falling. Empty: nobody counts.
+  // What would have been, with so many hundredths of the pool: of 0 to 100, never falling. Empty: nobody
+  // counts.
   std::vector<double> savings = {};
   bool operator==(const AreaReport&) const = default;
 };
-// What the node's requests came to since the start, from when their blocks were wanted until these were let go.
+// What the node's requests came to since the start, from when their blocks were wanted until these were let
+// go.
 struct ServedReport {
   std::uint64_t requests = 0;
   std::uint64_t hot_requests = 0;             // of users who come often
@@ -464,8 +477,9 @@ struct PoolReport {  // KV-cache worker → allocator agent, after each SetSplit
   bool operator==(const PoolReport&) const = default;
 };
 
-// KV-cache worker → inference worker of its node, that keeps rows of embedding tables: pages of the pool's row area that it
-// may fill from now on, and how many it has to give back. One at a time; told again until it is answered by PagesLent.
+// KV-cache worker → inference worker of its node, that keeps rows of embedding tables: pages of the pool's
+// row area that it may fill from now on, and how many it has to give back. One at a time; told again until it
+// is answered by PagesLent.
 struct LendPages {
   Incarnation incarnation = 0;  // of both: they are one process
   std::uint64_t number = 0;     // counts them from 1: an earlier one is ignored, the same one answered again
@@ -500,8 +514,8 @@ struct Heartbeat {
   // The next model of those Versions, if it cannot be loaded here however often it is tried, and why; else
   // "".
   std::string refused_model, refused_why;
-  // Of a table that is not in memory: what fetching a row takes, lately; how many consecutive rows are a shard; of each shard,
-  // hundredths of its rows that passes wanted lately and found.
+  // Of a table that is not in memory: what fetching a row takes, lately; how many consecutive rows are a
+  // shard; of each shard, hundredths of its rows that passes wanted lately and found.
   double us_per_row = 0;
   std::uint32_t shard_rows = 0;
   std::vector<std::uint8_t> rows_found;
@@ -515,8 +529,8 @@ struct Versions {
   std::string model_version, catalog_version;
   std::string next_model;    // to be loaded beside the present one; "" if none
   std::string next_catalog;  // that comes with next_model, in the same step; "": the present one stays
-  // Thousandths of users that have next_model once every worker has it. All: then it becomes the present one. Fewer: both
-  // are served, by the user, until somebody wishes for something else.
+  // Thousandths of users that have next_model once every worker has it. All: then it becomes the present one.
+  // Fewer: both are served, by the user, until somebody wishes for something else.
   static constexpr std::uint32_t all_users = 1000;
   std::uint32_t next_share = all_users;
   bool is_shared() const { return !next_model.empty() && next_share < all_users; }
@@ -548,8 +562,9 @@ struct LeaderBeat {
   std::uint64_t token = 0;  // fencing token: the revision at which it became leader
   bool operator==(const LeaderBeat&) const = default;
 };
-// Operator → router, inference worker or cache-meta: take nothing new, end what runs (or, with `on` false, serve again); → KV-cache
-// worker: hand on. Answered by StatusReply, whose "drained" says "yes" when nothing is left; asked again until it does (promise 13).
+// Operator → router, inference worker or cache-meta: take nothing new, end what runs (or, with `on` false,
+// serve again); → KV-cache worker: hand on. Answered by StatusReply, whose "drained" says "yes" when nothing
+// is left; asked again until it does (promise 13).
 struct Drain {
   RequestId id = 0;
   bool on = true;
@@ -573,13 +588,13 @@ struct StatusReply {
   bool operator==(const StatusReply&) const = default;
 };
 
-using AnyMessage = std::variant<RankRequest, RankReply, ScoreRequest, ScoreReply, PutUser, DeleteUser,
-                                PutItem, DeleteItem, Reload, Stored, Refused, Execute, Executed, LookupBlocks,
-                                BlocksFound, AcquireBlocks, BlocksAcquired, ReleaseBlocks, CacheChanges,
-                                InventoryRequest, InventoryPart, Forget, SetSplit, PoolReport, Heartbeat,
-                                Versions, Suspect, LeaderBeat, Drain, StatusRequest, StatusReply,
-                                GenerateRequest, GenerateReply, CompleteRequest, CompleteReply, LendPages, PagesLent,
-                                AppendEvents, Appended, GetUser, UserReply, GetItem, ItemReply>;
+using AnyMessage =
+    std::variant<RankRequest, RankReply, ScoreRequest, ScoreReply, PutUser, DeleteUser, PutItem, DeleteItem,
+                 Reload, Stored, Refused, Execute, Executed, LookupBlocks, BlocksFound, AcquireBlocks,
+                 BlocksAcquired, ReleaseBlocks, CacheChanges, InventoryRequest, InventoryPart, Forget,
+                 SetSplit, PoolReport, Heartbeat, Versions, Suspect, LeaderBeat, Drain, StatusRequest,
+                 StatusReply, GenerateRequest, GenerateReply, CompleteRequest, CompleteReply, LendPages,
+                 PagesLent, AppendEvents, Appended, GetUser, UserReply, GetItem, ItemReply>;
 
 // A type of its own and not another name of the variant: what copies, moves, compares and destroys so many
 // kinds is compiled once, in messages.cc, and not in every file that hands a message on.

@@ -22,14 +22,19 @@ using enum MetricKind;
 
 constexpr std::string_view user_label = "kind=\"user\"", item_label = "kind=\"item\"";
 constexpr std::string_view handed_help =
-    "Users' blocks of a worker that leaves: given to where their users are served then, had by others already, or not taken.";
+    "Users' blocks of a worker that leaves: given to where their users are served then, had by others "
+    "already, or not taken.";
 constexpr std::string_view row_label = "kind=\"row\"";
-constexpr std::string_view rows_help = "Distinct rows of embedding tables that passes wanted, by where they were.";
-constexpr std::string_view row_bytes_help = "Bytes of rows that came from their table, for passes or to refill pages.";
+constexpr std::string_view rows_help =
+    "Distinct rows of embedding tables that passes wanted, by where they were.";
+constexpr std::string_view row_bytes_help =
+    "Bytes of rows that came from their table, for passes or to refill pages.";
 constexpr std::string_view rows_fetched_help =
-    "Rows that passes missed, of tables that are spread over nodes' memory, by whether this node's memory had them, another one's, or none.";
+    "Rows that passes missed, of tables that are spread over nodes' memory, by whether this node's memory "
+    "had them, another one's, or none.";
 constexpr std::string_view by_tenant = "tenant";
-constexpr std::string_view features_help = "Users of requests that were answered without reading them from the store then, by what was known.";
+constexpr std::string_view features_help =
+    "Users of requests that were answered without reading them from the store then, by what was known.";
 constexpr std::string_view requests_help = "Requests taken in by the router.";
 constexpr std::string_view stage_help = "Time that a stage of an answered request took.";
 constexpr std::string_view plans_help = "Requests by the plan that was run.";
@@ -37,8 +42,10 @@ constexpr std::string_view hit_help = "Blocks that a request found in the cache 
 constexpr std::string_view computed_help = "Blocks that had to be computed.";
 constexpr std::string_view evicted_help = "Blocks evicted from the pool to make room.";
 constexpr std::string_view saved_help = "Time that requests were spared by what an area had.";
-constexpr std::string_view page_more_help = "Microseconds a second that requests would be spared if an area had a page more.";
-constexpr std::string_view page_less_help = "Microseconds a second that requests would lose if an area had a page less.";
+constexpr std::string_view page_more_help =
+    "Microseconds a second that requests would be spared if an area had a page more.";
+constexpr std::string_view page_less_help =
+    "Microseconds a second that requests would lose if an area had a page less.";
 constexpr std::string_view pages_help = "Pages of the pool that an area has.";
 constexpr std::string_view device_blocks_help =
     "Cached blocks that batches read, by where the GPU found them.";
@@ -51,8 +58,8 @@ constexpr MetricRow rows[] = {
     {requests_score, counter, "troupe_requests_total", "kind=\"score\"", requests_help},
     {requests_generate, counter, "troupe_requests_total", "kind=\"generate\"", requests_help},
     {requests_complete, counter, "troupe_requests_total", "kind=\"complete\"", requests_help},
-    {requests_refused, counter, "troupe_requests_refused_total", "", "Requests answered with a refusal, by its code.",
-     "code"},
+    {requests_refused, counter, "troupe_requests_refused_total", "",
+     "Requests answered with a refusal, by its code.", "code"},
     {requests_expired, counter, "troupe_requests_expired_total", "", "Requests whose deadline passed."},
     {tokens_total, counter, "troupe_tokens_total", "", "Tokens of all plans that were run."},
     {tokens_computed, counter, "troupe_tokens_computed_total", "", "Tokens that were computed."},
@@ -63,11 +70,12 @@ constexpr MetricRow rows[] = {
     {plans_recompute, counter, "troupe_plans_total", "kind=\"recompute\"", plans_help},
     {requests_waiting, gauge, "troupe_requests_waiting", "",
      "Requests that wait at the router for their turn at a worker."},
-    {tenant_requests, counter, "troupe_tenant_requests_total", "", "Requests that the router has admitted, by tenant.",
-     by_tenant},
+    {tenant_requests, counter, "troupe_tenant_requests_total", "",
+     "Requests that the router has admitted, by tenant.", by_tenant},
     {tenant_refused, counter, "troupe_tenant_refused_total", "",
      "Requests that the router has refused or that expired, by tenant.", by_tenant},
-    {tenant_answered, counter, "troupe_tenant_answered_total", "", "Requests that the router has answered, by tenant.", by_tenant},
+    {tenant_answered, counter, "troupe_tenant_answered_total", "",
+     "Requests that the router has answered, by tenant.", by_tenant},
     {tenant_seconds, counter, "troupe_tenant_seconds_total", "",
      "Time from receipt to answer of those, by tenant.", by_tenant},
     {tenant_work, counter, "troupe_tenant_work_seconds_total", "",
@@ -88,7 +96,8 @@ constexpr MetricRow rows[] = {
     {compute_seconds, histogram, "troupe_compute_seconds", "", "Time that one batch was computed."},
     {overlap_begun, counter, "troupe_overlap_plans_total", "",
      "Plans that began while blocks of theirs were on their way from other nodes (inference.overlap)."},
-    {overlap_missed, counter, "troupe_overlap_missed_total", "", "Of those, plans whose blocks did not come: they were computed."},
+    {overlap_missed, counter, "troupe_overlap_missed_total", "",
+     "Of those, plans whose blocks did not come: they were computed."},
     {overlap_spared, counter, "troupe_overlap_spared_seconds_total", "",
      "Time that such plans were computed while their blocks came, without waiting for them."},
     {prediction_ratio, histogram, "troupe_prediction_ratio", "",
@@ -143,16 +152,19 @@ constexpr MetricRow rows[] = {
     {rows_missed, counter, "troupe_rows_total", "from=\"table\"", rows_help},
     {rows_repeated, counter, "troupe_rows_repeated_total", "",
      "Rows that a pass wanted several times; each was fetched once."},
-    {rows_evicted, counter, "troupe_rows_evicted_total", "", "Rows that made room for others, or went with their page."},
+    {rows_evicted, counter, "troupe_rows_evicted_total", "",
+     "Rows that made room for others, or went with their page."},
     {rows_dropped, counter, "troupe_rows_dropped_total", "", "Rows that went with their model's version."},
-    {rows_corrupt, counter, "troupe_rows_corrupt_total", "", "Rows in the pool that failed their checksum; fetched again."},
+    {rows_corrupt, counter, "troupe_rows_corrupt_total", "",
+     "Rows in the pool that failed their checksum; fetched again."},
     {row_bytes_missed, counter, "troupe_row_bytes_total", "for=\"pass\"", row_bytes_help},
     {row_bytes_refilled, counter, "troupe_row_bytes_total", "for=\"refill\"", row_bytes_help},
     {rows_from_here, counter, "troupe_rows_fetched_total", "from=\"here\"", rows_fetched_help},
     {rows_from_nodes, counter, "troupe_rows_fetched_total", "from=\"node\"", rows_fetched_help},
     {rows_from_table, counter, "troupe_rows_fetched_total", "from=\"table\"", rows_fetched_help},
     {boundary_bytes_copied, counter, "troupe_boundary_bytes_copied_total", "",
-     "Bytes of blocks that lie elsewhere than before the boundary of their area moved: 0, as it moves by page numbers."},
+     "Bytes of blocks that lie elsewhere than before the boundary of their area moved: 0, as it moves by "
+     "page numbers."},
     {item_saved, counter, "troupe_saved_seconds_total", item_label, saved_help},
     {user_saved, counter, "troupe_saved_seconds_total", user_label, saved_help},
     {row_saved, counter, "troupe_saved_seconds_total", row_label, saved_help},
@@ -172,12 +184,9 @@ constexpr MetricRow rows[] = {
     {device_pages_used, gauge, "troupe_device_pages_used", "", "Of those, pages that hold blocks."},
     {features_lost, counter, "troupe_features_lost_total", "",
      "Times that Redis came back without profiles or items that it had acknowledged."},
-    {features_cached, counter, "troupe_features_total", "from=\"cache\"",
-     features_help},
-    {features_stale, counter, "troupe_features_total", "from=\"stale\"",
-     features_help},
-    {features_missing, counter, "troupe_features_total", "from=\"missing\"",
-     features_help},
+    {features_cached, counter, "troupe_features_total", "from=\"cache\"", features_help},
+    {features_stale, counter, "troupe_features_total", "from=\"stale\"", features_help},
+    {features_missing, counter, "troupe_features_total", "from=\"missing\"", features_help},
     {index_blocks, gauge, "troupe_index_blocks", "", "Blocks that cache-meta knows of."},
     {index_users, gauge, "troupe_index_users", "", "Users whose accesses cache-meta counts."},
     {store_damages, counter, "troupe_store_damages_total", "",
@@ -189,8 +198,8 @@ constexpr MetricRow rows[] = {
     {messages_undelivered, counter, "troupe_messages_undelivered_total", "",
      "Messages to other nodes that were dropped: the node was away, or did not keep up."},
     {http_requests, counter, "troupe_http_requests_total", "", "HTTP requests."},
-    {http_responses, counter, "troupe_http_responses_total", "", "HTTP responses, by what was asked and by status.",
-     "route,status"},
+    {http_responses, counter, "troupe_http_responses_total", "",
+     "HTTP responses, by what was asked and by status.", "route,status"},
     {api_keys_age, gauge, "troupe_api_keys_age_seconds", "",
      "How long ago the door's keys were read from their Redis for the last time."},
     {http_refused, counter, "troupe_http_refused_total", "",
@@ -200,17 +209,20 @@ constexpr MetricRow rows[] = {
      "HTTP connections that were closed because others needed their place or memory."},
     {http_accept_failed, counter, "troupe_http_accept_failed_total", "",
      "HTTP connections that could not be accepted: no open files are left, most likely."},
-    {spans_exported, counter, "troupe_spans_exported_total", "", "Spans of sampled requests that the collector has taken."},
+    {spans_exported, counter, "troupe_spans_exported_total", "",
+     "Spans of sampled requests that the collector has taken."},
     {spans_lost, counter, "troupe_spans_lost_total", "",
      "Spans of sampled requests that were dropped: the collector was away, or did not keep up."},
-    {build_info, gauge, "troupe_build_info", "", "1, with what this program was built from.", "version,commit"},
+    {build_info, gauge, "troupe_build_info", "", "1, with what this program was built from.",
+     "version,commit"},
     {process_cpu_seconds, counter, "process_cpu_seconds_total", "", "CPU time of this process."},
     {process_resident_bytes, gauge, "process_resident_memory_bytes", "", "Resident memory of this process."},
     {process_virtual_bytes, gauge, "process_virtual_memory_bytes", "", "Virtual memory of this process."},
     {process_open_files, gauge, "process_open_fds", "", "Open files of this process."},
     {process_files_max, gauge, "process_max_fds", "", "Files that this process may have open."},
     {process_threads, gauge, "process_threads", "", "Threads of this process."},
-    {process_start_seconds, gauge, "process_start_time_seconds", "", "When this process began, in seconds since 1970."},
+    {process_start_seconds, gauge, "process_start_time_seconds", "",
+     "When this process began, in seconds since 1970."},
 };
 
 constexpr std::size_t metric_count = static_cast<std::size_t>(Metric::count_);
@@ -302,7 +314,8 @@ double since_1970_s() {
 // " # {trace_id="…",span_id="…"} value seconds"
 std::string text_of(const Exemplar& exemplar) {
   if (!exemplar.trace.is_there()) return "";
-  std::string text = " # {trace_id=\"" + trace_id(exemplar.trace) + "\",span_id=\"" + span_id(exemplar.trace.span) + "\"} ";
+  std::string text =
+      " # {trace_id=\"" + trace_id(exemplar.trace) + "\",span_id=\"" + span_id(exemplar.trace.span) + "\"} ";
   append_number(text, exemplar.value);
   append_number(text += ' ', std::round(exemplar.at_s * 1000) / 1000);
   return text;
@@ -354,7 +367,8 @@ void append_named(std::string& out, const MetricRow& row, const Named& samples) 
 }
 
 // No exemplars: none are shown.
-void append_histogram(std::string& out, const MetricRow& row, const Series& series, std::span<const Exemplar> exemplars) {
+void append_histogram(std::string& out, const MetricRow& row, const Series& series,
+                      std::span<const Exemplar> exemplars) {
   const std::span<const double> bounds = bounds_of(row.metric);
   std::uint64_t below = 0;
   for (std::size_t i = 0; i <= bounds.size(); ++i) {
@@ -459,7 +473,9 @@ std::string MetricRegistry::render(MetricForm form) const {
     if (!row.by.empty())
       append_named(out, row, state_->named[index]);
     else if (row.kind == histogram)
-      append_histogram(out, row, series, exemplary ? std::span<const Exemplar>(state_->exemplars[index]) : std::span<const Exemplar>());
+      append_histogram(
+          out, row, series,
+          exemplary ? std::span<const Exemplar>(state_->exemplars[index]) : std::span<const Exemplar>());
     else
       append_sample(out, row, "", "", series.value.load(std::memory_order_relaxed));
   };

@@ -48,9 +48,12 @@ TEST_CASE("counters add, gauges keep the last value, histograms count observatio
   CHECK(registry.value(Metric::tokens_total) == 0);
 }
 
-TEST_CASE("what is no number, or none that ends, is written as Prometheus reads it, whole numbers without an exponent") {
-  const std::pair<double, const char*> texts[] = {{std::nan(""), "NaN"}, {INFINITY, "+Inf"}, {-INFINITY, "-Inf"}, {0, "0"}, {-3, "-3"},
-                                                  {1e15, "1000000000000000"}, {0.25, "0.25"}, {1e300, "1e+300"}};
+TEST_CASE(
+    "what is no number, or none that ends, is written as Prometheus reads it, whole numbers without an "
+    "exponent") {
+  const std::pair<double, const char*> texts[] = {
+      {std::nan(""), "NaN"},      {INFINITY, "+Inf"}, {-INFINITY, "-Inf"}, {0, "0"}, {-3, "-3"},
+      {1e15, "1000000000000000"}, {0.25, "0.25"},     {1e300, "1e+300"}};
   for (const auto& [value, text] : texts) {
     CAPTURE(text);
     MetricRegistry registry;
@@ -90,7 +93,8 @@ TEST_CASE("a metric by tenant has a sample for each of the first, and one for al
     registry.record(Metric::tenant_requests, 1, "invented " + std::to_string(i));
   const std::string text = registry.render();
   std::size_t samples = 0;
-  for (std::size_t at = 0; (at = text.find("\ntroupe_tenant_requests_total{", at)) != text.npos; ++at) ++samples;
+  for (std::size_t at = 0; (at = text.find("\ntroupe_tenant_requests_total{", at)) != text.npos; ++at)
+    ++samples;
   CHECK(samples == of_whom_max);
   CHECK(registry.value(Metric::tenant_requests, "(others)") == 10 * of_whom_max - (of_whom_max - 2));
 }
@@ -139,7 +143,9 @@ TEST_CASE("a metric by several labels has a sample for each pair, and their sum 
   CHECK(registry.value(Metric::http_responses) == 3);
 }
 
-TEST_CASE("in OpenMetrics families of counters have no _total, buckets an example of a sampled request, and there is an end") {
+TEST_CASE(
+    "in OpenMetrics families of counters have no _total, buckets an example of a sampled request, and there "
+    "is an end") {
   MetricRegistry registry;
   const TraceContext sampled{0x4bf92f3577b34da6, 0xa3ce929d0e0e4736, 7, true};
   registry.record(Metric::stage_queue, 0.00015, "", sampled);
@@ -149,7 +155,10 @@ TEST_CASE("in OpenMetrics families of counters have no _total, buckets an exampl
   CHECK(has_line(text, "troupe_tokens_total 0"));
   CHECK(text.ends_with("\n# EOF\n"));
   const std::string bucket = "troupe_stage_seconds_bucket{stage=\"queue\",le=\"2e-04\"} 1";
-  CHECK(text.find(bucket + " # {trace_id=\"4bf92f3577b34da6a3ce929d0e0e4736\",span_id=\"0000000000000007\"} 0.00015 ") != text.npos);
+  CHECK(
+      text.find(bucket +
+                " # {trace_id=\"4bf92f3577b34da6a3ce929d0e0e4736\",span_id=\"0000000000000007\"} 0.00015 ") !=
+      text.npos);
   CHECK(has_line(text, "troupe_stage_seconds_bucket{stage=\"queue\",le=\"5\"} 2"));
   CHECK(has_line(plain, bucket));
   CHECK(plain.find('#', plain.find(bucket)) == plain.find("# HELP", plain.find(bucket)));

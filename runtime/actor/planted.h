@@ -22,18 +22,19 @@ constexpr PromiseSet through(auto... promises) { return (0U | ... | (1U << promi
     "the router drops a request whose worker refused it, without an answer")                                \
   X(answer_without_check, 1, through(),                                                                     \
     "the router passes on scores of another shape or that are not finite")                                  \
-  X(answer_at_other_door, 1, through(), "an answer goes to the door of another router")                       \
+  X(answer_at_other_door, 1, through(), "an answer goes to the door of another router")                     \
   X(answer_twice, 1, through(), "a router sends each answer twice")                                         \
   X(answer_stranger, 1, through(), "a router also answers a request that nobody has asked")                 \
   X(answer_other_kind, 1, through(), "a ranking is answered as if something had been stored")               \
   X(tell_too_late, 1, through(), "what is too late is told when it should have been told long ago")         \
   X(answer_from_old_profile, 1, through(), "a ranking is answered from the profile before the last one")    \
-  X(refuse_without_status, 1, through(), "a worker's refusal goes to the client as it came, with any status") \
+  X(refuse_without_status, 1, through(),                                                                    \
+    "a worker's refusal goes to the client as it came, with any status")                                    \
   X(refuse_known, 1, through(), "a user who is there is refused as unknown")                                \
   X(refuse_sound, 1, through(), "a request that is sound is refused as if it were not")                     \
   X(end_behind_first_item, 1, through(),                                                                    \
     "the end of a ranking's prompt stands behind its first item, not behind the longest")                   \
-  X(approximate_unasked, 1, through(), "the planner answers approximately though nobody allowed it")           \
+  X(approximate_unasked, 1, through(), "the planner answers approximately though nobody allowed it")        \
   X(skip_identity_check, 2, through(1, 4, 14), "a block that was found by a colliding name is used")        \
   X(skip_generation_check, 2, through(1, 3),                                                                \
     "a report about an older reservation of a block counts for the new one")                                \
@@ -41,14 +42,15 @@ constexpr PromiseSet through(auto... promises) { return (0U | ... | (1U << promi
   X(skip_first_check, 2, through(1), "what was computed here is used without a look at its checksum")       \
   X(skip_scrub, 2, through(), "the scrubber does not compare what it reads")                                \
   X(spread_flipped_bits, 2, through(1), "blocks are computed from others that are not checked for it")      \
-  X(trust_shards, 2, through(1), "rows of embedding tables are taken from shards that are not checked for it") \
-  X(read_before_it_comes, 2, through(1, 3, 14),                                                             \
-    "a block that is on its way is told as one that is there")                                              \
+  X(trust_shards, 2, through(1),                                                                            \
+    "rows of embedding tables are taken from shards that are not checked for it")                           \
+  X(read_before_it_comes, 2, through(1, 3, 14), "a block that is on its way is told as one that is there")  \
   X(free_pinned_page, 3, through(1, 2), "eviction takes blocks that somebody reads")                        \
   X(ignore_read_lease, 3, through(1, 2), "the puller uses what arrived after its lease had ended")          \
   X(keep_grants, 3, through(), "a plan that is refused keeps what it was granted")                          \
   X(keep_remote_pins, 3, through(), "what another node was granted stays pinned when its lease has ended")  \
-  X(release_shards_early, 3, through(1, 2), "shards of embedding tables are given back while a batch reads them") \
+  X(release_shards_early, 3, through(1, 2),                                                                 \
+    "shards of embedding tables are given back while a batch reads them")                                   \
   X(answer_from_newest_model, 4, through(1),                                                                \
     "a worker runs a plan on the newest model, not on the pinned one")                                      \
   X(answer_from_newest_catalog, 4, through(),                                                               \
@@ -57,17 +59,17 @@ constexpr PromiseSet through(auto... promises) { return (0U | ... | (1U << promi
   X(end_reload_early, 4, through(), "a reload is answered as done when it has begun")                       \
   X(tell_stale_as_fresh, 4, through(1), "a profile that has expired is told as one that has not")           \
   X(forget_own_write, 4, through(1), "a router answers from what it read before it wrote")                  \
-  X(mix_row_versions, 4, through(1), "rows of embedding tables are found by their number alone, whatever model they are of") \
+  X(mix_row_versions, 4, through(1),                                                                        \
+    "rows of embedding tables are found by their number alone, whatever model they are of")                 \
   X(use_foreign_prototypes, 4, through(1),                                                                  \
-    "what stands for tokens of one version of the model does for those of another")                        \
-  X(confuse_models, 4, through(1, 2, 3, 14),                                                                   \
+    "what stands for tokens of one version of the model does for those of another")                         \
+  X(confuse_models, 4, through(1, 2, 3, 14),                                                                \
     "requests for blocks of two models' workers on a node are one if they have the same number")            \
   X(ignore_fencing_token, 5, through(), "a worker obeys any leader")                                        \
   X(no_retry_after_loss, 6, through(), "a request whose worker was lost is refused at once")                \
   X(wait_for_index, 7, through(1, 6), "the router waits for the index without end")                         \
   X(no_inventory, 8, through(), "a new cache-meta never asks for inventories")                              \
-  X(read_members_once, 8, through(),                                                                        \
-    "who has heard once of workers that join or leave does not ask again")                                  \
+  X(read_members_once, 8, through(), "who has heard once of workers that join or leave does not ask again") \
   X(unbounded_queue, 10, through(), "an inference worker queues without a bound and runs what has expired") \
   X(miscount_attempts, 10, through(), "a router does not count what it sends again")                        \
   X(unlimited_retries, 10, through(), "retries have no budget")                                             \

@@ -49,16 +49,17 @@ struct FindFeatures {
 };
 // One consistent state of the profile and of the catalog (promise 4), shared with whoever else sees it.
 struct Features {
-  ProfilePointer user;            // null: there is none
+  ProfilePointer user;  // null: there is none
   CatalogPointer catalog;
-  std::vector<ItemNumber> items;  // in `catalog`; parallel to FindFeatures::items, no_item where there is none
-  // Where the request allowed it: `user` was read within the expiry, or before; or nothing of it is known yet, and it is
-  // answered as one without events.
+  std::vector<ItemNumber>
+      items;  // in `catalog`; parallel to FindFeatures::items, no_item where there is none
+  // Where the request allowed it: `user` was read within the expiry, or before; or nothing of it is known
+  // yet, and it is answered as one without events.
   enum class Of : std::uint8_t { store, cache, stale, missing };
   Of of = Of::store;
 };
-// Answered by Written or Refusal. PutUser and AppendEvents fail with `unknown_item` if their history names one; all with
-// `changed_meanwhile` if their condition is not met.
+// Answered by Written or Refusal. PutUser and AppendEvents fail with `unknown_item` if their history names
+// one; all with `changed_meanwhile` if their condition is not met.
 struct Write {
   std::variant<PutUser, DeleteUser, PutItem, DeleteItem, AppendEvents> what;
 };
@@ -95,12 +96,13 @@ struct BatchSegmentKv {
 struct BatchRequest {
   Plan plan;
   std::vector<SegmentBlock> blocks;  // one per segment
-  std::vector<BatchSegmentKv> kv;  // one per segment
-  std::string model_version;       // "": the port's own
-  std::string catalog_version;     // as Execute::catalog_version
-  std::int64_t coming_us = 0;      // what is coming is waited for so long, then computed
+  std::vector<BatchSegmentKv> kv;    // one per segment
+  std::string model_version;         // "": the port's own
+  std::string catalog_version;       // as Execute::catalog_version
+  std::int64_t coming_us = 0;        // what is coming is waited for so long, then computed
 };
-// Of an embedding table that is spread over nodes' memory: so many consecutive rows as a page holds. It is a block like others.
+// Of an embedding table that is spread over nodes' memory: so many consecutive rows as a page holds. It is a
+// block like others.
 struct TableShard {
   BlockName table;  // of its model's version, its size and its place there
   std::uint32_t shard = 0;
@@ -108,11 +110,13 @@ struct TableShard {
 };
 struct GrantedShard {
   TableShard shard;
-  BlockGrant grant;  // read: rows are read there; write: whoever needs one fills it from the table; none: the table has them
+  BlockGrant grant;  // read: rows are read there; write: whoever needs one fills it from the table; none: the
+                     // table has them
 };
 struct RunBatch {
   std::vector<BatchRequest> requests;
-  // A pass that misses rows of shards that are not granted ends, and says which; else it reads them from the table.
+  // A pass that misses rows of shards that are not granted ends, and says which; else it reads them from the
+  // table.
   bool asks_for_shards = false;
   std::vector<GrantedShard> shards;
 };
@@ -123,7 +127,8 @@ struct BatchReply {
   std::vector<std::uint64_t> checksums;  // per segment; of written pages, else 0
   std::vector<std::uint32_t>
       corrupt;  // segments whose cached bytes failed their checksum (they were computed)
-  std::vector<std::uint32_t> missed;  // segments whose blocks were coming and did not come (they were computed)
+  std::vector<std::uint32_t>
+      missed;  // segments whose blocks were coming and did not come (they were computed)
 };
 // What a batch did with the device's copies of the pool's pages. All zero where there is no such device.
 struct DeviceUse {
@@ -132,7 +137,8 @@ struct DeviceUse {
   std::uint64_t bytes_to_device = 0, bytes_to_host = 0;
   std::uint32_t pages = 0, pages_used = 0;  // when the batch began
 };
-// Of the table that passes read last, by shards of as many consecutive rows: what was found, lately (Heartbeat::rows_found).
+// Of the table that passes read last, by shards of as many consecutive rows: what was found, lately
+// (Heartbeat::rows_found).
 struct ShardsFound {
   std::uint32_t shard_rows = 0;  // 0: nothing is known
   std::array<std::uint8_t, row_shards> hundredths{};
@@ -144,7 +150,8 @@ struct RowTotals {
   std::uint64_t repeats = 0;           // of rows within a pass: fetched once
   std::uint64_t bytes_missed = 0, bytes_refilled = 0;  // from the slow side, for passes and ahead of them
   std::uint64_t evicted = 0, dropped = 0, corrupt = 0;
-  // Of `misses`, where tables are spread over nodes: by whose memory had them. The others came from the table.
+  // Of `misses`, where tables are spread over nodes: by whose memory had them. The others came from the
+  // table.
   std::uint64_t from_here = 0, from_nodes = 0, from_table = 0;
   bool wants_refill = false;
   ShardsFound shards;
@@ -154,8 +161,8 @@ struct BatchDone {
   std::int64_t compute_us = 0;
   DeviceUse device;
   RowTotals rows;
-  // Of a request whose blocks were coming: how long they still came while it ran, and how long of that it waited. What is
-  // between the two was spared.
+  // Of a request whose blocks were coming: how long they still came while it ran, and how long of that it
+  // waited. What is between the two was spared.
   std::int64_t coming_us = 0, waited_us = 0;
   // Shards without which a pass ended: then nothing else is said, and the batch is to be run again.
   std::vector<TableShard> away;
@@ -183,7 +190,7 @@ struct ChangeRowPages {
 struct RowPages {
   std::vector<std::uint32_t> given_back;
   RowTotals rows;
-  double saved_us = 0;               // as AreaReport's
+  double saved_us = 0;  // as AreaReport's
   std::vector<double> savings = {};
 };
 // Brings rows back that went, into pages with room, as long as no pass misses one. Answered by RowsRefilled.
@@ -223,7 +230,8 @@ struct PullBlocks {
   Incarnation incarnation = 0;
   std::int64_t budget_us = 0;  // the lease: pages may be somebody else's after that
   std::vector<One> blocks;
-  // Where this is above 1, each page comes in so many parts, the first ones of all pages first, and PageArrivals are told.
+  // Where this is above 1, each page comes in so many parts, the first ones of all pages first, and
+  // PageArrivals are told.
   std::uint32_t parts = 1;
 };
 struct Pulled {
@@ -289,16 +297,18 @@ struct EraseBlocks {
 struct Erased {};
 
 using AnyJob = std::variant<FindFeatures, Write, Read, ListItems, RunBatch, LoadModel, DropModel, PullBlocks,
-                            CheckBlocks, ListStored, SaveBlock, LoadBlocks, EraseBlocks, Coordinate, ChangeRowPages,
-                            RefillRows, FillShards>;
+                            CheckBlocks, ListStored, SaveBlock, LoadBlocks, EraseBlocks, Coordinate,
+                            ChangeRowPages, RefillRows, FillShards>;
 // Refusal: the job could not be done (the port's own failure, or bad input found by it).
-using AnyJobResult = std::variant<Features, Written, UserReply, ItemReply, ItemList, BatchDone, ModelChanged, Pulled,
-                                  StoredList, Checked, Saved, Loaded, Erased, Coordinated, RowPages, RowsRefilled, ShardsFilled, Refusal>;
+using AnyJobResult = std::variant<Features, Written, UserReply, ItemReply, ItemList, BatchDone, ModelChanged,
+                                  Pulled, StoredList, Checked, Saved, Loaded, Erased, Coordinated, RowPages,
+                                  RowsRefilled, ShardsFilled, Refusal>;
 // Types of their own for the same reason as Message.
 struct Job : AnyJob {
   template <class Kind>
-    requires(!std::derived_from<std::remove_cvref_t<Kind>, AnyJob> && std::constructible_from<AnyJob, Kind>)
-  Job(Kind&& kind) : AnyJob(std::forward<Kind>(kind)) {}
+  requires(!std::derived_from<std::remove_cvref_t<Kind>, AnyJob> && std::constructible_from<AnyJob, Kind>)
+      Job(Kind&& kind)
+      : AnyJob(std::forward<Kind>(kind)) {}
   Job();
   Job(const Job&);
   Job(Job&&) noexcept;
@@ -308,8 +318,9 @@ struct Job : AnyJob {
 };
 struct JobResult : AnyJobResult {
   template <class Kind>
-    requires(!std::derived_from<std::remove_cvref_t<Kind>, AnyJobResult> && std::constructible_from<AnyJobResult, Kind>)
-  JobResult(Kind&& kind) : AnyJobResult(std::forward<Kind>(kind)) {}
+  requires(!std::derived_from<std::remove_cvref_t<Kind>, AnyJobResult> &&
+           std::constructible_from<AnyJobResult, Kind>) JobResult(Kind&& kind)
+      : AnyJobResult(std::forward<Kind>(kind)) {}
   JobResult();
   JobResult(const JobResult&);
   JobResult(JobResult&&) noexcept;
@@ -323,8 +334,8 @@ class Port {
   virtual ~Port() = default;
   // `lane` is the index of the calling executor, in [0, lanes given to the host). Never throws.
   virtual JobResult run(const Job& job, std::uint32_t lane) = 0;
-  // Called first, on the thread of the core that asks: the answer to a job that neither waits nor takes longer than
-  // waking a lane would (some tens of µs); none, and run() is called on a lane. Never throws.
+  // Called first, on the thread of the core that asks: the answer to a job that neither waits nor takes
+  // longer than waking a lane would (some tens of µs); none, and run() is called on a lane. Never throws.
   virtual std::optional<JobResult> run_now(const Job&) { return std::nullopt; }
 };
 

@@ -1,7 +1,8 @@
 #pragma once
-// Where several models have a router and an inference worker each on a node, each of these actors has a number of its own in
-// addresses, which says the node and the model's place in the list of models. That list is the same in all processes of a
-// cluster. The actors of the first model, and those of all models together, have their node's number.
+// Where several models have a router and an inference worker each on a node, each of these actors has a
+// number of its own in addresses, which says the node and the model's place in the list of models. That list
+// is the same in all processes of a cluster. The actors of the first model, and those of all models together,
+// have their node's number.
 #include <cstdint>
 
 #include "runtime/actor/identity.h"

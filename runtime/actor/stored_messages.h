@@ -1,5 +1,6 @@
 #pragma once
-// What is said of profiles and the catalog: door → router, and its answers (serving.capnp). Part of messages.h.
+// What is said of profiles and the catalog: door → router, and its answers (serving.capnp). Part of
+// messages.h.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,7 +13,8 @@ namespace troupe {
 using kernels::Token;
 
 // Profiles and catalog. A history is given as item ids (resolved to their tokens now) or as tokens, not both.
-// Numbers of a user's events, one for each, under the name that the model's family has for them: "timestamps".
+// Numbers of a user's events, one for each, under the name that the model's family has for them:
+// "timestamps".
 struct Feature {
   std::string name;
   std::vector<std::int64_t> values;
@@ -32,13 +34,13 @@ struct PutUser {
   std::string tenant, user;
   std::vector<std::string> history;  // oldest first
   std::vector<Token> tokens;
-  std::vector<Feature> features;     // of the events, or of the tokens where these are given
+  std::vector<Feature> features;       // of the events, or of the tokens where these are given
   std::vector<std::string> event_ids;  // of the events, or none: by which one that is appended again is known
   Condition condition;
   bool operator==(const PutUser&) const = default;
 };
-// Events behind those that the user has, which need not be there; the newest that fit are kept. One whose id is among those
-// that are kept is known already, and passed over. Answered by Appended.
+// Events behind those that the user has, which need not be there; the newest that fit are kept. One whose id
+// is among those that are kept is known already, and passed over. Answered by Appended.
 struct AppendEvents {
   RequestId id = 0;
   std::string tenant, user;
@@ -51,11 +53,11 @@ struct AppendEvents {
 };
 struct Appended {
   RequestId id = 0;
-  std::uint64_t version = 0;           // of the profile
-  std::uint32_t appended = 0;          // of those that came
-  std::uint32_t repeated = 0;          // that were known already
-  std::uint32_t dropped = 0;           // the oldest, so that the others fit
-  std::uint32_t events = 0;            // that the profile has now
+  std::uint64_t version = 0;   // of the profile
+  std::uint32_t appended = 0;  // of those that came
+  std::uint32_t repeated = 0;  // that were known already
+  std::uint32_t dropped = 0;   // the oldest, so that the others fit
+  std::uint32_t events = 0;    // that the profile has now
   bool operator==(const Appended&) const = default;
 };
 struct DeleteUser {
@@ -88,11 +90,11 @@ struct UserReply {
   RequestId id = 0;
   std::string user;
   std::uint64_t version = 0;
-  std::vector<std::string> history;         // of each event its item; "": it was put as tokens. None: all were
-  std::vector<Token> tokens;                // of all events, unless each has its item
+  std::vector<std::string> history;  // of each event its item; "": it was put as tokens. None: all were
+  std::vector<Token> tokens;         // of all events, unless each has its item
   std::vector<std::uint32_t> event_tokens;  // how many each event has, unless it is one
   std::vector<Feature> features;
-  std::vector<std::string> event_ids;       // "": it has none. None: none has
+  std::vector<std::string> event_ids;  // "": it has none. None: none has
   bool operator==(const UserReply&) const = default;
 };
 struct GetItem {

@@ -1,5 +1,6 @@
 #pragma once
-// What an embedding table's shard is called as a block, for the core that asks for it and the port that reads it.
+// What an embedding table's shard is called as a block, for the core that asks for it and the port that reads
+// it.
 #include <string>
 
 #include "runtime/actor/block_name.h"

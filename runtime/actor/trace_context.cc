@@ -38,8 +38,8 @@ std::optional<TraceContext> read_traceparent(std::string_view text) {
   TraceContext context;
   std::uint64_t version = 0, flags = 0;
   const bool read = read_hex(text.substr(0, 2), version) && read_hex(text.substr(3, 16), context.high) &&
-                    read_hex(text.substr(19, 16), context.low) && read_hex(text.substr(36, 16), context.span) &&
-                    read_hex(text.substr(53, 2), flags);
+                    read_hex(text.substr(19, 16), context.low) &&
+                    read_hex(text.substr(36, 16), context.span) && read_hex(text.substr(53, 2), flags);
   if (!read || version == 255 || !context.is_there() || context.span == 0) return std::nullopt;
   const bool ends = text.size() == length;
   if (version == 0 ? !ends : !ends && text[length] != '-') return std::nullopt;

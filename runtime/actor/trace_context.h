@@ -1,6 +1,6 @@
 #pragma once
-// To which trace of its client's a request belongs, as W3C's `traceparent` says: log lines, spans and exemplars of every hop
-// carry it. It has no part in any decision.
+// To which trace of its client's a request belongs, as W3C's `traceparent` says: log lines, spans and
+// exemplars of every hop carry it. It has no part in any decision.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,8 +20,8 @@ struct TraceContext {
 std::string trace_id(const TraceContext& context);  // 32 hexadecimal digits
 std::string span_id(std::uint64_t span);            // 16
 
-// "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01". A later version's further fields are passed over; whatever
-// is malformed is none, as the specification wants it.
+// "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01". A later version's further fields are passed
+// over; whatever is malformed is none, as the specification wants it.
 std::optional<TraceContext> read_traceparent(std::string_view text);
 std::string write_traceparent(const TraceContext& context);
 

@@ -26,9 +26,10 @@ TEST_CASE("a traceparent is written as it was read") {
 TEST_CASE("of a later version what is known is read, and what is malformed is none") {
   CHECK(read_traceparent("cc" + sound.substr(2) + "-more"));
   CHECK(read_traceparent("01" + sound.substr(2)));
-  for (const std::string& bad : std::vector<std::string>
-       {"", sound.substr(1), sound + "-more", sound + "0", "cc" + sound.substr(2) + "more", "ff" + sound.substr(2),
-        "0x" + sound.substr(2), "00-" + std::string(32, '0') + sound.substr(35), sound.substr(0, 36) + std::string(16, '0') + "-01",
-        "00-4BF92F3577B34DA6a3ce929d0e0e4736-00f067aa0ba902b7-01", std::string(55, '-')})
+  for (const std::string& bad : std::vector<std::string>{
+           "", sound.substr(1), sound + "-more", sound + "0", "cc" + sound.substr(2) + "more",
+           "ff" + sound.substr(2), "0x" + sound.substr(2), "00-" + std::string(32, '0') + sound.substr(35),
+           sound.substr(0, 36) + std::string(16, '0') + "-01",
+           "00-4BF92F3577B34DA6a3ce929d0e0e4736-00f067aa0ba902b7-01", std::string(55, '-')})
     CHECK_FALSE_MESSAGE(read_traceparent(bad), bad);
 }

@@ -17,7 +17,7 @@ struct TracedRequest {
   std::vector<std::string> events;  // what the profile has since the user's last request; at the first, all
   std::vector<std::string> candidates;  // item ids, each once; none where items were asked for
   std::string truth;                    // the candidate that the user took; "": none, or nobody knows
-  bool generates = false;               // items were asked for, as many and by as wide a search as said; 0: as is usual
+  bool generates = false;  // items were asked for, as many and by as wide a search as said; 0: as is usual
   std::uint32_t top_k = 0, width = 0;
   bool operator==(const TracedRequest&) const = default;
 };

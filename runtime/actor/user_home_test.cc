@@ -5,8 +5,10 @@
 namespace troupe {
 namespace {
 
-TEST_CASE("the owner of a user's blocks leads to the user's number, with and without a model's name before it") {
-  for (const auto& [tenant, user] : {std::pair{"", "ann"}, {"t", "ann"}, {"a/b", "c/d"}, {"1:x", "2:y"}, {"t", ""}}) {
+TEST_CASE(
+    "the owner of a user's blocks leads to the user's number, with and without a model's name before it") {
+  for (const auto& [tenant, user] :
+       {std::pair{"", "ann"}, {"t", "ann"}, {"a/b", "c/d"}, {"1:x", "2:y"}, {"t", ""}}) {
     CHECK(owner_hash(owner_of_user(tenant, user)) == user_hash(tenant, user));
     CHECK(owner_hash("movies/" + owner_of_user(tenant, user)) == user_hash(tenant, user));
   }
@@ -14,7 +16,9 @@ TEST_CASE("the owner of a user's blocks leads to the user's number, with and wit
 }
 
 TEST_CASE("what is no user's key has a number as well") {
-  for (const char* owner : {"", "ann", ":", "9:ann", "99999999999999999999999:a", "model/", "model/x", "-1:a"}) CHECK(owner_hash(owner) != 0);
+  for (const char* owner :
+       {"", "ann", ":", "9:ann", "99999999999999999999999:a", "model/", "model/x", "-1:a"})
+    CHECK(owner_hash(owner) != 0);
   CHECK(owner_hash("9:ann") != owner_hash("8:ann"));
 }
 

@@ -19,7 +19,7 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t file_bytes_max = 1 << 20;
-constexpr std::size_t values_max = 50'000;    // of a file, with its keys
+constexpr std::size_t values_max = 50'000;  // of a file, with its keys
 constexpr const char* many_values = "50000 values; expected sections of keys and values";
 constexpr std::size_t name_bytes_max = 253;   // of a host, as in DNS
 constexpr std::size_t quoted_bytes_max = 64;  // of a value that an error repeats
@@ -54,8 +54,8 @@ struct TooManyValues {
   YAML::Mark at;
 };
 
-// Where documents start; what they hold is counted and passed over. YAML::LoadAll would be simpler, but it takes a
-// stray comma for empty documents without end, until there is no memory.
+// Where documents start; what they hold is counted and passed over. YAML::LoadAll would be simpler, but it
+// takes a stray comma for empty documents without end, until there is no memory.
 class DocumentStarts final : public YAML::EventHandler {
  public:
   int count = 0;
@@ -73,7 +73,8 @@ class DocumentStarts final : public YAML::EventHandler {
     take(mark);
   }
   void OnSequenceEnd() override {}
-  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {
     take(mark);
   }
   void OnMapEnd() override {}
@@ -129,7 +130,8 @@ class FileReader {
     if (const YAML::Node models = document["models"]) {
       if (nodes.size() * models.size() > models_of_nodes_max)
         fail(models.Mark(), std::to_string(models.size()) + " models on " + std::to_string(nodes.size()) +
-                                " nodes; expected a product of at most " + std::to_string(models_of_nodes_max));
+                                " nodes; expected a product of at most " +
+                                std::to_string(models_of_nodes_max));
       for (ClusterNode& node : nodes) {
         FileReader own(path_, node.config);
         own.nodes_expected_ = true;
@@ -207,7 +209,8 @@ class FileReader {
     }
     if (name == "models")
       fail(key.Mark(),
-           "there is a list of models: this file is for `troupe serve`; expected one of a single model, or --model and "
+           "there is a list of models: this file is for `troupe serve`; expected one of a single model, or "
+           "--model and "
            "--data-dir");
     if (name == "nodes")
       fail(key.Mark(),
@@ -235,10 +238,13 @@ class FileReader {
 
   std::vector<NamedModel> read_models(const YAML::Node& list) {
     if (!list.IsSequence() || list.size() == 0)
-      fail(list.Mark(), "models is no list; expected one entry for each model, with name, directory and data_dir");
-    if (list.size() > models_max) fail(list.Mark(), "models has more than 64 entries; expected at most so many");
+      fail(list.Mark(),
+           "models is no list; expected one entry for each model, with name, directory and data_dir");
+    if (list.size() > models_max)
+      fail(list.Mark(), "models has more than 64 entries; expected at most so many");
     if (!config_.text("model.directory").empty())
-      fail(list.Mark(), "there is model.directory and a list of models; expected the directory of each in the list");
+      fail(list.Mark(),
+           "there is model.directory and a list of models; expected the directory of each in the list");
     std::vector<NamedModel> models;
     for (const auto& entry : list) models.push_back(read_model(entry));
     check_together(models, list);
@@ -286,21 +292,27 @@ class FileReader {
     static const std::set<std::string> own{"model", "router", "inference", "features"};
     for (const auto& part : settings)
       if (!part.first.IsScalar() || !own.contains(part.first.Scalar()))
-        fail(part.first.Mark(), "a model's settings are of sections model, router, inference and features; expected "
-                                "all others before the list, for all models together");
+        fail(part.first.Mark(),
+             "a model's settings are of sections model, router, inference and features; expected "
+             "all others before the list, for all models together");
     if (const YAML::Node model = settings["model"]; model && model.IsMap())
       for (const char* key : {"directory", "prompt"})
-        if (model[key]) fail(model[key].Mark(), std::string(key) + " stands in a model's settings; expected it beside its name");
+        if (model[key])
+          fail(model[key].Mark(),
+               std::string(key) + " stands in a model's settings; expected it beside its name");
   }
 
   void check_together(const std::vector<NamedModel>& models, const YAML::Node& list) {
     std::set<std::string> names, folders;
-    const auto normal = [](const std::string& path) { return std::filesystem::path(path).lexically_normal().string(); };
+    const auto normal = [](const std::string& path) {
+      return std::filesystem::path(path).lexically_normal().string();
+    };
     if (const std::string& own = config_.text("node.data_dir"); !own.empty()) folders.insert(normal(own));
     for (std::size_t i = 0; i < models.size(); ++i) {
       const std::string& folder = models[i].config.text("node.data_dir");
       if (!names.insert(models[i].name).second)
-        fail(list[i].Mark(), "two models are named " + models[i].name + "; expected a name of its own for each");
+        fail(list[i].Mark(),
+             "two models are named " + models[i].name + "; expected a name of its own for each");
       if (list[i]["data_dir"] && !folders.insert(normal(folder)).second)
         fail(list[i].Mark(), "model " + models[i].name + " has its data in " + folder +
                                  ", as another or the box itself; expected a folder of its own");

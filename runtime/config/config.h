@@ -45,7 +45,8 @@ Config read_config(const std::string& text, const std::string& path);  // `path`
 // One of several models (model_list.h).
 struct NamedModel {
   std::string name;  // unique; letters, digits, '.', '_' and '-'
-  Config config;     // the box's or the node's, with model.directory, model.prompt, node.data_dir and settings of this one
+  Config config;  // the box's or the node's, with model.directory, model.prompt, node.data_dir and settings
+                  // of this one
 };
 
 // ---- a cluster: one file for all of its nodes ----
@@ -60,8 +61,8 @@ struct ClusterNode {
   std::uint32_t node = 0;  // its number, from 1; of one machine for good
   std::string name, host;  // unique; where the others reach it
   std::uint16_t port = 0;
-  std::vector<NodeRole> roles;  // each once
-  Config config;                // what all share, with its own settings
+  std::vector<NodeRole> roles;          // each once
+  Config config;                        // what all share, with its own settings
   std::vector<NamedModel> models = {};  // the same of all nodes; none: the one that `config` says
 };
 // There is a node, a router, a cache-meta and a worker; nodes, names and addresses are unique.

@@ -85,10 +85,13 @@ TEST_CASE("a value that does not fit is an error with its line and what was expe
   CHECK(error_of("pool:\n  page_tokens: 4.0") == "2: pool.page_tokens is 4.0; expected 1..256 tokens");
   CHECK(error_of("pool:\n  page_tokens: \"4\"") ==
         "2: pool.page_tokens is text in quotes; expected 1..256 tokens");
-  for (const char* quoted : {"pool: {memory: \"1GiB\"}", "router: {deadline: \"1s\"}", "router: {policy: \"bat\"}", "node: {data_dir: \"d\"}"})
+  for (const char* quoted : {"pool: {memory: \"1GiB\"}", "router: {deadline: \"1s\"}",
+                             "router: {policy: \"bat\"}", "node: {data_dir: \"d\"}"})
     CHECK(error_of(quoted) == "");  // none of them is a number or a word of YAML's
-  CHECK(error_of("pool: {verify_on_read: \"true\"}") == "1: pool.verify_on_read is text in quotes; expected true or false");
-  CHECK(error_of("pool: {item_share: \"0.5\"}").starts_with("1: pool.item_share is text in quotes; expected "));
+  CHECK(error_of("pool: {verify_on_read: \"true\"}") ==
+        "1: pool.verify_on_read is text in quotes; expected true or false");
+  CHECK(
+      error_of("pool: {item_share: \"0.5\"}").starts_with("1: pool.item_share is text in quotes; expected "));
   CHECK(error_of("pool:\n  page_tokens:") ==
         "2: pool.page_tokens is no single value; expected 1..256 tokens");
   CHECK(error_of("pool:\n  page_tokens: [4]") ==
@@ -100,8 +103,8 @@ TEST_CASE("a value that does not fit is an error with its line and what was expe
 TEST_CASE("a name that is not in the table is an error that lists what is") {
   CHECK(error_of("a: 1\nb: 2").starts_with("1: there is no section a; expected one of node, model, pool"));
   CHECK(error_of("router:\n  polcy: bat")
-            .starts_with(
-                "2: there is no knob router.polcy; expected router.policy, router.undivided, router.approximate, router.requests_in_flight_max"));
+            .starts_with("2: there is no knob router.polcy; expected router.policy, router.undivided, "
+                         "router.approximate, router.requests_in_flight_max"));
   CHECK(error_of("router.policy: bat")
             .starts_with("1: there is no section router.policy; expected one of node"));
   CHECK(error_of("pool:\n  memory: 1GiB\n  memory: 2GiB") == "3: pool.memory stands twice; expected it once");
@@ -132,7 +135,8 @@ TEST_CASE("a file with more values than any configuration is refused at the line
   CHECK(error_of(std::string(50'000, '[')).find("is no YAML") != std::string::npos);
   CHECK(error_of("\n\n" + std::string(50'001, '[')) == "3" + many);
   CHECK(error_of(lines(25'000, "{,\n") + "?") == "25001" + many);
-  CHECK(error_of(lines(49'999, "- 1\n")) == "1: the file is no map; expected keys and values");  // the list is a value, too
+  CHECK(error_of(lines(49'999, "- 1\n")) ==
+        "1: the file is no map; expected keys and values");  // the list is a value, too
   CHECK(error_of(lines(50'000, "- 1\n")) == "50000" + many);
   CHECK(error_of(std::string(1 << 20, '#')) == "");
   CHECK(error_of(std::string((1 << 20) + 1, '#')).find("larger than 1 MiB") != std::string::npos);
@@ -148,7 +152,8 @@ TEST_CASE("the command line is checked like the file") {
   CHECK(config.duration_us("router.frequency_window") == 300'000'000);
   CHECK(error_of_set("http.port", "65536") == "http.port is 65536; expected 0..65535");
   CHECK(error_of_set("http.port", "65535") == "");
-  CHECK(error_of_set("http.port", std::string(65, '7')) == "http.port is " + std::string(64, '7') + "; expected 0..65535");
+  CHECK(error_of_set("http.port", std::string(65, '7')) ==
+        "http.port is " + std::string(64, '7') + "; expected 0..65535");
   CHECK(error_of_set("http.port", "").starts_with("http.port is empty"));
   CHECK(error_of_set("pool.item_share", "1.01") == "pool.item_share is 1.01; expected 0..1");
   CHECK(error_of_set("nothing", "1").starts_with("there is no knob nothing; expected one of node"));
@@ -230,7 +235,8 @@ TEST_CASE("a cluster's file that does not fit is an error with its line and what
   CHECK(error("port: 7000, roles: [router", "port: 65536, roles: [router") ==
         "3: port is 65536; expected a number from 1 to 65535");
   CHECK(error("node: 9", "node: 4294967295") == "");
-  CHECK(error("node: 9", "node: 4294967296") == "6: node is 4294967296; expected a number from 1 to 4294967295");
+  CHECK(error("node: 9", "node: 4294967296") ==
+        "6: node is 4294967296; expected a number from 1 to 4294967295");
   CHECK(error("node: 9", "node: 9x").starts_with("6: node is 9x; expected a number"));
   CHECK(error("memory: 2GiB}", "memory: 2GiB}, cluster: {name: red}") ==
         "4: node w1 has another cluster.name; expected the same for all");

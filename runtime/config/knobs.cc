@@ -27,7 +27,8 @@ constexpr Knob knobs[] = {
     {"node.drain_limit", duration, "30s", "0s..10min", "",
      "Then it ends what it has begun, but waits no longer than this."},
     {"node.leave_for", duration, "30s", "0s..1h", "",
-     "A worker that leaves the cluster (troupe leave) lets others pull its blocks for so long at least, and until its users' blocks are "
+     "A worker that leaves the cluster (troupe leave) lets others pull its blocks for so long at least, and "
+     "until its users' blocks are "
      "handed on and routers say that item blocks are where they belong without it."},
     {"node.leave_limit", duration, "10min", "0s..24h", "", "But it waits no longer than this."},
 
@@ -35,15 +36,21 @@ constexpr Knob knobs[] = {
      "Hugging Face model directory: config.json and safetensors; must be set to serve."},
     {"model.prompt", text, "", "", "", "Prompt file; empty: the one in the model directory."},
     {"model.prototypes", text, "", "", "",
-     "File of what stands for tokens of histories (troupe prototypes), of this model; the same on all nodes. Empty: none."},
+     "File of what stands for tokens of histories (troupe prototypes), of this model; the same on all nodes. "
+     "Empty: none."},
     {"model.tables", choice, "memory", "memory|mapped|sharded", "",
-     "Where the item embedding of an HSTU or Climber model, or a ranker's prototypes are: in memory, or left in their file and mapped. Then each "
-     "pass gets its rows from there, but for those that the pool's row area has (pool.row_share). Sharded: as mapped, but an item "
-     "embedding is spread over the pools of the cluster's workers, in blocks of a page, and read from its file where none of them has a row."},
+     "Where the item embedding of an HSTU or Climber model, or a ranker's prototypes are: in memory, or left "
+     "in their file and mapped. Then each "
+     "pass gets its rows from there, but for those that the pool's row area has (pool.row_share). Sharded: "
+     "as mapped, but an item "
+     "embedding is spread over the pools of the cluster's workers, in blocks of a page, and read from its "
+     "file where none of them has a row."},
     {"model.table_bandwidth", size, "0B", "0B..16TiB", "",
-     "Most bytes a second that come from a mapped table, to try what a slower disk or link would do; 0: as many as come."},
+     "Most bytes a second that come from a mapped table, to try what a slower disk or link would do; 0: as "
+     "many as come."},
     {"model.table_refill", size, "64MiB", "0B..16TiB", "",
-     "Bytes a second at which pages that the row area gets are filled with the rows that went last, less what passes miss; 0: "
+     "Bytes a second at which pages that the row area gets are filled with the rows that went last, less "
+     "what passes miss; 0: "
      "only what they miss comes."},
     {"model.versions", text, "", "", "",
      "Folder with a model directory for each version, named by it: what /v1/models/reload may name. Empty: "
@@ -54,7 +61,8 @@ constexpr Knob knobs[] = {
      "move "
      "a little. On a GPU: f32, which means model.device_format."},
     {"model.device", text, "cpu", "", "",
-     "What computes: cpu, cuda or cuda:N (GPU number N). A GPU needs pool.kv_format bf16 or f16 for decoders; all workers "
+     "What computes: cpu, cuda or cuda:N (GPU number N). A GPU needs pool.kv_format bf16 or f16 for "
+     "decoders; all workers "
      "of "
      "a cluster have the same kind."},
     {"model.device_format", choice, "bf16", "bf16|f16", "",
@@ -76,11 +84,15 @@ constexpr Knob knobs[] = {
      "Share of the pages that the item area gets at start; users get the rest. Under the policy planner they "
      "borrow of each other."},
     {"pool.row_share", real, "0", "0..1", "",
-     "Share of the pages that rows of embedding tables get at start, behind pool.item_share; only with model.tables: mapped or sharded."},
+     "Share of the pages that rows of embedding tables get at start, behind pool.item_share; only with "
+     "model.tables: mapped or sharded."},
     {"pool.split", text, "", "", "",
-     "How the areas' boundary is decided anew every pool.split_window: marginal (a page goes where it saves most time), "
-     "static:SHARE, pid, bayes, or, of pool.split_trained, smart, ppo, ppo+adapter or trees. Empty: it stays, and moves by what areas lend."},
-    {"pool.split_trained", text, "", "", "", "File that troupe train wrote (deploy/policies/split.txt), for the policies that learned."},
+     "How the areas' boundary is decided anew every pool.split_window: marginal (a page goes where it saves "
+     "most time), "
+     "static:SHARE, pid, bayes, or, of pool.split_trained, smart, ppo, ppo+adapter or trees. Empty: it "
+     "stays, and moves by what areas lend."},
+    {"pool.split_trained", text, "", "", "",
+     "File that troupe train wrote (deploy/policies/split.txt), for the policies that learned."},
     {"pool.split_objective", duration, "100ms", "1ms..10min", "",
      "Time for which a request may hold its blocks, for policies of pool.split that go by latencies."},
     {"pool.split_window", duration, "5s", "100ms..1h", "", "Time between two decisions of pool.split."},
@@ -110,7 +122,8 @@ constexpr Knob knobs[] = {
      "until it has less than half of that; 0: none does."},
 
     {"store.on_damage", choice, "refuse", "refuse|start", "",
-     "When files of profiles or the catalog in node.data_dir are damaged at the start: refuse, and change nothing; or "
+     "When files of profiles or the catalog in node.data_dir are damaged at the start: refuse, and change "
+     "nothing; or "
      "start with what is whole, set the damaged store aside, and list what was lost."},
 
     {"cluster.name", text, "troupe", "", "", "Processes of another cluster are turned away."},
@@ -120,7 +133,8 @@ constexpr Knob knobs[] = {
     {"cluster.coordination_login", text, "", "", "",
      "File with one line user:password, of an etcd that asks for a login; empty: none."},
     {"cluster.coordination_authority", text, "", "", "",
-     "PEM file of the authorities that sign etcd's certificate, where its URLs are https; empty: those that the system knows."},
+     "PEM file of the authorities that sign etcd's certificate, where its URLs are https; empty: those that "
+     "the system knows."},
     {"cluster.coordination_certificate", text, "", "", "",
      "PEM file of this process's certificate for an etcd that asks for one; empty: none."},
     {"cluster.coordination_key", text, "", "", "", "PEM file of that certificate's key."},
@@ -134,12 +148,15 @@ constexpr Knob knobs[] = {
      "How often nodes say that they live; three silent ones are taken for a loss."},
 
     {"features.store", text, "", "", "",
-     "Where profiles and the catalog are: redis://[user:password@]host[:port][/database], or rediss:// for TLS, which several "
+     "Where profiles and the catalog are: redis://[user:password@]host[:port][/database], or rediss:// for "
+     "TLS, which several "
      "routers may share; empty: in node.data_dir."},
     {"features.login", text, "", "", "",
-     "File with one line user:password, or :password, of that Redis: then none stands in its address. Empty: none."},
+     "File with one line user:password, or :password, of that Redis: then none stands in its address. Empty: "
+     "none."},
     {"features.authority", text, "", "", "",
-     "PEM file of the authorities that sign the Redis's certificate (rediss://); empty: those that the system knows."},
+     "PEM file of the authorities that sign the Redis's certificate (rediss://); empty: those that the "
+     "system knows."},
     {"features.certificate", text, "", "", "",
      "PEM file of this process's certificate for a Redis that asks for one; empty: none."},
     {"features.key", text, "", "", "", "PEM file of that certificate's key."},
@@ -150,12 +167,14 @@ constexpr Knob knobs[] = {
      "Replicas of Redis that must have a write before it is answered."},
     {"features.freshness", choice, "exact", "exact|wait|behind", "",
      "How new profiles have to be for requests that do not say: as they are in the store; read within "
-     "features.expiry, else waited for; or whatever is known here, else nothing, and the store is asked behind."},
+     "features.expiry, else waited for; or whatever is known here, else nothing, and the store is asked "
+     "behind."},
     {"features.expiry", duration, "60s", "1ms..24h", "",
      "How long a profile that was read is as good as in the store, for requests that take such."},
     {"features.stale_for", duration, "10min", "0s..24h", "",
      "How long after its expiry a profile is still answered with, for requests that do not wait."},
-    {"features.unknown_expiry", duration, "5s", "1ms..24h", "", "How long a user that was not there stays so."},
+    {"features.unknown_expiry", duration, "5s", "1ms..24h", "",
+     "How long a user that was not there stays so."},
     {"features.jitter", real, "0.1", "0..0.9", "",
      "Expiries are shorter by up to this share, so that what was read together is not read together again."},
     {"features.cache_memory", size, "64MiB", "0B..1TiB", "", "For profiles with an expiry."},
@@ -165,22 +184,26 @@ constexpr Knob knobs[] = {
     {"transfer.devices", text, "", "", "",
      "Network devices that pages go over, in UCX's words (UCX_NET_DEVICES), such as eth0; empty: any."},
     {"transfer.encryption", choice, "auto", "auto|on|off", "",
-     "Whether the pages that this node sends, and what is asked of it, are encrypted. auto: where it has cluster.certificates, for the keys go "
+     "Whether the pages that this node sends, and what is asked of it, are encrypted. auto: where it has "
+     "cluster.certificates, for the keys go "
      "over these links. off: the network that carries pages is trusted."},
 
     {"router.policy", text, "planner", "", "",
      "How the plan of a request is chosen that does not say: recompute, user, item, larger, bat or "
      "planner; or, for models that rank so, causal, blocks or all_blocks with a repair."},
     {"router.undivided", boolean, "false", "", "",
-     "Users' and items' memory is one under every policy, not only under planner, and an item's block displaces another only "
+     "Users' and items' memory is one under every policy, not only under planner, and an item's block "
+     "displaces another only "
      "if it was wanted more often: what that part of planner is good for by itself."},
     {"router.approximate", real, "0", "0..1", "",
-     "Under planner, of a prompt's tokens the largest share that may be approximate where a request does not say. 0: only "
+     "Under planner, of a prompt's tokens the largest share that may be approximate where a request does not "
+     "say. 0: only "
      "those who ask get an approximate answer."},
     {"router.requests_in_flight_max", integer, "256", "1..1000000", "requests",
      "More than these are refused."},
     {"router.tenant_weights", text, "", "", "",
-     "Shares of tenants in workers that are busy, as TENANT=WEIGHT with commas between, such as search=4,ads=0.5; "
+     "Shares of tenants in workers that are busy, as TENANT=WEIGHT with commas between, such as "
+     "search=4,ads=0.5; "
      "who is not named has 1. Each router shares out what it sends."},
     {"router.tenants_max", integer, "256", "1..65536", "tenants",
      "Tenants without a weight that are told apart at a time; what others send counts as one tenant's."},
@@ -191,21 +214,27 @@ constexpr Knob knobs[] = {
     {"router.turn", duration, "10ms", "100us..10s", "",
      "Predicted work of a tenant of weight 1 that goes to a worker before it is the next one's turn."},
     {"router.window", duration, "2ms", "0s..10s", "",
-     "Predicted work for each lane of a worker that a router sends ahead, or as much as makes good batches; the rest "
+     "Predicted work for each lane of a worker that a router sends ahead, or as much as makes good batches; "
+     "the rest "
      "waits at the router, where tenants have their shares. One plan more than lanes is always sent."},
     {"router.routing", choice, "earliest", "earliest|affinity|hits|load|joint", "",
-     "By what a request's worker is chosen: who would be done first; RcLLM's score, router.affinity of what it holds less the "
-     "rest of its load; one of these alone; or HLEM's Algorithm 1, which weighs them and the rows that are there by what misses cost."},
-    {"router.affinity", real, "0.5", "0..1", "", "Weight of what a worker holds in that score; its load has the rest."},
+     "By what a request's worker is chosen: who would be done first; RcLLM's score, router.affinity of what "
+     "it holds less the "
+     "rest of its load; one of these alone; or HLEM's Algorithm 1, which weighs them and the rows that are "
+     "there by what misses cost."},
+    {"router.affinity", real, "0.5", "0..1", "",
+     "Weight of what a worker holds in that score; its load has the rest."},
     {"router.candidates_max", integer, "1000", "1..100000", "candidates",
      "Most candidates of one request, and most items that one allows or denies."},
-    {"router.width_max", integer, "512", "1..4096", "paths", "Widest beam search of one request, and most items of it."},
+    {"router.width_max", integer, "512", "1..4096", "paths",
+     "Widest beam search of one request, and most items of it."},
     {"router.completion_tokens_max", integer, "256", "1..100000", "tokens",
      "Most tokens of each completion of /v1/completions."},
     {"router.history_events_max", integer, "10000", "1..1000000", "events",
      "Most history events of a profile."},
     {"router.history_part", integer, "64", "0..65536", "tokens",
-     "Where items are generated, or tokens are items, a user's history is kept in parts of so many tokens, which serve it when it has grown, "
+     "Where items are generated, or tokens are items, a user's history is kept in parts of so many tokens, "
+     "which serve it when it has grown, "
      "too; 0: as a whole. All routers should have the same."},
     {"router.score_items_max", integer, "1024", "1..100000", "items", "Most items of one /v1/score."},
     {"router.score_labels_max", integer, "256", "1..100000", "tokens", "Most label tokens of one /v1/score."},
@@ -235,19 +264,26 @@ constexpr Knob knobs[] = {
     {"inference.cores", integer, "0", "0..1024", "cores",
      "Cores that batches may use together: one batch is split when others leave cores idle; 0: all."},
     {"inference.batch_tokens_max", integer, "4096", "1..1048576", "tokens",
-     "Computed tokens that are put into one batch; a larger request runs alone, and while all executors have requests of more "
+     "Computed tokens that are put into one batch; a larger request runs alone, and while all executors have "
+     "requests of more "
      "than three batches, a batch of small ones runs beside them."},
     {"inference.memory_max", size, "128MiB", "1MiB..16TiB", "",
-     "Working memory of forward passes on the CPU. Each executor keeps its share, at least for a batch; one pass at a "
-     "time may take all, at least for the longest prompt of the model. A request beyond that is computed in several "
+     "Working memory of forward passes on the CPU. Each executor keeps its share, at least for a batch; one "
+     "pass at a "
+     "time may take all, at least for the longest prompt of the model. A request beyond that is computed in "
+     "several "
      "passes, or refused if it cannot be cut: raise it for large /v1/score requests."},
     {"inference.beams", choice, "together", "together|copied|tree|sorted|unconstrained|plain", "",
-     "How beam searches run on the CPU. All but together are what it is measured by: each path attends to the prompt by "
-     "itself and has pages of its own (copied), all tokens of all paths are one sequence under a mask (tree), all "
-     "continuations are sorted (sorted), all tokens may follow and what is no item is dropped (unconstrained), or copied, "
+     "How beam searches run on the CPU. All but together are what it is measured by: each path attends to "
+     "the prompt by "
+     "itself and has pages of its own (copied), all tokens of all paths are one sequence under a mask "
+     "(tree), all "
+     "continuations are sorted (sorted), all tokens may follow and what is no item is dropped "
+     "(unconstrained), or copied, "
      "sorted and unconstrained (plain)."},
     {"inference.overlap", boolean, "false", "", "",
-     "A request begins while its blocks are on their way from other nodes, if nothing else is ready, and waits for them layer "
+     "A request begins while its blocks are on their way from other nodes, if nothing else is ready, and "
+     "waits for them layer "
      "by layer. What does not come, or comes damaged, is computed before anything is answered."},
     {"inference.queue_max", integer, "1024", "1..1000000", "requests",
      "Requests that wait for an executor; more are refused."},
@@ -256,44 +292,54 @@ constexpr Knob knobs[] = {
      "Address to listen on; 0.0.0.0 opens the door to other machines."},
     {"http.port", integer, "8080", "0..65535", "", "0: any free one."},
     {"http.connections_max", integer, "1024", "1..1000000", "connections",
-     "When so many are open, who waits longest of the address with the most is closed for a new one. Needs as many "
+     "When so many are open, who waits longest of the address with the most is closed for a new one. Needs "
+     "as many "
      "open files."},
     {"http.connections_per_address_max", integer, "256", "1..1000000", "connections",
      "The same for those from one IPv4 address, or one /64 of IPv6: a proxy's too."},
     {"http.memory_max", size, "8MiB", "64KiB..16GiB", "",
-     "Memory for requests and responses on their way through the door; when it is full, the largest request of the "
+     "Memory for requests and responses on their way through the door; when it is full, the largest request "
+     "of the "
      "address with the most bytes goes. At least two of http.body_bytes_max are taken."},
     {"http.header_bytes_max", size, "8KiB", "1KiB..1MiB", "", "Longest header of a request."},
     {"http.body_bytes_max", size, "1MiB", "1KiB..1GiB", "", "Longest body of a request."},
     {"http.timeout", duration, "10s", "10ms..10min", "",
      "For a client to send a request or to take its response."},
     {"http.tls_certificate", text, "", "", "",
-     "PEM file of the door's certificate and those that sign it: clients speak TLS. Empty: in the clear. Read again at SIGHUP."},
+     "PEM file of the door's certificate and those that sign it: clients speak TLS. Empty: in the clear. "
+     "Read again at SIGHUP."},
     {"http.tls_key", text, "", "", "", "PEM file of that certificate's key."},
     {"http.api_keys", text, "", "", "",
-     "File of API keys (troupe keys), or redis://host… or rediss://… (with login and certificates as features.store): who asks "
-     "needs one, and is its tenant; only /v2/health/ is for everybody. Empty: nobody needs one, and a header names the tenant. "
+     "File of API keys (troupe keys), or redis://host… or rediss://… (with login and certificates as "
+     "features.store): who asks "
+     "needs one, and is its tenant; only /v2/health/ is for everybody. Empty: nobody needs one, and a header "
+     "names the tenant. "
      "Read again at SIGHUP."},
     {"http.api_keys_refresh", duration, "10s", "100ms..1h", "",
      "How often keys in a Redis are read. While it is away, or has none, those that were read last go on."},
     {"http.tenant_rate", real, "0", "0..1000000", "requests/s",
      "Most requests a second of one tenant through this door, unless its key says another; 0: any."},
     {"http.tenant_at_once", integer, "0", "0..1000000", "requests",
-     "Most requests of one tenant at this door that have no answer yet, unless its key says another; 0: any."},
+     "Most requests of one tenant at this door that have no answer yet, unless its key says another; 0: "
+     "any."},
     {"http.access_log", choice, "off", "off|errors|all", "",
-     "Of which requests the log has a line (event request, level info): none, those answered with 400 and above, or all."},
+     "Of which requests the log has a line (event request, level info): none, those answered with 400 and "
+     "above, or all."},
     {"http.admin_routes", boolean, "false", "", "",
-     "Serve /v1/models/reload and /v1/catalog/reload, and let every tenant put and delete items: whoever reaches "
+     "Serve /v1/models/reload and /v1/catalog/reload, and let every tenant put and delete items: whoever "
+     "reaches "
      "the door may change what is served. With http.api_keys each key says it for itself."},
     {"http.catalog_tenant", text, "", "", "",
      "The tenant that may put and delete items, which all tenants share; empty: requests without a tenant."},
 
     {"grpc.listen", text, "", "", "",
-     "Where rankings, scores and generations are taken over gRPC, such as 127.0.0.1:8081; empty: nowhere. Certificate, keys and limits "
+     "Where rankings, scores and generations are taken over gRPC, such as 127.0.0.1:8081; empty: nowhere. "
+     "Certificate, keys and limits "
      "are those of http. A program that was built without gRPC refuses it."},
 
     {"telemetry.collector", text, "", "", "",
-     "Where spans of recorded requests go: an OpenTelemetry collector that takes OTLP as JSON over HTTP, such as "
+     "Where spans of recorded requests go: an OpenTelemetry collector that takes OTLP as JSON over HTTP, "
+     "such as "
      "http://10.0.0.9:4318; empty: nowhere."},
     {"telemetry.sampled", real, "0", "0..1", "",
      "Of the requests whose client says nothing of a trace (traceparent), the share that is recorded."},

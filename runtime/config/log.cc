@@ -52,7 +52,8 @@ void append_member(std::string& line, std::string_view name, std::string_view va
 
 // Its owner's alone, whatever the umask; if it cannot be made, spdlog says why.
 void make_private(const std::string& file) {
-  if (const int made = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600); made >= 0) ::close(made);
+  if (const int made = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600); made >= 0)
+    ::close(made);
 }
 
 spdlog::sink_ptr open_sink(const LogOptions& options) {
@@ -62,7 +63,8 @@ spdlog::sink_ptr open_sink(const LogOptions& options) {
   events.before_open = make_private;
   try {
     if (options.file_bytes_max > 0)
-      return std::make_shared<spdlog::sinks::rotating_file_sink_mt>(file, options.file_bytes_max, options.files_max, false, events);
+      return std::make_shared<spdlog::sinks::rotating_file_sink_mt>(file, options.file_bytes_max,
+                                                                    options.files_max, false, events);
     return std::make_shared<spdlog::sinks::basic_file_sink_mt>(file, false, events);
   } catch (const spdlog::spdlog_ex& e) {
     throw LogError("log: " + file + ": cannot be opened (" + e.what() +

@@ -23,9 +23,9 @@ struct LogError : std::runtime_error {
 };
 
 struct LogOptions {
-  LogLevel least = LogLevel::info;  // lower ones are dropped
-  std::string node;                 // "" leaves the node out
-  std::string file;                 // appended to; "" is standard error
+  LogLevel least = LogLevel::info;   // lower ones are dropped
+  std::string node;                  // "" leaves the node out
+  std::string file;                  // appended to; "" is standard error
   std::uint64_t file_bytes_max = 0;  // then it is set aside as FILE.1, and those before it count up; 0: never
   std::size_t files_max = 5;         // that are set aside
 };

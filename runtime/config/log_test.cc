@@ -39,11 +39,13 @@ TEST_CASE("a line is one JSON object with its time in UTC") {
 
 TEST_CASE("numbers are written as numbers") {
   const std::vector<LogField> fields{{"us", std::uint64_t{1} << 63}, {"left", -3}, {"text", "3"}};
-  CHECK(log_line({}, LogLevel::info, "", "", "e", fields) ==
-        R"({"time":"1970-01-01T00:00:00.000Z","level":"info","event":"e","us":9223372036854775808,"left":-3,"text":"3"})");
+  CHECK(
+      log_line({}, LogLevel::info, "", "", "e", fields) ==
+      R"({"time":"1970-01-01T00:00:00.000Z","level":"info","event":"e","us":9223372036854775808,"left":-3,"text":"3"})");
 }
 
-TEST_CASE("a file that is full is set aside, its owner's alone as the new one, and of those only a few are kept") {
+TEST_CASE(
+    "a file that is full is set aside, its owner's alone as the new one, and of those only a few are kept") {
   const Folder folder;
   const Log log({LogLevel::info, "", folder.file(), 1000, 2});
   const std::vector<LogField> fields{{"text", std::string(300, 'x')}};

@@ -57,8 +57,8 @@ TEST_CASE("what is set over the file holds for all models, but for what each has
   CHECK(box.models[1].config.text("router.policy") == "item");
   CHECK(box.models[1].config.text("node.data_dir") == "/var/news");
   CHECK(box.config.text("node.data_dir") == "/else");
-  CHECK_THROWS_WITH_AS(set_of_all(box, "model.directory", "/m"), doctest::Contains("expected it in the list of models"),
-                       ConfigError);
+  CHECK_THROWS_WITH_AS(set_of_all(box, "model.directory", "/m"),
+                       doctest::Contains("expected it in the list of models"), ConfigError);
   BoxFile single;
   set_of_all(single, "model.directory", "/m");
   CHECK(single.config.text("model.directory") == "/m");
@@ -66,21 +66,24 @@ TEST_CASE("what is set over the file holds for all models, but for what each has
 
 TEST_CASE("a list of models that cannot be meant is refused where it is wrong") {
   const std::string list = "models:\n  - {name: a, directory: /a, data_dir: /da}\n";
-  CHECK(fails(list + "  - {name: a, directory: /b, data_dir: /db}", "box.yaml:3: ", "two models are named a"));
+  CHECK(
+      fails(list + "  - {name: a, directory: /b, data_dir: /db}", "box.yaml:3: ", "two models are named a"));
   CHECK(fails(list + "  - {directory: /b, data_dir: /db}", "box.yaml:3: ", "a model has no name"));
   CHECK(fails(list + "  - {name: b, data_dir: /db}", "box.yaml:3: ", "a model has no directory"));
   CHECK(fails(list + "  - {name: b, directory: /b}", "box.yaml:3: ", "a model has no data_dir"));
-  CHECK(fails(list + "  - {name: b, directory: /b, data_dir: /x/../da}", "box.yaml:3: ", "a folder of its own"));
+  CHECK(fails(list + "  - {name: b, directory: /b, data_dir: /x/../da}",
+              "box.yaml:3: ", "a folder of its own"));
   CHECK(fails(list + "  - {name: b, directory: /b, data_dir: /db, port: 1}", "box.yaml:3: ", "no such key"));
   CHECK(fails(list + "  - {name: b/c, directory: /b, data_dir: /db}", "box.yaml:3: ", "letters, digits"));
   CHECK(fails(list + "  - games", "box.yaml:3: ", "a model is no map"));
-  CHECK(fails(list + "  - {name: b, name: c, directory: /b, data_dir: /db}", "box.yaml:3: ", "name stands twice"));
-  CHECK(fails(list + "  - {name: b, directory: /b, data_dir: /db, settings: {pool: {memory: 1GiB}}}", "box.yaml:3: ",
-              "sections model, router, inference and features"));
-  CHECK(fails(list + "  - {name: b, directory: /b, data_dir: /db, settings: {model: {directory: /c}}}", "box.yaml:3: ",
-              "directory stands in a model's settings"));
-  CHECK(fails(list + "  - {name: b, directory: /b, data_dir: /db, settings: {router: {polcy: user}}}", "box.yaml:3: ",
-              "no knob router.polcy"));
+  CHECK(fails(list + "  - {name: b, name: c, directory: /b, data_dir: /db}",
+              "box.yaml:3: ", "name stands twice"));
+  CHECK(fails(list + "  - {name: b, directory: /b, data_dir: /db, settings: {pool: {memory: 1GiB}}}",
+              "box.yaml:3: ", "sections model, router, inference and features"));
+  CHECK(fails(list + "  - {name: b, directory: /b, data_dir: /db, settings: {model: {directory: /c}}}",
+              "box.yaml:3: ", "directory stands in a model's settings"));
+  CHECK(fails(list + "  - {name: b, directory: /b, data_dir: /db, settings: {router: {polcy: user}}}",
+              "box.yaml:3: ", "no knob router.polcy"));
   CHECK(fails("models: {a: /a}", "box.yaml:1: ", "models is no list"));
   CHECK(fails("models: []", "box.yaml:1: ", "models is no list"));
   CHECK(fails("model: {directory: /m}\n" + list, "box.yaml:", "model.directory and a list of models"));
@@ -88,8 +91,10 @@ TEST_CASE("a list of models that cannot be meant is refused where it is wrong") 
 }
 
 TEST_CASE("who can use one model only says so of a list of them") {
-  CHECK_THROWS_WITH_AS(read_config(two, "box.yaml"), doctest::Contains("box.yaml:3: there is a list of models: this file is for "
-                                                                        "`troupe serve`"), ConfigError);
+  CHECK_THROWS_WITH_AS(read_config(two, "box.yaml"),
+                       doctest::Contains("box.yaml:3: there is a list of models: this file is for "
+                                         "`troupe serve`"),
+                       ConfigError);
 }
 
 TEST_CASE("a cluster's models are the same on all nodes, each with the node's knobs and its own over them") {
@@ -114,12 +119,13 @@ nodes:
   CHECK_THROWS_WITH_AS(read_cluster(shared + games + games + nodes, "cluster.yaml"),
                        doctest::Contains("cluster.yaml:5: two models are named games"), ConfigError);
   CHECK_THROWS_WITH_AS(read_cluster("models:\n" + games + nodes, "cluster.yaml"),
-                       doctest::Contains("cluster.yaml:2: a model has no data_dir"), ConfigError);  // and there is no Redis
+                       doctest::Contains("cluster.yaml:2: a model has no data_dir"),
+                       ConfigError);  // and there is no Redis
   std::string many = "features: {store: \"redis://h\"}\nmodels:\n", places = "nodes:\n";
   for (int i = 1; i <= 64; ++i) many += "  - {name: m" + std::to_string(i) + ", directory: /m}\n";
   for (int i = 1; i <= 65; ++i)
-    places += "  - {node: " + std::to_string(i) + ", name: n" + std::to_string(i) + ", host: h, port: " + std::to_string(i) +
-              ", roles: [router, cache_meta, worker]}\n";
-  CHECK_THROWS_WITH_AS(read_cluster(many + places, "cluster.yaml"), doctest::Contains("64 models on 65 nodes; expected"),
-                       ConfigError);
+    places += "  - {node: " + std::to_string(i) + ", name: n" + std::to_string(i) +
+              ", host: h, port: " + std::to_string(i) + ", roles: [router, cache_meta, worker]}\n";
+  CHECK_THROWS_WITH_AS(read_cluster(many + places, "cluster.yaml"),
+                       doctest::Contains("64 models on 65 nodes; expected"), ConfigError);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// A small file as a whole. No more of it is read than it may have, whatever it says of its length: a pipe and a device
-// say none, and a file may grow meanwhile.
+// A small file as a whole. No more of it is read than it may have, whatever it says of its length: a pipe and
+// a device say none, and a file may grow meanwhile.
 #include <cstddef>
 #include <stdexcept>
 #include <string>

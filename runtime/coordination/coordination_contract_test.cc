@@ -12,9 +12,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "runtime/testing/etcd_test_server.h"
 #include "runtime/coordination/file_coordination.h"
 #include "runtime/coordination/incarnation.h"
+#include "runtime/testing/etcd_test_server.h"
 
 namespace troupe {
 namespace {

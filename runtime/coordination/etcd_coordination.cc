@@ -13,7 +13,8 @@ namespace {
 constexpr std::chrono::milliseconds look_every(50);                             // of a watch
 constexpr std::uint64_t number_max = std::numeric_limits<std::int64_t>::max();  // etcd's are signed
 
-std::vector<std::unique_ptr<EtcdEndpoint>> endpoints_of(const std::string& list, const std::shared_ptr<const TlsClient>& tls) {
+std::vector<std::unique_ptr<EtcdEndpoint>> endpoints_of(const std::string& list,
+                                                        const std::shared_ptr<const TlsClient>& tls) {
   std::vector<std::unique_ptr<EtcdEndpoint>> endpoints;
   for (std::size_t at = 0; at <= list.size();) {
     const std::size_t comma = std::min(list.find(',', at), list.size());
@@ -28,8 +29,9 @@ void refuse_mixed(const std::vector<std::unique_ptr<EtcdEndpoint>>& endpoints, b
   const auto is_clear = [](const auto& endpoint) { return !endpoint->url().starts_with("https://"); };
   const auto clear = std::ranges::find_if(endpoints, is_clear);
   if (clear == endpoints.end() || (!is_secure && std::ranges::all_of(endpoints, is_clear))) return;
-  throw std::runtime_error("etcd endpoint \"" + (*clear)->url() +
-                           "\" is in the clear beside others of https, or files for TLS; expected https of all, or of none");
+  throw std::runtime_error(
+      "etcd endpoint \"" + (*clear)->url() +
+      "\" is in the clear beside others of https, or files for TLS; expected https of all, or of none");
 }
 
 // The key that a change fails on since it names a number that etcd cannot have given.
@@ -123,14 +125,17 @@ EtcdCoordination::Tried EtcdCoordination::try_at(EtcdEndpoint& endpoint, const C
 
 // Why it came to nothing, if so.
 std::optional<EtcdCoordination::Tried> EtcdCoordination::log_in(EtcdEndpoint& endpoint, std::string& token,
-                                                                Clock::time_point connected_by, Clock::time_point answered_by) {
+                                                                Clock::time_point connected_by,
+                                                                Clock::time_point answered_by) {
   const EtcdQuestion asked = etcd_login_question(login_);
   const auto reply = endpoint.post(asked.path, asked.body, "", connected_by, answered_by);
   const std::string where = endpoint.url() + asked.path;
-  if (const auto* silence = std::get_if<EtcdSilence>(&reply)) return Tried{.answer = unavailable(silence->what, where)};
+  if (const auto* silence = std::get_if<EtcdSilence>(&reply))
+    return Tried{.answer = unavailable(silence->what, where)};
   const auto& [status, body] = std::get<EtcdReply>(reply);
   auto answer = etcd_login_answer(status, body);
-  if (const auto* fault = std::get_if<EtcdFault>(&answer)) return Tried{.answer = unavailable(fault->what, where)};
+  if (const auto* fault = std::get_if<EtcdFault>(&answer))
+    return Tried{.answer = unavailable(fault->what, where)};
   token = std::get<std::string>(std::move(answer));
   const std::lock_guard held(mutex_);
   token_ = token;
@@ -139,7 +144,8 @@ std::optional<EtcdCoordination::Tried> EtcdCoordination::log_in(EtcdEndpoint& en
 
 EtcdCoordination::Tried EtcdCoordination::try_once(EtcdEndpoint& endpoint, const Coordinate& question,
                                                    const EtcdQuestion& asked, const std::string& token,
-                                                   Clock::time_point connected_by, Clock::time_point answered_by) {
+                                                   Clock::time_point connected_by,
+                                                   Clock::time_point answered_by) {
   const Revision before = highest();
   const auto reply = endpoint.post(asked.path, asked.body, token, connected_by, answered_by);
   const std::string where = endpoint.url() + asked.path;
@@ -148,7 +154,8 @@ EtcdCoordination::Tried EtcdCoordination::try_once(EtcdEndpoint& endpoint, const
   const auto& [status, body] = std::get<EtcdReply>(reply);
   const auto answer = etcd_answer(question, prefix_, status, body);
   if (const auto* fault = std::get_if<EtcdFault>(&answer))
-    return {unavailable(fault->what, where), fault->no_lease, !fault->no_login, fault->no_lease, fault->no_login};
+    return {unavailable(fault->what, where), fault->no_lease, !fault->no_login, fault->no_lease,
+            fault->no_login};
   const auto& understood = std::get<EtcdAnswer>(answer);
   if (const auto strange = note(question, understood, before))
     return {.answer = unavailable(*strange, where), .sent = true};

@@ -17,8 +17,9 @@
 // second, so up to 2.5 s after the leader's last heartbeat where 1 s was asked for. A restart of etcd, or a
 // new leader among its members, begins every lease anew.
 //
-// Login. With a user, a token is asked for before the first question, and again when etcd says that it does not know it (it
-// keeps one for five minutes): a question that is answered so has changed nothing, and is asked once more.
+// Login. With a user, a token is asked for before the first question, and again when etcd says that it does
+// not know it (it keeps one for five minutes): a question that is answered so has changed nothing, and is
+// asked once more.
 //
 // An etcd that was wiped, restored from an old copy, or is another one than before could give out revisions
 // twice. Its answers are refused.
@@ -37,11 +38,13 @@
 namespace troupe {
 
 struct EtcdOptions {
-  std::string endpoints = "http://127.0.0.1:2379";  // with commas between them; of one etcd cluster; all https, or none
-  std::string prefix = "/troupe/default/";          // of this cluster's keys; ends with a slash
-  std::int64_t limit_us = 2'000'000;                // for each question; a watch has its wait on top
-  std::shared_ptr<const TlsClient> tls = nullptr;   // of https endpoints, as all are then; null: the system's authorities
-  Login login = {};                                 // no user: etcd asks for none
+  std::string endpoints =
+      "http://127.0.0.1:2379";  // with commas between them; of one etcd cluster; all https, or none
+  std::string prefix = "/troupe/default/";  // of this cluster's keys; ends with a slash
+  std::int64_t limit_us = 2'000'000;        // for each question; a watch has its wait on top
+  std::shared_ptr<const TlsClient> tls =
+      nullptr;       // of https endpoints, as all are then; null: the system's authorities
+  Login login = {};  // no user: etcd asks for none
 };
 
 // Thread-safe; as many questions are on their way as threads ask.
@@ -71,8 +74,8 @@ class EtcdCoordination final : public Coordination {
   Answer fail_by(const std::string& key, Clock::time_point end);
   Tried try_at(EtcdEndpoint& endpoint, const Coordinate& question, const EtcdQuestion& asked,
                Clock::time_point connected_by, Clock::time_point answered_by);
-  Tried try_once(EtcdEndpoint& endpoint, const Coordinate& question, const EtcdQuestion& asked, const std::string& token,
-                 Clock::time_point connected_by, Clock::time_point answered_by);
+  Tried try_once(EtcdEndpoint& endpoint, const Coordinate& question, const EtcdQuestion& asked,
+                 const std::string& token, Clock::time_point connected_by, Clock::time_point answered_by);
   std::optional<Tried> log_in(EtcdEndpoint& endpoint, std::string& token, Clock::time_point connected_by,
                               Clock::time_point answered_by);
   std::optional<std::string> note(const Coordinate& question, const EtcdAnswer& answer, Revision before);

@@ -125,7 +125,8 @@ TEST_CASE("options that make no sense are refused with what was expected") {
 }
 
 TEST_CASE("an endpoint in the clear beside one of https, or with files for TLS, is refused and named") {
-  for (const char* endpoints : {"http://a:1,https://b:2", "https://b:2,http://a:1", "https://b:2,http://a:1,https://c:3"}) {
+  for (const char* endpoints :
+       {"http://a:1,https://b:2", "https://b:2,http://a:1", "https://b:2,http://a:1,https://c:3"}) {
     CAPTURE(endpoints);
     CHECK_THROWS_WITH_AS(EtcdCoordination({.endpoints = endpoints, .login = {"ann", "sesame"}}),
                          doctest::Contains("\"http://a:1\" is in the clear"), std::runtime_error);
@@ -133,7 +134,8 @@ TEST_CASE("an endpoint in the clear beside one of https, or with files for TLS, 
   const auto tls = std::make_shared<const TlsClient>(TlsClientFiles{});
   CHECK_THROWS_WITH_AS(EtcdCoordination({.endpoints = "http://a:1,http://b:2", .tls = tls}),
                        doctest::Contains("\"http://a:1\" is in the clear"), std::runtime_error);
-  CHECK_NOTHROW(EtcdCoordination({.endpoints = "https://a:1,https://b:2", .tls = tls, .login = {"ann", "sesame"}}));
+  CHECK_NOTHROW(
+      EtcdCoordination({.endpoints = "https://a:1,https://b:2", .tls = tls, .login = {"ann", "sesame"}}));
   CHECK_NOTHROW(EtcdCoordination({.endpoints = "http://a:1,http://b:2", .login = {"ann", "sesame"}}));
 }
 

@@ -21,7 +21,8 @@ using Tcp = asio::ip::tcp;
 namespace {
 
 constexpr std::uint32_t header_bytes_max = 8 << 10;
-constexpr std::size_t buffer_bytes_max = 128 << 10;  // what is not understood yet; Beast bounds no line of a chunk
+constexpr std::size_t buffer_bytes_max =
+    128 << 10;  // what is not understood yet; Beast bounds no line of a chunk
 constexpr std::chrono::seconds idle_time_max(30);  // then a firewall may have forgotten the connection
 
 bool is_port(std::string_view text) {
@@ -42,7 +43,7 @@ std::string words_of(const beast::error_code& error) {
 struct EtcdEndpoint::Connection {
   asio::io_context io{1};
   beast::tcp_stream stream{io};
-  std::optional<asio::ssl::context> security;  // of `tls`
+  std::optional<asio::ssl::context> security;                // of `tls`
   std::optional<asio::ssl::stream<beast::tcp_stream&>> tls;  // over `stream`; none: in the clear
   beast::flat_buffer buffer{buffer_bytes_max};
   bool reusable = false;
@@ -58,7 +59,9 @@ struct EtcdEndpoint::Connection {
  private:
   std::string shake_hands(const std::string& host, const TlsClient& with);
   template <class Stream>
-  std::variant<EtcdReply, EtcdSilence> exchange_over(Stream& over, const http::request<http::string_body>& request, Time by);
+  std::variant<EtcdReply, EtcdSilence> exchange_over(Stream& over,
+                                                     const http::request<http::string_body>& request,
+                                                     Time by);
   // Runs the step that was just begun to its end.
   beast::error_code finish() {
     io.restart();
@@ -71,8 +74,8 @@ struct EtcdEndpoint::Connection {
   beast::error_code error_;
 };
 
-std::string EtcdEndpoint::Connection::connect(const std::string& host, const std::string& port, const TlsClient* with,
-                                              Time by) {
+std::string EtcdEndpoint::Connection::connect(const std::string& host, const std::string& port,
+                                              const TlsClient* with, Time by) {
   beast::error_code error;
   const auto targets = Tcp::resolver(io).resolve(host, port, error);
   if (error) return words_of(error);
@@ -92,7 +95,8 @@ std::string EtcdEndpoint::Connection::shake_hands(const std::string& host, const
   tls->async_handshake(asio::ssl::stream_base::client, note());
   const beast::error_code error = finish();
   if (!error) return "";
-  return error.category() == asio::error::get_ssl_category() ? tls_failure(tls->native_handle()) : words_of(error);
+  return error.category() == asio::error::get_ssl_category() ? tls_failure(tls->native_handle())
+                                                             : words_of(error);
 }
 
 template <class Stream>
@@ -133,7 +137,8 @@ EtcdEndpoint::EtcdEndpoint(std::string url, std::shared_ptr<const TlsClient> tls
   else if (host_.find_first_of("/:@?# ") != std::string::npos)
     host_.clear();
   if (url_.find('@') != url_.npos)  // what stands before it is for nobody's eyes
-    throw std::runtime_error("etcd endpoint …@…: expected http://host:port; a login stands in cluster.coordination_login's file");
+    throw std::runtime_error(
+        "etcd endpoint …@…: expected http://host:port; a login stands in cluster.coordination_login's file");
   if (host_.empty() || !is_port(port_))
     throw std::runtime_error("etcd endpoint \"" + url_ +
                              "\": expected http://host:port, such as http://127.0.0.1:2379, or https");
@@ -142,7 +147,8 @@ EtcdEndpoint::EtcdEndpoint(std::string url, std::shared_ptr<const TlsClient> tls
 EtcdEndpoint::~EtcdEndpoint() = default;
 
 std::variant<EtcdReply, EtcdSilence> EtcdEndpoint::post(const std::string& path, const std::string& body,
-                                                        const std::string& token, Time connected_by, Time answered_by) {
+                                                        const std::string& token, Time connected_by,
+                                                        Time answered_by) {
   if (std::chrono::steady_clock::now() >= connected_by) return EtcdSilence{"no time was left for it", false};
   std::unique_ptr<Connection> connection = take_idle();
   if (!connection) {

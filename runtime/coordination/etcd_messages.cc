@@ -17,7 +17,7 @@ using Value = nlohmann::json;
 constexpr JsonBounds bounds{.values_max = 4'096, .depth_max = 16};  // of what is meant for us
 constexpr std::size_t words_max = 200;  // of what a stranger says, in our refusals
 constexpr std::size_t token_bytes_max = 4 << 10;
-constexpr int code_not_found = 5;       // gRPC's
+constexpr int code_not_found = 5;  // gRPC's
 
 // ---- questions ----
 
@@ -143,20 +143,24 @@ Coordinated transacted(JsonMembers& members, const Value& body, const std::strin
 }
 
 // One overload for each question; `body` is the object in which etcd says what it has to say.
-Coordinated answered(JsonMembers& members, const Value& body, const ReadKey& read, const std::string& prefix) {
+Coordinated answered(JsonMembers& members, const Value& body, const ReadKey& read,
+                     const std::string& prefix) {
   return shown(members, true, body, prefix + read.key);
 }
-Coordinated answered(JsonMembers& members, const Value& body, const WatchKey& watch, const std::string& prefix) {
+Coordinated answered(JsonMembers& members, const Value& body, const WatchKey& watch,
+                     const std::string& prefix) {
   return shown(members, true, body, prefix + watch.key);
 }
-Coordinated answered(JsonMembers& members, const Value& body, const WriteKey& write, const std::string& prefix) {
+Coordinated answered(JsonMembers& members, const Value& body, const WriteKey& write,
+                     const std::string& prefix) {
   Coordinated said = transacted(members, body, prefix + write.key, "response_put");
   if (said.ok) said.revision = members.number(members.object(body, "header"), "revision");
   if (said.ok) said.value = write.value;
   members.expect(!said.ok || said.revision > write.expected, "a revision above the one that was replaced");
   return said;
 }
-Coordinated answered(JsonMembers& members, const Value& body, const EraseKey& erase, const std::string& prefix) {
+Coordinated answered(JsonMembers& members, const Value& body, const EraseKey& erase,
+                     const std::string& prefix) {
   return transacted(members, body, prefix + erase.key, "response_delete_range");
 }
 Coordinated answered(JsonMembers& members, const Value& body, const OpenLease& open, const std::string&) {
@@ -240,20 +244,22 @@ std::variant<std::string, EtcdFault> etcd_login_answer(unsigned status, std::str
 
 std::string to_base64(std::string_view bytes) {
   std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // and a zero, which OpenSSL puts behind it
-  EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), reinterpret_cast<const unsigned char*>(bytes.data()),
-                  static_cast<int>(bytes.size()));
+  EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
+                  reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
   text.pop_back();
   return text;
 }
 
-// OpenSSL takes blanks around it and bits behind the last byte, too: what does not come back as it was is none.
+// OpenSSL takes blanks around it and bits behind the last byte, too: what does not come back as it was is
+// none.
 bool from_base64(std::string_view text, std::string& bytes) {
   bytes.clear();
   if (text.empty()) return true;
   if (text.size() % 4 != 0) return false;
   bytes.resize(text.size() / 4 * 3);
-  const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()), reinterpret_cast<const unsigned char*>(text.data()),
-                                   static_cast<int>(text.size()));
+  const int size =
+      EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()),
+                      reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
   const int padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
   bytes.resize(static_cast<std::size_t>(std::max(size - padding, 0)));
   if (to_base64(bytes) == text) return true;

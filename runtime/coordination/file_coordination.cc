@@ -126,8 +126,10 @@ CoordinationState fresh_if_new(const std::filesystem::path& path) {
   std::error_code error;
   const auto kept = std::filesystem::file_size(path.string() + ".lock", error);
   if (error || kept == 0) return {};
-  throw CoordinationDamage(path.string() + ": the coordination file was here and is missing; expected it; restore it, "
-                           "or delete " + path.string() + ".lock, too, to start empty");
+  throw CoordinationDamage(path.string() +
+                           ": the coordination file was here and is missing; expected it; restore it, "
+                           "or delete " +
+                           path.string() + ".lock, too, to start empty");
 }
 
 CoordinationState load(const std::filesystem::path& path) {

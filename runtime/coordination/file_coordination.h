@@ -11,8 +11,8 @@
 // state is then in doubt: whoever asked is told so, and nobody reads anything and nothing more is changed
 // until the file has been written again, as a whole.
 //
-// Not a few keys more in the box's RocksDB: that one may be set aside when it is damaged, and who leads may not; a cache-meta
-// alone has none; and the whole state is one block of a disk.
+// Not a few keys more in the box's RocksDB: that one may be set aside when it is damaged, and who leads may
+// not; a cache-meta alone has none; and the whole state is one block of a disk.
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
@@ -53,9 +53,8 @@ class FileCoordination final : public Coordination {
   using Replace = std::function<FileReplaced(const std::filesystem::path&, std::string_view)>;
 
   // Throws std::runtime_error that says what is wrong, where and what was expected: the folder is missing or
-  // cannot be written, the file is open elsewhere; CoordinationDamage if it is damaged, not ours, or missing though
-  // there was one. Else a file that is missing is made.
-  // `replace` is for tests.
+  // cannot be written, the file is open elsewhere; CoordinationDamage if it is damaged, not ours, or missing
+  // though there was one. Else a file that is missing is made. `replace` is for tests.
   explicit FileCoordination(std::filesystem::path path, Replace replace = replace_file);
   ~FileCoordination() override;
   FileCoordination(const FileCoordination&) = delete;

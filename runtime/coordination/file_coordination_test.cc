@@ -100,7 +100,8 @@ TEST_CASE("a file that was there and is missing is damage; set aside, an empty o
   check_coordination(b.path);
   std::filesystem::remove(b.path);
   CHECK_THROWS_AS(check_coordination(b.path), CoordinationDamage);
-  CHECK_THROWS_WITH_AS(FileCoordination{b.path}, doctest::Contains("was here and is missing"), CoordinationDamage);
+  CHECK_THROWS_WITH_AS(FileCoordination{b.path}, doctest::Contains("was here and is missing"),
+                       CoordinationDamage);
   b.folder.write("coordination", "nonsense");
   CHECK_THROWS_AS(FileCoordination{b.path}, CoordinationDamage);
   set_coordination_aside(b.path);

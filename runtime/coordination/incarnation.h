@@ -14,8 +14,8 @@ namespace troupe {
 inline constexpr int incarnation_shift = 8;
 inline constexpr Incarnation incarnation_gap = std::uint64_t{1} << 40;
 
-// Writes it before it is used. `seen`: the node's last one as it remembers itself, for the Coordination may have lost its data; 0: none.
-// Refusal: the Coordination's own, or 503 "incarnation_taken" if another process
+// Writes it before it is used. `seen`: the node's last one as it remembers itself, for the Coordination may
+// have lost its data; 0: none. Refusal: the Coordination's own, or 503 "incarnation_taken" if another process
 // of this node starts at the same time.
 std::variant<Incarnation, Refusal> next_incarnation(Coordination& coordination, NodeId node,
                                                     std::int64_t wall_clock_us, Incarnation seen = 0);

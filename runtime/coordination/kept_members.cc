@@ -7,8 +7,8 @@
 #include <utility>
 #include <variant>
 
-#include "runtime/coordination/file_coordination.h"
 #include "runtime/config/whole_file.h"
+#include "runtime/coordination/file_coordination.h"
 
 namespace troupe {
 namespace {
@@ -17,7 +17,9 @@ constexpr Incarnation incarnation_max = Incarnation{1} << 62;  // clocks are far
 constexpr std::string_view second_word = "incarnation ";
 constexpr std::size_t kept_bytes_max = 2 << 20;  // more than any text of members has
 
-std::string sum_line(std::string_view text) { return "sum " + std::to_string(XXH3_64bits(text.data(), text.size())) + "\n"; }
+std::string sum_line(std::string_view text) {
+  return "sum " + std::to_string(XXH3_64bits(text.data(), text.size())) + "\n";
+}
 
 // Without its sum; nothing: that is none.
 std::string_view summed(std::string_view text) {
@@ -30,13 +32,18 @@ std::string_view summed(std::string_view text) {
 }  // namespace
 
 KeptMembers::KeptMembers(const std::filesystem::path& folder, std::string cluster, Incarnation own)
-    : path_(folder.empty() ? folder : folder / "members"), first_line_("cluster " + std::move(cluster) + "\n"), own_(own) {}
+    : path_(folder.empty() ? folder : folder / "members"),
+      first_line_("cluster " + std::move(cluster) + "\n"),
+      own_(own) {}
 
 KeptMembers::Found KeptMembers::read() const {
   std::error_code unknown;
   if (path_.empty() || !std::filesystem::exists(path_, unknown)) return {};
   const auto wrong = [&](const std::string& what) {
-    return Found{{}, 0, path_.string() + ": " + what + "; expected what this node wrote there of its cluster's members"};
+    return Found{
+        {},
+        0,
+        path_.string() + ": " + what + "; expected what this node wrote there of its cluster's members"};
   };
   std::string text;
   try {
@@ -55,15 +62,18 @@ KeptMembers::Found KeptMembers::read() const {
     const char* const end = std::from_chars(rest.data(), rest.data() + rest.size(), incarnation).ptr;
     rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
   }
-  if (incarnation == 0 || incarnation > incarnation_max || !rest.starts_with('\n')) return wrong("its second line is no incarnation");
+  if (incarnation == 0 || incarnation > incarnation_max || !rest.starts_with('\n'))
+    return wrong("its second line is no incarnation");
   auto parsed = parse_members(rest.substr(1));
-  if (const auto* fault = std::get_if<std::string>(&parsed)) return wrong("of what follows the second line, " + *fault);
+  if (const auto* fault = std::get_if<std::string>(&parsed))
+    return wrong("of what follows the second line, " + *fault);
   return {std::move(std::get<Members>(parsed)), incarnation, ""};
 }
 
 std::string KeptMembers::write(const Members& members) const {
   if (path_.empty()) return "";
-  const std::string text = first_line_ + std::string(second_word) + std::to_string(own_) + "\n" + members_text(members);
+  const std::string text =
+      first_line_ + std::string(second_word) + std::to_string(own_) + "\n" + members_text(members);
   const FileReplaced done = replace_file(path_, text + sum_line(text));
   return done.what == FileReplaced::What::done ? "" : path_.string() + ": " + done.fault;
 }

@@ -1,7 +1,7 @@
 #pragma once
-// What a node has seen of its cluster's members, and its own incarnation, in its data folder: an etcd that has lost its data gives
-// numbers from the beginning again, and only nodes know which were given before. One file, replaced as a whole; the first line names the
-// cluster, for a folder may be used in another one later.
+// What a node has seen of its cluster's members, and its own incarnation, in its data folder: an etcd that
+// has lost its data gives numbers from the beginning again, and only nodes know which were given before. One
+// file, replaced as a whole; the first line names the cluster, for a folder may be used in another one later.
 //
 //   cluster troupe
 //   incarnation 459661358249114624

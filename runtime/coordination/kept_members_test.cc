@@ -34,11 +34,14 @@ TEST_CASE("a file that was damaged says nothing, and what is wrong with it; a fo
     return kept.read().fault;
   };
   CHECK(fault("last 7\n").find("does not begin with the cluster's name") != std::string::npos);
-  for (const char* second : {"", "last 7\n", "incarnation\n", "incarnation 0\n", "incarnation 5 \n", "incarnation -5\n",
-                             "incarnation 99999999999999999999\n", "incarnation 9999999999999999999\n"})
-    CHECK(fault("cluster blue\n" + std::string(second)).find("its second line is no incarnation") != std::string::npos);
+  for (const char* second :
+       {"", "last 7\n", "incarnation\n", "incarnation 0\n", "incarnation 5 \n", "incarnation -5\n",
+        "incarnation 99999999999999999999\n", "incarnation 9999999999999999999\n"})
+    CHECK(fault("cluster blue\n" + std::string(second)).find("its second line is no incarnation") !=
+          std::string::npos);
   CHECK(fault("cluster blue\nincarnation 5\n") == "");
-  CHECK(fault("cluster blue\nincarnation 5\nlast x\n").find("of what follows the second line, line 1 ") != std::string::npos);
+  CHECK(fault("cluster blue\nincarnation 5\nlast x\n").find("of what follows the second line, line 1 ") !=
+        std::string::npos);
   CHECK(fault("cluster blue\n" + std::string(3 << 20, 'x')) != "");
   CHECK(fault("cluster green\nlast 7\n") == "");
   CHECK(KeptMembers(folder.path() / "none", "blue").write({}).find("open: ") != std::string::npos);

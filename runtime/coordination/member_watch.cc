@@ -7,11 +7,16 @@
 namespace troupe {
 
 MemberWatch::MemberWatch(Nodes file, Duration every, ReadMembers known)
-    : file_(std::move(file)), every_(every), known_(std::move(known)), there_(there()), read_(known_.revision) {}
+    : file_(std::move(file)),
+      every_(every),
+      known_(std::move(known)),
+      there_(there()),
+      read_(known_.revision) {}
 
 MemberWatch::Nodes MemberWatch::there() const {
   const Members& members = known_.members;
-  return {nodes_of(members, file_.workers, NodeRole::worker), nodes_of(members, file_.routers, NodeRole::router),
+  return {nodes_of(members, file_.workers, NodeRole::worker),
+          nodes_of(members, file_.routers, NodeRole::router),
           nodes_of(members, file_.cache_metas, NodeRole::cache_meta)};
 }
 
@@ -24,7 +29,8 @@ bool MemberWatch::tick(Instant now, std::uint64_t job, Effects& effects) {
   return true;
 }
 
-// A text that makes no sense is told at each new revision of it. Revisions begin anew in an etcd that has lost its data.
+// A text that makes no sense is told at each new revision of it. Revisions begin anew in an etcd that has
+// lost its data.
 MemberWatch::Answer MemberWatch::on_done(const Done& done, Effects& effects) {
   if (job_ == 0 || done.job != job_) return Answer::foreign;
   job_ = 0;
@@ -33,7 +39,8 @@ MemberWatch::Answer MemberWatch::on_done(const Done& done, Effects& effects) {
   auto parsed = parse_members(read->value);
   if (const auto* fault = std::get_if<std::string>(&parsed)) return keep(*fault, effects);
   Members& members = std::get<Members>(parsed);
-  if (const std::string fault = find_step_back(known_.members, members); !fault.empty()) return keep(fault, effects);
+  if (const std::string fault = find_step_back(known_.members, members); !fault.empty())
+    return keep(fault, effects);
   known_.revision = read->revision;
   if (members == known_.members) return Answer::same;
   known_.members = std::move(members);
@@ -42,7 +49,8 @@ MemberWatch::Answer MemberWatch::on_done(const Done& done, Effects& effects) {
 }
 
 MemberWatch::Answer MemberWatch::keep(std::string_view why, Effects& effects) {
-  effects.log(LogLevel::error, "bad_members", {{"why", std::string(why)}, {"expected", "what troupe node --join and troupe leave write"}});
+  effects.log(LogLevel::error, "bad_members",
+              {{"why", std::string(why)}, {"expected", "what troupe node --join and troupe leave write"}});
   return Answer::same;
 }
 

@@ -1,7 +1,8 @@
 #pragma once
-// What a router or a cache-meta knows of who is in its cluster: at first what its process read before it began, then what the
-// Coordination says, which is read again and again. As long as it cannot be read, or says what cannot come after what was known, that
-// stays. A text of which one line makes no sense is left as a whole: what that line may say, such as who has left, changes the others.
+// What a router or a cache-meta knows of who is in its cluster: at first what its process read before it
+// began, then what the Coordination says, which is read again and again. As long as it cannot be read, or
+// says what cannot come after what was known, that stays. A text of which one line makes no sense is left as
+// a whole: what that line may say, such as who has left, changes the others.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -24,12 +25,16 @@ class MemberWatch {
   enum class Answer : std::uint8_t { foreign, same, changed };
   Answer on_done(const Done& done, Effects& effects);
 
-  const std::vector<NodeId>& workers() const { return there_.workers; }  // with those that leave, and so of the others
+  const std::vector<NodeId>& workers() const {
+    return there_.workers;
+  }  // with those that leave, and so of the others
   const std::vector<NodeId>& routers() const { return there_.routers; }
   const std::vector<NodeId>& cache_metas() const { return there_.cache_metas; }
   std::vector<NodeId> staying() const;
   bool is_leaving(NodeId node) const { return known_.members.leaving.contains(node); }
-  Revision epoch() const { return known_.revision; }  // of what it follows; 0: the file's nodes, as far as known
+  Revision epoch() const {
+    return known_.revision;
+  }  // of what it follows; 0: the file's nodes, as far as known
 
  private:
   static Answer keep(std::string_view why, Effects& effects);
@@ -39,7 +44,7 @@ class MemberWatch {
   Duration every_;
   ReadMembers known_;
   Nodes there_;
-  Revision read_;           // the last
+  Revision read_;          // the last
   std::uint64_t job_ = 0;  // 0: none is open
   Instant next_;
 };

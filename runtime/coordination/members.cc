@@ -72,7 +72,8 @@ std::string take_line(std::string_view line, Members& members) {
   if (what == "roles") {
     const auto member = std::ranges::find(members.joined, *node, &Member::node);
     auto roles = roles_in(line);
-    if (member == members.joined.end() || !roles) return "has no node that has joined, and its roles in order";
+    if (member == members.joined.end() || !roles)
+      return "has no node that has joined, and its roles in order";
     member->roles = *std::move(roles);
     return "";
   }
@@ -80,7 +81,9 @@ std::string take_line(std::string_view line, Members& members) {
   if (what == "last") {
     members.last = *node;
   } else if (what == "joining" || what == "leaving" || what == "left") {
-    std::set<NodeId>& nodes = what == "left" ? members.left : what == "leaving" ? members.leaving : members.joining;
+    std::set<NodeId>& nodes = what == "left"      ? members.left
+                              : what == "leaving" ? members.leaving
+                                                  : members.joining;
     nodes.insert(*node);
     if (nodes.size() > members_max) return "is one too many";
   } else {
@@ -92,8 +95,8 @@ std::string take_line(std::string_view line, Members& members) {
 // Who is about to leave, or has, does not.
 bool any_stays(const Members& members, std::span<const Member> file, NodeRole role, NodeId but) {
   const auto stays = [&](const Member& member) {
-    return member.node != but && member.has(role) && !members.leaving.contains(member.node) && !members.left.contains(member.node) &&
-           !members.joining.contains(member.node);
+    return member.node != but && member.has(role) && !members.leaving.contains(member.node) &&
+           !members.left.contains(member.node) && !members.joining.contains(member.node);
   };
   return std::ranges::any_of(file, stays) || std::ranges::any_of(members.joined, stays);
 }
@@ -112,9 +115,11 @@ const Member* Members::find(NodeId node) const {
 std::string members_text(const Members& members) {
   std::string text = members.last > 0 ? "last " + std::to_string(members.last) + "\n" : "";
   for (const Member& member : members.joined)
-    text += "joined " + std::to_string(member.node) + " " + member.host + " " + std::to_string(member.port) + " " + member.name + "\n";
+    text += "joined " + std::to_string(member.node) + " " + member.host + " " + std::to_string(member.port) +
+            " " + member.name + "\n";
   for (const Member& member : members.joined)
-    if (member.roles != Member{}.roles) text += "roles " + std::to_string(member.node) + " " + roles_text(member.roles) + "\n";
+    if (member.roles != Member{}.roles)
+      text += "roles " + std::to_string(member.node) + " " + roles_text(member.roles) + "\n";
   for (const NodeId node : members.joining) text += "joining " + std::to_string(node) + "\n";
   for (const NodeId node : members.leaving) text += "leaving " + std::to_string(node) + "\n";
   for (const NodeId node : members.left) text += "left " + std::to_string(node) + "\n";
@@ -138,19 +143,25 @@ MembersChange with_joined(Members members, std::span<const Member> file, Member 
   if (!is_word(wanted.name) || !is_word(wanted.host) || wanted.port == 0)
     return "a node that joins needs a name, a host and a port, without blanks";
   std::ranges::sort(wanted.roles);
-  if (named(file, wanted.name)) return "node \"" + wanted.name + "\" is in the cluster's file; expected a name that is not";
+  if (named(file, wanted.name))
+    return "node \"" + wanted.name + "\" is in the cluster's file; expected a name that is not";
   const auto there = std::ranges::find(members.joined, wanted.name, &Member::name);
   if (there != members.joined.end()) {
-    if (members.leaving.contains(there->node)) return "node \"" + wanted.name + "\" leaves; expected another name, or its end first";
+    if (members.leaving.contains(there->node))
+      return "node \"" + wanted.name + "\" leaves; expected another name, or its end first";
     if (there->roles != wanted.roles)
-      return "node \"" + wanted.name + "\" has joined as " + roles_text(there->roles) + "; expected the same again, or another name for " + roles_text(wanted.roles);
+      return "node \"" + wanted.name + "\" has joined as " + roles_text(there->roles) +
+             "; expected the same again, or another name for " + roles_text(wanted.roles);
     wanted.node = there->node;
     *there = std::move(wanted);
     return members;
   }
-  if (members.joined.size() >= members_max) return std::to_string(members_max) + " nodes have joined; expected fewer";
+  if (members.joined.size() >= members_max)
+    return std::to_string(members_max) + " nodes have joined; expected fewer";
   for (const Member& node : file) members.last = std::max(members.last, node.node);
-  if (members.last >= member_number_max) return "the numbers of nodes end at " + std::to_string(member_number_max) + "; expected lower ones in the cluster's file";
+  if (members.last >= member_number_max)
+    return "the numbers of nodes end at " + std::to_string(member_number_max) +
+           "; expected lower ones in the cluster's file";
   wanted.node = ++members.last;
   members.joining.insert(wanted.node);
   members.joined.push_back(std::move(wanted));
@@ -169,8 +180,10 @@ MembersChange with_leaving(Members members, std::span<const Member> file, std::s
   if (members.left.contains(member->node)) return "node \"" + std::string(name) + "\" has left";
   for (const NodeRole role : member->roles)
     if (!any_stays(members, file, role, member->node))
-      return "node \"" + std::string(name) + "\" is the last " + std::string(name_of(role)) + "; expected another that stays";
-  if (members.leaving.size() >= members_max) return std::to_string(members_max) + " nodes leave; expected fewer";
+      return "node \"" + std::string(name) + "\" is the last " + std::string(name_of(role)) +
+             "; expected another that stays";
+  if (members.leaving.size() >= members_max)
+    return std::to_string(members_max) + " nodes leave; expected fewer";
   members.leaving.insert(member->node);
   return members;
 }
@@ -186,13 +199,14 @@ Members without(Members members, std::span<const Member> file, NodeId node) {
 
 std::string find_step_back(const Members& before, const Members& now) {
   if (now.last < before.last)
-    return "the last number given is " + std::to_string(now.last) + ", and was " + std::to_string(before.last) + " before";
+    return "the last number given is " + std::to_string(now.last) + ", and was " +
+           std::to_string(before.last) + " before";
   for (const Member& member : now.joined) {
     if (member.node > before.last) continue;
     const Member* const known = before.find(member.node);
     if (!known || known->name != member.name)
-      return "number " + std::to_string(member.node) + " is that of \"" + member.name + "\", and was given before" +
-             (known ? " to \"" + known->name + "\"" : "");
+      return "number " + std::to_string(member.node) + " is that of \"" + member.name +
+             "\", and was given before" + (known ? " to \"" + known->name + "\"" : "");
   }
   return "";
 }

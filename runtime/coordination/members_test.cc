@@ -10,7 +10,8 @@ using namespace troupe;
 
 namespace members_test {
 
-const std::vector<Member> file{{1, "front", "10.0.0.1", 7000}, {2, "w2", "10.0.0.2", 7000}, {5, "w5", "10.0.0.5", 7000}};
+const std::vector<Member> file{
+    {1, "front", "10.0.0.1", 7000}, {2, "w2", "10.0.0.2", 7000}, {5, "w5", "10.0.0.5", 7000}};
 
 Members joining(Members members, const std::string& name) {
   return std::get<Members>(with_joined(std::move(members), file, {0, name, "10.0.0.9", 7000}));
@@ -57,7 +58,8 @@ TEST_SUITE("members") {
   }
 
   TEST_CASE("names of the file, of who leaves, and with blanks do not join") {
-    CHECK(refusal(with_joined({}, file, {0, "w2", "h", 1})).find("is in the cluster's file") != std::string::npos);
+    CHECK(refusal(with_joined({}, file, {0, "w2", "h", 1})).find("is in the cluster's file") !=
+          std::string::npos);
     CHECK(refusal(with_joined({}, file, {0, "a b", "h", 1})).find("without blanks") != std::string::npos);
     CHECK(refusal(with_joined({}, file, {0, "a", "h", 0})).find("a port") != std::string::npos);
     const Members leaving = std::get<Members>(with_leaving(joined({}, "a"), file, "a"));
@@ -66,9 +68,11 @@ TEST_SUITE("members") {
 
   TEST_CASE("so many join and no more, but for who is there and comes again") {
     Members members;
-    for (std::size_t i = 0; i < members_max; ++i) members = joining(std::move(members), "n" + std::to_string(i));
+    for (std::size_t i = 0; i < members_max; ++i)
+      members = joining(std::move(members), "n" + std::to_string(i));
     CHECK(members.joined.size() == members_max);
-    CHECK(refusal(with_joined(members, file, {0, "one", "h", 1})) == std::to_string(members_max) + " nodes have joined; expected fewer");
+    CHECK(refusal(with_joined(members, file, {0, "one", "h", 1})) ==
+          std::to_string(members_max) + " nodes have joined; expected fewer");
     CHECK(refusal(with_joined(members, file, {0, "n7", "h", 1})) == "");
     members = without(std::move(members), file, members.joined.back().node);
     CHECK(refusal(with_joined(members, file, {0, "one", "h", 1})) == "");
@@ -91,29 +95,44 @@ TEST_SUITE("members") {
     const std::vector<Member> roles{{1, "front", "10.0.0.1", 7000, {NodeRole::router, NodeRole::cache_meta}},
                                     {2, "spare", "10.0.0.2", 7000, {NodeRole::cache_meta}},
                                     {3, "w3", "10.0.0.3", 7000}};
-    CHECK(refusal(with_leaving({}, roles, "front")) == "node \"front\" is the last router; expected another that stays");
-    CHECK(refusal(with_leaving({}, roles, "w3")) == "node \"w3\" is the last worker; expected another that stays");
+    CHECK(refusal(with_leaving({}, roles, "front")) ==
+          "node \"front\" is the last router; expected another that stays");
+    CHECK(refusal(with_leaving({}, roles, "w3")) ==
+          "node \"w3\" is the last worker; expected another that stays");
     const Members spare_leaves = std::get<Members>(with_leaving({}, roles, "spare"));
     CHECK(refusal(with_leaving(spare_leaves, roles, "front")).find("the last router") != std::string::npos);
-    Members members = std::get<Members>(with_joined(spare_leaves, roles, {0, "door", "h", 1, {NodeRole::router}}));
-    CHECK(refusal(with_leaving(members, roles, "front")).find("the last router") != std::string::npos);  // it is not there yet
+    Members members =
+        std::get<Members>(with_joined(spare_leaves, roles, {0, "door", "h", 1, {NodeRole::router}}));
+    CHECK(refusal(with_leaving(members, roles, "front")).find("the last router") !=
+          std::string::npos);  // it is not there yet
     members = arrived(std::move(members), 4);
-    CHECK(refusal(with_leaving(members, roles, "front")) == "node \"front\" is the last cache_meta; expected another that stays");
-    members = arrived(std::get<Members>(with_joined(members, roles, {0, "all", "h", 2, {NodeRole::worker, NodeRole::cache_meta}})), 5);
+    CHECK(refusal(with_leaving(members, roles, "front")) ==
+          "node \"front\" is the last cache_meta; expected another that stays");
+    members = arrived(std::get<Members>(with_joined(
+                          members, roles, {0, "all", "h", 2, {NodeRole::worker, NodeRole::cache_meta}})),
+                      5);
     members = std::get<Members>(with_leaving(members, roles, "front"));
-    CHECK(nodes_of(without(members, roles, 1), std::vector<NodeId>{1}, NodeRole::router) == std::vector<NodeId>{4});
+    CHECK(nodes_of(without(members, roles, 1), std::vector<NodeId>{1}, NodeRole::router) ==
+          std::vector<NodeId>{4});
     CHECK(nodes_of(members, std::vector<NodeId>{3}) == std::vector<NodeId>{3, 5});
-    CHECK(refusal(with_joined(members, roles, {0, "all", "h", 2, {NodeRole::router}})) ==
-          "node \"all\" has joined as cache_meta,worker; expected the same again, or another name for router");
-    CHECK(std::get<Members>(with_joined(members, roles, {0, "all", "h", 3, {NodeRole::cache_meta, NodeRole::worker}})).find("all")->port == 3);
+    CHECK(
+        refusal(with_joined(members, roles, {0, "all", "h", 2, {NodeRole::router}})) ==
+        "node \"all\" has joined as cache_meta,worker; expected the same again, or another name for router");
+    CHECK(std::get<Members>(
+              with_joined(members, roles, {0, "all", "h", 3, {NodeRole::cache_meta, NodeRole::worker}}))
+              .find("all")
+              ->port == 3);
     CHECK(std::get<Members>(parse_members(members_text(members))) == members);
   }
 
   TEST_CASE("the text is read as it was written, and what is none is told with its line") {
-    const Members members = without(std::get<Members>(with_leaving(joined(joined({}, "a"), "b"), file, "w5")), file, 2);
+    const Members members =
+        without(std::get<Members>(with_leaving(joined(joined({}, "a"), "b"), file, "w5")), file, 2);
     CHECK(std::get<Members>(parse_members(members_text(members))) == members);
-    for (const char* roles : {"roles 7 router", "roles 6 door", "roles 6 ", "roles 6 router,", "roles 6 worker,router", "roles 6 router,router"})
-      CHECK(fault("joined 6 h 1 a\n" + std::string(roles) + "\n") == "line 2 has no node that has joined, and its roles in order");
+    for (const char* roles : {"roles 7 router", "roles 6 door", "roles 6 ", "roles 6 router,",
+                              "roles 6 worker,router", "roles 6 router,router"})
+      CHECK(fault("joined 6 h 1 a\n" + std::string(roles) + "\n") ==
+            "line 2 has no node that has joined, and its roles in order");
     CHECK(std::get<Members>(parse_members("")) == Members{});
     CHECK(fault("last 7") == "line 1 has no end");
     CHECK(fault("last 7\nlast 0\n") == "line 2 has no node's number, from 1");
@@ -134,7 +153,8 @@ TEST_SUITE("members") {
     members = joined(members, "a");
     CHECK(members.find("a")->node == member_number_max);
     CHECK(refusal(with_joined(members, file, {0, "b", "h", 1})).find("end at 65535") != std::string::npos);
-    CHECK(std::get<Members>(with_joined(members, file, {0, "a", "h", 2})).find("a")->port == 2);  // it has one
+    CHECK(std::get<Members>(with_joined(members, file, {0, "a", "h", 2})).find("a")->port ==
+          2);  // it has one
   }
 
   TEST_CASE("what was seen of numbers is so for good, who is there is not") {
@@ -143,10 +163,13 @@ TEST_SUITE("members") {
     CHECK(find_step_back({}, before) == "");
     CHECK(find_step_back(before, without(joined(before, "c"), file, 6)) == "");
     CHECK(find_step_back(before, {}) == "the last number given is 0, and was 7 before");
-    const auto lost = [&](Members now) { return find_step_back(before, with_numbers_spent(std::move(now), before)); };
+    const auto lost = [&](Members now) {
+      return find_step_back(before, with_numbers_spent(std::move(now), before));
+    };
     CHECK(lost({}) == "");
     CHECK(lost(joined({}, "x")) == "number 6 is that of \"x\", and was given before to \"a\"");
-    CHECK(find_step_back(without(before, file, 6), before) == "number 6 is that of \"a\", and was given before");
+    CHECK(find_step_back(without(before, file, 6), before) ==
+          "number 6 is that of \"a\", and was given before");
     Members back = before;
     back.left.clear();
     CHECK(find_step_back(before, back) == "");
@@ -160,24 +183,28 @@ TEST_SUITE("members") {
     const auto answer = [&](Revision revision, std::string value) {
       Effects effects;
       CHECK(watch.tick({static_cast<std::int64_t>(revision) * 1'000}, 11, effects));
-      const auto taken = watch.on_done({11, Coordinated{.ok = true, .revision = revision, .value = std::move(value)}}, effects);
+      const auto taken = watch.on_done(
+          {11, Coordinated{.ok = true, .revision = revision, .value = std::move(value)}}, effects);
       return std::pair(taken, effects.list.size());
     };
-    CHECK(answer(10, "last 6\njoined 6 h 1 b\nleft 2\n") == std::pair(MemberWatch::Answer::same, std::size_t{2}));  // and says so
+    CHECK(answer(10, "last 6\njoined 6 h 1 b\nleft 2\n") ==
+          std::pair(MemberWatch::Answer::same, std::size_t{2}));  // and says so
     CHECK(answer(11, "") == std::pair(MemberWatch::Answer::same, std::size_t{2}));
     CHECK(watch.workers() == std::vector<NodeId>{5, 6});
     CHECK(answer(12, "last 6\nleft 2\n") == std::pair(MemberWatch::Answer::changed, std::size_t{1}));
     CHECK(watch.workers() == std::vector<NodeId>{5});
   }
 
-  TEST_CASE("a watch asks now and then, takes what is newer, and keeps what it knew where that makes no sense") {
+  TEST_CASE(
+      "a watch asks now and then, takes what is newer, and keeps what it knew where that makes no sense") {
     MemberWatch watch({.workers = {5, 2}, .routers = {1}, .cache_metas = {1, 3}}, {1'000});
     Effects effects;
     CHECK(watch.workers() == std::vector<NodeId>{2, 5});
     CHECK(watch.tick({0}, 11, effects));
     CHECK_FALSE(watch.tick({5'000}, 12, effects));  // one question at a time
     const auto answer = [&](std::uint64_t job, Revision revision, std::string value) {
-      return watch.on_done({job, Coordinated{.ok = true, .revision = revision, .value = std::move(value)}}, effects);
+      return watch.on_done({job, Coordinated{.ok = true, .revision = revision, .value = std::move(value)}},
+                           effects);
     };
     CHECK(answer(12, 3, "") == MemberWatch::Answer::foreign);
     CHECK(answer(11, 3, "joined 6 h 1 a\nleaving 2\n") == MemberWatch::Answer::changed);
@@ -192,15 +219,18 @@ TEST_SUITE("members") {
     CHECK(watch.tick({2'000}, 14, effects));
     CHECK(watch.on_done({14, Refusal{}}, effects) == MemberWatch::Answer::same);
     CHECK(watch.tick({3'000}, 15, effects));
-    CHECK(watch.epoch() == 3);  // that of what it follows
+    CHECK(watch.epoch() == 3);                                        // that of what it follows
     CHECK(answer(15, 4, "nonsense\n") == MemberWatch::Answer::same);  // told once
     CHECK(watch.tick({4'000}, 16, effects));
-    CHECK(answer(16, 2, "last 7\njoined 6 h 1 a\njoined 7 h 1 b\n") == MemberWatch::Answer::changed);  // of an etcd that has lost its data
+    CHECK(answer(16, 2, "last 7\njoined 6 h 1 a\njoined 7 h 1 b\n") ==
+          MemberWatch::Answer::changed);  // of an etcd that has lost its data
     CHECK(watch.workers() == std::vector<NodeId>{2, 5, 6, 7});
     CHECK(watch.epoch() == 2);
     CHECK(watch.routers() == std::vector<NodeId>{1});
     CHECK(watch.tick({5'000}, 17, effects));
-    CHECK(answer(17, 5, "last 9\njoined 8 h 1 c\njoined 9 h 1 d\nroles 8 router,cache_meta\nroles 9 router\njoining 9\nleft 3\n") == MemberWatch::Answer::changed);
+    CHECK(answer(17, 5,
+                 "last 9\njoined 8 h 1 c\njoined 9 h 1 d\nroles 8 router,cache_meta\nroles 9 router\njoining "
+                 "9\nleft 3\n") == MemberWatch::Answer::changed);
     CHECK(watch.workers() == std::vector<NodeId>{2, 5});
     CHECK(watch.routers() == std::vector<NodeId>{1, 8});  // 9 is not there yet
     CHECK(watch.cache_metas() == std::vector<NodeId>{1, 8});

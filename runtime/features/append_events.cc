@@ -12,7 +12,9 @@
 namespace troupe {
 namespace {
 
-std::size_t count_of(const AppendEvents& events) { return std::max(events.history.size(), events.tokens.size()); }
+std::size_t count_of(const AppendEvents& events) {
+  return std::max(events.history.size(), events.tokens.size());
+}
 
 // Which of them are not known already.
 std::vector<std::size_t> find_new(const StoredProfile* before, const AppendEvents& events) {
@@ -21,7 +23,8 @@ std::vector<std::size_t> find_new(const StoredProfile* before, const AppendEvent
   known.erase("");
   std::vector<std::size_t> fresh;
   for (std::size_t i = 0; i < count_of(events); ++i)
-    if (events.event_ids.empty() || events.event_ids[i].empty() || known.insert(events.event_ids[i]).second) fresh.push_back(i);
+    if (events.event_ids.empty() || events.event_ids[i].empty() || known.insert(events.event_ids[i]).second)
+      fresh.push_back(i);
   return fresh;
 }
 
@@ -52,7 +55,8 @@ StoredProfile profile_of(std::vector<OneEvent> events, const FeatureLimits& limi
   StoredProfile stored;
   for (const EventFeature& wanted : limits.event_features)
     if (!events.empty()) stored.profile.features.push_back({wanted.name, {}});
-  const bool has_items = std::ranges::any_of(events, [](const OneEvent& event) { return !event.item.empty(); });
+  const bool has_items =
+      std::ranges::any_of(events, [](const OneEvent& event) { return !event.item.empty(); });
   const bool has_ids = std::ranges::any_of(events, [](const OneEvent& event) { return !event.id.empty(); });
   for (OneEvent& event : events) {
     stored.profile.tokens.insert(stored.profile.tokens.end(), event.tokens.begin(), event.tokens.end());
@@ -105,8 +109,8 @@ std::string place_of(const std::string& where, const std::vector<std::size_t>& f
 
 }  // namespace
 
-std::variant<Grown, Refusal> append(const StoredProfile* before, const AppendEvents& events, const FeatureLimits& limits,
-                                    const Catalog& catalog) {
+std::variant<Grown, Refusal> append(const StoredProfile* before, const AppendEvents& events,
+                                    const FeatureLimits& limits, const Catalog& catalog) {
   if (auto fault = find_fault(events, limits)) return *fault;
   const std::vector<std::size_t> fresh = find_new(before, events);
   Grown grown;
@@ -136,8 +140,8 @@ std::variant<Grown, Refusal> append(const StoredProfile* before, const AppendEve
 std::optional<Refusal> find_unmet(const Condition& condition, std::uint64_t present) {
   const auto refuse = [&](std::string expected) {
     return Refusal{412, "changed_meanwhile",
-                   present == 0 ? "there is none" : "version " + std::to_string(present) + " is there", "if-match",
-                   std::move(expected)};
+                   present == 0 ? "there is none" : "version " + std::to_string(present) + " is there",
+                   "if-match", std::move(expected)};
   };
   if (condition.absent && present != 0) {
     Refusal refusal = refuse("none, as the request says (If-None-Match: *)");
@@ -166,8 +170,11 @@ UserReply reply_of(std::string user, StoredProfile stored) {
 }
 
 ItemReply reply_of(const ItemView& item, std::uint64_t version) {
-  return {.item = std::string(item.id), .title = std::string(item.title),
-          .tokens = {item.tokens.begin(), item.tokens.end()}, .identifier = item.identifier, .version = version};
+  return {.item = std::string(item.id),
+          .title = std::string(item.title),
+          .tokens = {item.tokens.begin(), item.tokens.end()},
+          .identifier = item.identifier,
+          .version = version};
 }
 
 }  // namespace troupe

@@ -10,7 +10,9 @@ namespace troupe {
 namespace {
 
 Instant present() {
-  return {std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch()).count()};
+  return {std::chrono::duration_cast<std::chrono::microseconds>(
+              std::chrono::steady_clock::now().time_since_epoch())
+              .count()};
 }
 
 const ProfilePointer& nobody() {
@@ -21,14 +23,18 @@ const ProfilePointer& nobody() {
 std::string key_of(const Write& write) {
   if (const auto* put = std::get_if<PutUser>(&write.what)) return user_key(put->tenant, put->user);
   if (const auto* gone = std::get_if<DeleteUser>(&write.what)) return user_key(gone->tenant, gone->user);
-  if (const auto* events = std::get_if<AppendEvents>(&write.what)) return user_key(events->tenant, events->user);
+  if (const auto* events = std::get_if<AppendEvents>(&write.what))
+    return user_key(events->tenant, events->user);
   return "";
 }
 
 }  // namespace
 
 CachedFeatures::CachedFeatures(std::unique_ptr<FeatureStore> store, const CachedFeatureOptions& options)
-    : store_(std::move(store)), options_(options), profiles_(options.expiry), behind_([this] { run_behind(); }) {}
+    : store_(std::move(store)),
+      options_(options),
+      profiles_(options.expiry),
+      behind_([this] { run_behind(); }) {}
 
 CachedFeatures::~CachedFeatures() {
   {
@@ -77,9 +83,11 @@ void CachedFeatures::note(const Write& write) {
 }
 
 // Absent: the catalog that is known here is not the one that is wanted.
-std::optional<JobResult> CachedFeatures::answer_from(const FindFeatures& wanted, ExpiringProfiles::Found found) const {
+std::optional<JobResult> CachedFeatures::answer_from(const FindFeatures& wanted,
+                                                     ExpiringProfiles::Found found) const {
   CatalogPointer catalog = store_->present_catalog();
-  if (!catalog || (!wanted.catalog_version.empty() && wanted.catalog_version != catalog->version())) return std::nullopt;
+  if (!catalog || (!wanted.catalog_version.empty() && wanted.catalog_version != catalog->version()))
+    return std::nullopt;
   if (found.of == Features::Of::missing) found.user = nobody();
   JobResult result = find_items(wanted, std::move(found.user), std::move(catalog));
   if (auto* features = std::get_if<Features>(&result)) features->of = found.of;
@@ -95,7 +103,8 @@ std::optional<JobResult> CachedFeatures::find_known(const FindFeatures& wanted, 
   return answer_from(wanted, std::move(found));
 }
 
-// One lane reads, the others wait for it. Then all look again: another's reading may have ended since they looked first.
+// One lane reads, the others wait for it. Then all look again: another's reading may have ended since they
+// looked first.
 JobResult CachedFeatures::find_waiting(const FindFeatures& wanted, const std::string& key, const Job& job,
                                        std::uint32_t lane) {
   struct End {

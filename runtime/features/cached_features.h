@@ -1,14 +1,16 @@
 #pragma once
-// A feature store whose profiles need not be read for every request (FLAME §3.1), over one that is far away or slow. How new a
-// request's profile has to be, it says itself, or the configuration for it:
+// A feature store whose profiles need not be read for every request (FLAME §3.1), over one that is far away
+// or slow. How new a request's profile has to be, it says itself, or the configuration for it:
 //   exact   as it is in the store: the store's own promises, and nothing is kept;
-//   wait    read within the expiry; else the request waits, and several that want the same user wait for one reading;
-//   behind  nobody waits: what is known here, be it past its expiry (`stale`, bounded by ExpiryOptions::stale_for), else an
+//   wait    read within the expiry; else the request waits, and several that want the same user wait for one
+//   reading; behind  nobody waits: what is known here, be it past its expiry (`stale`, bounded by
+//   ExpiryOptions::stale_for), else an
 //           empty history (`missing`). A thread asks for it behind the answer, many users in one round trip.
-// So promise 4 holds of profiles for `exact` alone: others may see a profile as it was up to an expiry ago (and as much longer
-// as stale ones may be), beside the catalog as this router knew it last, which is no older. Each reply says how many of its
-// features were stale or missing. What this process writes is not answered from what it read before. A catalog that is not
-// the one that the request is pinned to is the store's to find.
+// So promise 4 holds of profiles for `exact` alone: others may see a profile as it was up to an expiry ago
+// (and as much longer as stale ones may be), beside the catalog as this router knew it last, which is no
+// older. Each reply says how many of its features were stale or missing. What this process writes is not
+// answered from what it read before. A catalog that is not the one that the request is pinned to is the
+// store's to find.
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -26,9 +28,10 @@ namespace troupe {
 struct CachedFeatureOptions {
   Freshness usual = Freshness::exact;  // of requests that do not say
   ExpiryOptions expiry;
-  std::uint32_t lane = 0;              // of the store, for what is asked behind answers
-  std::size_t waiting_max = 4096;      // users that are to be asked for; more are asked for when they are wanted again
-  std::size_t batch_max = 64;          // in one round trip
+  std::uint32_t lane = 0;  // of the store, for what is asked behind answers
+  std::size_t waiting_max =
+      4096;  // users that are to be asked for; more are asked for when they are wanted again
+  std::size_t batch_max = 64;  // in one round trip
 };
 
 class CachedFeatures final : public FeatureStore {
@@ -57,7 +60,8 @@ class CachedFeatures final : public FeatureStore {
   Freshness freshness_of(const FindFeatures& wanted) const;
   std::optional<JobResult> answer_from(const FindFeatures& wanted, ExpiringProfiles::Found found) const;
   std::optional<JobResult> find_known(const FindFeatures& wanted, const std::string& key);
-  JobResult find_waiting(const FindFeatures& wanted, const std::string& key, const Job& job, std::uint32_t lane);
+  JobResult find_waiting(const FindFeatures& wanted, const std::string& key, const Job& job,
+                         std::uint32_t lane);
   bool begin_reading(const std::string& key);  // false: somebody did, and has ended
   void end_reading(const std::string& key);
   void note(const Write& write);

@@ -18,7 +18,8 @@ namespace cached_features_test {
 
 using Of = Features::Of;
 
-// Profiles of version n, which say how often they were read; it can be told to wait, to be away, to know nobody.
+// Profiles of version n, which say how often they were read; it can be told to wait, to be away, to know
+// nobody.
 class Far final : public FeatureStore {
  public:
   JobResult run(const Job& job, std::uint32_t) override {
@@ -55,7 +56,8 @@ class Far final : public FeatureStore {
     return nobody ? nullptr : std::make_shared<const Profile>(Profile{version, {1}, {1}, {}});
   }
 
-  std::atomic<int> asked = 0, batches = 0, batched = 0, through = 0;  // so many are let through while it is held
+  std::atomic<int> asked = 0, batches = 0, batched = 0,
+                   through = 0;  // so many are let through while it is held
   std::atomic<std::uint32_t> lane_asked = 0;
   std::atomic<bool> held = false, away = false, nobody = false, remembers = false;
   std::atomic<std::uint64_t> version = 1;
@@ -146,7 +148,9 @@ TEST_CASE("several that want the same user wait for one reading") {
 TEST_CASE("who read because another's reading failed ends no third one's") {
   Near near(Freshness::wait);
   near.far->held = near.far->away = true;
-  const auto run = [&] { return std::async(std::launch::async, [&] { return near.features->run(near.wanted(), 0); }); };
+  const auto run = [&] {
+    return std::async(std::launch::async, [&] { return near.features->run(near.wanted(), 0); });
+  };
   auto first = run();
   Near::await([&] { return near.far->asked == 1; });
   auto second = run();
@@ -159,7 +163,8 @@ TEST_CASE("who read because another's reading failed ends no third one's") {
   auto fourth = run();
   near.far->through = 2;
   CHECK(std::holds_alternative<Refusal>(second.get()));
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until the fourth has read, too, if it did not wait
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(20));  // until the fourth has read, too, if it did not wait
   near.far->away = near.far->held = false;
   CHECK(std::get<Features>(third.get()).of == Of::store);
   CHECK(std::get<Features>(fourth.get()).of == Of::cache);

@@ -8,8 +8,9 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t batch_items = 1'024;
-constexpr std::size_t single_steps_max = 64;   // of one advance
-constexpr std::size_t steps_with_paths = 4;  // of the latest; paths are many times larger than what else is kept of a step
+constexpr std::size_t single_steps_max = 64;  // of one advance
+constexpr std::size_t steps_with_paths =
+    4;  // of the latest; paths are many times larger than what else is kept of a step
 
 }  // namespace
 

@@ -45,9 +45,9 @@ class CatalogMirror {
   // A whole catalog, in order of version, an id at its last place. Nothing if this lineage is here already,
   // as new or newer.
   void replace(const CatalogPosition& to, std::span<const CatalogChange> all);
-  // All changes in (from, to], in order of version, an id at its last place. Nothing if they are here already, or if
-  // the mirror is in another lineage or stands before `from`. It stands at each version on the way before the first
-  // one that is not among the changes: up to there no id was changed twice.
+  // All changes in (from, to], in order of version, an id at its last place. Nothing if they are here
+  // already, or if the mirror is in another lineage or stands before `from`. It stands at each version on the
+  // way before the first one that is not among the changes: up to there no id was changed twice.
   void advance(const CatalogPosition& from, std::uint64_t to, std::span<const CatalogChange> changes);
 
   // The catalog as it stood at `at`; null if that is not known (any more). The mirror knows the positions at

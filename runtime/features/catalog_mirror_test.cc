@@ -62,7 +62,8 @@ TEST_CASE_FIXTURE(Filled, "the positions on the way are known up to the first ve
   mirror.advance(at(2), 5, std::vector{put("a", 3), gone("b", 4), put("c", 5)});
   CHECK(seen(mirror, at(3), {"a", "b", "c"}) == "a3 b2 c- ");
   CHECK(seen(mirror, at(4), {"a", "b", "c"}) == "a3 b- c- ");
-  mirror.advance(at(3), 9, std::vector{gone("b", 4), put("c", 6), put("d", 8), put("a", 9)});  // 5 was c's, 7 anybody's
+  mirror.advance(at(3), 9,
+                 std::vector{gone("b", 4), put("c", 6), put("d", 8), put("a", 9)});  // 5 was c's, 7 anybody's
   CHECK(seen(mirror, at(6), {"a", "b", "c", "d"}) == "a3 b- c6 d- ");
   for (const std::uint64_t hidden : {7, 8}) CHECK(seen(mirror, at(hidden), {"a"}) == "?");
   CHECK(seen(mirror, at(9), {"a", "b", "c", "d"}) == "a9 b- c6 d8 ");

@@ -12,7 +12,12 @@ namespace expiring_profiles_test {
 using Of = Features::Of;
 
 ExpiryOptions options() {
-  return {.expiry = {1'000}, .stale_for = {500}, .unknown_expiry = {100}, .jitter = 0, .bytes_max = 1 << 20, .asking = {80}};
+  return {.expiry = {1'000},
+          .stale_for = {500},
+          .unknown_expiry = {100},
+          .jitter = 0,
+          .bytes_max = 1 << 20,
+          .asking = {80}};
 }
 ProfilePointer profile(std::uint64_t version, std::size_t events = 1) {
   return std::make_shared<const Profile>(
@@ -99,9 +104,14 @@ TEST_CASE("memory is bounded, whoever is asked for, and the least recently used 
     const std::string key = std::to_string(random() % 1'000);
     const Instant now{i};
     switch (random() % 4) {
-      case 0: profiles.put(key, profile(1, random() % 3'000), now); break;  // some fit nowhere
-      case 1: profiles.written(key, now); break;
-      default: profiles.find(key, now, random() % 2 == 0);
+      case 0:
+        profiles.put(key, profile(1, random() % 3'000), now);
+        break;  // some fit nowhere
+      case 1:
+        profiles.written(key, now);
+        break;
+      default:
+        profiles.find(key, now, random() % 2 == 0);
     }
     REQUIRE(profiles.bytes() <= small.bytes_max);
   }

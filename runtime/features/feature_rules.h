@@ -22,8 +22,8 @@ Refusal catalog_full(const FeatureLimits& limits);
 // Absent if it may be answered. `model`: the one that the port names blocks for; "": whatever is asked for.
 std::optional<Refusal> check_model(const FindFeatures& wanted, const std::string& model);
 
-// Fills all of `stored` but its version, tokens of its history as `catalog` has them. Events that are appended, whose order is
-// not theirs alone, are checked by their caller.
+// Fills all of `stored` but its version, tokens of its history as `catalog` has them. Events that are
+// appended, whose order is not theirs alone, are checked by their caller.
 std::optional<Refusal> resolve(const PutUser& put, const FeatureLimits& limits, const Catalog& catalog,
                                StoredProfile& stored, bool checked = false);
 

@@ -55,12 +55,13 @@ class FeatureStore : public Port {
 
   virtual std::uint64_t items() const = 0;
   virtual std::string catalog_version() const = 0;
-  // The snapshot of that version: the present one, one that somebody still holds, or one that is remembered; null: none
-  // of these.
+  // The snapshot of that version: the present one, one that somebody still holds, or one that is remembered;
+  // null: none of these.
   virtual CatalogPointer catalog_at(const std::string& version) = 0;
-  virtual CatalogPointer present_catalog() const = 0;  // as it was known last, without asking; null: it never was
-  // Profiles of several users by their keys (user_key() of store_rows.h), read in one round trip in which the present catalog
-  // follows, too; each as it was at some time meanwhile.
+  virtual CatalogPointer present_catalog()
+      const = 0;  // as it was known last, without asking; null: it never was
+  // Profiles of several users by their keys (user_key() of store_rows.h), read in one round trip in which the
+  // present catalog follows, too; each as it was at some time meanwhile.
   virtual std::vector<FoundUser> find_users(std::span<const std::string> keys, std::uint32_t lane) = 0;
   virtual std::uint64_t bad_records() const = 0;  // seen since the start; each was a miss
 };

@@ -5,7 +5,9 @@ namespace troupe {
 // Those that nobody holds any more go whenever another one comes.
 void HeldCatalogs::note(const CatalogPointer& catalog) {
   const std::lock_guard lock(mutex_);
-  if (const auto at = catalogs_.find(catalog->version()); at != catalogs_.end() && at->second.lock() == catalog) return;
+  if (const auto at = catalogs_.find(catalog->version());
+      at != catalogs_.end() && at->second.lock() == catalog)
+    return;
   std::erase_if(catalogs_, [](const auto& entry) { return entry.second.expired(); });
   catalogs_[catalog->version()] = catalog;
 }

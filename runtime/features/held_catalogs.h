@@ -1,6 +1,6 @@
 #pragma once
-// The snapshots of a catalog that somebody still holds, by version: a worker of the same process finds the one that a
-// request was planned against for as long as that request lives.
+// The snapshots of a catalog that somebody still holds, by version: a worker of the same process finds the
+// one that a request was planned against for as long as that request lives.
 #include <map>
 #include <memory>
 #include <mutex>

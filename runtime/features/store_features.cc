@@ -98,8 +98,8 @@ std::uint64_t FeaturePort::load_catalog() {
   return newest;
 }
 
-// A counter that is damaged, or is missing beside rows that cannot be read, goes on far above the newest row: nobody
-// knows how many were newer, or erased, which leaves no row.
+// A counter that is damaged, or is missing beside rows that cannot be read, goes on far above the newest row:
+// nobody knows how many were newer, or erased, which leaves no row.
 std::uint64_t FeaturePort::load_counter(std::string_view key, const std::function<NewestRow()>& newest_row) {
   std::optional<std::uint64_t> count;
   const Store::Read read =
@@ -120,7 +120,8 @@ FeaturePort::NewestRow FeaturePort::newest_profile() const {
     if (!profile) newest.all_were_read = false;
     return true;
   };
-  const bool ended = store_.scan(Column::users, "", "", use, [&](const Store::Gap&) { newest.all_were_read = false; });
+  const bool ended =
+      store_.scan(Column::users, "", "", use, [&](const Store::Gap&) { newest.all_were_read = false; });
   newest.all_were_read &= ended;
   return newest;
 }
@@ -179,7 +180,8 @@ std::vector<FoundUser> FeaturePort::find_users(std::span<const std::string> keys
 }
 
 // Names, which no request needs, are in no cache.
-std::optional<Refusal> FeaturePort::read_stored(const std::string& key, std::optional<StoredProfile>& stored) {
+std::optional<Refusal> FeaturePort::read_stored(const std::string& key,
+                                                std::optional<StoredProfile>& stored) {
   bool sound = true;
   const Store::Read read = store_.read(Column::users, key, [&](std::string_view value) {
     stored = decode_stored_profile(key, value, limits_);
@@ -237,7 +239,8 @@ std::optional<Refusal> FeaturePort::find_unmet(const Condition& condition, const
   return troupe::find_unmet(condition, stored ? stored->profile.version : 0);
 }
 
-std::optional<Refusal> FeaturePort::find_unmet_item(const Condition& condition, const std::string& item) const {
+std::optional<Refusal> FeaturePort::find_unmet_item(const Condition& condition,
+                                                    const std::string& item) const {
   const ItemNumber number = writer_.last()->find(item);
   return troupe::find_unmet(condition, number == no_item ? 0 : writer_.last()->written(number));
 }
@@ -245,7 +248,8 @@ std::optional<Refusal> FeaturePort::find_unmet_item(const Condition& condition, 
 // Durable before it is answered, and known to be: whatever becomes of the log, the mark says that it was.
 std::optional<StoreFailure> FeaturePort::store(Numbered what, std::uint64_t version,
                                                std::span<const Change> changes) {
-  if (auto why = store_.mark().reserve(what, version)) return StoreFailure{StoreFault::failed, *std::move(why)};
+  if (auto why = store_.mark().reserve(what, version))
+    return StoreFailure{StoreFault::failed, *std::move(why)};
   if (auto failure = store_.write(changes, Durability::synced)) return failure;
   store_.mark().acknowledge(what, version);
   return {};
@@ -271,7 +275,8 @@ JobResult FeaturePort::write(const PutUser& put) {
   return write_profile(key, std::move(stored), {});
 }
 
-// Who repeats an append that was done gets its answer, whatever has become of the version that it was made for.
+// Who repeats an append that was done gets its answer, whatever has become of the version that it was made
+// for.
 JobResult FeaturePort::write(const AppendEvents& events) {
   const std::lock_guard lock(writing_);
   const std::string key = user_key(events.tenant, events.user);

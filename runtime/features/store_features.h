@@ -2,8 +2,8 @@
 // The router's features: profiles of users and the catalog of items, kept in a Store. The whole catalog is in
 // memory too, as snapshots (stored_catalog.h), each item with the name of its item-prefix block, and so are
 // the profiles that were read last: a request for them touches no disk, hashes nothing and copies nothing.
-// Writes are durable before they are answered. What is damaged is refused (503 `data_damaged`), for nobody can tell
-// whether it is absent.
+// Writes are durable before they are answered. What is damaged is refused (503 `data_damaged`), for nobody
+// can tell whether it is absent.
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -83,7 +83,8 @@ class FeaturePort final : public FeatureStore {
   // store_import.cc
   void put_items(const Import& rows, std::uint64_t version, CatalogWriter& next) const;
   std::vector<StoredProfile> resolve_users(const Import& rows, const Catalog& catalog) const;
-  void store_import(const Import& rows, const StoredCatalog& catalog, std::span<const StoredProfile> profiles);
+  void store_import(const Import& rows, const StoredCatalog& catalog,
+                    std::span<const StoredProfile> profiles);
   void erase_others(Column column, const std::function<bool(std::string_view)>& stays,
                     const std::function<void(Change)>& write) const;
 
@@ -94,7 +95,7 @@ class FeaturePort final : public FeatureStore {
   std::atomic<std::uint64_t> bad_records_ = 0;
   UnreadableRanges unreadable_items_;  // by id
 
-  std::mutex writing_;                  // one writer at a time: versions rise in the order of the store
+  std::mutex writing_;  // one writer at a time: versions rise in the order of the store
   std::atomic<std::uint64_t> profiles_written_ = 0;  // these three are changed under writing_
   std::atomic<bool> half_imported_ = false;
   CatalogWriter writer_;

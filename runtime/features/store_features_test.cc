@@ -128,7 +128,8 @@ TEST_CASE_FIXTURE(Shop, "users of another model go with its catalog, read or not
   CHECK(port->bad_records() == 0);
 }
 
-TEST_CASE_FIXTURE(Shop, "a start with fewer items than there are takes as many as may be, and counts the others") {
+TEST_CASE_FIXTURE(Shop,
+                  "a start with fewer items than there are takes as many as may be, and counts the others") {
   for (const char* id : {"a", "b", "c"}) version(PutItem{0, id, "", {1}, 2});
   for (const std::uint32_t most : {4u, 3u, 2u}) {
     CAPTURE(most);
@@ -153,7 +154,8 @@ TEST_CASE_FIXTURE(Shop, "a lost counter does not turn versions back") {
   CHECK(version(PutUser{0, "t", "ann"}) > 3);
 }
 
-TEST_CASE_FIXTURE(Shop, "a counter that is missing beside rows that cannot be read goes on far above the others") {
+TEST_CASE_FIXTURE(Shop,
+                  "a counter that is missing beside rows that cannot be read goes on far above the others") {
   version(item("a", {1})), version(item("b", {1}));
   version(PutUser{0, "t", "ann"}), version(PutUser{0, "t", "bob"});
   bool damaged = true;
@@ -162,8 +164,10 @@ TEST_CASE_FIXTURE(Shop, "a counter that is missing beside rows that cannot be re
     put_raw(Column::items, "b", "nonsense");
     put_raw(Column::users, user_key("t", "bob"), "nonsense");
   }
-  const Change gone[] = {  // with all that would say that it is
-      {Column::meta, "catalog", {}}, {Column::meta, "profiles", {}}, {Column::meta, std::string(marked_key), {}}};
+  const Change gone[] = {// with all that would say that it is
+                         {Column::meta, "catalog", {}},
+                         {Column::meta, "profiles", {}},
+                         {Column::meta, std::string(marked_key), {}}};
   REQUIRE_FALSE(store->write(gone, Durability::buffered));
   port.reset(), store.reset();
   std::filesystem::remove(folder.path() / mark_file);
@@ -201,7 +205,8 @@ TEST_CASE_FIXTURE(Shop, "a damaged item is known again once it is imported") {
   CHECK(find("", "", {"a"}).items[0] == no_item);
 }
 
-TEST_CASE_FIXTURE(Shop, "a profile that is sound but does not fit the model is no damage: there is no such user") {
+TEST_CASE_FIXTURE(Shop,
+                  "a profile that is sound but does not fit the model is no damage: there is no such user") {
   version(PutUser{0, "t", "ann", {}, {900}});
   FeatureLimits smaller = limits;
   smaller.vocabulary = 800;

@@ -118,7 +118,8 @@ void FeaturePort::store_import(const Import& rows, const StoredCatalog& catalog,
                                std::span<const StoredProfile> profiles) {
   const std::uint64_t users_version = profiles_written_ + profiles.size();
   AcknowledgedMark& mark = store_.mark();
-  for (const auto& [what, version] : {std::pair{Numbered::catalog, catalog.version_number()}, {Numbered::profiles, users_version}})
+  for (const auto& [what, version] :
+       {std::pair{Numbered::catalog, catalog.version_number()}, {Numbered::profiles, users_version}})
     if (auto why = mark.reserve(what, version)) stop({StoreFault::failed, *std::move(why)}, half_imported_);
   ImportWriter writer(store_, half_imported_);
   const auto add = [&](Change change) {
@@ -150,7 +151,8 @@ std::optional<std::string> FeaturePort::made_for() {
   std::optional<std::string> text;
   const auto use = [&](std::string_view value) { text = decode_note(made_for_key, value).value_or(""); };
   const Store::Read read = store_.read(Column::meta, made_for_key, use);
-  if (read == Store::Read::failed) throw StoreError(StoreFault::failed, "what is noted of the rows' model cannot be read");
+  if (read == Store::Read::failed)
+    throw StoreError(StoreFault::failed, "what is noted of the rows' model cannot be read");
   return read == Store::Read::corrupt ? "" : text;
 }
 

@@ -9,7 +9,8 @@
 
 namespace troupe {
 
-inline constexpr std::string_view profiles_key = counter_keys[0], catalog_key = counter_keys[1];  // written last
+inline constexpr std::string_view profiles_key = counter_keys[0],
+                                  catalog_key = counter_keys[1];  // written last
 
 inline Change counter_change(std::string_view key, std::uint64_t value) {
   return {Column::meta, std::string(key), encode_counter(value, key)};

@@ -93,8 +93,8 @@ ItemNumber StoredCatalog::find(std::string_view id, std::uint32_t hash) const {
 
 ItemNumber StoredCatalog::find(std::string_view id) const { return find(id, CatalogIndex::hash_of(id)); }
 
-// What an id leads to, slot and row, is fetched while the others are on their way. Mostly an id is that of the
-// first item that has its hash.
+// What an id leads to, slot and row, is fetched while the others are on their way. Mostly an id is that of
+// the first item that has its hash.
 std::vector<ItemNumber> StoredCatalog::find_all(std::span<const std::string> ids) const {
   std::vector<std::uint32_t> hashes(ids.size());
   for (std::size_t i = 0; i < ids.size(); ++i) index_->prefetch(hashes[i] = CatalogIndex::hash_of(ids[i]));

@@ -1,6 +1,6 @@
 #pragma once
-// Ranges of a column's keys whose rows could not be read when it was loaded: of these keys nobody knows whether they
-// are there, until they are written or erased.
+// Ranges of a column's keys whose rows could not be read when it was loaded: of these keys nobody knows
+// whether they are there, until they are written or erased.
 #include <atomic>
 #include <cstddef>
 #include <memory>
@@ -17,12 +17,13 @@ class UnreadableRanges {
     std::string from, to;  // [from, to); `to` empty: to the end
     bool contains(std::string_view key) const { return key >= from && (to.empty() || key < to); }
   };
-  // As they were at one time; none: null. Whoever compares it with a catalog takes it before the catalog, for a key
-  // leaves a range only after what was written of it can be seen.
+  // As they were at one time; none: null. Whoever compares it with a catalog takes it before the catalog, for
+  // a key leaves a range only after what was written of it can be seen.
   using Snapshot = std::shared_ptr<const std::vector<Range>>;
 
   void add(std::string from, std::string to);
-  // It was written or erased. A range is divided by that, unless there are `ranges_max`; then it stays as it is.
+  // It was written or erased. A range is divided by that, unless there are `ranges_max`; then it stays as it
+  // is.
   void remove(std::string_view key);
 
   bool empty() const { return !any_.load(); }

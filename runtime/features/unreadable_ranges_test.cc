@@ -36,7 +36,8 @@ TEST_CASE("ranges do not grow without bound: beyond it a key stays in its range,
   UnreadableRanges ranges;
   ranges.add("", "");
   ranges.add("alone", std::string("alone") + '\0');
-  for (std::size_t i = 0; i <= UnreadableRanges::ranges_max; ++i) ranges.remove("k" + std::to_string(1'000'000 + i));
+  for (std::size_t i = 0; i <= UnreadableRanges::ranges_max; ++i)
+    ranges.remove("k" + std::to_string(1'000'000 + i));
   CHECK(ranges.now()->size() == UnreadableRanges::ranges_max);
   CHECK_FALSE(ranges.contains("k1000000"));
   CHECK(ranges.contains("k" + std::to_string(1'000'000 + UnreadableRanges::ranges_max)));

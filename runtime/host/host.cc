@@ -42,7 +42,8 @@ std::optional<Envelope> Journal::open(Address to, const Bytes& bytes) const {
 }
 
 void Journal::nobody_at(Address to) const {
-  protocol_error(name_of(to), "nobody_at_address", "no core and no door has this address; the message is dropped");
+  protocol_error(name_of(to), "nobody_at_address",
+                 "no core and no door has this address; the message is dropped");
 }
 
 void Journal::write(std::string_view who, const Effects::Log& line) const {

@@ -1,8 +1,8 @@
 #pragma once
 // A host runs cores. Two exist: CafHost (threads, real time) and SimHost (one thread, virtual time, a seed);
-// a program builds its actors against this interface and `main` chooses the world. The simulation encodes every
-// message, so the codec is exercised on every hop; the other encodes what leaves its process. Neither host promises
-// more than core.h says: whoever needs order, a reply or an end to waiting sets a timer.
+// a program builds its actors against this interface and `main` chooses the world. The simulation encodes
+// every message, so the codec is exercised on every hop; the other encodes what leaves its process. Neither
+// host promises more than core.h says: whoever needs order, a reply or an end to waiting sets a timer.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -70,7 +70,9 @@ class Journal {
   // Nobody is at `to`: a protocol error.
   void nobody_at(Address to) const;
   void undelivered() const { metrics_->record(Metric::messages_undelivered, 1); }
-  void record(const Effects::Count& count) const { metrics_->record(count.metric, count.amount, count.whose, count.trace); }
+  void record(const Effects::Count& count) const {
+    metrics_->record(count.metric, count.amount, count.whose, count.trace);
+  }
   void write(Address who, const Effects::Log& line) const { write(name_of(who), line); }
   void write(std::string_view who, const Effects::Log& line) const;
   void protocol_error(std::string_view who, std::string_view event, std::string what) const;

@@ -10,7 +10,8 @@ void ModelActor::step(Instant now, const Event& event, Effects& effects) {
   Effects own;
   const auto* received = std::get_if<Received>(&event);
   const bool of_model = received && is_of_model(received->from.role);
-  if (of_model && seat_.seats.model_of(received->from.node) != seat_.place) return effects.count(Metric::protocol_errors);
+  if (of_model && seat_.seats.model_of(received->from.node) != seat_.place)
+    return effects.count(Metric::protocol_errors);
   if (of_model && seat_.place > 0) {
     Received renamed = *received;
     renamed.from.node = seat_.seats.node_of(renamed.from.node);
@@ -47,7 +48,8 @@ void ModelActor::translate(Message& message) const {
     for (BlockUse& use : ask->retention.elsewhere) use.tokens = pages_of(use.tokens);
   } else if (auto* forget = std::get_if<Forget>(&message)) {
     put_owner(forget->owner);
-    forget->below = pages_of(forget->below);  // what has fewer pages has fewer tokens; what has as many may stay in vain
+    forget->below =
+        pages_of(forget->below);  // what has fewer pages has fewer tokens; what has as many may stay in vain
   } else if (auto* status = std::get_if<StatusReply>(&message)) {
     status->fields.push_back({"model", seat_.model});
   }

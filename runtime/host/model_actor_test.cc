@@ -30,7 +30,8 @@ class Told final : public Core {
 
 constexpr Address door{1, Role::door}, router{1, Role::router}, worker{1, Role::inference_worker},
     cache{1, Role::kv_worker}, meta{1, Role::cache_meta};
-constexpr NodeId own = Seats{4}.number(1, 3), elsewhere = Seats{4}.number(7, 3), other = Seats{4}.number(7, 2);
+constexpr NodeId own = Seats{4}.number(1, 3), elsewhere = Seats{4}.number(7, 3),
+                 other = Seats{4}.number(7, 2);
 
 struct Bench {
   std::vector<Received> heard;
@@ -96,11 +97,13 @@ TEST_CASE("a number says a node and a model, and one that nobody has says none")
 TEST_CASE("owners carry their model's name, and blocks are as large as their pages") {
   using namespace model_actor_test;
   Bench b;
-  const auto lookup = b.say(meta, LookupBlocks{1, "ana", {{{}, SegmentKind::user, 17}, {{}, SegmentKind::item, 8}}});
+  const auto lookup =
+      b.say(meta, LookupBlocks{1, "ana", {{{}, SegmentKind::user, 17}, {{}, SegmentKind::item, 8}}});
   CHECK(lookup.user == "news/ana");
   CHECK(lookup.blocks[0].tokens == 3);
   CHECK(lookup.blocks[1].tokens == 1);
-  const auto ask = b.say(cache, AcquireBlocks{2, 0, {{{}, SegmentKind::item, "5", 9}, {{}, SegmentKind::system, "", 1}}});
+  const auto ask =
+      b.say(cache, AcquireBlocks{2, 0, {{{}, SegmentKind::item, "5", 9}, {{}, SegmentKind::system, "", 1}}});
   CHECK(ask.wants[0].owner == "news/5");
   CHECK(ask.wants[0].tokens == 2);
   CHECK(ask.wants[1].owner == "");  // nobody's

@@ -40,7 +40,8 @@ std::vector<Family> families_of(std::string_view text) {
   return families;
 }
 
-// name{labels} value, or name value. Values of labels hold no brace before the labels begin, and names none at all.
+// name{labels} value, or name value. Values of labels hold no brace before the labels begin, and names none
+// at all.
 std::string with_model(std::string_view sample, std::string_view model) {
   const std::size_t end = sample.find_first_of("{ ");
   std::string out(sample.substr(0, end));
@@ -53,7 +54,8 @@ std::string with_model(std::string_view sample, std::string_view model) {
 std::set<std::string, std::less<>> names_of_models(bool with_tenants, MetricForm form) {
   std::set<std::string, std::less<>> names;
   for (const MetricRow& row : metric_table())
-    if (is_of_model(row.metric) && (with_tenants || row.by != "tenant")) names.emplace(family_of(row.name, form));
+    if (is_of_model(row.metric) && (with_tenants || row.by != "tenant"))
+      names.emplace(family_of(row.name, form));
   return names;
 }
 
@@ -136,7 +138,8 @@ std::string render(const MetricRegistry& node, std::span<const ModelMetrics> mod
       if (!of_models.contains(own.name)) continue;
       const auto family = std::ranges::find(families, own.name, &Family::name);
       if (family == families.end()) continue;
-      for (const std::string& sample : own.samples) family->samples.push_back(with_model(sample, model.model));
+      for (const std::string& sample : own.samples)
+        family->samples.push_back(with_model(sample, model.model));
     }
   std::string out;
   for (const Family& family : families) {

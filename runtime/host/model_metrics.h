@@ -1,6 +1,7 @@
 #pragma once
-// The metrics of a node that serves several models: those that a model's router and inference worker count are the model's, with
-// the label `model`; those of the pool, the index, the door and the disk are the node's, as on a node with one model.
+// The metrics of a node that serves several models: those that a model's router and inference worker count
+// are the model's, with the label `model`; those of the pool, the index, the door and the disk are the
+// node's, as on a node with one model.
 #include <span>
 #include <string>
 #include <string_view>

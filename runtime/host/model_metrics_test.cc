@@ -24,16 +24,18 @@ TEST_CASE("metrics of several models are one text: each described once, each mod
   news.record(Metric::tenant_requests, 2, "ads");
   const ModelMetrics models[] = {{"games", &games}, {"news", &news}};
   const std::string text = "\n" + render(node, models);
-  for (const char* line : {"troupe_http_requests_total 9", "troupe_requests_total{model=\"games\",kind=\"rank\"} 3",
-                           "troupe_requests_total{model=\"news\",kind=\"generate\"} 4",
-                           "troupe_requests_total{model=\"news\",kind=\"rank\"} 0",
-                           "troupe_request_seconds_count{model=\"games\"} 1",
-                           "troupe_tenant_requests_total{model=\"news\",tenant=\"ads\"} 2",
-                           "troupe_tenant_refused_total{tenant=\"ads\"} 1"}) {
+  for (const char* line :
+       {"troupe_http_requests_total 9", "troupe_requests_total{model=\"games\",kind=\"rank\"} 3",
+        "troupe_requests_total{model=\"news\",kind=\"generate\"} 4",
+        "troupe_requests_total{model=\"news\",kind=\"rank\"} 0",
+        "troupe_request_seconds_count{model=\"games\"} 1",
+        "troupe_tenant_requests_total{model=\"news\",tenant=\"ads\"} 2",
+        "troupe_tenant_refused_total{tenant=\"ads\"} 1"}) {
     CAPTURE(line);
     CHECK(times(text, "\n" + std::string(line) + "\n") == 1);
   }
-  for (const MetricRow& row : metric_table()) CHECK(times(text, "# TYPE " + std::string(row.name) + " ") == 1);
+  for (const MetricRow& row : metric_table())
+    CHECK(times(text, "# TYPE " + std::string(row.name) + " ") == 1);
   // The node's own of what models count would be counted twice; and no model has a pool.
   CHECK(times(text, "\ntroupe_requests_total{kind=") == 0);
   CHECK(times(text, "troupe_pages{model=") == 0);

@@ -28,7 +28,8 @@ constexpr unsigned cores_per_thread = 4, threads_max = 4;
 // called. Sharing, because the polling of work stealing costs over 100 µs a hop. The throughput is the number
 // of messages that an actor handles in a row, so that a busy one does not starve the rest.
 caf::actor_system_config& configure(caf::actor_system_config& config, std::uint32_t threads) {
-  if (threads == 0) threads = std::clamp(std::thread::hardware_concurrency() / cores_per_thread, 1u, threads_max);
+  if (threads == 0)
+    threads = std::clamp(std::thread::hardware_concurrency() / cores_per_thread, 1u, threads_max);
   config.set("scheduler.policy", caf::atom("sharing"));
   config.set("scheduler.max-threads", std::size_t{threads});
   config.set("scheduler.max-throughput", std::size_t{64});

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/testing/host_test.h"
 #include "runtime/network/caf_host.h"
+#include "runtime/testing/host_test.h"
 
 namespace troupe {
 namespace {
@@ -79,7 +79,8 @@ class Node {
       diary.write(line);
     });
     host->join(place);
-    for (std::uint32_t model = 0; model < wish.seats.models; ++model) add_router(wish.seats.number(node_, model));
+    for (std::uint32_t model = 0; model < wish.seats.models; ++model)
+      add_router(wish.seats.number(node_, model));
     host->set_door({node_, Role::door}, inbox.door());
     host->start();
   }
@@ -257,7 +258,9 @@ TEST_CASE("a port that is taken is said before anything runs") {
   host.stop();
 }
 
-TEST_CASE("a peer that is no member yet is turned away, let in once it is one, and cut off when it is none any more") {
+TEST_CASE(
+    "a peer that is no member yet is turned away, let in once it is one, and cut off when it is none any "
+    "more") {
   Node one({.node = 1});
   const PeerAddress first = one.address();
   Node two({.node = 2, .peers = {first}});

@@ -225,7 +225,8 @@ std::vector<Received> sent_with_unknown_kind(CafHost::Inside inside, MetricRegis
   return inbox.await(inside == CafHost::Inside::structs ? 2 : 1);
 }
 
-TEST_CASE("inside a process a message is the struct that was sent; as bytes it is what decoding makes of it") {
+TEST_CASE(
+    "inside a process a message is the struct that was sent; as bytes it is what decoding makes of it") {
   MetricRegistry metrics;
   const auto structs = sent_with_unknown_kind(CafHost::Inside::structs, metrics);
   REQUIRE(structs.size() == 2);
@@ -248,8 +249,7 @@ TEST_CASE("a job that its port does at once takes no lane, and its end comes as 
   MetricRegistry metrics;
   Inbox inbox;
   CafHost host(metrics, nullptr, 2);
-  host.add({worker,
-            core_of([inside = false](Instant, const Event& event, Effects& effects) mutable {
+  host.add({worker, core_of([inside = false](Instant, const Event& event, Effects& effects) mutable {
               REQUIRE_FALSE(inside);
               inside = true;
               if (auto* received = std::get_if<Received>(&event))

@@ -1,8 +1,8 @@
 #pragma once
-// Runs actors on the thread of a lane that has just finished a job: those that the job's result woke, those that
-// these woke, and so on. Handing them to the pool would wake another thread, which costs more than most steps do,
-// while this one would go to sleep. Bounded, for the lane's next job waits: what is ready after that many turns
-// goes to the pool.
+// Runs actors on the thread of a lane that has just finished a job: those that the job's result woke, those
+// that these woke, and so on. Handing them to the pool would wake another thread, which costs more than most
+// steps do, while this one would go to sleep. Bounded, for the lane's next job waits: what is ready after
+// that many turns goes to the pool.
 #include <caf/execution_unit.hpp>
 #include <deque>
 

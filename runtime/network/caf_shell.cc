@@ -139,7 +139,8 @@ void Shell::apply(Effects::Send& effect) {
 void Shell::apply(Effects::Start& effect) {
   TROUPE_CHECK(actor_->jobs, "a core without a port started a job");
   std::optional<JobResult> result = run_now(effect.work);
-  if (!result && !actor_->jobs->start(effect.job, std::move(effect.work))) result = too_many_jobs(actor_->spec);
+  if (!result && !actor_->jobs->start(effect.job, std::move(effect.work)))
+    result = too_many_jobs(actor_->spec);
   // By the mailbox, also because a core may start the next job at once, for ever.
   if (result) hand(caf::actor{this}, Parcel{Done{effect.job, std::move(*result)}}, context());
 }

@@ -1,17 +1,17 @@
 #pragma once
-// The CAF actors around cores and doors, and what they send each other. Within a process a message travels as the
-// struct that it is: its sender moves it away, its receiver has it alone. Bytes come only from other processes, or
-// where a test asked for them.
+// The CAF actors around cores and doors, and what they send each other. Within a process a message travels as
+// the struct that it is: its sender moves it away, its receiver has it alone. Bytes come only from other
+// processes, or where a test asked for them.
 #include <caf/all.hpp>
 #include <map>
 #include <memory>
 #include <optional>
 
 #include "runtime/host/host.h"
-#include "runtime/profiling/cpu_rooms.h"
 #include "runtime/network/job_runner.h"
 #include "runtime/network/links.h"
 #include "runtime/network/timer_queue.h"
+#include "runtime/profiling/cpu_rooms.h"
 
 namespace troupe::caf_local {
 struct Launch {};
@@ -55,7 +55,8 @@ struct Routes {  // written before the first actor runs, then only read
 
   bool lead_out(Address to) const { return links && seats.node_of(to.node) != node; }
   // From an actor that `unit` runs, or from outside (null).
-  void send(Address from, Address to, Message message, caf::execution_unit* unit, const Journal& journal) const;
+  void send(Address from, Address to, Message message, caf::execution_unit* unit,
+            const Journal& journal) const;
 };
 
 // `unit` runs the receiver if it slept; null: a thread of the pool does.
@@ -107,8 +108,13 @@ class Shell : public caf::event_based_actor {
 
 class DoorShell : public caf::event_based_actor {
  public:
-  DoorShell(caf::actor_config& config, Address address, Host::Door door, const Routes* routes, const Journal* journal)
-      : caf::event_based_actor(config), address_(address), door_(std::move(door)), routes_(routes), journal_(journal) {}
+  DoorShell(caf::actor_config& config, Address address, Host::Door door, const Routes* routes,
+            const Journal* journal)
+      : caf::event_based_actor(config),
+        address_(address),
+        door_(std::move(door)),
+        routes_(routes),
+        journal_(journal) {}
 
   caf::behavior make_behavior() override;
 

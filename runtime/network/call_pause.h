@@ -1,6 +1,6 @@
 #pragma once
-// How long one waits before one calls again: twice as long each time, up to a bound, and from the beginning again when the last call
-// was answered.
+// How long one waits before one calls again: twice as long each time, up to a bound, and from the beginning
+// again when the last call was answered.
 #include <algorithm>
 #include <chrono>
 #include <string_view>

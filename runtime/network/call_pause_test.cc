@@ -6,7 +6,9 @@
 
 using troupe::link::CallPause;
 
-TEST_CASE("pauses between calls that nobody answers double up to a bound, and begin again after one that was answered") {
+TEST_CASE(
+    "pauses between calls that nobody answers double up to a bound, and begin again after one that was "
+    "answered") {
   CallPause pause(CallPause::Time(50), CallPause::Time(400));
   const auto pauses = [&](const char* fault, bool joined, int times) {
     std::string text;

@@ -6,7 +6,8 @@ namespace troupe {
 namespace {
 
 std::string too_high(NodeId node) {
-  return "node " + std::to_string(node) + " is of a cluster with several models; expected a number of at most " +
+  return "node " + std::to_string(node) +
+         " is of a cluster with several models; expected a number of at most " +
          std::to_string(Seats::nodes_max);
 }
 

@@ -30,7 +30,7 @@ struct ClusterPlace {
   std::string cluster = "troupe";  // processes of another cluster are turned away
   NodeId node = 0;
   std::string name;  // what others call it; "": they may not care
-  Seats seats;  // where actors of several models are
+  Seats seats;       // where actors of several models are
   Incarnation incarnation = 0;
   std::string address = "127.0.0.1";  // to listen on
   std::uint16_t port = 0;             // 0: any free one

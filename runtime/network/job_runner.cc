@@ -4,8 +4,7 @@
 
 namespace troupe {
 
-JobRunner::JobRunner(Port& port, std::uint32_t lanes, std::size_t waiting_max, Finish finish,
-                     CpuRoom room)
+JobRunner::JobRunner(Port& port, std::uint32_t lanes, std::size_t waiting_max, Finish finish, CpuRoom room)
     : port_(port), room_(room), waiting_max_(waiting_max), finish_(std::move(finish)), idle_(lanes) {
   TROUPE_CHECK(lanes > 0, "a port needs at least one lane");
   try {

@@ -1,7 +1,7 @@
 #pragma once
 // The executors of one actor's port: `lanes` threads that take jobs from one bounded queue, first in, first
-// out. Blocking work runs here and never on the threads that run cores. A sleeping lane is woken only for a job
-// that no other lane is about to take.
+// out. Blocking work runs here and never on the threads that run cores. A sleeping lane is woken only for a
+// job that no other lane is about to take.
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -19,8 +19,8 @@ namespace troupe {
 
 class JobRunner {
  public:
-  // Called once per accepted job that was not dropped by stop(), on the lane's thread. May start jobs. The lane
-  // looks for its next job afterwards, so it is short.
+  // Called once per accepted job that was not dropped by stop(), on the lane's thread. May start jobs. The
+  // lane looks for its next job afterwards, so it is short.
   using Finish = std::function<void(std::uint64_t job, JobResult result)>;
 
   // Throws std::system_error if the system has too few threads to give.

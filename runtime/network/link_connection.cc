@@ -158,7 +158,8 @@ Connection::Task<Connection::Got> Connection::read(bool joined) {
   got.frame = std::get<Frame>(decoded);
   got.body.resize(got.frame.bytes);
   if (got.frame.bytes > 0) got.fault = co_await read_bytes(got.body);
-  if (got.fault.empty() && sealed_ && got.frame.kind == Kind::cargo) got.fault = take_seal_off(header, got.body);
+  if (got.fault.empty() && sealed_ && got.frame.kind == Kind::cargo)
+    got.fault = take_seal_off(header, got.body);
   co_return got;
 }
 

@@ -105,7 +105,9 @@ void append_seal(Bytes& bytes) {
 // Of all of `bytes` before it. False: it is wrong, or not there.
 bool take_seal(Reader& reader, std::span<const std::uint8_t> bytes) {
   const auto sealed = bytes.first(bytes.size() - reader.left.size());
-  if (reader.left.size() < seal_bytes || !std::ranges::equal(seal_of({sealed}), reader.left.first(seal_bytes))) return false;
+  if (reader.left.size() < seal_bytes ||
+      !std::ranges::equal(seal_of({sealed}), reader.left.first(seal_bytes)))
+    return false;
   reader.left = reader.left.subspan(seal_bytes);
   return true;
 }
@@ -150,7 +152,8 @@ std::string take_seal_off(const Header& header, Bytes& body) {
   if (body.size() < seal_bytes) return "cargo without a seal";
   const auto envelope = std::span(body).first(body.size() - seal_bytes);
   const Seal right = seal(header, envelope);
-  if (!std::equal(right.begin(), right.end(), body.end() - seal_bytes)) return "cargo that was damaged on the way";
+  if (!std::equal(right.begin(), right.end(), body.end() - seal_bytes))
+    return "cargo that was damaged on the way";
   body.resize(envelope.size());
   return "";
 }

@@ -62,8 +62,8 @@ struct Join {
   bool operator==(const Join&) const = default;
 };
 Bytes encode(const Join& join);
-// Of any version; what follows the last seal is left to later ones. One that does not say whether it knows seals,
-// for it is of an older program, has none.
+// Of any version; what follows the last seal is left to later ones. One that does not say whether it knows
+// seals, for it is of an older program, has none.
 std::variant<Join, std::string> decode_join(std::span<const std::uint8_t> bytes);
 
 }  // namespace troupe::link

@@ -56,8 +56,8 @@ asio::ssl::context make_security(const TlsFiles& files) {
   check(security.add_certificate_authority(asio::buffer(authority), error), "the authority's certificate",
         files.authority);
   check(security.use_certificate_chain(asio::buffer(certificate), error), "a certificate", files.certificate);
-  check(security.use_private_key(asio::buffer(key), asio::ssl::context::pem, error), "the certificate's key, without a passphrase,",
-        files.key);
+  check(security.use_private_key(asio::buffer(key), asio::ssl::context::pem, error),
+        "the certificate's key, without a passphrase,", files.key);
   security.set_verify_mode(asio::ssl::verify_peer | asio::ssl::verify_fail_if_no_peer_cert);
   return security;
 }
@@ -110,7 +110,8 @@ struct Links::World {
   const Journal& journal;
   std::optional<asio::ssl::context> security;
   std::map<NodeId, Peer> peers;
-  std::map<NodeId, std::chrono::steady_clock::time_point> unknown;  // no peers, and when it was told that nobody is there
+  std::map<NodeId, std::chrono::steady_clock::time_point>
+      unknown;  // no peers, and when it was told that nobody is there
   link::Strangers strangers;
   std::chrono::steady_clock::time_point crowd_told;
   std::string last_refusal;
@@ -151,12 +152,16 @@ void Links::World::begin_calling() {
       asio::co_spawn(io, keep_calling(node), link::expect_no_exception);
 }
 
-// Who was a peer keeps its entry, with its last incarnation: tasks look at it, and its number is never another node's.
+// Who was a peer keeps its entry, with its last incarnation: tasks look at it, and its number is never
+// another node's.
 void Links::World::follow(const std::vector<PeerAddress>& fresh) {
   if (fresh.size() > peers_max)
-    return log(LogLevel::error, "bad_members", {{"why", "there are " + std::to_string(fresh.size()) + " peers; expected at most " + std::to_string(peers_max)}});
+    return log(LogLevel::error, "bad_members",
+               {{"why", "there are " + std::to_string(fresh.size()) + " peers; expected at most " +
+                            std::to_string(peers_max)}});
   for (auto& [node, peer] : peers) {
-    peer.member = std::ranges::any_of(fresh, [id = node](const PeerAddress& address) { return address.node == id; });
+    peer.member =
+        std::ranges::any_of(fresh, [id = node](const PeerAddress& address) { return address.node == id; });
     if (!peer.member && peer.connection) lose(peer, "it is no member any more");
   }
   std::set<NodeId> seen{place.node};
@@ -353,7 +358,8 @@ Task<std::string> Links::World::call(NodeId node) {
 // ---- joining ----
 
 Join Links::World::own_join(NodeId wanted) const {
-  return {link::wire_version, place.node, wanted, place.incarnation, place.cluster, place.greeting, true, place.name};
+  return {link::wire_version, place.node,     wanted, place.incarnation,
+          place.cluster,      place.greeting, true,   place.name};
 }
 
 // "": it may join.
@@ -366,13 +372,15 @@ std::string Links::World::find_fault(const Join& join) const {
   if (join.wanted != place.node)
     return who(join.node) + " looks for " + who(join.wanted) + "; this is " + who(place.node);
   const auto at = peers.find(join.node);
-  if (at == peers.end() || !at->second.member) return who(join.node) + " is not in the configuration of " + who(place.node);
+  if (at == peers.end() || !at->second.member)
+    return who(join.node) + " is not in the configuration of " + who(place.node);
   if (join.incarnation == 0 || join.incarnation < at->second.incarnation)
     return who(join.node) + " is an incarnation before the last one that was met";
   // An etcd that has lost its data gives a number again, and an incarnation may be later.
   const std::string& name = at->second.address.name;
   if (!join.name.empty() && !name.empty() && join.name != name)
-    return who(join.node) + " is called \"" + join.name + "\"; expected \"" + name + "\", who has that number";
+    return who(join.node) + " is called \"" + join.name + "\"; expected \"" + name +
+           "\", who has that number";
   return "";
 }
 
@@ -415,8 +423,7 @@ void Links::World::meet(Peer& peer, const Join& join, ConnectionPtr connection) 
   peer.connection = std::move(connection);
   peer.incarnation = join.incarnation;
   peer.last_trouble.clear();
-  log(LogLevel::info, "peer_met",
-      {{"node", join.node}, {"incarnation", join.incarnation}});
+  log(LogLevel::info, "peer_met", {{"node", join.node}, {"incarnation", join.incarnation}});
   if (place.on_met) place.on_met(join.node, join.incarnation, join.greeting);
 }
 
@@ -424,8 +431,7 @@ void Links::World::meet(Peer& peer, const Join& join, ConnectionPtr connection) 
 void Links::World::lose(Peer& peer, const std::string& why) {
   std::exchange(peer.connection, nullptr)->close(why);
   const NodeId node = peer.address.node;
-  log(LogLevel::warning, "peer_lost",
-      {{"node", node}, {"incarnation", peer.incarnation}, {"why", why}});
+  log(LogLevel::warning, "peer_lost", {{"node", node}, {"incarnation", peer.incarnation}, {"why", why}});
   if (place.on_lost) place.on_lost(node, peer.incarnation);
   inside.tell_lost(node);
 }

@@ -37,9 +37,9 @@ class Links {
   std::uint16_t port() const;  // after open()
   // Thread-safe; drops what comes before open() or after close().
   void send(Address to, std::shared_ptr<const Bytes> envelope);
-  // Other peers from now on, as of the membership: who comes may join, and is called if its number is lower; whoever is not
-  // among them is cut off, and turned away when it comes again. One whose place cannot be one is told, and left where it was known to
-  // be, if it was; too many are none. Thread-safe.
+  // Other peers from now on, as of the membership: who comes may join, and is called if its number is lower;
+  // whoever is not among them is cut off, and turned away when it comes again. One whose place cannot be one
+  // is told, and left where it was known to be, if it was; too many are none. Thread-safe.
   void follow(std::vector<PeerAddress> peers);
   // Reads the certificates again, for connections from now on; those that stand keep theirs. Thread-safe. "":
   // done, or there are none; else what is wrong, and the former ones stay.

@@ -52,10 +52,12 @@ class End {
   void send(NodeId to, std::size_t bytes) {
     links_->send({to, Role::router}, std::make_shared<const Bytes>(bytes));
   }
-  bool await(const std::string& what, std::chrono::milliseconds limit = std::chrono::seconds(10), int times = 1) {
+  bool await(const std::string& what, std::chrono::milliseconds limit = std::chrono::seconds(10),
+             int times = 1) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, limit, [&] {
-      return std::ranges::count_if(lines_, [&](auto& line) { return line.find(what) != std::string::npos; }) >= times;
+      return std::ranges::count_if(lines_,
+                                   [&](auto& line) { return line.find(what) != std::string::npos; }) >= times;
     });
   }
   bool has(const std::string& what) { return await(what, std::chrono::milliseconds(0)); }
@@ -88,7 +90,8 @@ ClusterPlace place_of(NodeId node, std::vector<PeerAddress> peers) {
 // A stranger at the port.
 class Stranger {
  public:
-  explicit Stranger(std::uint16_t port, std::uint32_t from = INADDR_LOOPBACK) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit Stranger(std::uint16_t port, std::uint32_t from = INADDR_LOOPBACK)
+      : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(from);
@@ -111,7 +114,8 @@ class Stranger {
   Bytes hear(std::size_t enough = SIZE_MAX) {
     Bytes all;
     std::uint8_t buffer[4'096];
-    for (ssize_t got = 0; all.size() < enough && (got = recv(socket_, buffer, std::min(sizeof buffer, enough - all.size()), 0)) > 0;)
+    for (ssize_t got = 0; all.size() < enough &&
+                          (got = recv(socket_, buffer, std::min(sizeof buffer, enough - all.size()), 0)) > 0;)
       all.insert(all.end(), buffer, buffer + got);
     return all;
   }
@@ -277,11 +281,13 @@ TEST_CASE("a join that was damaged on the way shuts nobody out") {
 TEST_CASE("who is taken out of the peers while it joins is let in no more") {
   End one(place_of(1, {{2}, {3}}));
   Stranger two(one.port());
-  two.say({Kind::join}, link::encode(link::Join{.node = 2, .wanted = 1, .incarnation = 4, .cluster = "troupe"}));
+  two.say({Kind::join},
+          link::encode(link::Join{.node = 2, .wanted = 1, .incarnation = 4, .cluster = "troupe"}));
   CHECK(two.hear(link::header_bytes).size() == link::header_bytes);  // it would be let in
   one.follow({{3}});
   Stranger three(one.port());  // is heard behind that
-  three.say({Kind::join}, link::encode(link::Join{.node = 3, .wanted = 1, .incarnation = 4, .cluster = "troupe"}));
+  three.say({Kind::join},
+            link::encode(link::Join{.node = 3, .wanted = 1, .incarnation = 4, .cluster = "troupe"}));
   three.say({Kind::ping}, {});
   REQUIRE(one.await("peer_met node=3"));
   two.say({Kind::ping}, {});
@@ -292,14 +298,17 @@ TEST_CASE("who is taken out of the peers while it joins is let in no more") {
 TEST_CASE("a peer whose place cannot be one is told and left where it was; the others are followed") {
   End one(place_of(1, {{2}}));
   Stranger two(one.port());
-  two.say({Kind::join}, link::encode(link::Join{.node = 2, .wanted = 1, .incarnation = 4, .cluster = "troupe", .knows_seals = true}));
+  two.say({Kind::join},
+          link::encode(link::Join{
+              .node = 2, .wanted = 1, .incarnation = 4, .cluster = "troupe", .knows_seals = true}));
   two.say({Kind::ping}, {});
   REQUIRE(one.await("peer_met node=2"));
   one.follow({{0}, {2}, {2}, {3}});
   CHECK(one.await("bad_members why=a peer is node 0; expected a number from 1"));
   CHECK(one.await("bad_members why=node 2 is there twice"));
   Stranger three(one.port());
-  three.say({Kind::join}, link::encode(link::Join{.node = 3, .wanted = 1, .incarnation = 4, .cluster = "troupe"}));
+  three.say({Kind::join},
+            link::encode(link::Join{.node = 3, .wanted = 1, .incarnation = 4, .cluster = "troupe"}));
   three.say({Kind::ping}, {});
   CHECK(one.await("peer_met node=3"));
   CHECK_FALSE(one.has("it is no member any more"));
@@ -329,17 +338,23 @@ TEST_CASE("what is sent to nobody's number is told as to one that is away") {
   CHECK(one.await("lost 299"));
 }
 
-TEST_CASE("a number is one node's: who comes with it under another name is turned away, however late its incarnation") {
+TEST_CASE(
+    "a number is one node's: who comes with it under another name is turned away, however late its "
+    "incarnation") {
   End one(place_of(1, {{2, "w2"}}));
   Stranger other(one.port());
-  other.say({Kind::join},
-            link::encode(link::Join{.node = 2, .wanted = 1, .incarnation = 9, .cluster = "troupe", .knows_seals = true, .name = "w7"}));
+  other.say(
+      {Kind::join},
+      link::encode(link::Join{
+          .node = 2, .wanted = 1, .incarnation = 9, .cluster = "troupe", .knows_seals = true, .name = "w7"}));
   CHECK(one.await("join_refused why=node 2 is called \"w7\"; expected \"w2\", who has that number"));
   for (const char* name : {"w2", ""}) {
     CAPTURE(name);
     Stranger two(one.port());
     const Incarnation incarnation = *name ? 10 : 11;
-    two.say({Kind::join}, link::encode(link::Join{.node = 2, .wanted = 1, .incarnation = incarnation, .cluster = "troupe", .name = name}));
+    two.say({Kind::join},
+            link::encode(link::Join{
+                .node = 2, .wanted = 1, .incarnation = incarnation, .cluster = "troupe", .name = name}));
     two.say({Kind::ping}, {});
     CHECK(one.await("peer_met node=2 incarnation=" + std::to_string(incarnation)));
   }

@@ -1,13 +1,14 @@
-// etcd and Redis over TLS and with logins: whom a process believes, and that nobody learns a secret from what it says.
+// etcd and Redis over TLS and with logins: whom a process believes, and that nobody learns a secret from what
+// it says.
 #include <doctest/doctest.h>
 
 #include <fstream>
 
-#include "runtime/testing/etcd_test_server.h"
+#include "runtime/config/config.h"
 #include "runtime/network/certificates.h"
 #include "runtime/redis/redis_api_keys.h"
+#include "runtime/testing/etcd_test_server.h"
 #include "runtime/testing/redis_test_server.h"
-#include "runtime/config/config.h"
 
 namespace troupe {
 namespace stores_tls_test {
@@ -30,9 +31,11 @@ struct Papers {
 };
 
 struct SecureRedis : RedisTestServer {
-  explicit SecureRedis(const Papers& papers, const std::string& shown = "localhost", std::uint16_t at = free_port())
-      : RedisTestServer({"--tls-port", std::to_string(at), "--tls-cert-file", papers.path(shown + ".pem"), "--tls-key-file",
-                         papers.path(shown + ".key"), "--tls-ca-cert-file", papers.path("ca.pem"), "--requirepass", "open sesame"}),
+  explicit SecureRedis(const Papers& papers, const std::string& shown = "localhost",
+                       std::uint16_t at = free_port())
+      : RedisTestServer({"--tls-port", std::to_string(at), "--tls-cert-file", papers.path(shown + ".pem"),
+                         "--tls-key-file", papers.path(shown + ".key"), "--tls-ca-cert-file",
+                         papers.path("ca.pem"), "--requirepass", "open sesame"}),
         port(at) {}
   std::uint16_t port;
   RedisAddress at(const std::string& host, const TlsClientFiles& files) const {
@@ -72,14 +75,17 @@ TEST_SUITE("stores over TLS") {
     const Papers papers, others("others");
     const SecureRedis redis(papers);
     CHECK(taken(redis.at("localhost", papers.client())) == "300000");
-    CHECK(taken(redis.at("127.0.0.1", papers.client())).find("no TLS: its certificate: ") == 0);  // it is for a name
+    CHECK(taken(redis.at("127.0.0.1", papers.client())).find("no TLS: its certificate: ") ==
+          0);  // it is for a name
     CHECK(taken(redis.at("localhost", others.client())).find("no TLS: its certificate: ") == 0);
-    const std::string unknown = taken(redis.at("localhost", {papers.path("ca.pem"), "", ""}));  // it asks for a client's
+    const std::string unknown =
+        taken(redis.at("localhost", {papers.path("ca.pem"), "", ""}));  // it asks for a client's
     CHECK(unknown != "300000");
     const SecureRedis misnamed(papers, "elsewhere");
     CHECK(taken(misnamed.at("localhost", papers.client())).find("hostname mismatch") != std::string::npos);
     RedisAddress in_the_clear = redis.address();  // where TLS is expected
-    in_the_clear.host = "localhost", in_the_clear.tls = true, in_the_clear.trust = std::make_shared<const TlsClient>(papers.client());
+    in_the_clear.host = "localhost", in_the_clear.tls = true,
+    in_the_clear.trust = std::make_shared<const TlsClient>(papers.client());
     CHECK(taken(in_the_clear).find("no TLS") == 0);
   }
 
@@ -108,7 +114,8 @@ TEST_SUITE("stores over TLS") {
     CHECK(std::get<0>(keys.read()).empty());
     CHECK(keys.put("a", "line of a") == "");
     CHECK(keys.put("b", "line of b") == "");
-    CHECK(std::get<0>(keys.read()) == std::map<std::string, std::string>{{"a", "line of a"}, {"b", "line of b"}});
+    CHECK(std::get<0>(keys.read()) ==
+          std::map<std::string, std::string>{{"a", "line of a"}, {"b", "line of b"}});
     CHECK(std::get<bool>(keys.erase("a")));
     CHECK_FALSE(std::get<bool>(keys.erase("a")));
     CHECK(std::get<0>(keys.read()).size() == 1);
@@ -122,9 +129,10 @@ TEST_SUITE("stores over TLS") {
   TEST_CASE("no more keys are put into a Redis than are read from it") {
     if (!RedisTestServer::is_installed()) return;
     RedisTestServer redis;
-    RedisApiKeys keys({.address = redis.address(), .cluster = "blue", .time_limit = std::chrono::seconds(10)});
-    redis.say({"EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('HSET', KEYS[1], i, 'x') end return 1", "1", "troupe:blue:api_keys",
-               std::to_string(RedisApiKeys::keys_max)});
+    RedisApiKeys keys(
+        {.address = redis.address(), .cluster = "blue", .time_limit = std::chrono::seconds(10)});
+    redis.say({"EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('HSET', KEYS[1], i, 'x') end return 1",
+               "1", "troupe:blue:api_keys", std::to_string(RedisApiKeys::keys_max)});
     CHECK(std::get<0>(keys.read()).size() == RedisApiKeys::keys_max);
     CHECK(keys.put("more", "line").find("it has 32768 keys") == 0);
     CHECK(keys.put("1", "another line") == "");  // in place of one
@@ -139,12 +147,15 @@ TEST_SUITE("stores over TLS") {
   TEST_CASE("etcd over TLS: whose authority signed its certificate is asked, and no other") {
     const Papers papers, others("others");
     const auto trust = std::make_shared<const TlsClient>(papers.client());
-    const EtcdServer etcd({"--cert-file=" + papers.path("localhost.pem"), "--key-file=" + papers.path("localhost.key"),
-                           "--trusted-ca-file=" + papers.path("ca.pem"), "--client-cert-auth"},
-                          trust);
+    const EtcdServer etcd(
+        {"--cert-file=" + papers.path("localhost.pem"), "--key-file=" + papers.path("localhost.key"),
+         "--trusted-ca-file=" + papers.path("ca.pem"), "--client-cert-auth"},
+        trust);
     if (lacks(etcd)) return;
     const auto asked = [&](const TlsClientFiles& files) {
-      EtcdCoordination at({.endpoints = etcd.endpoint(), .limit_us = 5'000'000, .tls = std::make_shared<const TlsClient>(files)});
+      EtcdCoordination at({.endpoints = etcd.endpoint(),
+                           .limit_us = 5'000'000,
+                           .tls = std::make_shared<const TlsClient>(files)});
       std::string said;
       for (int again = 0; again < 2; ++again) {  // the second time on the same connection
         const auto answer = at.ask({WriteKey{"k" + std::to_string(again), "v", 0}});
@@ -158,7 +169,9 @@ TEST_SUITE("stores over TLS") {
     CHECK(asked({papers.path("ca.pem"), "", ""}) != "asked");
   }
 
-  TEST_CASE("an etcd that asks for a login gets it, again when it has forgotten it, and nobody hears of the password") {
+  TEST_CASE(
+      "an etcd that asks for a login gets it, again when it has forgotten it, and nobody hears of the "
+      "password") {
     EtcdServer etcd;
     if (lacks(etcd)) return;
     EtcdEndpoint admin(etcd.endpoint());
@@ -173,7 +186,8 @@ TEST_SUITE("stores over TLS") {
     say("user/grant", R"({"user":"root","role":"root"})");
     say("enable", "{}");
     const auto with = [&](const Login& login) {
-      return std::make_unique<EtcdCoordination>(EtcdOptions{.endpoints = etcd.endpoint(), .limit_us = 5'000'000, .login = login});
+      return std::make_unique<EtcdCoordination>(
+          EtcdOptions{.endpoints = etcd.endpoint(), .limit_us = 5'000'000, .login = login});
     };
     const auto written = [&](Coordination& at, const std::string& key) {
       const auto answer = at.ask({WriteKey{key, "v", 0}});
@@ -193,7 +207,8 @@ TEST_SUITE("stores over TLS") {
   TEST_CASE("a key with a passphrase is refused, and nobody is asked for it") {
     const Papers papers;
     papers.write("client.key", encrypted_key);
-    CHECK_THROWS_WITH_AS(TlsClient(papers.client()), doctest::Contains("client.key: the key is encrypted"), ConfigError);
+    CHECK_THROWS_WITH_AS(TlsClient(papers.client()), doctest::Contains("client.key: the key is encrypted"),
+                         ConfigError);
   }
 
   TEST_CASE("files that are none are named; a login in one is read, and never told") {
@@ -207,11 +222,16 @@ TEST_SUITE("stores over TLS") {
       }
     };
     papers.write("broken.pem", "-----BEGIN CERTIFICATE-----\nsesame\n");
-    CHECK(fault([&] { TlsClient({papers.path("broken.pem"), "", ""}); }).find("broken.pem: ") != std::string::npos);
+    CHECK(fault([&] {
+            TlsClient({papers.path("broken.pem"), "", ""});
+          }).find("broken.pem: ") != std::string::npos);
     CHECK(fault([&] { TlsClient({papers.path("no.pem"), "", ""}); }).find("no.pem: ") != std::string::npos);
-    CHECK(fault([&] { TlsClient({"", papers.path("client.pem"), ""}); }).find("only one") != std::string::npos);
-    CHECK(fault([&] { TlsClient({"", papers.path("client.pem"), papers.path("localhost.key")}); }).find("localhost.key: ") !=
-          std::string::npos);
+    CHECK(fault([&] {
+            TlsClient({"", papers.path("client.pem"), ""});
+          }).find("only one") != std::string::npos);
+    CHECK(fault([&] {
+            TlsClient({"", papers.path("client.pem"), papers.path("localhost.key")});
+          }).find("localhost.key: ") != std::string::npos);
     papers.write("login", "ann:open:sesame\n");
     CHECK(read_login(papers.path("login")) == Login{"ann", "open:sesame"});
     for (const char* bad : {"", "sesame", "ann:", "ann:sesame\nmore:lines\n"}) {
@@ -225,7 +245,8 @@ TEST_SUITE("stores over TLS") {
     complete(address, {}, papers.path("login"));
     CHECK(address.password == "sesame");
     CHECK(describe(address).find("sesame") == std::string::npos);
-    CHECK(fault([&] { complete(address, {}, papers.path("login")); }).find("one of them") != std::string::npos);
+    CHECK(fault([&] { complete(address, {}, papers.path("login")); }).find("one of them") !=
+          std::string::npos);
     RedisAddress clear = parse_redis_url("redis://shop");
     CHECK(fault([&] { complete(clear, papers.client(), ""); }).find("in the clear") != std::string::npos);
   }

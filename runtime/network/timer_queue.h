@@ -1,8 +1,8 @@
 #pragma once
-// The timers that one core waits for. They fire in the order of their times; the clock is asked to wake the core
-// only at the times that wake_at() names, which are a little later than the timers and the same for many, because
-// every waking costs a switch of threads: a timer is a hint, and most are deadlines of requests that are over by
-// then. A timer that is due when its core steps anyway fires then.
+// The timers that one core waits for. They fire in the order of their times; the clock is asked to wake the
+// core only at the times that wake_at() names, which are a little later than the timers and the same for
+// many, because every waking costs a switch of threads: a timer is a hint, and most are deadlines of requests
+// that are over by then. A timer that is due when its core steps anyway fires then.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -26,9 +26,7 @@ class TimerQueue {
   struct Timer {
     Instant at, wake;
     std::uint64_t order, timer;
-    bool operator>(const Timer& other) const {
-      return at != other.at ? at > other.at : order > other.order;
-    }
+    bool operator>(const Timer& other) const { return at != other.at ? at > other.at : order > other.order; }
   };
 
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cctype>
 
-#include "runtime/network/certificates.h"
 #include "runtime/config/config.h"
+#include "runtime/network/certificates.h"
 #include "runtime/testing/store_test_folder.h"
 
 namespace troupe {
@@ -18,7 +18,8 @@ namespace tls_client_test {
 // An authority, another one, and a certificate of the first, as files.
 struct Files {
   TestFolder folder;
-  Certificate authority = make_authority("one", 2), other = make_authority("two", 2), own = make_certificate(authority, "client", 2);
+  Certificate authority = make_authority("one", 2), other = make_authority("two", 2),
+              own = make_certificate(authority, "client", 2);
   Files() { folder.write("client.key", own.key); }
   TlsClientFiles of(const std::string& authorities, const std::string& certificates) {
     folder.write("ca.pem", authorities), folder.write("client.pem", certificates);
@@ -52,9 +53,11 @@ TEST_CASE("all authorities of a file are believed, and who signed the own certif
   Files files;
   for (const bool more : {false, true}) {
     const std::string& one = files.authority.certificate;
-    const TlsClient client(files.of(more ? one + files.other.certificate : one, files.own.certificate + (more ? one : "")));
+    const TlsClient client(
+        files.of(more ? one + files.other.certificate : one, files.own.certificate + (more ? one : "")));
     const auto side = client.begin("localhost");
-    CHECK(sk_X509_OBJECT_num(X509_STORE_get0_objects(SSL_CTX_get_cert_store(SSL_get_SSL_CTX(side.get())))) == (more ? 2 : 1));
+    CHECK(sk_X509_OBJECT_num(X509_STORE_get0_objects(SSL_CTX_get_cert_store(SSL_get_SSL_CTX(side.get())))) ==
+          (more ? 2 : 1));
     STACK_OF(X509)* signers = nullptr;
     REQUIRE(SSL_get0_chain_certs(side.get(), &signers) == 1);
     CHECK(std::max(0, sk_X509_num(signers)) == (more ? 1 : 0));

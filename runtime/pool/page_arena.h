@@ -38,7 +38,8 @@ std::uint64_t checksum_pages(const PageArena& arena, std::span<const std::uint32
 // XXH3-64 of a part of a page, which is another one for another `seed`.
 std::uint64_t checksum_bytes(std::span<const std::byte> bytes, std::uint64_t seed);
 
-// As checksum_pages, for pages that come little by little: their bytes are added in order, in parts of any size.
+// As checksum_pages, for pages that come little by little: their bytes are added in order, in parts of any
+// size.
 class PageSum {
  public:
   PageSum();

@@ -16,7 +16,8 @@ void PageArrivals::came(std::span<const std::uint64_t> generations, std::size_t 
   {
     const std::lock_guard lock(mutex_);
     for (const std::uint64_t generation : generations)
-      if (const auto at = arrivals_.find(generation); at != arrivals_.end()) at->second.page_bytes = page_bytes;
+      if (const auto at = arrivals_.find(generation); at != arrivals_.end())
+        at->second.page_bytes = page_bytes;
   }
   changed_.notify_all();
 }

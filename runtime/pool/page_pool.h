@@ -12,8 +12,8 @@
 // The pool finds by name as containers do. Whoever uses a block that it found checks `identical` (messages.h)
 // first, and does not reserve a name that finds another block.
 //
-// Pages of the row area are lent to whoever keeps rows of embedding tables there (row_slab.h): they are in no block, and come
-// back when the borrower says so.
+// Pages of the row area are lent to whoever keeps rows of embedding tables there (row_slab.h): they are in no
+// block, and come back when the borrower says so.
 #include <boost/unordered/unordered_flat_map.hpp>
 
 #include <array>
@@ -152,11 +152,12 @@ class PagePool {
   // The first `count` ready blocks with a generation above this one, in order of it: a part of the inventory
   // that an empty index learns from.
   std::vector<const PoolBlock*> ready_after(std::uint64_t generation, std::size_t count) const;
-  std::vector<const PoolBlock*> last_used(SegmentKind kind) const;  // ready ones, those first that were used last
+  std::vector<const PoolBlock*> last_used(
+      SegmentKind kind) const;  // ready ones, those first that were used last
   std::uint64_t last_generation() const { return last_generation_; }
 
-  // Pages for rows, at most so many, as far as their area has them: free ones, and those of blocks that are in the way
-  // because other areas are above their caps.
+  // Pages for rows, at most so many, as far as their area has them: free ones, and those of blocks that are
+  // in the way because other areas are above their caps.
   std::vector<std::uint32_t> lend(std::uint32_t most);
   void take_back(std::span<const std::uint32_t> pages);  // that were lent
   // Where each ready block's pages are: its generation, and a sum over their numbers.
@@ -175,7 +176,8 @@ class PagePool {
   std::size_t areas() const { return areas_.size(); }
   // An area of that number in which no block lives.
   bool has_rows() const {
-    return areas_.size() > index_of(PoolArea::row) && std::ranges::find(area_of_kind_, PoolArea::row) == area_of_kind_.end();
+    return areas_.size() > index_of(PoolArea::row) &&
+           std::ranges::find(area_of_kind_, PoolArea::row) == area_of_kind_.end();
   }
   PoolArea area_of(SegmentKind kind) const { return area_of_kind_[static_cast<std::size_t>(kind)]; }
   std::uint32_t cap(PoolArea area) const { return areas_[index_of(area)].cap; }  // with what it borrowed
@@ -248,7 +250,7 @@ class PagePool {
   std::vector<bool> lent_;           // per page; none without the row area
   std::vector<Area> areas_;
   std::vector<PoolArea> area_of_kind_;
-  std::array<Held, 6> held_{};  // by kind
+  std::array<Held, 6> held_{};             // by kind
   std::map<std::uint64_t, Entry> blocks_;  // by generation; removed ones too, while held
   // Hash tables are looked up only, never walked.
   boost::unordered_flat_map<BlockName, Entry*, BlockNameHash> by_name_;

@@ -1,9 +1,9 @@
 #pragma once
 // Which areas a node's page pool has, and the blocks of which kinds live in each. The table below is the one
 // place: another area is another line (and, if its share of the pages is to be configured, a knob of that
-// name). Lists of areas in messages and configurations are in its order, and may end early: a pool has the first of them.
-// The last area has no blocks: its pages are lent to inference workers, for rows of embedding tables (row_slab.h). Only
-// nodes with such tables have it.
+// name). Lists of areas in messages and configurations are in its order, and may end early: a pool has the
+// first of them. The last area has no blocks: its pages are lent to inference workers, for rows of embedding
+// tables (row_slab.h). Only nodes with such tables have it.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -60,8 +60,8 @@ constexpr PoolArea area_of(SegmentKind kind) {
 
 // Of all pages, for each area; the one that gets what the others leave has this one.
 inline constexpr double rest_of_pages = -1;
-// The shares of the table's areas, where `share_of` knows what each knob says; of a node without tables of rows, of those
-// with blocks.
+// The shares of the table's areas, where `share_of` knows what each knob says; of a node without tables of
+// rows, of those with blocks.
 template <class ShareOf>
 std::vector<double> area_shares(const ShareOf& share_of, bool has_rows = false) {
   std::vector<double> shares;

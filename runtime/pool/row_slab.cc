@@ -6,7 +6,8 @@
 
 namespace troupe {
 
-RowSlab::RowSlab(std::uint32_t page_rows, std::size_t evicted_max) : page_rows_(page_rows), evicted_max_(evicted_max) {
+RowSlab::RowSlab(std::uint32_t page_rows, std::size_t evicted_max)
+    : page_rows_(page_rows), evicted_max_(evicted_max) {
   TROUPE_CHECK(page_rows > 0, "a page holds at least one row");
 }
 
@@ -94,7 +95,8 @@ void RowSlab::lose(std::uint32_t slot) {
 }
 
 void RowSlab::discard(const Row& held) {
-  TROUPE_CHECK(held.state == RowState::ready && slots_[held.handle].holds > 0, "what is discarded is ready and held");
+  TROUPE_CHECK(held.state == RowState::ready && slots_[held.handle].holds > 0,
+               "what is discarded is ready and held");
   if (!slots_[held.handle].found) return;  // another reader saw it, too
   lose(held.handle);
   ++counts_.discarded;
@@ -158,7 +160,8 @@ std::vector<std::uint32_t> RowSlab::shrink(std::size_t pages) {
   return given;
 }
 
-// As few as possible of their rows are others than the least recently used ones, of which as many go as rows do.
+// As few as possible of their rows are others than the least recently used ones, of which as many go as rows
+// do.
 std::vector<std::uint32_t> RowSlab::pages_to_give(std::size_t count) const {
   std::vector<std::uint32_t> going(pages_.size(), 0), order;
   for (std::uint32_t page = 0; page < pages_.size(); ++page)
@@ -166,7 +169,8 @@ std::vector<std::uint32_t> RowSlab::pages_to_give(std::size_t count) const {
   std::size_t marked = 0;
   const std::size_t enough = count * page_rows_;
   for (const List* list : {&empty_, &used_})
-    for (std::uint32_t slot = list->first; slot != none && marked < enough; slot = slots_[slot].newer, ++marked)
+    for (std::uint32_t slot = list->first; slot != none && marked < enough;
+         slot = slots_[slot].newer, ++marked)
       ++going[slot / page_rows_];
   const std::size_t given = std::min(order.size(), count);
   std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(given), [&](auto a, auto b) {
@@ -206,7 +210,8 @@ void RowSlab::remove(List& list, std::uint32_t slot) {
 
 std::string RowSlab::check_slot(std::uint32_t at) const {
   const Slot& slot = slots_[at];
-  if (!pages_[at / page_rows_].here) return slot.found || slot.holds > 0 ? "a page went with a row in it" : "";
+  if (!pages_[at / page_rows_].here)
+    return slot.found || slot.holds > 0 ? "a page went with a row in it" : "";
   if (slot.filling && slot.holds == 0) return "a row is filled by nobody";
   if (!slot.found) return "";
   const auto found = index_.find(slot.key);
@@ -220,7 +225,8 @@ std::string RowSlab::check_invariants() const {
     std::size_t size = 0;
     for (std::uint32_t slot = list->first; slot != none; older = slot, slot = slots_[slot].newer, ++size) {
       if (listed[slot]++ != 0 || slots_[slot].older != older) return "the order of use is torn";
-      if (slots_[slot].holds > 0 || slots_[slot].found != (list == &used_)) return "a row is in the wrong list";
+      if (slots_[slot].holds > 0 || slots_[slot].found != (list == &used_))
+        return "a row is in the wrong list";
     }
     if (size != list->size || older != list->last) return "the order of use ends elsewhere";
   }

@@ -121,7 +121,8 @@ TEST_CASE_FIXTURE(Bench, "a page is not given back under a reader") {
   CHECK(ask({1}) == "a");
 }
 
-TEST_CASE_FIXTURE(Bench, "a slab that grows is refilled with the rows that went last, and evicts none for them") {
+TEST_CASE_FIXTURE(Bench,
+                  "a slab that grows is refilled with the rows that went last, and evicts none for them") {
   ask({1, 2, 3, 4});
   CHECK(ask({7, 8}) == "ff");
   CHECK_FALSE(slab.wants_refill());
@@ -136,7 +137,8 @@ TEST_CASE_FIXTURE(Bench, "a slab that grows is refilled with the rows that went 
   CHECK(slab.check_invariants() == "");
 }
 
-// Each place and what is in it, from what lookups say: nobody reads another row than the one that was filled in there.
+// Each place and what is in it, from what lookups say: nobody reads another row than the one that was filled
+// in there.
 TEST_CASE("whatever comes and goes, a row that is ready has been filled in at its place") {
   const auto seed = std::random_device()();
   CAPTURE(seed);

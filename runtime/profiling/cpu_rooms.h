@@ -32,7 +32,8 @@ using CpuTimes = std::array<std::int64_t, static_cast<std::size_t>(CpuRoom::coun
 // Nanoseconds of CPU that the calling thread has used.
 std::int64_t thread_cpu_ns();
 
-// Counts from zero, by that clock, until stop. Threads that are in a room already count from their next one on.
+// Counts from zero, by that clock, until stop. Threads that are in a room already count from their next one
+// on.
 void start_cpu_meter(std::int64_t (*clock)() = thread_cpu_ns);
 CpuTimes stop_cpu_meter();
 

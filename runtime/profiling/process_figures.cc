@@ -12,7 +12,8 @@
 namespace troupe {
 namespace {
 
-// Of /proc/self/stat what stands behind the program's name, which may hold anything: the third field is the first here.
+// Of /proc/self/stat what stands behind the program's name, which may hold anything: the third field is the
+// first here.
 std::istringstream stat_fields() {
   std::string line;
   std::ifstream file("/proc/self/stat");
@@ -37,7 +38,8 @@ std::uint64_t count_open_files() {
 }  // namespace
 
 ProcessFigures process_figures() {
-  constexpr int user_time = 14, system_time = 15, threads = 20, start = 22, virtual_bytes = 23, resident_pages = 24;
+  constexpr int user_time = 14, system_time = 15, threads = 20, start = 22, virtual_bytes = 23,
+                resident_pages = 24;
   static const double ticks = static_cast<double>(sysconf(_SC_CLK_TCK)), booted = boot_seconds();
   ProcessFigures figures;
   std::istringstream fields = stat_fields();
@@ -50,7 +52,8 @@ ProcessFigures process_figures() {
     if (number == threads) figures.threads = amount;
     if (number == start) figures.start_seconds = booted + seconds;
     if (number == virtual_bytes) figures.virtual_bytes = amount;
-    if (number == resident_pages) figures.resident_bytes = amount * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    if (number == resident_pages)
+      figures.resident_bytes = amount * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   }
   figures.open_files = count_open_files();
   rlimit limit{};

@@ -8,7 +8,8 @@ using namespace troupe;
 
 TEST_CASE("a process knows its memory, files and age") {
   const ProcessFigures figures = process_figures();
-  const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const double now =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   CHECK(figures.resident_bytes > 1 << 20);
   CHECK(figures.virtual_bytes >= figures.resident_bytes);
   CHECK(figures.open_files >= 3);

@@ -147,7 +147,8 @@ TEST_CASE_FIXTURE(Shop, "features of another catalog or model version than the p
   CHECK(refused({.items = {"a"}, .model_version = "m2"}) == "503 wrong_model \"m\"");
 }
 
-TEST_CASE_FIXTURE(Shop, "the snapshot of a version is found while it is the present one or somebody holds it") {
+TEST_CASE_FIXTURE(Shop,
+                  "the snapshot of a version is found while it is the present one or somebody holds it") {
   version(item("a", {1}));
   std::optional<Features> before = find("", "", {"a"});
   const std::string was = before->catalog->version();
@@ -336,11 +337,14 @@ TEST_CASE_FIXTURE(Shop, "several users are found at once, and the present catalo
   CHECK(port->present_catalog()->find("a") != no_item);
 }
 
-AppendEvents append_of(const std::string& user, std::vector<std::string> items, std::vector<std::string> ids = {}) {
+AppendEvents append_of(const std::string& user, std::vector<std::string> items,
+                       std::vector<std::string> ids = {}) {
   return {0, "t", user, std::move(items), {}, {}, std::move(ids)};
 }
 
-TEST_CASE_FIXTURE(Shop, "events are appended behind those that are there, of somebody new, too, and the newest that fit stay") {
+TEST_CASE_FIXTURE(
+    Shop,
+    "events are appended behind those that are there, of somebody new, too, and the newest that fit stay") {
   version(item("a", {1, 2})), version(item("b", {3}));
   const auto counts = [&](AppendEvents events) {
     const auto w = std::get<Written>(write(std::move(events)));
@@ -381,30 +385,43 @@ TEST_CASE_FIXTURE(Shop, "a late event stands where its time is") {
   timed.event_features = {{.name = "timestamps", .ascending = true}, {.name = "actions"}};
   open(timed);
   version(item("a", {1})), version(item("b", {2})), version(item("c", {3}));
-  const auto at = [](std::vector<std::string> items, std::vector<std::int64_t> times, std::vector<std::int64_t> actions) {
-    return AppendEvents{0, "t", "ann", std::move(items), {}, {{"timestamps", std::move(times)}, {"actions", std::move(actions)}}};
+  const auto at = [](std::vector<std::string> items, std::vector<std::int64_t> times,
+                     std::vector<std::int64_t> actions) {
+    return AppendEvents{0,     "t",
+                        "ann", std::move(items),
+                        {},    {{"timestamps", std::move(times)}, {"actions", std::move(actions)}}};
   };
   version(at({"a", "c"}, {10, 30}, {1, 3}));
   version(at({"c", "b"}, {30, 20}, {4, 2}));
   const Profile profile = *find("t", "ann").user;
   CHECK(profile.tokens == std::vector<Token>{1, 2, 3, 3});
-  CHECK(profile.features == std::vector<Feature>{{"timestamps", {10, 20, 30, 30}}, {"actions", {1, 2, 3, 4}}});
+  CHECK(profile.features ==
+        std::vector<Feature>{{"timestamps", {10, 20, 30, 30}}, {"actions", {1, 2, 3, 4}}});
   CHECK(refused(append_of("ann", {"a"})) == "422 missing_feature features");
 }
 
 TEST_CASE_FIXTURE(Shop, "users and items are read as they were put, with their versions") {
-  const auto user = [&](const std::string& id) { return std::get<UserReply>(port->run(Read{GetUser{0, "t", id}}, 1)); };
+  const auto user = [&](const std::string& id) {
+    return std::get<UserReply>(port->run(Read{GetUser{0, "t", id}}, 1));
+  };
   const std::uint64_t wrote = version(item("a", {1, 2}));
   version(item("b", {3}));
-  CHECK(std::get<ItemReply>(port->run(Read{GetItem{0, "a"}}, 0)) == ItemReply{0, "a", "title of a", {1, 2}, 9, wrote});
+  CHECK(std::get<ItemReply>(port->run(Read{GetItem{0, "a"}}, 0)) ==
+        ItemReply{0, "a", "title of a", {1, 2}, 9, wrote});
   version(PutUser{.tenant = "t", .user = "ann", .history = {"b", "a"}, .event_ids = {"e1", ""}});
-  CHECK(user("ann") == UserReply{.user = "ann", .version = 1, .history = {"b", "a"}, .event_ids = {"e1", ""}});
+  CHECK(user("ann") ==
+        UserReply{.user = "ann", .version = 1, .history = {"b", "a"}, .event_ids = {"e1", ""}});
   version(PutUser{0, "t", "bob", {}, {5, 6}});
   CHECK(user("bob") == UserReply{.user = "bob", .version = 2, .tokens = {5, 6}});
   version(append_of("bob", {"a"}, {"e9"}));
-  CHECK(user("bob") == UserReply{.user = "bob", .version = 3, .history = {"", "", "a"}, .tokens = {5, 6, 1, 2},
-                                 .event_tokens = {1, 1, 2}, .event_ids = {"", "", "e9"}});
-  for (const Read& none : {Read{GetUser{0, "t", "none"}}, Read{GetUser{0, "", "ann"}}, Read{GetItem{0, "none"}}})
+  CHECK(user("bob") == UserReply{.user = "bob",
+                                 .version = 3,
+                                 .history = {"", "", "a"},
+                                 .tokens = {5, 6, 1, 2},
+                                 .event_tokens = {1, 1, 2},
+                                 .event_ids = {"", "", "e9"}});
+  for (const Read& none :
+       {Read{GetUser{0, "t", "none"}}, Read{GetUser{0, "", "ann"}}, Read{GetItem{0, "none"}}})
     CHECK(std::get<Refusal>(port->run(none, 0)).status == 404);
   open(limits);
   CHECK(user("ann").history == std::vector<std::string>{"b", "a"});
@@ -447,7 +464,8 @@ TEST_CASE_FIXTURE(Shop, "of appends at the same time none is lost, and none is d
     threads.emplace_back([&, w] {
       for (int i = 0; i < each; ++i)
         for (int again = 0; again < 2; ++again)
-          port->run(Write{append_of("ann", {"a"}, {std::to_string(w) + "-" + std::to_string(i)})}, static_cast<std::uint32_t>(w % 2));
+          port->run(Write{append_of("ann", {"a"}, {std::to_string(w) + "-" + std::to_string(i)})},
+                    static_cast<std::uint32_t>(w % 2));
     });
   for (std::thread& thread : threads) thread.join();
   const auto user = std::get<UserReply>(port->run(Read{GetUser{0, "t", "ann"}}, 0));

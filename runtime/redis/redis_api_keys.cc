@@ -15,8 +15,10 @@ std::string why_no_room(const Lines& lines, const std::string& id, const std::st
   for (const auto& [other, its_line] : lines)
     if (other != id) ++count, bytes += other.size() + its_line.size() + frame_bytes;
   if (count > RedisApiKeys::keys_max)
-    return "it has " + std::to_string(RedisApiKeys::keys_max) + " keys, and no more are read; revoke some first";
-  if (bytes > RedisApiKeys::bytes_max) return "its keys would have more than 16 MiB, and no more are read; revoke some first";
+    return "it has " + std::to_string(RedisApiKeys::keys_max) +
+           " keys, and no more are read; revoke some first";
+  if (bytes > RedisApiKeys::bytes_max)
+    return "its keys would have more than 16 MiB, and no more are read; revoke some first";
   return "";
 }
 
@@ -32,7 +34,8 @@ OrRedisFailure<RedisReply> RedisApiKeys::ask(RedisCommand command) {
   auto answer = std::get<RedisLanes::Session>(taken).run({&command, 1});
   if (auto* failure = std::get_if<RedisFailure>(&answer)) return std::move(*failure);
   RedisReply reply = std::move(std::get<std::vector<RedisReply>>(answer).front());
-  if (reply.is(Kind::error)) return RedisFailure{"it answers " + command.front() + " with " + error_code(reply)};
+  if (reply.is(Kind::error))
+    return RedisFailure{"it answers " + command.front() + " with " + error_code(reply)};
   return reply;
 }
 
@@ -40,15 +43,18 @@ OrRedisFailure<RedisReply> RedisApiKeys::ask(RedisCommand command) {
 OrRedisFailure<std::map<std::string, std::string>> RedisApiKeys::read() {
   auto counted = ask({"HLEN", key_});
   if (auto* failure = std::get_if<RedisFailure>(&counted)) return std::move(*failure);
-  if (const auto count = std::get<RedisReply>(counted).integer; count < 0 || static_cast<std::uint64_t>(count) > keys_max)
+  if (const auto count = std::get<RedisReply>(counted).integer;
+      count < 0 || static_cast<std::uint64_t>(count) > keys_max)
     return RedisFailure{"it has " + std::to_string(count) + " keys, more than " + std::to_string(keys_max)};
   auto answer = ask({"HGETALL", key_});
   if (auto* failure = std::get_if<RedisFailure>(&answer)) return std::move(*failure);
   RedisReply& all = std::get<RedisReply>(answer);
-  if (!all.is(Kind::list) || all.list.size() % 2 != 0) return RedisFailure{"it does not answer with fields and values"};
+  if (!all.is(Kind::list) || all.list.size() % 2 != 0)
+    return RedisFailure{"it does not answer with fields and values"};
   std::map<std::string, std::string> lines;
   for (std::size_t i = 0; i < all.list.size(); i += 2) {
-    if (!all.list[i].is(Kind::text) || !all.list[i + 1].is(Kind::text)) return RedisFailure{"it does not answer with texts"};
+    if (!all.list[i].is(Kind::text) || !all.list[i + 1].is(Kind::text))
+      return RedisFailure{"it does not answer with texts"};
     lines.emplace(std::move(all.list[i].text), std::move(all.list[i + 1].text));
   }
   return lines;

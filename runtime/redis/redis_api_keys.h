@@ -1,6 +1,6 @@
 #pragma once
-// API keys that several doors share, in one hash of a Redis: a field for each key's id, its line (server/auth/api_keys.h) the
-// value. There is no secret in it. Lines are for others to read.
+// API keys that several doors share, in one hash of a Redis: a field for each key's id, its line
+// (server/auth/api_keys.h) the value. There is no secret in it. Lines are for others to read.
 #include <map>
 #include <string>
 
@@ -23,8 +23,8 @@ class RedisApiKeys {
 
   // By id. A failure has no secrets.
   OrRedisFailure<std::map<std::string, std::string>> read();
-  // "" or why not: also where it would be more than read() takes, which would keep servers from all keys. Two at the same time
-  // may pass that by one.
+  // "" or why not: also where it would be more than read() takes, which would keep servers from all keys. Two
+  // at the same time may pass that by one.
   std::string put(const std::string& id, const std::string& line);
   OrRedisFailure<bool> erase(const std::string& id);  // false: it was not there
 

@@ -83,7 +83,8 @@ TEST_CASE("an import into a Redis that is away says so, and that nothing was sto
   server.kill();
   const std::vector<PutItem> items{item("b", 1)};
   const std::vector<PutUser> users{history("ann", {"a"})};
-  CHECK_THROWS_WITH_AS(router.port.import_items(items), doctest::Contains(describe(server.address()).c_str()), std::exception);
+  CHECK_THROWS_WITH_AS(router.port.import_items(items), doctest::Contains(describe(server.address()).c_str()),
+                       std::exception);
   CHECK_THROWS_AS(router.port.import_users(users), std::exception);
   server.start();
   CHECK(router.find("", {"a"}) == "c1 a=1");
@@ -319,7 +320,8 @@ TEST_CASE("answers of another form are as good as none") {
   }
 }
 
-TEST_CASE("a user whose key holds something else is not read, the others are; of a Redis that is away nobody is") {
+TEST_CASE(
+    "a user whose key holds something else is not read, the others are; of a Redis that is away nobody is") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
   Router router(impatient(server.address()));

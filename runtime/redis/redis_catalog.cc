@@ -70,7 +70,9 @@ OrRedisFailure<CatalogPage> RedisCatalog::next_page(RedisLanes::Session& session
   if (auto* failure = std::get_if<RedisFailure>(&answer)) return std::move(*failure);
   auto& replies = std::get<std::vector<RedisReply>>(answer);
   RedisReply& reply = replies.front();
-  if (behind) behind->replies.assign(std::make_move_iterator(replies.begin() + 1), std::make_move_iterator(replies.end()));
+  if (behind)
+    behind->replies.assign(std::make_move_iterator(replies.begin() + 1),
+                           std::make_move_iterator(replies.end()));
   auto page = read_page(reply, question);
   if (page) return std::move(*page);
   session.drop();

@@ -43,10 +43,10 @@ class RedisCatalog {
   };
   RedisCatalog(const FeatureLimits& limits, NameItem name_item, const Options& options);
 
-  // `user`: a key of user_key(); "": none. After a failure `session` is of no more use. `behind` goes with each page; its
-  // replies are those of the last.
-  OrRedisFailure<StorePoint> ask(RedisLanes::Session& session, const RedisKeys& keys,
-                                 const std::string& user, RedisPipeline* behind = nullptr);
+  // `user`: a key of user_key(); "": none. After a failure `session` is of no more use. `behind` goes with
+  // each page; its replies are those of the last.
+  OrRedisFailure<StorePoint> ask(RedisLanes::Session& session, const RedisKeys& keys, const std::string& user,
+                                 RedisPipeline* behind = nullptr);
   // The catalog as it stood at `point`; null if that is not known any more: ask again.
   StoredCatalogPointer at(const StorePoint& point) const;
 
@@ -70,7 +70,8 @@ class RedisCatalog {
   bool wait_for(Turn& turn);
   Gathering begin(const std::string& run) const;
   OrRedisFailure<CatalogPage> next_page(RedisLanes::Session& session, const RedisKeys& keys,
-                                        const std::string& user, const Gathering& gathered, RedisPipeline* behind);
+                                        const std::string& user, const Gathering& gathered,
+                                        RedisPipeline* behind);
   void take(Gathering& gathered, CatalogPage& page, const std::string& run);
   CatalogChange change_of(CatalogPage::Entry& entry);
   StorePoint settle(Gathering gathered, CatalogPage& page);

@@ -74,7 +74,8 @@ OrRedisFailure<std::vector<RedisReply>> RedisConnection::run(std::span<const Red
   replies_.begin();
   std::vector<RedisReply> replies(commands.size());
   for (RedisReply& reply : replies)
-    if (std::string why = read_reply(reply, deadline); !why.empty()) return RedisFailure{std::move(why), true};
+    if (std::string why = read_reply(reply, deadline); !why.empty())
+      return RedisFailure{std::move(why), true};
   if (!replies_.is_empty()) return RedisFailure{"more replies than commands", true};
   return replies;
 }

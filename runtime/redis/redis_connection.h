@@ -1,7 +1,8 @@
 #pragma once
-// One connection to a Redis. A pipeline of commands goes out at once and all replies are read before the deadline, which holds for the whole of it,
-// however slowly bytes drip in. Whatever is not a sound reply within the bounds ends the connection. hiredis, of which only the parser
-// is used, has time limits for each read and no TLS as Debian has it.
+// One connection to a Redis. A pipeline of commands goes out at once and all replies are read before the
+// deadline, which holds for the whole of it, however slowly bytes drip in. Whatever is not a sound reply
+// within the bounds ends the connection. hiredis, of which only the parser is used, has time limits for each
+// read and no TLS as Debian has it.
 #include <array>
 #include <chrono>
 #include <cstdint>

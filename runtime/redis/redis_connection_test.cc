@@ -72,7 +72,8 @@ TEST_CASE("hostile bytes end the connection and nothing else") {
 TEST_CASE("a pipeline's replies are bounded together") {
   const std::string long_text = "$90\r\n" + std::string(90, 'x') + "\r\n";
   CHECK(failure_of(long_text + long_text, {.bytes_max = 1'000}) == "");
-  CHECK(failure_of(long_text + long_text, {.bytes_max = 150}) == "a reply that is too long: expected at most 150 bytes");
+  CHECK(failure_of(long_text + long_text, {.bytes_max = 150}) ==
+        "a reply that is too long: expected at most 150 bytes");
   CHECK(failure_of("*4\r\n:1\r\n:2\r\n:3\r\n:4\r\n+OK\r\n", {.elements_max = 4}) == "");
   CHECK(failure_of("*5\r\n:1\r\n:2\r\n:3\r\n:4\r\n:5\r\n+OK\r\n", {.elements_max = 4}) != "");
 }

@@ -47,7 +47,8 @@ bool wrote_nothing(const std::string& code) {
   return false;
 }
 
-// What is there has changed again since, or the condition is met by it after all: a race that is the client's to repeat.
+// What is there has changed again since, or the condition is met by it after all: a race that is the client's
+// to repeat.
 Refusal unmet(const Condition& condition, const WriteOutcome& outcome) {
   return find_unmet(condition, outcome.version).value_or(unavailable("it refuses a condition that is met"));
 }
@@ -95,8 +96,9 @@ std::string RedisFeaturePort::catalog_version() const {
   return catalog_version_text(catalog_.mirror().position().version);
 }
 
-// A plan of another router may name a version that nobody has asked for here yet; or one that is past, for others have
-// asked for later ones since, or Redis is away and the router goes on from what it read a while ago.
+// A plan of another router may name a version that nobody has asked for here yet; or one that is past, for
+// others have asked for later ones since, or Redis is away and the router goes on from what it read a while
+// ago.
 CatalogPointer RedisFeaturePort::catalog_at(const std::string& version) {
   if (CatalogPointer held = held_.find(version)) return held;
   if (CatalogPointer known = catalog_.mirror().named(version)) return known;
@@ -158,7 +160,8 @@ CatalogPointer RedisFeaturePort::present_catalog() const {
   return present;
 }
 
-ProfilePointer RedisFeaturePort::profile_of(const std::optional<std::string>& user_row, const std::string& key) {
+ProfilePointer RedisFeaturePort::profile_of(const std::optional<std::string>& user_row,
+                                            const std::string& key) {
   if (!user_row) return nullptr;
   const auto row = split_user_row(*user_row);
   auto profile = row ? decode_profile(key, row->second, limits_) : std::nullopt;
@@ -201,7 +204,8 @@ JobResult RedisFeaturePort::find_last_known(const FindFeatures& wanted, const st
   if (at.run.empty() || !catalog) return unavailable(away.why + ", and its catalog is not known here");
   held_.note(catalog);
   JobResult result = find_items(wanted, std::move(user), std::move(catalog));
-  if (auto* features = std::get_if<Features>(&result); features && !key.empty()) features->of = Features::Of::stale;
+  if (auto* features = std::get_if<Features>(&result); features && !key.empty())
+    features->of = Features::Of::stale;
   return result;
 }
 
@@ -333,7 +337,8 @@ JobResult RedisFeaturePort::write(const PutUser& put, std::uint32_t lane) {
   return unavailable("the items of the history change faster than they can be read");
 }
 
-// The row is written only over that which it was made of, so appends of several routers come one after the other.
+// The row is written only over that which it was made of, so appends of several routers come one after the
+// other.
 JobResult RedisFeaturePort::write(const AppendEvents& events, std::uint32_t lane) {
   if (auto fault = find_fault(events, limits_)) return *fault;
   auto taken = lanes_.take(lane);
@@ -343,7 +348,8 @@ JobResult RedisFeaturePort::write(const AppendEvents& events, std::uint32_t lane
   for (int tries = 0; tries < tries_max; ++tries) {
     const auto asked = ask(session, key);
     if (const auto* away = std::get_if<RedisFailure>(&asked)) return unavailable(away->why);
-    if (auto result = try_append(events, key, std::get<StorePoint>(asked), session)) return std::move(*result);
+    if (auto result = try_append(events, key, std::get<StorePoint>(asked), session))
+      return std::move(*result);
   }
   return unavailable("the user, or the items of the history, change faster than they can be read");
 }
@@ -367,7 +373,8 @@ std::optional<JobResult> RedisFeaturePort::try_append(const AppendEvents& events
                  .catalog = point.at.version,
                  .condition = {.absent = there == 0, .version = there}};
   for (const std::string& id : events.history)
-    if (const ItemNumber number = catalog->find(id); number != no_item) made.seen.push_back({id, catalog->written(number)});
+    if (const ItemNumber number = catalog->find(id); number != no_item)
+      made.seen.push_back({id, catalog->written(number)});
   const auto outcome = send(command_of(key, made), session);
   note_written(key, outcome);
   if (const auto* refused = std::get_if<Refusal>(&outcome)) return *refused;
@@ -411,8 +418,8 @@ JobResult RedisFeaturePort::write(const PutItem& put, std::uint32_t lane) {
 }
 
 JobResult RedisFeaturePort::write(const DeleteItem& gone, std::uint32_t lane) {
-  const auto outcome =
-      send(ask_delete_item(keys_, gone.item, options_.deletions_max, memory_.catalog(), gone.condition), lane);
+  const auto outcome = send(
+      ask_delete_item(keys_, gone.item, options_.deletions_max, memory_.catalog(), gone.condition), lane);
   if (const auto* refused = std::get_if<Refusal>(&outcome)) return *refused;
   const auto& done = std::get<WriteOutcome>(outcome);
   if (done.what == What::unmet) return unmet(gone.condition, done);

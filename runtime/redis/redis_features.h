@@ -7,7 +7,8 @@
 // history, the atomic step that read the profile. While Redis is away (refused, silent, broken, loading, read
 // only, a replica, or talking nonsense) answers are, as configured,
 //   refuse      503 `features_unavailable`;
-//   last_known  the answer that this router had at an earlier such point, told as stale: a profile as it was read here last,
+//   last_known  the answer that this router had at an earlier such point, told as stale: a profile as it was
+//   read here last,
 //               with the items as they stood at that very reading. Two users may so be answered from two
 //               points, one request never. What is not known whole is refused as above: a profile that was
 //               not read here or that was written here since, a point from which too many items have changed,
@@ -56,9 +57,9 @@ struct RedisFeatureOptions {
   WhenAway when_away = WhenAway::refuse;
   std::size_t last_known_bytes_max = std::size_t{256} << 20;  // of profiles
   std::size_t catalog_history_max = 1 << 14;  // leaves replaced lately (CatalogMirror), for last_known
-  std::uint32_t wait_replicas = 0;                            // that must have a write before it is answered
-  std::uint32_t page_items = 256;                             // per round trip while the catalog is loaded
-  std::uint64_t deletions_max = 100'000;                      // remembered; who missed more reads all
+  std::uint32_t wait_replicas = 0;            // that must have a write before it is answered
+  std::uint32_t page_items = 256;             // per round trip while the catalog is loaded
+  std::uint64_t deletions_max = 100'000;      // remembered; who missed more reads all
   // Of what was noted with the rows ("" if nothing): why they are not ours, or "". Then Redis is as if it
   // were away.
   std::function<std::string(const std::string& made_for)> refuses;
@@ -95,7 +96,8 @@ class RedisFeaturePort final : public FeatureStore {
 
  private:
   OrRedisFailure<StorePoint> ask(std::uint32_t lane, const std::string& user);
-  OrRedisFailure<StorePoint> ask(RedisLanes::Session& session, const std::string& user, RedisPipeline* behind = nullptr);
+  OrRedisFailure<StorePoint> ask(RedisLanes::Session& session, const std::string& user,
+                                 RedisPipeline* behind = nullptr);
   ProfilePointer profile_of(const std::optional<std::string>& user_row, const std::string& key);
 
   JobResult find(const FindFeatures& wanted, std::uint32_t lane);
@@ -114,8 +116,8 @@ class RedisFeaturePort final : public FeatureStore {
   JobResult write(const DeleteItem& gone, std::uint32_t lane);
   JobResult write(const AppendEvents& events, std::uint32_t lane);
   // Absent: it was made of what is there no more.
-  std::optional<JobResult> try_append(const AppendEvents& events, const std::string& key, const StorePoint& point,
-                                      RedisLanes::Session& session);
+  std::optional<JobResult> try_append(const AppendEvents& events, const std::string& key,
+                                      const StorePoint& point, RedisLanes::Session& session);
   JobResult read(const GetUser& wanted, std::uint32_t lane);
   JobResult read(const GetItem& wanted, std::uint32_t lane);
   std::optional<StoredProfile> stored_of(const StorePoint& point, const std::string& key);

@@ -5,8 +5,8 @@
 #include <atomic>
 #include <thread>
 
-#include "runtime/testing/redis_features_test.h"
 #include "runtime/store/store.h"
+#include "runtime/testing/redis_features_test.h"
 
 using namespace troupe;
 using namespace troupe::redis_test;

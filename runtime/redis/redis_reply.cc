@@ -51,7 +51,8 @@ void* make_list(const redisReadTask* task, int elements) {
     const auto wanted = static_cast<std::size_t>(elements);
     const std::size_t most = std::min(left.of_one_list, left.of_all);
     if (elements < 0 || wanted > most) {
-      left.fault = "a list of " + std::to_string(elements) + " elements; expected at most " + std::to_string(most);
+      left.fault =
+          "a list of " + std::to_string(elements) + " elements; expected at most " + std::to_string(most);
       throw std::bad_alloc();
     }
     left.of_all -= wanted;
@@ -100,7 +101,8 @@ void RedisReplyReader::begin() {
 
 std::string RedisReplyReader::add(std::string_view bytes) {
   if (bytes.size() > bytes_left_)
-    return "a reply that is too long: expected at most " + std::to_string(parser_->limits.bytes_max) + " bytes";
+    return "a reply that is too long: expected at most " + std::to_string(parser_->limits.bytes_max) +
+           " bytes";
   bytes_left_ -= bytes.size();
   redisReaderFeed(parser_->reader, bytes.data(), bytes.size());
   return "";

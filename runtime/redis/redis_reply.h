@@ -1,6 +1,6 @@
 #pragma once
-// Replies of a Redis, from bytes to values; the only place that knows hiredis, whose parser it is. Whatever is not a
-// sound reply within the bounds is a fault, after which the bytes that follow mean nothing.
+// Replies of a Redis, from bytes to values; the only place that knows hiredis, whose parser it is. Whatever
+// is not a sound reply within the bounds is a fault, after which the bytes that follow mean nothing.
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -51,7 +51,8 @@ TEST_CASE("what is longer than its bound, or no reply, is a fault that says so")
   CHECK(read("*4\r\n:1\r\n:2\r\n:3\r\n:4\r\n").fault == "");
   CHECK(read("*5\r\n").fault == "not a reply of a Redis: a list of 5 elements; expected at most 4");
   CHECK(read("*4\r\n*4\r\n*1\r\n").fault != "");  // nine in all
-  CHECK(read("$200\r\n" + std::string(200, 'x'), 10).fault == "a reply that is too long: expected at most 100 bytes");
+  CHECK(read("$200\r\n" + std::string(200, 'x'), 10).fault ==
+        "a reply that is too long: expected at most 100 bytes");
   CHECK(read("HTTP/1.1 200 OK\r\n").fault.starts_with("not a reply of a Redis: "));
   CHECK(read("*-1\r\n").replies.at(0).is(RedisReply::Kind::nil));
 }

@@ -27,19 +27,19 @@ constexpr std::uint64_t version_max = std::uint64_t{1} << 53;
   "end\n"
 
 // What a write expects to find: "" whichever, "+" anything, else that version, 0 of none.
-#define TROUPE_CONDITION                                                           \
-  "local function unmet(there, wanted)\n"                                          \
-  "  if wanted == '' or (wanted == '+' and there > 0) then return false end\n"     \
-  "  return wanted == '+' or tonumber(wanted) ~= there\n"                          \
+#define TROUPE_CONDITION                                                       \
+  "local function unmet(there, wanted)\n"                                      \
+  "  if wanted == '' or (wanted == '+' and there > 0) then return false end\n" \
+  "  return wanted == '+' or tonumber(wanted) ~= there\n"                      \
   "end\n"
-#define TROUPE_USER_VERSION                                                                      \
-  "local function user_version()\n"                                                              \
-  "  return tonumber(string.match(redis.call('GETRANGE', user, 0, 20), '^(%d+) ') or 0)\n"        \
+#define TROUPE_USER_VERSION                                                                \
+  "local function user_version()\n"                                                        \
+  "  return tonumber(string.match(redis.call('GETRANGE', user, 0, 20), '^(%d+) ') or 0)\n" \
   "end\n"
-#define TROUPE_ITEM_VERSION                                                          \
-  "local function item_version(item)\n"                                              \
-  "  if redis.call('HEXISTS', items, item) == 0 then return 0 end\n"                 \
-  "  return tonumber(redis.call('ZSCORE', log, item) or 0)\n"                        \
+#define TROUPE_ITEM_VERSION                                          \
+  "local function item_version(item)\n"                              \
+  "  if redis.call('HEXISTS', items, item) == 0 then return 0 end\n" \
+  "  return tonumber(redis.call('ZSCORE', log, item) or 0)\n"        \
   "end\n"
 
 constexpr const char* page_text = TROUPE_KEYS R"lua(
@@ -60,7 +60,8 @@ return {origin, after, version, changed, rows, row, tonumber(state[4] or 0), sta
 )lua";
 
 // Checks come before the first write: what has begun is done to its end.
-constexpr const char* put_user_text = TROUPE_KEYS TROUPE_NEXT_VERSION TROUPE_CONDITION TROUPE_USER_VERSION R"lua(
+constexpr const char* put_user_text =
+    TROUPE_KEYS TROUPE_NEXT_VERSION TROUPE_CONDITION TROUPE_USER_VERSION R"lua(
 if ARGV[6] ~= '' then
   local there = user_version()
   if unmet(there, ARGV[6]) then return {'unmet', there} end
@@ -80,7 +81,8 @@ redis.call('SET', user, string.format('%.0f ', version) .. ARGV[2])
 return {'written', version}
 )lua";
 
-constexpr const char* delete_user_text = TROUPE_KEYS TROUPE_NEXT_VERSION TROUPE_CONDITION TROUPE_USER_VERSION R"lua(
+constexpr const char* delete_user_text =
+    TROUPE_KEYS TROUPE_NEXT_VERSION TROUPE_CONDITION TROUPE_USER_VERSION R"lua(
 if ARGV[2] ~= '' then
   local there = user_version()
   if there > 0 and unmet(there, ARGV[2]) then return {'unmet', there} end
@@ -89,7 +91,8 @@ if redis.call('DEL', user) == 0 then return {'missing'} end
 return {'written', next_version('profiles', ARGV[1])}
 )lua";
 
-constexpr const char* put_item_text = TROUPE_KEYS TROUPE_NEXT_VERSION TROUPE_CONDITION TROUPE_ITEM_VERSION R"lua(
+constexpr const char* put_item_text =
+    TROUPE_KEYS TROUPE_NEXT_VERSION TROUPE_CONDITION TROUPE_ITEM_VERSION R"lua(
 if ARGV[6] ~= '' then
   local there = item_version(ARGV[2])
   if unmet(there, ARGV[6]) then return {'unmet', there} end
@@ -105,7 +108,8 @@ redis.call('ZREM', gone, ARGV[2])
 return {'written', version}
 )lua";
 
-constexpr const char* delete_item_text = TROUPE_KEYS TROUPE_NEXT_VERSION TROUPE_CONDITION TROUPE_ITEM_VERSION R"lua(
+constexpr const char* delete_item_text =
+    TROUPE_KEYS TROUPE_NEXT_VERSION TROUPE_CONDITION TROUPE_ITEM_VERSION R"lua(
 if ARGV[4] ~= '' then
   local there = item_version(ARGV[1])
   if there > 0 and unmet(there, ARGV[4]) then return {'unmet', there} end
@@ -245,9 +249,8 @@ std::optional<std::pair<std::uint64_t, std::string_view>> split_user_row(std::st
 RedisCommand ask_put_user(const RedisKeys& keys, const std::string& nonce, const std::string& user,
                           const UserDraft& draft, std::uint64_t floor) {
   RedisCommand command = keys.call(put_user_script.sha, user);
-  command.insert(command.end(),
-                 {nonce, draft.record, draft.origin, std::to_string(draft.catalog), std::to_string(floor),
-                  text_of(draft.condition)});
+  command.insert(command.end(), {nonce, draft.record, draft.origin, std::to_string(draft.catalog),
+                                 std::to_string(floor), text_of(draft.condition)});
   for (const SeenItem& item : draft.seen) {
     command.push_back(item.id);
     command.push_back(std::to_string(item.version));

@@ -58,7 +58,8 @@ std::string RedisStream::send_plain(std::string_view bytes, RedisDeadline deadli
   return "";
 }
 
-std::variant<std::size_t, std::string> RedisStream::receive_plain(std::span<char> to, RedisDeadline deadline) {
+std::variant<std::size_t, std::string> RedisStream::receive_plain(std::span<char> to,
+                                                                  RedisDeadline deadline) {
   for (;;) {
     if (std::string why = wait_for(socket_, POLLIN, deadline); !why.empty()) return why;
     const ssize_t got = recv(socket_, to.data(), to.size(), 0);
@@ -103,7 +104,9 @@ std::string RedisStream::flush(RedisDeadline deadline, bool& any_sent) {
   for (;;) {
     const int size = BIO_read(SSL_get_wbio(tls_.get()), piece.data(), static_cast<int>(piece.size()));
     if (size <= 0) return "";
-    if (std::string why = send_plain({piece.data(), static_cast<std::size_t>(size)}, deadline, any_sent); !why.empty()) return why;
+    if (std::string why = send_plain({piece.data(), static_cast<std::size_t>(size)}, deadline, any_sent);
+        !why.empty())
+      return why;
   }
 }
 
@@ -137,7 +140,8 @@ std::variant<std::size_t, std::string> RedisStream::receive(std::span<char> to, 
   if (!tls_) return receive_plain(to, deadline);
   for (;;) {
     ERR_clear_error();
-    const int got = SSL_read(tls_.get(), to.data(), static_cast<int>(std::min<std::size_t>(to.size(), INT_MAX)));
+    const int got =
+        SSL_read(tls_.get(), to.data(), static_cast<int>(std::min<std::size_t>(to.size(), INT_MAX)));
     if (got > 0) return static_cast<std::size_t>(got);
     if (std::string why = step(got, deadline); !why.empty()) return why;
   }
@@ -150,7 +154,8 @@ bool RedisStream::is_quiet() {
   std::array<char, piece_bytes> piece;
   const ssize_t got = recv(socket_, piece.data(), piece.size(), MSG_DONTWAIT);
   if (got == 0 || (got < 0 && !is_not_yet(errno))) return false;
-  if (got > 0 && BIO_write(SSL_get_rbio(tls_.get()), piece.data(), static_cast<int>(got)) != got) return false;
+  if (got > 0 && BIO_write(SSL_get_rbio(tls_.get()), piece.data(), static_cast<int>(got)) != got)
+    return false;
   ERR_clear_error();
   const int seen = SSL_peek(tls_.get(), &byte, 1);
   return seen <= 0 && SSL_get_error(tls_.get(), seen) == SSL_ERROR_WANT_READ;

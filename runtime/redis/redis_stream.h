@@ -1,6 +1,7 @@
 #pragma once
-// The bytes of one connection to a Redis, in the clear or over TLS. TLS reads and writes memory only; what goes over the socket
-// goes through the same two functions as without it, so that deadlines and bounds hold for both.
+// The bytes of one connection to a Redis, in the clear or over TLS. TLS reads and writes memory only; what
+// goes over the socket goes through the same two functions as without it, so that deadlines and bounds hold
+// for both.
 #include <chrono>
 #include <memory>
 #include <span>

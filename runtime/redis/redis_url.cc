@@ -20,8 +20,8 @@ std::uint32_t number(std::string_view text, const std::string& name, std::uint32
   std::uint32_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < least || value > most)
-    fail("a " + name + " that is none", std::to_string(least) + ".." + std::to_string(most) +
-                                            ", and an @ behind a password");
+    fail("a " + name + " that is none",
+         std::to_string(least) + ".." + std::to_string(most) + ", and an @ behind a password");
   return value;
 }
 
@@ -102,8 +102,8 @@ void complete(RedisAddress& address, const TlsClientFiles& files, const std::str
 
 std::string describe(const RedisAddress& address) {
   const bool bracket = address.host.find(':') != std::string::npos;
-  return (address.tls ? "rediss://" : "redis://") + (bracket ? "[" + address.host + "]" : address.host) + ":" +
-         std::to_string(address.port) + "/" + std::to_string(address.database);
+  return (address.tls ? "rediss://" : "redis://") + (bracket ? "[" + address.host + "]" : address.host) +
+         ":" + std::to_string(address.port) + "/" + std::to_string(address.database);
 }
 
 }  // namespace troupe

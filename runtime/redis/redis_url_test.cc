@@ -44,7 +44,8 @@ TEST_CASE("a login is a password with or without a user, in which anything may s
 TEST_CASE("what is wrong is named, and what was expected") {
   CHECK(fault("http://shop") ==
         "redis://…: another scheme; expected redis://[[user]:password@]host[:port][/database]");
-  CHECK(fault("redis://shop:70000") == "redis://…: a port that is none; expected 1..65535, and an @ behind a password");
+  CHECK(fault("redis://shop:70000") ==
+        "redis://…: a port that is none; expected 1..65535, and an @ behind a password");
   for (const char* url : {"redis://shop:", "redis://shop:7x", "redis://shop:0"})
     CHECK(fault(url).find("a port that is none") != std::string::npos);
   CHECK(fault("redis://shop/one") ==
@@ -58,7 +59,8 @@ TEST_CASE("what is wrong is named, and what was expected") {
 }
 
 TEST_CASE("a fault is one line, whatever the address holds") {
-  for (const char* url : {"redis://a:6\n\x1b", "redis://a/6\n\x1b", "redis://a\n\x1b", "redis://a:\n\x1b@b:x"}) {
+  for (const char* url :
+       {"redis://a:6\n\x1b", "redis://a/6\n\x1b", "redis://a\n\x1b", "redis://a:\n\x1b@b:x"}) {
     CHECK(fault(url) != "");
     CHECK(fault(url).find_first_of("\n\x1b") == std::string::npos);
   }
@@ -67,9 +69,9 @@ TEST_CASE("a fault is one line, whatever the address holds") {
 TEST_CASE("no fault tells the password") {
   for (const char* url : {"redis://ann:secret%@shop", "redis://ann:secret@shop:x", "redis://ann:secret@",
                           "rediss://ann:secret@shop:x", "x://ann:secret@shop", "redis://ann:secret@shop/x",
-                          "redis://ann:secret", "redis://:secret", "redis://ann:secret/0", "redis://shop/secret",
-                          "redis://ann:se/secret", "redis://[::1]secret", "redis://[secret", "redis://se cret",
-                          "redis://secret@"}) {
+                          "redis://ann:secret", "redis://:secret", "redis://ann:secret/0",
+                          "redis://shop/secret", "redis://ann:se/secret", "redis://[::1]secret",
+                          "redis://[secret", "redis://se cret", "redis://secret@"}) {
     CHECK(fault(url) != "");
     CHECK(fault(url).find("secret") == std::string::npos);
   }

@@ -115,9 +115,9 @@ class CompactionWatch final : public rocksdb::EventListener {
 struct Store::Rocks : OpenedRocks {
   std::filesystem::path data_dir, folder;
   StoreOptions options;
-  std::shared_mutex opening;                         // held by all who use the database, and alone to open it again
-  std::atomic<bool> failed = false;                  // a write did since the database was opened
-  std::atomic<bool> tidies_no_more = false;          // tables stay as they are: a compaction met damage
+  std::shared_mutex opening;                 // held by all who use the database, and alone to open it again
+  std::atomic<bool> failed = false;          // a write did since the database was opened
+  std::atomic<bool> tidies_no_more = false;  // tables stay as they are: a compaction met damage
   std::chrono::steady_clock::time_point not_before;  // for the next attempt to open it again
   DamageBook book;
   std::unique_ptr<AcknowledgedMark> mark;
@@ -213,7 +213,8 @@ void Store::Rocks::make_whole() {
   const FolderLock lock(folder);
   StoreCheck check = check_store(data_dir, options.check_bytes_max);
   for (const StoreDamage& damage : check.damage) book.note(damage);
-  for (const StoreLoss& loss : check.lost_tail) book.note({"rocksdb", "acknowledged and lost: " + describe(loss)});
+  for (const StoreLoss& loss : check.lost_tail)
+    book.note({"rocksdb", "acknowledged and lost: " + describe(loss)});
   mark_state = check.mark;
   if (check.exists && !check.is_whole() && !check.only_mark()) {
     if (options.on_damage == OnDamage::refuse && !check.only_blocks())
@@ -223,7 +224,8 @@ void Store::Rocks::make_whole() {
     book.set_opening(std::move(salvaged));
     check.unchecked.clear();  // all were read
   }
-  if (check.only_mark() && check.mark_is_missed) mark_state.last = mark_state.ceiling = jumped(check.counters);
+  if (check.only_mark() && check.mark_is_missed)
+    mark_state.last = mark_state.ceiling = jumped(check.counters);
   if (!check.unchecked.empty())
     checks = std::jthread([this, tables = std::move(check.unchecked)](const std::stop_token& stop) {
       check_rest(stop, tables);
@@ -257,7 +259,8 @@ void Store::Rocks::open_mark() {
     const bool there = database->Get({}, column(Column::meta), slice(counter_keys[i]), &value).ok();
     const std::uint64_t counter = there ? decode_counter(counter_keys[i], value).value_or(0) : 0;
     if (counter > 0 && counter < mark_state.last[i])
-      batch.Put(column(Column::meta), slice(counter_keys[i]), encode_counter(mark_state.last[i], counter_keys[i]));
+      batch.Put(column(Column::meta), slice(counter_keys[i]),
+                encode_counter(mark_state.last[i], counter_keys[i]));
   }
   rocksdb::WriteOptions synced;
   synced.sync = true;
@@ -381,7 +384,8 @@ void Store::on_damage(std::function<void(const StoreDamage&)> tell) { rocks_->bo
 
 void Store::report_damage(Column column, std::string_view key) const {
   rocks_->book.count_read();
-  rocks_->book.note({"rocksdb", "the row of \"" + bytes_shown(key) + "\" does not match its sum", {}, column});
+  rocks_->book.note(
+      {"rocksdb", "the row of \"" + bytes_shown(key) + "\" does not match its sum", {}, column});
 }
 
 }  // namespace troupe

@@ -40,12 +40,12 @@ enum class OnDamage : std::uint8_t {
 };
 
 struct StoreOptions {
-  // While fewer are free on the disk, only erasures are written: the store needs some room to tidy itself, and a
-  // full disk harms its neighbours.
+  // While fewer are free on the disk, only erasures are written: the store needs some room to tidy itself,
+  // and a full disk harms its neighbours.
   std::uint64_t free_bytes_min = 64 << 20;
   OnDamage on_damage = OnDamage::refuse;
-  // Tables up to so many bytes are read and checked before it opens, those of users last; others afterwards, in a
-  // thread.
+  // Tables up to so many bytes are read and checked before it opens, those of users last; others afterwards,
+  // in a thread.
   std::uint64_t check_bytes_max = std::uint64_t{4} << 30;
   bool is_cache = false;  // nothing in it was acknowledged: it is not checked ahead, and has no mark
 };
@@ -75,8 +75,8 @@ class Store {
   Read read(Column column, std::string_view key, const UseValue& use) const;
 
   // Keys in [from, to) in order of bytes, until `use` (which must not call the store) returns false; `to`
-  // empty: to the end. What cannot be read for damage is told to `skip` and passed. False if the disk failed on
-  // the way, or something is damaged and there is no `skip`.
+  // empty: to the end. What cannot be read for damage is told to `skip` and passed. False if the disk failed
+  // on the way, or something is damaged and there is no `skip`.
   using Gap = StoreGap;
   using UseEntry = UseStoreEntry;
   using UseGap = UseStoreGap;
@@ -88,8 +88,8 @@ class Store {
   std::optional<StoreFailure> erase_range(Column column, std::string_view from,
                                           std::string_view to);  // [from, to)
   std::optional<StoreFailure> sync();                            // makes all buffered writes durable
-  // A consistent copy of what was written so far, as links where it is the same disk, in a folder that is not there
-  // yet. Reads and writes go on meanwhile.
+  // A consistent copy of what was written so far, as links where it is the same disk, in a folder that is not
+  // there yet. Reads and writes go on meanwhile.
   std::optional<StoreFailure> copy_to(const std::filesystem::path& folder);
 
   // Of what is not a cache. Its user is one writer at a time.

@@ -41,8 +41,9 @@ void require(const rocksdb::Status& status, const fs::path& where) {
 void require_empty(const fs::path& folder) {
   std::error_code error;
   if (!fs::exists(folder, error) || (fs::is_directory(folder, error) && fs::is_empty(folder, error))) return;
-  throw StoreError(StoreFault::cannot_create,
-                   folder.string() + ": it is not empty; expected an empty folder, or a path where nothing is yet");
+  throw StoreError(
+      StoreFault::cannot_create,
+      folder.string() + ": it is not empty; expected an empty folder, or a path where nothing is yet");
 }
 
 class File {
@@ -106,14 +107,16 @@ void leave_out_blocks(const fs::path& folder) {
   const rocksdb::ColumnFamilyOptions options = rocks.database->GetOptions(blocks);
   require(rocks.database->DropColumnFamily(blocks), folder);
   rocks.database->DestroyColumnFamilyHandle(blocks);
-  require(rocks.database->CreateColumnFamily(options, column_names[static_cast<std::size_t>(Column::blocks)], &blocks),
+  require(rocks.database->CreateColumnFamily(options, column_names[static_cast<std::size_t>(Column::blocks)],
+                                             &blocks),
           folder);
 }
 
 std::string text_of(const std::vector<Entry>& entries) {
   std::ostringstream text;
   text << list_head << "\n";
-  for (const Entry& entry : entries) text << "file " << entry.bytes << " " << entry.sum << " " << entry.file << "\n";
+  for (const Entry& entry : entries)
+    text << "file " << entry.bytes << " " << entry.sum << " " << entry.file << "\n";
   const std::string list = text.str();
   return list + "sum " + std::to_string(XXH3_64bits(list.data(), list.size())) + "\n";
 }
@@ -139,7 +142,7 @@ std::optional<std::vector<Entry>> read_list(const fs::path& from) {
   in >> sum;
   const std::string text = text_of(entries);
   return word == "sum" && in && text.ends_with("\nsum " + std::to_string(sum) + "\n") ? std::optional(entries)
-                                                                                     : std::nullopt;
+                                                                                      : std::nullopt;
 }
 
 void jump_counters(const fs::path& folder, const fs::path& mark) {
@@ -151,7 +154,8 @@ void jump_counters(const fs::path& folder, const fs::path& mark) {
     std::string value;
     if (!rocks.database->Get({}, rocks.column(Column::meta), slice(counter_keys[i]), &value).ok()) continue;
     state.last[i] = state.ceiling[i] = decode_counter(counter_keys[i], value).value_or(0) + counter_jump;
-    batch.Put(rocks.column(Column::meta), slice(counter_keys[i]), encode_counter(state.last[i], counter_keys[i]));
+    batch.Put(rocks.column(Column::meta), slice(counter_keys[i]),
+              encode_counter(state.last[i], counter_keys[i]));
   }
   rocksdb::WriteOptions synced;
   synced.sync = true;
@@ -188,7 +192,8 @@ std::uint64_t make_backup(const fs::path& copy, const fs::path& data_dir, const 
 std::vector<std::string> check_backup(const fs::path& from) {
   const auto entries = read_list(from);
   if (!entries)
-    return {(from / list_file).string() + ": there is no whole list of files; expected a backup that was finished"};
+    return {(from / list_file).string() +
+            ": there is no whole list of files; expected a backup that was finished"};
   std::vector<std::string> faults;
   for (const Entry& entry : *entries) {
     std::error_code error;

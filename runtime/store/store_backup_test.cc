@@ -14,7 +14,8 @@ namespace {
 
 struct BackedUp {
   TestFolder folder;
-  const fs::path data = folder.path() / "data", backup = folder.path() / "backup", other = folder.path() / "other";
+  const fs::path data = folder.path() / "data", backup = folder.path() / "backup",
+                 other = folder.path() / "other";
 
   BackedUp() {
     Store store(data);
@@ -35,10 +36,12 @@ struct BackedUp {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(BackedUp, "a backup has rows and coordination of its time, no saved blocks, and is its owner's alone") {
+TEST_CASE_FIXTURE(
+    BackedUp, "a backup has rows and coordination of its time, no saved blocks, and is its owner's alone") {
   CHECK(check_backup(backup).empty());
   for (const auto& entry : fs::recursive_directory_iterator(backup))
-    CHECK((fs::status(entry).permissions() & (fs::perms::group_all | fs::perms::others_all)) == fs::perms::none);
+    CHECK((fs::status(entry).permissions() & (fs::perms::group_all | fs::perms::others_all)) ==
+          fs::perms::none);
   restore_backup(backup, other);
   CHECK(bytes_of(other / "coordination") == "who leads");
   CHECK(check_store(other, ~0ull).is_whole());
@@ -60,11 +63,12 @@ TEST_CASE_FIXTURE(BackedUp, "numbers that were given out after the backup are no
 
 TEST_CASE_FIXTURE(BackedUp, "nothing is restored over what is there, and no backup made into it") {
   CHECK_THROWS_WITH_AS(restore_backup(backup, data), doctest::Contains("it is not empty"), StoreError);
-  CHECK_THROWS_WITH_AS(make_backup(folder.path() / "copy", data, backup), doctest::Contains("it is not empty"),
-                       StoreError);
+  CHECK_THROWS_WITH_AS(make_backup(folder.path() / "copy", data, backup),
+                       doctest::Contains("it is not empty"), StoreError);
 }
 
-TEST_CASE_FIXTURE(BackedUp, "each file of a backup that is damaged or gone is named, and then it is not restored") {
+TEST_CASE_FIXTURE(BackedUp,
+                  "each file of a backup that is damaged or gone is named, and then it is not restored") {
   for (const auto& entry : fs::recursive_directory_iterator(backup)) {
     if (!entry.is_regular_file() || entry.file_size() == 0) continue;
     CAPTURE(entry.path().string());

@@ -33,7 +33,8 @@ struct Tier {
   void open(const NameContext& context = model, std::uint64_t bytes_max = plenty,
             std::uint64_t free_min = 0) {
     close();
-    store = std::make_unique<Store>(folder.path(), StoreOptions{.free_bytes_min = free_min, .is_cache = true});
+    store =
+        std::make_unique<Store>(folder.path(), StoreOptions{.free_bytes_min = free_min, .is_cache = true});
     port = std::make_unique<BlockStorePort>(*store, arena, context, bytes_max);
   }
   void close() { port.reset(), store.reset(); }

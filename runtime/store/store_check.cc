@@ -56,7 +56,9 @@ class Checker {
  private:
   static constexpr std::size_t last_column = 3;
 
-  std::string shown(const fs::path& file) const { return file.lexically_relative(data_dir_).generic_string(); }
+  std::string shown(const fs::path& file) const {
+    return file.lexically_relative(data_dir_).generic_string();
+  }
   void note(const std::string& kind, const fs::path& file, const std::string& what,
             std::optional<std::uint64_t> offset = {}, std::optional<Column> column = {}) {
     check_.damage.push_back({shown(file), what, offset, column});
@@ -76,7 +78,8 @@ class Checker {
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(folder_, error))
       if (entry.path().extension() == extension) files.push_back(entry.path());
-    std::ranges::sort(files, {}, [](const fs::path& file) { return std::stoull("0" + file.stem().string()); });
+    std::ranges::sort(files, {},
+                      [](const fs::path& file) { return std::stoull("0" + file.stem().string()); });
     return files;
   }
 
@@ -143,7 +146,8 @@ class Checker {
       const LogReading reading = read(log, "log", [&](std::uint64_t offset, std::string_view record) {
         const auto head = batch_head(record);
         if (!head) return note("log", log, "a record is too short", offset);
-        const bool follows = expected ? head->sequence == *expected : head->sequence <= manifest_sequence_ + 1;
+        const bool follows =
+            expected ? head->sequence == *expected : head->sequence <= manifest_sequence_ + 1;
         if (!follows && torn && !tear_) tear_ = torn;
         if (!follows && !gap_at && !torn) gap_at = offset;
         if (tear_) note_columns(record);
@@ -161,15 +165,15 @@ class Checker {
     rocksdb::WriteBatch(std::string(record)).Iterate(&columns);
   }
 
-  // An older log ends in the midst of a record, and what the next one begins with does not follow on it. A loss of
-  // power does that to saved blocks, which nobody waits for. RocksDB goes back to the tear then (its recovery to a
-  // point in time) and leaves out what came later. Rows and notes are synced, and all older logs with them: one of
-  // them behind the tear shows that what is missing there was on the disk.
+  // An older log ends in the midst of a record, and what the next one begins with does not follow on it. A
+  // loss of power does that to saved blocks, which nobody waits for. RocksDB goes back to the tear then (its
+  // recovery to a point in time) and leaves out what came later. Rows and notes are synced, and all older
+  // logs with them: one of them behind the tear shows that what is missing there was on the disk.
   void judge_tear(const OpenedRocks* rocks) {
     if (!tear_) return;
     const bool only_blocks = rocks && std::ranges::all_of(behind_tear_, [&](std::uint32_t column) {
-      return column == rocks->column(Column::blocks)->GetID();
-    });
+                               return column == rocks->column(Column::blocks)->GetID();
+                             });
     if (!only_blocks) note("log", data_dir_ / tear_->file, tear_->what, tear_->offset);
   }
 
@@ -181,12 +185,14 @@ class Checker {
     const rocksdb::Status status = rocks.open(options, folder_, column_families(), true);
     judge_tear(status.ok() ? &rocks : nullptr);
     if (!status.ok()) {
-      if (!is_damage(status) && !status.IsInvalidArgument()) fail(fault_of(status), folder_, words_of(status));
+      if (!is_damage(status) && !status.IsInvalidArgument())
+        fail(fault_of(status), folder_, words_of(status));
       const std::string words = status.ToString(), missing = "Missing WAL with log number: ";
       const std::size_t at = words.find(missing);
       if (at == words.npos) return note("manifest", folder_, words);
       const std::string number = std::to_string(std::stoull("0" + words.substr(at + missing.size())));
-      return note("log", folder_ / (std::string(6 - std::min<std::size_t>(6, number.size()), '0') + number + ".log"),
+      return note("log",
+                  folder_ / (std::string(6 - std::min<std::size_t>(6, number.size()), '0') + number + ".log"),
                   "it is missing");
     }
     check_tables(*rocks.database);
@@ -259,7 +265,7 @@ class Checker {
   const fs::path data_dir_, folder_;
   const std::uint64_t table_bytes_max_;
   std::uint64_t manifest_sequence_ = 0;
-  std::optional<StoreDamage> tear_;     // in a log that is not the last
+  std::optional<StoreDamage> tear_;      // in a log that is not the last
   std::set<std::uint32_t> behind_tear_;  // columns of what was written later
   StoreCheck check_;
 };

@@ -25,15 +25,16 @@ inline constexpr std::size_t losses_listed_max = 1000;
 struct StoreLoss {
   std::string file;
   Column column = Column::users;
-  std::string from, to;                            // `to` empty: to the end
-  std::uint64_t rows_max = 0;                      // at most so many; 0: nobody knows
+  std::string from, to;                               // `to` empty: to the end
+  std::uint64_t rows_max = 0;                         // at most so many; 0: nobody knows
   std::uint64_t first_version = 0, last_version = 0;  // 0: it is a range of keys
   bool is_versions() const { return last_version > 0; }
 };
 
 // "rocksdb/000012.log at byte 4711: the sum of a record is wrong"
 std::string describe(const StoreDamage& damage);
-// "users whose profiles have versions 12..14 (rocksdb/000012.log)"; "at most 70 users from "ann" up to "bob" (…)"
+// "users whose profiles have versions 12..14 (rocksdb/000012.log)"; "at most 70 users from "ann" up to "bob"
+// (…)"
 std::string describe(const StoreLoss& loss);
 // Bytes that are no ASCII letters stand as \x0a, quotes and \ as \x22 and \x5c.
 std::string bytes_shown(std::string_view key);

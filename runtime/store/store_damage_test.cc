@@ -58,9 +58,8 @@ struct Damaged {
   std::pair<std::string, std::vector<std::string>> notes_after_start() const {
     Store store(folder.path(), {.on_damage = OnDamage::start});
     std::pair<std::string, std::vector<std::string>> found{"absent", {}};
-    store.read(Column::meta, made_for_key, [&](std::string_view value) {
-      found.first = decode_note(made_for_key, value).value_or("");
-    });
+    store.read(Column::meta, made_for_key,
+               [&](std::string_view value) { found.first = decode_note(made_for_key, value).value_or(""); });
     for (const StoreLoss& loss : store.health().lost)
       if (loss.column == Column::meta) found.second.push_back(loss.from);
     return found;
@@ -69,7 +68,8 @@ struct Damaged {
   fs::path table_of_users() const {
     fs::path largest;
     for (const auto& entry : fs::directory_iterator(rocks))
-      if (entry.path().extension() == ".sst" && (largest.empty() || fs::file_size(entry) > fs::file_size(largest)))
+      if (entry.path().extension() == ".sst" &&
+          (largest.empty() || fs::file_size(entry) > fs::file_size(largest)))
         largest = entry.path();
     return largest;
   }
@@ -130,7 +130,9 @@ struct Damaged {
   }
 };
 
-bool contains(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
+bool contains(const std::string& text, const std::string& words) {
+  return text.find(words) != std::string::npos;
+}
 
 TEST_CASE_FIXTURE(Damaged, "a store whose process was killed is whole, and opens") {
   const StoreCheck check = check_store(folder.path(), ~0ull);
@@ -152,7 +154,8 @@ TEST_CASE_FIXTURE(Damaged, "a write that was cut off before it was acknowledged 
   CHECK(version_of(store, written - 1) == static_cast<std::uint64_t>(written));
 }
 
-TEST_CASE_FIXTURE(Damaged, "one wrong byte in the log is refused with file and place; without it one write is lost") {
+TEST_CASE_FIXTURE(Damaged,
+                  "one wrong byte in the log is refused with file and place; without it one write is lost") {
   flip_byte(log(), bytes_of(log()).size() / 2);
   const std::string words = refusal();
   CHECK(contains(words, "rocksdb/" + log().filename().string() + " at byte "));
@@ -213,7 +216,8 @@ TEST_CASE_FIXTURE(Damaged, "a table that is gone is refused, or named with its r
   CHECK(start(written) == 300);
 }
 
-TEST_CASE_FIXTURE(Damaged, "a note of the model that is lost is named, and not taken for one that never was") {
+TEST_CASE_FIXTURE(Damaged,
+                  "a note of the model that is lost is named, and not taken for one that never was") {
   SUBCASE("whole") {
     flip_byte(log(), bytes_of(log()).size() / 2);
     const auto [note, named] = notes_after_start();
@@ -310,7 +314,8 @@ TEST_CASE("losses are all counted and written down; so many are kept in memory")
   read_log(damaged.log(), [&](std::uint64_t offset, std::string_view) { offsets.push_back(offset); });
   std::string bytes = bytes_of(damaged.log());
   std::uint64_t flipped = 0;
-  for (std::size_t i = offsets.size() - 2'019; i + 1 < offsets.size(); i += 2, ++flipped) bytes[offsets[i] + 30] ^= 1;
+  for (std::size_t i = offsets.size() - 2'019; i + 1 < offsets.size(); i += 2, ++flipped)
+    bytes[offsets[i] + 30] ^= 1;
   overwrite_with(damaged.log(), bytes);
   Store store(damaged.folder.path(), {.on_damage = OnDamage::start});
   const StoreHealth health = store.health();
@@ -323,7 +328,8 @@ TEST_CASE("losses are all counted and written down; so many are kept in memory")
   CHECK(named == flipped);
 }
 
-// A log that ends in the midst of a saved block, which nobody waits for, and a younger one that goes on after it.
+// A log that ends in the midst of a saved block, which nobody waits for, and a younger one that goes on after
+// it.
 struct Torn : Damaged {
   fs::path older, younger;
   std::size_t torn_at = 0;
@@ -362,7 +368,8 @@ TEST_CASE("an older log that a loss of power tore is an end, if only saved block
 
 TEST_CASE("an older log that is torn before rows was whole when they were written: it is damaged") {
   const Torn torn(true);
-  CHECK(contains(torn.refusal(), torn.older.filename().string() + " at byte " + std::to_string(torn.torn_at)));
+  CHECK(
+      contains(torn.refusal(), torn.older.filename().string() + " at byte " + std::to_string(torn.torn_at)));
   CHECK(torn.start(1) == 0);
 }
 
@@ -394,7 +401,8 @@ TEST_CASE_FIXTURE(Damaged, "without a sound manifest rows are taken from the tab
     overwrite_with(manifest, bytes);
     CHECK(contains(refusal(), " at byte " + std::to_string(offsets[offsets.size() - 2])));
   }
-  const StoreCheck check = check_store(folder.path(), ~0ull);  // it tells what is wrong, and names no log that never was
+  const StoreCheck check =
+      check_store(folder.path(), ~0ull);  // it tells what is wrong, and names no log that never was
   CHECK(check.kinds.at("manifest").damaged > 0);
   for (const StoreDamage& damage : check.damage) CHECK(damage.file != "rocksdb/000000.log");
   refusal();
@@ -425,7 +433,8 @@ TEST_CASE_FIXTURE(Damaged, "a mark that is damaged keeps nobody from starting; w
   CHECK(counter >= least);
 }
 
-TEST_CASE_FIXTURE(Damaged, "without a mark the numbers of users and of items jump also in a store that is made anew") {
+TEST_CASE_FIXTURE(Damaged,
+                  "without a mark the numbers of users and of items jump also in a store that is made anew") {
   flip_byte(log(), bytes_of(log()).size() / 2);
   fs::remove(folder.path() / mark_file);
   Store store(folder.path(), {.on_damage = OnDamage::start});
@@ -433,7 +442,8 @@ TEST_CASE_FIXTURE(Damaged, "without a mark the numbers of users and of items jum
   for (const std::string_view key : counter_keys) {
     CAPTURE(key);
     std::uint64_t counter = 0;
-    store.read(Column::meta, key, [&](std::string_view value) { counter = decode_counter(key, value).value_or(0); });
+    store.read(Column::meta, key,
+               [&](std::string_view value) { counter = decode_counter(key, value).value_or(0); });
     CHECK(counter >= 1'000'000);
   }
 }
@@ -458,7 +468,8 @@ TEST_CASE("saved blocks that are damaged are left out, and keep nobody from star
   for (int i = 0; i < 50; ++i) CHECK(Damaged::version_of(store, i) == static_cast<std::uint64_t>(i + 1));
 }
 
-TEST_CASE("what is damaged while the store is open is an answer of its own, counted and told once; scans pass it") {
+TEST_CASE(
+    "what is damaged while the store is open is an answer of its own, counted and told once; scans pass it") {
   Damaged damaged(300, 0);
   const fs::path table = damaged.table_of_users();
   Store store(damaged.folder.path());
@@ -509,11 +520,14 @@ TEST_CASE("a third damaged store stays where it is until somebody has looked at 
   start();
 }
 
-TEST_CASE("what the file system does not let happen while a store is made anew is said, and the damaged one stays where it is") {
+TEST_CASE(
+    "what the file system does not let happen while a store is made anew is said, and the damaged one stays "
+    "where it is") {
   Damaged damaged(10, 0);
   overwrite_with(damaged.rocks / "CURRENT", "nonsense");
   fs::create_directories(damaged.rocks / "lost.txt" / "in the way");  // of the list of what is lost
-  CHECK_THROWS_WITH_AS(Store(damaged.folder.path(), {.on_damage = OnDamage::start}), doctest::Contains("lost.txt"), StoreError);
+  CHECK_THROWS_WITH_AS(Store(damaged.folder.path(), {.on_damage = OnDamage::start}),
+                       doctest::Contains("lost.txt"), StoreError);
   CHECK(fs::exists(damaged.rocks / "CURRENT"));
   CHECK_FALSE(fs::exists(damaged.folder.path() / "rocksdb.damaged"));
   fs::remove_all(damaged.rocks / "lost.txt");
@@ -537,7 +551,8 @@ TEST_CASE("files are their owner's alone, whatever the umask") {
     REQUIRE_FALSE(store.write({&change, 1}, Durability::synced));
     for (const auto& entry : fs::recursive_directory_iterator(folder.path() / "new")) {
       CAPTURE(entry.path().string());
-      CHECK((fs::status(entry).permissions() & (fs::perms::group_all | fs::perms::others_all)) == fs::perms::none);
+      CHECK((fs::status(entry).permissions() & (fs::perms::group_all | fs::perms::others_all)) ==
+            fs::perms::none);
     }
     CHECK(fs::status(folder.path() / "new").permissions() == fs::perms::owner_all);
   }

@@ -5,10 +5,11 @@
 namespace troupe {
 namespace {
 
-// A byte for the kind of sums, then two handles, offset and size each, in forty bytes, a version, and a magic number.
+// A byte for the kind of sums, then two handles, offset and size each, in forty bytes, a version, and a magic
+// number.
 constexpr std::uint64_t table_magic = 0x88e2'41b7'85f4'cff7;
 constexpr std::size_t handles_at = 1, version_at = 41, magic_at = 45;
-constexpr std::uint32_t last_version = 5;  // later ones have a sum
+constexpr std::uint32_t last_version = 5;   // later ones have a sum
 constexpr std::uint64_t trailer_bytes = 5;  // of each part
 
 template <class Integer>

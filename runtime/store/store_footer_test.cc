@@ -58,10 +58,12 @@ TEST_CASE("a footer that names a terabyte is damage of that table") {
   const Table table;
   std::string bytes = table.bytes;
   std::string far;
-  for (const char c : {0, -128, -128, -128, -128, -128, 32, 0, -128, -128, -128, -128, -128, 32}) far += c;  // 0, 2^40, twice
+  for (const char c : {0, -128, -128, -128, -128, -128, 32, 0, -128, -128, -128, -128, -128, 32})
+    far += c;  // 0, 2^40, twice
   far.resize(40);
   bytes.replace(bytes.size() - table_footer_bytes + 1, far.size(), far);
-  CHECK(find_footer_fault(bytes.substr(bytes.size() - table_footer_bytes), bytes.size()).starts_with("the footer names 1099511627776 bytes at 0 of "));
+  CHECK(find_footer_fault(bytes.substr(bytes.size() - table_footer_bytes), bytes.size())
+            .starts_with("the footer names 1099511627776 bytes at 0 of "));
   overwrite_with(table.file, bytes);
   CHECK(check_table(table.file).find("the footer names") != std::string::npos);
   const StoreCheck check = check_data_folder(table.folder.path());

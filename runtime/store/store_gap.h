@@ -1,5 +1,6 @@
 #pragma once
-// A walk over a range of keys passes what cannot be read: the gap, and what is called for entries and for gaps.
+// A walk over a range of keys passes what cannot be read: the gap, and what is called for entries and for
+// gaps.
 #include <functional>
 #include <string>
 #include <string_view>
@@ -10,7 +11,8 @@ struct StoreGap {
   std::string from, to;  // [from, to); `to` empty: to the end
   std::string why;
 };
-using UseStoreEntry = std::function<bool(std::string_view key, std::string_view value)>;  // false ends the walk
+using UseStoreEntry =
+    std::function<bool(std::string_view key, std::string_view value)>;  // false ends the walk
 using UseStoreGap = std::function<void(const StoreGap&)>;
 
 }  // namespace troupe

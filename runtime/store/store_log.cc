@@ -65,7 +65,8 @@ std::optional<Piece> piece_at(std::string_view block, std::size_t at, const Piec
   const std::size_t length = little_endian<std::uint16_t>(head + 4);
   const auto type = static_cast<std::uint8_t>(head[6]);
   if (type < full_piece || type > last_piece || block.size() - at - head_bytes < length) return {};
-  const std::uint32_t sum = sums ? sums->crc32c(at + 6, 1 + length) : crc32c(block.substr(at + 6, 1 + length));
+  const std::uint32_t sum =
+      sums ? sums->crc32c(at + 6, 1 + length) : crc32c(block.substr(at + 6, 1 + length));
   if (masked(sum) != little_endian<std::uint32_t>(head)) return {};
   return Piece{type, block.substr(at + head_bytes, length)};
 }
@@ -73,7 +74,8 @@ std::optional<Piece> piece_at(std::string_view block, std::size_t at, const Piec
 const char* fault_at(std::string_view block, std::size_t at) {
   if (block.size() - at < head_bytes) return "a record is cut off";
   const char* head = block.data() + at;
-  if (std::all_of(head, head + head_bytes, [](char byte) { return byte == 0; })) return "zeros stand for a record";
+  if (std::all_of(head, head + head_bytes, [](char byte) { return byte == 0; }))
+    return "zeros stand for a record";
   if (block.size() - at - head_bytes < little_endian<std::uint16_t>(head + 4)) return "a record is cut off";
   return "the sum of a record is wrong";
 }
@@ -110,8 +112,8 @@ class LogReader {
 
  private:
   static bool is_padding(std::string_view block, std::size_t at) {
-    return block.size() == block_bytes &&
-           std::all_of(block.begin() + static_cast<std::ptrdiff_t>(at), block.end(), [](char b) { return b == 0; });
+    return block.size() == block_bytes && std::all_of(block.begin() + static_cast<std::ptrdiff_t>(at),
+                                                      block.end(), [](char b) { return b == 0; });
   }
   // What follows decides whether it is in the middle or at the end.
   void note(std::uint64_t offset, const std::string& what) {
@@ -183,17 +185,20 @@ LogReading read_log(const std::filesystem::path& path, const UseRecord& use) {
 
 LogReading read_log_bytes(std::string_view bytes, const UseRecord& use) {
   LogReader reader(use);
-  for (std::size_t at = 0; at < bytes.size(); at += block_bytes) reader.take_block(at, bytes.substr(at, block_bytes));
+  for (std::size_t at = 0; at < bytes.size(); at += block_bytes)
+    reader.take_block(at, bytes.substr(at, block_bytes));
   return reader.end(bytes.size());
 }
 
 std::optional<BatchHead> batch_head(std::string_view record) {
   constexpr std::size_t bytes = 12;
   if (record.size() < bytes) return {};
-  return BatchHead{little_endian<std::uint64_t>(record.data()), little_endian<std::uint32_t>(record.data() + 8)};
+  return BatchHead{little_endian<std::uint64_t>(record.data()),
+                   little_endian<std::uint32_t>(record.data() + 8)};
 }
 
-// The fields that may stand before it, in the order in which RocksDB writes them; what comes later is not read.
+// The fields that may stand before it, in the order in which RocksDB writes them; what comes later is not
+// read.
 std::uint64_t manifest_sequence(std::string_view record) {
   enum Tag : std::uint64_t {
     comparator = 1,

@@ -1,7 +1,7 @@
 #pragma once
 // RocksDB's logs and manifests, read without RocksDB. Its own recovery takes a zeroed sector for the end of a
-// log, drops up to 32 KiB behind one wrong byte, and does not say where it stopped. The form (legacy records in
-// blocks of 32 KiB, each with a CRC-32C) is that of RocksDB 7.8; store_log_test.cc reads what it writes.
+// log, drops up to 32 KiB behind one wrong byte, and does not say where it stopped. The form (legacy records
+// in blocks of 32 KiB, each with a CRC-32C) is that of RocksDB 7.8; store_log_test.cc reads what it writes.
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -20,8 +20,8 @@ struct LogDamage {
 struct LogReading {
   std::uint64_t bytes = 0, records = 0;
   std::vector<LogDamage> damage;  // each with a sound record behind it
-  // Where the last sound record ends, if something else follows: a write that was cut off by the process's end,
-  // or damage. Who knows what was acknowledged can tell.
+  // Where the last sound record ends, if something else follows: a write that was cut off by the process's
+  // end, or damage. Who knows what was acknowledged can tell.
   std::optional<LogDamage> torn;
   int error = 0;  // errno, if a part of the file could not be read
 };

@@ -1,8 +1,9 @@
 #pragma once
-// The sums in RocksDB's logs, CRC-32C. Behind damage any byte may be the head of a piece, and a wrong head names any
-// length: reading what each of them names would take the square of a block's size. So the sums of all beginnings of a
-// block are made once; that of a piece follows from two of them, however long it is, since a CRC is linear (what came
-// before the piece has gone through as many zero bytes as the piece is long).
+// The sums in RocksDB's logs, CRC-32C. Behind damage any byte may be the head of a piece, and a wrong head
+// names any length: reading what each of them names would take the square of a block's size. So the sums of
+// all beginnings of a block are made once; that of a piece follows from two of them, however long it is,
+// since a CRC is linear (what came before the piece has gone through as many zero bytes as the piece is
+// long).
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -53,7 +53,8 @@ TEST_CASE("what RocksDB wrote is read, also records that span blocks, and number
 TEST_CASE("a file is read as its bytes are, wherever it ends") {
   const Log log(400);
   const std::string bytes = bytes_of(log.file);
-  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{32'767}, std::size_t{32'768}, std::size_t{32'769}, bytes.size()}) {
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{32'767}, std::size_t{32'768},
+                                 std::size_t{32'769}, bytes.size()}) {
     CAPTURE(size);
     std::filesystem::resize_file(log.file, std::min(size, bytes.size()));
     const LogReading file = read_log(log.file, [](auto, auto) {});
@@ -117,7 +118,8 @@ TEST_CASE("a record that was cut off is an end, wherever the cut is") {
   Log log(10, 70'000);
   log.read();
   const std::uint64_t last = log.offsets.back();
-  for (std::string bytes = bytes_of(log.file); bytes.size() > last + 9'000; bytes.resize(bytes.size() - 9'000)) {
+  for (std::string bytes = bytes_of(log.file); bytes.size() > last + 9'000;
+       bytes.resize(bytes.size() - 9'000)) {
     overwrite_with(log.file, bytes.substr(0, bytes.size() - 1));
     const LogReading reading = log.read();
     CHECK(reading.records == 10);
@@ -126,10 +128,13 @@ TEST_CASE("a record that was cut off is an end, wherever the cut is") {
   }
 }
 
-TEST_CASE("damage in which every byte claims a long piece is searched in linear time, and what is behind it found") {
+TEST_CASE(
+    "damage in which every byte claims a long piece is searched in linear time, and what is behind it "
+    "found") {
   Log log(20);
   const std::uint64_t records = log.read().records;
-  std::string bytes(1 << 20, '\x3F');  // blocks of pieces of 16 KiB and more; a search that reads them takes seconds
+  std::string bytes(1 << 20,
+                    '\x3F');  // blocks of pieces of 16 KiB and more; a search that reads them takes seconds
   for (std::size_t at = 0; at < bytes.size(); at += 2) bytes[at] = '\x04';
   const LogReading reading = read_log_bytes(bytes + bytes_of(log.file), [](auto, auto) {});
   CHECK(reading.records == records);
@@ -155,7 +160,8 @@ TEST_CASE("records may end, begin and be empty at any of the last bytes of a blo
     else
       bytes += piece(2, std::string(left - head, 'b')) + piece(4, "bb") + piece(1, "");
     std::vector<std::string> records;
-    const LogReading reading = read_log_bytes(bytes, [&](auto, std::string_view record) { records.emplace_back(record); });
+    const LogReading reading =
+        read_log_bytes(bytes, [&](auto, std::string_view record) { records.emplace_back(record); });
     CHECK(reading.damage.empty());
     CHECK_FALSE(reading.torn);
     REQUIRE(records.size() == 3);
@@ -170,7 +176,9 @@ TEST_CASE("a file that is not there is an error of the system") {
 }
 
 TEST_CASE("manifests say which number had been reached, behind fields of any kind, or do not") {
-  const auto record = [](std::initializer_list<int> bytes) { return std::string(bytes.begin(), bytes.end()); };
+  const auto record = [](std::initializer_list<int> bytes) {
+    return std::string(bytes.begin(), bytes.end());
+  };
   CHECK(manifest_sequence(record({1, 2, 'a', 'b', 2, 5, 3, 9, 4, 0xAC, 0x02, 7, 1})) == 300);
   CHECK(manifest_sequence(record({2, 5})) == 0);
   CHECK(manifest_sequence(record({100, 4, 7})) == 0);

@@ -42,7 +42,8 @@ AcknowledgedMark::Found AcknowledgedMark::look(const std::filesystem::path& path
   const std::optional<Slot> slots[] = {read_slot(file, 0), read_slot(file, 1)};
   close(file);
   if (!slots[0] && !slots[1]) return {{}, "neither of its two slots is sound"};
-  if (!slots[0] || !slots[1]) return {(slots[0] ? slots[0] : slots[1])->state, "one of its two slots is damaged"};
+  if (!slots[0] || !slots[1])
+    return {(slots[0] ? slots[0] : slots[1])->state, "one of its two slots is damaged"};
   return {slots[slots[0]->serial < slots[1]->serial]->state, ""};
 }
 

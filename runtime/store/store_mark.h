@@ -1,11 +1,11 @@
 #pragma once
-// What was acknowledged, kept apart from the database: the last version numbers that were answered, and those up
-// to which numbers may have been given out. A log whose end is gone looks like one that was never written; the mark
-// tells them apart, and with it no number is given out twice, whatever became of the log.
+// What was acknowledged, kept apart from the database: the last version numbers that were answered, and those
+// up to which numbers may have been given out. A log whose end is gone looks like one that was never written;
+// the mark tells them apart, and with it no number is given out twice, whatever became of the log.
 //
-// A file of two slots in sectors of their own, written in turn, each with a sum. The ceilings are durable before a
-// number above the former one is used; the last numbers are written without waiting for the disk, so that after a
-// loss of power they may lag behind (less is then noticed), and never lead.
+// A file of two slots in sectors of their own, written in turn, each with a sum. The ceilings are durable
+// before a number above the former one is used; the last numbers are written without waiting for the disk, so
+// that after a loss of power they may lag behind (less is then noticed), and never lead.
 #include <array>
 #include <cstdint>
 #include <filesystem>

@@ -21,7 +21,8 @@ struct LogReplay::Batch final : rocksdb::WriteBatch::Handler {
   Batch(const LogReplay& replay, const Apply& apply, std::string log, std::uint64_t sequence)
       : replay(replay), apply(apply), log(std::move(log)), sequence(sequence), next(sequence) {}
 
-  rocksdb::Status PutCF(std::uint32_t column, const rocksdb::Slice& key, const rocksdb::Slice& value) override {
+  rocksdb::Status PutCF(std::uint32_t column, const rocksdb::Slice& key,
+                        const rocksdb::Slice& value) override {
     const auto known = replay.columns.find(column);
     if (known != replay.columns.end()) {
       if (known->second == Column::users) ++user_rows;
@@ -79,7 +80,8 @@ void LogReplay::take(const std::filesystem::path& log, std::string_view record, 
   name_missing(batch);
 }
 
-// Versions rise by one with each write: between the last that was seen and this batch's first, some are missing.
+// Versions rise by one with each write: between the last that was seen and this batch's first, some are
+// missing.
 void LogReplay::name_missing(const Batch& batch) {
   for (std::size_t i = 0; i < versions.size(); ++i) {
     const std::uint64_t version = batch.counters[i];

@@ -65,8 +65,8 @@ class OwnersFiles final : public rocksdb::FileSystemWrapper {
                                        rocksdb::IODebugContext* debug) override {
     return owned(name, FileSystemWrapper::ReopenWritableFile(name, options, file, debug));
   }
-  rocksdb::IOStatus LockFile(const std::string& name, const rocksdb::IOOptions& options, rocksdb::FileLock** lock,
-                             rocksdb::IODebugContext* debug) override {
+  rocksdb::IOStatus LockFile(const std::string& name, const rocksdb::IOOptions& options,
+                             rocksdb::FileLock** lock, rocksdb::IODebugContext* debug) override {
     return owned(name, FileSystemWrapper::LockFile(name, options, lock, debug));
   }
 
@@ -78,7 +78,8 @@ class OwnersFiles final : public rocksdb::FileSystemWrapper {
     if (bytes < table_footer_bytes) return rocksdb::IOStatus::OK();  // RocksDB says so
     std::array<char, table_footer_bytes> room;
     rocksdb::Slice footer;
-    if (rocksdb::IOStatus status = table.Read(bytes - room.size(), room.size(), {}, &footer, room.data(), debug);
+    if (rocksdb::IOStatus status =
+            table.Read(bytes - room.size(), room.size(), {}, &footer, room.data(), debug);
         !status.ok())
       return status;
     const std::string fault = find_footer_fault(view(footer), bytes);
@@ -186,7 +187,8 @@ std::string_view expected_instead_of(StoreFault fault) {
     case StoreFault::locked:
       return "a data folder of its own: stop the other process or choose another folder";
     case StoreFault::corrupt:
-      return "a sound store: `troupe check` says what is damaged; `troupe restore` a backup, set store.on_damage to "
+      return "a sound store: `troupe check` says what is damaged; `troupe restore` a backup, set "
+             "store.on_damage to "
              "start to serve what is whole, or remove the folder and import again";
     case StoreFault::disk_full:
       return "free space: make room and start again";
@@ -224,8 +226,7 @@ void prepare_folder(const std::filesystem::path& folder) {
   if (!error) fs::permissions(folder, fs::perms::owner_all, ignored);  // also of one that was made before
   if (error.value() == EROFS) fail(StoreFault::read_only, folder, error.message());
   if (error) fail(StoreFault::cannot_create, folder, error.message());
-  if (!fs::is_directory(folder, error))
-    fail(StoreFault::cannot_create, folder, "it is no folder");
+  if (!fs::is_directory(folder, error)) fail(StoreFault::cannot_create, folder, "it is no folder");
   if (access(folder.c_str(), W_OK | X_OK) != 0) fail(StoreFault::read_only, folder, words_of(errno));
 }
 
@@ -250,7 +251,8 @@ rocksdb::DBOptions database_options() {
   options.db_write_buffer_size = 32 * mebibyte;
   options.max_total_wal_size = 128 * mebibyte;
   options.max_manifest_file_size = 16 * mebibyte;
-  // An older log that is torn: back to the tear, and nothing of what came later (store_check.cc: which tears are damage).
+  // An older log that is torn: back to the tear, and nothing of what came later (store_check.cc: which tears
+  // are damage).
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
   options.track_and_verify_wals_in_manifest = true;  // a log that is missing is damage, not an end
   options.info_log = std::make_shared<NoLog>();
@@ -295,7 +297,8 @@ rocksdb::Status check_small_files(const std::filesystem::path& folder) {
 }  // namespace
 
 rocksdb::Status OpenedRocks::open(const rocksdb::DBOptions& options, const std::filesystem::path& folder,
-                                  const std::vector<rocksdb::ColumnFamilyDescriptor>& families, bool read_only) {
+                                  const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
+                                  bool read_only) {
   if (rocksdb::Status fault = check_small_files(folder); !fault.ok()) return fault;
   rocksdb::DB* opened = nullptr;
   const rocksdb::Status status =

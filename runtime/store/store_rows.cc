@@ -64,23 +64,26 @@ Fault check_values(const Feature& feature, const EventFeature& wanted, std::size
     const std::int64_t value = feature.values[i], least = follows ? feature.values[i - 1] : wanted.least;
     if (value >= std::max(least, wanted.least) && value <= wanted.most) continue;
     return refuse("bad_feature", feature.name + " is " + std::to_string(value), at(where.c_str(), i),
-                  "a number from " + std::to_string(std::max(least, wanted.least)) + " to " + std::to_string(wanted.most) +
-                      (follows ? ", not below the one before" : ""));
+                  "a number from " + std::to_string(std::max(least, wanted.least)) + " to " +
+                      std::to_string(wanted.most) + (follows ? ", not below the one before" : ""));
   }
   return {};
 }
 
 // Every feature that the model wants, once, with a value for each event.
-Fault check_features(std::span<const Feature> features, std::size_t events, const FeatureLimits& limits, bool in_order = true) {
+Fault check_features(std::span<const Feature> features, std::size_t events, const FeatureLimits& limits,
+                     bool in_order = true) {
   for (std::size_t i = 0; i < features.size(); ++i) {
     const std::string where = at("features", i);
     const auto wanted = std::ranges::find(limits.event_features, features[i].name, &EventFeature::name);
     if (wanted == limits.event_features.end())
-      return refuse("unknown_feature", "the model takes no feature \"" + features[i].name.substr(0, 60) + "\"", where + ".name",
+      return refuse("unknown_feature",
+                    "the model takes no feature \"" + features[i].name.substr(0, 60) + "\"", where + ".name",
                     names_of(limits.event_features));
     for (std::size_t j = 0; j < i; ++j)
       if (features[j].name == features[i].name)
-        return refuse("bad_feature", features[i].name + " is given twice", where + ".name", "each feature once");
+        return refuse("bad_feature", features[i].name + " is given twice", where + ".name",
+                      "each feature once");
     if (Fault fault = check_values(features[i], *wanted, events, in_order, where + ".values")) return fault;
   }
   if (events > 0 && features.size() < limits.event_features.size())
@@ -102,8 +105,8 @@ Fault check_event_ids(std::span<const std::string> ids, std::size_t events, cons
                   std::to_string(events) + ", one for each event, or none");
   for (std::size_t i = 0; i < ids.size(); ++i)
     if (ids[i].size() > limits.id_bytes_max)
-      return refuse("bad_event_ids", "the id has " + std::to_string(ids[i].size()) + " bytes", at("event_ids", i),
-                    up_to(limits.id_bytes_max, "bytes"));
+      return refuse("bad_event_ids", "the id has " + std::to_string(ids[i].size()) + " bytes",
+                    at("event_ids", i), up_to(limits.id_bytes_max, "bytes"));
   return {};
 }
 
@@ -156,7 +159,9 @@ std::optional<std::vector<std::string>> read_names(RecordReader& reader, std::si
 
 Fault find_fault(const PutUser& put, const FeatureLimits& limits) { return check_events(put, limits, true); }
 
-Fault find_fault(const AppendEvents& events, const FeatureLimits& limits) { return check_events(events, limits, false); }
+Fault find_fault(const AppendEvents& events, const FeatureLimits& limits) {
+  return check_events(events, limits, false);
+}
 
 Fault find_fault(const PutItem& put, const FeatureLimits& limits) {
   if (Fault fault = check_id(put.item, "item", limits)) return fault;

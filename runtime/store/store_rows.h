@@ -32,7 +32,8 @@ struct FeatureLimits {
   std::vector<EventFeature> event_features = {};  // a history with events has each of them, and no other
 };
 
-// What a profile's events were put as: of each its item's id and its own, "" where it has none. None at all: no list.
+// What a profile's events were put as: of each its item's id and its own, "" where it has none. None at all:
+// no list.
 struct EventNames {
   std::vector<std::string> items, ids;
   bool operator==(const EventNames&) const = default;
@@ -43,8 +44,8 @@ struct StoredProfile {
   bool operator==(const StoredProfile&) const = default;
 };
 
-// Absent if the row may be stored. Of a PutUser: all but whether its history's items exist. Events that are appended may come
-// in any order.
+// Absent if the row may be stored. Of a PutUser: all but whether its history's items exist. Events that are
+// appended may come in any order.
 std::optional<Refusal> find_fault(const PutUser& put, const FeatureLimits& limits);
 std::optional<Refusal> find_fault(const AppendEvents& events, const FeatureLimits& limits);
 std::optional<Refusal> find_fault(const PutItem& put, const FeatureLimits& limits);
@@ -63,7 +64,8 @@ std::string encode_note(std::string_view text, std::string_view key);
 std::optional<Profile> decode_profile(std::string_view key, std::string_view value,
                                       const FeatureLimits& limits);
 // The same with the names, which requests do not look at.
-std::optional<StoredProfile> decode_stored_profile(std::string_view key, std::string_view value, const FeatureLimits& limits);
+std::optional<StoredProfile> decode_stored_profile(std::string_view key, std::string_view value,
+                                                   const FeatureLimits& limits);
 struct StoredItem {
   Item item;
   std::uint64_t catalog = 0;  // the catalog version that this write made

@@ -60,24 +60,29 @@ TEST_CASE("each fault of a user names its field") {
 
 TEST_CASE("a user's events have the features of the model, each a value for every event, and no others") {
   FeatureLimits timed = limits;
-  timed.event_features = {{.name = "timestamps", .ascending = true, .least = 0, .most = 1'000}, {.name = "actions"}};
+  timed.event_features = {{.name = "timestamps", .ascending = true, .least = 0, .most = 1'000},
+                          {.name = "actions"}};
   const auto with = [&](std::vector<Feature> features) {
     PutUser user = good_user();
     user.tokens = {1, 2, 3};
     user.features = std::move(features);
     const auto refusal = find_fault(user, timed);
-    return refusal ? refusal->code + " " + refusal->where + ": " + refusal->what + "; " + refusal->expected : "";
+    return refusal ? refusal->code + " " + refusal->where + ": " + refusal->what + "; " + refusal->expected
+                   : "";
   };
   const Feature times{"timestamps", {5, 5, 1'000}}, actions{"actions", {-1, 0, 7}};
   CHECK(with({times, actions}) == "");
   CHECK(with({actions, times}) == "");
   CHECK(with({times}) == "missing_feature features: 1 of the model's features; \"timestamps\", \"actions\"");
   CHECK(with({times, times}) == "bad_feature features[1].name: timestamps is given twice; each feature once");
-  CHECK(with({{"times", {}}}) ==
-        "unknown_feature features[0].name: the model takes no feature \"times\"; \"timestamps\", \"actions\"");
-  CHECK(with({{"timestamps", {5, 6}}, actions}) == "bad_feature features[0].values: 2 values; 3, one for each event");
+  CHECK(
+      with({{"times", {}}}) ==
+      "unknown_feature features[0].name: the model takes no feature \"times\"; \"timestamps\", \"actions\"");
+  CHECK(with({{"timestamps", {5, 6}}, actions}) ==
+        "bad_feature features[0].values: 2 values; 3, one for each event");
   CHECK(with({{"timestamps", {5, 4, 6}}, actions}) ==
-        "bad_feature features[0].values[1]: timestamps is 4; a number from 5 to 1000, not below the one before");
+        "bad_feature features[0].values[1]: timestamps is 4; a number from 5 to 1000, not below the one "
+        "before");
   CHECK(with({{"timestamps", {5, 6, 1'001}}, actions}).starts_with("bad_feature features[0].values[2]"));
   CHECK(with({{"timestamps", {-1, 6, 7}}, actions}).starts_with("bad_feature features[0].values[0]"));
   CHECK(!find_fault(PutUser{0, "", "ann"}, timed));  // no events
@@ -111,7 +116,9 @@ TEST_CASE("what events were put as comes back behind a profile, and requests rea
   CHECK_FALSE(decode_stored_profile("k", encode_profile(profile, "k", {{"film"}, {}}), timed));
 }
 
-TEST_CASE("a stored profile is absent if it could not be stored today, or if the names behind it do not fit its events") {
+TEST_CASE(
+    "a stored profile is absent if it could not be stored today, or if the names behind it do not fit its "
+    "events") {
   const Profile profile{7, {1, 2, 3}, {2, 1}};
   const EventNames both{{"film", ""}, {"e1", "e2"}};
   const auto decoded = [](const Profile& stored, const EventNames& names) {
@@ -157,14 +164,18 @@ TEST_CASE("each bound holds up to its number") {
   CHECK(of_user([](PutUser& u) { u.user = std::string(256, 'x'), u.tenant = u.user; }) == "");
   CHECK(of_user([](PutUser& u) { u.user = std::string(257, 'x'); }) == "422 bad_id user");
   CHECK(of_user([](PutUser& u) { u.event_ids = {"a", std::string(256, 'x'), ""}; }) == "");
-  CHECK(of_user([](PutUser& u) { u.event_ids = {"a", std::string(257, 'x'), ""}; }) == "422 bad_event_ids event_ids[1]");
+  CHECK(of_user([](PutUser& u) {
+          u.event_ids = {"a", std::string(257, 'x'), ""};
+        }) == "422 bad_event_ids event_ids[1]");
   CHECK(of_user([](PutUser& u) { u.event_ids = {"a", "b"}; }) == "422 bad_event_ids event_ids");
   CHECK(of_item([](PutItem& i) { i.tokens = {1, 2, 3, 4}, i.title = std::string(4096, 'x'); }) == "");
   CHECK(of_item([](PutItem& i) { i.identifier = 99; }) == "");
   CHECK(of_item([](PutItem& i) { i.identifier = 0; }) == "");
 }
 
-TEST_CASE("appended events need not follow on each other, as their place is found later; their bounds hold all the same") {
+TEST_CASE(
+    "appended events need not follow on each other, as their place is found later; their bounds hold all the "
+    "same") {
   FeatureLimits timed = limits;
   timed.event_features = {{.name = "timestamps", .ascending = true, .least = 0, .most = 1'000}};
   AppendEvents events;
@@ -176,7 +187,9 @@ TEST_CASE("appended events need not follow on each other, as their place is foun
   CHECK(find_fault(events, timed)->code == "bad_id");
 }
 
-TEST_CASE("a key begins with the length of the tenant, its highest byte first; notes come back under their key only") {
+TEST_CASE(
+    "a key begins with the length of the tenant, its highest byte first; notes come back under their key "
+    "only") {
   CHECK(user_key("ab", "c") == std::string("\0\0\0\2abc", 7));
   CHECK(user_key(std::string(258, 'x'), "").substr(0, 4) == std::string("\0\0\1\2", 4));
   CHECK(decode_note("k", encode_note("text", "k")) == "text");

@@ -34,7 +34,8 @@ std::vector<fs::path> files_of(const fs::path& folder) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(folder))
     if (entry.is_regular_file()) files.push_back(entry.path());
-  std::ranges::sort(files, {}, [](const fs::path& file) { return std::pair(file.string().size(), file.string()); });
+  std::ranges::sort(files, {},
+                    [](const fs::path& file) { return std::pair(file.string().size(), file.string()); });
   return files;
 }
 
@@ -154,9 +155,8 @@ class Salvage {
   }
 
   bool manifest_is_damaged() const {
-    return std::ranges::any_of(found_.damage, [](const StoreDamage& damage) {
-      return damage.file.starts_with("rocksdb/MANIFEST");
-    });
+    return std::ranges::any_of(
+        found_.damage, [](const StoreDamage& damage) { return damage.file.starts_with("rocksdb/MANIFEST"); });
   }
 
   void open_work() {
@@ -208,7 +208,9 @@ class Salvage {
       run.to = std::string(key) + '\0';
       return true;
     };
-    const auto skip = [&](const StoreGap& gap) { gaps.emplace_back(gap.from, gap.to.empty() ? behind : gap.to); };
+    const auto skip = [&](const StoreGap& gap) {
+      gaps.emplace_back(gap.from, gap.to.empty() ? behind : gap.to);
+    };
     check(walk(make, "", "", use, skip), work_ / name);
     end_run();
     for (const auto& [from, to] : gaps)
@@ -283,11 +285,12 @@ class Salvage {
     }
   }
 
-  // Rows of which nothing is noted would be taken for those of whatever model is served: that the note was lost is
-  // noted in its place, and whoever is asked for it finds no model there.
+  // Rows of which nothing is noted would be taken for those of whatever model is served: that the note was
+  // lost is noted in its place, and whoever is asked for it finds no model there.
   void see_to_notes(NewStore& next) {
     const auto kept = next.note(made_for_key);
-    const bool was_lost = kept && decode_note(made_for_key, *kept) == lost_note;  // before, and what was noted since is lost now
+    const bool was_lost = kept && decode_note(made_for_key, *kept) ==
+                                      lost_note;  // before, and what was noted since is lost now
     const bool is_lost = was_lost || (has_rows_ && !found_.only_blocks() && !kept);
     if (is_lost) notes_lost_.try_emplace(std::string(made_for_key));
     if (is_lost) next.put(Column::meta, made_for_key, encode_note(lost_note, made_for_key));
@@ -296,8 +299,8 @@ class Salvage {
 
   void set_counters(NewStore& next) {
     for (std::size_t i = 0; i < replay_.versions.size(); ++i) {
-      const std::uint64_t known = std::max({replay_.versions[i], found_.counters[i], next.counter(counter_keys[i]),
-                                            found_.mark.last[i]});
+      const std::uint64_t known = std::max(
+          {replay_.versions[i], found_.counters[i], next.counter(counter_keys[i]), found_.mark.last[i]});
       std::uint64_t& counter = salvaged_.counters[i];
       counter = found_.has_mark ? std::max(known, found_.mark.ceiling[i]) : known + counter_jump;
       if (counter > 0) next.put(Column::meta, counter_keys[i], encode_counter(counter, counter_keys[i]));
@@ -318,9 +321,9 @@ class Salvage {
   OpenedRocks rocks_;  // the damaged one's tables
   LogReplay replay_;
   std::array<std::uint64_t, 2> table_counters_{};
-  bool has_rows_ = false;                         // of users or items
+  bool has_rows_ = false;                          // of users or items
   std::map<std::string, std::string> notes_lost_;  // of meta: the file that had it
-  std::ofstream list_;                            // of all that is lost, for people
+  std::ofstream list_;                             // of all that is lost, for people
   Salvaged salvaged_;
 };
 

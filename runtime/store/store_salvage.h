@@ -1,7 +1,7 @@
 #pragma once
-// A damaged store is made anew from what of it is whole: rows of tables (behind damaged blocks, too), then what the
-// logs have that no table has. Saved blocks are left out, for they are computed again. The damaged one is set aside
-// as it is; nothing is deleted.
+// A damaged store is made anew from what of it is whole: rows of tables (behind damaged blocks, too), then
+// what the logs have that no table has. Saved blocks are left out, for they are computed again. The damaged
+// one is set aside as it is; nothing is deleted.
 #include <array>
 #include <filesystem>
 #include <vector>
@@ -18,8 +18,8 @@ struct Salvaged {
   std::array<std::uint64_t, 2> counters{};
 };
 
-// The caller has the lock of <data_dir>/rocksdb. Throws StoreError if no other can be made, and leaves the store as
-// it was.
+// The caller has the lock of <data_dir>/rocksdb. Throws StoreError if no other can be made, and leaves the
+// store as it was.
 Salvaged salvage_store(const std::filesystem::path& data_dir, const StoreCheck& check);
 
 // After an end between two steps of it: puts the new store where it belongs.

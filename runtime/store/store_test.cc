@@ -210,7 +210,8 @@ TEST_CASE("a full disk is a value; what was stored is still read, and writes wor
   CHECK_FALSE(failure);
   for (const bool again : {false, true}) {
     CAPTURE(again);
-    if (again) opened.reset(), opened = std::make_unique<Store>(folder.path(), StoreOptions{.free_bytes_min = 0});
+    if (again)
+      opened.reset(), opened = std::make_unique<Store>(folder.path(), StoreOptions{.free_bytes_min = 0});
     CHECK(get(*opened, Column::users, "third") == "kept");
     CHECK(get(*opened, Column::users, "first") == "kept");
     CHECK_FALSE(get(*opened, Column::users, "second"));

@@ -24,9 +24,9 @@ std::string beyond(std::string key) {
   return key;
 }
 
-// Where searches no longer meet them, found byte by byte: the greatest key that does (`from` and all keys up to it
-// count as such) with one more byte; or, where keys that do come as near as one likes to one that does not, that one.
-// Absent if the keys have no end.
+// Where searches no longer meet them, found byte by byte: the greatest key that does (`from` and all keys up
+// to it count as such) with one more byte; or, where keys that do come as near as one likes to one that does
+// not, that one. Absent if the keys have no end.
 std::optional<std::string> end_of_met(const MakeIterator& make, const std::string& from,
                                       const std::string& words) {
   const auto is_met = [&](const std::string& key) { return key <= from || meets(make, key, words); };

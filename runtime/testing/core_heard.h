@@ -1,6 +1,7 @@
 #pragma once
-// For tests of cores: whom a core hears. Each message there is, as empty as it begins, is sent to a fresh core by every role of its own
-// node and of another one, and what is not counted as a protocol error is listed. So no check of a sender can go unnoticed.
+// For tests of cores: whom a core hears. Each message there is, as empty as it begins, is sent to a fresh
+// core by every role of its own node and of another one, and what is not counted as a protocol error is
+// listed. So no check of a sender can go unnoticed.
 #include <string>
 #include <string_view>
 #include <variant>
@@ -10,11 +11,13 @@
 namespace troupe {
 namespace core_heard {
 
-inline constexpr std::string_view role_names[] = {"door", "router", "cache_meta", "kv_worker", "inference_worker", "allocator"};
+inline constexpr std::string_view role_names[] = {"door",      "router",           "cache_meta",
+                                                  "kv_worker", "inference_worker", "allocator"};
 
 template <class T>
 std::string type_name() {
-  const std::string_view text = __PRETTY_FUNCTION__;  // "… [with T = troupe::Heartbeat; …" or "… [T = troupe::Heartbeat]"
+  const std::string_view text =
+      __PRETTY_FUNCTION__;  // "… [with T = troupe::Heartbeat; …" or "… [T = troupe::Heartbeat]"
   const std::size_t end = text.find_first_of(";]", text.find("T = "));
   return std::string(text.substr(0, end).substr(text.rfind(':', end) + 1));
 }
@@ -28,8 +31,9 @@ inline bool is_refused(const Effects& effects) {
 
 }  // namespace core_heard
 
-// `receive(Address, Message)` gives a fresh core of node `own` this message, and returns the effects. Of each message that anybody may
-// send a line: "Heartbeat: everybody", "SetSplit: allocator here". Whoever is of another node stands as "elsewhere".
+// `receive(Address, Message)` gives a fresh core of node `own` this message, and returns the effects. Of each
+// message that anybody may send a line: "Heartbeat: everybody", "SetSplit: allocator here". Whoever is of
+// another node stands as "elsewhere".
 template <class Receive, std::size_t index = 0>
 std::string whom_it_hears(NodeId own, const Receive& receive) {
   if constexpr (index < std::variant_size_v<AnyMessage>) {
@@ -40,7 +44,9 @@ std::string whom_it_hears(NodeId own, const Receive& receive) {
       for (const NodeId node : {own, own + 1}) {
         if (core_heard::is_refused(receive(Address{node, static_cast<Role>(role)}, Message(T{})))) continue;
         ++senders;
-        heard.append(heard.empty() ? "" : ", ").append(core_heard::role_names[role]).append(node == own ? " here" : " elsewhere");
+        heard.append(heard.empty() ? "" : ", ")
+            .append(core_heard::role_names[role])
+            .append(node == own ? " here" : " elsewhere");
       }
     if (senders == 2 * std::size(core_heard::role_names)) heard = "everybody";
     const std::string line = senders == 0 ? "" : core_heard::type_name<T>() + ": " + heard + "\n";

@@ -49,8 +49,8 @@ inline std::uint16_t free_port() {
 
 class EtcdServer {
  public:
-  // Tries other ports if somebody was faster. `tls`: for clients, with `arguments` that say what they are shown; its endpoint is
-  // then at localhost.
+  // Tries other ports if somebody was faster. `tls`: for clients, with `arguments` that say what they are
+  // shown; its endpoint is then at localhost.
   explicit EtcdServer(std::vector<std::string> arguments = {}, std::shared_ptr<const TlsClient> tls = nullptr)
       : more_(std::move(arguments)), tls_(std::move(tls)) {
     for (int tries = 0; tries < 3 && !started_ && here_; ++tries) {
@@ -125,7 +125,8 @@ class EtcdServer {
       }
       const auto answer = asking.ask({ReadKey{"ready"}});
       const auto* refusal = std::get_if<Refusal>(&answer);
-      if (!refusal || refusal->what.find("user name is empty") != std::string::npos) return true;  // it asks for a login
+      if (!refusal || refusal->what.find("user name is empty") != std::string::npos)
+        return true;  // it asks for a login
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     crash();

@@ -70,7 +70,8 @@ struct UcxWorld {
   std::unique_ptr<Transport> make(Incarnation incarnation, PageArena& arena, MetricRegistry& metrics,
                                   Gate& gate) {
     return std::make_unique<UcxTransport>(
-        UcxOptions{.devices = "lo", .sealed = sealed, .before_answer = [&gate] { gate.pass(); }}, incarnation, arena, metrics);
+        UcxOptions{.devices = "lo", .sealed = sealed, .before_answer = [&gate] { gate.pass(); }}, incarnation,
+        arena, metrics);
   }
 };
 struct SealedWorld : UcxWorld {

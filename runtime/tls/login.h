@@ -1,5 +1,6 @@
 #pragma once
-// A user's name and password for a store, in a file of their own: the configuration is shown and logged, this is not.
+// A user's name and password for a store, in a file of their own: the configuration is shown and logged, this
+// is not.
 #include <string>
 
 namespace troupe {
@@ -9,8 +10,8 @@ struct Login {
   bool operator==(const Login&) const = default;
 };
 
-// The one line "user:password" (of a Redis also ":password", for its default user). Throws ConfigError, which has nothing of
-// what stands in the file.
+// The one line "user:password" (of a Redis also ":password", for its default user). Throws ConfigError, which
+// has nothing of what stands in the file.
 Login read_login(const std::string& path);
 
 }  // namespace troupe

@@ -44,7 +44,9 @@ Text open_pem(const std::string& file, std::string& text) {
 // Instead of OpenSSL's own, which asks on the terminal and waits.
 int no_passphrase(char*, int, int, void*) { return 0; }
 
-Cert next_certificate(const Text& pem) { return {PEM_read_bio_X509(pem.get(), nullptr, no_passphrase, nullptr), X509_free}; }
+Cert next_certificate(const Text& pem) {
+  return {PEM_read_bio_X509(pem.get(), nullptr, no_passphrase, nullptr), X509_free};
+}
 
 void take_authorities(SSL_CTX* context, const std::string& file) {
   std::string text;
@@ -69,10 +71,13 @@ void take_certificate(SSL_CTX* context, const std::string& file) {
 void take_key(SSL_CTX* context, const std::string& file) {
   std::string text;
   const Text pem = open_pem(file, text);
-  const std::unique_ptr<EVP_PKEY, void (*)(EVP_PKEY*)> key(PEM_read_bio_PrivateKey(pem.get(), nullptr, no_passphrase, nullptr), EVP_PKEY_free);
+  const std::unique_ptr<EVP_PKEY, void (*)(EVP_PKEY*)> key(
+      PEM_read_bio_PrivateKey(pem.get(), nullptr, no_passphrase, nullptr), EVP_PKEY_free);
   if (!key && text.find("ENCRYPTED") != text.npos) {
     ERR_clear_error();
-    throw ConfigError(file + ": the key is encrypted, or damaged; expected a PEM file of that certificate's key, without a passphrase");
+    throw ConfigError(file +
+                      ": the key is encrypted, or damaged; expected a PEM file of that certificate's key, "
+                      "without a passphrase");
   }
   check(key && SSL_CTX_use_PrivateKey(context, key.get()) == 1, file, "a PEM file of that certificate's key");
 }
@@ -111,9 +116,10 @@ std::unique_ptr<ssl_st, void (*)(ssl_st*)> TlsClient::begin(const std::string& h
 
 void TlsClient::expect(ssl_st* side, const std::string& host) {
   X509_VERIFY_PARAM* const expected = SSL_get0_param(side);
-  const bool done = is_address(host) ? X509_VERIFY_PARAM_set1_ip_asc(expected, host.c_str()) == 1
-                                     : X509_VERIFY_PARAM_set1_host(expected, host.c_str(), host.size()) == 1 &&
-                                           SSL_set_tlsext_host_name(side, host.c_str()) == 1;
+  const bool done = is_address(host)
+                        ? X509_VERIFY_PARAM_set1_ip_asc(expected, host.c_str()) == 1
+                        : X509_VERIFY_PARAM_set1_host(expected, host.c_str(), host.size()) == 1 &&
+                              SSL_set_tlsext_host_name(side, host.c_str()) == 1;
   if (!done) throw std::runtime_error("TLS cannot be had for this host: " + last_words());
 }
 

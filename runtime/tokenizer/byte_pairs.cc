@@ -4,10 +4,12 @@
 
 namespace troupe {
 
-BytePairs::BytePairs(const std::array<Token, 256>& bytes, std::span<const BytePairMerge> merges) : bytes_(bytes) {
+BytePairs::BytePairs(const std::array<Token, 256>& bytes, std::span<const BytePairMerge> merges)
+    : bytes_(bytes) {
   steps_.reserve(merges.size());
   for (const BytePairMerge& merge : merges)
-    steps_.emplace(key(merge.first, merge.second), Step{static_cast<std::uint32_t>(steps_.size()), merge.made});
+    steps_.emplace(key(merge.first, merge.second),
+                   Step{static_cast<std::uint32_t>(steps_.size()), merge.made});
 }
 
 // The part at `at` and the one behind it, if they have a merge.

@@ -1,6 +1,7 @@
 #pragma once
-// Byte pair encoding: a piece of text begins as one token a byte, and as long as two neighbours have a merge, those with the
-// lowest rank become one, the first of equals first. n bytes take n log n steps, whatever they are. Pure.
+// Byte pair encoding: a piece of text begins as one token a byte, and as long as two neighbours have a merge,
+// those with the lowest rank become one, the first of equals first. n bytes take n log n steps, whatever they
+// are. Pure.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -32,7 +33,9 @@ class BytePairs {
     struct Pair {
       std::uint32_t rank = 0, at = 0;
       Token first = 0, second = 0, made = 0;  // if its parts are others by now, it is no more
-      bool operator<(const Pair& other) const { return rank != other.rank ? rank > other.rank : at > other.at; }
+      bool operator<(const Pair& other) const {
+        return rank != other.rank ? rank > other.rank : at > other.at;
+      }
     };
     std::vector<Part> parts_;
     std::vector<Pair> heap_;

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::uint32_t steps_max = 10'000'000;  // of one match
 constexpr std::uint32_t heap_kib_max = 16 << 10;
-constexpr std::size_t marks_max = 128;  // in a row: utf8proc sorts them by insertion, and writing has a handful
+constexpr std::size_t marks_max =
+    128;  // in a row: utf8proc sorts them by insertion, and writing has a handful
 
 struct FreeContext {
   void operator()(pcre2_match_context* context) const { pcre2_match_context_free(context); }
@@ -27,13 +28,18 @@ struct FreeMatch {
 
 constexpr auto composing = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
 
-// How many marks there are in a row with this character, of which a starter may be made too (U+0F73), if `before` it were.
+// How many marks there are in a row with this character, of which a starter may be made too (U+0F73), if
+// `before` it were.
 std::size_t marks_with(utf8proc_int32_t character, std::size_t before) {
   const utf8proc_property_t* const property = utf8proc_get_property(character);
   if (property->decomp_seqindex == UINT16_MAX) return property->combining_class == 0 ? 0 : before + 1;
   std::array<utf8proc_int32_t, 32> parts{};
-  const utf8proc_ssize_t count = utf8proc_decompose_char(character, parts.data(), parts.size(), composing, nullptr);
-  for (std::size_t i = 0; i < std::min<std::size_t>(static_cast<std::size_t>(std::max<utf8proc_ssize_t>(count, 0)), parts.size()); ++i)
+  const utf8proc_ssize_t count =
+      utf8proc_decompose_char(character, parts.data(), parts.size(), composing, nullptr);
+  for (std::size_t i = 0;
+       i <
+       std::min<std::size_t>(static_cast<std::size_t>(std::max<utf8proc_ssize_t>(count, 0)), parts.size());
+       ++i)
     before = utf8proc_get_property(parts[i])->combining_class == 0 ? 0 : before + 1;
   return before;
 }
@@ -64,12 +70,13 @@ TextPieces::TextPieces(const std::string& pattern) {
   auto made = std::make_shared<Compiled>();
   int error = 0;
   PCRE2_SIZE at = 0;
-  made->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C,
-                             &error, &at, nullptr);
+  made->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                             PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &at, nullptr);
   if (!made->code) {
     PCRE2_UCHAR words[256] = {};
     pcre2_get_error_message(error, words, sizeof words);
-    throw std::invalid_argument(std::string(reinterpret_cast<const char*>(words)) + " at byte " + std::to_string(at));
+    throw std::invalid_argument(std::string(reinterpret_cast<const char*>(words)) + " at byte " +
+                                std::to_string(at));
   }
   pcre2_jit_compile(made->code, PCRE2_JIT_COMPLETE);  // where it may not, it matches slower
   made->context.reset(pcre2_match_context_create(nullptr));
@@ -80,12 +87,14 @@ TextPieces::TextPieces(const std::string& pattern) {
 }
 
 bool TextPieces::each(std::string_view text, const std::function<bool(std::string_view)>& take) const {
-  const std::unique_ptr<pcre2_match_data, FreeMatch> match(pcre2_match_data_create_from_pattern(compiled_->code, nullptr));
+  const std::unique_ptr<pcre2_match_data, FreeMatch> match(
+      pcre2_match_data_create_from_pattern(compiled_->code, nullptr));
   TROUPE_CHECK(match != nullptr, "there is memory for a match");
   const auto* bytes = reinterpret_cast<PCRE2_SPTR>(text.data());
   std::uint32_t options = PCRE2_NOTEMPTY;  // the first time it looks whether it is UTF-8
   for (std::size_t at = 0; at < text.size();) {
-    const int found = pcre2_match(compiled_->code, bytes, text.size(), at, options, match.get(), compiled_->context.get());
+    const int found =
+        pcre2_match(compiled_->code, bytes, text.size(), at, options, match.get(), compiled_->context.get());
     if (found == PCRE2_ERROR_NOMATCH) return take(text.substr(at));
     if (found < 0) return false;
     const PCRE2_SIZE* const ends = pcre2_get_ovector_pointer(match.get());
@@ -104,8 +113,8 @@ std::optional<std::string> composed(std::string_view text) {
   if (std::ranges::none_of(text, [](unsigned char c) { return c >= 0xcc; })) return std::string(text);
   if (has_long_marks(text)) return std::nullopt;
   utf8proc_uint8_t* made = nullptr;
-  const utf8proc_ssize_t bytes =
-      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()), &made, composing);
+  const utf8proc_ssize_t bytes = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                                              static_cast<utf8proc_ssize_t>(text.size()), &made, composing);
   const std::unique_ptr<utf8proc_uint8_t, void (*)(void*)> owner(made, &std::free);
   if (bytes < 0) return std::string(text);  // it is no UTF-8
   return std::string(reinterpret_cast<const char*>(made), static_cast<std::size_t>(bytes));

@@ -1,5 +1,6 @@
 #pragma once
-// Text in pieces by a regular expression (PCRE2, with Unicode's classes): each match is one, and so is what lies between two.
+// Text in pieces by a regular expression (PCRE2, with Unicode's classes): each match is one, and so is what
+// lies between two.
 // `\s` is what Unicode calls white space, and U+180E, which it does not since its version 6.3.
 #include <functional>
 #include <memory>
@@ -14,7 +15,8 @@ class TextPieces {
   // Throws std::invalid_argument with what is wrong with it, and where.
   explicit TextPieces(const std::string& pattern);
 
-  // False: `take` said so, or the expression takes too long on this text. `text` is UTF-8; a piece is part of it and not empty.
+  // False: `take` said so, or the expression takes too long on this text. `text` is UTF-8; a piece is part of
+  // it and not empty.
   bool each(std::string_view text, const std::function<bool(std::string_view piece)>& take) const;
 
  private:
@@ -22,8 +24,8 @@ class TextPieces {
   std::shared_ptr<const Compiled> compiled_;
 };
 
-// Its canonical composition (NFC), by utf8proc. Nothing: it has more than 128 combining marks in a row, whose order would take
-// time by the square of them.
+// Its canonical composition (NFC), by utf8proc. Nothing: it has more than 128 combining marks in a row, whose
+// order would take time by the square of them.
 std::optional<std::string> composed(std::string_view text);
 
 }  // namespace troupe

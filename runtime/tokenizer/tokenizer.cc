@@ -68,7 +68,8 @@ std::size_t Tokenizer::added_at(std::string_view text, Token& token) const {
   return longest;
 }
 
-Tokenizer::Fault Tokenizer::encode(std::string_view text, std::size_t tokens_max, std::vector<Token>& out) const {
+Tokenizer::Fault Tokenizer::encode(std::string_view text, std::size_t tokens_max,
+                                   std::vector<Token>& out) const {
   if (!is_utf8(text)) return Fault::no_text;
   Job job{.out = out, .tokens_max = tokens_max};
   std::size_t begin = 0;  // of what lies before the next added token
@@ -97,7 +98,8 @@ bool Tokenizer::encode_between(std::string_view text, Job& job) const {
 
 bool Tokenizer::encode_pieces(std::string_view text, std::size_t level, Job& job) const {
   if (level == pieces_.size()) return encode_piece(text, job);
-  if (pieces_[level].each(text, [&](std::string_view piece) { return encode_pieces(piece, level + 1, job); })) return true;
+  if (pieces_[level].each(text, [&](std::string_view piece) { return encode_pieces(piece, level + 1, job); }))
+    return true;
   if (job.fault == Fault::none) job.fault = Fault::too_slow;
   return false;
 }

@@ -1,10 +1,11 @@
 #pragma once
-// Text to tokens and back, as a Hugging Face tokenizer of byte-level BPE does (Qwen, Llama 3, GPT-2): tokens that were added by
-// name are found first, the longest that begins there; what lies between them is composed (NFC) where the file says so, cut
-// into pieces by its regular expressions, and each piece becomes tokens by its merges. tokenizer_file.h reads one.
+// Text to tokens and back, as a Hugging Face tokenizer of byte-level BPE does (Qwen, Llama 3, GPT-2): tokens
+// that were added by name are found first, the longest that begins there; what lies between them is composed
+// (NFC) where the file says so, cut into pieces by its regular expressions, and each piece becomes tokens by
+// its merges. tokenizer_file.h reads one.
 //
-// Nothing changes after it is made, so any number of threads may use it. The merges of most words are done when it is read: a
-// word of the vocabulary whose merges make itself is found as a whole.
+// Nothing changes after it is made, so any number of threads may use it. The merges of most words are done
+// when it is read: a word of the vocabulary whose merges make itself is found as a whole.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -26,8 +27,8 @@ struct TokenizerParts {
   std::vector<std::pair<std::string, Token>> added;  // none is empty
   std::vector<TextPieces> pieces;                    // one after the other
   bool composes = false;                             // NFC
-  bool whole_words = false;                          // a word of the vocabulary is one token, whatever its merges
-  std::vector<Token> before, behind;                 // of a text by itself: the template of its post-processor
+  bool whole_words = false;           // a word of the vocabulary is one token, whatever its merges
+  std::vector<Token> before, behind;  // of a text by itself: the template of its post-processor
 };
 
 class Tokenizer {
@@ -35,8 +36,9 @@ class Tokenizer {
   explicit Tokenizer(TokenizerParts parts);
 
   enum class Fault : std::uint8_t { none, no_text, too_many, too_slow };
-  // Appends; with a fault, `out` may have some. no_text: it is no UTF-8; too_many: than `tokens_max`, in `out` as a whole;
-  // too_slow: its regular expression takes too long on this text, or it has too many combining marks in a row (`composed`).
+  // Appends; with a fault, `out` may have some. no_text: it is no UTF-8; too_many: than `tokens_max`, in
+  // `out` as a whole; too_slow: its regular expression takes too long on this text, or it has too many
+  // combining marks in a row (`composed`).
   Fault encode(std::string_view text, std::size_t tokens_max, std::vector<Token>& out) const;
 
   // Bytes: a token may be a part of a character. Of what it has no text for, nothing.

@@ -19,7 +19,8 @@ constexpr std::size_t shown_max = 100;
 constexpr Token token_max = 1'000'000;
 
 // GPT-2's expression, which a ByteLevel that has to cut text itself cuts it by.
-constexpr const char* usual_pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+constexpr const char* usual_pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 std::string shown(const Json& value) {
   const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -41,7 +42,8 @@ class Reader {
  public:
   Reader(const std::string& file, const Json& top) : file_(file), top_(top) {
     const auto characters = characters_of_bytes();
-    for (std::size_t byte = 0; byte < characters.size(); ++byte) bytes_of_[characters[byte]] = static_cast<int>(byte);
+    for (std::size_t byte = 0; byte < characters.size(); ++byte)
+      bytes_of_[characters[byte]] = static_cast<int>(byte);
   }
 
   TokenizerParts read() {
@@ -68,14 +70,17 @@ class Reader {
     return object.is_object() && found != object.end() ? *found : none;
   }
   std::string type_of(const Json& part, const std::string& where) const {
-    if (!part.is_object() || !of(part, "type").is_string()) fault(where + " is " + shown(part), "an object with a type");
+    if (!part.is_object() || !of(part, "type").is_string())
+      fault(where + " is " + shown(part), "an object with a type");
     return of(part, "type").get<std::string>();
   }
   void check_type(const Json& part, const std::string& where, const char* expected) const {
-    if (const std::string type = type_of(part, where); type != expected) fault(where + " is " + shown(type), expected);
+    if (const std::string type = type_of(part, where); type != expected)
+      fault(where + " is " + shown(type), expected);
   }
   // A member that would change tokens if it had another value. Absent is null.
-  void check_value(const Json& part, const std::string& where, const char* key, std::initializer_list<Json> allowed) const {
+  void check_value(const Json& part, const std::string& where, const char* key,
+                   std::initializer_list<Json> allowed) const {
     const Json& value = of(part, key);
     for (const Json& one : allowed)
       if (value == one) return;
@@ -91,10 +96,13 @@ class Reader {
     if (part.is_null()) return;
     const std::string type = type_of(part, where);
     if (type == "NFC") return void(parts_.composes = true);
-    if (type != "Sequence" || !of(part, "normalizers").is_array()) fault(where + " is " + shown(type), "NFC, or null");
+    if (type != "Sequence" || !of(part, "normalizers").is_array())
+      fault(where + " is " + shown(type), "NFC, or null");
     for (const Json& one : of(part, "normalizers"))
-      if (type_of(one, where) == "NFC") parts_.composes = true;
-      else fault(where + " is " + shown(type_of(one, where)), "NFC, or null");
+      if (type_of(one, where) == "NFC")
+        parts_.composes = true;
+      else
+        fault(where + " is " + shown(type_of(one, where)), "NFC, or null");
   }
 
   // The bytes that a word of the vocabulary stands for.
@@ -104,9 +112,11 @@ class Reader {
       const auto lead = static_cast<unsigned char>(word[i]);
       const std::size_t length = lead < 0x80 ? 1 : 2;  // all of them are below U+0800
       std::uint32_t character = lead;
-      if (length == 2 && i + 1 < word.size()) character = ((lead & 0x1fu) << 6) | (static_cast<unsigned char>(word[i + 1]) & 0x3fu);
+      if (length == 2 && i + 1 < word.size())
+        character = ((lead & 0x1fu) << 6) | (static_cast<unsigned char>(word[i + 1]) & 0x3fu);
       const auto byte = bytes_of_.find(lead < 0xe0 ? character : UINT32_MAX);
-      if (byte == bytes_of_.end()) fault(where + " has " + shown(word), "words in the alphabet of bytes (ByteLevel)");
+      if (byte == bytes_of_.end())
+        fault(where + " has " + shown(word), "words in the alphabet of bytes (ByteLevel)");
       bytes += static_cast<char>(byte->second);
       i += length;
     }
@@ -117,7 +127,8 @@ class Reader {
     check_type(model, "model", "BPE");
     check_value(model, "model", "dropout", {nullptr, 0.0});
     check_value(model, "model", "unk_token", {nullptr});
-    for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) check_value(model, "model", key, {nullptr, ""});
+    for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
+      check_value(model, "model", key, {nullptr, ""});
     check_value(model, "model", "byte_fallback", {false, nullptr});
     check_value(model, "model", "ignore_merges", {false, true, nullptr});
     parts_.whole_words = of(model, "ignore_merges") == true;
@@ -130,12 +141,14 @@ class Reader {
     for (const auto& [word, id] : words.items()) {
       const Token token = token_at(id, "model.vocab[" + shown(word) + "]");
       if (word.empty()) fault("model.vocab has an empty word", "words of at least one byte");
-      if (!taken_.insert(token).second) fault("model.vocab has id " + std::to_string(token) + " twice", "one word for each id");
+      if (!taken_.insert(token).second)
+        fault("model.vocab has id " + std::to_string(token) + " twice", "one word for each id");
       parts_.words.emplace(bytes_of(word, "model.vocab"), token);
     }
     for (std::size_t byte = 0; byte < 256; ++byte) {
       const auto found = parts_.words.find(std::string(1, static_cast<char>(byte)));
-      if (found == parts_.words.end()) fault("model.vocab has no word for byte " + std::to_string(byte), "one for each byte");
+      if (found == parts_.words.end())
+        fault("model.vocab has no word for byte " + std::to_string(byte), "one for each byte");
       parts_.bytes[byte] = found->second;
     }
   }
@@ -146,7 +159,8 @@ class Reader {
       return {merge[0].get<std::string>(), merge[1].get<std::string>()};
     const std::string text = merge.is_string() ? merge.get<std::string>() : "";
     const std::size_t blank = text.find(' ');
-    if (blank == text.npos || text.find(' ', blank + 1) != text.npos) fault(where + " is " + shown(merge), "two words");
+    if (blank == text.npos || text.find(' ', blank + 1) != text.npos)
+      fault(where + " is " + shown(merge), "two words");
     return {text.substr(0, blank), text.substr(blank + 1)};
   }
 
@@ -158,7 +172,8 @@ class Reader {
       const auto [first, second] = merge_of(merge, where);
       const auto word = [&](const std::string& bytes) {
         const auto found = parts_.words.find(bytes);
-        if (found == parts_.words.end()) fault(where + " is " + shown(merge), "words of model.vocab that make one");
+        if (found == parts_.words.end())
+          fault(where + " is " + shown(merge), "words of model.vocab that make one");
         return found->second;
       };
       const std::string a = bytes_of(first, where), b = bytes_of(second, where);
@@ -173,13 +188,17 @@ class Reader {
     for (const Json& one : added) {
       const std::string where = "added_tokens[" + std::to_string(parts_.added.size()) + "]";
       const Json& content = of(one, "content");
-      if (!content.is_string() || content.get<std::string>().empty()) fault(where + ".content is " + shown(content), "a text");
-      for (const char* key : {"normalized", "single_word", "lstrip", "rstrip"}) check_value(one, where, key, {false, nullptr});
+      if (!content.is_string() || content.get<std::string>().empty())
+        fault(where + ".content is " + shown(content), "a text");
+      for (const char* key : {"normalized", "single_word", "lstrip", "rstrip"})
+        check_value(one, where, key, {false, nullptr});
       const auto text = content.get<std::string>();
       const Token token = token_at(of(one, "id"), where + ".id");
       const auto word = parts_.words.find(text);
-      const bool same = word != parts_.words.end() && word->second == token;  // one of the vocabulary, found as it stands
-      if (!same && !taken_.insert(token).second) fault(where + ".id " + std::to_string(token) + " is another's", "ids of their own");
+      const bool same =
+          word != parts_.words.end() && word->second == token;  // one of the vocabulary, found as it stands
+      if (!same && !taken_.insert(token).second)
+        fault(where + ".id " + std::to_string(token) + " is another's", "ids of their own");
       parts_.added.emplace_back(text, token);
     }
   }
@@ -226,8 +245,10 @@ class Reader {
     if (type == "ByteLevel") return;
     if (type == "Sequence" && of(part, "processors").is_array()) {
       for (const Json& one : of(part, "processors"))
-        if (type_of(one, where) == "Sequence") fault(where + " has a Sequence in one", "a list");
-        else read_post_processor(one, where);
+        if (type_of(one, where) == "Sequence")
+          fault(where + " has a Sequence in one", "a list");
+        else
+          read_post_processor(one, where);
       return;
     }
     if (type != "TemplateProcessing" || !of(part, "single").is_array())
@@ -239,9 +260,12 @@ class Reader {
         continue;
       }
       const Json& name = of(of(piece, "SpecialToken"), "id");
-      const Json& ids = of(name.is_string() ? of(of(part, "special_tokens"), name.get<std::string>().c_str()) : name, "ids");
-      if (!ids.is_array()) fault(where + ".single has " + shown(piece), "special tokens with ids, and a Sequence");
-      for (const Json& id : ids) (behind ? parts_.behind : parts_.before).push_back(token_at(id, where + ".special_tokens"));
+      const Json& ids = of(
+          name.is_string() ? of(of(part, "special_tokens"), name.get<std::string>().c_str()) : name, "ids");
+      if (!ids.is_array())
+        fault(where + ".single has " + shown(piece), "special tokens with ids, and a Sequence");
+      for (const Json& id : ids)
+        (behind ? parts_.behind : parts_.before).push_back(token_at(id, where + ".special_tokens"));
     }
   }
 

@@ -19,7 +19,8 @@ std::string shown(unsigned char byte) {
   static const std::vector<int> characters = [] {
     std::vector<int> made(256);
     for (int b = 0, next = 256; b < 256; ++b)
-      made[static_cast<std::size_t>(b)] = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174 ? b : next++;
+      made[static_cast<std::size_t>(b)] =
+          (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174 ? b : next++;
     return made;
   }();
   const int c = characters[byte];
@@ -43,11 +44,15 @@ Json small() {
   file["normalizer"] = {{"type", "NFC"}};
   file["pre_tokenizer"] = {{"type", "Sequence"},
                            {"pretokenizers",
-                            {{{"type", "Split"}, {"pattern", {{"Regex", qwen_pattern}}}, {"behavior", "Isolated"}, {"invert", false}},
+                            {{{"type", "Split"},
+                              {"pattern", {{"Regex", qwen_pattern}}},
+                              {"behavior", "Isolated"},
+                              {"invert", false}},
                              {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
   file["decoder"] = {{"type", "ByteLevel"}};
   file["model"] = {{"type", "BPE"}, {"vocab", vocab}, {"merges", merges}, {"byte_fallback", false}};
-  file["added_tokens"] = {{{"id", next}, {"content", "<|end|>"}, {"special", true}}, {{"id", next + 1}, {"content", "<|end|>>"}}};
+  file["added_tokens"] = {{{"id", next}, {"content", "<|end|>"}, {"special", true}},
+                          {{"id", next + 1}, {"content", "<|end|>>"}}};
   return file;
 }
 Tokenizer made(const Json& file) { return tokenizer_of("t.json", file.dump()); }
@@ -69,7 +74,7 @@ TEST_SUITE("tokenizer") {
   const Tokenizer tokenizer = made(small());
 
   TEST_CASE("neighbours become one by the rank of their merge, the first of equals first") {
-    CHECK(encoded(tokenizer, "abc") == std::vector<Token>{258});      // ab c before a bc
+    CHECK(encoded(tokenizer, "abc") == std::vector<Token>{258});  // ab c before a bc
     CHECK(encoded(tokenizer, "bc") == std::vector<Token>{257});
     CHECK(encoded(tokenizer, "ccccc") == std::vector<Token>{262, 'c'});
     CHECK(encoded(tokenizer, "cccc cc") == std::vector<Token>{262, ' ', 261});
@@ -96,7 +101,9 @@ TEST_SUITE("tokenizer") {
     CHECK(encoded(made(file), "e\u0301") == std::vector<Token>{'e', 0xcc, 0x81});
   }
 
-  TEST_CASE("marks in a row that would take long to be put in order are refused, also those that starters are made of") {
+  TEST_CASE(
+      "marks in a row that would take long to be put in order are refused, also those that starters are made "
+      "of") {
     const auto fault_of = [](const std::string& marks, std::size_t times) {
       std::string text = "e";
       for (std::size_t i = 0; i < times; ++i) text += marks;
@@ -136,7 +143,8 @@ TEST_SUITE("tokenizer") {
     const unsigned seed = std::random_device{}();
     CAPTURE(seed);
     std::mt19937 random(seed);
-    const std::vector<std::string> parts{"ab", "abc", " ", "\n", "'LL", "é", "e\u0301", "日本", "🙂", "<|end|>", "<|", "12", "\t", "cc"};
+    const std::vector<std::string> parts{"ab",   "abc",  " ",       "\n", "'LL", "é",  "e\u0301",
+                                         "日本", "🙂", "<|end|>", "<|", "12",  "\t", "cc"};
     for (int round = 0; round < 200; ++round) {
       std::string text;
       for (unsigned n = random() % 40; n > 0; --n) text += parts[random() % parts.size()];
@@ -149,13 +157,15 @@ TEST_SUITE("tokenizer") {
 
   TEST_CASE("what a post-processor puts around a text is known, and not added unasked") {
     Json file = small();
-    file["post_processor"] = {
-        {"type", "Sequence"},
-        {"processors",
-         {{{"type", "ByteLevel"}},
-          {{"type", "TemplateProcessing"},
-           {"single", {{{"SpecialToken", {{"id", "<|end|>"}}}}, {{"Sequence", {{"id", "A"}}}}, {{"SpecialToken", {{"id", "<|end|>"}}}}}},
-           {"special_tokens", {{"<|end|>", {{"ids", {264}}}}}}}}}};
+    file["post_processor"] = {{"type", "Sequence"},
+                              {"processors",
+                               {{{"type", "ByteLevel"}},
+                                {{"type", "TemplateProcessing"},
+                                 {"single",
+                                  {{{"SpecialToken", {{"id", "<|end|>"}}}},
+                                   {{"Sequence", {{"id", "A"}}}},
+                                   {{"SpecialToken", {{"id", "<|end|>"}}}}}},
+                                 {"special_tokens", {{"<|end|>", {{"ids", {264}}}}}}}}}};
     const Tokenizer with = made(file);
     CHECK(std::vector<Token>(with.before().begin(), with.before().end()) == std::vector<Token>{264});
     CHECK(std::vector<Token>(with.behind().begin(), with.behind().end()) == std::vector<Token>{264});
@@ -168,21 +178,30 @@ TEST_SUITE("tokenizer") {
       file[Json::json_pointer(path)] = value;
       return fault(file);
     };
-    CHECK(with("/normalizer", {{"type", "Lowercase"}}) == "t.json: normalizer is \"Lowercase\"; expected NFC, or null");
+    CHECK(with("/normalizer", {{"type", "Lowercase"}}) ==
+          "t.json: normalizer is \"Lowercase\"; expected NFC, or null");
     CHECK(with("/model/type", "WordPiece").find("model is \"WordPiece\"; expected BPE") != std::string::npos);
-    CHECK(with("/model/byte_fallback", true).find("model.byte_fallback is true; expected false") != std::string::npos);
+    CHECK(with("/model/byte_fallback", true).find("model.byte_fallback is true; expected false") !=
+          std::string::npos);
     CHECK(with("/model/dropout", 0.1).find("model.dropout") != std::string::npos);
     CHECK(with("/model/unk_token", "<unk>").find("model.unk_token") != std::string::npos);
     CHECK(with("/model/end_of_word_suffix", "</w>").find("model.end_of_word_suffix") != std::string::npos);
     CHECK(with("/pre_tokenizer", {{"type", "Metaspace"}}).find("\"Metaspace\"") != std::string::npos);
-    CHECK(with("/pre_tokenizer/pretokenizers/0/behavior", "Removed").find("pre_tokenizer.behavior is \"Removed\"") != std::string::npos);
-    CHECK(with("/pre_tokenizer/pretokenizers/0/pattern/Regex", "(").find("is no regular expression (") != std::string::npos);
-    CHECK(with("/pre_tokenizer/pretokenizers/1/add_prefix_space", true).find("add_prefix_space is true") != std::string::npos);
+    CHECK(with("/pre_tokenizer/pretokenizers/0/behavior", "Removed")
+              .find("pre_tokenizer.behavior is \"Removed\"") != std::string::npos);
+    CHECK(with("/pre_tokenizer/pretokenizers/0/pattern/Regex", "(").find("is no regular expression (") !=
+          std::string::npos);
+    CHECK(with("/pre_tokenizer/pretokenizers/1/add_prefix_space", true).find("add_prefix_space is true") !=
+          std::string::npos);
     CHECK(with("/added_tokens/0/lstrip", true).find("added_tokens[0].lstrip is true") != std::string::npos);
     CHECK(with("/added_tokens/0/id", 7).find("added_tokens[0].id 7 is another's") != std::string::npos);
-    CHECK(with("/truncation", {{"max_length", 512}}).find("truncation is {\"max_length\":512}; expected null") != std::string::npos);
-    CHECK(with("/decoder", {{"type", "WordPiece"}}).find("decoder is \"WordPiece\"; expected ByteLevel") != std::string::npos);
-    CHECK(with("/post_processor", {{"type", "BertProcessing"}}).find("post_processor is \"BertProcessing\"") != std::string::npos);
+    CHECK(with("/truncation", {{"max_length", 512}})
+              .find("truncation is {\"max_length\":512}; expected null") != std::string::npos);
+    CHECK(with("/decoder", {{"type", "WordPiece"}}).find("decoder is \"WordPiece\"; expected ByteLevel") !=
+          std::string::npos);
+    CHECK(
+        with("/post_processor", {{"type", "BertProcessing"}}).find("post_processor is \"BertProcessing\"") !=
+        std::string::npos);
   }
 
   TEST_CASE("a vocabulary that is none is refused where it is none") {
@@ -199,7 +218,8 @@ TEST_SUITE("tokenizer") {
     CHECK(fault(file).find("expected an id below") != std::string::npos);
     file = small();
     file["model"]["merges"].push_back({"q", "q"});
-    CHECK(fault(file).find("model.merges[7] is [\"q\",\"q\"]; expected words of model.vocab") != std::string::npos);
+    CHECK(fault(file).find("model.merges[7] is [\"q\",\"q\"]; expected words of model.vocab") !=
+          std::string::npos);
     file["model"]["merges"].back() = "a b";
     CHECK(fault(file).find("as one before; expected each pair once") != std::string::npos);
     CHECK(fault(Json::array()).find("no object") != std::string::npos);

@@ -9,7 +9,8 @@ namespace {
 // No lease lasts longer; larger numbers would overflow the clock.
 constexpr std::int64_t budget_us_max = 3'600'000'000;
 
-// Of a page, at a time: a multiple of a cache line, so that who reads one part and who writes the next share none.
+// Of a page, at a time: a multiple of a cache line, so that who reads one part and who writes the next share
+// none.
 std::size_t part_of(std::size_t page_bytes, std::size_t parts) {
   constexpr std::size_t line = 64;
   if (parts <= 1) return page_bytes;
@@ -25,10 +26,11 @@ Refusal pull_refused(std::string code, NodeId node, const std::string& what, std
 
 std::optional<Refusal> IncomingPull::fault_of(const PullBlocks& work, const PageArena& arena) {
   const auto ours = [&](std::uint32_t page) { return page < arena.pages(); };
-  const bool good = work.parts <= parts_max && std::all_of(work.blocks.begin(), work.blocks.end(), [&](const PullBlocks::One& one) {
-    return one.from.size() == one.to.size() && !one.to.empty() &&
-           std::all_of(one.to.begin(), one.to.end(), ours);
-  });
+  const bool good = work.parts <= parts_max &&
+                    std::all_of(work.blocks.begin(), work.blocks.end(), [&](const PullBlocks::One& one) {
+                      return one.from.size() == one.to.size() && !one.to.empty() &&
+                             std::all_of(one.to.begin(), one.to.end(), ours);
+                    });
   if (good && arena.page_bytes() > 0) return std::nullopt;
   return Refusal{500, "bad_pages", "a page outside the arena, no page, or not as many here as there",
                  "transfer of pages", "pages of 0.." + std::to_string(arena.pages())};
@@ -49,7 +51,8 @@ IncomingPull::IncomingPull(std::uint64_t id, const PullBlocks& work, PageArena& 
     block_ends_.push_back(to_.size());
   }
   const std::size_t pages = std::clamp<std::size_t>(asked_bytes / part_bytes_, 1, request_pages_max);
-  const std::size_t usual = std::clamp<std::size_t>(std::min(pages, from_.size()) * part_bytes_, 1, asked_bytes);
+  const std::size_t usual =
+      std::clamp<std::size_t>(std::min(pages, from_.size()) * part_bytes_, 1, asked_bytes);
   if (in_parts()) window_ = std::min(window * asked_bytes / usual, window_of_parts);
   for (std::size_t part = 0; part * part_bytes_ < arena.page_bytes(); ++part)
     for (std::size_t begin = 0; begin < from_.size(); begin += pages)
@@ -130,7 +133,8 @@ void IncomingPull::note_parts() {
   while (sum_chunk_ < asked_ && chunks_[sum_chunk_].landed[sum_piece_]) {
     const Chunk& chunk = chunks_[sum_chunk_];
     if (++sum_piece_ < chunk.landed.size()) continue;
-    if (chunk.end == to_.size()) arena_.arrivals().came(names_, chunk.part * part_bytes_ + page_bytes_of(chunk));
+    if (chunk.end == to_.size())
+      arena_.arrivals().came(names_, chunk.part * part_bytes_ + page_bytes_of(chunk));
     ++sum_chunk_;
     sum_piece_ = 0;
   }
@@ -159,7 +163,8 @@ bool IncomingPull::ended() const {
 
 std::optional<Refusal> IncomingPull::await(std::size_t index) {
   std::unique_lock lock(mutex_);
-  const bool in_time = changed_.wait_until(lock, deadline_, [&] { return refusal_ || blocks_here() > index; });
+  const bool in_time =
+      changed_.wait_until(lock, deadline_, [&] { return refusal_ || blocks_here() > index; });
   if (!in_time)
     end_locked(pull_refused(
         "transfer_timeout", node_,

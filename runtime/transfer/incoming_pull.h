@@ -4,8 +4,8 @@
 // written after it, whatever is still on its way. It also sums them up, as soon as all before them are here:
 // what was just written is still in the cache, and when the last piece has come, there is no sum to wait for.
 //
-// Of work in parts the first parts of all pages come first, and so on; the arena's PageArrivals are told of each. Its sums
-// are of whole pages in order, and so are made at the end.
+// Of work in parts the first parts of all pages come first, and so on; the arena's PageArrivals are told of
+// each. Its sums are of whole pages in order, and so are made at the end.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -32,8 +32,8 @@ class IncomingPull {
   // So much is asked for and not summed up yet, so that no piece that fills a gap has more to sum up than
   // this behind it, while all others wait. What waits in the buffers of the network for its reader falls out
   // of the caches, and is then moved at the speed of memory: twice the time for 16 MiB.
-  static constexpr std::size_t window = 4;                            // chunks
-  static constexpr std::size_t window_of_parts = 32;                  // at most, of work in parts, whose chunks are smaller
+  static constexpr std::size_t window = 4;            // chunks
+  static constexpr std::size_t window_of_parts = 32;  // at most, of work in parts, whose chunks are smaller
   static constexpr std::size_t parts_max = 1'024;
   static constexpr std::size_t asked_bytes = std::size_t{256} << 10;  // of a chunk; one page may be more
 
@@ -70,8 +70,8 @@ class IncomingPull {
   struct Chunk {
     std::size_t begin = 0, end = 0;  // of from_ and to_
     std::size_t part = 0;
-    std::vector<bool> landed;        // by piece; empty until it is asked for
-    std::size_t missing = 0;         // pieces, once it is asked for
+    std::vector<bool> landed;  // by piece; empty until it is asked for
+    std::size_t missing = 0;   // pieces, once it is asked for
   };
   std::size_t page_bytes_of(const Chunk& chunk) const {  // of each page
     return std::min(part_bytes_, arena_.page_bytes() - chunk.part * part_bytes_);

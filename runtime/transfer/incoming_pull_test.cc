@@ -170,14 +170,18 @@ TEST_CASE_FIXTURE(Fixture, "absurd replies in any number change nothing but what
     for (std::size_t i = 0; i < page_bytes; ++i) REQUIRE(arena.page(page)[i] == std::byte{0});
 }
 
-TEST_CASE_FIXTURE(Fixture, "of work in parts the first parts of all pages come first, and are known to be there when all of them are") {
+TEST_CASE_FIXTURE(Fixture,
+                  "of work in parts the first parts of all pages come first, and are known to be there when "
+                  "all of them are") {
   add_block(0, 5);
   add_block(10, 1);
   work.parts = 2;
   work.blocks[0].here = 7, work.blocks[1].here = 8;
   for (const std::uint64_t name : {7, 8}) arena.arrivals().begin(name);
   IncomingPull pull(77, work, arena);
-  const auto there = [&](std::uint64_t name, std::size_t bytes) { return arena.arrivals().wait(name, bytes, {}); };
+  const auto there = [&](std::uint64_t name, std::size_t bytes) {
+    return arena.arrivals().wait(name, bytes, {});
+  };
   std::vector<PullRequest> requests;
   while (auto request = pull.next_request()) requests.push_back(*request);
   REQUIRE(requests.size() == 2);  // six halves of pages are less than a chunk
@@ -187,7 +191,8 @@ TEST_CASE_FIXTURE(Fixture, "of work in parts the first parts of all pages come f
     const std::size_t bytes = request.pages.size() * page_bytes / 2;
     for (std::uint32_t piece = 0; piece < pieces_of(bytes); ++piece)
       pull.land({77, request.chunk, piece, PullStatus::sent},
-                Bytes(std::min(piece_bytes, bytes - piece * piece_bytes), static_cast<std::uint8_t>(request.chunk + 1)));
+                Bytes(std::min(piece_bytes, bytes - piece * piece_bytes),
+                      static_cast<std::uint8_t>(request.chunk + 1)));
   };
   land_part(requests[1]);  // overtakes: nothing is there before what lies before it
   CHECK_FALSE(there(7, 1));

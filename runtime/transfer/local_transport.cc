@@ -81,7 +81,8 @@ void LocalTransport::send(const PullRequest& request, IncomingPull& to) const {
   for (std::size_t begin = 0; begin < total; begin += piece_bytes, ++reply.piece) {
     const std::size_t size = std::min(piece_bytes, total - begin);
     std::vector<std::uint8_t> together;
-    for (const PagePart& part : parts_of(request.pages, request.bytes_of_page(), begin, size, request.part_begin)) {
+    for (const PagePart& part :
+         parts_of(request.pages, request.bytes_of_page(), begin, size, request.part_begin)) {
       const auto* bytes = reinterpret_cast<const std::uint8_t*>(arena_.page(part.page) + part.offset);
       if (part.bytes == size) {
         to.land(reply, {bytes, size});

@@ -18,14 +18,18 @@ using Context = std::unique_ptr<EVP_CIPHER_CTX, Free>;
 
 void draw(std::uint8_t* to, std::size_t bytes) {
   if (RAND_bytes(to, static_cast<int>(bytes)) != 1)
-    throw std::runtime_error("the system gives no random numbers; expected some, for keys of pages on their way");
+    throw std::runtime_error(
+        "the system gives no random numbers; expected some, for keys of pages on their way");
 }
 
 // The key stays; each message only brings its nonce.
 Context context_of(const SealKey& key, bool seals) {
   Context context(EVP_CIPHER_CTX_new());
-  const bool set = context && EVP_CipherInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, key.data(), nullptr, seals ? 1 : 0) == 1;
-  if (!set) throw std::runtime_error("the library of ciphers has no AES-256-GCM; expected one, for pages on their way");
+  const bool set = context && EVP_CipherInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, key.data(),
+                                                nullptr, seals ? 1 : 0) == 1;
+  if (!set)
+    throw std::runtime_error(
+        "the library of ciphers has no AES-256-GCM; expected one, for pages on their way");
   return context;
 }
 
@@ -56,7 +60,8 @@ struct PageSealer::Cipher {
   std::uint64_t count = 0;
 };
 
-PageSealer::PageSealer(const SealKey& key, Nonces nonces) : cipher_(std::make_unique<Cipher>(context_of(key, true), nonces)) {}
+PageSealer::PageSealer(const SealKey& key, Nonces nonces)
+    : cipher_(std::make_unique<Cipher>(context_of(key, true), nonces)) {}
 PageSealer::~PageSealer() = default;
 PageSealer::PageSealer(PageSealer&&) noexcept = default;
 PageSealer& PageSealer::operator=(PageSealer&&) noexcept = default;
@@ -78,7 +83,8 @@ Seal PageSealer::seal(Part beside, std::span<const Part> parts, std::uint8_t* to
   int none = 0;
   std::uint8_t nothing = 0;
   const bool ended = EVP_CipherFinal_ex(context, &nothing, &none) == 1 &&
-                     EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, seal_tag_bytes, seal.data() + seal_nonce_bytes) == 1;
+                     EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, seal_tag_bytes,
+                                         seal.data() + seal_nonce_bytes) == 1;
   TROUPE_CHECK(ended, "what was taken is sealed");
   return seal;
 }
@@ -92,13 +98,15 @@ PageOpener::~PageOpener() = default;
 PageOpener::PageOpener(PageOpener&&) noexcept = default;
 PageOpener& PageOpener::operator=(PageOpener&&) noexcept = default;
 
-bool PageOpener::open(const Seal& seal, std::span<const std::uint8_t> beside, std::span<const std::uint8_t> sealed, std::uint8_t* to) {
+bool PageOpener::open(const Seal& seal, std::span<const std::uint8_t> beside,
+                      std::span<const std::uint8_t> sealed, std::uint8_t* to) {
   EVP_CIPHER_CTX* context = cipher_->context.get();
   begin(context, seal.data(), beside);
   if (!sealed.empty()) update(context, to, sealed);
   std::array<std::uint8_t, seal_tag_bytes> tag{};
   std::memcpy(tag.data(), seal.data() + seal_nonce_bytes, tag.size());
-  TROUPE_CHECK(EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, seal_tag_bytes, tag.data()) == 1, "a tag is taken");
+  TROUPE_CHECK(EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, seal_tag_bytes, tag.data()) == 1,
+               "a tag is taken");
   int none = 0;
   std::uint8_t nothing = 0;
   return EVP_CipherFinal_ex(context, &nothing, &none) == 1;

@@ -1,9 +1,9 @@
 #pragma once
-// Pages and what is asked for them, encrypted on their way: AES-256-GCM, whose tag also says who wrote it. Each process draws
-// keys of its own and gives them away with its address, which has to travel where nobody else reads (links.h with certificates).
-// Whoever has them can ask the process for pages and read what it sends; nobody else can, nor change a byte of it unseen.
-// A reply of one pull that is played to another one's reader opens there, too, but is not what was asked for (pull_wire.h),
-// or its block's checksum is another.
+// Pages and what is asked for them, encrypted on their way: AES-256-GCM, whose tag also says who wrote it.
+// Each process draws keys of its own and gives them away with its address, which has to travel where nobody
+// else reads (links.h with certificates). Whoever has them can ask the process for pages and read what it
+// sends; nobody else can, nor change a byte of it unseen. A reply of one pull that is played to another one's
+// reader opens there, too, but is not what was asked for (pull_wire.h), or its block's checksum is another.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -28,9 +28,10 @@ SealKeys draw_seal_keys();
 inline constexpr std::size_t seal_nonce_bytes = 12, seal_tag_bytes = 16;
 using Seal = std::array<std::uint8_t, seal_nonce_bytes + seal_tag_bytes>;
 
-// One key, one thread, one direction. No two of its seals have the same nonce. With one sender alone (`counted`: an owner's replies) nonces
-// are a counter; where several seal with one key (readers' requests) they are drawn: 2^32 of them are as many as the
-// cipher allows, requests for a petabyte of pages, to one process.
+// One key, one thread, one direction. No two of its seals have the same nonce. With one sender alone
+// (`counted`: an owner's replies) nonces are a counter; where several seal with one key (readers' requests)
+// they are drawn: 2^32 of them are as many as the cipher allows, requests for a petabyte of pages, to one
+// process.
 class PageSealer {
  public:
   enum class Nonces : std::uint8_t { counted, drawn };
@@ -55,8 +56,10 @@ class PageOpener {
   PageOpener(PageOpener&&) noexcept;
   PageOpener& operator=(PageOpener&&) noexcept;
 
-  // Into `to`, which has room for as much. False: it was not sealed so with this key, and what `to` holds means nothing.
-  [[nodiscard]] bool open(const Seal& seal, std::span<const std::uint8_t> beside, std::span<const std::uint8_t> sealed, std::uint8_t* to);
+  // Into `to`, which has room for as much. False: it was not sealed so with this key, and what `to` holds
+  // means nothing.
+  [[nodiscard]] bool open(const Seal& seal, std::span<const std::uint8_t> beside,
+                          std::span<const std::uint8_t> sealed, std::uint8_t* to);
 
  private:
   struct Cipher;

@@ -10,7 +10,9 @@
 namespace troupe {
 namespace page_seal_test {
 
-std::span<const std::uint8_t> bytes(std::string_view text) { return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}; }
+std::span<const std::uint8_t> bytes(std::string_view text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
 
 struct Sealed {
   Seal seal{};
@@ -30,7 +32,9 @@ Sealed sealed(PageSealer& sealer, std::string_view beside, const std::vector<std
 }
 std::string opened(PageOpener& opener, const Sealed& sealed, std::string_view beside) {
   std::string to(sealed.text.size(), '?');
-  return opener.open(sealed.seal, bytes(beside), sealed.text, reinterpret_cast<std::uint8_t*>(to.data())) ? to : "not opened";
+  return opener.open(sealed.seal, bytes(beside), sealed.text, reinterpret_cast<std::uint8_t*>(to.data()))
+             ? to
+             : "not opened";
 }
 
 TEST_SUITE("page_seal") {
@@ -46,7 +50,8 @@ TEST_SUITE("page_seal") {
     CHECK(opened(opener, sealed(sealer, "a refusal", {}), "a refusal").empty());
   }
 
-  TEST_CASE("a changed bit anywhere, another head or another key, and nothing opens; what comes after it does") {
+  TEST_CASE(
+      "a changed bit anywhere, another head or another key, and nothing opens; what comes after it does") {
     const SealKeys keys = draw_seal_keys();
     PageSealer sealer(keys.requests, PageSealer::Nonces::drawn);
     PageOpener opener(keys.requests), other(keys.replies);

@@ -54,7 +54,8 @@ std::optional<Refusal> PullDesk::fault_of(const PullBlocks& work) const {
 }
 
 std::variant<PullDesk::Open, Refusal> PullDesk::open(const PullBlocks& work) {
-  for (std::size_t i = 0; work.parts > 1 && i < work.blocks.size(); ++i) arena_.arrivals().begin(work.blocks[i].here);
+  for (std::size_t i = 0; work.parts > 1 && i < work.blocks.size(); ++i)
+    arena_.arrivals().begin(work.blocks[i].here);
   if (auto fault = IncomingPull::fault_of(work, arena_)) return refused(work, 0, std::move(*fault));
   std::lock_guard lock(mutex_);
   if (auto fault = fault_of(work)) return refused(work, 0, std::move(*fault));

@@ -34,8 +34,8 @@ class PullDesk {
     Bytes address;
   };
   std::variant<Open, Refusal> open(const PullBlocks& work);
-  // Waits for the blocks, one after the other, and compares their checksums. Of work in parts the arena's PageArrivals are
-  // told how each has ended, here or where it was not opened.
+  // Waits for the blocks, one after the other, and compares their checksums. Of work in parts the arena's
+  // PageArrivals are told how each has ended, here or where it was not opened.
   std::variant<Pulled, Refusal> await(const PullBlocks& work, IncomingPull& pull) const;
   // The last thing that a call of `pull` does: afterwards the transport may be gone.
   void close(const std::shared_ptr<IncomingPull>& pull);

@@ -118,9 +118,11 @@ std::optional<PullReply> parse_reply(std::span<const std::uint8_t> bytes) {
 PullStatus examine(const PullRequest& request, Incarnation self, const PageArena& arena) {
   if (request.owner != self) return PullStatus::wrong_incarnation;
   if (request.page_bytes != arena.page_bytes()) return PullStatus::wrong_page_bytes;
-  if (request.part_begin > arena.page_bytes() || request.bytes_of_page() > arena.page_bytes() - request.part_begin)
+  if (request.part_begin > arena.page_bytes() ||
+      request.bytes_of_page() > arena.page_bytes() - request.part_begin)
     return PullStatus::bad_pages;
-  if (request.bytes_of_page() < part_bytes_min && request.part_begin + request.bytes_of_page() < arena.page_bytes())
+  if (request.bytes_of_page() < part_bytes_min &&
+      request.part_begin + request.bytes_of_page() < arena.page_bytes())
     return PullStatus::bad_pages;
   if (request.pages.size() > pages_per_request(request.bytes_of_page())) return PullStatus::bad_pages;
   const bool all_ours = std::all_of(request.pages.begin(), request.pages.end(),

@@ -1,9 +1,9 @@
 #pragma once
-// What a reader and the owner of pages say to each other, as bytes. A request asks for some pages, or for the same part
-// of each of them, in order; their bytes, one page after the other, are the chunk. It comes back in pieces of `piece_bytes` (the last
-// one may be shorter), each with a header that says where it belongs; a refusal is a header without a piece.
-// All numbers are little-endian. What does not parse was not written by this version of the program, or was
-// damaged.
+// What a reader and the owner of pages say to each other, as bytes. A request asks for some pages, or for the
+// same part of each of them, in order; their bytes, one page after the other, are the chunk. It comes back in
+// pieces of `piece_bytes` (the last one may be shorter), each with a header that says where it belongs; a
+// refusal is a header without a piece. All numbers are little-endian. What does not parse was not written by
+// this version of the program, or was damaged.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -20,9 +20,11 @@ namespace troupe {
 inline constexpr std::size_t piece_bytes = 60 * 1024;
 inline constexpr std::size_t chunk_bytes = std::size_t{1} << 20;  // of a request; one page may be more
 inline constexpr std::size_t request_pages_max = 4096;
-inline constexpr std::size_t part_bytes_min = 64;  // of each page, but for the rest of it: smaller parts cost an owner more to name than to send
+inline constexpr std::size_t part_bytes_min =
+    64;  // of each page, but for the rest of it: smaller parts cost an owner more to name than to send
 
-// The most that one request may name, if it wants so much of each; both sides agree, since they agree about the size of a page.
+// The most that one request may name, if it wants so much of each; both sides agree, since they agree about
+// the size of a page.
 std::size_t pages_per_request(std::size_t page_bytes);
 std::size_t pieces_of(std::size_t bytes);  // of a chunk
 
@@ -73,8 +75,8 @@ struct PagePart {
   std::uint32_t page = 0;
   std::size_t offset = 0, bytes = 0;
 };
-// The parts of `bytes` bytes of the chunk from `begin` on; they lie within it. Of each page the chunk has `page_bytes` bytes
-// from `part_begin` on.
+// The parts of `bytes` bytes of the chunk from `begin` on; they lie within it. Of each page the chunk has
+// `page_bytes` bytes from `part_begin` on.
 std::vector<PagePart> parts_of(std::span<const std::uint32_t> pages, std::size_t page_bytes,
                                std::size_t begin, std::size_t bytes, std::size_t part_begin = 0);
 

@@ -44,8 +44,8 @@ Bytes damaged(Bytes bytes, std::mt19937_64& random) {
   return bytes;
 }
 
-// At the end of memory of which all that lies behind may not be touched (test_fence.h has it so of large pieces), and mostly
-// at an odd address.
+// At the end of memory of which all that lies behind may not be touched (test_fence.h has it so of large
+// pieces), and mostly at an odd address.
 template <class Parse>
 auto parse_alone(Parse parse, const Bytes& bytes) {
   const std::size_t room = (bytes.size() + 2'063) / 16 * 16;
@@ -154,7 +154,8 @@ TEST_CASE("parts of a chunk lie one after the other and never leave their page")
   CHECK(pages_per_request(std::size_t{1} << 40) == 1);
 }
 
-TEST_CASE("an address that is damaged or of another version is none; with it come the keys, if there are any") {
+TEST_CASE(
+    "an address that is damaged or of another version is none; with it come the keys, if there are any") {
   const UcxAddress open{{1, 2, 3, 4, 5}, {}}, sealed{{1, 2, 3, 4, 5}, draw_seal_keys()};
   for (const UcxAddress& address : {open, sealed}) {
     const Bytes packed = pack_ucx_address({1, 13}, address);
@@ -162,7 +163,8 @@ TEST_CASE("an address that is damaged or of another version is none; with it com
     CHECK_FALSE(unpack_ucx_address({1, 14}, packed).has_value());
     CHECK_FALSE(unpack_ucx_address({2, 13}, packed).has_value());
     CHECK_FALSE(unpack_ucx_address({1, 13}, pack_ucx_address({1, 13}, {{}, address.keys})).has_value());
-    const UcxAddress longest{Bytes(ucx_address_bytes_max), address.keys}, longer{Bytes(ucx_address_bytes_max + 1), address.keys};
+    const UcxAddress longest{Bytes(ucx_address_bytes_max), address.keys},
+        longer{Bytes(ucx_address_bytes_max + 1), address.keys};
     CHECK(unpack_ucx_address({1, 13}, pack_ucx_address({1, 13}, longest)) == longest);
     CHECK_FALSE(unpack_ucx_address({1, 13}, pack_ucx_address({1, 13}, longer)).has_value());
     for (std::size_t i = 0; i < packed.size(); ++i) {
@@ -197,7 +199,8 @@ TEST_CASE("damaged messages are none, or are found bad before a page is read") {
         [](auto bytes) {
           return unpack_ucx_address({1, 13}, bytes);
         },
-        damaged(pack_ucx_address({1, 13}, {Bytes(40), round % 2 ? std::optional(SealKeys{}) : std::nullopt}), random));
+        damaged(pack_ucx_address({1, 13}, {Bytes(40), round % 2 ? std::optional(SealKeys{}) : std::nullopt}),
+                random));
   }
   CHECK(parsed > 100);
 }
@@ -223,7 +226,7 @@ TEST_CASE("a request for a part of each page says which; the owner sends no byte
   CHECK(said(~std::uint64_t{0}, 2) == PullStatus::bad_pages);
   CHECK(said(0, ~std::uint64_t{0}) == PullStatus::bad_pages);
   CHECK(said(0, 63) == PullStatus::bad_pages);  // sixteen bytes of names for each page of a piece
-  CHECK(said(4'064, 32) == PullStatus::sent);    // the rest of it
+  CHECK(said(4'064, 32) == PullStatus::sent);   // the rest of it
   CHECK(said(0, 4'096, chunk_bytes / 4'096 + 1) == PullStatus::bad_pages);
   CHECK(said(0, 1'024, chunk_bytes / 1'024) == PullStatus::sent);
 }

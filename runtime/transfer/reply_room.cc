@@ -16,8 +16,11 @@ std::size_t ReplyRoom::cost_of(const PullRequest& request, bool sealed) {
 ReplyRoom::Answer ReplyRoom::answer_for(Reader reader, std::size_t cost) const {
   const auto at = of_reader_.find(reader);
   const std::size_t before = at == of_reader_.end() ? 0 : at->second;
-  if (before == 0) return all_ == 0 || all_ + cost <= 2 * limits_.all ? Answer::pages : Answer::refusal;  // one page may be large
-  if (before + refusal_cost > 2 * limits_.of_reader || all_ + refusal_cost > 2 * limits_.all) return Answer::nothing;
+  if (before == 0)
+    return all_ == 0 || all_ + cost <= 2 * limits_.all ? Answer::pages
+                                                       : Answer::refusal;  // one page may be large
+  if (before + refusal_cost > 2 * limits_.of_reader || all_ + refusal_cost > 2 * limits_.all)
+    return Answer::nothing;
   return before + cost <= limits_.of_reader && all_ + cost <= limits_.all ? Answer::pages : Answer::refusal;
 }
 

@@ -23,7 +23,9 @@ PullRequest whole_pages(std::size_t pages) {
   return {.page_bytes = piece_bytes, .pages = std::vector<std::uint32_t>(pages)};
 }
 PullRequest smallest_parts() {
-  return {.page_bytes = 65'536, .pages = std::vector<std::uint32_t>(request_pages_max), .part_bytes = part_bytes_min};
+  return {.page_bytes = 65'536,
+          .pages = std::vector<std::uint32_t>(request_pages_max),
+          .part_bytes = part_bytes_min};
 }
 
 TEST_SUITE("reply_room") {
@@ -40,9 +42,12 @@ TEST_SUITE("reply_room") {
     CHECK(ask(room, &readers[1], cost));
   }
 
-  TEST_CASE("sealed pieces are copies, of which few are kept of each reply; a reader that takes them has room for many requests") {
+  TEST_CASE(
+      "sealed pieces are copies, of which few are kept of each reply; a reader that takes them has room for "
+      "many requests") {
     ReplyRoom room(ReplyRoom::sealed_pieces);
-    const std::size_t usual = ReplyRoom::cost_of(whole_pages(4), true), large = ReplyRoom::cost_of(whole_pages(16), true);
+    const std::size_t usual = ReplyRoom::cost_of(whole_pages(4), true),
+                      large = ReplyRoom::cost_of(whole_pages(16), true);
     CHECK(usual == 4 * piece_bytes + ReplyRoom::cost_of(whole_pages(4), false));
     CHECK(large == 8 * piece_bytes + ReplyRoom::cost_of(whole_pages(16), false));
     std::size_t sent = 0;
@@ -61,7 +66,9 @@ TEST_SUITE("reply_room") {
     CHECK(sent * request_pages_max * 16 < ReplyRoom::names_of_pages.of_reader);
   }
 
-  TEST_CASE("all readers together have a bound; who has taken what was his is served beside any number of silent ones") {
+  TEST_CASE(
+      "all readers together have a bound; who has taken what was his is served beside any number of silent "
+      "ones") {
     ReplyRoom room;
     const std::size_t cost = ReplyRoom::cost_of(smallest_parts(), false);
     std::size_t of_first = 0;  // what the first four have

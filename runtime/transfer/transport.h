@@ -10,12 +10,14 @@
 //   with it: a window of IncomingPull at most.
 // - After the outcome, whatever it is, no byte of the destination pages is written. Their bytes are good only
 //   if the block is ok: its checksum, summed up where it lies, was compared after the last byte had come.
-// - Of work in parts (PullBlocks::parts) the bytes come in that order, and the arena's PageArrivals know how far they are and
+// - Of work in parts (PullBlocks::parts) the bytes come in that order, and the arena's PageArrivals know how
+// far they are and
 //   how each block has ended before the caller does.
 // - Bytes from the network are checked before they are believed: sizes before anything is allocated, page ids
 //   before anything is read. What makes no sense is counted (protocol_errors) and dropped.
-// In the clear it neither knows nor hides anybody: whoever reaches it and knows the incarnation can read pages, and the network
-// has to be trusted. Where pages are sealed (page_seal.h), who has its address can, and what carries addresses has to be trusted.
+// In the clear it neither knows nor hides anybody: whoever reaches it and knows the incarnation can read
+// pages, and the network has to be trusted. Where pages are sealed (page_seal.h), who has its address can,
+// and what carries addresses has to be trusted.
 #include <cstdint>
 #include <variant>
 
@@ -39,8 +41,8 @@ class Transport {
   virtual void lose(NodeId node, Incarnation incarnation) = 0;
 
   // Blocks; several at a time. Refusals (503): peer_unknown, peer_lost, peer_unreachable, wrong_incarnation,
-  // wrong_page_bytes, peer_overloaded, transfer_timeout, transfer_damaged (sealed pages), transport_stopped; bad_pages if the owner does not
-  // have the pages that were named, and as 500 if this arena does not.
+  // wrong_page_bytes, peer_overloaded, transfer_timeout, transfer_damaged (sealed pages), transport_stopped;
+  // bad_pages if the owner does not have the pages that were named, and as 500 if this arena does not.
   virtual std::variant<Pulled, Refusal> pull(const PullBlocks& work) = 0;
 
   // Running pulls end as refused, later ones are refused at once. For those that must end before the threads

@@ -1,5 +1,5 @@
-// What a KV-cache worker may rely on when it pulls is the same between processes, sealed or not, and within one: every case
-// here runs on all three.
+// What a KV-cache worker may rely on when it pulls is the same between processes, sealed or not, and within
+// one: every case here runs on all three.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -83,8 +83,8 @@ TEST_CASE_TEMPLATE("the owner's bytes arrive in the right pages, and nowhere els
   }
 }
 
-TEST_CASE_TEMPLATE("a block whose bytes do not match its checksum is bad alone", World, LocalWorld,
-                   UcxWorld, SealedWorld) {
+TEST_CASE_TEMPLATE("a block whose bytes do not match its checksum is bad alone", World, LocalWorld, UcxWorld,
+                   SealedWorld) {
   Pair<World> nodes;
   PullBlocks pull = pull_from(nodes.owner);
   for (std::uint32_t i = 0; i < 5; ++i)
@@ -94,10 +94,12 @@ TEST_CASE_TEMPLATE("a block whose bytes do not match its checksum is bad alone",
   CHECK(said(nodes.reader.transport->pull(pull)) == "ok 10101");
 }
 
-// Whatever parts there are: pages that are cut evenly and not, into more parts than they have lines, and not at all.
-TEST_CASE_TEMPLATE("in parts the same bytes arrive, and all is known to be there before the outcome", World, LocalWorld,
-                   UcxWorld, SealedWorld) {
-  for (const std::size_t page_bytes : {std::size_t{8}, std::size_t{4097}, std::size_t{16} << 10, std::size_t{1} << 20})
+// Whatever parts there are: pages that are cut evenly and not, into more parts than they have lines, and not
+// at all.
+TEST_CASE_TEMPLATE("in parts the same bytes arrive, and all is known to be there before the outcome", World,
+                   LocalWorld, UcxWorld, SealedWorld) {
+  for (const std::size_t page_bytes :
+       {std::size_t{8}, std::size_t{4097}, std::size_t{16} << 10, std::size_t{1} << 20})
     for (const std::uint32_t parts : {2u, 3u, 28u, 1'000u}) {
       CAPTURE(page_bytes);
       CAPTURE(parts);
@@ -109,7 +111,8 @@ TEST_CASE_TEMPLATE("in parts the same bytes arrive, and all is known to be there
       for (std::size_t i = 0; i < pull.blocks.size(); ++i) pull.blocks[i].here = 100 + i;
       ++pull.blocks.back().checksum;
       const auto after = expected(nodes.owner.arena, nodes.reader.arena, pull.blocks);
-      CHECK(said(nodes.reader.transport->pull(pull)) == "ok " + std::string(pull.blocks.size() - 1, '1') + "0");
+      CHECK(said(nodes.reader.transport->pull(pull)) ==
+            "ok " + std::string(pull.blocks.size() - 1, '1') + "0");
       CHECK(bytes_of(nodes.reader.arena) == after);
       for (std::size_t i = 0; i < pull.blocks.size(); ++i)
         CHECK(nodes.reader.arena.arrivals().wait(100 + i, page_bytes, {}) == (i + 1 < pull.blocks.size()));
@@ -117,7 +120,8 @@ TEST_CASE_TEMPLATE("in parts the same bytes arrive, and all is known to be there
     }
 }
 
-TEST_CASE_TEMPLATE("of a pull in parts that is refused it is known that nothing comes", World, LocalWorld, UcxWorld, SealedWorld) {
+TEST_CASE_TEMPLATE("of a pull in parts that is refused it is known that nothing comes", World, LocalWorld,
+                   UcxWorld, SealedWorld) {
   Pair<World> nodes;
   PullBlocks pull = nodes.work();
   pull.parts = 4;
@@ -205,7 +209,8 @@ TEST_CASE_TEMPLATE("a lost peer's running pulls end at once, and it can be met a
   CHECK(said(reader.pull(nodes.work())) == "ok 1");
 }
 
-TEST_CASE_TEMPLATE("a newer incarnation takes the place of an older one", World, LocalWorld, UcxWorld, SealedWorld) {
+TEST_CASE_TEMPLATE("a newer incarnation takes the place of an older one", World, LocalWorld, UcxWorld,
+                   SealedWorld) {
   Pair<World> nodes;
   TestNode<World> next(nodes.world, 1, 101);
   Transport& reader = *nodes.reader.transport;
@@ -273,7 +278,8 @@ TEST_CASE_TEMPLATE("several nodes pull from one owner, each with several threads
   CHECK(good == 3 * lanes * 10);
 }
 
-TEST_CASE_TEMPLATE("a transport that stops or is destroyed ends its pulls", World, LocalWorld, UcxWorld, SealedWorld) {
+TEST_CASE_TEMPLATE("a transport that stops or is destroyed ends its pulls", World, LocalWorld, UcxWorld,
+                   SealedWorld) {
   for (const bool destroyed : {false, true}) {
     CAPTURE(destroyed);
     Pair<World> nodes;
@@ -292,7 +298,8 @@ TEST_CASE_TEMPLATE("a transport that stops or is destroyed ends its pulls", Worl
   }
 }
 
-TEST_CASE_TEMPLATE("an owner that ends refuses its readers in bounded time", World, LocalWorld, UcxWorld, SealedWorld) {
+TEST_CASE_TEMPLATE("an owner that ends refuses its readers in bounded time", World, LocalWorld, UcxWorld,
+                   SealedWorld) {
   Pair<World> nodes(1 << 20, 64);
   std::atomic<bool> first = false;
   std::string last = "ok 1";

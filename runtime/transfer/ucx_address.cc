@@ -9,13 +9,15 @@
 namespace troupe {
 namespace {
 
-// "TUX1", major, minor, XXH3 of the rest; then the worker's address. "TUX2": behind it the keys, and another seed of the sum,
-// so that neither is taken for the other.
+// "TUX1", major, minor, XXH3 of the rest; then the worker's address. "TUX2": behind it the keys, and another
+// seed of the sum, so that neither is taken for the other.
 constexpr std::size_t head_bytes = 16;
 
-std::array<std::uint8_t, head_bytes> head_of(UcxVersion version, char form, std::span<const std::uint8_t> rest) {
+std::array<std::uint8_t, head_bytes> head_of(UcxVersion version, char form,
+                                             std::span<const std::uint8_t> rest) {
   std::array<std::uint8_t, head_bytes> head{'T', 'U', 'X', static_cast<std::uint8_t>(form)};
-  const std::uint64_t sum = XXH3_64bits_withSeed(rest.data(), rest.size(), form == '1' ? 0 : 2);  // 0: as without
+  const std::uint64_t sum =
+      XXH3_64bits_withSeed(rest.data(), rest.size(), form == '1' ? 0 : 2);  // 0: as without
   std::memcpy(head.data() + 4, &version.major, 2);
   std::memcpy(head.data() + 6, &version.minor, 2);
   std::memcpy(head.data() + 8, &sum, 8);
@@ -28,7 +30,8 @@ Bytes pack_ucx_address(UcxVersion version, const UcxAddress& address) {
   Bytes packed(head_bytes + address.worker.size() + (address.keys ? seal_keys_bytes : 0));
   auto end = std::copy(address.worker.begin(), address.worker.end(), packed.begin() + head_bytes);
   if (address.keys)
-    for (const SealKey* key : {&address.keys->requests, &address.keys->replies}) end = std::copy(key->begin(), key->end(), end);
+    for (const SealKey* key : {&address.keys->requests, &address.keys->replies})
+      end = std::copy(key->begin(), key->end(), end);
   const auto head = head_of(version, address.keys ? '2' : '1', std::span(packed).subspan(head_bytes));
   std::copy(head.begin(), head.end(), packed.begin());
   return packed;

@@ -1,8 +1,9 @@
 #pragma once
 // The address of a UCX worker as it travels to other processes. UCX neither checks the addresses that it is
 // given nor promises that two versions understand each other, so both are seen to here: damage and another
-// version give no address. It does not protect against a peer that lies on purpose. With it go the keys of an owner that seals
-// (page_seal.h); a program that does not know of these takes such an address for one of another version.
+// version give no address. It does not protect against a peer that lies on purpose. With it go the keys of an
+// owner that seals (page_seal.h); a program that does not know of these takes such an address for one of
+// another version.
 #include <cstdint>
 #include <optional>
 #include <span>

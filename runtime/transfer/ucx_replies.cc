@@ -8,7 +8,10 @@
 namespace troupe {
 
 UcxReplies::UcxReplies(const PageArena& arena, Incarnation self, MetricRegistry& metrics, const SealKey* key)
-    : arena_(arena), self_(self), metrics_(metrics), room_(key ? ReplyRoom::sealed_pieces : ReplyRoom::names_of_pages) {
+    : arena_(arena),
+      self_(self),
+      metrics_(metrics),
+      room_(key ? ReplyRoom::sealed_pieces : ReplyRoom::names_of_pages) {
   if (key) sealer_.emplace(*key, PageSealer::Nonces::counted);
 }
 
@@ -37,10 +40,11 @@ UcxReplies::Reply& UcxReplies::add(const PullRequest& request, PullStatus status
   for (std::size_t at = 0; at < self->pieces.size(); ++at) {
     Piece& piece = self->pieces[at];
     piece.reply = &*self;
-    piece.header.reply = encode(PullReply{request.pull, request.chunk, static_cast<std::uint32_t>(at), status});
+    piece.header.reply =
+        encode(PullReply{request.pull, request.chunk, static_cast<std::uint32_t>(at), status});
     const std::size_t begin = at * piece_bytes;
-    for (const PagePart& part :
-         parts_of(request.pages, request.bytes_of_page(), begin, std::min(piece_bytes, total - begin), request.part_begin))
+    for (const PagePart& part : parts_of(request.pages, request.bytes_of_page(), begin,
+                                         std::min(piece_bytes, total - begin), request.part_begin))
       piece.parts.push_back({arena_.page(part.page) + part.offset, part.bytes});
   }
   return *self;
@@ -88,8 +92,8 @@ bool UcxReplies::send(Piece& piece) {
   param.user_data = &piece;
   if (piece.parts.empty()) piece.parts.push_back({&piece.header, 0});  // UCX aborts on a list of nothing
   void* request = ucx().ucp_am_send_nbx(piece.reply->reader, reply_message, &piece.header,
-                                        sealer_ ? sealed_header_bytes : reply_header_bytes, piece.parts.data(),
-                                        piece.parts.size(), &param);
+                                        sealer_ ? sealed_header_bytes : reply_header_bytes,
+                                        piece.parts.data(), piece.parts.size(), &param);
   if (request && !UCS_PTR_IS_ERR(request)) {
     ++piece.reply->sending;
     return true;

@@ -1,6 +1,7 @@
 #pragma once
-// What an owner sends: the bytes of its pages, straight from the arena, or sealed (page_seal.h). All calls on the worker's thread.
-// What UCX still reads is kept until it says so, or until its worker is destroyed: this outlives the worker.
+// What an owner sends: the bytes of its pages, straight from the arena, or sealed (page_seal.h). All calls on
+// the worker's thread. What UCX still reads is kept until it says so, or until its worker is destroyed: this
+// outlives the worker.
 #include <ucp/api/ucp.h>
 
 #include <cstddef>
@@ -28,13 +29,14 @@ static_assert(sealed_header_bytes == reply_header_bytes + sizeof(Seal));
 
 class UcxReplies {
  public:
-  // `key`: everything is sealed with it, at most ReplyRoom::sealed_at_once pieces of a reply at a time. None: nothing is.
+  // `key`: everything is sealed with it, at most ReplyRoom::sealed_at_once pieces of a reply at a time. None:
+  // nothing is.
   UcxReplies(const PageArena& arena, Incarnation self, MetricRegistry& metrics, const SealKey* key = nullptr);
   UcxReplies(const UcxReplies&) = delete;
   UcxReplies& operator=(const UcxReplies&) = delete;
 
-  // `reader` is where the request came from; what it does not take is bounded by the room. What no reader of this cluster
-  // asks for is counted.
+  // `reader` is where the request came from; what it does not take is bounded by the room. What no reader of
+  // this cluster asks for is counted.
   void answer(const PullRequest& request, ucp_ep_h reader);
   bool empty() const { return replies_.empty(); }
   std::size_t kept() const { return room_.kept(); }

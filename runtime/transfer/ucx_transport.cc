@@ -33,7 +33,8 @@ Bytes sealed(PageSealer& sealer, const Bytes& request) {
   return message;
 }
 std::optional<Bytes> opened(PageOpener& opener, std::span<const std::uint8_t> message) {
-  if (message.size() <= sizeof(Seal) || message.size() > sizeof(Seal) + request_bytes_max) return std::nullopt;
+  if (message.size() <= sizeof(Seal) || message.size() > sizeof(Seal) + request_bytes_max)
+    return std::nullopt;
   Seal seal;
   std::copy_n(message.begin(), sizeof(Seal), seal.begin());
   Bytes request(message.size() - sizeof(Seal));
@@ -152,7 +153,8 @@ UcxTransport::Wire::Peer& UcxTransport::Wire::peer_of(const IncomingPull& pull, 
     close(at->second, "was replaced");
   }
   Peer& peer = peers_[pull.node()] = {};
-  peer.connection = std::make_unique<UcxConnection>(worker_.handle(), pull.node(), pull.incarnation(), address.worker);
+  peer.connection =
+      std::make_unique<UcxConnection>(worker_.handle(), pull.node(), pull.incarnation(), address.worker);
   if (address.keys) {
     peer.requests.emplace(address.keys->requests, PageSealer::Nonces::drawn);
     peer.replies.emplace(address.keys->replies);
@@ -177,7 +179,8 @@ void UcxTransport::Wire::ask(Running& running) {
     const auto request = running.pull->next_request();
     if (!request) return;
     Peer& peer = peers_.at(running.pull->node());  // it is the connection's, which runs
-    running.connection->send(request_message, peer.requests ? sealed(*peer.requests, encode(*request)) : encode(*request));
+    running.connection->send(request_message,
+                             peer.requests ? sealed(*peer.requests, encode(*request)) : encode(*request));
   }
 }
 
@@ -222,7 +225,8 @@ void UcxTransport::Wire::on_reply(UcxWorker::Message message) {
   if (!running.connection) return;  // late: it has ended
   Peer& peer = peers_.at(running.pull->node());
   if (!open(peer, message)) {
-    running.pull->end(pull_refused("transfer_damaged", running.pull->node(), "has sent what does not open with its key", "pages as they were sealed"));
+    running.pull->end(pull_refused("transfer_damaged", running.pull->node(),
+                                   "has sent what does not open with its key", "pages as they were sealed"));
     return absurd();
   }
   peer.silent_since.reset();

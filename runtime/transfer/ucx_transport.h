@@ -20,8 +20,8 @@ namespace troupe {
 struct UcxOptions {
   std::string transports = "tcp";  // of UCX (UCX_TLS): "tcp", "rc,ud,tcp"
   std::string devices;             // of UCX (UCX_NET_DEVICES): "eth0", "mlx5_0:1"; empty: all
-  // What this process sends, and what it is asked, is encrypted (page_seal.h). The keys go with address(), so that it has to travel
-  // encrypted, too. Others' pages are read as these send them, whatever this says.
+  // What this process sends, and what it is asked, is encrypted (page_seal.h). The keys go with address(), so
+  // that it has to travel encrypted, too. Others' pages are read as these send them, whatever this says.
   bool sealed = false;
   // A peer that was asked and said nothing for that long when a pull's time is up gets a new connection: the
   // path may be broken, which TCP notices late. UCX keeps one socket open for each connection that it gives

@@ -285,9 +285,10 @@ TEST_CASE("who does not have a sealed owner's keys gets no page of it, and is co
   const auto before = bytes_of(reader.arena);
   double refused = 0;
   for (const bool has_some : {false, true}) {
-    reader.transport->meet(1, 100, with_other_keys(owner.transport->address(), [&](std::optional<SealKeys>& keys) {
-      keys = has_some ? std::optional(draw_seal_keys()) : std::nullopt;
-    }));
+    reader.transport->meet(1, 100,
+                           with_other_keys(owner.transport->address(), [&](std::optional<SealKeys>& keys) {
+                             keys = has_some ? std::optional(draw_seal_keys()) : std::nullopt;
+                           }));
     CHECK(said(reader.transport->pull(pull)) == "transfer_timeout");
     CHECK(owner.protocol_errors() == ++refused);
     reader.transport->lose(1, 100);
@@ -302,9 +303,10 @@ TEST_CASE("who does not have a sealed owner's keys gets no page of it, and is co
 TEST_CASE("what an owner did not seal is written nowhere, whoever sends it in its name") {
   SealedWorld world;
   TestNode<SealedWorld> owner(world, 1, 100), reader(world, 2, 200);
-  reader.transport->meet(1, 100, with_other_keys(owner.transport->address(), [](std::optional<SealKeys>& keys) {
-    keys->replies = draw_seal_keys().replies;
-  }));
+  reader.transport->meet(1, 100,
+                         with_other_keys(owner.transport->address(), [](std::optional<SealKeys>& keys) {
+                           keys->replies = draw_seal_keys().replies;
+                         }));
   PullBlocks pull = pull_from(owner, hasty_us);
   pull.blocks.push_back(block_of(owner.arena, {1}, {3}));
   const auto before = bytes_of(reader.arena);
@@ -317,7 +319,8 @@ TEST_CASE("what an owner did not seal is written nowhere, whoever sends it in it
 
 TEST_CASE("of a large page only a few sealed pieces are on their way at a time, and all arrive") {
   SealedWorld world;
-  TestNode<SealedWorld> owner(world, 1, 100, std::size_t{3} << 20, 4), reader(world, 2, 200, std::size_t{3} << 20, 4);
+  TestNode<SealedWorld> owner(world, 1, 100, std::size_t{3} << 20, 4),
+      reader(world, 2, 200, std::size_t{3} << 20, 4);
   reader.meet(owner);
   PullBlocks pull = pull_from(owner);
   pull.blocks.push_back(block_of(owner.arena, {0, 1, 2, 3}, {3, 2, 1, 0}));

@@ -25,7 +25,8 @@ class UcxWorker {
   };
   struct Message {
     std::span<const std::uint8_t> header, body;  // of any alignment, until the handler returns
-    // Until the handler returns, and on as long as something is on its way to it; null if no reply was asked for.
+    // Until the handler returns, and on as long as something is on its way to it; null if no reply was asked
+    // for.
     ucp_ep_h reply_to = nullptr;
   };
   using Handler = std::function<void(const Message&)>;

@@ -71,8 +71,8 @@ static_assert(static_cast<std::size_t>(Alternative::count_) == std::variant_size
 #define TROUPE_X(Struct, MEMBER)                                                            \
   static_assert(static_cast<std::size_t>(Alternative::Struct) == schema::Envelope::MEMBER); \
   static_assert(                                                                            \
-      std::is_same_v<Struct,                                                                \
-                     std::variant_alternative_t<static_cast<std::size_t>(Alternative::Struct), AnyMessage>>);
+      std::is_same_v<                                                                       \
+          Struct, std::variant_alternative_t<static_cast<std::size_t>(Alternative::Struct), AnyMessage>>);
 TROUPE_FOR_EACH_MESSAGE(TROUPE_X)
 #undef TROUPE_X
 

@@ -1,8 +1,8 @@
 #pragma once
-// Where a thread builds its messages. A builder would take zeroed memory from the allocator for whatever its first
-// segment has no room for, and large zeroed blocks come fresh from the system, a page fault for every page; so the
-// first segment stays with the thread and grows to what its messages took. The builder leaves it zero again.
-// Included only by codec.cc and json.cc.
+// Where a thread builds its messages. A builder would take zeroed memory from the allocator for whatever its
+// first segment has no room for, and large zeroed blocks come fresh from the system, a page fault for every
+// page; so the first segment stays with the thread and grows to what its messages took. The builder leaves it
+// zero again. Included only by codec.cc and json.cc.
 #include <capnp/message.h>
 
 #include <algorithm>
@@ -22,8 +22,8 @@ class Scratch {
     }
     return segment_;
   }
-  // A message was built. False: not in one piece, for want of room; there is room for twice as much from now on. What
-  // has to be the same bytes whatever the thread built before is built again then.
+  // A message was built. False: not in one piece, for want of room; there is room for twice as much from now
+  // on. What has to be the same bytes whatever the thread built before is built again then.
   bool took(std::size_t words) {
     if (words <= segment_.size() || segment_.size() == words_max) return true;
     wanted_ = std::min(2 * words, words_max);

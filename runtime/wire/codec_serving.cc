@@ -6,20 +6,24 @@ namespace troupe::codec {
 static_assert(static_cast<int>(schema::SegmentKind::SYSTEM) == static_cast<int>(SegmentKind::system));
 static_assert(static_cast<int>(schema::SegmentKind::USER) == static_cast<int>(SegmentKind::user));
 static_assert(static_cast<int>(schema::SegmentKind::ITEM) == static_cast<int>(SegmentKind::item));
-static_assert(static_cast<int>(schema::SegmentKind::INSTRUCTION) == static_cast<int>(SegmentKind::instruction));
-static_assert(static_cast<int>(schema::SegmentKind::DISCRIMINANT) == static_cast<int>(SegmentKind::discriminant));
+static_assert(static_cast<int>(schema::SegmentKind::INSTRUCTION) ==
+              static_cast<int>(SegmentKind::instruction));
+static_assert(static_cast<int>(schema::SegmentKind::DISCRIMINANT) ==
+              static_cast<int>(SegmentKind::discriminant));
 static_assert(static_cast<int>(schema::SegmentKind::BEAM) == static_cast<int>(SegmentKind::beam));
 static_assert(static_cast<int>(schema::Readout::What::ROWS) == static_cast<int>(Readout::What::rows));
 static_assert(static_cast<int>(schema::Readout::What::ALL_ROWS) == static_cast<int>(Readout::What::all_rows));
 static_assert(static_cast<int>(schema::Readout::What::HEAD) == static_cast<int>(Readout::What::head));
 static_assert(static_cast<int>(schema::Search::Normalised::VOCABULARY) ==
               static_cast<int>(Search::Normalised::vocabulary));
-static_assert(static_cast<int>(schema::Search::Normalised::ALLOWED) == static_cast<int>(Search::Normalised::allowed));
+static_assert(static_cast<int>(schema::Search::Normalised::ALLOWED) ==
+              static_cast<int>(Search::Normalised::allowed));
 static_assert(static_cast<int>(schema::Priority::SERVING) == static_cast<int>(Priority::serving));
 static_assert(static_cast<int>(schema::Priority::BACKGROUND) == static_cast<int>(Priority::background));
 
 void get(capnp::Data::Reader name, BlockName& out) {
-  KJ_REQUIRE(name.size() == out.bytes.size(), "a block name has the wrong length; expected 32 bytes", name.size());
+  KJ_REQUIRE(name.size() == out.bytes.size(), "a block name has the wrong length; expected 32 bytes",
+             name.size());
   std::copy(name.begin(), name.end(), out.bytes.begin());
 }
 
@@ -490,7 +494,8 @@ void put(const Repair& m, schema::Repair::Builder to) {
 void get(schema::Repair::Reader from, Repair& m) {
   const auto places = from.getPlaces();
   check_inline(places);
-  for (const auto place : places) m.places.push_back({place.getSegment(), place.getBlock(), place.getBudget(), place.getOfPrototypes()});
+  for (const auto place : places)
+    m.places.push_back({place.getSegment(), place.getBlock(), place.getBudget(), place.getOfPrototypes()});
   get_list(from.getBudgets(), m.budgets);
   get_list(from.getAlways(), m.always);
   m.attention = from.getAttention(), m.divergence = from.getDivergence();

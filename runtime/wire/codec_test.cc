@@ -77,7 +77,8 @@ TEST_CASE("a message is the same bytes whatever its thread has encoded before") 
     std::vector<Bytes> seen;
     std::thread([&] {  // which has encoded nothing yet
       for (int i = 0; i < 3; ++i) seen.push_back(encode(envelope));
-    }).join();
+    })
+        .join();
     CHECK(seen[0] == seen[1]);
     CHECK(seen[0] == seen[2]);
     CHECK(seen[0] == encode(envelope));
@@ -132,7 +133,8 @@ TEST_CASE("an unknown message, enumerator or length of name is refused") {
       "an enumerator is out of range"));
   CHECK(says(error_of(forged([](auto to) { to.initReleaseBlocks().initOutcomes(1)[0].initName(31); })),
              "wrong length"));
-  CHECK(says(error_of(forged([](auto to) { to.initLookupBlocks().initBlocks(1)[0].initName(33); })), "wrong length"));
+  CHECK(says(error_of(forged([](auto to) { to.initLookupBlocks().initBlocks(1)[0].initName(33); })),
+             "wrong length"));
   CHECK(says(error_of(forged([](auto to) { to.initLookupBlocks().initBlocks(1); })), "wrong length"));
 
   Bytes unknown = encode({{1, Role::door}, StatusRequest{7}});

@@ -14,8 +14,8 @@
 // and, with status 413, too_many_THINGS of a list that has more elements than its limit. What a message
 // cannot hold is refused where it begins: no more of it is read, and none of it is kept.
 #include <cstdint>
-#include <optional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,10 +26,10 @@ namespace troupe {
 
 // Of all lists of a name in one body together: items[0].tokens and items[1].tokens share theirs.
 struct ListLimit {
-  std::string_view list;    // the member: "candidates"
-  std::uint32_t max = 0;    // elements
-  std::string_view knob;    // that sets it: "router.candidates_max"
-  std::string_view things;  // in the refusal's code: too_many_candidates
+  std::string_view list;       // the member: "candidates"
+  std::uint32_t max = 0;       // elements
+  std::string_view knob;       // that sets it: "router.candidates_max"
+  std::string_view things;     // in the refusal's code: too_many_candidates
   std::string_view code = {};  // instead of that one
 };
 using ListLimits = std::span<const ListLimit>;

@@ -1,6 +1,6 @@
 #pragma once
-// What a JSON text is worth to whoever keeps it as a tree, which takes up to fifty times as much memory: told before
-// any of it is kept. Values are counted with the names of members.
+// What a JSON text is worth to whoever keeps it as a tree, which takes up to fifty times as much memory: told
+// before any of it is kept. Values are counted with the names of members.
 #include <cstddef>
 #include <string>
 #include <string_view>

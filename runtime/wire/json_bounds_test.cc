@@ -5,7 +5,9 @@
 using namespace troupe;
 
 TEST_CASE("what a JSON text would take as a tree is told before it is made one") {
-  const auto excess = [](std::string_view json) { return find_excess(json, {.values_max = 5, .depth_max = 3}); };
+  const auto excess = [](std::string_view json) {
+    return find_excess(json, {.values_max = 5, .depth_max = 3});
+  };
   CHECK(excess("") == "");
   CHECK(excess("[0,0,0,0]") == "");
   CHECK(excess("[0,0,0,0,0]") == "more than 5 values");

@@ -24,7 +24,8 @@ using Value = nlohmann::json;
 
 constexpr std::size_t quoted_bytes_max = 64;  // of a client's text that an error repeats
 
-// Ids of annotations: $Json.name of Cap'n Proto's json.capnp, and $internal and $ifAny of schema/serving.capnp.
+// Ids of annotations: $Json.name of Cap'n Proto's json.capnp, and $internal and $ifAny of
+// schema/serving.capnp.
 constexpr std::uint64_t name_annotation = 0xfa5b1fd61c2e7c3d;
 constexpr std::uint64_t internal_annotation = 0xa180aca20b223898;
 constexpr std::uint64_t if_any_annotation = 0xc3b1f05a92d7e846;
@@ -434,7 +435,8 @@ std::string type_schema(Type type, bool written, std::map<std::string, std::stri
     case capnp::schema::Type::TEXT:
       return R"({"type":"string"})";
     case capnp::schema::Type::LIST:
-      return R"({"type":"array","items":)" + type_schema(type.asList().getElementType(), written, schemas) + "}";
+      return R"({"type":"array","items":)" + type_schema(type.asList().getElementType(), written, schemas) +
+             "}";
     case capnp::schema::Type::ENUM: {
       std::string words;
       for (auto word : type.asEnum().getEnumerants())
@@ -463,7 +465,8 @@ void describe(StructSchema of, bool written, std::map<std::string, std::string>&
     if (!written || has_annotation(field, if_any_annotation)) continue;
     append_json_string(required += required.empty() ? "" : ",", name_of(field));
   }
-  at->second = R"({"type":"object","properties":{)" + properties + R"(},"required":[)" + required + R"(],"additionalProperties":false})";
+  at->second = R"({"type":"object","properties":{)" + properties + R"(},"required":[)" + required +
+               R"(],"additionalProperties":false})";
 }
 
 }  // namespace troupe::json

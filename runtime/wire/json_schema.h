@@ -18,8 +18,8 @@ void read(std::string_view body, capnp::DynamicStruct::Builder out, std::span<co
 
 void write(capnp::DynamicStruct::Reader from, std::string& out);
 
-// The same as JSON Schema has it: what `read` takes, or, with `written`, what `write` gives. By name, with all structs in it, which
-// refer to each other as OpenAPI's components do.
+// The same as JSON Schema has it: what `read` takes, or, with `written`, what `write` gives. By name, with
+// all structs in it, which refer to each other as OpenAPI's components do.
 void describe(capnp::StructSchema of, bool written, std::map<std::string, std::string>& schemas);
 
 }  // namespace troupe::json

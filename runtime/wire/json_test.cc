@@ -72,7 +72,8 @@ TEST_CASE("lists that only some models fill are there where they are filled") {
 
 TEST_CASE("what a write cannot do without is named, and an empty list is not an absent one") {
   PutUser timed;
-  CHECK_FALSE(from_json(R"({"history":["a"],"features":[{"name":"timestamps","values":[883195527]}]})", timed));
+  CHECK_FALSE(
+      from_json(R"({"history":["a"],"features":[{"name":"timestamps","values":[883195527]}]})", timed));
   CHECK(timed.features == std::vector<Feature>{{"timestamps", {883195527}}});
   RankRequest asked;
   CHECK_FALSE(from_json(R"({"user":"ana","request_timestamp":883195527})", asked));
@@ -133,11 +134,14 @@ TEST_CASE("a member that we do not know is refused, so is one that is not for cl
   CHECK(refusal_of<ScoreRequest>(R"({"items":[{},{"x":1}]})") == "unknown_field items[1].x");
   CHECK(refusal_of(R"({"user":"a","user":"b"})") == "malformed_json user");
   RankRequest request;
-  CHECK(from_json(R"({"x":1})", request)->expected == "one of user, candidates, top_k, policy, budget_us, request_timestamp, approximate, scenario, task, features, unknown, history");
+  CHECK(from_json(R"({"x":1})", request)->expected ==
+        "one of user, candidates, top_k, policy, budget_us, request_timestamp, approximate, scenario, task, "
+        "features, unknown, history");
 }
 
 TEST_CASE("a share is a number, whole or not") {
-  for (const auto& [text, share] : {std::pair{"0.25", 0.25}, {"0", 0.0}, {"1", 1.0}, {"-1", -1.0}, {"1e-3", 1e-3}}) {
+  for (const auto& [text, share] :
+       {std::pair{"0.25", 0.25}, {"0", 0.0}, {"1", 1.0}, {"-1", -1.0}, {"1e-3", 1e-3}}) {
     CAPTURE(text);
     RankRequest request;
     CHECK_FALSE(from_json(std::string("{\"approximate\":") + text + "}", request));
@@ -156,11 +160,12 @@ void try_all_members() {
   std::string names = refusal->expected.substr(std::string_view("one of ").size()) + ", ";
   std::size_t members = 0;
   for (std::size_t end; (end = names.find(", ")) != names.npos; names.erase(0, end + 2), ++members)
-    for (const char* value : {"0", "-1", "0.5", "true", "null", "\"a\"", "[]", "{}", "[0]", "[\"a\"]", "[{}]", "[[]]"}) {
+    for (const char* value :
+         {"0", "-1", "0.5", "true", "null", "\"a\"", "[]", "{}", "[0]", "[\"a\"]", "[{}]", "[[]]"}) {
       CAPTURE(names);
       const std::string told = refusal_of<M>("{\"" + names.substr(0, end) + "\":" + value + "}");
-      CHECK((told.empty() || told.starts_with("wrong_type ") || told.starts_with("bad_") || told.starts_with("too_") ||
-             told.starts_with("unknown_field ") || told.starts_with("missing_")));
+      CHECK((told.empty() || told.starts_with("wrong_type ") || told.starts_with("bad_") ||
+             told.starts_with("too_") || told.starts_with("unknown_field ") || told.starts_with("missing_")));
     }
   CHECK(members > 0);
 }
@@ -268,7 +273,8 @@ TEST_CASE("the other answers have their documented form") {
   CHECK(nlohmann::json::parse(to_json(generated))["items"] ==
         nlohmann::json::parse(R"([{"id":"i","title":"","tokens":[4],"log_probability":-0.5}])"));
   generated.items[0].by_token = {-0.5};
-  CHECK(nlohmann::json::parse(to_json(generated))["items"][0]["token_logprobs"] == nlohmann::json::parse("[-0.5]"));
+  CHECK(nlohmann::json::parse(to_json(generated))["items"][0]["token_logprobs"] ==
+        nlohmann::json::parse("[-0.5]"));
   const auto score = nlohmann::json::parse(to_json(ScoreReply{.items = {{{0.25, 0.75}}, {}}}));
   CHECK(score["items"] == nlohmann::json::parse(R"([{"scores":[0.25,0.75]},{"scores":[]}])"));
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Text from outside, fit to be shown. As a JSON string: the one place that escapes. Log lines, HTTP answers and the example configuration
-// use it.
+// Text from outside, fit to be shown. As a JSON string: the one place that escapes. Log lines, HTTP answers
+// and the example configuration use it.
 #include <string>
 #include <string_view>
 

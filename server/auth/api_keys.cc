@@ -34,7 +34,8 @@ std::string hex_of(std::span<const unsigned char> bytes) {
 template <std::size_t bytes>
 std::string random_hex() {
   std::array<unsigned char, bytes> drawn{};
-  if (RAND_bytes(drawn.data(), static_cast<int>(drawn.size())) != 1) throw KeysError("the system gives no random bytes");
+  if (RAND_bytes(drawn.data(), static_cast<int>(drawn.size())) != 1)
+    throw KeysError("the system gives no random bytes");
   return hex_of(drawn);
 }
 
@@ -47,9 +48,8 @@ std::string hash_of(std::string_view salt, std::string_view secret) {
 }
 
 bool is_hex(const std::string& text, std::size_t bytes) {
-  return text.size() == 2 * bytes && std::ranges::all_of(text, [](unsigned char c) {
-    return std::isdigit(c) || (c >= 'a' && c <= 'f');
-  });
+  return text.size() == 2 * bytes &&
+         std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) || (c >= 'a' && c <= 'f'); });
 }
 
 [[noreturn]] void bad_line(std::size_t line, const std::string& what) {
@@ -59,16 +59,26 @@ bool is_hex(const std::string& text, std::size_t bytes) {
 ApiKey key_of(const KeyLine& line, std::size_t number) {
   ApiKey key;
   for (const auto& [name, value] : line.items()) {
-    if (name == "id" && value.is_string()) key.id = value;
-    else if (name == "tenant" && value.is_string()) key.tenant = value;
-    else if (name == "any_tenant" && value.is_boolean()) key.any_tenant = value;
-    else if (name == "admin" && value.is_boolean()) key.admin = value;
-    else if (name == "rate" && value.is_number() && value >= 0) key.rate = value;
-    else if (name == "at_once" && value.is_number_unsigned() && value <= UINT32_MAX) key.at_once = value;
-    else if (name == "salt" && value.is_string()) key.salt = value;
-    else if (name == "hash" && value.is_string()) key.hash = value;
-    else if (name == "made" && value.is_string()) key.made = value;
-    else bad_line(number, printable(name.substr(0, 64)) + " is not known, or has another type");
+    if (name == "id" && value.is_string())
+      key.id = value;
+    else if (name == "tenant" && value.is_string())
+      key.tenant = value;
+    else if (name == "any_tenant" && value.is_boolean())
+      key.any_tenant = value;
+    else if (name == "admin" && value.is_boolean())
+      key.admin = value;
+    else if (name == "rate" && value.is_number() && value >= 0)
+      key.rate = value;
+    else if (name == "at_once" && value.is_number_unsigned() && value <= UINT32_MAX)
+      key.at_once = value;
+    else if (name == "salt" && value.is_string())
+      key.salt = value;
+    else if (name == "hash" && value.is_string())
+      key.hash = value;
+    else if (name == "made" && value.is_string())
+      key.made = value;
+    else
+      bad_line(number, printable(name.substr(0, 64)) + " is not known, or has another type");
   }
   if (!is_hex(key.id, id_bytes) || !is_hex(key.salt, salt_bytes) || !is_hex(key.hash, 32))
     bad_line(number, "id, salt or hash has another form");
@@ -77,7 +87,8 @@ ApiKey key_of(const KeyLine& line, std::size_t number) {
 }
 
 Refusal no_key() {
-  return {401, "no_key", "the request has no key", "authorization", "Bearer and a key of this server (troupe keys add)"};
+  return {401, "no_key", "the request has no key", "authorization",
+          "Bearer and a key of this server (troupe keys add)"};
 }
 
 // One answer for all, so that nobody learns which ids there are.
@@ -95,7 +106,8 @@ ApiKeys ApiKeys::parse(std::string_view text) {
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
-    if (!find_excess(line, {.values_max = 64, .depth_max = 2}).empty()) bad_line(number, "the line is no key");
+    if (!find_excess(line, {.values_max = 64, .depth_max = 2}).empty())
+      bad_line(number, "the line is no key");
     const KeyLine parsed = KeyLine::parse(line, nullptr, false);
     if (!parsed.is_object()) bad_line(number, "the line is no JSON object");
     ApiKey key = key_of(parsed, number);
@@ -119,14 +131,17 @@ std::string ApiKeys::text() const {
   return text;
 }
 
-std::variant<ApiKeys::Asker, Refusal> ApiKeys::find(std::string_view authorization, std::string_view tenant_header) const {
+std::variant<ApiKeys::Asker, Refusal> ApiKeys::find(std::string_view authorization,
+                                                    std::string_view tenant_header) const {
   if (authorization.empty()) return no_key();
-  const bool is_bearer = authorization.size() > scheme.size() &&
-                         std::ranges::equal(authorization.substr(0, scheme.size()), scheme, {},
-                                            [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const bool is_bearer =
+      authorization.size() > scheme.size() &&
+      std::ranges::equal(authorization.substr(0, scheme.size()), scheme, {},
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   std::string_view text = is_bearer ? authorization.substr(scheme.size()) : std::string_view();
   text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
-  if (!text.starts_with(key_begins) || text.size() != key_begins.size() + 2 * (id_bytes + secret_bytes) + 1) return bad_key();
+  if (!text.starts_with(key_begins) || text.size() != key_begins.size() + 2 * (id_bytes + secret_bytes) + 1)
+    return bad_key();
   text.remove_prefix(key_begins.size());
   const auto found = keys_.find(std::string(text.substr(0, 2 * id_bytes)));
   const std::string_view secret = text.substr(2 * id_bytes + 1);
@@ -136,8 +151,8 @@ std::variant<ApiKeys::Asker, Refusal> ApiKeys::find(std::string_view authorizati
   if (CRYPTO_memcmp(hash.data(), key.hash.data(), hash.size()) != 0 || found == keys_.end()) return bad_key();
   if (key.any_tenant && !tenant_header.empty()) return Asker{&key, std::string(tenant_header)};
   if (!tenant_header.empty() && tenant_header != key.tenant)
-    return Refusal{403, "not_your_tenant", "the key is another tenant's than the header names", "x-troupe-tenant",
-                   "the key's own tenant, or no header"};
+    return Refusal{403, "not_your_tenant", "the key is another tenant's than the header names",
+                   "x-troupe-tenant", "the key's own tenant, or no header"};
   return Asker{&key, key.tenant};
 }
 

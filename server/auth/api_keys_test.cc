@@ -10,7 +10,8 @@ namespace api_keys_test {
 std::string asked(const ApiKeys& keys, const std::string& authorization, const std::string& tenant = "") {
   const auto found = keys.find(authorization, tenant);
   const auto* refusal = std::get_if<Refusal>(&found);
-  return refusal ? std::to_string(refusal->status) + " " + refusal->code : "tenant " + std::get<ApiKeys::Asker>(found).tenant;
+  return refusal ? std::to_string(refusal->status) + " " + refusal->code
+                 : "tenant " + std::get<ApiKeys::Asker>(found).tenant;
 }
 
 std::string parse_fault(const std::string& text) {
@@ -43,8 +44,8 @@ TEST_SUITE("api keys") {
     CHECK(asked(keys, "", "acme") == "401 no_key");
     std::string wrong = made.text;
     wrong.back() = wrong.back() == '0' ? '1' : '0';
-    for (const std::string& bad : {wrong, made.text + "0", made.text.substr(1), made.key.id, std::string("tk-"),
-                                   "tk-" + std::string(77, 'f'), made.key.hash})
+    for (const std::string& bad : {wrong, made.text + "0", made.text.substr(1), made.key.id,
+                                   std::string("tk-"), "tk-" + std::string(77, 'f'), made.key.hash})
       CHECK(asked(keys, "Bearer " + bad) == "401 bad_key");
     CHECK(asked(keys, made.text) == "401 bad_key");
     CHECK(asked(keys, "Basic " + made.text) == "401 bad_key");
@@ -62,7 +63,8 @@ TEST_SUITE("api keys") {
 
   TEST_CASE("the file has no secret, and says all of a key") {
     ApiKeys keys;
-    const MadeKey made = make_key({.tenant = "a \"b\"", .admin = true, .rate = 2.5, .at_once = 3, .made = "2026-11-24"});
+    const MadeKey made =
+        make_key({.tenant = "a \"b\"", .admin = true, .rate = 2.5, .at_once = 3, .made = "2026-11-24"});
     keys.add(made.key);
     const std::string text = keys.text();
     CHECK(text.find(made.text.substr(16)) == std::string::npos);

@@ -31,20 +31,30 @@ const std::string& RateLimits::row_name(const std::string& name, std::int64_t no
   return rows_.size() < rows_max_ ? name : other_names;
 }
 
-std::variant<std::string, Refusal> RateLimits::begin(const std::string& name, const RateLimit& limit, std::int64_t now_us) {
+std::variant<std::string, Refusal> RateLimits::begin(const std::string& name, const RateLimit& limit,
+                                                     std::int64_t now_us) {
   if (limit.rate <= 0 && limit.at_once == 0) return "";
   const auto [at, is_new] = rows_.try_emplace(row_name(name, now_us));
   Row& row = at->second;
   if (is_new) row = {limit.burst(), now_us, limit.rate, limit.burst(), 0};
-  row.tokens = std::min(limit.burst(), row.tokens + static_cast<double>(now_us - row.filled_us) / us_of_second * limit.rate);
+  row.tokens = std::min(limit.burst(),
+                        row.tokens + static_cast<double>(now_us - row.filled_us) / us_of_second * limit.rate);
   row.filled_us = now_us, row.rate = limit.rate, row.burst = limit.burst();
   if (limit.at_once > 0 && row.at_once >= limit.at_once)
-    return Refusal{429, "too_many_at_once", "there are " + std::to_string(row.at_once) + " requests without an answer", "tenant",
-                   "at most " + std::to_string(limit.at_once) + " at once", 1};
+    return Refusal{429,
+                   "too_many_at_once",
+                   "there are " + std::to_string(row.at_once) + " requests without an answer",
+                   "tenant",
+                   "at most " + std::to_string(limit.at_once) + " at once",
+                   1};
   if (limit.rate > 0 && row.tokens < 1) {
     const double wait_s = std::ceil((1 - row.tokens) / limit.rate);
-    return Refusal{429, "rate_limited", "there were more requests than may be", "tenant",
-                   "at most " + plain(limit.rate) + " a second", static_cast<std::uint16_t>(std::clamp(wait_s, 1.0, 3600.0))};
+    return Refusal{429,
+                   "rate_limited",
+                   "there were more requests than may be",
+                   "tenant",
+                   "at most " + plain(limit.rate) + " a second",
+                   static_cast<std::uint16_t>(std::clamp(wait_s, 1.0, 3600.0))};
   }
   if (limit.rate > 0) row.tokens -= 1;
   ++row.at_once;

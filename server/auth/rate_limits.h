@@ -1,7 +1,7 @@
 #pragma once
-// How often and how many at once somebody may ask: a bucket of tokens that fills at a rate, and a count of what has no answer
-// yet. Names may come from outside, so how many are told apart is bounded: who has asked nothing for a while, or nothing yet,
-// shares a bucket while there is no room. Pure: the time is an argument.
+// How often and how many at once somebody may ask: a bucket of tokens that fills at a rate, and a count of
+// what has no answer yet. Names may come from outside, so how many are told apart is bounded: who has asked
+// nothing for a while, or nothing yet, shares a bucket while there is no room. Pure: the time is an argument.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -22,9 +22,10 @@ class RateLimits {
  public:
   explicit RateLimits(std::size_t rows_max = 4096) : rows_max_(rows_max) {}
 
-  // What `end` is told when it is answered, "" of what is not counted; or 429 rate_limited or too_many_at_once, with how long
-  // to wait.
-  std::variant<std::string, Refusal> begin(const std::string& name, const RateLimit& limit, std::int64_t now_us);
+  // What `end` is told when it is answered, "" of what is not counted; or 429 rate_limited or
+  // too_many_at_once, with how long to wait.
+  std::variant<std::string, Refusal> begin(const std::string& name, const RateLimit& limit,
+                                           std::int64_t now_us);
   void end(const std::string& begun);
   std::size_t size() const { return rows_.size(); }
 

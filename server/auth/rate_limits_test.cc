@@ -11,14 +11,16 @@ namespace rate_limits_test {
 
 constexpr std::int64_t second = 1'000'000;
 
-std::optional<Refusal> refused(RateLimits& limits, const std::string& name, const RateLimit& limit, std::int64_t now_us) {
+std::optional<Refusal> refused(RateLimits& limits, const std::string& name, const RateLimit& limit,
+                               std::int64_t now_us) {
   const auto begun = limits.begin(name, limit, now_us);
   const auto* refusal = std::get_if<Refusal>(&begun);
   return refusal ? std::optional(*refusal) : std::nullopt;
 }
 
 TEST_SUITE("rate limits") {
-  TEST_CASE("a second's requests may come at once, then as many as the rate says, and the others are told when") {
+  TEST_CASE(
+      "a second's requests may come at once, then as many as the rate says, and the others are told when") {
     RateLimits limits;
     const RateLimit three{.rate = 3};
     for (int i = 0; i < 3; ++i) CHECK_FALSE(refused(limits, "a", three, 0));
@@ -54,7 +56,8 @@ TEST_SUITE("rate limits") {
   TEST_CASE("what began among others ends there") {
     RateLimits limits(1);
     const RateLimit one{.at_once = 1};
-    const std::string a = std::get<std::string>(limits.begin("a", one, 0)), b = std::get<std::string>(limits.begin("b", one, 0));
+    const std::string a = std::get<std::string>(limits.begin("a", one, 0)),
+                      b = std::get<std::string>(limits.begin("b", one, 0));
     CHECK(a == "a");
     CHECK(b != "b");
     CHECK(refused(limits, "c", one, 0));

@@ -29,11 +29,13 @@ Infer infer_of(const std::string& body) {
 }
 std::string infer_fault(const std::string& body) { return fault_in(read_infer(body, 3, 5)); }
 
-const RankReply ranked{.id = 7, .items = {{"b", "Bee", 2, 0.7}, {"a", "Ay", 1, 0.3}}, .tokens_total = 12, .model_version = "v1"};
+const RankReply ranked{
+    .id = 7, .items = {{"b", "Bee", 2, 0.7}, {"a", "Ay", 1, 0.3}}, .tokens_total = 12, .model_version = "v1"};
 
 TEST_SUITE("dialects") {
   TEST_CASE("a reranking is a ranking of items for a user, and its results name documents by index") {
-    const Rerank asked = rerank_of(R"({"model":"m","query":"ana","documents":["a",{"id":"b"},{"text":"c"}],"top_n":2,"return_documents":true})");
+    const Rerank asked = rerank_of(
+        R"({"model":"m","query":"ana","documents":["a",{"id":"b"},{"text":"c"}],"top_n":2,"return_documents":true})");
     CHECK(asked.request.user == "ana");
     CHECK(asked.request.candidates == std::vector<std::string>{"a", "b", "c"});
     CHECK(asked.request.top_k == 2);
@@ -44,13 +46,20 @@ TEST_SUITE("dialects") {
                                         {"index":0,"relevance_score":0.3,"document":{"id":"a","text":"Ay"}}])"));
     CHECK(body.at("model") == "m");
     CHECK(body.at("usage").at("total_tokens") == 12);
-    CHECK(rerank_body(asked, ranked, "modèle").find("\"modèle\"") != std::string::npos);  // as it is, not escaped
+    CHECK(rerank_body(asked, ranked, "modèle").find("\"modèle\"") !=
+          std::string::npos);  // as it is, not escaped
   }
 
   TEST_CASE("a history may ask in the place of a user") {
-    CHECK(rerank_of(R"({"query":["x","y"],"documents":["a"]})").request.history == std::vector<std::string>{"x", "y"});
-    CHECK(rerank_of(R"({"query":{"history":["x"]},"documents":["a"],"top_n":null})").request.history.size() == 1);
-    CHECK_FALSE(nlohmann::json::parse(rerank_body(rerank_of(R"({"query":"u","documents":["a","b"]})"), ranked, "")).at("results").at(0).contains("document"));
+    CHECK(rerank_of(R"({"query":["x","y"],"documents":["a"]})").request.history ==
+          std::vector<std::string>{"x", "y"});
+    CHECK(rerank_of(R"({"query":{"history":["x"]},"documents":["a"],"top_n":null})").request.history.size() ==
+          1);
+    CHECK_FALSE(
+        nlohmann::json::parse(rerank_body(rerank_of(R"({"query":"u","documents":["a","b"]})"), ranked, ""))
+            .at("results")
+            .at(0)
+            .contains("document"));
   }
 
   TEST_CASE("what is no reranking is refused where it is none") {
@@ -60,12 +69,15 @@ TEST_SUITE("dialects") {
     CHECK(rerank_fault(R"({"query":"u"})") == "400 missing_field documents");
     CHECK(rerank_fault(R"({"query":7,"documents":["a"]})") == "400 wrong_type query");
     CHECK(rerank_fault(R"({"query":"u","documents":["a",7]})") == "400 wrong_type documents[1]");
-    CHECK(rerank_fault(R"({"query":"u","documents":["a","b","c","d"]})") == "413 too_many_candidates documents");
+    CHECK(rerank_fault(R"({"query":"u","documents":["a","b","c","d"]})") ==
+          "413 too_many_candidates documents");
     CHECK(rerank_fault(R"({"query":"u","documents":["a"],"top_n":0})") == "400 wrong_type top_n");
-    CHECK(rerank_fault(R"({"query":"u","documents":["a"],"max_tokens_per_doc":512})") == "400 unsupported_value max_tokens_per_doc");
+    CHECK(rerank_fault(R"({"query":"u","documents":["a"],"max_tokens_per_doc":512})") ==
+          "400 unsupported_value max_tokens_per_doc");
     CHECK(rerank_fault(R"({"query":"u","documents":["a"],"docs":[]})") == "400 unknown_field docs");
     CHECK(rerank_fault(R"({"query":"u","query":"v","documents":["a"]})") == "400 malformed_json query");
-    CHECK(rerank_fault("{\"query\":\"u\",\"documents\":[" + std::string(400, '[')).starts_with("413 too_many_values"));
+    CHECK(rerank_fault("{\"query\":\"u\",\"documents\":[" + std::string(400, '['))
+              .starts_with("413 too_many_values"));
   }
 
   TEST_CASE("tensors ask for a ranking, and scores come in the order of the candidates or best first") {
@@ -82,10 +94,14 @@ TEST_SUITE("dialects") {
     CHECK(body.at("model_name") == "m");
     CHECK(body.at("model_version") == "v1");
     CHECK(body.at("outputs").size() == 3);
-    CHECK(body.at("outputs").at(1) == nlohmann::json::parse(R"({"name":"scores","datatype":"FP64","shape":[2],"data":[1.0,2.0]})"));
-    asked = infer_of("{" + inputs + R"(,{"name":"top_k","shape":[1],"datatype":"INT64","data":[2]}],"outputs":[{"name":"items"}]})");
+    CHECK(body.at("outputs").at(1) ==
+          nlohmann::json::parse(R"({"name":"scores","datatype":"FP64","shape":[2],"data":[1.0,2.0]})"));
+    asked = infer_of(
+        "{" + inputs +
+        R"(,{"name":"top_k","shape":[1],"datatype":"INT64","data":[2]}],"outputs":[{"name":"items"}]})");
     body = nlohmann::json::parse(infer_body(asked, ranked, "m"));
-    CHECK(body.at("outputs") == nlohmann::json::parse(R"([{"name":"items","datatype":"BYTES","shape":[2],"data":["b","a"]}])"));
+    CHECK(body.at("outputs") ==
+          nlohmann::json::parse(R"([{"name":"items","datatype":"BYTES","shape":[2],"data":["b","a"]}])"));
   }
 
   TEST_CASE("tensors of a user alone ask for items") {
@@ -93,7 +109,8 @@ TEST_SUITE("dialects") {
                                                {"name":"top_k","shape":[1],"datatype":"INT32","data":[5]}]})");
     CHECK(std::get<GenerateRequest>(asked.request).top_k == 5);
     const GenerateReply reply{.items = {{"x", "", {1}, -0.5}}, .model_version = "v2"};
-    CHECK(nlohmann::json::parse(infer_body(asked, reply, "v2")).at("outputs").at(1).at("data") == nlohmann::json::parse("[-0.5]"));
+    CHECK(nlohmann::json::parse(infer_body(asked, reply, "v2")).at("outputs").at(1).at("data") ==
+          nlohmann::json::parse("[-0.5]"));
   }
 
   TEST_CASE("tensors that are none are refused by input") {
@@ -101,19 +118,27 @@ TEST_SUITE("dialects") {
     CHECK(infer_fault("{}") == "400 missing_field inputs");
     CHECK(of("7") == "400 wrong_type inputs[0]");
     CHECK(of(R"({"name":"user","datatype":"BYTES","data":["a"]})") == "400 missing_field inputs[0].shape");
-    CHECK(of(R"({"name":"user","shape":[2],"datatype":"BYTES","data":["a"]})") == "400 wrong_type inputs[0].shape");
-    CHECK(of(R"({"name":"user","shape":[1],"datatype":"INT64","data":[1]})") == "400 wrong_type inputs[0].datatype");
-    CHECK(of(R"({"name":"user","shape":[1],"datatype":"BYTES","data":[1]})") == "400 wrong_type inputs[0].data[0]");
-    CHECK(of(R"({"name":"embedding","shape":[1],"datatype":"FP32","data":[1]})") == "400 unknown_field inputs[0].name");
-    CHECK(of(R"({"name":"candidates","shape":[4],"datatype":"BYTES","data":["a","b","c","d"]})") == "413 too_many_candidates inputs[0]");
-    CHECK(of(R"({"name":"user","shape":[1],"datatype":"BYTES","data":["a"]},{"name":"user","shape":[1],"datatype":"BYTES","data":["b"]})") ==
-          "400 malformed_json inputs[1]");
-    CHECK(infer_fault(R"({"inputs":[],"parameters":{"policy":"item"}})") == "400 unknown_field parameters.policy");
+    CHECK(of(R"({"name":"user","shape":[2],"datatype":"BYTES","data":["a"]})") ==
+          "400 wrong_type inputs[0].shape");
+    CHECK(of(R"({"name":"user","shape":[1],"datatype":"INT64","data":[1]})") ==
+          "400 wrong_type inputs[0].datatype");
+    CHECK(of(R"({"name":"user","shape":[1],"datatype":"BYTES","data":[1]})") ==
+          "400 wrong_type inputs[0].data[0]");
+    CHECK(of(R"({"name":"embedding","shape":[1],"datatype":"FP32","data":[1]})") ==
+          "400 unknown_field inputs[0].name");
+    CHECK(of(R"({"name":"candidates","shape":[4],"datatype":"BYTES","data":["a","b","c","d"]})") ==
+          "413 too_many_candidates inputs[0]");
+    CHECK(
+        of(R"({"name":"user","shape":[1],"datatype":"BYTES","data":["a"]},{"name":"user","shape":[1],"datatype":"BYTES","data":["b"]})") ==
+        "400 malformed_json inputs[1]");
+    CHECK(infer_fault(R"({"inputs":[],"parameters":{"policy":"item"}})") ==
+          "400 unknown_field parameters.policy");
     CHECK(infer_fault(R"({"inputs":[],"output":[]})") == "400 unknown_field output");
   }
 
   TEST_CASE("a number may be its bounds, and nothing beyond them or beside whole numbers") {
-    for (const std::int64_t fits : {std::int64_t{-3}, std::int64_t{0}, std::int64_t{7}}) CHECK(tree_number(JsonTree(fits), "n", -3, 7) == fits);
+    for (const std::int64_t fits : {std::int64_t{-3}, std::int64_t{0}, std::int64_t{7}})
+      CHECK(tree_number(JsonTree(fits), "n", -3, 7) == fits);
     CHECK(tree_number(JsonTree(INT64_MAX), "n", 0, INT64_MAX) == INT64_MAX);
     for (const char* none : {"-4", "8", "1.0", "9223372036854775808", "true", "null", "\"1\"", "[1]"}) {
       CAPTURE(none);
@@ -123,11 +148,16 @@ TEST_SUITE("dialects") {
   }
 
   TEST_CASE("metadata says what a model takes and gives") {
-    CHECK(nlohmann::json::parse(server_metadata("1.2")) == nlohmann::json::parse(R"({"name":"troupe","version":"1.2","extensions":[]})"));
+    CHECK(nlohmann::json::parse(server_metadata("1.2")) ==
+          nlohmann::json::parse(R"({"name":"troupe","version":"1.2","extensions":[]})"));
     const auto ranker = nlohmann::json::parse(model_metadata("m", "v1", "rank, score"));
     CHECK(ranker.at("versions") == nlohmann::json::parse(R"(["v1"])"));
-    CHECK(ranker.at("inputs").at(1) == nlohmann::json::parse(R"({"name":"candidates","datatype":"BYTES","shape":[-1]})"));
-    CHECK(nlohmann::json::parse(model_metadata("m", "v1", "generate, complete, score")).at("outputs").at(1).at("name") == "log_probabilities");
+    CHECK(ranker.at("inputs").at(1) ==
+          nlohmann::json::parse(R"({"name":"candidates","datatype":"BYTES","shape":[-1]})"));
+    CHECK(nlohmann::json::parse(model_metadata("m", "v1", "generate, complete, score"))
+              .at("outputs")
+              .at(1)
+              .at("name") == "log_probabilities");
   }
 }
 

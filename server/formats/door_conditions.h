@@ -1,6 +1,6 @@
 #pragma once
-// Versions as HTTP's entity tags (RFC 9110 §8.8.3, §13.1): a profile's or an item's version in quotes. Writes may name the one
-// that they are to replace, readers the one that they have. Pure.
+// Versions as HTTP's entity tags (RFC 9110 §8.8.3, §13.1): a profile's or an item's version in quotes. Writes
+// may name the one that they are to replace, readers the one that they have. Pure.
 #include <cstdint>
 #include <string>
 #include <string_view>

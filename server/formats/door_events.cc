@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "runtime/wire/json_text.h"
 #include "server/formats/json_tree.h"
 #include "server/formats/quoted.h"
-#include "runtime/wire/json_text.h"
 
 namespace troupe::server {
 namespace {
@@ -34,9 +34,11 @@ class EventsReader {
       else if (name == "tenant")
         tree_fault("tenant_in_body", "the body names a tenant", "tenant", "the header x-troupe-tenant");
       else
-        tree_fault("unknown_field", "there is no such field", printable(name.substr(0, quoted_bytes_max)), "one of events, user");
+        tree_fault("unknown_field", "there is no such field", printable(name.substr(0, quoted_bytes_max)),
+                   "one of events, user");
     if (!body.contains("events"))
-      tree_fault("missing_field", "the body has no events", "events", "a list of events, oldest first: {\"id\": its own, \"item\": an item's}");
+      tree_fault("missing_field", "the body has no events", "events",
+                 "a list of events, oldest first: {\"id\": its own, \"item\": an item's}");
     finish();
     return std::move(events_);
   }
@@ -47,7 +49,8 @@ class EventsReader {
     if (list.size() > events_max_)
       throw Refusal{413, "too_many_events", "there are " + std::to_string(list.size()), "events",
                     "at most " + std::to_string(events_max_) + " (router.history_events_max)"};
-    for (count_ = 0; count_ < list.size(); ++count_) take_event(list[count_], "events[" + std::to_string(count_) + "]");
+    for (count_ = 0; count_ < list.size(); ++count_)
+      take_event(list[count_], "events[" + std::to_string(count_) + "]");
   }
 
   void take_event(const JsonTree& event, const std::string& where) {
@@ -73,17 +76,20 @@ class EventsReader {
   // An event that is put as tokens is one token, as in a profile of tokens.
   void take_token(const JsonTree& list, const std::string& where) {
     if (!list.is_array() || list.size() != 1)
-      tree_fault("wrong_type", where + " is something else", where, "a list of one token: an event that is no item is one");
+      tree_fault("wrong_type", where + " is something else", where,
+                 "a list of one token: an event that is no item is one");
     const JsonTree& value = list.front();
     if (value.is_number_integer() && value >= 0 && value <= std::numeric_limits<Token>::max())
       return events_.tokens.push_back(value.get<Token>());
-    if (!value.is_string()) tree_fault("wrong_type", where + "[0] is something else", where + "[0]", "a token's number, or its word");
+    if (!value.is_string())
+      tree_fault("wrong_type", where + "[0] is something else", where + "[0]",
+                 "a token's number, or its word");
     const auto& word = value.get_ref<const std::string&>();
     auto token = text_.words ? text_.words->find(word) : std::nullopt;
     if (!token && text_.tokenizer) token = text_.tokenizer->find(word);
     if (!token)
-      throw Refusal{422, "unknown_word", in_quotes(word) + " is no word of the model's vocabulary", where + "[0]",
-                    "a word of vocab.json or tokenizer.json, or a token's number"};
+      throw Refusal{422, "unknown_word", in_quotes(word) + " is no word of the model's vocabulary",
+                    where + "[0]", "a word of vocab.json or tokenizer.json, or a token's number"};
     events_.tokens.push_back(*token);
   }
 
@@ -92,8 +98,10 @@ class EventsReader {
     const bool is_new = at == events_.features.end();
     const bool fits = !is_new || (count_ == 0 && events_.features.size() < features_max);
     if (!value.is_number_integer() || (value.is_number_unsigned() && value > INT64_MAX) || !fits)
-      tree_fault(fits ? "wrong_type" : "unknown_field", where + (fits ? " is something else" : " is not of every event"), where,
-             "id, item, tokens, or a number of each event that the model knows, such as timestamp or action");
+      tree_fault(
+          fits ? "wrong_type" : "unknown_field",
+          where + (fits ? " is something else" : " is not of every event"), where,
+          "id, item, tokens, or a number of each event that the model knows, such as timestamp or action");
     if (is_new) at = events_.features.insert(at, {std::move(name), {}});
     at->values.push_back(value.get<std::int64_t>());
   }
@@ -101,11 +109,13 @@ class EventsReader {
   void finish() {
     if (!has_ids_) events_.event_ids.clear();
     if (!events_.history.empty() && !events_.tokens.empty())
-      tree_fault("ambiguous_history", "some events are items and some are tokens", "events", "one of the two");
+      tree_fault("ambiguous_history", "some events are items and some are tokens", "events",
+                 "one of the two");
     for (const Feature& feature : events_.features)
       if (feature.values.size() != count_)
-        tree_fault("missing_field", "not every event has its " + printable(feature.name.substr(0, feature.name.size() - 1)), "events",
-               "a number in every one of the " + std::to_string(count_) + " events");
+        tree_fault("missing_field",
+                   "not every event has its " + printable(feature.name.substr(0, feature.name.size() - 1)),
+                   "events", "a number in every one of the " + std::to_string(count_) + " events");
   }
 
   static constexpr std::size_t features_max = 16;  // as many as any model has

@@ -13,7 +13,8 @@ using namespace troupe::server;
 namespace door_events_test {
 
 kernels::Vocabulary words() {
-  return kernels::vocabulary_of("vocab.json", nlohmann::json::parse(R"({"<bos>":1,"<a_1>":2,"<b_\"2>":3})"), 10);
+  return kernels::vocabulary_of("vocab.json", nlohmann::json::parse(R"({"<bos>":1,"<a_1>":2,"<b_\"2>":3})"),
+                                10);
 }
 constexpr std::uint32_t events_max = 3;
 
@@ -31,13 +32,14 @@ std::string fault(const std::string& body) {
 
 TEST_SUITE("door events") {
   TEST_CASE("events come one by one and become columns") {
-    const AppendEvents events =
-        events_of(R"({"events":[{"id":"e1","item":"50","timestamp":7,"action":2},{"item":"9","action":-1,"timestamp":8}]})");
+    const AppendEvents events = events_of(
+        R"({"events":[{"id":"e1","item":"50","timestamp":7,"action":2},{"item":"9","action":-1,"timestamp":8}]})");
     CHECK(events.history == std::vector<std::string>{"50", "9"});
     CHECK(events.event_ids == std::vector<std::string>{"e1", ""});
     REQUIRE(events.features.size() == 2);
     for (const Feature& feature : events.features)
-      CHECK(feature.values == (feature.name == "timestamps" ? std::vector<std::int64_t>{7, 8} : std::vector<std::int64_t>{2, -1}));
+      CHECK(feature.values == (feature.name == "timestamps" ? std::vector<std::int64_t>{7, 8}
+                                                            : std::vector<std::int64_t>{2, -1}));
     CHECK(events_of(R"({"events":[{"item":"9"}]})").event_ids.empty());
     CHECK(events_of(R"({"events":[{"tokens":[4]},{"tokens":[5]}]})").tokens == std::vector<Token>{4, 5});
     CHECK(events_of(R"({"events":[],"user":"ana"})").user == "ana");
@@ -66,13 +68,15 @@ TEST_SUITE("door events") {
     CHECK(fault(R"({"events":[{"item":"a"},{"item":7}]})") == "wrong_type events[1].item");
     CHECK(fault(R"({"events":[{"item":"a","timestamp":"now"}]})") == "wrong_type events[0].timestamp");
     CHECK(fault(R"({"events":[{"item":"a","timestamp":1.5}]})") == "wrong_type events[0].timestamp");
-    CHECK(fault(R"({"events":[{"item":"a"},{"item":"a","timestamp":1}]})") == "unknown_field events[1].timestamp");
+    CHECK(fault(R"({"events":[{"item":"a"},{"item":"a","timestamp":1}]})") ==
+          "unknown_field events[1].timestamp");
     CHECK(fault(R"({"events":[{"item":"a","timestamp":1},{"item":"a"}]})") == "missing_field events");
     CHECK(fault(R"({"events":[{"item":"a"},{"tokens":[1]}]})") == "ambiguous_history events");
     CHECK(fault(R"({"events":[{"item":"a","item":"b"}]})") == "malformed_json item");
     CHECK(fault(R"({"events":[],"tenant":"t"})") == "tenant_in_body tenant");
     CHECK(fault(R"({"events":[],"eventz":[]})") == "unknown_field eventz");
-    CHECK(fault(R"({"events":[{"item":"a"},{"item":"a"},{"item":"a"},{"item":"a"}]})") == "too_many_events events");
+    CHECK(fault(R"({"events":[{"item":"a"},{"item":"a"},{"item":"a"},{"item":"a"}]})") ==
+          "too_many_events events");
     CHECK(fault("{\"events\":[" + std::string(4000, '[')).starts_with("too_many_values"));
   }
 
@@ -90,7 +94,8 @@ TEST_SUITE("door events") {
     CHECK(rewritten(R"({"tokens":["<a_1>","<none>"]})") == "unknown_word tokens[1]");
     CHECK(rewritten(R"({"identifier":"x"})") == "unknown_word identifier");
     CHECK(rewritten(R"({"other":["<none>"],"tokens":"<a_1>)") == R"({"other":["<none>"],"tokens":"<a_1>)");
-    CHECK(with_words(R"({"a":1})", std::vector<Token>{2, 5}, &vocabulary) == R"({"a":1,"words":["<a_1>",""]})");
+    CHECK(with_words(R"({"a":1})", std::vector<Token>{2, 5}, &vocabulary) ==
+          R"({"a":1,"words":["<a_1>",""]})");
     CHECK(with_words(R"({"a":1})", std::vector<Token>{2}, nullptr) == R"({"a":1})");
   }
 
@@ -102,7 +107,8 @@ TEST_SUITE("door events") {
     CHECK(condition(" \"7\" ", "") == Condition{.version = 7});
     CHECK(condition("*", "") == Condition{.present = true});
     CHECK(condition("", "*") == Condition{.absent = true});
-    for (const char* bad : {"7", "\"\"", "\"0\"", "\"7", "W/\"7\"", "\"7\", \"8\"", "\"-7\"", "\"99999999999999999999\""})
+    for (const char* bad :
+         {"7", "\"\"", "\"0\"", "\"7", "W/\"7\"", "\"7\", \"8\"", "\"-7\"", "\"99999999999999999999\""})
       CHECK(std::get<Refusal>(condition_of(bad, "")).code == "bad_condition");
     CHECK(std::get<Refusal>(condition_of("", "\"7\"")).where == "if-none-match");
     CHECK(std::get<Refusal>(condition_of("*", "*")).where == "if-match");

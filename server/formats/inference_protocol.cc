@@ -23,31 +23,40 @@ void flatten(const JsonTree& data, const std::string& where, std::vector<JsonTre
 }
 
 Tensor tensor_of(const JsonTree& value, const std::string& where) {
-  if (!value.is_object()) tree_fault("wrong_type", where + " is something else", where, "a tensor: name, shape, datatype, data");
+  if (!value.is_object())
+    tree_fault("wrong_type", where + " is something else", where, "a tensor: name, shape, datatype, data");
   Tensor tensor{.where = where};
   std::uint64_t elements = 1;
   for (const auto& [name, member] : value.items()) {
     const std::string at = where + "." + name;
-    if (name == "name") tensor.name = tree_text(member, at);
-    else if (name == "datatype") tensor.datatype = tree_text(member, at);
-    else if (name == "data") flatten(member, at, tensor.data);
+    if (name == "name")
+      tensor.name = tree_text(member, at);
+    else if (name == "datatype")
+      tensor.datatype = tree_text(member, at);
+    else if (name == "data")
+      flatten(member, at, tensor.data);
     else if (name == "shape" && member.is_array())
-      for (const JsonTree& length : member) elements *= static_cast<std::uint64_t>(tree_number(length, at, 0, UINT16_MAX));
+      for (const JsonTree& length : member)
+        elements *= static_cast<std::uint64_t>(tree_number(length, at, 0, UINT16_MAX));
     else if (name != "parameters")
-      tree_fault(name == "shape" ? "wrong_type" : "unknown_field", at + " is not known, or something else", at,
-                 "name, shape, datatype, data");
+      tree_fault(name == "shape" ? "wrong_type" : "unknown_field", at + " is not known, or something else",
+                 at, "name, shape, datatype, data");
   }
   for (const char* needed : {"name", "shape", "datatype", "data"})
-    if (!value.contains(needed)) tree_fault("missing_field", where + " has no " + needed, where + "." + needed, "a whole tensor");
+    if (!value.contains(needed))
+      tree_fault("missing_field", where + " has no " + needed, where + "." + needed, "a whole tensor");
   if (elements != tensor.data.size())
-    tree_fault("wrong_type", "the shape has " + std::to_string(elements) + " elements and the data " + std::to_string(tensor.data.size()),
+    tree_fault("wrong_type",
+               "the shape has " + std::to_string(elements) + " elements and the data " +
+                   std::to_string(tensor.data.size()),
                where + ".shape", "as many in both");
   return tensor;
 }
 
 std::vector<std::string> texts_of(const Tensor& tensor, std::uint32_t most, const char* knob) {
   if (tensor.datatype != "BYTES")
-    tree_fault("wrong_type", tensor.name + " has the datatype " + tensor.datatype, tensor.where + ".datatype", "BYTES");
+    tree_fault("wrong_type", tensor.name + " has the datatype " + tensor.datatype, tensor.where + ".datatype",
+               "BYTES");
   if (tensor.data.size() > most)
     throw Refusal{413, "too_many_candidates", "there are " + std::to_string(tensor.data.size()), tensor.where,
                   "at most " + std::to_string(most) + " (" + knob + ")"};
@@ -74,34 +83,48 @@ std::string user_of(const Tensor& tensor) {
   tree_fault("unknown_field", "there is no input " + tensor.name, tensor.where + ".name", expected);
 }
 
-RankRequest ranking_of(const std::vector<Tensor>& inputs, std::uint32_t candidates_max, std::uint32_t events_max) {
+RankRequest ranking_of(const std::vector<Tensor>& inputs, std::uint32_t candidates_max,
+                       std::uint32_t events_max) {
   RankRequest rank;
   for (const Tensor& tensor : inputs)
-    if (tensor.name == "user") rank.user = user_of(tensor);
-    else if (tensor.name == "history") rank.history = texts_of(tensor, events_max, "router.history_events_max");
-    else if (tensor.name == "candidates") rank.candidates = texts_of(tensor, candidates_max, "router.candidates_max");
-    else if (tensor.name == "top_k") rank.top_k = static_cast<std::uint32_t>(number_of(tensor, UINT32_MAX));
-    else if (tensor.name == "request_timestamp") rank.request_timestamp = number_of(tensor, INT64_MAX);
-    else if (tensor.name == "scenario") rank.scenario = static_cast<std::uint32_t>(number_of(tensor, UINT32_MAX));
-    else unknown_input(tensor, "user, history, candidates, top_k, request_timestamp or scenario");
+    if (tensor.name == "user")
+      rank.user = user_of(tensor);
+    else if (tensor.name == "history")
+      rank.history = texts_of(tensor, events_max, "router.history_events_max");
+    else if (tensor.name == "candidates")
+      rank.candidates = texts_of(tensor, candidates_max, "router.candidates_max");
+    else if (tensor.name == "top_k")
+      rank.top_k = static_cast<std::uint32_t>(number_of(tensor, UINT32_MAX));
+    else if (tensor.name == "request_timestamp")
+      rank.request_timestamp = number_of(tensor, INT64_MAX);
+    else if (tensor.name == "scenario")
+      rank.scenario = static_cast<std::uint32_t>(number_of(tensor, UINT32_MAX));
+    else
+      unknown_input(tensor, "user, history, candidates, top_k, request_timestamp or scenario");
   return rank;
 }
 
 GenerateRequest generation_of(const std::vector<Tensor>& inputs) {
   GenerateRequest generate;
   for (const Tensor& tensor : inputs)
-    if (tensor.name == "user") generate.user = user_of(tensor);
-    else if (tensor.name == "top_k") generate.top_k = static_cast<std::uint32_t>(number_of(tensor, UINT32_MAX));
-    else if (tensor.name == "width") generate.width = static_cast<std::uint32_t>(number_of(tensor, UINT32_MAX));
-    else unknown_input(tensor, "user, top_k or width; of a ranker user, history and candidates");
+    if (tensor.name == "user")
+      generate.user = user_of(tensor);
+    else if (tensor.name == "top_k")
+      generate.top_k = static_cast<std::uint32_t>(number_of(tensor, UINT32_MAX));
+    else if (tensor.name == "width")
+      generate.width = static_cast<std::uint32_t>(number_of(tensor, UINT32_MAX));
+    else
+      unknown_input(tensor, "user, top_k or width; of a ranker user, history and candidates");
   return generate;
 }
 
 void take_parameters(const JsonTree& parameters, Infer& out) {
-  if (!parameters.is_object()) tree_fault("wrong_type", "parameters is something else", "parameters", "an object");
+  if (!parameters.is_object())
+    tree_fault("wrong_type", "parameters is something else", "parameters", "an object");
   for (const auto& [name, value] : parameters.items()) {
     auto* rank = std::get_if<RankRequest>(&out.request);
-    if (name != "policy" || !rank) tree_fault("unknown_field", "there is no such parameter", "parameters." + name, "policy, of a ranker");
+    if (name != "policy" || !rank)
+      tree_fault("unknown_field", "there is no such parameter", "parameters." + name, "policy, of a ranker");
     rank->policy = tree_text(value, "parameters." + name);
   }
 }
@@ -115,18 +138,26 @@ Infer infer_of(const JsonTree& tree, std::uint32_t candidates_max, std::uint32_t
   for (const JsonTree& input : tree.at("inputs")) {
     inputs.push_back(tensor_of(input, "inputs[" + std::to_string(inputs.size()) + "]"));
     const auto same = std::ranges::count(inputs, inputs.back().name, &Tensor::name);
-    if (same > 1) tree_fault("malformed_json", inputs.back().name + " is given twice", inputs.back().where, "each input once");
+    if (same > 1)
+      tree_fault("malformed_json", inputs.back().name + " is given twice", inputs.back().where,
+                 "each input once");
   }
   const bool ranks = std::ranges::find(inputs, "candidates", &Tensor::name) != inputs.end();
-  if (ranks) out.request = ranking_of(inputs, candidates_max, events_max);
-  else out.request = generation_of(inputs);
+  if (ranks)
+    out.request = ranking_of(inputs, candidates_max, events_max);
+  else
+    out.request = generation_of(inputs);
   for (const auto& [name, value] : tree.items()) {
-    if (name == "id") out.id = tree_text(value, name);
-    else if (name == "parameters") take_parameters(value, out);
+    if (name == "id")
+      out.id = tree_text(value, name);
+    else if (name == "parameters")
+      take_parameters(value, out);
     else if (name == "outputs" && value.is_array())
       for (const JsonTree& wanted : value)
-        out.outputs.push_back(tree_text(wanted.is_object() && wanted.contains("name") ? wanted.at("name") : wanted, "outputs"));
-    else if (name != "inputs") tree_fault("unknown_field", "there is no such field", name, "id, inputs, outputs or parameters");
+        out.outputs.push_back(
+            tree_text(wanted.is_object() && wanted.contains("name") ? wanted.at("name") : wanted, "outputs"));
+    else if (name != "inputs")
+      tree_fault("unknown_field", "there is no such field", name, "id, inputs, outputs or parameters");
   }
   return out;
 }
@@ -167,7 +198,8 @@ void add_ranking(const RankRequest& asked, const RankReply& reply, Outputs& outp
 void add_generation(const GenerateReply& reply, Outputs& outputs) {
   std::vector<std::string> items;
   std::vector<double> log_probabilities;
-  for (const GeneratedItem& item : reply.items) items.push_back(item.id), log_probabilities.push_back(item.log_probability);
+  for (const GeneratedItem& item : reply.items)
+    items.push_back(item.id), log_probabilities.push_back(item.log_probability);
   outputs.add("items", "BYTES", items);
   outputs.add("log_probabilities", "FP64", log_probabilities);
 }
@@ -178,10 +210,12 @@ OrderedTree tensor_metadata(const char* name, const char* datatype, int length) 
 
 }  // namespace
 
-std::variant<Infer, Refusal> read_infer(std::string_view body, std::uint32_t candidates_max, std::uint32_t events_max) {
+std::variant<Infer, Refusal> read_infer(std::string_view body, std::uint32_t candidates_max,
+                                        std::uint32_t events_max) {
   try {
     const std::size_t values = 2 * (std::size_t{candidates_max} + events_max) + 256;
-    return infer_of(parse_tree(body, {.values_max = values, .depth_max = 8}, "inputs"), candidates_max, events_max);
+    return infer_of(parse_tree(body, {.values_max = values, .depth_max = 8}, "inputs"), candidates_max,
+                    events_max);
   } catch (const Refusal& refusal) {
     return refusal;
   }
@@ -209,7 +243,8 @@ std::string server_metadata(std::string_view version) {
 
 std::string model_metadata(const std::string& model, const std::string& version, std::string_view serves) {
   const bool ranks = serves.starts_with("rank");
-  OrderedTree inputs = OrderedTree::array({tensor_metadata("user", "BYTES", 1)}), outputs = OrderedTree::array({tensor_metadata("items", "BYTES", -1)});
+  OrderedTree inputs = OrderedTree::array({tensor_metadata("user", "BYTES", 1)}),
+              outputs = OrderedTree::array({tensor_metadata("items", "BYTES", -1)});
   if (ranks) {
     inputs.push_back(tensor_metadata("candidates", "BYTES", -1));
     outputs.push_back(tensor_metadata("scores", "FP64", -1));
@@ -218,7 +253,11 @@ std::string model_metadata(const std::string& model, const std::string& version,
     inputs.push_back(tensor_metadata("top_k", "INT64", 1));
     outputs.push_back(tensor_metadata("log_probabilities", "FP64", -1));
   }
-  return OrderedTree{{"name", model}, {"versions", {version}}, {"platform", "troupe"}, {"inputs", std::move(inputs)}, {"outputs", std::move(outputs)}}
+  return OrderedTree{{"name", model},
+                     {"versions", {version}},
+                     {"platform", "troupe"},
+                     {"inputs", std::move(inputs)},
+                     {"outputs", std::move(outputs)}}
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

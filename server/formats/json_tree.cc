@@ -4,14 +4,15 @@
 #include <utility>
 #include <vector>
 
-#include "server/formats/quoted.h"
 #include "runtime/wire/json_text.h"
+#include "server/formats/quoted.h"
 
 namespace troupe::server {
 
 void tree_fault(const char* code, std::string what, std::string where, std::string expected) {
   if (where.empty()) where = "\"\"";  // a member may be called so
-  throw Refusal{400, code, printable(std::move(what)), printable(where.substr(0, 2 * quoted_bytes_max)), std::move(expected)};
+  throw Refusal{400, code, printable(std::move(what)), printable(where.substr(0, 2 * quoted_bytes_max)),
+                std::move(expected)};
 }
 
 // A key that is given twice would be one of the two, nobody knows which.
@@ -31,7 +32,8 @@ JsonTree parse_tree(std::string_view body, const JsonBounds& bounds, const char*
   try {
     return JsonTree::parse(body, look);
   } catch (const JsonTree::parse_error& error) {
-    tree_fault("malformed_json", "the body is no JSON", "byte " + std::to_string(error.byte), "a JSON object");
+    tree_fault("malformed_json", "the body is no JSON", "byte " + std::to_string(error.byte),
+               "a JSON object");
   } catch (const JsonTree::exception&) {
     tree_fault("malformed_json", "a number is out of range", "body", "numbers that a double can hold");
   }
@@ -40,12 +42,15 @@ JsonTree parse_tree(std::string_view body, const JsonBounds& bounds, const char*
 std::string tree_text(const JsonTree& value, const std::string& where) {
   if (!value.is_string()) tree_fault("wrong_type", where + " is something else", where, "a string");
   const auto& text = value.get_ref<const std::string&>();
-  if (text.find('\0') != text.npos) tree_fault("wrong_type", where + " has U+0000", where, "a string without it");
+  if (text.find('\0') != text.npos)
+    tree_fault("wrong_type", where + " has U+0000", where, "a string without it");
   return text;
 }
 
-std::int64_t tree_number(const JsonTree& value, const std::string& where, std::int64_t least, std::int64_t most) {
-  const bool whole = value.is_number_integer() && !(value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX);
+std::int64_t tree_number(const JsonTree& value, const std::string& where, std::int64_t least,
+                         std::int64_t most) {
+  const bool whole =
+      value.is_number_integer() && !(value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX);
   if (!whole || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most)
     tree_fault("wrong_type", where + " is something else", where,
                "a whole number from " + std::to_string(least) + " to " + std::to_string(most));

@@ -19,13 +19,16 @@ std::string document_of(const JsonTree& value, const std::string& where) {
   if (!value.is_object()) return tree_text(value, where);
   const auto id = value.find(value.contains("id") ? "id" : "text");
   if (id == value.end() || value.size() != 1)
-    tree_fault("wrong_type", where + " is something else", where, "an item's id: a text, or an object with `id` or `text`");
+    tree_fault("wrong_type", where + " is something else", where,
+               "an item's id: a text, or an object with `id` or `text`");
   return tree_text(*id, where);
 }
 
 // Whether query and documents are texts for a model that ranks texts.
 bool has_texts(const JsonTree& tree) {
-  const auto names_item = [](const JsonTree& document) { return document.is_object() && document.contains("id"); };
+  const auto names_item = [](const JsonTree& document) {
+    return document.is_object() && document.contains("id");
+  };
   return tree.at("query").is_string() && std::ranges::none_of(tree.at("documents"), names_item);
 }
 
@@ -34,8 +37,10 @@ void take_query(const JsonTree& value, RankRequest& request) {
   const bool is_object = value.is_object() && value.size() == 1 && value.contains("history");
   const JsonTree& list = is_object ? value.at("history") : value;
   if (!list.is_array())
-    tree_fault("wrong_type", "query is something else", "query", "a user's id, or a history: a list of item ids");
-  for (const JsonTree& item : list) request.history.push_back(tree_text(item, "query[" + std::to_string(request.history.size()) + "]"));
+    tree_fault("wrong_type", "query is something else", "query",
+               "a user's id, or a history: a list of item ids");
+  for (const JsonTree& item : list)
+    request.history.push_back(tree_text(item, "query[" + std::to_string(request.history.size()) + "]"));
 }
 
 void take_member(const std::string& name, const JsonTree& value, std::uint32_t candidates_max, Rerank& out) {
@@ -44,7 +49,8 @@ void take_member(const std::string& name, const JsonTree& value, std::uint32_t c
   if (name == "model") return void(out.model = tree_text(value, name));
   if (name == "policy") return void(out.request.policy = tree_text(value, name));
   if (name == "unknown") return void(out.request.unknown = tree_text(value, name));
-  if (name == "top_n") return void(out.request.top_k = static_cast<std::uint32_t>(tree_number(value, name, 1, UINT32_MAX)));
+  if (name == "top_n")
+    return void(out.request.top_k = static_cast<std::uint32_t>(tree_number(value, name, 1, UINT32_MAX)));
   if (name == "budget_us") return void(out.request.budget_us = tree_number(value, name, 0, INT64_MAX));
   if (name == "return_documents") {
     if (!value.is_boolean()) tree_fault("wrong_type", name + " is something else", name, "true or false");
@@ -56,19 +62,21 @@ void take_member(const std::string& name, const JsonTree& value, std::uint32_t c
       throw Refusal{413, "too_many_candidates", "there are " + std::to_string(value.size()), name,
                     "at most " + std::to_string(candidates_max) + " (router.candidates_max)"};
     for (const JsonTree& document : value)
-      out.documents.push_back(document_of(document, "documents[" + std::to_string(out.documents.size()) + "]"));
+      out.documents.push_back(
+          document_of(document, "documents[" + std::to_string(out.documents.size()) + "]"));
     return;
   }
-  if (name == "max_tokens_per_doc" || name == "max_chunks_per_doc" || name == "rank_fields" || name == "priority" ||
-      name == "truncate_prompt_tokens")
+  if (name == "max_tokens_per_doc" || name == "max_chunks_per_doc" || name == "rank_fields" ||
+      name == "priority" || name == "truncate_prompt_tokens")
     tree_fault("unsupported_value", name + " has a value that is not supported", name, "null, or none");
   tree_fault("unknown_field", "there is no such field", name, std::string(rerank_members));
 }
 
 }  // namespace
 
-std::variant<Rerank, Refusal> read_rerank(std::string_view body, std::uint32_t candidates_max, std::uint32_t events_max,
-                                          const ModelText& text, const ScoreLimits& limits) {
+std::variant<Rerank, Refusal> read_rerank(std::string_view body, std::uint32_t candidates_max,
+                                          std::uint32_t events_max, const ModelText& text,
+                                          const ScoreLimits& limits) {
   try {
     const std::size_t values = 4 * (std::size_t{candidates_max} + events_max) + 64;
     const JsonTree tree = parse_tree(body, {.values_max = values, .depth_max = 4}, "documents");
@@ -77,7 +85,8 @@ std::variant<Rerank, Refusal> read_rerank(std::string_view body, std::uint32_t c
     for (const auto& [name, value] : tree.items()) take_member(name, value, candidates_max, out);
     for (const char* needed : {"query", "documents"})
       if (!tree.contains(needed))
-        tree_fault("missing_field", std::string("the body has no ") + needed, needed, std::string(rerank_members));
+        tree_fault("missing_field", std::string("the body has no ") + needed, needed,
+                   std::string(rerank_members));
     out.request.candidates = out.documents;
     if (text.ranks_texts() && has_texts(tree)) {
       out.texts = score_pairs(text, {"query", {out.request.user}}, {"documents", out.documents}, limits);
@@ -91,7 +100,8 @@ std::variant<Rerank, Refusal> read_rerank(std::string_view body, std::uint32_t c
 
 namespace {
 
-nlohmann::ordered_json body_of(RequestId id, const std::string& model, nlohmann::ordered_json results, std::uint32_t tokens) {
+nlohmann::ordered_json body_of(RequestId id, const std::string& model, nlohmann::ordered_json results,
+                               std::uint32_t tokens) {
   return {{"id", "rerank-" + std::to_string(id)},
           {"model", model},
           {"results", std::move(results)},
@@ -99,7 +109,9 @@ nlohmann::ordered_json body_of(RequestId id, const std::string& model, nlohmann:
           {"meta", {{"api_version", {{"version", "2"}}}, {"billed_units", {{"search_units", 1}}}}}};
 }
 
-std::string written(const nlohmann::ordered_json& body) { return body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
+std::string written(const nlohmann::ordered_json& body) {
+  return body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
 
 }  // namespace
 
@@ -115,7 +127,8 @@ std::string rerank_body(const Rerank& asked, const ScoreReply& reply, const std:
     if (asked.return_documents) result["document"] = {{"text", asked.documents[index]}};
     results.push_back(std::move(result));
   }
-  return written(body_of(reply.id, model.empty() ? reply.model_version : model, std::move(results), reply.tokens_total));
+  return written(
+      body_of(reply.id, model.empty() ? reply.model_version : model, std::move(results), reply.tokens_total));
 }
 
 std::string rerank_body(const Rerank& asked, const RankReply& reply, const std::string& model) {
@@ -127,7 +140,8 @@ std::string rerank_body(const Rerank& asked, const RankReply& reply, const std::
     if (asked.return_documents) result["document"] = {{"id", item.id}, {"text", item.title}};
     results.push_back(std::move(result));
   }
-  nlohmann::ordered_json body = body_of(reply.id, model.empty() ? reply.model_version : model, std::move(results), reply.tokens_total);
+  nlohmann::ordered_json body =
+      body_of(reply.id, model.empty() ? reply.model_version : model, std::move(results), reply.tokens_total);
   if (!reply.skipped.empty()) body["skipped"] = reply.skipped;
   return written(body);
 }

@@ -1,15 +1,16 @@
 #pragma once
-// Rerankings, in the form that Cohere, Jina and vLLM offer: who asks stands where those have a text, and items of the catalog
-// where those have documents. A model that ranks texts (model_text.h) takes a query and documents that are texts as such, unless a
-// document has an `id`. Pure.
+// Rerankings, in the form that Cohere, Jina and vLLM offer: who asks stands where those have a text, and
+// items of the catalog where those have documents. A model that ranks texts (model_text.h) takes a query and
+// documents that are texts as such, unless a document has an `id`. Pure.
 //
-//   query             text: a user's id; a list of texts, or {"history":[…]}: item ids of somebody without a profile
-//   documents         list of item ids, each a text, or an object with `id` or `text`; at most router.candidates_max
-//   top_n             how many come back; absent, null: all
-//   return_documents  each result has `document`: the item's id, and its title as `text`
-//   model             as of completions; `unknown`, `policy`, `budget_us`: as of a ranking
+//   query             text: a user's id; a list of texts, or {"history":[…]}: item ids of somebody without a
+//   profile documents         list of item ids, each a text, or an object with `id` or `text`; at most
+//   router.candidates_max top_n             how many come back; absent, null: all return_documents  each
+//   result has `document`: the item's id, and its title as `text` model             as of completions;
+//   `unknown`, `policy`, `budget_us`: as of a ranking
 //
-// Members of those interfaces that are not here may be null. Refusals are those of json.h, and 400 unsupported_value.
+// Members of those interfaces that are not here may be null. Refusals are those of json.h, and 400
+// unsupported_value.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,8 +18,8 @@
 #include <variant>
 #include <vector>
 
-#include "server/formats/text_pairs.h"
 #include "runtime/actor/messages.h"
+#include "server/formats/text_pairs.h"
 
 namespace troupe::server {
 
@@ -29,8 +30,9 @@ struct Rerank {
   std::string model;                   // that is asked; "": whichever is served
   bool return_documents = false;
 };
-std::variant<Rerank, Refusal> read_rerank(std::string_view body, std::uint32_t candidates_max, std::uint32_t events_max,
-                                          const ModelText& text = {}, const ScoreLimits& limits = {});
+std::variant<Rerank, Refusal> read_rerank(std::string_view body, std::uint32_t candidates_max,
+                                          std::uint32_t events_max, const ModelText& text = {},
+                                          const ScoreLimits& limits = {});
 
 // `model`: as the client knows it.
 std::string rerank_body(const Rerank& asked, const RankReply& reply, const std::string& model);

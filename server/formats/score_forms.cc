@@ -20,30 +20,44 @@ constexpr std::array<std::pair<const char*, const char*>, 4> pair_names{
 // Members of those interfaces that change nothing here, with the values that say so; null is always one.
 const std::map<std::string, std::vector<JsonTree>>& inert_members() {
   static const std::map<std::string, std::vector<JsonTree>> members{
-      {"max_tokens_per_query", {0}},  {"max_tokens_per_doc", {0}}, {"truncate_prompt_tokens", {}}, {"truncation_side", {"left", "right"}},
-      {"use_activation", {true}},     {"activation", {true}},      {"softmax", {true}},            {"priority", {0}},
-      {"mm_processor_kwargs", {}},    {"cache_salt", {}},          {"encoding_format", {"float"}}, {"instruction", {}},
+      {"max_tokens_per_query", {0}},
+      {"max_tokens_per_doc", {0}},
+      {"truncate_prompt_tokens", {}},
+      {"truncation_side", {"left", "right"}},
+      {"use_activation", {true}},
+      {"activation", {true}},
+      {"softmax", {true}},
+      {"priority", {0}},
+      {"mm_processor_kwargs", {}},
+      {"cache_salt", {}},
+      {"encoding_format", {"float"}},
+      {"instruction", {}},
       {"chat_template", {}},
   };
   return members;
 }
-// Texts that are joined are read once for each item: that many bytes of all of them for a token that a request may have.
+// Texts that are joined are read once for each item: that many bytes of all of them for a token that a
+// request may have.
 constexpr std::size_t joined_bytes_of_token = 16;
 constexpr std::array passed_over{"user", "request_id", "rid"};  // they change no answer
 
 class ScoreReader {
  public:
-  ScoreReader(ScoreForm form, const ModelText& model, const ScoreLimits& limits) : model_(model), limits_(limits) {
+  ScoreReader(ScoreForm form, const ModelText& model, const ScoreLimits& limits)
+      : model_(model), limits_(limits) {
     asked_.form = form;
     softmax_ = form == ScoreForm::generative;
   }
 
   ForeignScore take(std::string_view body) {
-    const std::size_t values = std::size_t{limits_.tokens_max} + 4 * (std::size_t{limits_.items_max} + limits_.labels_max) + 64;
+    const std::size_t values =
+        std::size_t{limits_.tokens_max} + 4 * (std::size_t{limits_.items_max} + limits_.labels_max) + 64;
     tree_ = parse_tree(body, {.values_max = values, .depth_max = 4}, "items");
     if (!tree_.is_object()) tree_fault("wrong_type", "the body is something else", "body", "an object");
-    if (asked_.form == ScoreForm::pairs) take_pairs();
-    else take_lists();
+    if (asked_.form == ScoreForm::pairs)
+      take_pairs();
+    else
+      take_lists();
     return std::move(asked_);
   }
 
@@ -66,15 +80,17 @@ class ScoreReader {
     const JsonTree& value = tree_.at(name);
     TextList list{name, {}};
     if (value.is_string()) return list.texts.push_back(tree_text(value, name)), list;
-    if (!value.is_array()) tree_fault("wrong_type", list.name + " is something else", name, "a text, or a list of texts");
+    if (!value.is_array())
+      tree_fault("wrong_type", list.name + " is something else", name, "a text, or a list of texts");
     for (const JsonTree& text : value)
       list.texts.push_back(tree_text(text, list.name + "[" + std::to_string(list.texts.size()) + "]"));
     return list;
   }
 
   void take_pairs() {
-    const auto names = std::ranges::find_if(
-        pair_names, [&](const auto& pair) { return tree_.contains(pair.first) && tree_.contains(pair.second); });
+    const auto names = std::ranges::find_if(pair_names, [&](const auto& pair) {
+      return tree_.contains(pair.first) && tree_.contains(pair.second);
+    });
     if (names == pair_names.end())
       tree_fault("missing_field", "the body has one list of texts", "body",
                  "text_1 and text_2, queries and documents, queries and items, or data_1 and data_2");
@@ -90,9 +106,12 @@ class ScoreReader {
       return;
     }
     if (queries.texts.size() != 1)
-      tree_fault("several_queries", "there are " + std::to_string(queries.texts.size()) + ", and the model ranks items of its catalog", queries.name,
-                 "one: a user's id");
-    asked_.request = RankRequest{.user = queries.texts.front(), .candidates = documents.texts, .budget_us = budget_us_};
+      tree_fault(
+          "several_queries",
+          "there are " + std::to_string(queries.texts.size()) + ", and the model ranks items of its catalog",
+          queries.name, "one: a user's id");
+    asked_.request =
+        RankRequest{.user = queries.texts.front(), .candidates = documents.texts, .budget_us = budget_us_};
   }
 
   // ---- query, items, labels ----
@@ -107,13 +126,15 @@ class ScoreReader {
   static std::vector<Token> token_list(const JsonTree& value, const std::string& where) {
     std::vector<Token> tokens;
     for (const JsonTree& one : value)
-      tokens.push_back(static_cast<Token>(tree_number(one, where + "[" + std::to_string(tokens.size()) + "]", 0, INT32_MAX)));
+      tokens.push_back(static_cast<Token>(
+          tree_number(one, where + "[" + std::to_string(tokens.size()) + "]", 0, INT32_MAX)));
     return tokens;
   }
 
   static Part part_of(const JsonTree& value, const std::string& where) {
     if (value.is_string()) return {tree_text(value, where), {}, true, where};
-    if (!value.is_array()) tree_fault("wrong_type", where + " is something else", where, "a text, or a list of token ids");
+    if (!value.is_array())
+      tree_fault("wrong_type", where + " is something else", where, "a text, or a list of token ids");
     return {"", token_list(value, where), false, where};
   }
 
@@ -123,27 +144,40 @@ class ScoreReader {
   }
 
   void take_member(const std::string& name, const JsonTree& value) {
-    if (name == "query") query_ = part_of(value, name);
-    else if (name == "items" && value.is_string()) items_ = {part_of(value, name)};
-    else if (name == "items") take_items(value);
-    else if (name == "label_token_ids") take_labels(value);
-    else if (name == "apply_softmax") softmax_ = flag(name, value);
-    else if (name == "item_first") item_first_ = flag(name, value);
-    else if (name == "add_special_tokens" && asked_.form == ScoreForm::generative) special_ = flag(name, value);
+    if (name == "query")
+      query_ = part_of(value, name);
+    else if (name == "items" && value.is_string())
+      items_ = {part_of(value, name)};
+    else if (name == "items")
+      take_items(value);
+    else if (name == "label_token_ids")
+      take_labels(value);
+    else if (name == "apply_softmax")
+      softmax_ = flag(name, value);
+    else if (name == "item_first")
+      item_first_ = flag(name, value);
+    else if (name == "add_special_tokens" && asked_.form == ScoreForm::generative)
+      special_ = flag(name, value);
     else if (!take_common(name, value))
-      tree_fault("unknown_field", "there is no such field", name, "query, items, label_token_ids, apply_softmax, item_first, model or budget_us");
+      tree_fault("unknown_field", "there is no such field", name,
+                 "query, items, label_token_ids, apply_softmax, item_first, model or budget_us");
   }
 
   void take_items(const JsonTree& value) {
-    if (!value.is_array()) tree_fault("wrong_type", "items is something else", "items", "a text, or a list of texts or of lists of token ids");
+    if (!value.is_array())
+      tree_fault("wrong_type", "items is something else", "items",
+                 "a text, or a list of texts or of lists of token ids");
     if (value.size() > limits_.items_max)
       throw Refusal{413, "too_many_items", "there are " + std::to_string(value.size()), "items",
                     "at most " + std::to_string(limits_.items_max) + " (router.score_items_max)"};
-    for (const JsonTree& one : value) items_.push_back(part_of(one, "items[" + std::to_string(items_.size()) + "]"));
+    for (const JsonTree& one : value)
+      items_.push_back(part_of(one, "items[" + std::to_string(items_.size()) + "]"));
   }
 
   void take_labels(const JsonTree& value) {
-    if (!value.is_array() || value.empty()) tree_fault("wrong_type", "label_token_ids is something else", "label_token_ids", "a list of token ids, at least one");
+    if (!value.is_array() || value.empty())
+      tree_fault("wrong_type", "label_token_ids is something else", "label_token_ids",
+                 "a list of token ids, at least one");
     if (value.size() > limits_.labels_max)
       throw Refusal{413, "too_many_labels", "there are " + std::to_string(value.size()), "label_token_ids",
                     "at most " + std::to_string(limits_.labels_max) + " (router.score_labels_max)"};
@@ -153,15 +187,21 @@ class ScoreReader {
   void take_lists() {
     for (const auto& [name, value] : tree_.items())
       if (!value.is_null()) take_member(name, value);
-    if (!query_) tree_fault("missing_field", "the body has no query", "query", "a text, or a list of token ids");
-    if (labels_.empty()) tree_fault("missing_field", "the body has no label_token_ids", "label_token_ids", "a list of token ids, at least one");
+    if (!query_)
+      tree_fault("missing_field", "the body has no query", "query", "a text, or a list of token ids");
+    if (labels_.empty())
+      tree_fault("missing_field", "the body has no label_token_ids", "label_token_ids",
+                 "a list of token ids, at least one");
     if (!softmax_)
-      tree_fault("unsupported_value", "apply_softmax is false, and probabilities over the whole vocabulary are not computed", "apply_softmax",
-                 "true: over the labels");
+      tree_fault("unsupported_value",
+                 "apply_softmax is false, and probabilities over the whole vocabulary are not computed",
+                 "apply_softmax", "true: over the labels");
     ScoreRequest request{.label_tokens = labels_, .apply_softmax = true, .budget_us = budget_us_};
     std::vector<std::vector<Token>> prompts;
-    if (asked_.form == ScoreForm::lists) check_joined();
-    else if (!items_.empty()) read_query();
+    if (asked_.form == ScoreForm::lists)
+      check_joined();
+    else if (!items_.empty())
+      read_query();
     for (const Part& item : items_) prompts.push_back(prompt_of(item));
     share(prompts, request);
     asked_.request = std::move(request);
@@ -173,9 +213,12 @@ class ScoreReader {
     for (const Part& item : items_) {
       bytes += item.is_text ? query_->text.size() + item.text.size() : 0;
       if (bytes > most)
-        throw Refusal{413, "too_many_tokens", "the query's text with each item's has more than " + std::to_string(most) + " bytes in all", item.where,
-                      "at most " + std::to_string(joined_bytes_of_token) + " for each of " + std::to_string(limits_.tokens_max) + " tokens (" +
-                          limits_.tokens_knob + ")"};
+        throw Refusal{
+            413, "too_many_tokens",
+            "the query's text with each item's has more than " + std::to_string(most) + " bytes in all",
+            item.where,
+            "at most " + std::to_string(joined_bytes_of_token) + " for each of " +
+                std::to_string(limits_.tokens_max) + " tokens (" + limits_.tokens_knob + ")"};
     }
   }
 
@@ -188,7 +231,8 @@ class ScoreReader {
 
   std::vector<Token> prompt_of(const Part& item) {
     if (query_->is_text != item.is_text && asked_.form == ScoreForm::lists)
-      tree_fault("wrong_type", "of query and " + item.where + " one is a text and one has token ids", item.where, "as the query is");
+      tree_fault("wrong_type", "of query and " + item.where + " one is a text and one has token ids",
+                 item.where, "as the query is");
     std::vector<Token> prompt;
     const Part &first = item_first_ ? item : *query_, &second = item_first_ ? *query_ : item;
     if (item.is_text && asked_.form == ScoreForm::lists) {
@@ -200,7 +244,9 @@ class ScoreReader {
     }
     total_ += prompt.size();
     if (total_ > limits_.tokens_max)
-      throw Refusal{413, "too_many_tokens", "query and items have more than " + std::to_string(limits_.tokens_max) + " tokens", item.where,
+      throw Refusal{413, "too_many_tokens",
+                    "query and items have more than " + std::to_string(limits_.tokens_max) + " tokens",
+                    item.where,
                     "at most " + std::to_string(limits_.tokens_max) + " (" + limits_.tokens_knob + ")"};
     return prompt;
   }
@@ -212,7 +258,8 @@ class ScoreReader {
   }
 
   void add(const Part& part, std::vector<Token>& prompt) const {
-    if (!part.is_text || &part == &*query_) return void(prompt.insert(prompt.end(), part.tokens.begin(), part.tokens.end()));
+    if (!part.is_text || &part == &*query_)
+      return void(prompt.insert(prompt.end(), part.tokens.begin(), part.tokens.end()));
     add_text(part.text, part.where, prompt);
   }
 
@@ -220,7 +267,8 @@ class ScoreReader {
     add_text_tokens(model_, text, where, limits_.tokens_max, prompt);
   }
 
-  // What all prompts begin with is the query, whatever it was made of: each leaves a token at least that is its own.
+  // What all prompts begin with is the query, whatever it was made of: each leaves a token at least that is
+  // its own.
   static void share(const std::vector<std::vector<Token>>& prompts, ScoreRequest& request) {
     if (prompts.empty()) return;
     std::size_t same = prompts.front().size();
@@ -229,7 +277,8 @@ class ScoreReader {
       same = std::min<std::size_t>(same, static_cast<std::size_t>(ends.in1 - prompts.front().begin()));
       same = std::min(same, prompt.empty() ? 0 : prompt.size() - 1);
     }
-    request.query.assign(prompts.front().begin(), prompts.front().begin() + static_cast<std::ptrdiff_t>(same));
+    request.query.assign(prompts.front().begin(),
+                         prompts.front().begin() + static_cast<std::ptrdiff_t>(same));
     for (const auto& prompt : prompts)
       request.items.push_back({{prompt.begin() + static_cast<std::ptrdiff_t>(same), prompt.end()}});
   }
@@ -248,7 +297,8 @@ class ScoreReader {
 
 OrderedTree data_of(const std::vector<double>& scores) {
   OrderedTree data = OrderedTree::array();
-  for (const double score : scores) data.push_back({{"index", data.size()}, {"object", "score"}, {"score", score}});
+  for (const double score : scores)
+    data.push_back({{"index", data.size()}, {"object", "score"}, {"score", score}});
   return data;
 }
 
@@ -261,7 +311,8 @@ std::vector<double> in_order(const RankRequest& asked, const RankReply& reply) {
   std::map<std::string_view, double> by_item;
   for (const RankedItem& item : reply.items) by_item.emplace(item.id, item.probability);
   std::vector<double> scores;
-  for (const std::string& item : asked.candidates) scores.push_back(by_item.contains(item) ? by_item.at(item) : 0);
+  for (const std::string& item : asked.candidates)
+    scores.push_back(by_item.contains(item) ? by_item.at(item) : 0);
   return scores;
 }
 
@@ -273,11 +324,13 @@ ScoreForm score_form(std::string_view path, std::string_view body) {
   if (body.find("\"label_token_ids\"") != body.npos) return ScoreForm::lists;
   for (const auto& [first, second] : pair_names)
     for (const char* name : {first, second})
-      if (name != std::string_view("items") && body.find("\"" + std::string(name) + "\"") != body.npos) return ScoreForm::pairs;
+      if (name != std::string_view("items") && body.find("\"" + std::string(name) + "\"") != body.npos)
+        return ScoreForm::pairs;
   return ScoreForm::ours;
 }
 
-std::variant<ForeignScore, Refusal> read_score(ScoreForm form, std::string_view body, const ModelText& model, const ScoreLimits& limits) {
+std::variant<ForeignScore, Refusal> read_score(ScoreForm form, std::string_view body, const ModelText& model,
+                                               const ScoreLimits& limits) {
   try {
     return ScoreReader(form, model, limits).take(body);
   } catch (const Refusal& refusal) {
@@ -285,7 +338,8 @@ std::variant<ForeignScore, Refusal> read_score(ScoreForm form, std::string_view 
   }
 }
 
-std::string score_body(const ForeignScore& asked, const Message& reply, const std::string& model, std::int64_t created_s) {
+std::string score_body(const ForeignScore& asked, const Message& reply, const std::string& model,
+                       std::int64_t created_s) {
   std::vector<double> first;
   RequestId id = 0;
   std::uint32_t tokens = 0;
@@ -302,11 +356,16 @@ std::string score_body(const ForeignScore& asked, const Message& reply, const st
   }
   OrderedTree body;
   if (asked.form == ScoreForm::lists) {
-    body = {{"scores", std::move(rows)}, {"model", model}, {"usage", usage_of(tokens)}, {"object", "scoring"}};
+    body = {
+        {"scores", std::move(rows)}, {"model", model}, {"usage", usage_of(tokens)}, {"object", "scoring"}};
   } else {
     const char* const kind = asked.form == ScoreForm::pairs ? "score-" : "generative-scoring-";
-    body = {{"id", kind + std::to_string(id)}, {"object", "list"}, {"created", created_s},
-            {"model", model},                  {"data", data_of(first)}, {"usage", usage_of(tokens)}};
+    body = {{"id", kind + std::to_string(id)},
+            {"object", "list"},
+            {"created", created_s},
+            {"model", model},
+            {"data", data_of(first)},
+            {"usage", usage_of(tokens)}};
   }
   return body.dump(-1, ' ', false, OrderedTree::error_handler_t::replace);
 }

@@ -50,7 +50,9 @@ std::string fault_of(ScoreForm of, const std::string& body, const ModelText& mod
   const auto* refusal = std::get_if<Refusal>(&read);
   return refusal ? std::to_string(refusal->status) + " " + refusal->code + " " + refusal->where : "";
 }
-ScoreRequest scores(ScoreForm of, const std::string& body) { return std::get<ScoreRequest>(asked_of(of, body).request); }
+ScoreRequest scores(ScoreForm of, const std::string& body) {
+  return std::get<ScoreRequest>(asked_of(of, body).request);
+}
 using Lists = std::vector<std::vector<Token>>;
 Lists items_of(const ScoreRequest& request) {
   Lists lists;
@@ -60,15 +62,19 @@ Lists items_of(const ScoreRequest& request) {
 
 TEST_SUITE("scores in others' forms") {
   TEST_CASE("whose form a body has, its members say") {
-    CHECK(score_form("/v1/score", R"({"query":[1],"items":[{"tokens":[2]}],"label_tokens":[3]})") == ScoreForm::ours);
-    CHECK(score_form("/v1/score", R"({"query":"a","items":["b"],"label_token_ids":[3]})") == ScoreForm::lists);
+    CHECK(score_form("/v1/score", R"({"query":[1],"items":[{"tokens":[2]}],"label_tokens":[3]})") ==
+          ScoreForm::ours);
+    CHECK(score_form("/v1/score", R"({"query":"a","items":["b"],"label_token_ids":[3]})") ==
+          ScoreForm::lists);
     CHECK(score_form("/score", R"({"text_1":"a","text_2":"b"})") == ScoreForm::pairs);
     CHECK(score_form("/score", R"({"queries":"a","items":"b"})") == ScoreForm::pairs);
     CHECK(score_form("/generative_scoring", "{}") == ScoreForm::generative);
   }
 
   TEST_CASE("of two texts, one stands where an event of a history does, and one where a candidate does") {
-    const ScoreRequest one = scores(ScoreForm::pairs, R"({"text_1":"q","text_2":["a","bb"],"model":"m","use_activation":true,"user":"u"})");
+    const ScoreRequest one =
+        scores(ScoreForm::pairs,
+               R"({"text_1":"q","text_2":["a","bb"],"model":"m","use_activation":true,"user":"u"})");
     CHECK(one.query == std::vector<Token>{1, 2, 3, 'q'});
     CHECK(items_of(one) == Lists{{4, 'a', 5}, {4, 'b', 'b', 5}});
     CHECK(one.label_tokens == std::vector<Token>{6, 7});
@@ -79,48 +85,66 @@ TEST_SUITE("scores in others' forms") {
   }
 
   TEST_CASE("a ranker of a catalog takes the two for a user and for items") {
-    const ForeignScore asked = asked_of(ScoreForm::pairs, R"({"text_1":"ana","text_2":["a","b"],"budget_us":9})", catalog);
+    const ForeignScore asked =
+        asked_of(ScoreForm::pairs, R"({"text_1":"ana","text_2":["a","b"],"budget_us":9})", catalog);
     const auto& rank = std::get<RankRequest>(asked.request);
     CHECK(rank.user == "ana");
     CHECK(rank.candidates == std::vector<std::string>{"a", "b"});
     CHECK(rank.budget_us == 9);
     const RankReply ranked{.id = 7, .items = {{"b", "", 2, 0.7}, {"a", "", 1, 0.3}}, .tokens_total = 12};
     const auto body = JsonTree::parse(score_body(asked, ranked, "m", 99));
-    CHECK(body == JsonTree::parse(R"({"id":"score-7","object":"list","created":99,"model":"m","data":[{"index":0,"object":"score","score":0.3},
+    CHECK(
+        body ==
+        JsonTree::parse(
+            R"({"id":"score-7","object":"list","created":99,"model":"m","data":[{"index":0,"object":"score","score":0.3},
       {"index":1,"object":"score","score":0.7}],"usage":{"prompt_tokens":12,"total_tokens":12,"completion_tokens":0}})"));
-    const RankReply one{.id = 7, .items = {{"b", "", 2, 1}}, .tokens_total = 12};  // the other is not in the catalog
-    CHECK(JsonTree::parse(score_body(asked, one, "m", 99)).dump().find(R"("score":0.0})") != std::string::npos);
-    CHECK(fault_of(ScoreForm::pairs, R"({"text_1":["ana","bo"],"text_2":["a","b"]})", catalog) == "400 several_queries text_1");
+    const RankReply one{
+        .id = 7, .items = {{"b", "", 2, 1}}, .tokens_total = 12};  // the other is not in the catalog
+    CHECK(JsonTree::parse(score_body(asked, one, "m", 99)).dump().find(R"("score":0.0})") !=
+          std::string::npos);
+    CHECK(fault_of(ScoreForm::pairs, R"({"text_1":["ana","bo"],"text_2":["a","b"]})", catalog) ==
+          "400 several_queries text_1");
   }
 
   TEST_CASE("what all prompts begin with is computed once, and each keeps a token of its own") {
-    const ScoreRequest joined = scores(ScoreForm::lists, R"({"query":"ab","items":["c","cd"],"label_token_ids":[9],"apply_softmax":true})");
+    const ScoreRequest joined = scores(
+        ScoreForm::lists, R"({"query":"ab","items":["c","cd"],"label_token_ids":[9],"apply_softmax":true})");
     CHECK(joined.query == std::vector<Token>{256, 'a', 'b'});
     CHECK(items_of(joined) == Lists{{'c'}, {'c', 'd'}});
-    const ScoreRequest first = scores(ScoreForm::lists, R"({"query":[8],"items":[[1,2],[1,3]],"label_token_ids":[9],"apply_softmax":true,"item_first":true})");
+    const ScoreRequest first = scores(
+        ScoreForm::lists,
+        R"({"query":[8],"items":[[1,2],[1,3]],"label_token_ids":[9],"apply_softmax":true,"item_first":true})");
     CHECK(first.query == std::vector<Token>{1});
     CHECK(items_of(first) == Lists{{2, 8}, {3, 8}});
-    CHECK(scores(ScoreForm::lists, R"({"query":[0],"items":[[0,1],[0]],"label_token_ids":[0],"apply_softmax":true})").query == std::vector<Token>{0});
-    const ScoreRequest single = scores(ScoreForm::lists, R"({"query":[8],"items":[[]],"label_token_ids":[9],"apply_softmax":true})");
+    CHECK(scores(ScoreForm::lists,
+                 R"({"query":[0],"items":[[0,1],[0]],"label_token_ids":[0],"apply_softmax":true})")
+              .query == std::vector<Token>{0});
+    const ScoreRequest single =
+        scores(ScoreForm::lists, R"({"query":[8],"items":[[]],"label_token_ids":[9],"apply_softmax":true})");
     CHECK(single.query.empty());
     CHECK(items_of(single) == Lists{{8}});
   }
 
   TEST_CASE("vLLM's generative scoring makes tokens of each part, and special ones where they are wanted") {
-    CHECK(scores(ScoreForm::generative, R"({"query":"q","items":["a"],"label_token_ids":[9]})").query == std::vector<Token>{256, 'q'});
-    const ScoreRequest plain =
-        scores(ScoreForm::generative, R"({"query":"q","items":[[5]],"label_token_ids":[9,8],"add_special_tokens":false,"item_first":true})");
+    CHECK(scores(ScoreForm::generative, R"({"query":"q","items":["a"],"label_token_ids":[9]})").query ==
+          std::vector<Token>{256, 'q'});
+    const ScoreRequest plain = scores(
+        ScoreForm::generative,
+        R"({"query":"q","items":[[5]],"label_token_ids":[9,8],"add_special_tokens":false,"item_first":true})");
     CHECK(plain.query == std::vector<Token>{5});
     CHECK(items_of(plain) == Lists{{'q'}});
-    const ScoreRequest two = scores(ScoreForm::generative, R"({"query":"q","items":["a","b"],"label_token_ids":[9]})");
+    const ScoreRequest two =
+        scores(ScoreForm::generative, R"({"query":"q","items":["a","b"],"label_token_ids":[9]})");
     CHECK(two.query == std::vector<Token>{256, 'q'});
     CHECK(items_of(two) == Lists{{'a'}, {'b'}});
   }
 
   TEST_CASE("texts that are joined are bounded by their bytes, before any is read") {
     const auto fault = [](std::size_t bytes, const char* items) {
-      return fault_of(ScoreForm::lists, R"({"query":")" + std::string(bytes, 'a') + R"(","items":)" + items +
-                                            R"(,"label_token_ids":[9],"apply_softmax":true})", catalog);  // where any text is too much
+      return fault_of(ScoreForm::lists,
+                      R"({"query":")" + std::string(bytes, 'a') + R"(","items":)" + items +
+                          R"(,"label_token_ids":[9],"apply_softmax":true})",
+                      catalog);  // where any text is too much
     };
     CHECK(fault(159, R"(["x","y"])") == "422 no_tokenizer items[0]");
     CHECK(fault(160, R"(["x","y"])") == "413 too_many_tokens items[1]");
@@ -130,8 +154,10 @@ TEST_SUITE("scores in others' forms") {
   TEST_CASE("replies have their forms") {
     const ScoreReply reply{.id = 3, .items = {{{0.9, 0.1}}, {{0.2, 0.8}}}, .tokens_total = 5};
     ForeignScore asked{.form = ScoreForm::lists, .request = ScoreRequest{}};
-    CHECK(JsonTree::parse(score_body(asked, reply, "m", 99)) ==
-          JsonTree::parse(R"({"scores":[[0.9,0.1],[0.2,0.8]],"model":"m","object":"scoring","usage":{"prompt_tokens":5,"total_tokens":5,"completion_tokens":0}})"));
+    CHECK(
+        JsonTree::parse(score_body(asked, reply, "m", 99)) ==
+        JsonTree::parse(
+            R"({"scores":[[0.9,0.1],[0.2,0.8]],"model":"m","object":"scoring","usage":{"prompt_tokens":5,"total_tokens":5,"completion_tokens":0}})"));
     asked.form = ScoreForm::generative;
     const auto body = JsonTree::parse(score_body(asked, reply, "m", 99));
     CHECK(body.at("id") == "generative-scoring-3");
@@ -139,41 +165,67 @@ TEST_SUITE("scores in others' forms") {
   }
 
   TEST_CASE("what does not apply is refused by name") {
-    const auto lists = [](const std::string& more) { return fault_of(ScoreForm::lists, R"({"query":"q","items":["a"],"label_token_ids":[9])" + more + "}"); };
+    const auto lists = [](const std::string& more) {
+      return fault_of(ScoreForm::lists, R"({"query":"q","items":["a"],"label_token_ids":[9])" + more + "}");
+    };
     CHECK(lists("") == "400 unsupported_value apply_softmax");
     CHECK(lists(R"(,"apply_softmax":1)") == "400 wrong_type apply_softmax");
     CHECK(lists(R"(,"apply_softmax":true,"top":1)") == "400 unknown_field top");
-    CHECK(lists(R"(,"apply_softmax":true,"add_special_tokens":true)") == "400 unknown_field add_special_tokens");
-    CHECK(fault_of(ScoreForm::lists, R"({"query":"q","items":["a","b","c","d"],"label_token_ids":[9],"apply_softmax":true})") == "413 too_many_items items");
-    CHECK(fault_of(ScoreForm::lists, R"({"query":"q","items":[[5]],"label_token_ids":[9],"apply_softmax":true})") == "400 wrong_type items[0]");
-    CHECK(fault_of(ScoreForm::lists, R"({"query":"q","items":["a"],"label_token_ids":[1,2,3],"apply_softmax":true})") == "413 too_many_labels label_token_ids");
-    CHECK(fault_of(ScoreForm::lists, R"({"query":"0123456789","items":["0123456789"],"label_token_ids":[9],"apply_softmax":true})") ==
-          "413 too_many_tokens items[0]");
-    CHECK(fault_of(ScoreForm::lists, R"({"query":"q","items":["a"],"label_token_ids":[9],"apply_softmax":true})", catalog) == "422 no_tokenizer items[0]");
+    CHECK(lists(R"(,"apply_softmax":true,"add_special_tokens":true)") ==
+          "400 unknown_field add_special_tokens");
+    CHECK(fault_of(ScoreForm::lists,
+                   R"({"query":"q","items":["a","b","c","d"],"label_token_ids":[9],"apply_softmax":true})") ==
+          "413 too_many_items items");
+    CHECK(fault_of(ScoreForm::lists,
+                   R"({"query":"q","items":[[5]],"label_token_ids":[9],"apply_softmax":true})") ==
+          "400 wrong_type items[0]");
+    CHECK(fault_of(ScoreForm::lists,
+                   R"({"query":"q","items":["a"],"label_token_ids":[1,2,3],"apply_softmax":true})") ==
+          "413 too_many_labels label_token_ids");
+    CHECK(
+        fault_of(
+            ScoreForm::lists,
+            R"({"query":"0123456789","items":["0123456789"],"label_token_ids":[9],"apply_softmax":true})") ==
+        "413 too_many_tokens items[0]");
+    CHECK(fault_of(ScoreForm::lists,
+                   R"({"query":"q","items":["a"],"label_token_ids":[9],"apply_softmax":true})",
+                   catalog) == "422 no_tokenizer items[0]");
     CHECK(fault_of(ScoreForm::pairs, R"({"text_1":"a"})") == "400 missing_field body");
-    CHECK(fault_of(ScoreForm::pairs, R"({"text_1":["a","b"],"text_2":["a","b","c"]})") == "400 wrong_count text_1");
-    CHECK(fault_of(ScoreForm::pairs, R"({"text_1":"a","text_2":[{"content":[]}]})") == "400 wrong_type text_2[0]");
-    CHECK(fault_of(ScoreForm::pairs, R"({"text_1":"a","text_2":"b","use_activation":false})") == "400 unsupported_value use_activation");
-    CHECK(fault_of(ScoreForm::pairs, R"({"text_1":"a","text_2":"0123456789abcdef"})") == "413 too_many_tokens text_2");
-    CHECK(fault_of(ScoreForm::pairs, R"({"text_1":"a","text_2":"b","queries":"c"})") == "400 unknown_field queries");
+    CHECK(fault_of(ScoreForm::pairs, R"({"text_1":["a","b"],"text_2":["a","b","c"]})") ==
+          "400 wrong_count text_1");
+    CHECK(fault_of(ScoreForm::pairs, R"({"text_1":"a","text_2":[{"content":[]}]})") ==
+          "400 wrong_type text_2[0]");
+    CHECK(fault_of(ScoreForm::pairs, R"({"text_1":"a","text_2":"b","use_activation":false})") ==
+          "400 unsupported_value use_activation");
+    CHECK(fault_of(ScoreForm::pairs, R"({"text_1":"a","text_2":"0123456789abcdef"})") ==
+          "413 too_many_tokens text_2");
+    CHECK(fault_of(ScoreForm::pairs, R"({"text_1":"a","text_2":"b","queries":"c"})") ==
+          "400 unknown_field queries");
   }
 
   TEST_CASE("a reranking of texts orders them by their probabilities, unless a document names an item") {
-    const auto read = [](const std::string& body) { return std::get<Rerank>(read_rerank(body, 3, 5, reads, limits)); };
-    const Rerank asked = read(R"({"query":"q","documents":["a",{"text":"b"}],"top_n":1,"return_documents":true})");
+    const auto read = [](const std::string& body) {
+      return std::get<Rerank>(read_rerank(body, 3, 5, reads, limits));
+    };
+    const Rerank asked =
+        read(R"({"query":"q","documents":["a",{"text":"b"}],"top_n":1,"return_documents":true})");
     REQUIRE(asked.texts);
     CHECK(asked.texts->query == std::vector<Token>{1, 2, 3, 'q'});
     CHECK(items_of(*asked.texts) == Lists{{4, 'a', 5}, {4, 'b', 5}});
-    const auto body = JsonTree::parse(rerank_body(asked, ScoreReply{.id = 7, .items = {{{0.2, 0.8}}, {{0.9, 0.1}}}, .tokens_total = 4, .model_version = "v"}, ""));
-    CHECK(body.at("results") == JsonTree::parse(R"([{"index":1,"relevance_score":0.9,"document":{"text":"b"}}])"));
+    const auto body = JsonTree::parse(rerank_body(
+        asked,
+        ScoreReply{.id = 7, .items = {{{0.2, 0.8}}, {{0.9, 0.1}}}, .tokens_total = 4, .model_version = "v"},
+        ""));
+    CHECK(body.at("results") ==
+          JsonTree::parse(R"([{"index":1,"relevance_score":0.9,"document":{"text":"b"}}])"));
     CHECK(body.at("model") == "v");
     CHECK_FALSE(read(R"({"query":"ana","documents":[{"id":"a"}]})").texts);
     CHECK_FALSE(read(R"({"query":["x"],"documents":["a"]})").texts);
   }
 
   TEST_CASE("tokens in a body may be a text") {
-    CHECK(std::get<std::string>(with_numbers(R"({"title":"ab","tokens":"ab","identifier":"<s>"})", reads, 9)) ==
-          R"({"title":"ab","tokens":[97,98],"identifier":256})");
+    CHECK(std::get<std::string>(with_numbers(R"({"title":"ab","tokens":"ab","identifier":"<s>"})", reads,
+                                             9)) == R"({"title":"ab","tokens":[97,98],"identifier":256})");
     CHECK(std::get<Refusal>(with_numbers(R"({"tokens":"abc"})", reads, 2)).code == "too_many_tokens");
     CHECK(std::get<Refusal>(with_numbers(R"({"tokens":"abc"})", catalog, 2)).code == "no_tokenizer");
     CHECK(with_words(R"({"a":1})", std::vector<Token>{'a', 'b'}, reads) == R"({"a":1,"text":"ab"})");

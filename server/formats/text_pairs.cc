@@ -16,7 +16,8 @@ class PairWriter {
   }
   void add(const TextList& list, std::size_t index, std::vector<Token>& out) {
     const std::size_t before = out.size();
-    add_text_tokens(model_, list.texts[index], list.texts.size() == 1 ? list.name : list.name + "[" + std::to_string(index) + "]",
+    add_text_tokens(model_, list.texts[index],
+                    list.texts.size() == 1 ? list.name : list.name + "[" + std::to_string(index) + "]",
                     before + left_, out);
     left_ -= out.size() - before;
   }
@@ -28,13 +29,16 @@ class PairWriter {
 
 }  // namespace
 
-ScoreRequest score_pairs(const ModelText& model, const TextList& queries, const TextList& documents, const ScoreLimits& limits) {
+ScoreRequest score_pairs(const ModelText& model, const TextList& queries, const TextList& documents,
+                         const ScoreLimits& limits) {
   const std::size_t pairs = documents.texts.size();
   if (pairs > limits.items_max)
     throw Refusal{413, "too_many_items", "there are " + std::to_string(pairs), documents.name,
                   "at most " + std::to_string(limits.items_max) + " (router.score_items_max)"};
   if (pairs == 0 || (queries.texts.size() != 1 && queries.texts.size() != pairs))
-    tree_fault("wrong_count", "there are " + std::to_string(queries.texts.size()) + " for " + std::to_string(pairs) + " " + documents.name,
+    tree_fault("wrong_count",
+               "there are " + std::to_string(queries.texts.size()) + " for " + std::to_string(pairs) + " " +
+                   documents.name,
                queries.name, "one for all, or one for each, and at least one");
   const PromptForm& form = *model.form;
   const bool shared = queries.texts.size() == 1;

@@ -1,6 +1,7 @@
 #pragma once
-// Texts ranked by a model that reads each candidate behind its own tokens: a query stands where such a prompt has one event of a
-// history, a document where it has a candidate, and the score is the probability of `yes` beside `no`. Pure.
+// Texts ranked by a model that reads each candidate behind its own tokens: a query stands where such a prompt
+// has one event of a history, a document where it has a candidate, and the score is the probability of `yes`
+// beside `no`. Pure.
 #include <span>
 #include <string>
 
@@ -19,7 +20,9 @@ struct TextList {
   std::vector<std::string> texts;
 };
 
-// One query for all documents, or as many. Throws Refusal: 400 wrong_count, 413 too_many_items, and those of model_text.h.
-ScoreRequest score_pairs(const ModelText& model, const TextList& queries, const TextList& documents, const ScoreLimits& limits);
+// One query for all documents, or as many. Throws Refusal: 400 wrong_count, 413 too_many_items, and those of
+// model_text.h.
+ScoreRequest score_pairs(const ModelText& model, const TextList& queries, const TextList& documents,
+                         const ScoreLimits& limits);
 
 }  // namespace troupe::server

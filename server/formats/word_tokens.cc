@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "server/formats/quoted.h"
 #include "runtime/wire/json_text.h"
+#include "server/formats/quoted.h"
 
 namespace troupe::server {
 namespace {
@@ -35,8 +35,10 @@ class WordRewriter {
   // Behind its last quote; npos: it has none.
   std::size_t end_of_string() const {
     for (std::size_t i = at_ + 1; i < body_.size(); ++i) {
-      if (body_[i] == '\\') ++i;
-      else if (body_[i] == '"') return i + 1;
+      if (body_[i] == '\\')
+        ++i;
+      else if (body_[i] == '"')
+        return i + 1;
     }
     return body_.npos;
   }
@@ -51,7 +53,8 @@ class WordRewriter {
     const std::string_view literal = body_.substr(at_, end == body_.npos ? end : end - at_);
     const bool key = depth_ == 1 && end != body_.npos && is_key(end);
     if (key) key_ = literal;
-    const bool is_word = (depth_ == 1 && !key && key_ == "\"identifier\"") || (depth_ == 2 && key_ == "\"tokens\"");
+    const bool is_word =
+        (depth_ == 1 && !key && key_ == "\"identifier\"") || (depth_ == 2 && key_ == "\"tokens\"");
     const bool is_text = depth_ == 1 && !key && key_ == "\"tokens\"";
     if (end != body_.npos && is_text)
       out_ += tokens_of(literal);
@@ -96,7 +99,8 @@ class WordRewriter {
 
 }  // namespace
 
-std::variant<std::string, Refusal> with_numbers(std::string_view body, const ModelText& text, std::size_t tokens_max) {
+std::variant<std::string, Refusal> with_numbers(std::string_view body, const ModelText& text,
+                                                std::size_t tokens_max) {
   try {
     return WordRewriter(body, text, tokens_max).rewritten();
   } catch (const Refusal& refusal) {

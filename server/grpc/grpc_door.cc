@@ -12,8 +12,8 @@
 #include <optional>
 #include <utility>
 
-#include "troupe.pb.cc"       // NOLINT
 #include "troupe.grpc.pb.cc"  // NOLINT
+#include "troupe.pb.cc"       // NOLINT
 
 namespace troupe::server {
 namespace {
@@ -24,11 +24,18 @@ template <class List, class Field>
 void put_all(const List& from, Field* to) {
   to->Assign(from.begin(), from.end());
 }
-std::vector<std::string> texts(const google::protobuf::RepeatedPtrField<std::string>& field) { return {field.begin(), field.end()}; }
-std::vector<Token> tokens(const google::protobuf::RepeatedField<std::int32_t>& field) { return {field.begin(), field.end()}; }
+std::vector<std::string> texts(const google::protobuf::RepeatedPtrField<std::string>& field) {
+  return {field.begin(), field.end()};
+}
+std::vector<Token> tokens(const google::protobuf::RepeatedField<std::int32_t>& field) {
+  return {field.begin(), field.end()};
+}
 
 Message message_of(const v1::RankRequest& asked) {
-  RankRequest request{.user = asked.user(), .candidates = texts(asked.candidates()), .top_k = asked.top_k(), .policy = asked.policy()};
+  RankRequest request{.user = asked.user(),
+                      .candidates = texts(asked.candidates()),
+                      .top_k = asked.top_k(),
+                      .policy = asked.policy()};
   request.budget_us = asked.budget_us();
   request.request_timestamp = asked.request_timestamp();
   if (asked.has_approximate()) request.approximate = asked.approximate();
@@ -41,14 +48,19 @@ Message message_of(const v1::RankRequest& asked) {
 }
 
 Message message_of(const v1::ScoreRequest& asked) {
-  ScoreRequest request{.query = tokens(asked.query()), .label_tokens = tokens(asked.label_tokens()), .apply_softmax = asked.apply_softmax()};
+  ScoreRequest request{.query = tokens(asked.query()),
+                       .label_tokens = tokens(asked.label_tokens()),
+                       .apply_softmax = asked.apply_softmax()};
   for (const v1::TokenList& item : asked.items()) request.items.push_back({tokens(item.tokens())});
   request.budget_us = asked.budget_us();
   return request;
 }
 
 Message message_of(const v1::GenerateRequest& asked) {
-  GenerateRequest request{.user = asked.user(), .top_k = asked.top_k(), .width = asked.width(), .exclude_seen = asked.exclude_seen()};
+  GenerateRequest request{.user = asked.user(),
+                          .top_k = asked.top_k(),
+                          .width = asked.width(),
+                          .exclude_seen = asked.exclude_seen()};
   request.allow = texts(asked.allow());
   request.deny = texts(asked.deny());
   request.among_allowed = asked.among_allowed();
@@ -66,7 +78,8 @@ std::size_t count(const Field& field) {
 struct ListSize {
   std::string_view list;
   std::size_t elements = 0;
-  std::size_t kept_of_one = sizeof(std::string);  // bytes that each takes as it is kept, besides those that it had in the message
+  std::size_t kept_of_one =
+      sizeof(std::string);  // bytes that each takes as it is kept, besides those that it had in the message
 };
 using ListSizes = std::vector<ListSize>;
 ListSizes sizes_of(const v1::RankRequest& asked) {
@@ -75,8 +88,10 @@ ListSizes sizes_of(const v1::RankRequest& asked) {
 ListSizes sizes_of(const v1::ScoreRequest& asked) {
   std::size_t tokens = 0;
   for (const v1::TokenList& item : asked.items()) tokens += count(item.tokens());
-  return {{"query", count(asked.query()), sizeof(Token)}, {"label_tokens", count(asked.label_tokens()), sizeof(Token)},
-          {"items", count(asked.items()), sizeof(TokenList)}, {"tokens", tokens, sizeof(Token)}};
+  return {{"query", count(asked.query()), sizeof(Token)},
+          {"label_tokens", count(asked.label_tokens()), sizeof(Token)},
+          {"items", count(asked.items()), sizeof(TokenList)},
+          {"tokens", tokens, sizeof(Token)}};
 }
 ListSizes sizes_of(const v1::GenerateRequest& asked) {
   return {{"allow", count(asked.allow())}, {"deny", count(asked.deny())}};
@@ -88,8 +103,10 @@ std::optional<Refusal> find_long_list(const ListSizes& sizes, const std::vector<
     for (const ListSize& size : sizes)
       if (size.list == limit.list && size.elements > limit.max) {
         const std::string most = std::to_string(limit.max), name(size.list);
-        return Refusal{413, limit.code.empty() ? "too_many_" + std::string(limit.things) : std::string(limit.code),
-                       name + " has more than " + most + " elements", name, "at most " + most + " (" + std::string(limit.knob) + ")"};
+        return Refusal{413,
+                       limit.code.empty() ? "too_many_" + std::string(limit.things) : std::string(limit.code),
+                       name + " has more than " + most + " elements", name,
+                       "at most " + most + " (" + std::string(limit.knob) + ")"};
       }
   return std::nullopt;
 }
@@ -177,8 +194,11 @@ std::string metadata(const grpc::CallbackServerContext& context, const char* nam
 
 std::optional<Refusal> find_repeated(const grpc::CallbackServerContext& context) {
   const auto& all = context.client_metadata();
-  if (all.count("x-troupe-tenant") > 1) return Refusal{400, "repeated_tenant", "the request names several tenants", "x-troupe-tenant", "one at most"};
-  if (all.count("authorization") > 1) return Refusal{400, "repeated_key", "the request has several keys", "authorization", "one at most"};
+  if (all.count("x-troupe-tenant") > 1)
+    return Refusal{400, "repeated_tenant", "the request names several tenants", "x-troupe-tenant",
+                   "one at most"};
+  if (all.count("authorization") > 1)
+    return Refusal{400, "repeated_key", "the request has several keys", "authorization", "one at most"};
   return std::nullopt;
 }
 
@@ -192,16 +212,25 @@ std::string cut(std::string text, std::size_t bytes_max) {
 
 grpc::StatusCode code_of(unsigned status) {
   switch (status) {
-    case 401: return grpc::StatusCode::UNAUTHENTICATED;
-    case 403: return grpc::StatusCode::PERMISSION_DENIED;
-    case 404: return grpc::StatusCode::NOT_FOUND;
+    case 401:
+      return grpc::StatusCode::UNAUTHENTICATED;
+    case 403:
+      return grpc::StatusCode::PERMISSION_DENIED;
+    case 404:
+      return grpc::StatusCode::NOT_FOUND;
     case 412:
-    case 422: return grpc::StatusCode::FAILED_PRECONDITION;
-    case 429: return grpc::StatusCode::RESOURCE_EXHAUSTED;
-    case 500: return grpc::StatusCode::INTERNAL;
-    case 503: return grpc::StatusCode::UNAVAILABLE;
-    case 504: return grpc::StatusCode::DEADLINE_EXCEEDED;
-    default: return grpc::StatusCode::INVALID_ARGUMENT;
+    case 422:
+      return grpc::StatusCode::FAILED_PRECONDITION;
+    case 429:
+      return grpc::StatusCode::RESOURCE_EXHAUSTED;
+    case 500:
+      return grpc::StatusCode::INTERNAL;
+    case 503:
+      return grpc::StatusCode::UNAVAILABLE;
+    case 504:
+      return grpc::StatusCode::DEADLINE_EXCEEDED;
+    default:
+      return grpc::StatusCode::INVALID_ARGUMENT;
   }
 }
 
@@ -210,15 +239,18 @@ grpc::Status status_of(const DoorReply& reply, grpc::CallbackServerContext& cont
   if (reply.status == 200) return grpc::Status::OK;
   const auto body = nlohmann::json::parse(reply.body, nullptr, false);
   const auto text = [&](const char* name) {
-    const bool has = body.is_object() && body.contains("error") && body["error"].is_object() && body["error"].contains(name) && body["error"][name].is_string();
+    const bool has = body.is_object() && body.contains("error") && body["error"].is_object() &&
+                     body["error"].contains(name) && body["error"][name].is_string();
     return has ? body["error"][name].get<std::string>() : std::string();
   };
   std::string where = text("where");
   const bool plain = std::ranges::all_of(where, [](char c) { return c >= 0x20 && c < 0x7f; });
   context.AddTrailingMetadata("troupe-code", reply.code);
   if (plain && !where.empty()) context.AddTrailingMetadata("troupe-where", cut(where, metadata_text_max));
-  if (reply.retry_after_s > 0) context.AddTrailingMetadata("retry-after-s", std::to_string(reply.retry_after_s));
-  const bool over = std::chrono::system_clock::now() >= context.deadline();  // whatever the reason was, then that is one
+  if (reply.retry_after_s > 0)
+    context.AddTrailingMetadata("retry-after-s", std::to_string(reply.retry_after_s));
+  const bool over =
+      std::chrono::system_clock::now() >= context.deadline();  // whatever the reason was, then that is one
   const std::string words = where + ": " + text("message") + "; expected " + text("expected");
   return {over ? grpc::StatusCode::DEADLINE_EXCEEDED : code_of(reply.status), cut(words, status_text_max)};
 }
@@ -228,11 +260,12 @@ std::int64_t time_left_us(const grpc::CallbackServerContext& context) {
   const auto deadline = context.deadline();
   const auto now = std::chrono::system_clock::now();
   if (deadline > now + std::chrono::hours(24)) return 0;
-  return std::max<std::int64_t>(1, std::chrono::duration_cast<std::chrono::microseconds>(deadline - now).count());
+  return std::max<std::int64_t>(
+      1, std::chrono::duration_cast<std::chrono::microseconds>(deadline - now).count());
 }
 
-// Messages come as bytes: what is parsed of them takes up to 50 times as much (a text of no bytes has two), so few are parsed at
-// once, and none is kept.
+// Messages come as bytes: what is parsed of them takes up to 50 times as much (a text of no bytes has two),
+// so few are parsed at once, and none is kept.
 using RawService = v1::Troupe::WithRawCallbackMethod_Rank<
     v1::Troupe::WithRawCallbackMethod_Score<v1::Troupe::WithRawCallbackMethod_Generate<v1::Troupe::Service>>>;
 
@@ -240,23 +273,30 @@ class Service final : public RawService {
  public:
   Service(const GrpcConfig& config, GrpcDoor::Ask ask) : config_(config), ask_(std::move(ask)) {}
 
-  grpc::ServerUnaryReactor* Rank(grpc::CallbackServerContext* context, const grpc::ByteBuffer* asked, grpc::ByteBuffer* reply) override {
-    return serve<RankRequest, v1::RankRequest, RankReply, v1::RankReply>(context, "/troupe.v1.Troupe/Rank", "rank", *asked, reply);
+  grpc::ServerUnaryReactor* Rank(grpc::CallbackServerContext* context, const grpc::ByteBuffer* asked,
+                                 grpc::ByteBuffer* reply) override {
+    return serve<RankRequest, v1::RankRequest, RankReply, v1::RankReply>(context, "/troupe.v1.Troupe/Rank",
+                                                                         "rank", *asked, reply);
   }
-  grpc::ServerUnaryReactor* Score(grpc::CallbackServerContext* context, const grpc::ByteBuffer* asked, grpc::ByteBuffer* reply) override {
-    return serve<ScoreRequest, v1::ScoreRequest, ScoreReply, v1::ScoreReply>(context, "/troupe.v1.Troupe/Score", "score", *asked, reply);
+  grpc::ServerUnaryReactor* Score(grpc::CallbackServerContext* context, const grpc::ByteBuffer* asked,
+                                  grpc::ByteBuffer* reply) override {
+    return serve<ScoreRequest, v1::ScoreRequest, ScoreReply, v1::ScoreReply>(
+        context, "/troupe.v1.Troupe/Score", "score", *asked, reply);
   }
-  grpc::ServerUnaryReactor* Generate(grpc::CallbackServerContext* context, const grpc::ByteBuffer* asked, grpc::ByteBuffer* reply) override {
-    return serve<GenerateRequest, v1::GenerateRequest, GenerateReply, v1::GenerateReply>(context, "/troupe.v1.Troupe/Generate", "generate", *asked, reply);
+  grpc::ServerUnaryReactor* Generate(grpc::CallbackServerContext* context, const grpc::ByteBuffer* asked,
+                                     grpc::ByteBuffer* reply) override {
+    return serve<GenerateRequest, v1::GenerateRequest, GenerateReply, v1::GenerateReply>(
+        context, "/troupe.v1.Troupe/Generate", "generate", *asked, reply);
   }
 
  private:
   static constexpr std::size_t small_bytes_max = 32 << 10;  // of a message that is parsed beside others
-  static constexpr std::uint64_t kept_of_byte = 2;         // of a message: gRPC keeps it until the answer, and texts are copied
+  static constexpr std::uint64_t kept_of_byte =
+      2;  // of a message: gRPC keeps it until the answer, and texts are copied
 
   template <class Mine, class Asked, class Kind, class Reply>
-  grpc::ServerUnaryReactor* serve(grpc::CallbackServerContext* context, const char* route, const char* kind, const grpc::ByteBuffer& bytes,
-                                  grpc::ByteBuffer* reply) {
+  grpc::ServerUnaryReactor* serve(grpc::CallbackServerContext* context, const char* route, const char* kind,
+                                  const grpc::ByteBuffer& bytes, grpc::ByteBuffer* reply) {
     grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
     DoorCall call;
     call.route = route, call.kind = kind;
@@ -264,13 +304,16 @@ class Service final : public RawService {
     call.bytes_in = bytes.Length();
     std::uint64_t kept = kept_of_byte * bytes.Length();
     if (!begin(kept)) {
-      reactor->Finish({grpc::StatusCode::UNAVAILABLE, "calls without an answer are as many, or take as much memory, as may be; expected fewer "
-                                                      "(http.connections_max, http.memory_max)"});
+      reactor->Finish(
+          {grpc::StatusCode::UNAVAILABLE,
+           "calls without an answer are as many, or take as much memory, as may be; expected fewer "
+           "(http.connections_max, http.memory_max)"});
       return reactor;
     }
     if (!read<Mine, Asked>(bytes, call, kept)) {
       end(kept);
-      reactor->Finish({grpc::StatusCode::INVALID_ARGUMENT, "message: it cannot be parsed; expected that of troupe.proto"});
+      reactor->Finish({grpc::StatusCode::INVALID_ARGUMENT,
+                       "message: it cannot be parsed; expected that of troupe.proto"});
       return reactor;
     }
     with_budget(call.asked.message, time_left_us(*context));
@@ -288,15 +331,19 @@ class Service final : public RawService {
 
   template <class Kind, class Reply>
   static decltype(Shaped::body) answer_into(grpc::ByteBuffer* reply, const std::string& model) {
-    return [reply, model](const Message& answer, const KnownModel& known, std::int64_t) -> std::variant<std::string, Refusal> {
+    return [reply, model](const Message& answer, const KnownModel& known,
+                          std::int64_t) -> std::variant<std::string, Refusal> {
       const auto* of_kind = std::get_if<Kind>(&answer);
-      if (!of_kind) return Refusal{500, "wrong_answer", "the router answered with another kind", "router", "an answer to what was asked"};
+      if (!of_kind)
+        return Refusal{500, "wrong_answer", "the router answered with another kind", "router",
+                       "an answer to what was asked"};
       if (auto other = find_other_model(model, known, of_kind->model_version)) return *other;
       Reply made;
       put(*of_kind, &made);
       bool owned = false;
       if (!grpc::SerializationTraits<Reply>::Serialize(made, reply, &owned).ok())
-        return Refusal{500, "wrong_answer", "the answer cannot be written", "router", "an answer to what was asked"};
+        return Refusal{500, "wrong_answer", "the answer cannot be written", "router",
+                       "an answer to what was asked"};
       return std::string();
     };
   }
@@ -343,7 +390,8 @@ class Service final : public RawService {
     std::visit(
         [&](auto& m) {
           if constexpr (requires { m.budget_us; })
-            if (left_us > 0 && m.budget_us >= 0 && (m.budget_us == 0 || m.budget_us > left_us)) m.budget_us = left_us;
+            if (left_us > 0 && m.budget_us >= 0 && (m.budget_us == 0 || m.budget_us > left_us))
+              m.budget_us = left_us;
         },
         message);
   }
@@ -366,7 +414,8 @@ class ShownCertificate {
     is_new_ = true;
   }
   // For gRPC's core; `self` is one of these.
-  static grpc_ssl_certificate_config_reload_status fetch(void* self, grpc_ssl_server_certificate_config** config) {
+  static grpc_ssl_certificate_config_reload_status fetch(void* self,
+                                                         grpc_ssl_server_certificate_config** config) {
     auto& shown = *static_cast<ShownCertificate*>(self);
     const std::lock_guard lock(shown.mutex_);
     if (!std::exchange(shown.is_new_, false)) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
@@ -386,10 +435,12 @@ class ShownCertificate {
 class RenewedCredentials final : public grpc::ServerCredentials {
  public:
   explicit RenewedCredentials(ShownCertificate& shown)
-      : credentials_(grpc_ssl_server_credentials_create_with_options(grpc_ssl_server_credentials_create_options_using_config_fetcher(
-                         GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE, ShownCertificate::fetch, &shown)),
+      : credentials_(grpc_ssl_server_credentials_create_with_options(
+                         grpc_ssl_server_credentials_create_options_using_config_fetcher(
+                             GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE, ShownCertificate::fetch, &shown)),
                      grpc_server_credentials_release) {}
-  void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}  // keys are the door's
+  void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {
+  }  // keys are the door's
 
  private:
   int AddPortToServer(const std::string& listen, grpc_server* server) override {
@@ -401,7 +452,8 @@ class RenewedCredentials final : public grpc::ServerCredentials {
 }  // namespace
 
 struct GrpcDoor::Server {
-  Server(const GrpcConfig& config, Ask ask) : service(config, std::move(ask)), certificate(config.certificate) {}
+  Server(const GrpcConfig& config, Ask ask)
+      : service(config, std::move(ask)), certificate(config.certificate) {}
   std::shared_ptr<grpc::ServerCredentials> credentials(bool is_tls) {
     if (!is_tls) return grpc::InsecureServerCredentials();
     return std::make_shared<RenewedCredentials>(certificate);
@@ -418,17 +470,21 @@ namespace {
 
 constexpr std::int64_t connection_age = 60;  // as many times as long as it may be idle
 
-int milliseconds(std::int64_t us) { return static_cast<int>(std::clamp<std::int64_t>(us / 1'000, 1'000, INT_MAX)); }
+int milliseconds(std::int64_t us) {
+  return static_cast<int>(std::clamp<std::int64_t>(us / 1'000, 1'000, INT_MAX));
+}
 
 // As the HTTP door's: at least one request of the longest.
 std::size_t quota_bytes(const GrpcConfig& config) {
-  const std::size_t one_request = std::size_t{2} * (std::size_t{config.metadata_bytes_max} + config.message_bytes_max) + (64 << 10);
+  const std::size_t one_request =
+      std::size_t{2} * (std::size_t{config.metadata_bytes_max} + config.message_bytes_max) + (64 << 10);
   return std::max<std::size_t>(config.memory_bytes_max, one_request);
 }
 
 }  // namespace
 
-GrpcDoor::GrpcDoor(const GrpcConfig& config, Ask ask) : server_(std::make_unique<Server>(config, std::move(ask))) {
+GrpcDoor::GrpcDoor(const GrpcConfig& config, Ask ask)
+    : server_(std::make_unique<Server>(config, std::move(ask))) {
   grpc::ServerBuilder builder;
   builder.AddListeningPort(config.listen, server_->credentials(!config.certificate.empty()), &server_->port);
   builder.RegisterService(&server_->service);
@@ -436,17 +492,20 @@ GrpcDoor::GrpcDoor(const GrpcConfig& config, Ask ask) : server_(std::make_unique
   builder.SetResourceQuota(grpc::ResourceQuota("troupe").Resize(quota_bytes(config)));
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(config.metadata_bytes_max));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(config.calls_max));
-  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);  // which has no bound; a client is told so
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION,
+                             0);  // which has no bound; a client is told so
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, milliseconds(config.idle_us_max));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, milliseconds(config.idle_us_max));
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, milliseconds(connection_age * config.idle_us_max));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
+                             milliseconds(connection_age * config.idle_us_max));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, milliseconds(config.answer_us_max));
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   server_->server = builder.BuildAndStart();
   if (!server_->server || server_->port == 0)
-    throw DoorError("grpc: cannot listen on " + config.listen + "; expected HOST:PORT with a free port, and a certificate with its key or none");
+    throw DoorError("grpc: cannot listen on " + config.listen +
+                    "; expected HOST:PORT with a free port, and a certificate with its key or none");
 }
 
 GrpcDoor::~GrpcDoor() {

@@ -1,9 +1,10 @@
 #pragma once
-// Rankings, scores and generations over gRPC (troupe.proto), on a port of its own and from there on the front door's way. A build
-// without gRPC has none (grpc_door_none.cc).
+// Rankings, scores and generations over gRPC (troupe.proto), on a port of its own and from there on the front
+// door's way. A build without gRPC has none (grpc_door_none.cc).
 //
-// Bounds are the front door's: bytes of a message (none is unpacked) and of metadata, elements of lists before they are copied,
-// calls without an answer as many as connections, and their memory: gRPC's own, and as much again of what is kept of them.
+// Bounds are the front door's: bytes of a message (none is unpacked) and of metadata, elements of lists
+// before they are copied, calls without an answer as many as connections, and their memory: gRPC's own, and
+// as much again of what is kept of them.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,7 +36,8 @@ class GrpcDoor {
   ~GrpcDoor();  // waits for the last answers; whoever answers has to have stopped, or to answer still
 
   std::uint16_t port() const;
-  // What new connections are shown from now on: a certificate with its key, which the front door has looked at.
+  // What new connections are shown from now on: a certificate with its key, which the front door has looked
+  // at.
   void renew(const DoorCertificate& certificate);
 
  private:

@@ -8,8 +8,10 @@ struct GrpcDoor::Server {};
 bool has_grpc() { return false; }
 
 GrpcDoor::GrpcDoor(const GrpcConfig&, Ask) {
-  throw DoorError("grpc.listen is set, and this program was built without gRPC; expected none, or a build with libgrpc++-dev, "
-                  "libprotobuf-dev and protobuf-compiler-grpc installed");
+  throw DoorError(
+      "grpc.listen is set, and this program was built without gRPC; expected none, or a build with "
+      "libgrpc++-dev, "
+      "libprotobuf-dev and protobuf-compiler-grpc installed");
 }
 GrpcDoor::~GrpcDoor() = default;
 void GrpcDoor::renew(const DoorCertificate&) {}

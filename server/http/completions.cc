@@ -250,7 +250,8 @@ void Reader::add_token(Token token) {
 void Reader::add_text(const std::string& text) {
   if (text_.tokenizer) return add_text_tokens(text_, text, "prompt", tokens_max_, request.prompt);
   if (!text_.has_words())
-    throw Refusal{422, "no_words", "the model has no tokenizer.json, and no vocab.json that says what words mean", "prompt",
+    throw Refusal{422, "no_words",
+                  "the model has no tokenizer.json, and no vocab.json that says what words mean", "prompt",
                   "a list of token ids"};
   Words words(*text_.words, text);
   while (const std::optional<Token> token = words.next()) add_token(*token);
@@ -301,8 +302,7 @@ OrderedValue choice_of(const Beam& beam, std::size_t index, bool logprobs, bool 
 
 }  // namespace
 
-std::variant<CompleteRequest, Refusal> read_completion(std::string_view body,
-                                                       const ModelText& text,
+std::variant<CompleteRequest, Refusal> read_completion(std::string_view body, const ModelText& text,
                                                        std::uint32_t prompt_tokens_max) {
   try {
     // The library takes a NUL for the end of the text and would not look at what follows.
@@ -318,8 +318,7 @@ std::variant<CompleteRequest, Refusal> read_completion(std::string_view body,
   }
 }
 
-std::string completion_body(const CompleteReply& reply, const ModelText& text,
-                            std::int64_t created_s) {
+std::string completion_body(const CompleteReply& reply, const ModelText& text, std::int64_t created_s) {
   OrderedValue choices = OrderedValue::array();
   std::size_t generated = 0;
   for (const Beam& beam : reply.completions) {

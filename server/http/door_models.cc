@@ -135,8 +135,9 @@ std::optional<std::string> name_in_query(std::string_view target) {
 // ---- the choice ----
 
 Refusal not_served(std::string what, std::string_view kind, std::string others, const Kind& row) {
-  return {422, std::string(row.code), std::move(what), "model",
-          others.empty() ? "a box with a model that serves " + std::string(kind) : "one of " + std::move(others)};
+  return {
+      422, std::string(row.code), std::move(what), "model",
+      others.empty() ? "a box with a model that serves " + std::string(kind) : "one of " + std::move(others)};
 }
 
 std::variant<const DoorModel*, Refusal> choose(const std::optional<std::string>& name, std::string_view kind,
@@ -146,22 +147,27 @@ std::variant<const DoorModel*, Refusal> choose(const std::optional<std::string>&
   if (name) {
     const auto model = std::ranges::find(models, *name, &DoorModel::name);
     if (model == models.end())
-      return Refusal{404, "unknown_model", "no model here is named " + in_quotes(*name), "model", "one of " + names_of(models, "")};
+      return Refusal{404, "unknown_model", "no model here is named " + in_quotes(*name), "model",
+                     "one of " + names_of(models, "")};
     if (serves(*model, kind)) return &*model;
-    return not_served("model " + in_quotes(*name) + " does not " + std::string(row->does) + ", it serves " + model->serves, kind,
-                      able, *row);
+    return not_served(
+        "model " + in_quotes(*name) + " does not " + std::string(row->does) + ", it serves " + model->serves,
+        kind, able, *row);
   }
   const auto may = [&](const DoorModel& model) { return serves(model, kind); };
   const auto first = std::ranges::find_if(models, may);
-  if (first == models.end()) return not_served("no model here does " + std::string(row->does), kind, "", *row);
+  if (first == models.end())
+    return not_served("no model here does " + std::string(row->does), kind, "", *row);
   if (std::ranges::count_if(models, may) == 1) return &*first;
-  return Refusal{400, "which_model", "no model is named, and several could be meant", "model",
-                 "one of " + able + (kind.empty() ? ", as ?model=NAME behind the path" : ", as `model` in the body")};
+  return Refusal{
+      400, "which_model", "no model is named, and several could be meant", "model",
+      "one of " + able + (kind.empty() ? ", as ?model=NAME behind the path" : ", as `model` in the body")};
 }
 
 }  // namespace
 
-std::variant<AskedModel, Refusal> choose_model(const DoorRequest& request, std::span<const DoorModel> models) {
+std::variant<AskedModel, Refusal> choose_model(const DoorRequest& request,
+                                               std::span<const DoorModel> models) {
   const std::optional<std::string_view> kind = asked_of_model(request.method, request.target);
   if (!kind || models.empty()) return AskedModel{};
   Named named;
@@ -177,7 +183,8 @@ std::variant<AskedModel, Refusal> choose_model(const DoorRequest& request, std::
   return AskedModel{std::get<const DoorModel*>(chosen), std::move(named.body), named.in_body};
 }
 
-std::variant<const DoorModel*, Refusal> choose_model(const std::string& name, std::string_view kind, std::span<const DoorModel> models) {
+std::variant<const DoorModel*, Refusal> choose_model(const std::string& name, std::string_view kind,
+                                                     std::span<const DoorModel> models) {
   if (models.empty()) return nullptr;
   return choose(name.empty() ? std::nullopt : std::optional(name), kind, models);
 }

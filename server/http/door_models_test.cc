@@ -13,7 +13,8 @@ const std::vector<DoorModel> two{{"games", "rank, score"}, {"news", "generate, c
 std::string asked(std::string_view method, std::string_view target, std::string_view body = "",
                   const std::vector<DoorModel>& models = two) {
   const auto chosen = choose_model({method, target, body, ""}, models);
-  if (const auto* refusal = std::get_if<Refusal>(&chosen)) return std::to_string(refusal->status) + " " + refusal->code;
+  if (const auto* refusal = std::get_if<Refusal>(&chosen))
+    return std::to_string(refusal->status) + " " + refusal->code;
   const auto& of = std::get<AskedModel>(chosen);
   return of.model ? of.model->name : "none";
 }
@@ -94,8 +95,9 @@ TEST_SUITE("door models") {
     CHECK(asked("POST", "/v1/score", R"({"model":7})") == "400 wrong_type");
     CHECK(asked("POST", "/v1/score", R"({"model":["news"]})") == "400 wrong_type");
     CHECK(asked("POST", "/v1/score", R"({"model":"news","model":"games"})") == "400 malformed_json");
-    for (const char* body : {"", "{", "[", R"({"model)", R"({"model")", R"({"model":)", R"({"model":"news)", R"({"a":"\)",
-                             R"({"model":"news")", R"({"model":"news",})", R"({"model":"news",,"a":1})", "{]", R"({"a":]]]])"})
+    for (const char* body :
+         {"", "{", "[", R"({"model)", R"({"model")", R"({"model":)", R"({"model":"news)", R"({"a":"\)",
+          R"({"model":"news")", R"({"model":"news",})", R"({"model":"news",,"a":1})", "{]", R"({"a":]]]])"})
       CHECK(asked("POST", "/v1/rank", body) == "games");
   }
 }

@@ -6,16 +6,16 @@
 #include <tuple>
 #include <utility>
 
-#include "server/http/completions.h"
-#include "server/formats/door_conditions.h"
-#include "server/formats/inference_protocol.h"
-#include "server/http/front_door_server.h"
-#include "server/formats/word_tokens.h"
-#include "server/observability/openapi.h"
-#include "server/observability/page.h"
 #include "runtime/actor/message_id.h"
 #include "runtime/wire/json.h"
 #include "runtime/wire/json_text.h"
+#include "server/formats/door_conditions.h"
+#include "server/formats/inference_protocol.h"
+#include "server/formats/word_tokens.h"
+#include "server/http/completions.h"
+#include "server/http/front_door_server.h"
+#include "server/observability/openapi.h"
+#include "server/observability/page.h"
 
 namespace troupe::server {
 
@@ -56,14 +56,16 @@ std::vector<std::string> versions_of(const StatusReply& router) {
 // "router@1 is not ready: the catalog has no items", if it says why.
 std::string why_not_ready(const StatusReply& reply) {
   const std::string model = field_of(reply, "model");
-  const std::string who =
-      name_of(Address{reply.node, reply.role}) + (model.empty() ? "" : " of model " + model) + " is not ready";
+  const std::string who = name_of(Address{reply.node, reply.role}) +
+                          (model.empty() ? "" : " of model " + model) + " is not ready";
   const std::string why = field_of(reply, "not_ready");
   return why.empty() ? who : who + ": " + why;
 }
 
 // Which actor said it: of several models' routers all are one node's.
-auto actor_of(const StatusReply& reply) { return std::tuple(reply.node, reply.role, field_of(reply, "model")); }
+auto actor_of(const StatusReply& reply) {
+  return std::tuple(reply.node, reply.role, field_of(reply, "model"));
+}
 
 std::vector<Address> routers_of(const DoorConfig& config) {
   if (config.models.empty()) return {config.router};
@@ -73,12 +75,16 @@ std::vector<Address> routers_of(const DoorConfig& config) {
 }
 
 std::int64_t since_1970_s() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 template <class Reply>
 SeenRun run_of(const char* kind, const Reply& reply) {
-  SeenRun run{.kind = kind, .timings = reply.timings, .tokens_total = reply.tokens_total, .tokens_reused = reply.tokens_reused};
+  SeenRun run{.kind = kind,
+              .timings = reply.timings,
+              .tokens_total = reply.tokens_total,
+              .tokens_reused = reply.tokens_reused};
   if constexpr (requires { reply.plan; }) run.plan = reply.plan;
   if constexpr (requires { reply.node; }) run.node = reply.node;
   return run;
@@ -117,7 +123,8 @@ FrontDoor::Answer FrontDoor::Answer::of(const Refusal& refusal) {
 FrontDoor::Answer FrontDoor::Answer::of(const Message& message, const ModelText& text) {
   if (const auto* m = std::get_if<RankReply>(&message)) return {.body = to_json(*m), .run = run_of(message)};
   if (const auto* m = std::get_if<ScoreReply>(&message)) return {.body = to_json(*m), .run = run_of(message)};
-  if (const auto* m = std::get_if<GenerateReply>(&message)) return {.body = to_json(*m), .run = run_of(message)};
+  if (const auto* m = std::get_if<GenerateReply>(&message))
+    return {.body = to_json(*m), .run = run_of(message)};
   const auto versioned = [](std::string body, std::uint64_t version) {
     return Answer{.body = std::move(body), .etag = etag_of(version)};
   };
@@ -147,7 +154,8 @@ FrontDoor::Answer FrontDoor::Answer::of_models(std::span<const StatusReply> rout
   for (const StatusReply& router : routers) {
     const std::string name = field_of(router, "model"), version = field_of(router, "model_version");
     add(router, name.empty() ? version : name, name.empty() ? "" : version);
-    if (const std::string share = field_of(router, "next_share"); !share.empty()) {  // of two that share the users
+    if (const std::string share = field_of(router, "next_share");
+        !share.empty()) {  // of two that share the users
       const std::string next = field_of(router, "next_model");
       add(router, name.empty() ? next : name, name.empty() ? "" : next);
       text.insert(text.size() - 1, R"(,"share":)" + share);
@@ -226,7 +234,8 @@ void FrontDoor::Server::take(Tcp::socket socket) {
   socket.set_option(Tcp::no_delay(true), error);
   const Origin from = origin_of(client.address());
   DoorPlaces& among = make_room(places, from) ? places : lane;
-  if (!make_room(among, from)) return metrics.record(Metric::http_refused, 1, "too_many_connections");  // the socket closes
+  if (!make_room(among, from))
+    return metrics.record(Metric::http_refused, 1, "too_many_connections");  // the socket closes
   const DoorPlaces::Guest guest = ++last_guest;
   among.enter(guest, from);
   std::make_shared<Session>(*this, std::move(socket), among, guest)->begin();
@@ -282,8 +291,8 @@ std::int64_t FrontDoor::Server::now_us() {
       .count();
 }
 
-void FrontDoor::Server::ask_router(Message message, const TraceContext& trace, std::string tenant, const DoorModel* model,
-                                   OnAnswer then, decltype(Shaped::body) shape) {
+void FrontDoor::Server::ask_router(Message message, const TraceContext& trace, std::string tenant,
+                                   const DoorModel* model, OnAnswer then, decltype(Shaped::body) shape) {
   const bool is_reload = std::holds_alternative<Reload>(message);
   Waiting& waits = wait(is_reload ? config.reload_us_max : config.answer_us_max);
   waits.on_answer = std::move(then);
@@ -298,7 +307,8 @@ void FrontDoor::Server::ask_router(Message message, const TraceContext& trace, s
   post(model ? model->router : config.router, std::move(message));
 }
 
-std::variant<std::string, Refusal> FrontDoor::Server::begin_count(const ApiKey* key, const std::string& tenant) {
+std::variant<std::string, Refusal> FrontDoor::Server::begin_count(const ApiKey* key,
+                                                                  const std::string& tenant) {
   const bool of_key = key && (key->rate > 0 || key->at_once > 0);
   const RateLimit limit = of_key ? RateLimit{key->rate, key->at_once} : config.tenant_limit;
   return rates.begin(of_key ? "key " + key->id : "tenant " + tenant, limit, now_us());
@@ -317,8 +327,7 @@ void FrontDoor::Server::deliver(const Message& answer) {
   if (const auto* status = std::get_if<StatusReply>(&answer)) {
     if (!found->second.on_status) return;
     auto& have = found->second.statuses;
-    if (std::none_of(have.begin(), have.end(),
-                     [&](auto& s) { return actor_of(s) == actor_of(*status); }))
+    if (std::none_of(have.begin(), have.end(), [&](auto& s) { return actor_of(s) == actor_of(*status); }))
       have.push_back(*status);
     if (have.size() == found->second.asked) finish_status(found->first);
     return;
@@ -352,13 +361,17 @@ FrontDoor::Answer FrontDoor::Server::shaped(const Message& answer, std::variant<
   return {.body = std::get<std::string>(std::move(body)), .run = run_of(answer)};
 }
 
-// Another name than that of the version that has answered: the other one's of two that share the users, or nobody's.
-void FrontDoor::Server::shape_by_versions(const Message& answer, const decltype(Shaped::body)& shape, OnAnswer then) {
-  ask_status({config.router}, [answer, shape, then = std::move(then)](const std::vector<StatusReply>& replies) {
-    if (replies.empty())
-      return then(Answer::of(Refusal{503, "not_ready", "the router does not answer", "router", "a router that does"}));
-    then(shaped(answer, shape(answer, {.versions = versions_of(replies.front())}, since_1970_s())));
-  });
+// Another name than that of the version that has answered: the other one's of two that share the users, or
+// nobody's.
+void FrontDoor::Server::shape_by_versions(const Message& answer, const decltype(Shaped::body)& shape,
+                                          OnAnswer then) {
+  ask_status(
+      {config.router}, [answer, shape, then = std::move(then)](const std::vector<StatusReply>& replies) {
+        if (replies.empty())
+          return then(Answer::of(
+              Refusal{503, "not_ready", "the router does not answer", "router", "a router that does"}));
+        then(shaped(answer, shape(answer, {.versions = versions_of(replies.front())}, since_1970_s())));
+      });
 }
 
 void FrontDoor::Server::expire(RequestId id) {
@@ -376,9 +389,8 @@ void FrontDoor::Server::expire(RequestId id) {
 void FrontDoor::Server::finish_status(RequestId id) {
   auto node = waiting.extract(id);
   std::vector<StatusReply>& replies = node.mapped().statuses;
-  std::sort(replies.begin(), replies.end(), [](const StatusReply& a, const StatusReply& b) {
-    return actor_of(a) < actor_of(b);
-  });
+  std::sort(replies.begin(), replies.end(),
+            [](const StatusReply& a, const StatusReply& b) { return actor_of(a) < actor_of(b); });
   node.mapped().on_status(std::move(replies));
 }
 
@@ -391,7 +403,9 @@ std::string FrontDoor::Server::cluster_json(const std::vector<StatusReply>& repl
     const NodeId node = config.seats.node_of(actor.node);
     const bool of_one = is_of_model(actor.role) && !config.models.empty();
     const std::string model = of_one ? config.models.at(config.seats.model_of(actor.node)).name : "";
-    if (std::ranges::any_of(replies, [&](auto& r) { return actor_of(r) == std::tuple(node, actor.role, model); })) continue;
+    if (std::ranges::any_of(replies,
+                            [&](auto& r) { return actor_of(r) == std::tuple(node, actor.role, model); }))
+      continue;
     text += text.ends_with('[') ? "{\"node\":" : ",{\"node\":";
     const std::string name = name_of(actor);
     append_json_string(text += std::to_string(node) + ",\"role\":", name.substr(0, name.find('@')));
@@ -418,7 +432,8 @@ TraceContext FrontDoor::Server::new_trace(std::string_view traceparent, std::uin
   parent = trace ? trace->span : 0;
   if (!trace) {
     trace = TraceContext{draw(), draw() | 1, 0, false};
-    trace->sampled = config.sampled_share > 0 && static_cast<double>(draw() >> 11) * 0x1p-53 < config.sampled_share;
+    trace->sampled =
+        config.sampled_share > 0 && static_cast<double>(draw() >> 11) * 0x1p-53 < config.sampled_share;
   }
   trace->span = draw() | 1;
   return *trace;
@@ -437,16 +452,19 @@ void FrontDoor::Server::answer_question(DoorQuestion question, std::string_view 
   if (question == DoorQuestion::metrics) {
     const bool open = accept.find("application/openmetrics-text") != accept.npos;
     const MetricForm form = open ? MetricForm::openmetrics : MetricForm::prometheus;
-    return then({200, config.metrics ? config.metrics(form) : metrics.render(form),
-                 open ? "application/openmetrics-text; version=1.0.0; charset=utf-8" : "text/plain; version=0.0.4"});
+    return then(
+        {200, config.metrics ? config.metrics(form) : metrics.render(form),
+         open ? "application/openmetrics-text; version=1.0.0; charset=utf-8" : "text/plain; version=0.0.4"});
   }
   if (question == DoorQuestion::page)
-    return then({.body = std::string(page_text()), .type = "text/html; charset=utf-8", .security = page_security()});
+    return then(
+        {.body = std::string(page_text()), .type = "text/html; charset=utf-8", .security = page_security()});
   if (question == DoorQuestion::openapi) return then({200, openapi()});
   if (question == DoorQuestion::slowest) return then({200, slowest.to_json(now_us())});
   if (question == DoorQuestion::models)
-    return ask_status(routers_of(config),
-                      [then = std::move(then)](const std::vector<StatusReply>& replies) { then(Answer::of_models(replies)); });
+    return ask_status(routers_of(config), [then = std::move(then)](const std::vector<StatusReply>& replies) {
+      then(Answer::of_models(replies));
+    });
   if (question == DoorQuestion::cluster)
     return ask_status(config.actors, [this, then = std::move(then)](const std::vector<StatusReply>& replies) {
       then({200, cluster_json(replies)});
@@ -466,23 +484,28 @@ void FrontDoor::Server::answer_question(DoorQuestion question, std::string_view 
              });
 }
 
-void FrontDoor::Server::answer_model_question(const ModelQuestion& question, const DoorModel* model, OnAnswer then) {
-  ask_status({model ? model->router : config.router},
-             [question, then = std::move(then)](const std::vector<StatusReply>& replies) {
-               if (replies.empty())
-                 return then(Answer::of(Refusal{503, "not_ready", "the router does not answer", "router", "a router that does"}));
-               const StatusReply& router = replies.front();
-               const std::string name = field_of(router, "model");
-               std::string version = field_of(router, "model_version");
-               if (const auto other = find_other_model(question.model, {name, versions_of(router)}, version))
-                 return then(Answer::of(*other));
-               if (name.empty() && question.model != "troupe") version = question.model;
-               if (!question.ready) return then({200, model_metadata(question.model, version, field_of(router, "model_serves"))});
-               if (!router.ready) return then(Answer::of(Refusal{503, "not_ready", why_not_ready(router), "model", "a model that is ready"}));
-               std::string body = "{\"name\":";
-               append_json_string(body, question.model);
-               then({200, body + ",\"ready\":true}"});
-             });
+void FrontDoor::Server::answer_model_question(const ModelQuestion& question, const DoorModel* model,
+                                              OnAnswer then) {
+  ask_status({model ? model->router : config.router}, [question, then = std::move(then)](
+                                                          const std::vector<StatusReply>& replies) {
+    if (replies.empty())
+      return then(Answer::of(
+          Refusal{503, "not_ready", "the router does not answer", "router", "a router that does"}));
+    const StatusReply& router = replies.front();
+    const std::string name = field_of(router, "model");
+    std::string version = field_of(router, "model_version");
+    if (const auto other = find_other_model(question.model, {name, versions_of(router)}, version))
+      return then(Answer::of(*other));
+    if (name.empty() && question.model != "troupe") version = question.model;
+    if (!question.ready)
+      return then({200, model_metadata(question.model, version, field_of(router, "model_serves"))});
+    if (!router.ready)
+      return then(
+          Answer::of(Refusal{503, "not_ready", why_not_ready(router), "model", "a model that is ready"}));
+    std::string body = "{\"name\":";
+    append_json_string(body, question.model);
+    then({200, body + ",\"ready\":true}"});
+  });
 }
 
 FrontDoor::FrontDoor(DoorConfig config, Post post, MetricRegistry& metrics, LogSink log)
@@ -499,10 +522,11 @@ void FrontDoor::open() {
 
 void FrontDoor::renew(const DoorCertificate& certificate, std::shared_ptr<const ApiKeys> keys) {
   auto security = make_door_security(certificate);
-  asio::post(server_->io, [server = server_.get(), security = std::move(security), keys = std::move(keys)]() mutable {
-    server->security = std::move(security);
-    server->keys = std::move(keys);
-  });
+  asio::post(server_->io,
+             [server = server_.get(), security = std::move(security), keys = std::move(keys)]() mutable {
+               server->security = std::move(security);
+               server->keys = std::move(keys);
+             });
 }
 
 void FrontDoor::renew(const DoorCertificate& certificate) {
@@ -512,7 +536,8 @@ void FrontDoor::renew(const DoorCertificate& certificate) {
 }
 
 void FrontDoor::renew(std::shared_ptr<const ApiKeys> keys) {
-  asio::post(server_->io, [server = server_.get(), keys = std::move(keys)]() mutable { server->keys = std::move(keys); });
+  asio::post(server_->io,
+             [server = server_.get(), keys = std::move(keys)]() mutable { server->keys = std::move(keys); });
 }
 
 void FrontDoor::retire() {
@@ -520,10 +545,11 @@ void FrontDoor::retire() {
 }
 
 void FrontDoor::follow(std::vector<Address> actors, std::map<NodeId, std::string> names) {
-  asio::post(server_->io, [server = server_.get(), actors = std::move(actors), names = std::move(names)]() mutable {
-    server->config.actors = std::move(actors);
-    server->config.names = std::move(names);
-  });
+  asio::post(server_->io,
+             [server = server_.get(), actors = std::move(actors), names = std::move(names)]() mutable {
+               server->config.actors = std::move(actors);
+               server->config.names = std::move(names);
+             });
 }
 
 void FrontDoor::close() {

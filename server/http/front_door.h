@@ -17,16 +17,16 @@
 #include <string>
 #include <vector>
 
-#include "server/auth/api_keys.h"
-#include "server/http/door_models.h"
-#include "server/http/front_door_calls.h"
-#include "server/http/front_door_routes.h"
-#include "server/auth/rate_limits.h"
-#include "server/observability/seen_request.h"
 #include "runtime/actor/messages.h"
 #include "runtime/actor/metrics.h"
 #include "runtime/actor/seat.h"
 #include "runtime/host/host.h"
+#include "server/auth/api_keys.h"
+#include "server/auth/rate_limits.h"
+#include "server/http/door_models.h"
+#include "server/http/front_door_calls.h"
+#include "server/http/front_door_routes.h"
+#include "server/observability/seen_request.h"
 
 namespace troupe::server {
 
@@ -56,7 +56,7 @@ struct DoorConfig {
   std::shared_ptr<const ApiKeys> keys;  // whoever asks needs one, but for his health; null: nobody does
   RateLimit tenant_limit;               // of each tenant, unless its key says another
   DoorLimits limits;
-  ModelText text = {};  // the model's
+  ModelText text = {};                 // the model's
   std::vector<Address> actors;         // whom /v1/cluster asks
   std::vector<Address> must_be_ready;  // whom /v2/health/ready asks; none: all of those
   std::function<std::string()>
@@ -65,8 +65,9 @@ struct DoorConfig {
   // Several models, each with its router; none: there is one, and all above is said of it.
   std::vector<DoorModel> models;
   Seats seats;  // of their actors
-  std::function<std::string(MetricForm)> metrics;  // what /metrics answers; none: what the door's registry has
-  std::string version;    // of the program, as /v2 tells it
+  std::function<std::string(MetricForm)>
+      metrics;                          // what /metrics answers; none: what the door's registry has
+  std::string version;                  // of the program, as /v2 tells it
   std::map<NodeId, std::string> names;  // of the cluster's nodes; one that is not there goes by its number
   AccessLog access_log = AccessLog::off;
   double sampled_share = 0;  // of the requests whose client says nothing of a trace, so many are recorded
@@ -85,7 +86,8 @@ class FrontDoor {
 
   void open();    // serves from a thread of its own
   void retire();  // from now on it says that it is not ready, and serves on
-  // Another certificate for new connections, other keys for new requests. Throws std::runtime_error, and then all stays as it was.
+  // Another certificate for new connections, other keys for new requests. Throws std::runtime_error, and then
+  // all stays as it was.
   void renew(const DoorCertificate& certificate, std::shared_ptr<const ApiKeys> keys);
   void renew(const DoorCertificate& certificate);  // keys stay as they are
   void renew(std::shared_ptr<const ApiKeys> keys);

@@ -28,7 +28,8 @@ void FrontDoor::Session::begin_bulk() {
   next_lines();
 }
 
-// Takes lines that are there, as many as may be at the actors, and none that changes what another of them changes.
+// Takes lines that are there, as many as may be at the actors, and none that changes what another of them
+// changes.
 void FrontDoor::Session::next_lines() {
   const std::string_view bytes(static_cast<const char*>(buffer.data().data()), buffer.size());
   buffer.consume(body->take(bytes));
@@ -65,18 +66,20 @@ void FrontDoor::Session::ask_line(std::string line) {
   auto* message = std::get_if<Message>(&routed);
   if (message) {
     const std::string subject = subject_of(*message);
-    if (!subject.empty() && !bulk->subjects.insert(subject).second) return void(bulk->later = std::move(line));
+    if (!subject.empty() && !bulk->subjects.insert(subject).second)
+      return void(bulk->later = std::move(line));
   }
   const std::size_t index = bulk->results.size();
   ++bulk->lines, ++bulk->open;
   bulk->results.emplace_back();
-  if (const auto* refusal = std::get_if<Refusal>(&routed)) return line_is_answered(index, Answer::of(*refusal), "");
+  if (const auto* refusal = std::get_if<Refusal>(&routed))
+    return line_is_answered(index, Answer::of(*refusal), "");
   auto counts = count();
-  if (const auto* refusal = std::get_if<Refusal>(&counts)) return line_is_answered(index, Answer::of(*refusal), "");
+  if (const auto* refusal = std::get_if<Refusal>(&counts))
+    return line_is_answered(index, Answer::of(*refusal), "");
   server.ask_router(std::move(*message), seen.trace, asked.tenant, model,
-                    [self = shared_from_this(), index, row = std::get<std::string>(std::move(counts))](const Answer& answer) {
-                      self->line_is_answered(index, answer, row);
-                    });
+                    [self = shared_from_this(), index, row = std::get<std::string>(std::move(counts))](
+                        const Answer& answer) { self->line_is_answered(index, answer, row); });
 }
 
 void FrontDoor::Session::line_is_answered(std::size_t index, const Answer& answer, const std::string& row) {
@@ -104,15 +107,17 @@ void FrontDoor::Session::read_lines() {
                    });
 }
 
-// And the end behind the last ones, or behind a body that is broken: then the connection closes, for nobody knows where the next
-// request begins.
+// And the end behind the last ones, or behind a body that is broken: then the connection closes, for nobody
+// knows where the next request begins.
 void FrontDoor::Session::write_results() {
   std::string text;
   for (const std::string& result : bulk->results) text += result;
   const bool waits = !bulk->later.empty() || !body->text().empty();
   const bool broken = body->fault().has_value();
   const bool last = broken || server.closing || (body->done() && !waits);
-  if (broken) text += bulk_result(bulk->lines + 1, body->fault()->status, Answer::of(*body->fault()).body), ++bulk->failed;
+  if (broken)
+    text += bulk_result(bulk->lines + 1, body->fault()->status, Answer::of(*body->fault()).body),
+        ++bulk->failed;
   if (last) text += bulk_end(bulk->lines, bulk->failed);
   if (text.empty()) return read_lines();
   const bool chunked = asked.version == 11;
@@ -120,8 +125,8 @@ void FrontDoor::Session::write_results() {
   bulk->out.clear();
   if (!std::exchange(bulk->begun, true))
     bulk->out = std::string("HTTP/1.1 200 OK\r\nServer: troupe\r\nContent-Type: application/x-ndjson\r\n") +
-                "x-request-id: " + seen.request_id + "\r\ntraceparent: " + write_traceparent(seen.trace) + "\r\n" +
-                (chunked ? "Transfer-Encoding: chunked\r\n" : "Connection: close\r\n") + "\r\n";
+                "x-request-id: " + seen.request_id + "\r\ntraceparent: " + write_traceparent(seen.trace) +
+                "\r\n" + (chunked ? "Transfer-Encoding: chunked\r\n" : "Connection: close\r\n") + "\r\n";
   bulk->out += chunked ? chunk_of(text) : text;
   if (last && chunked) bulk->out += "0\r\n\r\n";
   bulk->bytes += bulk->out.size();
@@ -129,14 +134,15 @@ void FrontDoor::Session::write_results() {
   places.waits(guest);
   stream.expires_after(microseconds(server.config.timeout_us));
   writing = true;
-  stream.write(asio::buffer(bulk->out), {}, [self = shared_from_this(), last, stays](beast::error_code error, std::size_t) {
-    self->writing = false;
-    if (error) return self->stream.close();
-    if (!last) return self->next_lines();
-    self->bulk.reset();
-    if (!stays || self->server.closing) return self->close();
-    self->read();
-  });
+  stream.write(asio::buffer(bulk->out), {},
+               [self = shared_from_this(), last, stays](beast::error_code error, std::size_t) {
+                 self->writing = false;
+                 if (error) return self->stream.close();
+                 if (!last) return self->next_lines();
+                 self->bulk.reset();
+                 if (!stays || self->server.closing) return self->close();
+                 self->read();
+               });
 }
 
 }  // namespace troupe::server

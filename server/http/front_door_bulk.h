@@ -1,6 +1,7 @@
 #pragma once
-// Where a request of many lines is: some lines at a time are with the actors; when all have their results, these are written, and
-// the next are read. So it keeps that many lines, however many come, and a client that does not take its results gets no more.
+// Where a request of many lines is: some lines at a time are with the actors; when all have their results,
+// these are written, and the next are read. So it keeps that many lines, however many come, and a client that
+// does not take its results gets no more.
 #include <cstdint>
 #include <set>
 #include <string>

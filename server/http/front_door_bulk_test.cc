@@ -11,9 +11,10 @@ using namespace troupe::server::front_door_test;
 
 namespace front_door_bulk_test {
 
-std::string post(const std::string& path, const std::string& body, const std::string& headers = "", const char* version = "1.1") {
-  return "POST " + path + " HTTP/" + version + "\r\nhost: x\r\n" + headers + "content-length: " + std::to_string(body.size()) +
-         "\r\n\r\n" + body;
+std::string post(const std::string& path, const std::string& body, const std::string& headers = "",
+                 const char* version = "1.1") {
+  return "POST " + path + " HTTP/" + version + "\r\nhost: x\r\n" + headers +
+         "content-length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 int count(const std::string& text, const std::string& part) {
   int found = 0;
@@ -24,10 +25,11 @@ int count(const std::string& text, const std::string& part) {
 TEST_SUITE("front door, many lines") {
   TEST_CASE("each line has a result of its own, and a bad one stops nobody") {
     Fixture f;
-    const std::string reply = f.raw(post("/v1/users",
-                                         "{\"user\":\"ana\",\"history\":[\"a\"]}\n\n{\"user\":\"bob\"}\nnonsense\r\n"
-                                         "{\"user\":\"bob\",\"delete\":true}",
-                                         "x-troupe-tenant: acme\r\n"));
+    const std::string reply =
+        f.raw(post("/v1/users",
+                   "{\"user\":\"ana\",\"history\":[\"a\"]}\n\n{\"user\":\"bob\"}\nnonsense\r\n"
+                   "{\"user\":\"bob\",\"delete\":true}",
+                   "x-troupe-tenant: acme\r\n"));
     CHECK(has(reply, "HTTP/1.1 200 OK"));
     CHECK(has(reply, "application/x-ndjson"));
     CHECK(has(reply, R"({"line":1,"status":200,"version":7})"));
@@ -42,20 +44,25 @@ TEST_SUITE("front door, many lines") {
   TEST_CASE("lines about one user are done in their order, however many come at once") {
     Fixture f;
     std::string body;
-    for (int i = 0; i < 100; ++i) body += "{\"user\":\"u" + std::to_string(i % 7) + "\",\"events\":[{\"item\":\"a\"}]}\n";
+    for (int i = 0; i < 100; ++i)
+      body += "{\"user\":\"u" + std::to_string(i % 7) + "\",\"events\":[{\"item\":\"a\"}]}\n";
     const std::string reply = f.raw(post("/v1/events", body));
     CHECK(count(reply, "\"appended\":1") == 100);
     CHECK(has(reply, R"({"lines":100,"failed":0})"));
     REQUIRE(f.written.size() == 100);
-    for (int i = 0; i < 100; ++i) CHECK(f.written[static_cast<std::size_t>(i)] == "events of u" + std::to_string(i % 7));
+    for (int i = 0; i < 100; ++i)
+      CHECK(f.written[static_cast<std::size_t>(i)] == "events of u" + std::to_string(i % 7));
     for (int line = 1; line < 100; ++line)
-      CHECK(reply.find("{\"line\":" + std::to_string(line) + ",") < reply.find("{\"line\":" + std::to_string(line + 1) + ","));
+      CHECK(reply.find("{\"line\":" + std::to_string(line) + ",") <
+            reply.find("{\"line\":" + std::to_string(line + 1) + ","));
   }
 
   TEST_CASE("several users are ranked in one call") {
     Fixture f;
-    const std::string lines = "{\"user\":\"ana\",\"candidates\":[\"a\"]}\n{\"user\":\"nobody\",\"candidates\":[\"a\"]}\n";
-    const std::string reply = f.raw(post("/v1/rank", lines, "content-type: application/x-ndjson; charset=utf-8\r\n"));
+    const std::string lines =
+        "{\"user\":\"ana\",\"candidates\":[\"a\"]}\n{\"user\":\"nobody\",\"candidates\":[\"a\"]}\n";
+    const std::string reply =
+        f.raw(post("/v1/rank", lines, "content-type: application/x-ndjson; charset=utf-8\r\n"));
     CHECK(has(reply, R"({"line":1,"status":200,"user":"ana")"));
     CHECK(has(reply, R"({"line":2,"status":404,"error":{)"));
     CHECK(has(f.raw(post("/v1/rank", lines)), " 400 "));  // one body
@@ -88,7 +95,8 @@ TEST_SUITE("front door, many lines") {
 
   TEST_CASE("who asks in HTTP/1.0 gets lines and the end of the connection") {
     Fixture f;
-    const std::string reply = f.raw(post("/v1/items", R"({"item":"a","tokens":[1],"identifier":2})", "", "1.0"));
+    const std::string reply =
+        f.raw(post("/v1/items", R"({"item":"a","tokens":[1],"identifier":2})", "", "1.0"));
     CHECK(has(reply, "Connection: close"));
     CHECK_FALSE(has(reply, "chunked"));
     CHECK(has(reply, "\r\n\r\n{\"line\":1,\"status\":200,\"version\":3}\n{\"lines\":1,\"failed\":0}\n"));
@@ -96,7 +104,8 @@ TEST_SUITE("front door, many lines") {
 
   TEST_CASE("a body that is broken ends the connection, and a catalog that is another's is not changed") {
     Fixture f;
-    const std::string reply = f.raw("POST /v1/users HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n" + live + end);
+    const std::string reply =
+        f.raw("POST /v1/users HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n" + live + end);
     CHECK(has(reply, "\"code\":\"bad_http\""));
     CHECK(count(reply, "HTTP/1.1") == 1);
     CHECK(has(f.raw(post("/v1/items", "{}\n", "x-troupe-tenant: acme\r\n")), "not_your_catalog"));

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <utility>
 
-#include "server/http/front_door_server.h"
 #include "runtime/wire/json.h"
+#include "server/http/front_door_server.h"
 
 namespace troupe::server {
 
@@ -33,7 +33,9 @@ class FrontDoor::Call : public std::enable_shared_from_this<Call> {
     if (server.closing) return;
     began_ = std::chrono::steady_clock::now();
     seen_ = {.method = "POST", .route = asked_.route};
-    seen_.began_us = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+    seen_.began_us = std::chrono::duration_cast<std::chrono::microseconds>(
+                         std::chrono::system_clock::now().time_since_epoch())
+                         .count();
     seen_.trace = server.new_trace(asked_.traceparent, seen_.parent);
     seen_.request_id = asked_.request_id.empty() ? trace_id(seen_.trace) : asked_.request_id;
     seen_.bytes_in = asked_.bytes_in;
@@ -55,7 +57,10 @@ class FrontDoor::Call : public std::enable_shared_from_this<Call> {
     counted_ = std::get<std::string>(std::move(begun));
     if (const auto* told = server.pauses.find(asked_.tenant, server.now_us())) {
       server.metrics.record(Metric::tenant_refused, 1, asked_.tenant);
-      end(server, {.status = told->status, .body = told->json, .retry_after_s = told->retry_after_s, .code = "tenant_overloaded"});
+      end(server, {.status = told->status,
+                   .body = told->json,
+                   .retry_after_s = told->retry_after_s,
+                   .code = "tenant_overloaded"});
       return std::nullopt;
     }
     if (asked_.fault) return std::move(asked_.fault);
@@ -68,9 +73,10 @@ class FrontDoor::Call : public std::enable_shared_from_this<Call> {
           if constexpr (requires { message.tenant; }) message.tenant = asked_.tenant;
         },
         asked_.asked.message);
-    server.ask_router(std::move(asked_.asked.message), seen_.trace, asked_.tenant, model,
-                      [self = shared_from_this(), &server](Answer answer) { self->end(server, std::move(answer)); },
-                      std::move(asked_.asked.body));
+    server.ask_router(
+        std::move(asked_.asked.message), seen_.trace, asked_.tenant, model,
+        [self = shared_from_this(), &server](Answer answer) { self->end(server, std::move(answer)); },
+        std::move(asked_.asked.body));
     return std::nullopt;
   }
 
@@ -82,9 +88,12 @@ class FrontDoor::Call : public std::enable_shared_from_this<Call> {
     seen_.code = answer.code;
     seen_.run = answer.run;
     seen_.bytes_out = answer.body.size();
-    seen_.took_us = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - began_).count();
+    seen_.took_us =
+        std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - began_)
+            .count();
     server.note(std::move(seen_));
-    std::exchange(then_, nullptr)({answer.status, std::move(answer.body), std::move(answer.code), answer.retry_after_s});
+    std::exchange(then_, nullptr)(
+        {answer.status, std::move(answer.body), std::move(answer.code), answer.retry_after_s});
   }
 
   DoorCall asked_;

@@ -13,8 +13,11 @@ using namespace troupe::server::front_door_test;
 namespace front_door_calls_test {
 
 DoorCall ranking(const std::string& user) {
-  DoorCall call{.route = "/call", .kind = "rank", .asked = {Message{RankRequest{.user = user, .candidates = {"a"}}}, {}}};
-  call.asked.body = [](const Message& reply, const KnownModel&, std::int64_t) -> std::variant<std::string, Refusal> {
+  DoorCall call{.route = "/call",
+                .kind = "rank",
+                .asked = {Message{RankRequest{.user = user, .candidates = {"a"}}}, {}}};
+  call.asked.body = [](const Message& reply, const KnownModel&,
+                       std::int64_t) -> std::variant<std::string, Refusal> {
     const auto& ranked = std::get<RankReply>(reply);
     return ranked.user + " of " + ranked.policy;  // where the fixture puts the tenant
   };

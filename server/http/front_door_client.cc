@@ -1,9 +1,9 @@
 #include "server/http/front_door_client.h"
 
+#include <algorithm>
 #include <boost/asio.hpp>
 #include <boost/asio/ssl.hpp>
 #include <boost/beast.hpp>
-#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <sstream>
@@ -17,8 +17,9 @@ namespace http = beast::http;
 
 namespace {
 
-constexpr std::uint64_t body_bytes_max = 32 << 20;   // that of a reply of 100,000 items has some 10 MiB
-constexpr std::size_t buffer_bytes_max = 128 << 10;  // what is not understood yet; Beast bounds no line of a chunk
+constexpr std::uint64_t body_bytes_max = 32 << 20;  // that of a reply of 100,000 items has some 10 MiB
+constexpr std::size_t buffer_bytes_max =
+    128 << 10;  // what is not understood yet; Beast bounds no line of a chunk
 constexpr std::size_t read_bytes_max = 64 << 10;
 
 struct Server {
@@ -43,7 +44,9 @@ Server parse_server(std::string server) {
 void say(const beast::error_code& error, const Server& server) {
   if (error)
     throw ClientError(server.url() + ": " + error.message() + "; expected a running troupe server" +
-                      (server.tls ? ", and a certificate for that name of an authority that is trusted (--authority)" : ""));
+                      (server.tls
+                           ? ", and a certificate for that name of an authority that is trusted (--authority)"
+                           : ""));
 }
 
 // Runs the loop until the step that was just begun has ended.
@@ -61,7 +64,8 @@ http::request<http::string_body> request_of(const HttpCall& call, const Server& 
   if (!call.key.empty()) request.set(http::field::authorization, "Bearer " + call.key);
   for (std::string_view rest = call.headers; !rest.empty();) {
     const std::size_t end = rest.find("\r\n"), colon = rest.find(": ");
-    request.set(beast::string_view(rest.data(), colon), beast::string_view(rest.data() + colon + 2, end - colon - 2));
+    request.set(beast::string_view(rest.data(), colon),
+                beast::string_view(rest.data() + colon + 2, end - colon - 2));
     rest.remove_prefix(end + 2);
   }
   request.prepare_payload();
@@ -74,10 +78,11 @@ std::string text_of(const http::request<http::string_body>& request) {
   return std::move(text).str();
 }
 
-// Bytes go to and from the stream as they are: what reads and writes whole messages would be compiled for each kind of it.
-// `keeps`: whether the server lets the connection be used again.
+// Bytes go to and from the stream as they are: what reads and writes whole messages would be compiled for
+// each kind of it. `keeps`: whether the server lets the connection be used again.
 template <class Stream>
-HttpReply exchange(asio::io_context& io, Stream& stream, const HttpCall& call, const Server& server, bool& keeps) {
+HttpReply exchange(asio::io_context& io, Stream& stream, const HttpCall& call, const Server& server,
+                   bool& keeps) {
   beast::error_code error;
   std::size_t read = 0;
   auto note = [&](beast::error_code e, std::size_t bytes) { error = e, read = bytes; };
@@ -149,7 +154,8 @@ class HttpConnection::Open {
   // Sets `keeps` if another call may follow.
   HttpReply call(const HttpCall& call, bool& keeps) {
     stream_.expires_after(std::chrono::microseconds(call.timeout_us));
-    return secure_ ? exchange(io_, *secure_, call, server_, keeps) : exchange(io_, stream_, call, server_, keeps);
+    return secure_ ? exchange(io_, *secure_, call, server_, keeps)
+                   : exchange(io_, stream_, call, server_, keeps);
   }
 
   // The server has neither closed it nor said anything that nobody asked for.

@@ -20,7 +20,8 @@ std::string_view view(beast::string_view text) { return {text.data(), text.size(
 // What goes into a response and into lines of the log: visible, and no longer than such names are.
 std::string short_text(std::string_view text) {
   constexpr std::size_t bytes_max = 128;
-  const bool fits = text.size() <= bytes_max && std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~'; });
+  const bool fits =
+      text.size() <= bytes_max && std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~'; });
   return fits ? std::string(text) : "";
 }
 
@@ -86,8 +87,8 @@ std::size_t RequestHead::take(std::string_view bytes) {
   return taken;
 }
 
-// The parser's own limit is for what it has not understood yet: a head whose lines come one at a time would have no
-// end. So it sees no byte beyond ours.
+// The parser's own limit is for what it has not understood yet: a head whose lines come one at a time would
+// have no end. So it sees no byte beyond ours.
 void RequestHead::parse(std::string_view bytes, std::size_t& taken) {
   const std::string_view piece = bytes.substr(taken, limits_.header_bytes_max - taken_);
   beast::error_code error;

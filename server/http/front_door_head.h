@@ -1,14 +1,14 @@
 #pragma once
-// The head of an HTTP request as its bytes come: what is asked for, and how its body will come. It bounds the whole
-// head, however many pieces it comes in. Pure, so that hostile bytes are tried without sockets.
+// The head of an HTTP request as its bytes come: what is asked for, and how its body will come. It bounds the
+// whole head, however many pieces it comes in. Pure, so that hostile bytes are tried without sockets.
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "server/http/request_body.h"
 #include "runtime/actor/messages.h"
+#include "server/http/request_body.h"
 
 namespace troupe::server {
 
@@ -22,8 +22,8 @@ class RequestHead {
   explicit RequestHead(const HeadLimits& limits);
   ~RequestHead();
 
-  // Takes from the front what it has understood: so many bytes. The others have to come again, with more behind
-  // them; once it is done they belong to the body. Takes nothing more once it is done or has a fault.
+  // Takes from the front what it has understood: so many bytes. The others have to come again, with more
+  // behind them; once it is done they belong to the body. Takes nothing more once it is done or has a fault.
   std::size_t take(std::string_view bytes);
 
   bool is_empty() const { return taken_ == 0; }  // nothing of it has come

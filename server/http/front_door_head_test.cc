@@ -33,8 +33,9 @@ std::size_t feed(RequestHead& head, const std::string& bytes, std::size_t step) 
 
 TEST_SUITE("the head of a request") {
   TEST_CASE("is the same in any pieces, and what follows is left to the body") {
-    const std::string bytes = "\r\nPOST /v1/rank HTTP/1.1\r\nhost: a\r\nX-Troupe-Tenant: t\r\nexpect: 100-continue\r\n"
-                              "content-length: 3\r\n\r\n";
+    const std::string bytes =
+        "\r\nPOST /v1/rank HTTP/1.1\r\nhost: a\r\nX-Troupe-Tenant: t\r\nexpect: 100-continue\r\n"
+        "content-length: 3\r\n\r\n";
     for (std::size_t step = 1; step <= bytes.size() + 3; ++step) {
       CAPTURE(step);
       RequestHead head(limits);
@@ -55,7 +56,8 @@ TEST_SUITE("the head of a request") {
     RequestHead head(limits);
     std::string kept = get + host + "a";
     std::size_t come = kept.size();
-    for (const std::string piece = ": b\r\na"; !head.fault() && come < 10 * limits.header_bytes_max; come += piece.size()) {
+    for (const std::string piece = ": b\r\na"; !head.fault() && come < 10 * limits.header_bytes_max;
+         come += piece.size()) {
       kept += piece;
       kept.erase(0, head.take(kept));
     }
@@ -67,7 +69,8 @@ TEST_SUITE("the head of a request") {
 
   TEST_CASE("may be as long as its limit, and no byte longer") {
     const std::string begin = get + host + "a: ", end = "\r\n\r\n";
-    const std::string fits = begin + std::string(limits.header_bytes_max - begin.size() - end.size(), 'x') + end;
+    const std::string fits =
+        begin + std::string(limits.header_bytes_max - begin.size() - end.size(), 'x') + end;
     CHECK(fault_of(fits) == "");
     CHECK(fault_of(begin + "x" + fits.substr(begin.size())) == "header_too_long");
   }

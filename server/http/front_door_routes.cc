@@ -9,17 +9,17 @@
 #include <type_traits>
 #include <vector>
 
-#include "server/http/completions.h"
+#include "runtime/wire/json.h"
+#include "runtime/wire/json_bounds.h"
+#include "runtime/wire/json_text.h"
 #include "server/formats/door_conditions.h"
 #include "server/formats/door_events.h"
-#include "server/http/request_body.h"
 #include "server/formats/inference_protocol.h"
 #include "server/formats/rerank.h"
 #include "server/formats/score_forms.h"
 #include "server/formats/word_tokens.h"
-#include "runtime/wire/json.h"
-#include "runtime/wire/json_bounds.h"
-#include "runtime/wire/json_text.h"
+#include "server/http/completions.h"
+#include "server/http/request_body.h"
 
 namespace troupe::server {
 
@@ -30,10 +30,12 @@ constexpr std::string_view users_path = "/v1/users/", items_path = "/v1/items/",
 
 Refusal not_found(std::string_view target) {
   return {404, "no_such_path", "nothing is served at " + std::string(target.substr(0, 100)), "path",
-          "/v1/rank, /v1/score, /score, /generative_scoring, /v1/generate, /v1/completions, /v1/rerank, /v1/users/{id}, /v1/users/{id}/events, "
+          "/v1/rank, /v1/score, /score, /generative_scoring, /v1/generate, /v1/completions, /v1/rerank, "
+          "/v1/users/{id}, /v1/users/{id}/events, "
           "/v1/items/{id}, /v1/users, /v1/items, /v1/events, /v1/models, "
           "/v1/models/reload, /v1/catalog/reload, "
-          "/v1/cluster, /v1/slowest, /openapi.json, /, /v2, /v2/models/{model}, /v2/models/{model}/infer, /v2/health/live, /v2/health/ready or /metrics"};
+          "/v1/cluster, /v1/slowest, /openapi.json, /, /v2, /v2/models/{model}, /v2/models/{model}/infer, "
+          "/v2/health/live, /v2/health/ready or /metrics"};
 }
 
 Refusal wrong_method(std::string_view method, std::string_view expected) {
@@ -157,8 +159,7 @@ DoorRoute parsed(const DoorRequest& request, const DoorLimits& limits, const Mod
   return Message{std::move(message)};
 }
 
-DoorRoute route_completion(const DoorRequest& request, const DoorLimits& limits,
-                           const ModelText& text) {
+DoorRoute route_completion(const DoorRequest& request, const DoorLimits& limits, const ModelText& text) {
   if (request.body.starts_with("\x1f\x8b"))
     return Refusal{415, "content_encoding", "the body is compressed (gzip)", "body", "JSON as plain text"};
   auto read = read_completion(request.body, text, limits.prompt_tokens_max);
@@ -226,11 +227,15 @@ DoorRoute route_user(const DoorRequest& request, std::string_view rest, const Do
 
 ScoreLimits score_limits(const DoorLimits& limits) {
   const bool by_memory = limits.pass_tokens_max < limits.request_tokens_max;
-  return {limits.score_items_max, limits.score_labels_max, std::min(limits.pass_tokens_max, limits.request_tokens_max),
+  return {limits.score_items_max, limits.score_labels_max,
+          std::min(limits.pass_tokens_max, limits.request_tokens_max),
           by_memory ? "inference.memory_max" : "router.request_tokens_max"};
 }
 
-Refusal other_answer() { return {500, "wrong_answer", "the router answered with another kind", "router", "an answer to what was asked"}; }
+Refusal other_answer() {
+  return {500, "wrong_answer", "the router answered with another kind", "router",
+          "an answer to what was asked"};
+}
 
 template <class M>
 Message with_tenant(M message, std::string_view tenant) {
@@ -239,30 +244,38 @@ Message with_tenant(M message, std::string_view tenant) {
 }
 
 DoorRoute route_rerank(const DoorRequest& request, const DoorLimits& limits, const ModelText& text) {
-  auto read = read_rerank(request.body, limits.candidates_max, limits.history_events_max, text, score_limits(limits));
+  auto read =
+      read_rerank(request.body, limits.candidates_max, limits.history_events_max, text, score_limits(limits));
   if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
   auto& asked = std::get<Rerank>(read);
-  Message message = asked.texts ? with_tenant(*std::exchange(asked.texts, std::nullopt), request.tenant) : with_tenant(asked.request, request.tenant);
+  Message message = asked.texts ? with_tenant(*std::exchange(asked.texts, std::nullopt), request.tenant)
+                                : with_tenant(asked.request, request.tenant);
   asked.request.candidates.clear();
-  return Shaped{std::move(message), [asked = std::move(asked)](const Message& reply, const KnownModel& model,
-                                                               std::int64_t) -> std::variant<std::string, Refusal> {
-                  const auto* ranked = std::get_if<RankReply>(&reply);
-                  const auto* scored = std::get_if<ScoreReply>(&reply);
-                  if (!ranked && !scored) return other_answer();
-                  if (auto other = find_other_model(asked.model, model, ranked ? ranked->model_version : scored->model_version)) return *other;
-                  return ranked ? rerank_body(asked, *ranked, model.name) : rerank_body(asked, *scored, model.name);
-                }};
+  return Shaped{
+      std::move(message),
+      [asked = std::move(asked)](const Message& reply, const KnownModel& model,
+                                 std::int64_t) -> std::variant<std::string, Refusal> {
+        const auto* ranked = std::get_if<RankReply>(&reply);
+        const auto* scored = std::get_if<ScoreReply>(&reply);
+        if (!ranked && !scored) return other_answer();
+        if (auto other =
+                find_other_model(asked.model, model, ranked ? ranked->model_version : scored->model_version))
+          return *other;
+        return ranked ? rerank_body(asked, *ranked, model.name) : rerank_body(asked, *scored, model.name);
+      }};
 }
 
 // In vLLM's form, or in SGLang's.
-DoorRoute route_foreign_score(ScoreForm form, const DoorRequest& request, const DoorLimits& limits, const ModelText& text) {
+DoorRoute route_foreign_score(ScoreForm form, const DoorRequest& request, const DoorLimits& limits,
+                              const ModelText& text) {
   auto read = read_score(form, request.body, text, score_limits(limits));
   if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
   auto& asked = std::get<ForeignScore>(read);
   Message message = std::visit([&](auto& m) { return with_tenant(m, request.tenant); }, asked.request);
   if (auto* scores = std::get_if<ScoreRequest>(&asked.request)) *scores = {};  // its answer says all
-  return Shaped{std::move(message), [asked = std::move(asked)](const Message& reply, const KnownModel& model,
-                                                               std::int64_t now_s) -> std::variant<std::string, Refusal> {
+  return Shaped{std::move(message),
+                [asked = std::move(asked)](const Message& reply, const KnownModel& model,
+                                           std::int64_t now_s) -> std::variant<std::string, Refusal> {
                   const auto* ranked = std::get_if<RankReply>(&reply);
                   const auto* scored = std::get_if<ScoreReply>(&reply);
                   if (!ranked && !scored) return other_answer();
@@ -272,9 +285,11 @@ DoorRoute route_foreign_score(ScoreForm form, const DoorRequest& request, const 
                 }};
 }
 
-DoorRoute route_score(std::string_view path, const DoorRequest& request, const DoorLimits& limits, const ModelText& text) {
+DoorRoute route_score(std::string_view path, const DoorRequest& request, const DoorLimits& limits,
+                      const ModelText& text) {
   const ScoreForm form = score_form(path, request.body);
-  return form == ScoreForm::ours ? parsed<ScoreRequest>(request, limits) : route_foreign_score(form, request, limits, text);
+  return form == ScoreForm::ours ? parsed<ScoreRequest>(request, limits)
+                                 : route_foreign_score(form, request, limits, text);
 }
 
 DoorRoute route_infer(const DoorRequest& request, std::string named, const DoorLimits& limits) {
@@ -282,15 +297,16 @@ DoorRoute route_infer(const DoorRequest& request, std::string named, const DoorL
   if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
   auto& asked = std::get<Infer>(read);
   Message message = std::visit([&](auto& m) { return with_tenant(m, request.tenant); }, asked.request);
-  return Shaped{std::move(message),
-                [asked = std::move(asked), named = std::move(named)](const Message& reply, const KnownModel& model,
-                                                                     std::int64_t) -> std::variant<std::string, Refusal> {
-                  std::string version;
-                  if (const auto* rank = std::get_if<RankReply>(&reply)) version = rank->model_version;
-                  if (const auto* generate = std::get_if<GenerateReply>(&reply)) version = generate->model_version;
-                  if (auto other = find_other_model(named, model, version)) return *other;
-                  return infer_body(asked, reply, named);
-                }};
+  return Shaped{
+      std::move(message),
+      [asked = std::move(asked), named = std::move(named)](
+          const Message& reply, const KnownModel& model, std::int64_t) -> std::variant<std::string, Refusal> {
+        std::string version;
+        if (const auto* rank = std::get_if<RankReply>(&reply)) version = rank->model_version;
+        if (const auto* generate = std::get_if<GenerateReply>(&reply)) version = generate->model_version;
+        if (auto other = find_other_model(named, model, version)) return *other;
+        return infer_body(asked, reply, named);
+      }};
 }
 
 // /v2/models/{model}[/versions/{version}][/ready|/infer]
@@ -346,10 +362,11 @@ struct QuestionPath {
 struct ComputedPath {
   std::string_view path, kind;
 };
-constexpr std::array computed_paths{ComputedPath{"/v1/rank", "rank"}, ComputedPath{"/v1/score", "score"},
-                                    ComputedPath{"/score", "score"}, ComputedPath{"/generative_scoring", "score"},
-                                    ComputedPath{"/v1/generate", "generate"}, ComputedPath{"/v1/completions", "complete"},
-                                    ComputedPath{"/v1/rerank", "rank"}, ComputedPath{"/v2/rerank", "rank"}};
+constexpr std::array computed_paths{
+    ComputedPath{"/v1/rank", "rank"},         ComputedPath{"/v1/score", "score"},
+    ComputedPath{"/score", "score"},          ComputedPath{"/generative_scoring", "score"},
+    ComputedPath{"/v1/generate", "generate"}, ComputedPath{"/v1/completions", "complete"},
+    ComputedPath{"/v1/rerank", "rank"},       ComputedPath{"/v2/rerank", "rank"}};
 const ComputedPath* find_computed(std::string_view path) {
   const auto at = std::ranges::find(computed_paths, path, &ComputedPath::path);
   return at == computed_paths.end() ? nullptr : &*at;
@@ -360,7 +377,8 @@ struct BulkPath {
   std::string_view path;
   BulkKind kind;
 };
-constexpr std::array bulk_paths{BulkPath{"/v1/users", BulkKind::users}, BulkPath{"/v1/items", BulkKind::items},
+constexpr std::array bulk_paths{BulkPath{"/v1/users", BulkKind::users},
+                                BulkPath{"/v1/items", BulkKind::items},
                                 BulkPath{"/v1/events", BulkKind::events}};
 const BulkPath* find_bulk(std::string_view path) {
   const auto at = std::ranges::find(bulk_paths, path, &BulkPath::path);
@@ -375,9 +393,11 @@ Refusal not_your_catalog() {
 // {"user":"ana","delete":true}: none if it is something else.
 template <class Delete>
 std::optional<Delete> deletion_in(std::string_view line, std::string Delete::*id, const char* member) {
-  if (line.find("\"delete\"") == line.npos || !find_excess(line, {.values_max = 16, .depth_max = 2}).empty()) return std::nullopt;
+  if (line.find("\"delete\"") == line.npos || !find_excess(line, {.values_max = 16, .depth_max = 2}).empty())
+    return std::nullopt;
   const auto object = nlohmann::json::parse(line, nullptr, false);
-  if (!object.is_object() || object.size() != 2 || object.value("delete", nlohmann::json()) != true) return std::nullopt;
+  if (!object.is_object() || object.size() != 2 || object.value("delete", nlohmann::json()) != true)
+    return std::nullopt;
   const auto named = object.find(member);
   if (named == object.end() || !named->is_string()) return std::nullopt;
   Delete gone;
@@ -406,7 +426,8 @@ constexpr std::array question_paths{QuestionPath{"/v2/health/live", DoorQuestion
 
 }  // namespace
 
-std::optional<Refusal> find_other_model(const std::string& asked, const KnownModel& known, const std::string& version) {
+std::optional<Refusal> find_other_model(const std::string& asked, const KnownModel& known,
+                                        const std::string& version) {
   std::vector<std::string> names{known.name};
   if (known.name.empty()) {
     names = known.versions;
@@ -416,7 +437,8 @@ std::optional<Refusal> find_other_model(const std::string& asked, const KnownMod
   if (asked.empty() || std::ranges::count(names, asked) > 0) return std::nullopt;
   std::string expected;
   for (const std::string& name : names) expected += name + ", ";
-  return Refusal{404, "unknown_model", "the model that is asked is not served", "model", expected + "or none"};
+  return Refusal{404, "unknown_model", "the model that is asked is not served", "model",
+                 expected + "or none"};
 }
 
 bool asks_health(std::string_view target) {
@@ -426,7 +448,8 @@ bool asks_health(std::string_view target) {
 
 std::string_view route_name(std::string_view target) {
   const std::string_view whole = origin_form(target), path = whole.substr(0, whole.find('?'));
-  if (path.starts_with(users_path)) return path.ends_with(events_end) ? "/v1/users/{id}/events" : "/v1/users/{id}";
+  if (path.starts_with(users_path))
+    return path.ends_with(events_end) ? "/v1/users/{id}/events" : "/v1/users/{id}";
   if (path.starts_with(items_path)) return "/v1/items/{id}";
   for (const QuestionPath& q : question_paths)
     if (path == q.path) return q.path;
@@ -434,7 +457,7 @@ std::string_view route_name(std::string_view target) {
     if (path == reload) return reload;
   if (const BulkPath* bulk = find_bulk(path)) return bulk->path;
   if (path.starts_with(models_path))
-    return path.ends_with("/ready") ? "/v2/models/{model}/ready"
+    return path.ends_with("/ready")   ? "/v2/models/{model}/ready"
            : path.ends_with("/infer") ? "/v2/models/{model}/infer"
                                       : "/v2/models/{model}";
   const ComputedPath* computed = find_computed(path);
@@ -463,7 +486,8 @@ std::optional<std::string_view> asked_of_model(std::string_view method, std::str
   return computed ? std::optional(computed->kind) : std::nullopt;
 }
 
-std::optional<BulkKind> bulk_kind(std::string_view method, std::string_view target, std::string_view content_type) {
+std::optional<BulkKind> bulk_kind(std::string_view method, std::string_view target,
+                                  std::string_view content_type) {
   const std::string_view whole = origin_form(target), path = whole.substr(0, whole.find('?'));
   if (method != "POST") return std::nullopt;
   if (const BulkPath* bulk = find_bulk(path)) return bulk->kind;
@@ -476,7 +500,8 @@ std::optional<Refusal> find_bulk_fault(BulkKind kind, const DoorRequest& request
   return std::nullopt;
 }
 
-DoorRoute route_line(BulkKind kind, const DoorRequest& request, const DoorLimits& limits, const ModelText& text) {
+DoorRoute route_line(BulkKind kind, const DoorRequest& request, const DoorLimits& limits,
+                     const ModelText& text) {
   if (kind == BulkKind::users) return route_change<PutUser>(request, limits, text, &DeleteUser::user, "user");
   if (kind == BulkKind::items) return route_change<PutItem>(request, limits, text, &DeleteItem::item, "item");
   if (kind == BulkKind::rankings) return parsed<RankRequest>(request, limits);
@@ -497,7 +522,8 @@ DoorRoute route(const DoorRequest& request, const DoorLimits& limits, const Mode
                  : DoorRoute{wrong_method(request.method, "GET, HEAD")};
   if (is_computed(path)) {
     if (request.method != "POST") return wrong_method(request.method, "POST");
-    if (path.ends_with("/score") || path == "/generative_scoring") return route_score(path, request, limits, text);
+    if (path.ends_with("/score") || path == "/generative_scoring")
+      return route_score(path, request, limits, text);
     if (path == "/v1/generate") return parsed<GenerateRequest>(request, limits);
     if (path == "/v1/completions") return route_completion(request, limits, text);
     if (path.ends_with("/rerank")) return route_rerank(request, limits, text);
@@ -506,8 +532,7 @@ DoorRoute route(const DoorRequest& request, const DoorLimits& limits, const Mode
   if (path == "/v2/") return DoorQuestion::server;
   if (path == "/v1/models/reload") return route_reload(request, limits, &Reload::model_version, "model");
   if (path == "/v1/catalog/reload") return route_reload(request, limits, &Reload::catalog_version, "catalog");
-  if (path.starts_with(users_path))
-    return route_user(request, path.substr(users_path.size()), limits, text);
+  if (path.starts_with(users_path)) return route_user(request, path.substr(users_path.size()), limits, text);
   if (path.starts_with(items_path) && !may_change_items(request, limits)) return not_your_catalog();
   if (find_bulk(path)) return wrong_method(request.method, "POST");
   if (auto named = model_path(path)) return route_model(request, *std::move(named), limits);

@@ -46,13 +46,15 @@ TEST_SUITE("front door routes") {
   }
 
   TEST_CASE("a completion becomes a message that carries the header's tenant") {
-    const auto m = message_of<CompleteRequest>(ask("POST", "/v1/completions", R"({"prompt":[1,2],"n":3})", "acme"));
+    const auto m =
+        message_of<CompleteRequest>(ask("POST", "/v1/completions", R"({"prompt":[1,2],"n":3})", "acme"));
     CHECK(m.prompt == std::vector<Token>{1, 2});
     CHECK(m.n == 3);
     CHECK(m.tenant == "acme");
     CHECK(refusal_of(ask("GET", "/v1/completions")).code == "wrong_method");
     CHECK(refusal_of(ask("POST", "/v1/completions", "\x1f\x8b")).status == 415);
-    CHECK(refusal_of(ask("POST", "/v1/completions", R"({"prompt":[1,1,1,1,1,1,1,1,1]})")).code == "too_many_tokens");
+    CHECK(refusal_of(ask("POST", "/v1/completions", R"({"prompt":[1,1,1,1,1,1,1,1,1]})")).code ==
+          "too_many_tokens");
     CHECK(is_ranking("POST", "/v1/completions?x"));
   }
 
@@ -63,10 +65,12 @@ TEST_SUITE("front door routes") {
       REQUIRE(std::holds_alternative<RankRequest>(std::get<Shaped>(routed).message));
       return std::get<RankRequest>(std::get<Shaped>(routed).message);
     };
-    for (const RankRequest& rank :
-         {rank_of("/v1/rerank", R"({"query":"ana","documents":["a","b"]})"),
-          rank_of("/v2/models/troupe/infer",
-                  R"({"inputs":[{"name":"user","shape":[1],"datatype":"BYTES","data":["ana"]},{"name":"candidates","shape":[2],"datatype":"BYTES","data":["a","b"]}]})")}) {
+    for (
+        const RankRequest& rank :
+        {rank_of("/v1/rerank", R"({"query":"ana","documents":["a","b"]})"),
+         rank_of(
+             "/v2/models/troupe/infer",
+             R"({"inputs":[{"name":"user","shape":[1],"datatype":"BYTES","data":["ana"]},{"name":"candidates","shape":[2],"datatype":"BYTES","data":["a","b"]}]})")}) {
       CHECK(rank.tenant == "acme");
       CHECK(rank.user == "ana");
       CHECK(rank.candidates == std::vector<std::string>{"a", "b"});
@@ -113,10 +117,12 @@ TEST_SUITE("front door routes") {
     CHECK(m.user == "a b");
     CHECK(m.tenant == "acme");
     CHECK(m.history == std::vector<std::string>{"i"});
-    for (const char* bad : {"/v1/users//events", "/v1/users/a/b/events", "/v1/users/%/events", "/v1/users/12345678901234567/events"})
+    for (const char* bad : {"/v1/users//events", "/v1/users/a/b/events", "/v1/users/%/events",
+                            "/v1/users/12345678901234567/events"})
       CHECK(refusal_of(ask("POST", bad, body)).code == "bad_id");
     CHECK(refusal_of(ask("PUT", "/v1/users/a/events", body)).status == 405);
-    CHECK(refusal_of(ask("POST", "/v1/users/a/events", R"({"user":"b","events":[{"item":"i"}]})")).code == "id_mismatch");
+    CHECK(refusal_of(ask("POST", "/v1/users/a/events", R"({"user":"b","events":[{"item":"i"}]})")).code ==
+          "id_mismatch");
   }
 
   TEST_CASE("the id in the body must be the one in the path") {
@@ -191,8 +197,7 @@ TEST_SUITE("front door routes") {
   TEST_CASE("the whole address is taken for its path") {
     CHECK(std::get<DoorQuestion>(ask("GET", "http://x:8080/v2/health/live")) == DoorQuestion::live);
     CHECK(message_of<DeleteUser>(ask("DELETE", "HTTPS://x/v1/users/a%20b?y=http://z/")).user == "a b");
-    for (const char* target :
-         {"http://", "http:///v1/rank", "http://x?/metrics", "ftp://x/metrics"})
+    for (const char* target : {"http://", "http:///v1/rank", "http://x?/metrics", "ftp://x/metrics"})
       CHECK(refusal_of(ask("GET", target)).status == 404);
     CHECK(std::get<DoorQuestion>(ask("GET", "http://x")) == DoorQuestion::page);
   }
@@ -201,7 +206,8 @@ TEST_SUITE("front door routes") {
     for (const ApiPath& path : api_paths()) {
       CAPTURE(path.path);
       std::string method(path.method), target(path.path);
-      std::ranges::transform(method, method.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+      std::ranges::transform(method, method.begin(),
+                             [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
       if (const std::size_t at = target.find("{id}"); at != target.npos) target.replace(at, 4, "a");
       CHECK(route_name(target) == path.path);
       if (path.type == "application/x-ndjson") {
@@ -220,7 +226,8 @@ TEST_SUITE("front door routes") {
     CHECK(route_name("/v1/items/") == "/v1/items/{id}");
     CHECK(route_name("/") == "/");
     CHECK(route_name("/v1/models/reload") == "/v1/models/reload");
-    for (const char* other : {"", "/v1/rankk", "/favicon.ico", "*", "/v2/"}) CHECK(route_name(other) == "other");
+    for (const char* other : {"", "/v1/rankk", "/favicon.ico", "*", "/v2/"})
+      CHECK(route_name(other) == "other");
   }
 
   TEST_CASE(

@@ -33,7 +33,7 @@ struct FrontDoor::Answer {
   unsigned status = 200;
   std::string body;
   std::string type = "application/json";
-  std::string allow;  // with 405: the methods that are served
+  std::string allow;           // with 405: the methods that are served
   unsigned retry_after_s = 0;  // 0: nobody said
   std::string etag = {};       // of what is stored: its version; "": of nothing that is
   std::string security;        // the Content-Security-Policy of a page
@@ -52,11 +52,11 @@ struct FrontDoor::Server {
 
   // A question to the actors that is not answered yet.
   struct Waiting {
-    OnAnswer on_answer;  // of the router
-    decltype(Shaped::body) shape;  // of its answer; none: its own
-    std::string tenant;  // who asked it
+    OnAnswer on_answer;                // of the router
+    decltype(Shaped::body) shape;      // of its answer; none: its own
+    std::string tenant;                // who asked it
     const DoorModel* model = nullptr;  // of several, the one that was asked
-    OnStatus on_status;  // of all actors
+    OnStatus on_status;                // of all actors
     std::vector<StatusReply> statuses;
     std::size_t asked = 0;  // for their status
     std::int64_t us = 0;    // how long it waits
@@ -77,8 +77,8 @@ struct FrontDoor::Server {
   std::variant<std::string, Refusal> begin_count(const ApiKey* key, const std::string& tenant);
   void take_calls();  // that came another way
   void end_calls();   // when nobody takes them any more
-  void ask_router(Message message, const TraceContext& trace, std::string tenant, const DoorModel* model, OnAnswer then,
-                  decltype(Shaped::body) shape = {});
+  void ask_router(Message message, const TraceContext& trace, std::string tenant, const DoorModel* model,
+                  OnAnswer then, decltype(Shaped::body) shape = {});
   static std::int64_t now_us();
   void ask_status(const std::vector<Address>& actors, OnStatus then);
   void deliver(const Message& answer);
@@ -104,7 +104,7 @@ struct FrontDoor::Server {
   std::shared_ptr<asio::ssl::context> security;  // of new connections; null: in the clear
   std::shared_ptr<const ApiKeys> keys;
   RateLimits rates;
-  DoorPlaces lane;    // for health and metrics, when nobody can leave the others
+  DoorPlaces lane;  // for health and metrics, when nobody can leave the others
   std::map<DoorPlaces::Guest, Session*> sessions;
   DoorPlaces::Guest last_guest = 0;
   bool closing = false, retired = false;
@@ -140,7 +140,7 @@ struct FrontDoor::Session : std::enable_shared_from_this<Session> {
   bool is_for_health() const;
   bool reads() const { return asked.method == "GET" || asked.method == "HEAD"; }
   void handle();
-  std::optional<Refusal> find_asker();  // whose the request is: its key's
+  std::optional<Refusal> find_asker();         // whose the request is: its key's
   std::variant<std::string, Refusal> count();  // by the limits of rates; what ends it, or why it may not be
   std::optional<Refusal> begin_count();
   void end_count();
@@ -175,13 +175,13 @@ struct FrontDoor::Session : std::enable_shared_from_this<Session> {
   std::optional<RequestHead> head;  // while it is read
   std::optional<RequestBody> body;
   RequestHead::Asked asked;
-  std::optional<ApiKey> key;          // with which it is asked
-  std::vector<std::string> counted;   // where the limits of rates count it
-  SeenRequest seen;  // filled as it goes its way
+  std::optional<ApiKey> key;         // with which it is asked
+  std::vector<std::string> counted;  // where the limits of rates count it
+  SeenRequest seen;                  // filled as it goes its way
   std::chrono::steady_clock::time_point began;
   std::string out_head, out_body;  // of an answer, until it is written
-  asio::steady_timer turn;  // of a refusal that is not told at once
-  bool awaits_turn = false;  // until that is told: the timer may be over, and its handler not yet begun
+  asio::steady_timer turn;         // of a refusal that is not told at once
+  bool awaits_turn = false;        // until that is told: the timer may be over, and its handler not yet begun
   bool writing = false;
   std::unique_ptr<Bulk> bulk;  // while a request of many lines is served
 };

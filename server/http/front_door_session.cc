@@ -30,7 +30,8 @@ Refusal cut_short() {
 }
 
 Refusal needs_tls() {
-  return {400, "needs_tls", "this door speaks TLS, and the request came in the clear", "connection", "https://"};
+  return {400, "needs_tls", "this door speaks TLS, and the request came in the clear", "connection",
+          "https://"};
 }
 
 Refusal full(const DoorConfig& config) {
@@ -107,7 +108,8 @@ void FrontDoor::Session::read_head() {
 void FrontDoor::Session::begin_request() {
   began = std::chrono::steady_clock::now();
   seen = {.method = asked.method, .route = std::string(route_name(asked.target))};
-  seen.began_us = std::chrono::duration_cast<microseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  seen.began_us =
+      std::chrono::duration_cast<microseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   seen.trace = server.new_trace(asked.traceparent, seen.parent);
   seen.request_id = asked.request_id.empty() ? trace_id(seen.trace) : asked.request_id;
 }
@@ -165,7 +167,8 @@ void FrontDoor::Session::end_count() {
 bool FrontDoor::Session::is_for_health() const {
   const DoorRoute routed = route({asked.method, asked.target, "", ""}, server.config.limits);
   const auto* question = std::get_if<DoorQuestion>(&routed);
-  const bool shows = question && *question != DoorQuestion::live && *question != DoorQuestion::ready && *question != DoorQuestion::metrics;
+  const bool shows = question && *question != DoorQuestion::live && *question != DoorQuestion::ready &&
+                     *question != DoorQuestion::metrics;
   return question && !shows && body->done();
 }
 
@@ -214,7 +217,10 @@ void FrontDoor::Session::handle() {
   if (auto refusal = begin_count()) return write(Answer::of(*refusal), asked.keep_alive);
   if (const TenantPauses::Told* told = find_pause()) {
     server.metrics.record(Metric::tenant_refused, 1, asked.tenant);
-    return write_later({.status = told->status, .body = told->json, .retry_after_s = told->retry_after_s, .code = "tenant_overloaded"},
+    return write_later({.status = told->status,
+                        .body = told->json,
+                        .retry_after_s = told->retry_after_s,
+                        .code = "tenant_overloaded"},
                        server.pauses.take_turn(asked.tenant, server.now_us()));
   }
   seen.bytes_in = body->text().size();
@@ -233,17 +239,20 @@ void FrontDoor::Session::handle() {
   if (const auto* refusal = std::get_if<Refusal>(&routed)) return then(Answer::of(*refusal));
   if (const auto* question = std::get_if<DoorQuestion>(&routed))
     return server.answer_question(*question, asked.accept, then);
-  if (const auto* question = std::get_if<ModelQuestion>(&routed)) return server.answer_model_question(*question, model, then);
+  if (const auto* question = std::get_if<ModelQuestion>(&routed))
+    return server.answer_model_question(*question, model, then);
   if (model) seen.model = model->name;
   if (auto* shaped = std::get_if<Shaped>(&routed))
-    return server.ask_router(std::move(shaped->message), seen.trace, asked.tenant, model, then, std::move(shaped->body));
+    return server.ask_router(std::move(shaped->message), seen.trace, asked.tenant, model, then,
+                             std::move(shaped->body));
   server.ask_router(std::get<Message>(std::move(routed)), seen.trace, asked.tenant, model, then);
 }
 
 // What is asked for, and of several models by whom: then by that one's limits and words.
 DoorRoute FrontDoor::Session::route_to(const DoorModel*& model) const {
   const DoorConfig& config = server.config;
-  DoorRequest request{asked.method, asked.target, body->text(), asked.tenant, asked.if_match, asked.if_none_match};
+  DoorRequest request{asked.method, asked.target,   body->text(),
+                      asked.tenant, asked.if_match, asked.if_none_match};
   auto chosen = choose_model(request, config.models);
   if (auto* refusal = std::get_if<Refusal>(&chosen)) return std::move(*refusal);
   const AskedModel& of = std::get<AskedModel>(chosen);
@@ -351,9 +360,10 @@ void FrontDoor::Session::close() {
 
 void FrontDoor::Session::drain() {
   buffer.clear();
-  stream.read_some_below(buffer.prepare(read_bytes), [self = shared_from_this()](beast::error_code error, std::size_t) {
-    if (!error) self->drain();
-  });
+  stream.read_some_below(buffer.prepare(read_bytes),
+                         [self = shared_from_this()](beast::error_code error, std::size_t) {
+                           if (!error) self->drain();
+                         });
 }
 
 void FrontDoor::Session::end() {

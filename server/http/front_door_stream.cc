@@ -12,10 +12,11 @@ template <class Buffers, class Token>
 auto DoorStream::Below::async_read_some(const Buffers& buffers, Token&& token) {
   return asio::async_initiate<Token, void(Error, std::size_t)>(
       [this](auto handler, const Buffers& to) {
-        plain.async_read_some(to, [this, to, handler = std::move(handler)](Error error, std::size_t bytes) mutable {
-          if (!error) error = look_at(to, bytes);
-          handler(error, bytes);
-        });
+        plain.async_read_some(
+            to, [this, to, handler = std::move(handler)](Error error, std::size_t bytes) mutable {
+              if (!error) error = look_at(to, bytes);
+              handler(error, bytes);
+            });
       },
       token, buffers);
 }
@@ -58,7 +59,9 @@ void DoorStream::read_some(asio::mutable_buffer to, Then then) {
     below_.plain.async_read_some(to, std::move(then));
 }
 
-void DoorStream::read_some_below(asio::mutable_buffer to, Then then) { below_.plain.async_read_some(to, std::move(then)); }
+void DoorStream::read_some_below(asio::mutable_buffer to, Then then) {
+  below_.plain.async_read_some(to, std::move(then));
+}
 
 void DoorStream::write(asio::const_buffer head, asio::const_buffer rest, Then then) {
   const std::array<asio::const_buffer, 2> from{head, rest};

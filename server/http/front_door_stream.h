@@ -1,6 +1,6 @@
 #pragma once
-// A client's connection, in the clear or over TLS, with the same time limits and the same end either way. Until the handshake is
-// over, no more than so many bytes are taken from who has not said who he is.
+// A client's connection, in the clear or over TLS, with the same time limits and the same end either way.
+// Until the handshake is over, no more than so many bytes are taken from who has not said who he is.
 #include <boost/asio.hpp>
 #include <boost/asio/ssl.hpp>
 #include <boost/beast.hpp>
@@ -12,8 +12,9 @@
 
 namespace troupe::server {
 
-// What is called when a step is over is of one type, and so is what is read and written: every other kind of either would
-// compile all of TLS again. One step each way at a time; bytes stay where they are until it is over.
+// What is called when a step is over is of one type, and so is what is read and written: every other kind of
+// either would compile all of TLS again. One step each way at a time; bytes stay where they are until it is
+// over.
 class DoorStream {
  public:
   using Tcp = boost::asio::ip::tcp;
@@ -30,7 +31,8 @@ class DoorStream {
 
   void shake_hands(std::function<void(Error)> then);
   void read_some(boost::asio::mutable_buffer to, Then then);
-  void read_some_below(boost::asio::mutable_buffer to, Then then);  // as it comes from the socket, whatever it is
+  void read_some_below(boost::asio::mutable_buffer to,
+                       Then then);  // as it comes from the socket, whatever it is
   void write(boost::asio::const_buffer head, boost::asio::const_buffer rest, Then then);  // all of both
   // Over TLS the peer's farewell is waited for, within the time limit; in the clear at once.
   void say_farewell(std::function<void()> then);

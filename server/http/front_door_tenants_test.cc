@@ -4,8 +4,8 @@
 #include <deque>
 #include <thread>
 
-#include "server/testing/front_door_test.h"
 #include "server/http/tenant_pauses.h"
+#include "server/testing/front_door_test.h"
 
 using namespace troupe;
 using namespace troupe::server;
@@ -24,7 +24,9 @@ TEST_SUITE("front door, tenants that flood") {
     CHECK(has(reply, "Retry-After: 7\r\n"));
   }
 
-  TEST_CASE("a tenant that was refused for what it has at the router is heard when that is answered, others before") {
+  TEST_CASE(
+      "a tenant that was refused for what it has at the router is heard when that is answered, others "
+      "before") {
     Fixture f;
     f.silent = true;
     RawClient first(f.door->port()), flood(f.door->port()), steady(f.door->port());
@@ -36,7 +38,8 @@ TEST_SUITE("front door, tenants that flood") {
     ask(flood, "flood");
     f.door->deliver(Refused{2, {429, "tenant_overloaded", "much", "tenant", "less", 7}});
     CHECK(has(flood.read_until("}}"), " 429 "));
-    flood.send(post_rank("x-troupe-tenant: flood\r\n") + std::string(rank_body.size(), 'x'));  // not read as JSON
+    flood.send(post_rank("x-troupe-tenant: flood\r\n") +
+               std::string(rank_body.size(), 'x'));  // not read as JSON
     const std::string again = flood.read_until("}}");
     CHECK(has(again, " 429 "));
     CHECK(has(again, "Retry-After: 7\r\n"));
@@ -85,12 +88,14 @@ TEST_SUITE("front door, tenants that flood") {
       held.emplace_back(f.door->port());
       held.back().send(f.request);
     }
-    while (f.metrics.value(Metric::http_requests) < 2 + TenantPauses::turns_at_once + 100) std::this_thread::yield();
+    while (f.metrics.value(Metric::http_requests) < 2 + TenantPauses::turns_at_once + 100)
+      std::this_thread::yield();
     f.door->close();
     for (RawClient& client : held) CHECK(has(client.read_all(), " 429 "));
   }
 
-  TEST_CASE("a request that nobody answered in time makes room for its tenant's next one, as an answer does") {
+  TEST_CASE(
+      "a request that nobody answered in time makes room for its tenant's next one, as an answer does") {
     DoorConfig config;
     config.answer_us_max = 500'000;
     Fixture f(config);

@@ -21,7 +21,8 @@ TEST_SUITE("front door") {
     CHECK(f.metrics.value(Metric::http_requests) == 1);
   }
 
-  TEST_CASE("of two versions that share the users either may be named, and the answer says which one it is from") {
+  TEST_CASE(
+      "of two versions that share the users either may be named, and the answer says which one it is from") {
     Fixture f;
     f.version = "v1";
     const std::string infer = R"({"inputs":[{"name":"user","shape":[1],"datatype":"BYTES","data":["ana"]},)"

@@ -1,5 +1,6 @@
 #pragma once
-// What the door shows its clients: a certificate chain with its key, for TLS 1.2 and later. Clients show none: they have keys.
+// What the door shows its clients: a certificate chain with its key, for TLS 1.2 and later. Clients show
+// none: they have keys.
 #include <boost/asio/ssl.hpp>
 #include <memory>
 

@@ -4,8 +4,8 @@
 
 #include <boost/asio.hpp>
 
-#include "server/testing/front_door_test.h"
 #include "runtime/network/certificates.h"
+#include "server/testing/front_door_test.h"
 
 using namespace troupe;
 using namespace troupe::server;
@@ -27,7 +27,8 @@ DoorConfig tls_config() {
   return config;
 }
 HttpCall secure_call(const Fixture& f) {
-  return {.server = "https://localhost:" + std::to_string(f.door->port()), .target = "/v2/health/live",
+  return {.server = "https://localhost:" + std::to_string(f.door->port()),
+          .target = "/v2/health/live",
           .authority = authority().certificate};
 }
 std::string failure(const HttpCall& call) {
@@ -47,7 +48,8 @@ TEST_SUITE("front door over TLS") {
     rank.method = "POST", rank.target = "/v1/rank";
     rank.body = R"({"user":"ana","candidates":["a"],"policy":")" + std::string(300'000, 'x') + "\"}";
     CHECK(http_call(rank).status == 200);
-    rank.target = "/v1/users", rank.body = "{\"user\":\"ana\",\"tokens\":[1]}\n{\"user\":\"bob\",\"tokens\":[1]}\n";
+    rank.target = "/v1/users",
+    rank.body = "{\"user\":\"ana\",\"tokens\":[1]}\n{\"user\":\"bob\",\"tokens\":[1]}\n";
     CHECK(has(http_call(rank).body, "{\"lines\":2,\"failed\":0}"));
   }
 
@@ -91,7 +93,8 @@ TEST_SUITE("front door over TLS") {
     CHECK(f.asked == 0);
   }
 
-  TEST_CASE("a handshake that does not end ends by the door's timeout or by its bytes, and others are served") {
+  TEST_CASE(
+      "a handshake that does not end ends by the door's timeout or by its bytes, and others are served") {
     DoorConfig config = tls_config();
     config.timeout_us = 500'000;
     Fixture f(config);
@@ -110,8 +113,9 @@ TEST_SUITE("front door over TLS") {
   TEST_CASE("another certificate serves new connections, and one that is damaged none") {
     Fixture f(tls_config());
     CHECK_THROWS_AS(f.door->renew({"nonsense", "nonsense"}, nullptr), std::runtime_error);
-    CHECK_THROWS_AS(f.door->renew({certificate_for("localhost").chain, certificate_for("localhost").key}, nullptr),
-                    std::runtime_error);  // not of one pair
+    CHECK_THROWS_AS(
+        f.door->renew({certificate_for("localhost").chain, certificate_for("localhost").key}, nullptr),
+        std::runtime_error);  // not of one pair
     CHECK(http_call(secure_call(f)).status == 200);
     f.door->renew(certificate_for("elsewhere"), nullptr);
     CHECK(has(failure(secure_call(f)), "expected"));
@@ -131,7 +135,8 @@ TEST_SUITE("front door over TLS") {
 
 TEST_SUITE("front door with keys") {
   struct Keyed {
-    MadeKey acme = make_key({.tenant = "acme"}), admin = make_key({.admin = true}), slow = make_key({.tenant = "slow", .rate = 0.01});
+    MadeKey acme = make_key({.tenant = "acme"}), admin = make_key({.admin = true}),
+            slow = make_key({.tenant = "slow", .rate = 0.01});
     Fixture f{[this] {
       ApiKeys keys;
       for (const MadeKey* made : {&acme, &admin, &slow}) keys.add(made->key);
@@ -139,9 +144,13 @@ TEST_SUITE("front door with keys") {
       config.keys = std::make_shared<const ApiKeys>(keys);
       return config;
     }()};
-    HttpReply ask(const MadeKey* key, std::string method, std::string target, std::string body = "", std::string tenant = "") {
-      return http_call({.server = "127.0.0.1:" + std::to_string(f.door->port()), .method = std::move(method),
-                        .target = std::move(target), .body = std::move(body), .tenant = std::move(tenant),
+    HttpReply ask(const MadeKey* key, std::string method, std::string target, std::string body = "",
+                  std::string tenant = "") {
+      return http_call({.server = "127.0.0.1:" + std::to_string(f.door->port()),
+                        .method = std::move(method),
+                        .target = std::move(target),
+                        .body = std::move(body),
+                        .tenant = std::move(tenant),
                         .key = key ? key->text : ""});
     }
   };
@@ -155,7 +164,8 @@ TEST_SUITE("front door with keys") {
       CHECK(reply.status == 401);
       CHECK(has(reply.body, "no_key"));
     }
-    CHECK(k.ask(nullptr, "POST", "/v1/rank", rank_body, "acme").status == 401);  // the header alone opens nothing
+    CHECK(k.ask(nullptr, "POST", "/v1/rank", rank_body, "acme").status ==
+          401);  // the header alone opens nothing
     const HttpReply ranked = k.ask(&k.acme, "POST", "/v1/rank", rank_body);
     CHECK(ranked.status == 200);
     CHECK(has(ranked.body, "\"policy\":\"acme\""));  // the tenant, as the fixture tells it
@@ -202,7 +212,9 @@ TEST_SUITE("front door with keys") {
     const HttpReply refused = k.ask(&k.slow, "POST", "/v1/rank", rank_body);
     CHECK(refused.status == 429);
     CHECK(has(refused.body, "rate_limited"));
-    CHECK(has(k.f.raw(post_rank("connection: close\r\nauthorization: Bearer " + k.slow.text + "\r\n") + rank_body), "Retry-After: "));
+    CHECK(has(
+        k.f.raw(post_rank("connection: close\r\nauthorization: Bearer " + k.slow.text + "\r\n") + rank_body),
+        "Retry-After: "));
     CHECK(k.ask(&k.acme, "POST", "/v1/rank", rank_body).status == 200);
   }
 
@@ -214,7 +226,8 @@ TEST_SUITE("front door with keys") {
     RawClient first(f.door->port());
     first.send(post_rank("x-troupe-tenant: a\r\n") + rank_body);
     f.asked.wait(0);
-    CHECK(has(f.raw(post_rank("x-troupe-tenant: a\r\nconnection: close\r\n") + rank_body), "too_many_at_once"));
+    CHECK(
+        has(f.raw(post_rank("x-troupe-tenant: a\r\nconnection: close\r\n") + rank_body), "too_many_at_once"));
     CHECK(f.asked == 1);
     f.silent = false;
     CHECK(has(f.raw(post_rank("x-troupe-tenant: b\r\nconnection: close\r\n") + rank_body), " 200 "));
@@ -228,7 +241,9 @@ TEST_SUITE("front door with keys") {
     const std::string again = f.raw("GET /v1/users/ana HTTP/1.1\r\nhost: x\r\nif-none-match: \"7\"\r\n\r\n");
     CHECK(has(again, " 304 "));
     CHECK(again.ends_with("\r\n\r\n"));
-    CHECK(has(f.raw("PUT /v1/users/ana HTTP/1.1\r\nhost: x\r\nif-match: 7\r\ncontent-length: 13\r\n\r\n{\"tokens\":[]}"), "bad_condition"));
+    CHECK(has(f.raw("PUT /v1/users/ana HTTP/1.1\r\nhost: x\r\nif-match: 7\r\ncontent-length: "
+                    "13\r\n\r\n{\"tokens\":[]}"),
+              "bad_condition"));
   }
 }
 

@@ -5,8 +5,8 @@
 #include <future>
 #include <nlohmann/json.hpp>
 
-#include "server/testing/front_door_test.h"
 #include "server/observability/page.h"
+#include "server/testing/front_door_test.h"
 
 using namespace troupe;
 using namespace troupe::server;
@@ -44,7 +44,12 @@ struct Watched {
         config,
         [this, first](Address to, Message m) {
           if (const auto* rank = std::get_if<RankRequest>(&m)) {
-            RankReply reply{.id = rank->id, .user = rank->user, .plan = "item", .tokens_total = 9, .node = 4, .timings = {.compute = 5}};
+            RankReply reply{.id = rank->id,
+                            .user = rank->user,
+                            .plan = "item",
+                            .tokens_total = 9,
+                            .node = 4,
+                            .timings = {.compute = 5}};
             {
               const std::lock_guard lock(mutex);
               asked.push_back(std::move(m));
@@ -72,7 +77,9 @@ struct Watched {
       if (f.name == name) return f.value;
     return "none";
   }
-  std::string rank(const std::string& headers) { return raw(post_rank("connection: close\r\n" + headers) + rank_body); }
+  std::string rank(const std::string& headers) {
+    return raw(post_rank("connection: close\r\n" + headers) + rank_body);
+  }
   std::string get(const std::string& path, const std::string& headers = "") {
     return raw("GET " + path + " HTTP/1.1\r\nhost: x\r\nconnection: close\r\n" + headers + "\r\n");
   }
@@ -117,7 +124,8 @@ TEST_SUITE("what the door says of requests") {
     config.sampled_share = 1;
     Watched w(config);
     CHECK(header_of(w.rank(""), "traceparent").ends_with("-01"));
-    CHECK(header_of(w.rank("traceparent: " + parent.substr(0, 53) + "00\r\n"), "traceparent").ends_with("-00"));
+    CHECK(
+        header_of(w.rank("traceparent: " + parent.substr(0, 53) + "00\r\n"), "traceparent").ends_with("-00"));
   }
 
   TEST_CASE("the access log has a line for a call that did not come by HTTP, too") {
@@ -125,8 +133,11 @@ TEST_SUITE("what the door says of requests") {
     config.access_log = AccessLog::all;
     Watched w(config);
     std::promise<DoorReply> answer;
-    DoorCall call{.route = "/call", .kind = "rank", .asked = {Message{RankRequest{.user = "ana", .candidates = {"a"}}}, {}}};
-    call.asked.body = [](const Message&, const KnownModel&, std::int64_t) -> std::variant<std::string, Refusal> { return "seven"; };
+    DoorCall call{.route = "/call",
+                  .kind = "rank",
+                  .asked = {Message{RankRequest{.user = "ana", .candidates = {"a"}}}, {}}};
+    call.asked.body = [](const Message&, const KnownModel&,
+                         std::int64_t) -> std::variant<std::string, Refusal> { return "seven"; };
     w.door->ask(std::move(call), [&](DoorReply reply) { answer.set_value(std::move(reply)); });
     CHECK(answer.get_future().get().body == "seven");
     const std::lock_guard lock(w.mutex);
@@ -205,7 +216,8 @@ TEST_SUITE("what the door says of requests") {
     config.seats = {2};
     config.models = {{.name = "games"}, {.name = "news"}};
     const NodeId router = config.seats.number(1, 1), worker = config.seats.number(7, 1);
-    config.actors = {router_address, {router, Role::router}, {worker, Role::inference_worker}, {7, Role::kv_worker}};
+    config.actors = {
+        router_address, {router, Role::router}, {worker, Role::inference_worker}, {7, Role::kv_worker}};
     Watched w(config);
     const auto silent = nlohmann::json::parse(body_of(w.get("/v1/cluster")))["silent"];
     REQUIRE(silent.size() == 3);

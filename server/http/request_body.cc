@@ -56,8 +56,9 @@ void RequestBody::make_room(std::size_t bytes) {
   constexpr std::size_t small = 16 << 10, large = 128 << 10;
   const std::size_t wanted = text_.size() + bytes;
   if (wanted <= text_.capacity()) return;
-  const std::uint64_t most = limits_.by_lines ? std::uint64_t{limits_.body_bytes_max} + bytes
-                             : at_ == At::length ? text_.size() + left_ : limits_.body_bytes_max;
+  const std::uint64_t most = limits_.by_lines    ? std::uint64_t{limits_.body_bytes_max} + bytes
+                             : at_ == At::length ? text_.size() + left_
+                                                 : limits_.body_bytes_max;
   const std::size_t roomy = std::max({2 * text_.capacity(), wanted, wanted > small ? large : 0});
   std::string larger;  // a string that holds something may take twice of that for what it is asked to reserve
   larger.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(roomy, most)));
@@ -166,7 +167,8 @@ std::optional<std::string> RequestBody::next_line() {
 }
 
 void RequestBody::refuse_line() {
-  refuse(413, "line_too_long", "the line is too long", "at most " + std::to_string(limits_.body_bytes_max) + " bytes (http.body_bytes_max)");
+  refuse(413, "line_too_long", "the line is too long",
+         "at most " + std::to_string(limits_.body_bytes_max) + " bytes (http.body_bytes_max)");
 }
 
 void RequestBody::refuse_size() {

@@ -35,8 +35,8 @@ class RequestBody {
   bool done() const { return at_ == At::done; }
   const std::optional<Refusal>& fault() const { return fault_; }
   const std::string& text() const { return text_; }
-  // Of one that is read by lines: the next that is not empty, without its end; none: more has to come, or there is none. One
-  // that is too long is a fault.
+  // Of one that is read by lines: the next that is not empty, without its end; none: more has to come, or
+  // there is none. One that is too long is a fault.
   std::optional<std::string> next_line();
   std::size_t held_bytes() const { return text_.capacity(); }
 

@@ -39,7 +39,8 @@ const TenantPauses::Told* TenantPauses::find(const std::string& tenant, std::int
 std::int64_t TenantPauses::take_turn(const std::string& tenant, std::int64_t now_us) {
   const auto at = rows_.find(tenant);
   TROUPE_CHECK(at != rows_.end(), "who is refused has something there");
-  const std::int64_t turn = std::clamp(at->second.turn_at_us, now_us - turns_at_once * turn_us, now_us + turn_us_max);
+  const std::int64_t turn =
+      std::clamp(at->second.turn_at_us, now_us - turns_at_once * turn_us, now_us + turn_us_max);
   at->second.turn_at_us = turn + turn_us;
   return std::max<std::int64_t>(0, turn - now_us);
 }

@@ -92,7 +92,9 @@ TEST_CASE("a tenant of which nothing is there is heard, whatever was said") {
   CHECK(door.come(50, 103) == 50);
 }
 
-TEST_CASE("a tenant's first refusals leave at once, the others so many a second, and nobody waits longer than he may") {
+TEST_CASE(
+    "a tenant's first refusals leave at once, the others so many a second, and nobody waits longer than he "
+    "may") {
   Door door;
   const std::int64_t now = 1'000'000;
   door.come(10, now);

@@ -23,7 +23,8 @@ std::string_view inside(std::string_view html, std::string_view tag) {
 std::string sum_of(std::string_view text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> sum{};
   unsigned size = 0;
-  TROUPE_CHECK(EVP_Digest(text.data(), text.size(), sum.data(), &size, EVP_sha256(), nullptr) == 1, "SHA-256 is there");
+  TROUPE_CHECK(EVP_Digest(text.data(), text.size(), sum.data(), &size, EVP_sha256(), nullptr) == 1,
+               "SHA-256 is there");
   std::array<unsigned char, 64> words{};
   const int letters = EVP_EncodeBlock(words.data(), sum.data(), static_cast<int>(size));
   return "'sha256-" + std::string(words.begin(), words.begin() + letters) + "'";
@@ -32,7 +33,8 @@ std::string sum_of(std::string_view text) {
 }  // namespace
 
 std::string security_of(std::string_view html) {
-  return "default-src 'none'; script-src " + sum_of(inside(html, "script")) + "; style-src " + sum_of(inside(html, "style")) +
+  return "default-src 'none'; script-src " + sum_of(inside(html, "script")) + "; style-src " +
+         sum_of(inside(html, "style")) +
          "; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 }
 

@@ -14,8 +14,9 @@ TEST_SUITE("the live page") {
   }
 
   TEST_CASE("writes what comes from outside as text: nothing in it makes HTML or code of a string") {
-    for (const char* word : {"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "DOMParser", "eval(", "Function(",
-                             "setTimeout('", "setTimeout(\"", "srcdoc", "javascript:", ".href", "createContextualFragment"})
+    for (const char* word :
+         {"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "DOMParser", "eval(", "Function(",
+          "setTimeout('", "setTimeout(\"", "srcdoc", "javascript:", ".href", "createContextualFragment"})
       CHECK_MESSAGE(page_text().find(word) == std::string_view::npos, word);
   }
 
@@ -31,7 +32,10 @@ TEST_SUITE("the live page") {
     CHECK(policy.find("unsafe") == std::string::npos);
     CHECK(policy.find("frame-ancestors 'none'") != std::string::npos);
     // printf 'a' | openssl dgst -sha256 -binary | base64
-    CHECK(security_of("<style>a</style><script>a</script>")
-              .find("script-src 'sha256-ypeBEsobvcr6wjGzmiPcTaeG7/gUfE5yuYB3ha/uSLs='; style-src 'sha256-ypeB") != std::string::npos);
+    CHECK(
+        security_of("<style>a</style><script>a</script>")
+            .find(
+                "script-src 'sha256-ypeBEsobvcr6wjGzmiPcTaeG7/gUfE5yuYB3ha/uSLs='; style-src 'sha256-ypeB") !=
+        std::string::npos);
   }
 }

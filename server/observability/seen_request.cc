@@ -17,7 +17,12 @@ struct StageTime {
 
 // One after the other; pulls are a part of `blocks`.
 std::array<StageTime, 6> stages_of(const Timings& t) {
-  return {{{"features", t.features}, {"lookup", t.lookup}, {"turn", t.turn}, {"blocks", t.blocks}, {"queue", t.queue}, {"compute", t.compute}}};
+  return {{{"features", t.features},
+           {"lookup", t.lookup},
+           {"turn", t.turn},
+           {"blocks", t.blocks},
+           {"queue", t.queue},
+           {"compute", t.compute}}};
 }
 
 void append_text(std::string& out, std::string_view key, std::string_view value) {
@@ -80,10 +85,14 @@ bool is_logged(AccessLog which, const SeenRequest& request) {
 }
 
 std::vector<LogField> access_fields(const SeenRequest& request) {
-  std::vector<LogField> fields{{"request_id", request.request_id}, {"trace_id", trace_id(request.trace)},
-                               {"method", request.method},         {"route", request.route},
-                               {"tenant", request.tenant},         {"status", request.status},
-                               {"us", request.took_us},            {"bytes_in", request.bytes_in},
+  std::vector<LogField> fields{{"request_id", request.request_id},
+                               {"trace_id", trace_id(request.trace)},
+                               {"method", request.method},
+                               {"route", request.route},
+                               {"tenant", request.tenant},
+                               {"status", request.status},
+                               {"us", request.took_us},
+                               {"bytes_in", request.bytes_in},
                                {"bytes_out", request.bytes_out}};
   if (!request.model.empty()) fields.push_back({"model", request.model});
   if (!request.code.empty()) fields.push_back({"code", request.code});
@@ -92,7 +101,8 @@ std::vector<LogField> access_fields(const SeenRequest& request) {
   fields.push_back({"node", request.run.node});
   fields.push_back({"tokens", request.run.tokens_total});
   fields.push_back({"tokens_reused", request.run.tokens_reused});
-  for (const StageTime& stage : stages_of(request.run.timings)) fields.push_back({std::string(stage.name) + "_us", stage.us});
+  for (const StageTime& stage : stages_of(request.run.timings))
+    fields.push_back({std::string(stage.name) + "_us", stage.us});
   return fields;
 }
 
@@ -101,14 +111,18 @@ std::string spans_of(const SeenRequest& request) {
   const std::int64_t end_us = request.began_us + request.took_us;
   const std::string name = request.method + " " + request.route;
   std::string out = head_of(request, {name, request.trace.span, request.parent, 2, request.began_us, end_us});
-  out += ",\"attributes\":" + attributes_of(request) + ",\"status\":{\"code\":" + (request.status >= 500 ? "2" : "0") + "}}";
+  out += ",\"attributes\":" + attributes_of(request) +
+         ",\"status\":{\"code\":" + (request.status >= 500 ? "2" : "0") + "}}";
   std::int64_t at_us = request.began_us;
   std::uint64_t number = 0;
   for (const StageTime& stage : stages_of(request.run.timings)) {
     ++number;
     if (stage.us <= 0) continue;
     const std::int64_t ends_us = std::min(at_us + stage.us, end_us);
-    out += "," + head_of(request, {stage.name, request.trace.span ^ (number << 56), request.trace.span, 1, at_us, ends_us}) + "}";
+    out += "," +
+           head_of(request,
+                   {stage.name, request.trace.span ^ (number << 56), request.trace.span, 1, at_us, ends_us}) +
+           "}";
     at_us = ends_us;
   }
   return out;

@@ -10,8 +10,15 @@ using namespace troupe::server;
 namespace {
 
 SeenRequest ranked() {
-  SeenRequest request{.request_id = "r\"1", .trace = {1, 2, 3, true}, .parent = 9, .method = "POST", .route = "/v1/rank",
-                      .tenant = "<b>", .status = 200, .began_us = 1'000'000, .took_us = 500};
+  SeenRequest request{.request_id = "r\"1",
+                      .trace = {1, 2, 3, true},
+                      .parent = 9,
+                      .method = "POST",
+                      .route = "/v1/rank",
+                      .tenant = "<b>",
+                      .status = 200,
+                      .began_us = 1'000'000,
+                      .took_us = 500};
   request.run = {"rank", "item", 4, {.features = 100, .blocks = 50, .compute = 200}, 40, 30};
   return request;
 }
@@ -36,7 +43,8 @@ TEST_SUITE("a request that was seen") {
     CHECK(is_logged(access_log("all"), {.status = 200}));
   }
 
-  TEST_CASE("has a span of the door's, and below it one for each stage it went through, one after the other") {
+  TEST_CASE(
+      "has a span of the door's, and below it one for each stage it went through, one after the other") {
     const auto spans = nlohmann::json::parse("[" + spans_of(ranked()) + "]");
     REQUIRE(spans.size() == 4);
     CHECK(spans[0]["name"] == "POST /v1/rank");
@@ -64,8 +72,11 @@ TEST_SUITE("a request that was seen") {
     std::string all;
     for (const auto& each : span["attributes"])
       all += each["key"].get<std::string>() + "=" + each["value"].begin().value().get<std::string>() + " ";
-    CHECK(all == "http.request.method=POST http.route=/v1/rank http.response.status_code=500 troupe.request_id=r\"1 troupe.tenant=<b> "
-                 "troupe.model=m troupe.code=broken troupe.plan=item troupe.node=4 troupe.tokens_total=40 troupe.tokens_reused=30 ");
+    CHECK(all ==
+          "http.request.method=POST http.route=/v1/rank http.response.status_code=500 troupe.request_id=r\"1 "
+          "troupe.tenant=<b> "
+          "troupe.model=m troupe.code=broken troupe.plan=item troupe.node=4 troupe.tokens_total=40 "
+          "troupe.tokens_reused=30 ");
     request.status = 499;
     CHECK(nlohmann::json::parse("[" + spans_of(request) + "]")[0]["status"]["code"] == 0);
   }
@@ -80,8 +91,11 @@ TEST_SUITE("a request that was seen") {
     std::string all;
     for (const LogField& field : access_fields(request))
       if (field.name != "trace_id") all += field.name + "=" + field.value + " ";
-    CHECK(all == "request_id=r\"1 method=POST route=/v1/rank tenant=<b> status=200 us=500 bytes_in=7 bytes_out=8 model=m code=c plan=item "
-                 "node=4 tokens=40 tokens_reused=30 features_us=1 lookup_us=2 turn_us=6 blocks_us=3 queue_us=4 compute_us=5 ");
+    CHECK(all ==
+          "request_id=r\"1 method=POST route=/v1/rank tenant=<b> status=200 us=500 bytes_in=7 bytes_out=8 "
+          "model=m code=c plan=item "
+          "node=4 tokens=40 tokens_reused=30 features_us=1 lookup_us=2 turn_us=6 blocks_us=3 queue_us=4 "
+          "compute_us=5 ");
   }
 
   TEST_CASE("has none if its client does not record it") {

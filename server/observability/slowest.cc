@@ -17,8 +17,13 @@ void put_number(std::string& out, const char* name, std::int64_t value) {
 
 void append_timings(std::string& out, const Timings& t) {
   out += ",\"timings\":{";
-  for (const auto& [name, us] : {std::pair{"features", t.features}, {"lookup", t.lookup}, {"turn", t.turn}, {"blocks", t.blocks},
-                                 {"pull", t.pull}, {"queue", t.queue}, {"compute", t.compute}})
+  for (const auto& [name, us] : {std::pair{"features", t.features},
+                                 {"lookup", t.lookup},
+                                 {"turn", t.turn},
+                                 {"blocks", t.blocks},
+                                 {"pull", t.pull},
+                                 {"queue", t.queue},
+                                 {"compute", t.compute}})
     put_number(out, name, us);
   out += '}';
 }
@@ -52,7 +57,8 @@ void SlowestRequests::add(std::int64_t now_us, SeenRequest request) {
     if (request.took_us <= slot.kept.back().request.took_us) return;
     slot.kept.pop_back();
   }
-  const auto after = std::ranges::find_if(slot.kept, [&](const Kept& kept) { return kept.request.took_us < request.took_us; });
+  const auto after = std::ranges::find_if(
+      slot.kept, [&](const Kept& kept) { return kept.request.took_us < request.took_us; });
   slot.kept.insert(after, {now_us, std::move(request)});
 }
 
@@ -61,7 +67,8 @@ std::string SlowestRequests::to_json(std::int64_t now_us) const {
   for (const Slot& slot : slots_)
     for (const Kept& kept : slot.kept)
       if (now_us / slot_us - slot.number < static_cast<std::int64_t>(slots)) all.push_back(&kept);
-  std::ranges::stable_sort(all, std::ranges::greater(), [](const Kept* kept) { return kept->request.took_us; });
+  std::ranges::stable_sort(all, std::ranges::greater(),
+                           [](const Kept* kept) { return kept->request.took_us; });
   all.resize(std::min(all.size(), shown));
   std::string out = "{\"requests\":[";
   for (const Kept* kept : all) {

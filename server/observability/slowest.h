@@ -1,6 +1,6 @@
 #pragma once
-// The slowest requests of the last five minutes, for the page: a few of each half minute, so that an old outlier makes room in
-// time, and nothing grows.
+// The slowest requests of the last five minutes, for the page: a few of each half minute, so that an old
+// outlier makes room in time, and nothing grows.
 #include <array>
 #include <cstdint>
 #include <string>

@@ -18,7 +18,8 @@ TEST_SUITE("the slowest requests") {
   TEST_CASE("come first, and are as many as are shown whatever came") {
     SlowestRequests slowest;
     for (int i = 0; i < 10'000; ++i)
-      slowest.add(std::int64_t{i} * 20'000, {.request_id = std::to_string(i), .status = 200, .took_us = (i * 7919) % 10'000});
+      slowest.add(std::int64_t{i} * 20'000,
+                  {.request_id = std::to_string(i), .status = 200, .took_us = (i * 7919) % 10'000});
     const auto requests = requests_of(slowest, 200'000'000);
     REQUIRE(requests.size() == 16);
     CHECK(requests[0]["us"] == 9999);
@@ -37,7 +38,11 @@ TEST_SUITE("the slowest requests") {
 
   TEST_CASE("names from outside stay texts") {
     SlowestRequests slowest;
-    slowest.add(0, {.request_id = "\"},{", .tenant = "</script><img src=x onerror=alert(1)>", .status = 429, .code = "x", .took_us = 1});
+    slowest.add(0, {.request_id = "\"},{",
+                    .tenant = "</script><img src=x onerror=alert(1)>",
+                    .status = 429,
+                    .code = "x",
+                    .took_us = 1});
     const auto one = requests_of(slowest, 2'000'000)[0];
     CHECK(one["request"] == "\"},{");
     CHECK(one["tenant"] == "</script><img src=x onerror=alert(1)>");

@@ -37,7 +37,9 @@ inline std::string many(const std::string& part, int times) {
   return out;
 }
 
-inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+inline bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 // A client that decides itself which bytes it sends when.
 class RawClient {
@@ -80,8 +82,8 @@ struct Fixture {
   std::atomic<int> asked = 0;
   std::mutex logging;
   std::vector<std::string> logged;
-  std::string why_not;  // no actor is ready
-  std::string version, next;  // the router's; that a share of the users has
+  std::string why_not;               // no actor is ready
+  std::string version, next;         // the router's; that a share of the users has
   std::vector<std::string> written;  // users and items, in order
   std::unique_ptr<FrontDoor> door;
 
@@ -101,7 +103,8 @@ struct Fixture {
     ++asked;
     asked.notify_all();
     const auto* asks = std::get_if<RankRequest>(&message);
-    if (full && asks) return door->deliver(Refused{asks->id, {429, "tenant_overloaded", "much", "tenant", "less", 7}});
+    if (full && asks)
+      return door->deliver(Refused{asks->id, {429, "tenant_overloaded", "much", "tenant", "less", 7}});
     if (silent) return;
     if (auto* m = std::get_if<RankRequest>(&message)) {
       if (m->user == "nobody")
@@ -132,7 +135,8 @@ struct Fixture {
       StatusReply status{s->id, 1, to.role, why_not.empty(), {{"in_flight", "0"}}};
       if (!why_not.empty()) status.fields.push_back({"not_ready", why_not});
       if (!version.empty()) status.fields.push_back({"model_version", version});
-      if (!next.empty()) status.fields.insert(status.fields.end(), {{"next_model", next}, {"next_share", "0.5"}});
+      if (!next.empty())
+        status.fields.insert(status.fields.end(), {{"next_model", next}, {"next_share", "0.5"}});
       door->deliver(status);
     }
   }

@@ -21,9 +21,11 @@ bool costs_nothing(const Refusal& refusal) {
 bool is_sound(const Executed& executed) {
   return std::ranges::all_of(executed.readouts,
                              [](const ScoreRow& row) {
-                               return std::ranges::all_of(row.scores, [](double score) { return std::isfinite(score); });
+                               return std::ranges::all_of(row.scores,
+                                                          [](double score) { return std::isfinite(score); });
                              }) &&
-         std::ranges::all_of(executed.beams, [](const Beam& beam) { return std::isfinite(beam.log_probability); });
+         std::ranges::all_of(executed.beams,
+                             [](const Beam& beam) { return std::isfinite(beam.log_probability); });
 }
 
 }  // namespace
@@ -33,7 +35,8 @@ Content content_of(std::span<const Token> user_tokens, std::span<const Token> ro
 }
 
 Content content_of(const Execute& plan) {
-  return content_of(user_tokens(plan.plan), plan.plan.readouts.empty() ? std::vector<Token>() : plan.plan.readouts.front().rows);
+  return content_of(user_tokens(plan.plan),
+                    plan.plan.readouts.empty() ? std::vector<Token>() : plan.plan.readouts.front().rows);
 }
 
 const Attempts::Router& Attempts::find(NodeId router) const {

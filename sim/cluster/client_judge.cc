@@ -30,7 +30,8 @@ void remember(std::deque<RequestId>& ids, RequestId id) {
 
 std::string text_of(const Message& request) {
   if (const auto* generate = std::get_if<GenerateRequest>(&request))
-    return "generate request " + std::to_string(generate->id) + " of user " + generate->tenant + "/" + generate->user;
+    return "generate request " + std::to_string(generate->id) + " of user " + generate->tenant + "/" +
+           generate->user;
   if (const auto* rank = std::get_if<RankRequest>(&request))
     return "rank request " + std::to_string(rank->id) + " of user " + rank->tenant + "/" + rank->user;
   return "request " + std::to_string(id_of(request));
@@ -141,7 +142,8 @@ void Clients::judge(const Asked& asked, const Message& answer) {
   const auto* score = std::get_if<ScoreReply>(&answer);
   const auto* request = std::get_if<ScoreRequest>(&asked.request);
   if (!score || !request) return report(1, asked, "gets an answer of another kind");
-  if (const std::string fault = oracles_.at(asked.model).find_fault(*request, *score); !fault.empty()) report(1, asked, fault);
+  if (const std::string fault = oracles_.at(asked.model).find_fault(*request, *score); !fault.empty())
+    report(1, asked, fault);
   judge_versions(asked, score->model_version, "");
 }
 
@@ -150,7 +152,8 @@ void Clients::judge_rank(const Asked& asked, const RankReply& reply) {
   if (!request) return report(1, asked, "gets a ranking");
   if (reply.features_stale + reply.features_missing > (request->features == "behind" ? 1u : 0u))
     report(4, asked, "is answered with what is stale, or without its profile, and does not allow it");
-  const std::string fault = oracles_.at(asked.model).find_fault(*request, reply, asked.edition, cluster_.world().edition());
+  const std::string fault =
+      oracles_.at(asked.model).find_fault(*request, reply, asked.edition, cluster_.world().edition());
   judge_content(asked, reply, fault);
 }
 
@@ -191,14 +194,15 @@ bool Clients::served_for(const Asked& asked, std::size_t index) const {
          served[index + 1].from.us + grace >= asked.sent.us;
 }
 
-// Of two models that share the users the next one is for those whose place is below its share, and nobody else; they have the
-// present one, too, while no worker has the other.
+// Of two models that share the users the next one is for those whose place is below its share, and nobody
+// else; they have the present one, too, while no worker has the other.
 bool Clients::may_have(const Asked& asked, const Versions& versions, const std::string& model) {
   if (model == versions.model_version) return true;
   if (!versions.is_shared() || model != versions.next_model) return false;
   std::uint64_t home = 0;
   if (const auto* rank = std::get_if<RankRequest>(&asked.request)) home = user_hash(rank->tenant, rank->user);
-  if (const auto* generate = std::get_if<GenerateRequest>(&asked.request)) home = user_hash(generate->tenant, generate->user);
+  if (const auto* generate = std::get_if<GenerateRequest>(&asked.request))
+    home = user_hash(generate->tenant, generate->user);
   if (const auto* score = std::get_if<ScoreRequest>(&asked.request)) home = router::fingerprint(*score);
   return router::share_place(home, model) < versions.next_share;
 }
@@ -233,7 +237,8 @@ void Clients::judge_reload(const Asked& asked, const Reload& reload, const Refus
   note_versions();
   const Versions now = cluster_.versions();
   const bool is_share = reload.share < 1;
-  const bool has_model = reload.model_version.empty() || reload.model_version == (is_share ? now.next_model : now.model_version);
+  const bool has_model =
+      reload.model_version.empty() || reload.model_version == (is_share ? now.next_model : now.model_version);
   const bool has_catalog = reload.catalog_version.empty() || reload.catalog_version == now.catalog_version;
   const bool may_stay = is_share || (reload.model_version.empty() && now.is_shared());
   const bool has_other = !now.next_model.empty() && !may_stay;
@@ -299,9 +304,8 @@ bool Clients::was_lost_twice(const Asked& asked) {
 
 // With each profile that there was while it was under way. Routers know a content by the items' ids, so that
 // its strikes may be from a time when they had other rows.
-void Clients::add_contents(
-    const RankRequest& request, std::uint64_t profile_since,
-    const std::function<void(const Tokens&, const std::vector<Token>&)>& add) const {
+void Clients::add_contents(const RankRequest& request, std::uint64_t profile_since,
+                           const std::function<void(const Tokens&, const std::vector<Token>&)>& add) const {
   const WorldData& world = cluster_.world();
   std::set<std::pair<std::vector<Token>, std::size_t>> states;  // rows, positions of the items
   for (const std::string& catalog : world.options().catalogs)
@@ -309,7 +313,8 @@ void Clients::add_contents(
       const std::vector<Item> items = items_of(world, request, catalog, edition);
       // Where they stand one after the other they leave less room for the history.
       for (const char* plan : {"item", "causal"})
-        states.insert({rows_of(items), router::item_positions(*router::find_plan(plan), cluster_.form(), views(items))});
+        states.insert({rows_of(items),
+                       router::item_positions(*router::find_plan(plan), cluster_.form(), views(items))});
     }
   const std::uint64_t last = world.profile_version(request.tenant, request.user);
   for (std::uint64_t version = profile_since; version <= last; ++version)
@@ -317,7 +322,8 @@ void Clients::add_contents(
       for (const auto& [rows, positions] : states)
         add(router::fit_history(cluster_.form(), *profile, positions).tokens, rows);
   if (request.features != "behind") return;
-  for (const auto& [rows, positions] : states) add(router::fit_history(cluster_.form(), Profile{}, positions).tokens, rows);
+  for (const auto& [rows, positions] : states)
+    add(router::fit_history(cluster_.form(), Profile{}, positions).tokens, rows);
 }
 
 // What was appended once is not appended again, and all of it is there.
@@ -326,8 +332,9 @@ void Clients::judge_appended(const Asked& asked, const Appended& appended) {
   if (!events) return report(1, asked, "gets the answer of an append");
   learn_stored(asked, Stored{appended.id, appended.version});
   if (appended.appended + appended.repeated != events->tokens.size())
-    report(4, asked, "says that " + std::to_string(appended.appended + appended.repeated) + " events were appended, of " +
-                         std::to_string(events->tokens.size()));
+    report(4, asked,
+           "says that " + std::to_string(appended.appended + appended.repeated) +
+               " events were appended, of " + std::to_string(events->tokens.size()));
   const std::pair user{events->tenant, events->user};
   if (events->event_ids.empty() || put_.contains(user)) return;
   if (!appended_[user].insert(events->event_ids.front()).second && appended.appended > 0)

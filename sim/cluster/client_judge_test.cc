@@ -247,7 +247,8 @@ TEST_SUITE("client judge") {
     CHECK(b.finds(15, "makes no sense, and is answered"));
   }
 
-  TEST_CASE("who takes older profiles gets none from before the expiry, unless it is said to be stale and may be") {
+  TEST_CASE(
+      "who takes older profiles gets none from before the expiry, unless it is said to be stale and may be") {
     Scenario scenario = calm();
     scenario.expiry.expiry = scenario.expiry.stale_for = {1'000'000};
     JudgeBench b(scenario);
@@ -266,7 +267,9 @@ TEST_SUITE("client judge") {
       b.answer(reply);
       return b.verdict();
     };
-    const auto is_old = [](const std::string& verdict) { return verdict.find("is answered from profile 1") != std::string::npos; };
+    const auto is_old = [](const std::string& verdict) {
+      return verdict.find("is answered from profile 1") != std::string::npos;
+    };
     CHECK(is_old(verdict_of("", 0)));
     CHECK(verdict_of("wait", 0) == "");
     CHECK(verdict_of("behind", 1) == "");
@@ -275,7 +278,8 @@ TEST_SUITE("client judge") {
     for (const char* features : {"wait", ""}) {
       const std::string verdict = verdict_of(features, 1);
       CHECK(verdict.starts_with("4: "));
-      CHECK(verdict.ends_with("is answered with what is stale, or without its profile, and does not allow it"));
+      CHECK(
+          verdict.ends_with("is answered with what is stale, or without its profile, and does not allow it"));
     }
     b.run(1'000'000);
     CHECK(is_old(verdict_of("wait", 0)));
@@ -512,7 +516,9 @@ TEST_SUITE("client judge") {
     CHECK(of_other > 0);
   }
 
-  TEST_CASE("of two models that share the users each user has the present one, or the next one if its place is below the share") {
+  TEST_CASE(
+      "of two models that share the users each user has the present one, or the next one if its place is "
+      "below the share") {
     JudgeBench b;
     b.serve("m1", "c1", "m2", 500);
     std::size_t of_next = 0;

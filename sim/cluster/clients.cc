@@ -17,7 +17,8 @@ GenerateRequest generate_of(const RankRequest& rank) {
   for (const std::string& candidate : rank.candidates) seed = mix(seed, hash_of(candidate));
   SimRandom random(seed, rank.top_k);
   GenerateRequest request{.tenant = rank.tenant, .user = rank.user, .top_k = rank.top_k};
-  if (chance(random, 0.7)) request.width = std::max(rank.top_k, 1 + static_cast<std::uint32_t>(random.below(40)));
+  if (chance(random, 0.7))
+    request.width = std::max(rank.top_k, 1 + static_cast<std::uint32_t>(random.below(40)));
   request.among_allowed = chance(random, 0.3);
   const double list = unit(random);
   if (list < 0.2) {
@@ -38,7 +39,8 @@ Clients::Clients(Cluster& cluster, Violations& violations)
       random_(cluster.scenario().seed, 31),
       writes_share_(cluster.scenario().writes_share) {
   for (std::uint32_t model = 0; model < cluster.scenario().models; ++model)
-    oracles_.emplace_back(cluster.world(), cluster.form(), cluster.family(model), cluster.scenario().approximate);
+    oracles_.emplace_back(cluster.world(), cluster.form(), cluster.family(model),
+                          cluster.scenario().approximate);
   served_.resize(oracles_.size());
   cluster_.coordination().on_change = [this] { note_versions(); };
   for (auto& [id, node] : cluster_.nodes())
@@ -175,14 +177,18 @@ void Clients::note_lenience(const RankRequest& request, Asked& asked) const {
   asked.profile_since = std::max<std::uint64_t>(1, before({longest_us}));
 }
 
-// One in sixteen, by its content, so that nothing else of a run is drawn differently: plans with blocks, or a planner that
-// may choose them, of which a share of the prompt, none or any may be approximate.
+// One in sixteen, by its content, so that nothing else of a run is drawn differently: plans with blocks, or a
+// planner that may choose them, of which a share of the prompt, none or any may be approximate.
 void Clients::ask_approximately(RankRequest& request) {
   const std::uint64_t drawn = mix(hash_of(request.user), hash_of(request.candidates.front()));
   if (drawn % 16 != 0 || cluster_.scenario().generates) return;
-  constexpr std::string_view policies[] = {"blocks+30:tail:mean:layer2", "blocks+10:importance", "blocks+50:attention",
-                                           "blocks+20:deviation:mean", "planner",
-                                           "all_blocks+30:tail:mean:history20:window6", "planner+10:attention:window8",
+  constexpr std::string_view policies[] = {"blocks+30:tail:mean:layer2",
+                                           "blocks+10:importance",
+                                           "blocks+50:attention",
+                                           "blocks+20:deviation:mean",
+                                           "planner",
+                                           "all_blocks+30:tail:mean:history20:window6",
+                                           "planner+10:attention:window8",
                                            "all_blocks+0:importance:history100"};
   constexpr double shares[] = {-1, 0, 0.25, 1};
   request.policy = policies[drawn / 16 % std::size(policies)];
@@ -197,7 +203,8 @@ Message Clients::draw_request() {
   ScoreRequest score;
   const auto tokens_max = static_cast<std::uint64_t>(std::min<Token>(500, cluster_.world().rows() - 12));
   for (int i = 0; i < 5; ++i) score.query.push_back(static_cast<Token>(10 + random_.below(tokens_max)));
-  for (int i = 0; i < 3; ++i) score.items.push_back({{static_cast<Token>(10 + random_.below(tokens_max)), 4}});
+  for (int i = 0; i < 3; ++i)
+    score.items.push_back({{static_cast<Token>(10 + random_.below(tokens_max)), 4}});
   score.label_tokens = {11, 12};
   return score;
 }
@@ -227,10 +234,12 @@ Message Clients::grow_or_put(const std::string& user, std::vector<Token> tokens)
 }
 
 // One in five does not know whether the last one was done, and appends it again.
-AppendEvents Clients::draw_append(const std::string& tenant, const std::string& user, std::vector<Token> tokens) {
+AppendEvents Clients::draw_append(const std::string& tenant, const std::string& user,
+                                  std::vector<Token> tokens) {
   if (last_append_ && chance(random_, 0.2)) return *last_append_;
   AppendEvents events{.tenant = tenant, .user = user, .tokens = std::move(tokens)};
-  for (std::size_t i = 0; i < events.tokens.size(); ++i) events.event_ids.push_back("e" + std::to_string(++events_drawn_));
+  for (std::size_t i = 0; i < events.tokens.size(); ++i)
+    events.event_ids.push_back("e" + std::to_string(++events_drawn_));
   last_append_ = events;
   return events;
 }
@@ -264,9 +273,9 @@ NodeId Clients::draw_router() {
   return alive.empty() ? 0 : alive[random_.below(alive.size())];
 }
 
-// By the request's content, so that nothing else is drawn differently: half of them name a model, the others have that of
-// their user's share. What is written is of all models, and written by the first one's routers, as is what asks for a profile that
-// may be old: each router has its own memory of them.
+// By the request's content, so that nothing else is drawn differently: half of them name a model, the others
+// have that of their user's share. What is written is of all models, and written by the first one's routers,
+// as is what asks for a profile that may be old: each router has its own memory of them.
 std::uint32_t Clients::model_of(const Asked& asked) const {
   const std::uint32_t models = cluster_.scenario().models;
   if (models <= 1 || asked.kind != Asked::Kind::usual) return 0;

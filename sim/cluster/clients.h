@@ -32,11 +32,12 @@ struct Asked {
   NodeId router = 0;
   Instant sent;
   Duration budget;
-  WorldData::Edition edition = 0;   // of the catalog when it was sent
-  // Its client knows that this was stored before; of one that takes what was read before: by this router, or an expiry
-  // before, and before what is stale may be.
+  WorldData::Edition edition = 0;  // of the catalog when it was sent
+  // Its client knows that this was stored before; of one that takes what was read before: by this router, or
+  // an expiry before, and before what is stale may be.
   std::uint64_t profile_known = 0, profile_stale = 0;
-  std::uint64_t profile_since = 0;  // that there was when it was sent; at the earliest, of one that takes what was read before
+  std::uint64_t profile_since =
+      0;  // that there was when it was sent; at the earliest, of one that takes what was read before
   bool must_succeed = false;
   bool alone = false;                         // a reload: no other one was under way at the same time
   bool overdue = false;                       // and reported; its outcome may still come
@@ -141,9 +142,8 @@ class Clients {
   bool is_excused(const Asked& asked, const Refusal& refusal);
   bool may_be_unknown(const Asked& asked) const;
   bool was_lost_twice(const Asked& asked);  // with its workers
-  void add_contents(
-      const RankRequest& request, std::uint64_t profile_since,
-      const std::function<void(const Tokens&, const std::vector<Token>&)>& add) const;
+  void add_contents(const RankRequest& request, std::uint64_t profile_since,
+                    const std::function<void(const Tokens&, const std::vector<Token>&)>& add) const;
   void learn_stored(const Asked& asked, const Stored& stored);
   void judge_appended(const Asked& asked, const Appended& appended);
   void report(int promise, const Asked& asked, const std::string& what);
@@ -167,9 +167,10 @@ class Clients {
   std::map<std::pair<std::string, std::string>, std::uint64_t>
       stored_;  // tenant, user → version known to be stored
   std::map<std::pair<std::string, std::string>, std::vector<std::pair<Instant, std::uint64_t>>>
-      stored_when_;  // the same, since when
+      stored_when_;                                                                  // the same, since when
   std::map<std::tuple<std::string, std::string, NodeId>, std::uint64_t> stored_by_;  // the same, of a router
-  // Of users that nobody has put since: the first event of each append that was answered, and the last one that was sent.
+  // Of users that nobody has put since: the first event of each append that was answered, and the last one
+  // that was sent.
   std::map<std::pair<std::string, std::string>, std::set<std::string>> appended_;
   std::set<std::pair<std::string, std::string>> put_;  // or deleted: what was appended may be gone
   std::optional<AppendEvents> last_append_;

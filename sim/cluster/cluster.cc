@@ -118,7 +118,8 @@ Cluster::Cluster(const Scenario& scenario, Violations& violations)
       random_(scenario.seed, 11),
       host_(
           metrics_,
-          [this](LogLevel level, std::string_view actor, std::string_view event, std::span<const LogField> fields) {
+          [this](LogLevel level, std::string_view actor, std::string_view event,
+                 std::span<const LogField> fields) {
             if (on_log) on_log(level, actor, event, fields);
           },
           sim_options()) {
@@ -217,7 +218,8 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation, std::uint32_
   FeaturePort* port = feature.get();
   (model == 0 ? node.router : node.others[model - 1].router) = core.get();
   (model == 0 ? node.feature : node.others[model - 1].feature) = std::move(feature);
-  return {{seats().number(node.id, model), Role::router}, seated(std::move(core), model), port, feature_lanes};
+  return {
+      {seats().number(node.id, model), Role::router}, seated(std::move(core), model), port, feature_lanes};
 }
 
 router::RouterConfig Cluster::drawn_router(const Node& node) const {
@@ -245,7 +247,8 @@ router::RouterConfig Cluster::drawn_router(const Node& node) const {
   c.pull_share = scenario_.pull_share;
   c.measures_pulls = !scenario_.hardware;  // else the share is the experiment's, or the link's
   const bool refreshes = scenario_.refresh.hot_share > 0;  // by what each router sees
-  c.precompute.on = scenario_.precompute && !scenario_.generates && (refreshes || node.id == routers_.front());
+  c.precompute.on =
+      scenario_.precompute && !scenario_.generates && (refreshes || node.id == routers_.front());
   c.precompute.refresh = scenario_.refresh;
   return c;
 }
@@ -304,7 +307,8 @@ ActorSpec Cluster::make_kv_worker(Node& node, Incarnation incarnation) {
 
 actors::KvWorkerConfig Cluster::drawn_kv_worker() const {
   actors::KvWorkerConfig c;
-  const std::uint32_t page_tokens = scenario_.models > 1 ? 1 : scenario_.page_tokens;  // of several it hears pages
+  const std::uint32_t page_tokens =
+      scenario_.models > 1 ? 1 : scenario_.page_tokens;  // of several it hears pages
   c.pool = pool_sizes(scenario_.pages, page_tokens, split_pages(scenario_.pages, shares()));
   c.scrub.interval = scenario_.scrub_interval;
   c.check_reads = scenario_.check_reads;
@@ -322,7 +326,8 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation, std::uint
   options.node = node.id;
   options.family = &family(model);
   options.model_version = first_version(model);
-  options.had_tokens = [this](std::string_view item, std::string_view catalog, std::span<const Token> tokens) {
+  options.had_tokens = [this](std::string_view item, std::string_view catalog,
+                              std::span<const Token> tokens) {
     return world_.had_tokens(item, catalog, tokens);
   };
   options.find_catalog = [this, model](const std::string& catalog) {
@@ -346,7 +351,9 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation, std::uint
     return batch_time(pass, pulled);
   };
   if (charge_) {
-    options.beside = [this, id = node.id](const RunBatch& batch, Duration still) { return charge_->batch(id, batch, still); };
+    options.beside = [this, id = node.id](const RunBatch& batch, Duration still) {
+      return charge_->batch(id, batch, still);
+    };
     options.split_share = scenario_.hardware->device.split_share;
   }
   options.now = [this] { return host_.now(); };
@@ -364,7 +371,10 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation, std::uint
   ComputePort* port = compute.get();
   (model == 0 ? node.inference : node.others[model - 1].inference) = core.get();
   (model == 0 ? node.compute : node.others[model - 1].compute) = std::move(compute);
-  return {{seats().number(node.id, model), Role::inference_worker}, seated(std::move(core), model), port, scenario_.lanes + 2};
+  return {{seats().number(node.id, model), Role::inference_worker},
+          seated(std::move(core), model),
+          port,
+          scenario_.lanes + 2};
 }
 
 actors::InferenceConfig Cluster::drawn_inference() const {
@@ -386,7 +396,9 @@ actors::InferenceConfig Cluster::drawn_inference() const {
 
 std::vector<double> Cluster::shares() const {
   return area_shares(
-      [this](std::string_view knob) { return knob == "pool.row_share" ? scenario_.row_share : scenario_.item_share; },
+      [this](std::string_view knob) {
+        return knob == "pool.row_share" ? scenario_.row_share : scenario_.item_share;
+      },
       scenario_.page_rows > 0);
 }
 
@@ -467,9 +479,11 @@ std::vector<Member> Cluster::file() const {
   return members;
 }
 
-// By an operator, whose way to the hard state is never cut; or by who starts a process, which waits until it is not.
+// By an operator, whose way to the hard state is never cut; or by who starts a process, which waits until it
+// is not.
 ReadMembers Cluster::members() {
-  const auto known = std::get<Coordinated>(coordination_.state().ask(host_.now().us, {ReadKey{std::string(members_key)}}));
+  const auto known =
+      std::get<Coordinated>(coordination_.state().ask(host_.now().us, {ReadKey{std::string(members_key)}}));
   return {std::get<Members>(parse_members(known.value)), known.revision};
 }
 
@@ -483,17 +497,21 @@ Revision Cluster::change_members(const std::function<MembersChange(Members)>& ch
 void Cluster::join(NodeId id) {
   change_members([&](Members members) {
     members.last = id - 1;
-    return arrived(std::get<Members>(with_joined(std::move(members), file(), {0, "w" + std::to_string(id), "host", 1})), id);
+    return arrived(
+        std::get<Members>(with_joined(std::move(members), file(), {0, "w" + std::to_string(id), "host", 1})),
+        id);
   });
   add_node(id, true);
 }
 
 Revision Cluster::begin_leave(NodeId id) {
-  return change_members([&](Members members) { return with_leaving(std::move(members), file(), "w" + std::to_string(id)); });
+  return change_members(
+      [&](Members members) { return with_leaving(std::move(members), file(), "w" + std::to_string(id)); });
 }
 
 void Cluster::end_leave(NodeId id) {
-  change_members([&](Members members) -> MembersChange { return troupe::without(std::move(members), file(), id); });
+  change_members(
+      [&](Members members) -> MembersChange { return troupe::without(std::move(members), file(), id); });
   nodes_.at(id).gone = true;
   kill(id);
 }
@@ -569,10 +587,10 @@ bool Cluster::in_phase(Phase phase) const {
 }
 
 bool Cluster::precomputing() const {
-  return std::ranges::any_of(
-      nodes_, [](const auto& entry) {
-        return std::ranges::any_of(entry.second.routers(), [](const auto* router) { return router->precomputing(); });
-      });
+  return std::ranges::any_of(nodes_, [](const auto& entry) {
+    return std::ranges::any_of(entry.second.routers(),
+                               [](const auto* router) { return router->precomputing(); });
+  });
 }
 
 std::string Cluster::check_bounds() const {
@@ -585,8 +603,7 @@ std::string Cluster::check_bounds() const {
     if (node.cache_meta)
       if (auto fault = node.cache_meta->check_bounds(); !fault.empty()) return named("cache_meta", fault);
     for (const auto* inference : node.inferences())
-      if (auto fault = inference->check_bounds(); !fault.empty())
-        return named("inference_worker", fault);
+      if (auto fault = inference->check_bounds(); !fault.empty()) return named("inference_worker", fault);
     if (!node.kv_worker) continue;
     if (auto fault = node.kv_worker->check_bounds(); !fault.empty()) return named("kv_worker", fault);
     if (auto fault = node.kv_worker->pool().check_invariants(); !fault.empty())

@@ -16,10 +16,10 @@
 #include "router/router_core.h"
 #include "runtime/actor/metrics.h"
 #include "runtime/coordination/members.h"
-#include "sim/host/sim_host.h"
 #include "sim/base/violations.h"
 #include "sim/cluster/host_charge.h"
 #include "sim/cluster/phases.h"
+#include "sim/host/sim_host.h"
 #include "sim/ports/compute_port.h"
 #include "sim/ports/feature_port.h"
 #include "sim/ports/store_port.h"
@@ -100,8 +100,8 @@ class Cluster {
   void join(NodeId node);
   // It is to leave: since this revision of the members. Its process goes on, and is an operator's to end.
   Revision begin_leave(NodeId node);
-  void end_leave(NodeId node);  // it is no member, and dead for good
-  ReadMembers members();  // as the hard state has them
+  void end_leave(NodeId node);                                     // it is no member, and dead for good
+  ReadMembers members();                                           // as the hard state has them
   const std::vector<NodeId>& workers() const { return workers_; }  // of the cluster's file
   void wipe(NodeId node) { nodes_.at(node).disk->wipe(); }
   // A batch with a poisonous request began there: called for each, before the process dies.
@@ -143,7 +143,9 @@ class Cluster {
   std::vector<NodeId> numbers(const std::vector<NodeId>& nodes) const;  // of all models' actors there
   const std::string& first_version(std::uint32_t model) const;
   std::string own_keys(std::uint32_t model) const;
-  std::string name_of_model(std::uint32_t model) const { return std::string(1, static_cast<char>('a' + model)); }
+  std::string name_of_model(std::uint32_t model) const {
+    return std::string(1, static_cast<char>('a' + model));
+  }
   ActorSpec make_allocator(Node& node);
   Duration batch_time(const placement::Pass& pass, std::uint64_t pulled_tokens) const;
   placement::UnitCosts unit_costs() const;

@@ -1,4 +1,5 @@
-// Several models in the simulated cluster: which actors are whose, and what stands between them and the others.
+// Several models in the simulated cluster: which actors are whose, and what stands between them and the
+// others.
 #include "runtime/host/model_actor.h"
 #include "sim/cluster/cluster.h"
 #include "sim/world/toy_model.h"
@@ -13,7 +14,8 @@ class OtherToy final : public ToyFamily {
                         std::vector<SegmentValue>& seen) const override {
     return toy_decoder().value_of(mix(model_key, 0x07e4), tokens, start + 1, seen);
   }
-  ScoreRow logits_of(const SegmentValue& value, std::uint32_t offset, std::span<const Token> rows) const override {
+  ScoreRow logits_of(const SegmentValue& value, std::uint32_t offset,
+                     std::span<const Token> rows) const override {
     return toy_decoder().logits_of(value, offset + 1, rows);
   }
 };
@@ -53,14 +55,15 @@ std::string Cluster::own_keys(std::uint32_t model) const {
 std::vector<NodeId> Cluster::numbers(const std::vector<NodeId>& nodes) const {
   std::vector<NodeId> numbers;
   for (const NodeId node : nodes)
-    for (std::uint32_t model = 0; model < scenario_.models; ++model) numbers.push_back(seats().number(node, model));
+    for (std::uint32_t model = 0; model < scenario_.models; ++model)
+      numbers.push_back(seats().number(node, model));
   return numbers;
 }
 
 std::unique_ptr<Core> Cluster::seated(std::unique_ptr<Core> core, std::uint32_t model) const {
   if (scenario_.models <= 1) return core;
-  return std::make_unique<ModelActor>(std::move(core),
-                                      ModelSeat{name_of_model(model), model, seats(), scenario_.page_tokens, nullptr});
+  return std::make_unique<ModelActor>(
+      std::move(core), ModelSeat{name_of_model(model), model, seats(), scenario_.page_tokens, nullptr});
 }
 
 }  // namespace troupe::sim

@@ -14,8 +14,8 @@ constexpr int promise = 20;
 constexpr std::size_t plans_max = 4'096;  // of a node; more than are ever under way
 constexpr Duration until_quarantined{1'000};
 constexpr std::uint64_t far_away = ~std::uint64_t{0};
-// What placement/popularity/frequency_sketch.h promises, and how far it may be off: a request that comes doubled is
-// counted twice there.
+// What placement/popularity/frequency_sketch.h promises, and how far it may be off: a request that comes
+// doubled is counted twice there.
 constexpr std::uint64_t sketch_entries_min = 64, sightings_per_entry = 16;
 constexpr std::uint32_t hot_from = 8, hot_share = 4;
 constexpr double dearer_from = 1.5, dearer_tokens = 20;
@@ -214,10 +214,12 @@ void Costs::judge_evictions(NodeId node, Worker& worker, const CacheChanges& cha
     return room.possible && room.displaced.empty();
   };
   const std::uint64_t pages = pool.pages_for(largest);
-  if (worker.areas_are_one ? is_free(SegmentKind::item) && is_free(SegmentKind::user)
-                           : std::ranges::any_of(areas, [&](PoolArea area) { return pool.room(area) >= pages; }))
+  if (worker.areas_are_one
+          ? is_free(SegmentKind::item) && is_free(SegmentKind::user)
+          : std::ranges::any_of(areas, [&](PoolArea area) { return pool.room(area) >= pages; }))
     report("kv_worker", node,
-           "has evicted blocks of up to " + std::to_string(pages) + " pages, and so many are free for any block");
+           "has evicted blocks of up to " + std::to_string(pages) +
+               " pages, and so many are free for any block");
 }
 
 // By somebody of whose end nobody was told: a lease that ended without a release was the block's last use.
@@ -296,7 +298,8 @@ void Costs::on_router_event(NodeId node, const Event& event) {
   router.bill.reset();
   if (const auto* fired = std::get_if<TimerFired>(&event)) {
     if (fired->timer == start_timer) router = {};
-    // The request goes on without an answer; one that comes while it waits for its turn at a worker is not for it.
+    // The request goes on without an answer; one that comes while it waits for its turn at a worker is not
+    // for it.
     const RequestId id = fired->timer / 4;
     if (fired->timer == router::timer_of(id, router::TimerKind::lookup)) router.lookups.erase(id);
   }
@@ -419,8 +422,8 @@ NodeId Costs::most_held(const std::map<BlockName, std::set<NodeId>>& holders, co
   return best;
 }
 
-// A pull is cheaper than computing, unless pulls were measured to be dear; about as dear is no fault either way, for the same
-// step may measure one more. Who is not known to live is not asked.
+// A pull is cheaper than computing, unless pulls were measured to be dear; about as dear is no fault either
+// way, for the same step may measure one more. Who is not known to live is not asked.
 void Costs::judge_sources(NodeId node, NodeId to, const std::map<BlockName, std::set<NodeId>>& holders,
                           const Execute& plan) {
   const router::RouterCore& core = *cluster_.node(node).router;
@@ -435,9 +438,10 @@ void Costs::judge_sources(NodeId node, NodeId to, const std::map<BlockName, std:
   }
 }
 
-// First attempts only, whose plan does not depend on the place, and which did not wait for room: those had their place chosen
-// as things were then. Nor those that keep a user's block, which may have to go to the user's home. Whoever is idle begins at
-// once, so he is done first if he has less to compute at the same pace.
+// First attempts only, whose plan does not depend on the place, and which did not wait for room: those had
+// their place chosen as things were then. Nor those that keep a user's block, which may have to go to the
+// user's home. Whoever is idle begins at once, so he is done first if he has less to compute at the same
+// pace.
 void Costs::judge_place(NodeId node, Router& router, NodeId to, const Execute& plan) {
   const router::RouterCore* core = cluster_.node(node).router;
   router.lookups.erase(plan.id);  // an answer that comes now is too late
@@ -455,8 +459,8 @@ void Costs::judge_place(NodeId node, Router& router, NodeId to, const Execute& p
     const Beat& beat = at->second;
     const bool idle = other != to && beat.is_idle && cluster_.now() - beat.at < cluster_.scenario().heartbeat;
     // Where plans were lost the router's window is full until their time is over.
-    const bool as_fast = table.usable(now, other, plan.model_version) && table.has_room(other) && !table.slow(to) &&
-                         table.slowness(other) <= table.slowness(to) &&
+    const bool as_fast = table.usable(now, other, plan.model_version) && table.has_room(other) &&
+                         !table.slow(to) && table.slowness(other) <= table.slowness(to) &&
                          beat.us_per_operation <= router.beats[to].us_per_operation;
     const double there = tokens_left(router, plan.id, other, plan, core->pull_share());
     if (judged && idle && as_fast && here > dearer_from * there + dearer_tokens)

@@ -247,11 +247,13 @@ TEST_SUITE("costs") {
       NodeId to, at;
       bool forgotten, late = false;  // the index answers when the request goes on without it
     };
-    for (const Row& row : {Row{here, 0, true}, {here, there, false}, {there, 0, false}, {here, 0, false, true}}) {
+    for (const Row& row :
+         {Row{here, 0, true}, {here, there, false}, {there, 0, false}, {here, 0, false, true}}) {
       ++id;
       b.costs.on_send(door_keeper, {2, Role::cache_meta},
                       LookupBlocks{.id = id, .blocks = {{block.name, block.kind, 4}}});
-      if (row.late) b.costs.on_event(door_keeper, TimerFired{router::timer_of(id, router::TimerKind::lookup)});
+      if (row.late)
+        b.costs.on_event(door_keeper, TimerFired{router::timer_of(id, router::TimerKind::lookup)});
       b.hear(door_keeper, {2, Role::cache_meta}, BlocksFound{.id = id, .counts = {1}, .holders = {there}});
       Execute plan = plan_of(id, block);
       plan.blocks[1].at = row.at;
@@ -260,7 +262,8 @@ TEST_SUITE("costs") {
     }
   }
 
-  TEST_CASE("a plan goes to the idle node that holds its blocks, unless that is busy or draining, or it waited") {
+  TEST_CASE(
+      "a plan goes to the idle node that holds its blocks, unless that is busy or draining, or it waited") {
     CostBench b;
     PoolBlock block = *b.blocks(SegmentKind::user)[0];
     block.kind = SegmentKind::item;  // a user's may have to go to the user's home

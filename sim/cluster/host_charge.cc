@@ -16,7 +16,8 @@ std::size_t candidates_of(const Plan& plan) {
 }
 
 std::size_t named(const std::vector<SegmentBlock>& blocks) {
-  return static_cast<std::size_t>(std::ranges::count_if(blocks, [](const SegmentBlock& block) { return block.name.has_value(); }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(blocks, [](const SegmentBlock& block) { return block.name.has_value(); }));
 }
 
 }  // namespace
@@ -32,7 +33,8 @@ double HostCharge::of_request(const RankRequest& request) {
   const HostUnits units{1, static_cast<double>(request.candidates.size()), 0, 0};
   units_ += units;
   double us = 0;
-  for (const HostRoom room : {HostRoom::door, HostRoom::feature_port, HostRoom::router, HostRoom::host, HostRoom::rest})
+  for (const HostRoom room :
+       {HostRoom::door, HostRoom::feature_port, HostRoom::router, HostRoom::host, HostRoom::rest})
     us += charge(room, units);
   return us;
 }
@@ -44,8 +46,10 @@ double HostCharge::of_blocks(HostRoom room, std::size_t blocks) {
 double HostCharge::of_plan(const Execute& plan) {
   const auto blocks = static_cast<double>(named(plan.blocks));
   if (plan.priority == Priority::serving) units_.blocks += blocks;
-  double us = charge(HostRoom::inference_worker, {1, static_cast<double>(candidates_of(plan.plan)), blocks, 0});
-  for (const HostRoom room : {HostRoom::router, HostRoom::host, HostRoom::rest}) us += charge(room, {0, 0, blocks, 0});
+  double us =
+      charge(HostRoom::inference_worker, {1, static_cast<double>(candidates_of(plan.plan)), blocks, 0});
+  for (const HostRoom room : {HostRoom::router, HostRoom::host, HostRoom::rest})
+    us += charge(room, {0, 0, blocks, 0});
   return us;
 }
 
@@ -55,7 +59,8 @@ double HostCharge::of_kept(NodeId node, const JobResult& result) {
   const double kept = std::exchange(kept_[node], 0);
   const HostUnits units{.kept = is_batch ? kept : 0};
   double us = 0;
-  for (const HostRoom room : {HostRoom::router, HostRoom::cache_meta, HostRoom::kv_worker, HostRoom::inference_worker, HostRoom::host})
+  for (const HostRoom room : {HostRoom::router, HostRoom::cache_meta, HostRoom::kv_worker,
+                              HostRoom::inference_worker, HostRoom::host})
     us += charge(room, units);
   return us;
 }
@@ -92,7 +97,9 @@ Duration HostCharge::batch(NodeId node, const RunBatch& batch, Duration still) {
       units.blocks += 1;
       units.kept += kv.grant == Grant::write;
       const bool summed = kv.grant == Grant::write || kv.check;
-      if (summed) units.mebibytes += static_cast<double>(request.plan.segments[s].tokens.size()) * token_bytes_ / mebibyte;
+      if (summed)
+        units.mebibytes +=
+            static_cast<double>(request.plan.segments[s].tokens.size()) * token_bytes_ / mebibyte;
     }
   }
   units_.mebibytes += units.mebibytes;
@@ -100,7 +107,8 @@ Duration HostCharge::batch(NodeId node, const RunBatch& batch, Duration still) {
   units_.cold += units.cold;
   kept_[node] += units.kept;
   double us = 0;
-  for (const HostRoom room : {HostRoom::executor_port, HostRoom::checksums, HostRoom::passes}) us += charge(room, units);
+  for (const HostRoom room : {HostRoom::executor_port, HostRoom::checksums, HostRoom::passes})
+    us += charge(room, units);
   us += charge(HostRoom::rest, {0, 0, 0, units.mebibytes, units.kept, units.cold});
   return {static_cast<std::int64_t>(us + 0.5)};
 }

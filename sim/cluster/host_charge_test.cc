@@ -13,7 +13,8 @@ Event from_outside(Message message) { return Received{{1, Role::door}, std::move
 }  // namespace
 
 TEST_SUITE("host charge") {
-  TEST_CASE("each room's cost is charged once a request, with what it depends on; parts of microseconds are kept") {
+  TEST_CASE(
+      "each room's cost is charged once a request, with what it depends on; parts of microseconds are kept") {
     placement::HostWork work;
     work[HostRoom::door] = {10.25, 0, 0, 0};
     work[HostRoom::router] = {5, 1, 0.5, 0};
@@ -32,7 +33,9 @@ TEST_SUITE("host charge") {
     CHECK(charge.units().parts == 12);
   }
 
-  TEST_CASE("a batch costs by its blocks, and by the bytes that are summed up: what is written, and what is checked") {
+  TEST_CASE(
+      "a batch costs by its blocks, and by the bytes that are summed up: what is written, and what is "
+      "checked") {
     placement::HostWork work;
     work[HostRoom::executor_port] = {0, 0, 2, 0};
     work[HostRoom::checksums] = {0, 0, 0, 1'000};
@@ -48,7 +51,9 @@ TEST_SUITE("host charge") {
     CHECK(charge.units().cold == 0);
   }
 
-  TEST_CASE("what other rooms do about computed blocks is charged once, where the batch's end is heard of; a batch is dearer the longer its executor stood still") {
+  TEST_CASE(
+      "what other rooms do about computed blocks is charged once, where the batch's end is heard of; a batch "
+      "is dearer the longer its executor stood still") {
     placement::HostWork work;
     work[HostRoom::kv_worker].kept = 5;
     work[HostRoom::cache_meta].kept = 2;

@@ -29,7 +29,8 @@ Inspector::Inspector(Cluster& cluster, Clients& clients, Violations& violations)
   };
   const bool several = cluster_.scenario().models > 1;
   const auto at_node = [seats = cluster_.seats()](Address address) {
-    return Address{address.role == Role::inference_worker ? seats.node_of(address.node) : address.node, address.role};
+    return Address{address.role == Role::inference_worker ? seats.node_of(address.node) : address.node,
+                   address.role};
   };
   cluster_.host().watch_sends([=, this](Instant now, Address from, Address to, const Message& message) {
     attempts_.on_send(now, from, at_node(to), message);
@@ -59,7 +60,8 @@ void Inspector::look() {
   if (const std::string fault = cluster_.check_bounds(); !fault.empty()) report(10, fault);
   for (const auto& [id, node] : cluster_.nodes())
     for (const auto* router : node.routers())
-      if (const std::string fault = router->find_unfairness(); !fault.empty()) report(14, "router@" + std::to_string(id) + ": " + fault);
+      if (const std::string fault = router->find_unfairness(); !fault.empty())
+        report(14, "router@" + std::to_string(id) + ": " + fault);
 }
 
 // By what was sent; what the router itself counts must agree with that.
@@ -151,7 +153,8 @@ void Inspector::judge_end() {
 
 void Inspector::judge_rest() {
   // A model that has a share of the users has come.
-  if (const Versions v = cluster_.versions(); !v.is_shared() && (!v.next_model.empty() || !v.next_catalog.empty()))
+  if (const Versions v = cluster_.versions();
+      !v.is_shared() && (!v.next_model.empty() || !v.next_catalog.empty()))
     report(4, "model " + v.next_model + " is still to come at rest, with catalog \"" + v.next_catalog + "\"");
   for (const auto& [id, node] : cluster_.nodes()) {
     const auto left = [&, id = id](const char* what, std::size_t count) {
@@ -193,8 +196,8 @@ void Inspector::judge_index() {
   }
 }
 
-// Promise 11: after ten heartbeats the latencies are those of a healthy cluster. What fails takes for ever. Rules that do not go
-// by when a worker would be done do not promise it.
+// Promise 11: after ten heartbeats the latencies are those of a healthy cluster. What fails takes for ever.
+// Rules that do not go by when a worker would be done do not promise it.
 void Inspector::judge_slow_node() {
   const Scenario& s = cluster_.scenario();
   if (!s.drill || s.workers < 3 || s.faults.empty() || s.routing.by != router::Routing::By::earliest) return;

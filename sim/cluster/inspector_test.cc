@@ -179,7 +179,8 @@ TEST_SUITE("inspector") {
 
   TEST_CASE("a model that is still to come at rest was forgotten") {
     using Told = std::pair<const char*, std::uint32_t>;
-    for (const auto& [next, share] : {Told{"", Versions::all_users}, Told{"m2", Versions::all_users}, Told{"m2", 500}}) {
+    for (const auto& [next, share] :
+         {Told{"", Versions::all_users}, Told{"m2", Versions::all_users}, Told{"m2", 500}}) {
       InspectorBench b;
       b.run(1'000'000);
       b.cluster.coordination().faults().slowness = 1e9;

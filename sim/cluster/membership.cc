@@ -28,7 +28,8 @@ void Membership::begin_leave() {
   evicted_before_ = evictions();
   began_ = cluster_.now();
   least_ = began_ + stays_at_least;
-  latest_ = Instant{} + s.warm_up + s.safety + Duration{s.recovery.us / 2};  // nothing is judged by then, but that it is not missed
+  latest_ = Instant{} + s.warm_up + s.safety +
+            Duration{s.recovery.us / 2};  // nothing is judged by then, but that it is not missed
   see_to_leave();
 }
 
@@ -56,7 +57,9 @@ bool Membership::is_handed_on() const {
     any = true;
     if (node.router->members_epoch() < since_ || !node.router->is_handed_on()) return false;
     // It has drained after its last start, and every router has heard so.
-    if (node.router->workers().usable(cluster_.host().local_time(id), leaving_, node.router->versions().model_version)) return false;
+    if (node.router->workers().usable(cluster_.host().local_time(id), leaving_,
+                                      node.router->versions().model_version))
+      return false;
   }
   return any;
 }
@@ -70,7 +73,8 @@ std::vector<NodeId> Membership::staying() {
 
 double Membership::evictions() { return cluster_.metrics().value(Metric::blocks_evicted_user); }
 
-// Where nobody was disturbed, every block of a user that a worker says it has handed on is somewhere else, or had to go there for others.
+// Where nobody was disturbed, every block of a user that a worker says it has handed on is somewhere else, or
+// had to go there for others.
 void Membership::judge_users() {
   const actors::KvWorkerCore& leaver = *cluster_.nodes().at(leaving_).kv_worker;
   const actors::HandOn::Counts& counts = leaver.handing_on().counts();
@@ -80,14 +84,19 @@ void Membership::judge_users() {
   for (const auto& [id, node] : cluster_.nodes()) {
     if (id == leaving_ || node.gone || !node.is_worker) continue;
     if (!node.kv_worker || node.disturbed >= began_) return;
-    for (const PoolBlock* block : node.kv_worker->pool().last_used(SegmentKind::user)) elsewhere.insert(block->name);
+    for (const PoolBlock* block : node.kv_worker->pool().last_used(SegmentKind::user))
+      elsewhere.insert(block->name);
   }
   std::uint64_t only_here = 0;
-  for (const PoolBlock* block : leaver.pool().last_used(SegmentKind::user)) only_here += !elsewhere.contains(block->name);
+  for (const PoolBlock* block : leaver.pool().last_used(SegmentKind::user))
+    only_here += !elsewhere.contains(block->name);
   const double evicted = evictions() - evicted_before_;
   if (static_cast<double>(only_here) > static_cast<double>(counts.left_behind) + evicted)
-    violations_.report(20, "worker@" + std::to_string(leaving_) + " leaves with " + std::to_string(only_here) + " users' blocks that nobody else has, and says " +
-                               std::to_string(counts.left_behind) + "; others gave up " + std::to_string(static_cast<std::uint64_t>(evicted)),
+    violations_.report(20,
+                       "worker@" + std::to_string(leaving_) + " leaves with " + std::to_string(only_here) +
+                           " users' blocks that nobody else has, and says " +
+                           std::to_string(counts.left_behind) + "; others gave up " +
+                           std::to_string(static_cast<std::uint64_t>(evicted)),
                        cluster_.now());
 }
 
@@ -104,8 +113,11 @@ void Membership::judge_end() {
   const std::vector<NodeId> there = nodes_of(cluster_.members().members, cluster_.workers());
   for (const auto& [id, node] : cluster_.nodes())
     if (node.router && node.router->workers().nodes() != there)
-      violations_.report(8, "router@" + std::to_string(id) + " knows " + std::to_string(node.router->workers().nodes().size()) + " workers of epoch " +
-                                std::to_string(node.router->members_epoch()) + "; there are " + std::to_string(there.size()),
+      violations_.report(8,
+                         "router@" + std::to_string(id) + " knows " +
+                             std::to_string(node.router->workers().nodes().size()) + " workers of epoch " +
+                             std::to_string(node.router->members_epoch()) + "; there are " +
+                             std::to_string(there.size()),
                          cluster_.now());
 }
 

@@ -1,7 +1,8 @@
 #pragma once
-// An operator's doings in a run whose scenario says so: a worker that no file names joins the cluster, another leaves it. What the
-// process of a node does then is played here, as deploy/box plays it: it drains, waits until the routers say that what it has is
-// where it belongs without it, takes itself out of the members, and ends.
+// An operator's doings in a run whose scenario says so: a worker that no file names joins the cluster,
+// another leaves it. What the process of a node does then is played here, as deploy/box plays it: it drains,
+// waits until the routers say that what it has is where it belongs without it, takes itself out of the
+// members, and ends.
 #include "sim/cluster/cluster.h"
 #include "sim/cluster/tally.h"
 

@@ -47,7 +47,8 @@ std::string Oracle::find_fault(const RankRequest& request, const RankReply& repl
     return differs("catalog_version", reply.catalog_version, "a catalog of the world");
   const bool missing = reply.features_missing > 0;  // nothing was known of the user: as one without events
   const std::optional<Profile> profile =
-      missing ? std::optional<Profile>(Profile{}) : world_.profile(request.tenant, request.user, reply.profile_version);
+      missing ? std::optional<Profile>(Profile{})
+              : world_.profile(request.tenant, request.user, reply.profile_version);
   if (!profile || (missing && reply.profile_version != 0))
     return "profile_version is " + std::to_string(reply.profile_version) + "; no such one ever was";
   std::string fault;
@@ -67,7 +68,8 @@ std::string Oracle::find_fault_at(const RankRequest& request, const RankReply& r
     if (!item) return "item " + id + " is not in catalog " + reply.catalog_version + "; expected a refusal";
     items.push_back(std::move(*item));
   }
-  if (!request.policy.empty() && reply.policy != request.policy) return differs("policy", reply.policy, request.policy);
+  if (!request.policy.empty() && reply.policy != request.policy)
+    return differs("policy", reply.policy, request.policy);
   RepairAsked asked;
   if (request.approximate >= 0) asked.approximate_max = request.approximate;
   if (const auto policy = router::find_policy(reply.policy)) {
@@ -79,7 +81,8 @@ std::string Oracle::find_fault_at(const RankRequest& request, const RankReply& r
   if (reply.approximate != truth->approximate)
     return differs("approximate", std::to_string(reply.approximate), std::to_string(truth->approximate));
   if (reply.approximate > asked.approximate_max)
-    return differs("approximate", std::to_string(reply.approximate), "at most " + std::to_string(asked.approximate_max));
+    return differs("approximate", std::to_string(reply.approximate),
+                   "at most " + std::to_string(asked.approximate_max));
   if (reply.history_cut != truth->history_cut)
     return differs("history_cut", reply.history_cut, truth->history_cut);
   if (std::string fault = compare_tokens(reply, truth->tokens); !fault.empty()) return fault;

@@ -15,8 +15,8 @@ namespace troupe::sim {
 
 class Oracle {
  public:
-  // The prompt form of all models; `approximate`: the share of a prompt that planners may leave so where a request does
-  // not say. `world` outlives the oracle.
+  // The prompt form of all models; `approximate`: the share of a prompt that planners may leave so where a
+  // request does not say. `world` outlives the oracle.
   Oracle(const WorldData& world, PromptForm form, const ToyFamily& family = toy_decoder(),
          double approximate = 0)
       : world_(world), form_(std::move(form)), family_(family), approximate_(approximate) {}

@@ -48,8 +48,9 @@ Asked answered(const WorldData& world, std::string_view plan, std::string_view u
 WorldOptions options() { return {.items = 100, .users = 10, .absent = 0, .changed = 0.9}; }
 
 // Likewise, of a request for blocks.
-Asked answered_with_blocks(const WorldData& world, const std::string& policy, double approximate, std::string_view user,
-                           std::string_view plan = "blocks", double usual = 1, const PromptForm& form = oracle_test::form) {
+Asked answered_with_blocks(const WorldData& world, const std::string& policy, double approximate,
+                           std::string_view user, std::string_view plan = "blocks", double usual = 1,
+                           const PromptForm& form = oracle_test::form) {
   Asked asked{{.id = 1, .tenant = "", .user = std::string(user), .candidates = {"i3", "i5", "i7", "i9"}}, {}};
   asked.request.policy = policy;
   asked.request.approximate = approximate;
@@ -106,9 +107,9 @@ TEST_CASE("the truth of an approximate plan is known, and whatever else was left
 TEST_CASE("so is that of histories with blocks, of budgets apart and windows, and of what a planner may do") {
   const WorldData world(options());
   const Oracle oracle(world, form), generous(world, form, toy_decoder(), 0.4);
-  for (const char* policy : {"all_blocks+30:tail:mean:history20:window6", "all_blocks+0:importance:history100",
-                             "all_blocks+100:attention:history40", "all_blocks+20:deviation:window40", "planner",
-                             "planner+10:attention:window8"})
+  for (const char* policy : {"all_blocks+30:tail:mean:history20:window6",
+                             "all_blocks+0:importance:history100", "all_blocks+100:attention:history40",
+                             "all_blocks+20:deviation:window40", "planner", "planner+10:attention:window8"})
     for (const char* plan : {"blocks", "all_blocks"})
       for (const double approximate : {-1.0, 0.0, 0.25, 1.0})
         for (std::uint64_t user = 0; user < 6; ++user) {
@@ -120,7 +121,8 @@ TEST_CASE("so is that of histories with blocks, of budgets apart and windows, an
               answered_with_blocks(world, policy, approximate, WorldData::user_id(user), plan, plans ? 0 : 1);
           CHECK(oracle.find_fault(asked.request, asked.reply) == "");
           if (!plans) continue;
-          const Asked more = answered_with_blocks(world, policy, approximate, WorldData::user_id(user), plan, 0.4);
+          const Asked more =
+              answered_with_blocks(world, policy, approximate, WorldData::user_id(user), plan, 0.4);
           CHECK(generous.find_fault(more.request, more.reply) == "");
         }
   const Asked unasked = answered_with_blocks(world, "planner", -1, "u1", "blocks", 0.4);
@@ -128,19 +130,22 @@ TEST_CASE("so is that of histories with blocks, of budgets apart and windows, an
   CHECK(oracle.find_fault(unasked.request, unasked.reply).find("approximate is ") == 0);
 }
 
-TEST_CASE("so is that of histories that are made of prototypes where the model has some, and computed where not") {
+TEST_CASE(
+    "so is that of histories that are made of prototypes where the model has some, and computed where not") {
   const WorldData world(options());
   PromptForm with = form;
   with.stand_ins = std::make_shared<const SimPrototypes>(5, "m1");
   const Oracle oracle(world, with), without(world, form);
   std::size_t made = 0;
-  for (const char* policy : {"all_blocks+30:attention:history20:prototypes", "all_blocks+0:importance:prototypes",
-                             "all_blocks+20:tail:mean:window9:prototypes"})
+  for (const char* policy :
+       {"all_blocks+30:attention:history20:prototypes", "all_blocks+0:importance:prototypes",
+        "all_blocks+20:tail:mean:window9:prototypes"})
     for (const double approximate : {-1.0, 0.0, 0.25, 1.0})
       for (std::uint64_t user = 0; user < 6; ++user) {
         CAPTURE(policy);
         CAPTURE(approximate);
-        Asked asked = answered_with_blocks(world, policy, approximate, WorldData::user_id(user), "all_blocks", 1, with);
+        Asked asked =
+            answered_with_blocks(world, policy, approximate, WorldData::user_id(user), "all_blocks", 1, with);
         CHECK(oracle.find_fault(asked.request, asked.reply) == "");
         asked.reply.model_version = "m2";  // has none
         if (asked.reply.approximate > 0) CHECK(oracle.find_fault(asked.request, asked.reply) != "");
@@ -221,7 +226,8 @@ TEST_CASE("an answer by a plan that was built wrongly is found, whichever segmen
         ++tokens.back();
         segment.tokens = std::move(tokens);
       }));
-      if (i > 0) CHECK(found(i, [](Segment& segment) {
+      if (i > 0)
+        CHECK(found(i, [](Segment& segment) {
           std::vector<std::uint32_t> sees(segment.sees.begin(), segment.sees.end());
           sees.pop_back();
           segment.sees = Sees(sees);
@@ -254,10 +260,7 @@ TEST_CASE("scores of label tokens are checked as well") {
                    {SegmentKind::item, {6}, 3, {0}}},
                   {{1, 1, {10, 11}}, {2, 0, {10, 11}}}};
   ScoreReply reply{
-      .items = evaluate("m1", plan),
-      .tokens_total = 6,
-      .tokens_computed = 6,
-      .model_version = "m1"};
+      .items = evaluate("m1", plan), .tokens_total = 6, .tokens_computed = 6, .model_version = "m1"};
   CHECK(oracle.find_fault(request, reply) == "");
   ScoreReply lie = reply;
   lie.items[1].scores[0] += 1e-12;
@@ -285,7 +288,8 @@ namespace {
 const PromptForm generator{{1, 2}, {3}, {4}, {}, 80, 5'000};
 
 WorldOptions few_tokens() {
-  return {.items = 150, .users = 10, .vocabulary = 9, .item_tokens_min = 3, .item_tokens_max = 3, .absent = 0.05};
+  return {
+      .items = 150, .users = 10, .vocabulary = 9, .item_tokens_min = 3, .item_tokens_max = 3, .absent = 0.05};
 }
 
 std::vector<Item> items_of(const WorldData& world) {
@@ -322,7 +326,8 @@ GenerateReply generated(const WorldData& world, const GenerateRequest& request) 
 
 }  // namespace
 
-TEST_CASE("a router's request and a device's search give what is found by hand, at all widths and with all lists") {
+TEST_CASE(
+    "a router's request and a device's search give what is found by hand, at all widths and with all lists") {
   const WorldData world(few_tokens());
   Oracle oracle(world, generator);
   std::size_t shared = 0, fewer = 0;
@@ -334,8 +339,10 @@ TEST_CASE("a router's request and a device's search give what is found by hand, 
         request.among_allowed = variant % 3 == 1;
         request.top_k = width >= 200 ? width : variant == 2 ? 1 : 0;
         request.logprobs = variant < 2;
-        request.allow = variant == 3 ? std::vector<std::string>{"i3", "i5", "i11"} : std::vector<std::string>();
-        request.deny = variant > 3 ? std::vector<std::string>{"i1", "i2", "i3", "i7", "i20"} : std::vector<std::string>();
+        request.allow =
+            variant == 3 ? std::vector<std::string>{"i3", "i5", "i11"} : std::vector<std::string>();
+        request.deny = variant > 3 ? std::vector<std::string>{"i1", "i2", "i3", "i7", "i20"}
+                                   : std::vector<std::string>();
         std::erase_if(request.allow, [&](const std::string& id) { return !world.item(id, "c2"); });
         const GenerateReply reply = generated(world, request);
         CHECK(oracle.find_fault(request, reply) == "");

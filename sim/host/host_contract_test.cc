@@ -1,14 +1,14 @@
-// What a core may rely on is the same in both worlds: every case here runs on the CAF host, also with messages as
-// bytes inside the process, and in the simulation.
+// What a core may rely on is the same in both worlds: every case here runs on the CAF host, also with
+// messages as bytes inside the process, and in the simulation.
 #include <doctest/doctest.h>
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "runtime/network/caf_host.h"
 #include "runtime/testing/host_test.h"
 #include "sim/host/sim_host.h"
-#include "runtime/network/caf_host.h"
 
 using namespace troupe;
 
@@ -60,8 +60,7 @@ struct MetaCore final : Core {
 
 JobResult list_items(const Job& job, std::uint32_t lane) {
   ItemList list;
-  for (std::uint32_t i = 0; i < std::get<ListItems>(job).count; ++i)
-    list.items.push_back(lane + 5 + i);
+  for (std::uint32_t i = 0; i < std::get<ListItems>(job).count; ++i) list.items.push_back(lane + 5 + i);
   return list;
 }
 
@@ -93,8 +92,7 @@ TEST_CASE_TEMPLATE(
   auto messages = world.await(1);
   REQUIRE(messages.size() == 1);
   CHECK(messages[0].from == router);
-  CHECK(messages[0].message ==
-        Message(BlocksFound{.id = 42, .holders = {5, 6, 7, 17}}));
+  CHECK(messages[0].message == Message(BlocksFound{.id = 42, .holders = {5, 6, 7, 17}}));
   host.stop();
   CHECK(world.metrics.value(Metric::requests_rank) == 2);
   CHECK(world.metrics.value(Metric::protocol_errors) == 0);

@@ -137,7 +137,8 @@ bool SimHost::deliver_next() {
 
 // For the end of a step: whatever makes the actor step.
 bool SimHost::waits(const Item& item) {
-  return !std::holds_alternative<std::unique_ptr<StepEnd>>(item.what) && !std::holds_alternative<JobLook>(item.what);
+  return !std::holds_alternative<std::unique_ptr<StepEnd>>(item.what) &&
+         !std::holds_alternative<JobLook>(item.what);
 }
 
 void SimHost::deliver(Item&, Action& action) { (*action)(); }
@@ -215,8 +216,8 @@ void SimHost::show(Address to, const Event& event) {
 
 void SimHost::digest(const Item& item, std::initializer_list<std::uint64_t> content) {
   ++events_;
-  std::uint64_t numbers[8] = {static_cast<std::uint64_t>(now_.us), item.node->id,
-                              item.slot, item.what.index()};
+  std::uint64_t numbers[8] = {static_cast<std::uint64_t>(now_.us), item.node->id, item.slot,
+                              item.what.index()};
   std::ranges::copy(content, numbers + 4);
   digest_ = XXH3_64bits_withSeed(numbers, sizeof numbers, digest_);
 }
@@ -247,8 +248,7 @@ void SimHost::apply(Node&, Actor& actor, Effects::Send& effect) {
 }
 
 void SimHost::apply(Node& node, Actor& actor, Effects::SetTimer& effect) {
-  schedule(when(node, effect.at),
-           {&node, node.life, slot_of(actor), Timer{effect.timer, effect.at}});
+  schedule(when(node, effect.at), {&node, node.life, slot_of(actor), Timer{effect.timer, effect.at}});
 }
 
 void SimHost::apply(Node& node, Actor& actor, Effects::Start& effect) {
@@ -291,7 +291,8 @@ void SimHost::start_job(Node& node, Actor& actor, std::uint32_t lane, Effects::S
 }
 
 void SimHost::pass_time(Node& node, Actor& actor, JobEnd end, Duration takes) {
-  const auto shared = node.processors ? actor.sim_port->computes(std::get<Job>(end.what), end.lane) : std::nullopt;
+  const auto shared =
+      node.processors ? actor.sim_port->computes(std::get<Job>(end.what), end.lane) : std::nullopt;
   if (shared) return compute(node, actor, std::move(end), takes, *shared);
   schedule_end(now_ + takes, node, actor, std::move(end));
 }

@@ -18,10 +18,10 @@
 
 #include "runtime/actor/seat.h"
 #include "runtime/host/host.h"
+#include "sim/base/sim_random.h"
 #include "sim/host/sim_network.h"
 #include "sim/host/sim_processors.h"
 #include "sim/host/sim_queue.h"
-#include "sim/base/sim_random.h"
 
 namespace troupe {
 
@@ -34,10 +34,11 @@ struct SimOptions {
   bool in_order = false;  // events of one microsecond come as they were caused, and not in an order by chance
   // Virtual time from the start of a job to its end, for ports that are no SimPort; default 100 µs.
   std::function<Duration(const Address&, const Job&, const JobResult&)> job_cost;
-  // Of each node, shared by steps and by jobs that compute (sim_processors.h). 0: steps take no time, and each job has a
-  // processor of its own.
+  // Of each node, shared by steps and by jobs that compute (sim_processors.h). 0: steps take no time, and
+  // each job has a processor of its own.
   std::uint32_t processors = 0;
-  // What a step takes of a processor; called once for each, before it. What the core asked for happens at its end.
+  // What a step takes of a processor; called once for each, before it. What the core asked for happens at its
+  // end.
   std::function<Duration(const Address& who, const Event& event)> step_takes;
 };
 
@@ -49,10 +50,11 @@ class SimPort : public Port {
   // duration, for its result; none: never (a device that hangs), and the lane is lost until the process is
   // killed.
   virtual std::optional<Duration> begin(Instant now, const Job& job, std::uint32_t lane) = 0;
-  // The duration has passed: how long the job goes on, after which this is asked again; none: it ends now, with `run`.
+  // The duration has passed: how long the job goes on, after which this is asked again; none: it ends now,
+  // with `run`.
   virtual std::optional<Duration> goes_on(Instant, const Job&, std::uint32_t) { return std::nullopt; }
-  // Of a job that spends the duration that was told last on a processor: the part that idle ones may take over, 0..1. None:
-  // it waits, for a device, a disk or others.
+  // Of a job that spends the duration that was told last on a processor: the part that idle ones may take
+  // over, 0..1. None: it waits, for a device, a disk or others.
   virtual std::optional<double> computes(const Job&, std::uint32_t) const { return std::nullopt; }
 };
 
@@ -158,14 +160,15 @@ class SimHost final : public Host {
     Node* node = nullptr;  // none: an action
     std::uint32_t life = anybody;
     std::uint32_t slot = 0;  // of the actor or door in its node
-    std::variant<Timer, Bytes, PeerLost, std::unique_ptr<JobEnd>, Action, std::unique_ptr<StepEnd>, JobLook> what;
+    std::variant<Timer, Bytes, PeerLost, std::unique_ptr<JobEnd>, Action, std::unique_ptr<StepEnd>, JobLook>
+        what;
   };
   struct Actor {
     ActorSpec spec;
     SimPort* sim_port = nullptr;
     std::vector<std::uint8_t> busy;  // per lane
     std::deque<Effects::Start> waiting;
-    bool stepping = false;      // and what comes meanwhile waits
+    bool stepping = false;  // and what comes meanwhile waits
     std::deque<Item> mailbox;
   };
   struct Computing {  // a job that is at a processor
@@ -176,7 +179,8 @@ class SimHost final : public Host {
   };
   struct Node {
     NodeId id = 0;
-    std::vector<std::unique_ptr<Actor>> actors;  // by slot: those of the first model and of all, then those of the next
+    std::vector<std::unique_ptr<Actor>>
+        actors;  // by slot: those of the first model and of all, then those of the next
     std::vector<Door> doors;
     Process process;
     bool has_process = false, alive = false, paused = false;
@@ -194,13 +198,16 @@ class SimHost final : public Host {
   std::uint32_t model_of(NodeId number) const {
     return options_.seats.model_of(number) < options_.seats.models ? options_.seats.model_of(number) : 0;
   }
-  NodeId node_of(NodeId number) const { return model_of(number) > 0 ? options_.seats.node_of(number) : number; }
+  NodeId node_of(NodeId number) const {
+    return model_of(number) > 0 ? options_.seats.node_of(number) : number;
+  }
   std::uint32_t slot_of(Address address) const {
     return model_of(address.node) * roles + static_cast<std::uint32_t>(address.role);
   }
   std::uint32_t slot_of(const Actor& actor) const { return slot_of(actor.spec.address); }
   Address address_of(const Item& item) const {
-    return {item.slot < roles ? item.node->id : options_.seats.number(item.node->id, item.slot / roles), static_cast<Role>(item.slot % roles)};
+    return {item.slot < roles ? item.node->id : options_.seats.number(item.node->id, item.slot / roles),
+            static_cast<Role>(item.slot % roles)};
   }
   static Actor* actor_of(const Item& item) { return item.node->actors[item.slot].get(); }
   Node* find(NodeId id) const;

@@ -43,7 +43,8 @@ void SimHost::settle(Node& node, ActorSpec spec) {
   TROUPE_CHECK(spec.core && slot < node.actors.size() && !node.actors[slot] && !node.doors[slot],
                "one core for each address");
   TROUPE_CHECK(!spec.port || spec.lanes > 0, "a port needs at least one lane");
-  if (options_.processors > 0 && !node.processors) node.processors = std::make_unique<SimProcessors>(options_.processors);
+  if (options_.processors > 0 && !node.processors)
+    node.processors = std::make_unique<SimProcessors>(options_.processors);
   auto actor = std::make_unique<Actor>();
   actor->sim_port = dynamic_cast<SimPort*>(spec.port);
   actor->busy.assign(spec.port ? spec.lanes : 0, 0);
@@ -63,7 +64,8 @@ void SimHost::set_door(Address address, Door door) {
   TROUPE_CHECK(state_ != State::stopped, "doors are set before stop()");
   Node& node = node_at(address.node);
   const std::uint32_t slot = slot_of(address);
-  TROUPE_CHECK(door && slot < node.doors.size() && !node.actors[slot] && !node.doors[slot], "one door for each address");
+  TROUPE_CHECK(door && slot < node.doors.size() && !node.actors[slot] && !node.doors[slot],
+               "one door for each address");
   node.doors[slot] = std::move(door);
 }
 
@@ -112,8 +114,7 @@ void SimHost::begin_process(Node& node) {
 void SimHost::schedule_starts(Node& node) {
   for (auto& actor : node.actors)
     if (actor)
-      schedule(now_, {&node, node.life, slot_of(*actor), Timer{start_timer, clock(node)}},
-               Class::start);
+      schedule(now_, {&node, node.life, slot_of(*actor), Timer{start_timer, clock(node)}}, Class::start);
 }
 
 void SimHost::kill(NodeId id) {

@@ -64,20 +64,24 @@ struct TakesPort final : SimPort {
 
 }  // namespace
 
-TEST_CASE("actors of several models are their node's: it hears for them, dies with them, and a client's number is nobody's") {
+TEST_CASE(
+    "actors of several models are their node's: it hears for them, dies with them, and a client's number is "
+    "nobody's") {
   World world({.seed = 5, .seats = {2}});
   constexpr NodeId other = Seats{2}.number(1, 1);
   constexpr Address far{0xD0000000, Role::door};
   Ids far_heard, lost;
-  world.host.set_door(far, [&](Address, Message message) { far_heard.push_back(std::get<StatusRequest>(message).id); });
+  world.host.set_door(
+      far, [&](Address, Message message) { far_heard.push_back(std::get<StatusRequest>(message).id); });
   world.host.add_process(1, [&](Incarnation) {
     std::vector<ActorSpec> cores;
     for (const NodeId number : {NodeId{1}, other})
-      cores.push_back({{number, Role::router}, core_of([number, &lost](Instant, const Event& event, Effects& effects) {
-                         if (auto* received = std::get_if<Received>(&event))
-                           effects.send(received->from, StatusRequest{id_of(event) + number});
-                         if (auto* gone = std::get_if<PeerLost>(&event)) lost.push_back(gone->node);
-                       })});
+      cores.push_back(
+          {{number, Role::router}, core_of([number, &lost](Instant, const Event& event, Effects& effects) {
+             if (auto* received = std::get_if<Received>(&event))
+               effects.send(received->from, StatusRequest{id_of(event) + number});
+             if (auto* gone = std::get_if<PeerLost>(&event)) lost.push_back(gone->node);
+           })});
     return cores;
   });
   world.host.start();

@@ -66,7 +66,8 @@ TEST_CASE("where order is asked for, events of the same microsecond come as they
 TEST_CASE("a step that takes time holds back its messages and what comes to its core meanwhile, in order") {
   MetricRegistry metrics;
   std::vector<std::pair<std::uint64_t, std::int64_t>> seen;
-  SimOptions options{.latency_min = {0}, .latency_max = {0}, .local_min = {0}, .local_max = {0}, .in_order = true};
+  SimOptions options{
+      .latency_min = {0}, .latency_max = {0}, .local_min = {0}, .local_max = {0}, .in_order = true};
   options.processors = 1;
   options.step_takes = [](const Address& who, const Event& event) {
     return Duration{who.role == Role::router && std::holds_alternative<Received>(event) ? 100 : 0};
@@ -96,7 +97,9 @@ TEST_CASE("jobs that compute share the processors of their node, and steps take 
     std::vector<std::int64_t> at;
     SimOptions options{.latency_min = {0}, .latency_max = {0}, .in_order = true};
     options.processors = processors;
-    options.step_takes = [](const Address& who, const Event&) { return Duration{who.role == Role::cache_meta ? 50 : 0}; };
+    options.step_takes = [](const Address& who, const Event&) {
+      return Duration{who.role == Role::cache_meta ? 50 : 0};
+    };
     SimHost host(metrics, nullptr, options);
     ComputingPort port;
     host.add({router, core_of([&](Instant, const Event& event, Effects& effects) {
@@ -130,9 +133,13 @@ struct WaitingPort final : SimPort {
   std::optional<Duration> begin(Instant, const Job&, std::uint32_t) override { return Duration{300}; }
   std::optional<Duration> goes_on(Instant now, const Job&, std::uint32_t) override {
     asked_at.push_back(now.us);
-    return ++parts == 1 ? std::optional(Duration{300}) : parts == 2 ? std::optional(Duration{1'000}) : std::nullopt;
+    return ++parts == 1 ? std::optional(Duration{300})
+           : parts == 2 ? std::optional(Duration{1'000})
+                        : std::nullopt;
   }
-  std::optional<double> computes(const Job&, std::uint32_t) const override { return parts < 2 ? std::nullopt : std::optional(0.0); }
+  std::optional<double> computes(const Job&, std::uint32_t) const override {
+    return parts < 2 ? std::nullopt : std::optional(0.0);
+  }
   JobResult run(const Job&, std::uint32_t) override { return Erased{}; }
 };
 
@@ -145,11 +152,13 @@ TEST_CASE("a job goes on as long as its port says, and takes of a processor only
   ComputingPort computes;
   std::map<NodeId, std::int64_t> ended;
   const auto one_job = [&](Role role, SimPort& port) {
-    host.add({{1, role}, core_of([&host, &ended, role](Instant, const Event& event, Effects& effects) {
+    host.add({{1, role},
+              core_of([&host, &ended, role](Instant, const Event& event, Effects& effects) {
                 if (std::holds_alternative<TimerFired>(event)) effects.start(1, EraseBlocks{});
                 if (std::holds_alternative<Done>(event)) ended[static_cast<NodeId>(role)] = host.now().us;
               }),
-              &port, 1});
+              &port,
+              1});
   };
   one_job(Role::router, waits);
   one_job(Role::cache_meta, computes);

@@ -44,7 +44,8 @@ Instant SimProcessors::step(Instant now, Duration takes) {
 // From the one that has lost least so far.
 void SimProcessors::take_from_a_job(Duration takes) {
   if (jobs_.empty()) return;
-  Running& job = std::ranges::min_element(jobs_, {}, [](const auto& entry) { return entry.second.lost_us; })->second;
+  Running& job =
+      std::ranges::min_element(jobs_, {}, [](const auto& entry) { return entry.second.lost_us; })->second;
   const auto us = static_cast<double>(takes.us);
   job.lost_us += us;
   job.left_us += us * std::max(1.0, speed(job));  // of a share of a processor the others' part goes on

@@ -1,8 +1,9 @@
 #pragma once
-// The processors of one simulated node, shared by the steps of its cores and by jobs that compute. Steps are short and go
-// first: one that finds all processors at work takes its time from a job, as a thread that wakes takes a processor from
-// one that has computed for long. Jobs share what is left alike, and a job alone may have others' idle processors help
-// with a part of it. It knows no clock: the caller says what time it is, which never goes back.
+// The processors of one simulated node, shared by the steps of its cores and by jobs that compute. Steps are
+// short and go first: one that finds all processors at work takes its time from a job, as a thread that wakes
+// takes a processor from one that has computed for long. Jobs share what is left alike, and a job alone may
+// have others' idle processors help with a part of it. It knows no clock: the caller says what time it is,
+// which never goes back.
 #include <cstdint>
 #include <map>
 #include <vector>

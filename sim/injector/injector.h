@@ -156,7 +156,7 @@ class Injector {
   std::vector<Token> draw_tokens();
 
   struct Draining {
-    std::set<Address> left;      // actors that have not said "drained" yet
+    std::set<Address> left;   // actors that have not said "drained" yet
     Incarnation process = 0;  // that was asked; another one has said nothing
     Instant give_up;          // all that was asked before has its outcome then
   };
@@ -177,10 +177,10 @@ class Injector {
   bool healed_ = false;
   std::array<std::uint32_t, fault_kinds> injected_{}, missed_{};
   Meetings meetings_{};
-  std::uint64_t last_token_ = 0;                            // of the last leader that was seen
-  std::map<std::size_t, Deposed> deposed_;                  // by fault
-  std::map<std::size_t, std::uint64_t> poisons_;            // contents, by fault
-  std::map<std::uint64_t, std::uint32_t> kills_by_poison_;  // by content
+  std::uint64_t last_token_ = 0;                                       // of the last leader that was seen
+  std::map<std::size_t, Deposed> deposed_;                             // by fault
+  std::map<std::size_t, std::uint64_t> poisons_;                       // contents, by fault
+  std::map<std::uint64_t, std::uint32_t> kills_by_poison_;             // by content
   std::map<std::size_t, std::vector<std::pair<NodeId, NodeId>>> cut_;  // by fault
   std::map<NodeId, Draining> draining_;
   std::set<UserKey> gone_users_;

@@ -137,7 +137,8 @@ bool Injector::swap_model(const Change& change) {
     return reload(chance(random_, 0.3) ? now.model_version : now.next_model, "");
   if (chance(random_, 0.4)) {
     constexpr double shares[] = {0, 0.05, 0.5, 0.95};
-    return reload(draw_other(random_, Cluster::models, now.model_version), "", shares[random_.below(std::size(shares))]);
+    return reload(draw_other(random_, Cluster::models, now.model_version), "",
+                  shares[random_.below(std::size(shares))]);
   }
   const std::string catalog = chance(random_, 0.5) ? draw_catalog() : "";
   return reload(draw_other(random_, Cluster::models, cluster_.versions().model_version), catalog);

@@ -25,7 +25,8 @@ bool Injector::trouble_features(const Change& change) {
 bool Injector::flood(const Change& change) {
   const Scenario& s = cluster_.scenario();
   clients_.set_rate(change.worst > 0 ? (2 + 8 * change.worst) * s.capacity_per_s / s.requests_per_s : 1);
-  // Mostly one tenant's, where there are several: which one goes by the seed, and in a third of them nobody's.
+  // Mostly one tenant's, where there are several: which one goes by the seed, and in a third of them
+  // nobody's.
   const auto greedy = static_cast<std::uint32_t>(s.seed % s.tenants);
   clients_.set_greedy(greedy, change.worst > 0 && s.tenants > 1 && s.seed % 3 > 0 ? 0.9 : 0);
   return true;

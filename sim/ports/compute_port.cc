@@ -33,7 +33,8 @@ constexpr Duration shard_time{20};  // to read one from its table; and of a pass
 // A plan that is not sound is refused when it begins; its work is whatever can be seen of it.
 placement::Pass pass_of(const BatchRequest& request, std::uint32_t layers) {
   return placement::pass_of(
-      request.plan, [&](std::size_t i) { return i < request.kv.size() && request.kv[i].grant == Grant::read; }, layers);
+      request.plan,
+      [&](std::size_t i) { return i < request.kv.size() && request.kv[i].grant == Grant::read; }, layers);
 }
 
 std::uint64_t pulled_tokens(const BatchRequest& request) {
@@ -50,7 +51,8 @@ std::vector<Token> user_tokens(const Plan& plan) {
   std::vector<Token> tokens;
   for (std::uint32_t s = 0; s < plan.segments.size(); ++s) {
     const Segment& segment = plan.segments[s];
-    const bool stands_elsewhere = std::ranges::find(plan.repair.places, s, &kernels::Repair::Place::block) != plan.repair.places.end();
+    const bool stands_elsewhere =
+        std::ranges::find(plan.repair.places, s, &kernels::Repair::Place::block) != plan.repair.places.end();
     if (segment.kind == SegmentKind::user && !stands_elsewhere)
       tokens.insert(tokens.end(), segment.tokens.begin(), segment.tokens.end());
   }
@@ -73,7 +75,8 @@ ComputePort::ComputePort(ComputeOptions options, Pages& pages, const DeviceFault
   shards_.emplace(pages_, options_.page_rows, options_.shard_rows,
                   [this](int promise, const TableShard& shard, std::string_view what) {
                     violations_.report(promise,
-                                       "node " + std::to_string(options_.node) + ": shard " + std::to_string(shard.shard) + " of a table (" +
+                                       "node " + std::to_string(options_.node) + ": shard " +
+                                           std::to_string(shard.shard) + " of a table (" +
                                            to_hex(block_of(shard)).substr(0, 8) + ") " + std::string(what),
                                        options_.now());
                   });
@@ -105,11 +108,14 @@ std::optional<Duration> ComputePort::begin(Instant now, const Job& job, std::uin
     running.requests.push_back(awaits(request) ? begin_awaiting(request) : begin_request(request));
     running.models.insert(model_of(request));
   }
-  const Duration alone = time_of(*batch), beside = options_.beside ? options_.beside(*batch, now - ended_[lane]) : Duration{};
+  const Duration alone = time_of(*batch),
+                 beside = options_.beside ? options_.beside(*batch, now - ended_[lane]) : Duration{};
   computed_.us += alone.us;
-  running.layers = {now, faults_.slowness.stretch(now, {alone.us + beside.us}), std::max(options_.layers, 2U)};
+  running.layers = {now, faults_.slowness.stretch(now, {alone.us + beside.us}),
+                    std::max(options_.layers, 2U)};
   running.waits = std::ranges::any_of(running.requests, &Begun::awaits);
-  return keep_busy(running.waits ? await_copies(now, *batch, now) : share_device(running.layers.compute, lane));
+  return keep_busy(running.waits ? await_copies(now, *batch, now)
+                                 : share_device(running.layers.compute, lane));
 }
 
 Duration ComputePort::keep_busy(Duration takes) {
@@ -117,7 +123,8 @@ Duration ComputePort::keep_busy(Duration takes) {
   return takes;
 }
 
-// A device is not faster for a batch more than it has lanes: while that runs, all of them are slower by as much as it takes.
+// A device is not faster for a batch more than it has lanes: while that runs, all of them are slower by as
+// much as it takes.
 Duration ComputePort::share_device(Duration takes, std::uint32_t lane) {
   if (options_.lanes == 0 || running_.size() <= options_.lanes) return takes;
   const std::int64_t part = takes.us / options_.lanes;
@@ -126,7 +133,8 @@ Duration ComputePort::share_device(Duration takes, std::uint32_t lane) {
   return {takes.us + part};
 }
 
-// What its layers compute while it waits is not charged to processors: nothing that shares them has blocks that come.
+// What its layers compute while it waits is not charged to processors: nothing that shares them has blocks
+// that come.
 std::optional<double> ComputePort::computes(const Job& job, std::uint32_t lane) const {
   if (!std::holds_alternative<RunBatch>(job) || running_.at(lane).waits) return std::nullopt;
   return options_.split_share;
@@ -143,21 +151,23 @@ std::optional<Duration> ComputePort::goes_on(Instant now, const Job& job, std::u
   return keep_busy(wait.us > 0 ? wait : end_wait(now, *batch, running));
 }
 
-// Until all copies will have ended; 0: they have, or have been waited for as long as they may be. That one has ended is known
-// in the moment after.
+// Until all copies will have ended; 0: they have, or have been waited for as long as they may be. That one
+// has ended is known in the moment after.
 Duration ComputePort::await_copies(Instant now, const RunBatch& batch, Instant begun) const {
   std::int64_t until = now.us;
   for (const BatchRequest& request : batch.requests)
     for (const BatchSegmentKv& kv : request.kv) {
       const Arrival* const arrival = pages_.arrival(kv.generation);
       if (!comes(kv) || (arrival && arrival->ended)) continue;
-      const std::int64_t next = arrival && arrival->ends_us >= now.us ? arrival->ends_us + 1 : now.us + look_again.us;
+      const std::int64_t next =
+          arrival && arrival->ends_us >= now.us ? arrival->ends_us + 1 : now.us + look_again.us;
       until = std::max(until, std::min(next, begun.us + request.coming_us));
     }
   return {until - now.us};
 }
 
-// Returns what is left to compute: of the layers, or, where a block is missing, of the one that runs, and then all again.
+// Returns what is left to compute: of the layers, or, where a block is missing, of the one that runs, and
+// then all again.
 Duration ComputePort::end_wait(Instant now, const RunBatch& batch, Running& running) {
   const std::optional<Coming> copies = copies_of(batch);
   const Duration computed = copies ? computed_by(now, running.layers, *copies) : Duration{};
@@ -185,7 +195,8 @@ std::optional<Coming> ComputePort::copies_of(const RunBatch& batch) const {
       if (!comes(kv)) continue;
       const Arrival* const arrival = pages_.arrival(kv.generation);
       if (!arrival) return std::nullopt;
-      all = {std::max(all.begins, Instant{arrival->begins_us}), std::max(all.ends, Instant{arrival->ends_us})};
+      all = {std::max(all.begins, Instant{arrival->begins_us}),
+             std::max(all.ends, Instant{arrival->ends_us})};
     }
   return all;
 }
@@ -233,8 +244,7 @@ std::optional<Refusal> ComputePort::find_request_fault(const BatchRequest& reque
   if (!models_.contains(model_of(request)))
     return Refusal{503, "wrong_model", "model \"" + model_of(request) + "\" is not loaded",
                    "inference worker", "a model that is loaded"};
-  if (std::string fault = find_plan_fault(request.plan); !fault.empty())
-    return bad_plan(std::move(fault));
+  if (std::string fault = find_plan_fault(request.plan); !fault.empty()) return bad_plan(std::move(fault));
   const Search& search = request.plan.search;
   const bool has_paths =
       !search.allowed.empty() || (options_.find_catalog && options_.find_catalog(request.catalog_version));
@@ -253,8 +263,8 @@ std::optional<Refusal> ComputePort::find_request_fault(const BatchRequest& reque
   return {};
 }
 
-// Pages that do not come are looked at now and when the wait ends: between them they are this request's. So are the rows of
-// what it computes, to its end.
+// Pages that do not come are looked at now and when the wait ends: between them they are this request's. So
+// are the rows of what it computes, to its end.
 ComputePort::Begun ComputePort::begin_awaiting(const BatchRequest& request) {
   Begun begun;
   begun.reply.refusal = find_request_fault(request);
@@ -263,7 +273,8 @@ ComputePort::Begun ComputePort::begin_awaiting(const BatchRequest& request) {
   for (std::uint32_t i = 0; i < request.kv.size(); ++i)
     if (request.kv[i].grant != Grant::none && !request.kv[i].coming) note(request, i, false, begun);
   for (std::uint32_t i = 0; rows_ && i < request.kv.size(); ++i)
-    if (request.kv[i].grant != Grant::read && !place_of_prototypes(request.plan, i)) hold_rows(request, i, begun);
+    if (request.kv[i].grant != Grant::read && !place_of_prototypes(request.plan, i))
+      hold_rows(request, i, begun);
   return begun;
 }
 
@@ -322,7 +333,8 @@ bool ComputePort::make_of_prototypes(const BatchRequest& request, std::uint32_t 
   const std::string& made_of = request.plan.repair.prototypes;
   if (!options_.prototypes || options_.prototypes(model) != made_of)
     report(4, request, segment, "is made of prototypes that are not the model's");
-  if (request.kv[segment].grant != Grant::none) report(2, request, segment, "is made of prototypes, and kept");
+  if (request.kv[segment].grant != Grant::none)
+    report(2, request, segment, "is made of prototypes, and kept");
   begun.struck.resize(segment + 1);
   begun.values.push_back(prototypes_value(model_key(model), made_of, request.plan.segments[segment].tokens,
                                           request.plan.segments[place->segment].start));
@@ -330,7 +342,8 @@ bool ComputePort::make_of_prototypes(const BatchRequest& request, std::uint32_t 
 }
 
 // Since when it waits, if it did.
-const SimRows::Reading& ComputePort::hold_rows(const BatchRequest& request, std::uint32_t segment, Begun& begun) {
+const SimRows::Reading& ComputePort::hold_rows(const BatchRequest& request, std::uint32_t segment,
+                                               Begun& begun) {
   const auto held = std::ranges::find(begun.rows, segment, &Rows::segment);
   if (held != begun.rows.end()) return held->reading;
   const std::string& model = model_of(request);
@@ -421,8 +434,7 @@ bool ComputePort::take_block(const BatchRequest& request, std::uint32_t segment,
 Provenance ComputePort::origin(const BatchRequest& request, std::uint32_t segment) const {
   const SegmentBlock& block = request.blocks[segment];
   return {block.name ? block_mark(*block.name) : 0,
-          tenant_mark(request.plan.segments[segment].kind, block.owner),
-          model_mark(model_of(request))};
+          tenant_mark(request.plan.segments[segment].kind, block.owner), model_mark(model_of(request))};
 }
 
 bool ComputePort::find_struck(const BatchRequest& request, std::uint32_t segment,
@@ -482,7 +494,8 @@ JobResult ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) {
   if (shards_) shards = shards_->end(running.mapped().shards);
   for (std::size_t i = 0; rows_ && i < running.mapped().requests.size(); ++i)
     for (const Rows& rows : running.mapped().requests[i].rows)
-      if (!rows_->end(rows.reading, !faults_.broken)) report(3, batch.requests[i], 0, "is computed from rows that changed meanwhile");
+      if (!rows_->end(rows.reading, !faults_.broken))
+        report(3, batch.requests[i], 0, "is computed from rows that changed meanwhile");
   if (faults_.broken) return device_error("the device is in an error state");
   BatchDone done;
   if (rows_) done.rows = row_totals();

@@ -3,15 +3,16 @@
 // of its process. A batch reads its cached pages at its start and again at its end, and writes half of its
 // pages at the start and all of them at the end; pages that changed between are pages that were given to
 // somebody else under a reader or a writer, which is reported (promise 3). Pages of another block, tenant or
-// model than the plan's are reported as well (promises 2, 14, 4), items that were never so in the catalog that the plan
-// names (4), and pages that were pulled too late (3),
-// since the answer alone may look right. So is what was computed here and is used before anybody compared it
-// with its checksum though a bit of it has flipped, and a block that is computed from such a page (2);
-// answers from pages whose bits flipped later are only noted.
+// model than the plan's are reported as well (promises 2, 14, 4), items that were never so in the catalog
+// that the plan names (4), and pages that were pulled too late (3), since the answer alone may look right. So
+// is what was computed here and is used before anybody compared it with its checksum though a bit of it has
+// flipped, and a block that is computed from such a page (2); answers from pages whose bits flipped later are
+// only noted.
 //
-// Blocks that come from another node while a batch runs delay its layers as a real device's (sim/base/overlap.h), which holds
-// its lane meanwhile. When their copies have ended, or it has waited as long as it may, they are taken as the copies left
-// them; where one is missing that pass was in vain, and all is computed by another.
+// Blocks that come from another node while a batch runs delay its layers as a real device's
+// (sim/base/overlap.h), which holds its lane meanwhile. When their copies have ended, or it has waited as
+// long as it may, they are taken as the copies left them; where one is missing that pass was in vain, and all
+// is computed by another.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -21,10 +22,10 @@
 #include <vector>
 
 #include "placement/cost/cost_model.h"
-#include "sim/host/sim_host.h"
 #include "sim/base/overlap.h"
 #include "sim/base/slowness.h"
 #include "sim/base/violations.h"
+#include "sim/host/sim_host.h"
 #include "sim/ports/sim_rows.h"
 #include "sim/ports/sim_shards.h"
 #include "sim/world/pages.h"
@@ -48,22 +49,25 @@ struct ComputeOptions {
   std::size_t models_max = 3;                                          // room for loaded ones
   std::function<bool(const std::string& model_version)> model_exists;  // none: all do
   // Whether the item was ever made of these tokens in that catalog; none: it was.
-  std::function<bool(std::string_view item, std::string_view catalog, std::span<const Token> tokens)> had_tokens;
+  std::function<bool(std::string_view item, std::string_view catalog, std::span<const Token> tokens)>
+      had_tokens;
   // A version of the catalog as plans were made against it; none: searches are refused.
   std::function<CatalogPointer(const std::string& catalog_version)> find_catalog;
   Duration load_time{2'000'000};
   bool verify_on_read = true;  // check cached pages before they are used, as the real port's option
   // The checksum of a model's prototypes; none: there are none.
   std::function<std::string(const std::string& model_version)> prototypes;
-  std::uint32_t page_rows = 0;  // of the models' embedding tables, in a page; 0: they are in memory
+  std::uint32_t page_rows = 0;   // of the models' embedding tables, in a page; 0: they are in memory
   std::uint32_t shard_rows = 0;  // of each of these tables, which is spread over nodes' memory; 0: it is not
-  std::uint32_t layers = 0;    // of the models, to count those that all tokens of a repair go through; 0: none are counted
+  std::uint32_t layers =
+      0;  // of the models, to count those that all tokens of a repair go through; 0: none are counted
   // Undisturbed device time of a batch.
   std::function<Duration(const placement::Pass& pass, std::uint64_t pulled_tokens)> batch_time;
   // What an executor does beside it, which stood still for so long before; none: nothing.
   std::function<Duration(const RunBatch& batch, Duration still)> beside;
   double split_share = 0;  // of a batch, what idle processors may take over
-  std::uint32_t lanes = 0;  // that together are the device: a batch more has its time from theirs; 0: each is a device
+  std::uint32_t lanes =
+      0;  // that together are the device: a batch more has its time from theirs; 0: each is a device
   std::function<Instant()> now;     // virtual time
   StruckAnswers* struck = nullptr;  // where they are noted
   // A poisonous batch begins: it never ends. Called within begin(): kill the process by SimHost::at.
@@ -71,7 +75,8 @@ struct ComputeOptions {
 };
 
 // A user segment of these tokens is poison, if this is among the poisons.
-std::vector<Token> user_tokens(const Plan& plan);  // a history may be in parts, and those in blocks that stand anywhere
+std::vector<Token> user_tokens(
+    const Plan& plan);  // a history may be in parts, and those in blocks that stand anywhere
 std::uint64_t poison_of(std::span<const Token> user_tokens);
 // What its plan computes, given what its grants reuse; and how much of that was on another node.
 placement::Pass pass_of(const BatchRequest& request, std::uint32_t layers = 0);
@@ -94,11 +99,12 @@ class ComputePort final : public SimPort {
 
   const std::set<std::string>& models() const { return models_; }  // loaded
   const SimRows* rows() const { return rows_ ? &*rows_ : nullptr; }
-  Duration busy() const { return busy_; }                          // with batches, all lanes together, and also while they wait
-  Duration computed() const { return computed_; }                  // of that, the batches themselves; one in vain as a whole
+  Duration busy() const { return busy_; }  // with batches, all lanes together, and also while they wait
+  Duration computed() const { return computed_; }  // of that, the batches themselves; one in vain as a whole
 
  private:
-  // A segment's pages lay there like this when the batch began, or when their copy ended: those of Begun::pages from `first` on.
+  // A segment's pages lay there like this when the batch began, or when their copy ended: those of
+  // Begun::pages from `first` on.
   struct Reading {
     std::uint32_t segment = 0, first = 0;
     bool half_written = false;  // and not read
@@ -122,9 +128,9 @@ class ComputePort final : public SimPort {
     std::set<std::string> models;
     std::vector<TableShard> away;  // without which it ends
     SimShards::Granted shards;
-    bool waits = false;      // a request awaits blocks
-    Duration waited, came;   // as BatchDone says
-    Duration owed;           // for what went beside it
+    bool waits = false;     // a request awaits blocks
+    Duration waited, came;  // as BatchDone says
+    Duration owed;          // for what went beside it
   };
 
   Duration time_of(const RunBatch& batch) const;

@@ -25,7 +25,8 @@ struct Device {
       : port(options(verify, page_rows, lanes), pages, faults, poisons, violations) {}
 
   ComputeOptions options(bool verify, std::uint32_t page_rows = 0, std::uint32_t lanes = 0) {
-    ComputeOptions options{.node = 3, .model_version = "m1", .verify_on_read = verify, .page_rows = page_rows, .lanes = lanes};
+    ComputeOptions options{
+        .node = 3, .model_version = "m1", .verify_on_read = verify, .page_rows = page_rows, .lanes = lanes};
     options.batch_time = [](const placement::Pass& pass, std::uint64_t) {
       return Duration{
           static_cast<std::int64_t>(100 * pass.new_tokens + pass.reused_tokens + 1000 * pass.readouts)};
@@ -204,7 +205,8 @@ TEST_CASE("a plan whose items are not those of the catalog that it names is repo
   ComputePort port(options, device.pages, device.faults, device.poisons, device.violations);
   const auto run = [&](std::vector<Token> tokens, const char* catalog, const char* item = "i1") {
     BatchRequest other = request(Grant::none);
-    other.plan.segments.insert(other.plan.segments.begin() + 1, {SegmentKind::item, std::move(tokens), 10, {0}});
+    other.plan.segments.insert(other.plan.segments.begin() + 1,
+                               {SegmentKind::item, std::move(tokens), 10, {0}});
     other.plan.readouts[0].segment = 2;
     other.blocks.insert(other.blocks.begin() + 1, {name(4), item});
     other.kv.emplace_back();
@@ -215,7 +217,7 @@ TEST_CASE("a plan whose items are not those of the catalog that it names is repo
     return device.violations.count();
   };
   CHECK(run({7, 8}, "c1") == 0);
-  CHECK(run({7}, "") == 0);      // it needs nothing of a catalog
+  CHECK(run({7}, "") == 0);        // it needs nothing of a catalog
   CHECK(run({7}, "c1", "") == 0);  // nobody says which item it is
   CHECK(run({7, 8}, "c2") == 1);
   CHECK(run({7}, "c1") == 2);
@@ -426,7 +428,9 @@ TEST_CASE("the rows that a request computes with are its own while it waits for 
   const BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
   const Job job = RunBatch{{coming(device, reuse)}};
   device.begin(job);
-  const auto given_back = [&] { return std::get<RowPages>(device.port.run(ChangeRowPages{{}, 8}, 1)).given_back.size(); };
+  const auto given_back = [&] {
+    return std::get<RowPages>(device.port.run(ChangeRowPages{{}, 8}, 1)).given_back.size();
+  };
   CHECK(given_back() == 7);
   device.pages.end_arrival(7, true, reuse.kv[0].pages);
   CHECK(device.end_waiting(job).replies.at(0).readouts == truth(reuse));
@@ -434,7 +438,9 @@ TEST_CASE("the rows that a request computes with are its own while it waits for 
   CHECK(device.violations.count() == 0);
 }
 
-TEST_CASE("a copy of which nothing is known, or that takes too long, is waited for as long as it may be, and then computed") {
+TEST_CASE(
+    "a copy of which nothing is known, or that takes too long, is waited for as long as it may be, and then "
+    "computed") {
   Device device;
   const BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
   const Duration all = *device.begin(RunBatch{{request(Grant::none)}}, 1);
@@ -469,10 +475,13 @@ TEST_CASE("a copy that begins behind the batch is waited for as long as it takes
   CHECK(std::get<BatchDone>(device.end(job)).replies.at(0).missed.empty());
 }
 
-TEST_CASE("a block that is made of prototypes gives what they give at its place, and is nobody's but its model's") {
+TEST_CASE(
+    "a block that is made of prototypes gives what they give at its place, and is nobody's but its model's") {
   Device device;
   BatchRequest plan;
-  plan.plan.segments = {{SegmentKind::user, {1, 2, 3}}, {SegmentKind::user, {1, 2, 3}, 5}, {SegmentKind::discriminant, {9}, 8, {1}}};
+  plan.plan.segments = {{SegmentKind::user, {1, 2, 3}},
+                        {SegmentKind::user, {1, 2, 3}, 5},
+                        {SegmentKind::discriminant, {9}, 8, {1}}};
   plan.plan.repair.places = {{1, 0, 0, true}};
   plan.plan.repair.budgets = {1};
   plan.plan.repair.prototypes = "some";

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "runtime/actor/planted.h"
-#include "runtime/features/feature_rules.h"
 #include "runtime/coordination/members.h"
+#include "runtime/features/feature_rules.h"
 #include "runtime/store/store_rows.h"
 
 namespace troupe::sim {
@@ -22,7 +22,8 @@ constexpr Duration known_latency{20};
 
 // May be answered with what was read before.
 bool is_lenient(const FindFeatures& wanted) {
-  return !wanted.user.empty() && (wanted.freshness == Freshness::wait || wanted.freshness == Freshness::behind);
+  return !wanted.user.empty() &&
+         (wanted.freshness == Freshness::wait || wanted.freshness == Freshness::behind);
 }
 std::string key_of(const FindFeatures& wanted) { return user_key(wanted.tenant, wanted.user); }
 
@@ -129,8 +130,7 @@ std::optional<JobResult> FeaturePort::find_known(const FindFeatures& wanted) {
 
 bool FeaturePort::is_unreadable(const std::string& key) const {
   constexpr std::uint64_t parts = 1'000;
-  return faults_.unreadable > 0 &&
-         static_cast<double>(hash_of(key) % parts) < faults_.unreadable * parts;
+  return faults_.unreadable > 0 && static_cast<double>(hash_of(key) % parts) < faults_.unreadable * parts;
 }
 
 ProfilePointer FeaturePort::profile_of(const std::string& tenant, const std::string& user) const {

@@ -1,8 +1,9 @@
 #pragma once
 // The simulated feature store of a router: profiles and items out of the WorldData after a drawn latency, and
 // the questions to the Coordination. All routers share one world: what one writes, all read from then on.
-// Jobs read and write at their end. Requests that allow it are answered from what the router has read before, by the decisions of
-// CachedFeatures (runtime/features/expiring_profiles.h); what is asked for behind answers comes after another such latency.
+// Jobs read and write at their end. Requests that allow it are answered from what the router has read before,
+// by the decisions of CachedFeatures (runtime/features/expiring_profiles.h); what is asked for behind answers
+// comes after another such latency.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -20,8 +21,9 @@ namespace troupe::sim {
 struct FeatureFaults {
   double slowness = 1;
   bool failing = false;  // jobs end in refusals 503, nothing is written
-  double unreadable = 0;  // the share of users whose rows hold something else: they are refused, the others are not
-  Instant hung_until;    // jobs that begin before end after it
+  double unreadable =
+      0;  // the share of users whose rows hold something else: they are refused, the others are not
+  Instant hung_until;  // jobs that begin before end after it
 };
 
 struct FeatureOptions {
@@ -30,7 +32,7 @@ struct FeatureOptions {
   std::string model_version;  // whose names items carry where the job names none
   std::string own_keys;       // before those of hard state, as a model among several has them
   Duration latency_min{100}, latency_max{1'000};
-  ExpiryOptions expiry;                // of profiles, for requests that do not want them as they are in the store
+  ExpiryOptions expiry;          // of profiles, for requests that do not want them as they are in the store
   std::function<Instant()> now;  // virtual time
 };
 

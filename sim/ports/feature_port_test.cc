@@ -112,9 +112,10 @@ TEST_CASE("profiles that need not be new are answered at once, and read again be
   using Of = Features::Of;
   Store store;
   Instant now;
-  const ExpiryOptions expiry{.expiry = {10'000}, .stale_for = {10'000}, .unknown_expiry = {10'000}, .jitter = 0};
-  FeaturePort port({.node = 2, .model_version = "m1", .expiry = expiry, .now = [&] { return now; }}, store.world,
-                   store.catalogs, store.coordination, store.faults);
+  const ExpiryOptions expiry{
+      .expiry = {10'000}, .stale_for = {10'000}, .unknown_expiry = {10'000}, .jitter = 0};
+  FeaturePort port({.node = 2, .model_version = "m1", .expiry = expiry, .now = [&] { return now; }},
+                   store.world, store.catalogs, store.coordination, store.faults);
   const auto find = [&](Freshness freshness) {
     const Job job = FindFeatures{.user = "u1", .freshness = freshness};
     now = now + *port.begin(now, job, 0);

@@ -13,7 +13,8 @@ std::uint32_t SimRows::number_of(const std::string& model_version) {
 }
 
 std::vector<std::uint32_t> SimRows::missed(const std::string& model_version, std::span<const Token> tokens) {
-  const RowSlab::Batch batch = slab_.look_up(number_of(model_version), std::vector<std::uint32_t>(tokens.begin(), tokens.end()));
+  const RowSlab::Batch batch =
+      slab_.look_up(number_of(model_version), std::vector<std::uint32_t>(tokens.begin(), tokens.end()));
   std::vector<std::uint32_t> missed;
   for (const RowSlab::Row& row : batch.rows)
     if (row.state != RowState::ready) missed.push_back(row.row);
@@ -22,7 +23,8 @@ std::vector<std::uint32_t> SimRows::missed(const std::string& model_version, std
   return missed;
 }
 
-SimRows::Reading SimRows::begin(const std::string& model_version, std::span<const Token> tokens, const FindRow& find) {
+SimRows::Reading SimRows::begin(const std::string& model_version, std::span<const Token> tokens,
+                                const FindRow& find) {
   const std::vector<std::uint32_t> rows(tokens.begin(), tokens.end());
   Reading reading{slab_.look_up(number_of(model_version), rows), model_mark(model_version)};
   savings_.use(reading.batch, row_us);
@@ -61,7 +63,8 @@ void SimRows::look(const RowSlab::Row& row, Reading& reading) const {
   const Stored& stored = at->second;
   const bool other_model = stored.model != reading.model;
   const bool overwritten = stored.writing != pages_.at(row.place.page).writing;
-  if (other_model || overwritten || stored.token != row.row) reading.wrong ^= mix(row.row, stored.model, stored.token) | 1;
+  if (other_model || overwritten || stored.token != row.row)
+    reading.wrong ^= mix(row.row, stored.model, stored.token) | 1;
   reading.wrong ^= stored.source.wrong;
   reading.struck = reading.struck || stored.source.struck;
   reading.other_model = reading.other_model || other_model;

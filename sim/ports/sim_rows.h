@@ -1,7 +1,8 @@
 #pragma once
-// Rows of embedding tables on a simulated device: the production slab over the process's pages, in which a row stands for the
-// model and the token that it is the row of. A pass holds what it reads until it ends. A row of another model or token, and one
-// in whose page somebody else has written, changes what is computed with it, and is told.
+// Rows of embedding tables on a simulated device: the production slab over the process's pages, in which a
+// row stands for the model and the token that it is the row of. A pass holds what it reads until it ends. A
+// row of another model or token, and one in whose page somebody else has written, changes what is computed
+// with it, and is told.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -31,11 +32,11 @@ class SimRows {
 
   struct Reading {
     RowSlab::Batch batch;
-    std::uint32_t model = 0;     // model_mark
-    std::uint64_t wrong = 0;     // 0: all rows are right; else what the pass computes differs by it
-    bool other_model = false;    // one is of another model
-    bool overwritten = false;    // somebody else wrote where one was
-    bool struck = false;         // one came from where bits had flipped
+    std::uint32_t model = 0;   // model_mark
+    std::uint64_t wrong = 0;   // 0: all rows are right; else what the pass computes differs by it
+    bool other_model = false;  // one is of another model
+    bool overwritten = false;  // somebody else wrote where one was
+    bool struck = false;       // one came from where bits had flipped
   };
   using FindRow = std::function<RowSource(std::uint32_t row)>;
   // `find`: of those that are missed; none: they are right.

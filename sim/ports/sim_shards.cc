@@ -21,7 +21,8 @@ SimShards::Granted SimShards::granted(const RunBatch& batch) {
 const BlockName& SimShards::table_of(const std::string& model_version) const {
   const auto known = names_.find(model_version);
   if (known != names_.end()) return known->second;
-  const std::string what = "table of " + std::to_string(rows_) + " rows, " + std::to_string(page_rows_) + " a shard";
+  const std::string what =
+      "table of " + std::to_string(rows_) + " rows, " + std::to_string(page_rows_) + " a shard";
   return names_.emplace(model_version, block_name({model_version, what}, "", {}, 0, {})).first->second;
 }
 
@@ -73,7 +74,8 @@ bool SimShards::make_ready(const std::string& model_version, const TableShard& s
 void SimShards::look(const std::string& model_version, const TableShard& shard, One& one) {
   one.found = pages_.at(one.grant.pages.front());
   const Page right = page_of(model_version, shard);
-  if (one.found.print != right.print) one.wrong = mix(one.found.print.of_layer[0], one.found.print.of_layer[1]) | 1;
+  if (one.found.print != right.print)
+    one.wrong = mix(one.found.print.of_layer[0], one.found.print.of_layer[1]) | 1;
   if (one.found.late)
     report_(3, shard, "was pulled after the lease had ended");
   else if (one.found.from.model != right.from.model)
@@ -87,7 +89,8 @@ std::vector<BlockOutcome> SimShards::end(Granted& granted) {
   for (auto& [shard, one] : granted) {
     if (one.outcome) outcomes.push_back(*one.outcome);
     if (one.ready && pages_.rewritten(one.grant.pages, std::span(&one.found, 1)))
-      report_(3, shard, one.grant.grant == Grant::write ? "changed under its writer" : "changed under its reader");
+      report_(3, shard,
+              one.grant.grant == Grant::write ? "changed under its writer" : "changed under its reader");
   }
   return outcomes;
 }
@@ -102,10 +105,12 @@ void SimShards::add_to(RowTotals& totals) const {
 
 ShardsFilled SimShards::fill(const FillShards& fill, std::span<const std::string> models) {
   ShardsFilled filled;
-  for (const std::string& model : models) filled.tables.push_back({table_of(model), (rows_ + page_rows_ - 1) / page_rows_});
+  for (const std::string& model : models)
+    filled.tables.push_back({table_of(model), (rows_ + page_rows_ - 1) / page_rows_});
   std::ranges::sort(filled.tables, {}, &ShardsFilled::Table::name);
   for (const GrantedShard& wanted : fill.shards) {
-    const auto model = std::ranges::find_if(models, [&](const std::string& m) { return table_of(m) == wanted.shard.table; });
+    const auto model =
+        std::ranges::find_if(models, [&](const std::string& m) { return table_of(m) == wanted.shard.table; });
     if (model == models.end() || wanted.grant.grant != Grant::write) continue;
     One one{wanted.grant};
     if (make_ready(*model, wanted.shard, one)) filled.outcomes.push_back(*one.outcome);

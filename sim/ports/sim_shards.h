@@ -1,8 +1,9 @@
 #pragma once
-// Shards of embedding tables on a simulated device: blocks of the process's pages, each of which stands for as many consecutive
-// rows of a model's table. A batch's are used as they were granted: filled from the table, compared with their checksum, or taken
-// as they are. What is not the shard that was asked for changes what is computed of its rows, and is told; so is a page that is
-// written to before who holds it is done with it.
+// Shards of embedding tables on a simulated device: blocks of the process's pages, each of which stands for
+// as many consecutive rows of a model's table. A batch's are used as they were granted: filled from the
+// table, compared with their checksum, or taken as they are. What is not the shard that was asked for changes
+// what is computed of its rows, and is told; so is a page that is written to before who holds it is done with
+// it.
 #include <cstdint>
 #include <functional>
 #include <map>

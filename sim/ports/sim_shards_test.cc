@@ -13,7 +13,8 @@ constexpr std::uint32_t page_rows = 4, table_rows = 10;
 struct Bench {
   Pages pages{8, 4};
   std::vector<int> promises;
-  SimShards shards{pages, page_rows, table_rows, [this](int promise, const TableShard&, std::string_view) { promises.push_back(promise); }};
+  SimShards shards{pages, page_rows, table_rows,
+                   [this](int promise, const TableShard&, std::string_view) { promises.push_back(promise); }};
 
   SimShards::Granted granted(const TableShard& shard, BlockGrant grant) {
     RunBatch batch;
@@ -47,7 +48,8 @@ TEST_CASE_FIXTURE(Bench, "rows of a shard are right wherever they are from, and 
   CHECK(totals().from_table == 4);
   const std::vector<BlockOutcome> written = shards.end(write);
   REQUIRE(written.size() == 1);
-  CHECK(written[0] == BlockOutcome{block_of(shard), 5, Outcome::written, pages.checksum(std::vector<std::uint32_t>{3})});
+  CHECK(written[0] ==
+        BlockOutcome{block_of(shard), 5, Outcome::written, pages.checksum(std::vector<std::uint32_t>{3})});
 
   for (const bool pulled : {false, true}) {
     SimShards::Granted read = granted(shard, {Grant::read, 5, written[0].checksum, {3}, true, false, pulled});
@@ -59,7 +61,9 @@ TEST_CASE_FIXTURE(Bench, "rows of a shard are right wherever they are from, and 
   CHECK(promises.empty());
 }
 
-TEST_CASE_FIXTURE(Bench, "of a shard whose bits flipped: the checksum tells, and the table has the rows; unchecked they are wrong") {
+TEST_CASE_FIXTURE(Bench,
+                  "of a shard whose bits flipped: the checksum tells, and the table has the rows; unchecked "
+                  "they are wrong") {
   const std::uint64_t sum = fill("a", 0, 3);
   pages.strike(3, 7);
   const TableShard shard = shards.shard_of("a", 0);
@@ -92,7 +96,8 @@ TEST_CASE_FIXTURE(Bench, "another shard, one of another model, and one that came
   CHECK(read("a", 0) == std::pair(false, std::vector{3}));
 }
 
-TEST_CASE_FIXTURE(Bench, "a page that is written to while its shard is held is told, of its writer and of its reader") {
+TEST_CASE_FIXTURE(
+    Bench, "a page that is written to while its shard is held is told, of its writer and of its reader") {
   for (const Grant grant : {Grant::write, Grant::read}) {
     const std::uint64_t sum = fill("a", 0, 3);
     SimShards::Granted granted = this->granted(shards.shard_of("a", 0), {grant, 5, sum, {3}});
@@ -107,7 +112,8 @@ TEST_CASE_FIXTURE(Bench, "a page that is written to while its shard is held is t
   CHECK(promises.empty());
 }
 
-TEST_CASE_FIXTURE(Bench, "tables are listed by name with all of their shards, and filled where a page is granted for it") {
+TEST_CASE_FIXTURE(
+    Bench, "tables are listed by name with all of their shards, and filled where a page is granted for it") {
   const std::vector<std::string> models{"a", "b"};
   const ShardsFilled listed = shards.fill({}, models);
   REQUIRE(listed.tables.size() == 2);
@@ -116,7 +122,8 @@ TEST_CASE_FIXTURE(Bench, "tables are listed by name with all of their shards, an
   const TableShard last = shards.shard_of("b", 9);
   const ShardsFilled filled = shards.fill({{{last, {Grant::write, 5, 0, {2}}},
                                             {last, {Grant::read, 6, 0, {3}}},
-                                            {shards.shard_of("c", 0), {Grant::write, 7, 0, {4}}}}}, models);
+                                            {shards.shard_of("c", 0), {Grant::write, 7, 0, {4}}}}},
+                                          models);
   REQUIRE(filled.outcomes.size() == 1);
   CHECK(filled.outcomes[0].name == block_of(last));
   SimShards::Granted read = granted(last, {Grant::read, 5, filled.outcomes[0].checksum, {2}, true});
@@ -135,7 +142,8 @@ struct Device {
   ComputePort port{options(), pages, faults, poisons, violations};
 
   ComputeOptions options() {
-    ComputeOptions options{.node = 3, .model_version = "m1", .page_rows = page_rows, .shard_rows = table_rows};
+    ComputeOptions options{
+        .node = 3, .model_version = "m1", .page_rows = page_rows, .shard_rows = table_rows};
     options.batch_time = [](const placement::Pass&, std::uint64_t) { return Duration{100}; };
     options.now = [this] { return now; };
     return options;
@@ -157,7 +165,9 @@ BatchRequest request(Grant grant) {
   return request;
 }
 
-TEST_CASE_FIXTURE(Device, "a batch that misses rows ends with the shards that it wants, each once, and has computed nothing") {
+TEST_CASE_FIXTURE(
+    Device,
+    "a batch that misses rows ends with the shards that it wants, each once, and has computed nothing") {
   const RunBatch asks{{request(Grant::write)}, true};
   const BatchDone away = run(asks);
   CHECK(now == Instant{20});
@@ -168,7 +178,8 @@ TEST_CASE_FIXTURE(Device, "a batch that misses rows ends with the shards that it
   CHECK(away.rows.misses == 0);
 
   RunBatch granted{{request(Grant::write)}};
-  for (std::uint32_t i = 0; i < 3; ++i) granted.shards.push_back({away.away[i], {Grant::write, 5 + i, 0, {10 + i}}});
+  for (std::uint32_t i = 0; i < 3; ++i)
+    granted.shards.push_back({away.away[i], {Grant::write, 5 + i, 0, {10 + i}}});
   const BatchDone done = run(granted);
   CHECK(done.away.empty());
   CHECK(done.shards.size() == 3);
@@ -181,12 +192,15 @@ TEST_CASE_FIXTURE(Device, "a batch that misses rows ends with the shards that it
   CHECK(violations.count() == 0);
 }
 
-TEST_CASE_FIXTURE(Device, "rows that are in the pool ask for no shard; those of a shard that is wrong make another answer, from the pool as well") {
+TEST_CASE_FIXTURE(Device,
+                  "rows that are in the pool ask for no shard; those of a shard that is wrong make another "
+                  "answer, from the pool as well") {
   port.run(ChangeRowPages{{20, 21, 22}, 0}, 1);
   RunBatch batch{{request(Grant::none)}, true};
   const BatchDone away = run(batch);
   batch.asks_for_shards = false;
-  for (std::uint32_t i = 0; i < 3; ++i) batch.shards.push_back({away.away.at(i), {Grant::write, 5 + i, 0, {10 + i}}});
+  for (std::uint32_t i = 0; i < 3; ++i)
+    batch.shards.push_back({away.away.at(i), {Grant::write, 5 + i, 0, {10 + i}}});
   const BatchDone done = run(batch);
   const RunBatch again{{request(Grant::none)}, true};
   CHECK(run(again).away.empty());
@@ -204,7 +218,9 @@ TEST_CASE_FIXTURE(Device, "rows that are in the pool ask for no shard; those of 
   CHECK(other.run(again).replies.at(0).readouts == wrong);
 }
 
-TEST_CASE_FIXTURE(Device, "shards are filled in the time that it takes to read them, and a model is not dropped under a batch that asks for some") {
+TEST_CASE_FIXTURE(Device,
+                  "shards are filled in the time that it takes to read them, and a model is not dropped "
+                  "under a batch that asks for some") {
   const FillShards fill{{{{}, {}}, {{}, {}}}};
   CHECK(port.begin(now, fill, 1) == Duration{40});
   CHECK(std::get<ShardsFilled>(port.run(fill, 1)).tables.size() == 1);

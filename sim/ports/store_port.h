@@ -10,8 +10,8 @@
 #include <optional>
 #include <vector>
 
-#include "sim/host/sim_host.h"
 #include "sim/base/violations.h"
+#include "sim/host/sim_host.h"
 #include "sim/scenario/faults.h"
 #include "sim/world/pages.h"
 #include "sim/world/sim_disk.h"
@@ -28,8 +28,8 @@ struct StoreOptions {
   NodeId node = 0;
   std::uint64_t seed = 1;
   std::uint64_t page_bytes = 65'536;  // of the real page, for times
-  bool counts_pages = false;          // what it is told of blocks are pages, as where several models share the pool
-  bool pulls_take_time = true;        // beside the link's latency
+  bool counts_pages = false;    // what it is told of blocks are pages, as where several models share the pool
+  bool pulls_take_time = true;  // beside the link's latency
   Duration disk_latency{100};
   double disk_bytes_per_us = 2'000;
   double memory_bytes_per_us = 10'000;  // read and summed up

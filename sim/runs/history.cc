@@ -13,14 +13,14 @@ constexpr std::size_t shown_max = 4;
 
 // One entry per alternative of Message, in its order.
 constexpr const char* message_names[] = {
-    "RankRequest",  "RankReply",        "ScoreRequest",  "ScoreReply",    "PutUser",        "DeleteUser",
-    "PutItem",      "DeleteItem",       "Reload",        "Stored",        "Refused",        "Execute",
-    "Executed",     "LookupBlocks",     "BlocksFound",   "AcquireBlocks", "BlocksAcquired", "ReleaseBlocks",
-    "CacheChanges", "InventoryRequest", "InventoryPart", "Forget",        "SetSplit",       "PoolReport",
-    "Heartbeat",    "Versions",         "Suspect",       "LeaderBeat",    "Drain",          "StatusRequest",
-    "StatusReply",  "GenerateRequest",  "GenerateReply", "CompleteRequest", "CompleteReply",
-    "LendPages",    "PagesLent",        "AppendEvents",  "Appended",      "GetUser",        "UserReply",
-    "GetItem",      "ItemReply"};
+    "RankRequest",  "RankReply",        "ScoreRequest",  "ScoreReply",      "PutUser",        "DeleteUser",
+    "PutItem",      "DeleteItem",       "Reload",        "Stored",          "Refused",        "Execute",
+    "Executed",     "LookupBlocks",     "BlocksFound",   "AcquireBlocks",   "BlocksAcquired", "ReleaseBlocks",
+    "CacheChanges", "InventoryRequest", "InventoryPart", "Forget",          "SetSplit",       "PoolReport",
+    "Heartbeat",    "Versions",         "Suspect",       "LeaderBeat",      "Drain",          "StatusRequest",
+    "StatusReply",  "GenerateRequest",  "GenerateReply", "CompleteRequest", "CompleteReply",  "LendPages",
+    "PagesLent",    "AppendEvents",     "Appended",      "GetUser",         "UserReply",      "GetItem",
+    "ItemReply"};
 static_assert(std::size(message_names) == std::variant_size_v<AnyMessage>);
 
 void write(std::string& out, const std::string& text) { out += '"' + text + '"'; }
@@ -91,9 +91,10 @@ std::string text_of(const Message& message) {
 }
 
 void tell_history(SimHost& host, std::function<void(const std::string& line)> line) {
-  host.watch_deliveries([line = std::move(line)](Instant at, Address from, Address to, const Message& message) {
-    line(time_text(at) + "  " + name_of(from) + " → " + name_of(to) + "  " + text_of(message));
-  });
+  host.watch_deliveries(
+      [line = std::move(line)](Instant at, Address from, Address to, const Message& message) {
+        line(time_text(at) + "  " + name_of(from) + " → " + name_of(to) + "  " + text_of(message));
+      });
 }
 
 }  // namespace troupe::sim

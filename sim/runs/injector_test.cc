@@ -78,7 +78,8 @@ struct Bench {
     const SimCoordination::Faults& hard = cluster.coordination().faults();
     add(hard.away), add(hard.slowness), add(hard.answers_lost);
     for (const NodeId node : hard.cut_off) add(node);
-    add(cluster.world().user_flash.share), add(cluster.world().user_flash.first), add(cluster.world().item_flash.share);
+    add(cluster.world().user_flash.share), add(cluster.world().user_flash.first),
+        add(cluster.world().item_flash.share);
     return text;
   }
 };
@@ -88,23 +89,40 @@ struct Case {
   NodeId node;
 };
 constexpr Case lasting[] = {
-    {FaultKind::kill, 4},           {FaultKind::wipe, 4},
-    {FaultKind::pause, 4},          {FaultKind::isolate, 4},
-    {FaultKind::one_way, 4},        {FaultKind::bridge, 4},
-    {FaultKind::delay, 4},          {FaultKind::loss, 0},
-    {FaultKind::doubling, 4},       {FaultKind::reordering, 4},
-    {FaultKind::transfer_reset, 4}, {FaultKind::transfer_slow, 4},
-    {FaultKind::disk_full, 4},      {FaultKind::transfer_corruption, 4},
-    {FaultKind::disk_failing, 4},   {FaultKind::coordination_away, 1},
-    {FaultKind::disk_slow, 4},      {FaultKind::coordination_slow, 0},
-    {FaultKind::torn_save, 4},      {FaultKind::two_leaders, 0},
-    {FaultKind::load_failing, 4},   {FaultKind::features_slow, 1},
-    {FaultKind::features_hung, 1},  {FaultKind::features_failing, 1},
-    {FaultKind::clock_drift, 4},    {FaultKind::coordination_away, 0},
-    {FaultKind::device_error, 4},   {FaultKind::device_hang, 4},
-    {FaultKind::device_nan, 4},     {FaultKind::slow_node, 4},
-    {FaultKind::flash_crowd, 0},    {FaultKind::model_load_failing, 4},
-    {FaultKind::cold_start, 0},     {FaultKind::memory_pressure, 4},
+    {FaultKind::kill, 4},
+    {FaultKind::wipe, 4},
+    {FaultKind::pause, 4},
+    {FaultKind::isolate, 4},
+    {FaultKind::one_way, 4},
+    {FaultKind::bridge, 4},
+    {FaultKind::delay, 4},
+    {FaultKind::loss, 0},
+    {FaultKind::doubling, 4},
+    {FaultKind::reordering, 4},
+    {FaultKind::transfer_reset, 4},
+    {FaultKind::transfer_slow, 4},
+    {FaultKind::disk_full, 4},
+    {FaultKind::transfer_corruption, 4},
+    {FaultKind::disk_failing, 4},
+    {FaultKind::coordination_away, 1},
+    {FaultKind::disk_slow, 4},
+    {FaultKind::coordination_slow, 0},
+    {FaultKind::torn_save, 4},
+    {FaultKind::two_leaders, 0},
+    {FaultKind::load_failing, 4},
+    {FaultKind::features_slow, 1},
+    {FaultKind::features_hung, 1},
+    {FaultKind::features_failing, 1},
+    {FaultKind::clock_drift, 4},
+    {FaultKind::coordination_away, 0},
+    {FaultKind::device_error, 4},
+    {FaultKind::device_hang, 4},
+    {FaultKind::device_nan, 4},
+    {FaultKind::slow_node, 4},
+    {FaultKind::flash_crowd, 0},
+    {FaultKind::model_load_failing, 4},
+    {FaultKind::cold_start, 0},
+    {FaultKind::memory_pressure, 4},
     {FaultKind::features_unreadable, 1},
 };
 
@@ -267,7 +285,8 @@ TEST_CASE("a flood, nonsense and a storm of writes end with their faults: client
     s.requests_per_s = 100, s.capacity_per_s = 200, s.writes_share = 0;
     Bench bench(s, {{kind, {1'000'000}, {1'000'000}, 0, 0, 0.9}});
     Counts counts;
-    bench.cluster.host().watch_deliveries([&](Instant now, Address from_whom, Address whom, const Message& message) {
+    bench.cluster.host().watch_deliveries([&](Instant now, Address from_whom, Address whom,
+                                              const Message& message) {
       if (now.us < from || now.us >= to || whom.role != Role::router || from_whom.role != Role::door) return;
       ++counts.requests;
       counts.writes += std::holds_alternative<PutUser>(message) || std::holds_alternative<PutItem>(message) ||
@@ -277,12 +296,15 @@ TEST_CASE("a flood, nonsense and a storm of writes end with their faults: client
     });
     bench.clients.start({100'000}, {to});
     bench.run_until(to + 100'000);
-    for (std::size_t second = static_cast<std::size_t>(from / 1'000'000); second < static_cast<std::size_t>(to / 1'000'000); ++second)
+    for (std::size_t second = static_cast<std::size_t>(from / 1'000'000);
+         second < static_cast<std::size_t>(to / 1'000'000); ++second)
       counts.refused += bench.clients.seconds().at(second).refused;
     return counts;
   };
   constexpr std::int64_t begin = 1'000'000, end = 2'000'000, later = 3'000'000, last = 5'000'000;
-  const auto usual = [](std::size_t requests) { return requests > 140 && requests < 260; };  // 200 of two seconds
+  const auto usual = [](std::size_t requests) {
+    return requests > 140 && requests < 260;
+  };  // 200 of two seconds
   const Counts flood = count(FaultKind::overload, begin, end), ebb = count(FaultKind::overload, later, last);
   CHECK(flood.requests > 400);
   CHECK(flood.of_greedy * 10 > flood.requests * 8);

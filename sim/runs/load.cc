@@ -21,7 +21,6 @@ double resident_mb() {
   return pages * 4096 / 1e6;
 }
 
-
 class Load {
  public:
   explicit Load(const LoadOptions& options)

@@ -27,9 +27,8 @@ class Run {
         inspector_(cluster_, clients_, violations_),
         membership_(cluster_, violations_) {
     if (options.figures)
-      cluster_.on_log = [this](LogLevel, std::string_view, std::string_view event, std::span<const LogField> fields) {
-        count(event, fields);
-      };
+      cluster_.on_log = [this](LogLevel, std::string_view, std::string_view event,
+                               std::span<const LogField> fields) { count(event, fields); };
     if (!options.history) return;
     tell_history(cluster_.host(), options.history);
     injector_.history = [this](const std::string& line) {
@@ -105,7 +104,8 @@ class Run {
     for (const LogField& field : fields) {
       std::int64_t number = 0;
       const char* const end = field.value.data() + field.value.size();
-      if (field.is_number && std::from_chars(field.value.data(), end, number).ptr == end) logged.sum += number;
+      if (field.is_number && std::from_chars(field.value.data(), end, number).ptr == end)
+        logged.sum += number;
     }
   }
 
@@ -118,7 +118,8 @@ class Run {
       if (!line.starts_with('#') && !line.ends_with(" 0")) lines.push_back(line);
     }
     for (const auto& [event, logged] : logged_)
-      lines.push_back("logged " + event + " " + std::to_string(logged.times) + " " + std::to_string(logged.sum));
+      lines.push_back("logged " + event + " " + std::to_string(logged.times) + " " +
+                      std::to_string(logged.sum));
     return lines;
   }
 

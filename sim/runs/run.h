@@ -28,8 +28,8 @@ struct RunResult {
   std::array<std::uint32_t, fault_kinds> injected{}, missed{};  // missed: struck, and found nothing to act on
   Meetings meetings{};
   Tally tally;
-  // If they were asked for, of all nodes together: samples of metrics that are not 0, and how often each event was logged,
-  // with the sum of the whole numbers in its fields.
+  // If they were asked for, of all nodes together: samples of metrics that are not 0, and how often each
+  // event was logged, with the sum of the whole numbers in its fields.
   std::vector<std::string> figures;
 };
 

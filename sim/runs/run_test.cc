@@ -25,7 +25,8 @@ TEST_CASE("a cluster without faults answers every request, and the same seed run
   CHECK(approximate > 0);
 }
 
-TEST_CASE("a worker joins, another leaves once what it has is where it belongs, and every request is answered") {
+TEST_CASE(
+    "a worker joins, another leaves once what it has is where it belongs, and every request is answered") {
   std::uint64_t left = 0, handed_on = 0;
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     CAPTURE(seed);
@@ -45,7 +46,9 @@ TEST_CASE("a worker joins, another leaves once what it has is where it belongs, 
   CHECK(handed_on > 0);
 }
 
-TEST_CASE("several models answer out of one pool, through faults and without, and the same seed runs the same twice") {
+TEST_CASE(
+    "several models answer out of one pool, through faults and without, and the same seed runs the same "
+    "twice") {
   int drawn = 0;
   for (std::uint64_t seed = 1; seed <= 24; ++seed) {
     CAPTURE(seed);

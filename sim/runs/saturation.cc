@@ -8,8 +8,9 @@
 namespace troupe::sim {
 namespace {
 
-constexpr Duration saturation_slice{20'000}, settled{2'000'000};  // settled: a leader, everybody's first heartbeats
-constexpr Duration given_up{600'000'000};              // without an answer the cluster is stuck
+constexpr Duration saturation_slice{20'000},
+    settled{2'000'000};                    // settled: a leader, everybody's first heartbeats
+constexpr Duration given_up{600'000'000};  // without an answer the cluster is stuck
 
 double seconds(Duration time) { return static_cast<double>(time.us) * 1e-6; }
 

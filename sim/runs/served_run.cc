@@ -33,7 +33,8 @@ class ServedLoad {
 
  private:
   // Who reuses nothing computes the user's prefix, and his replies say so.
-  static constexpr Metric counted[] = {Metric::plans_user, Metric::plans_recompute, Metric::blocks_hit_user, Metric::blocks_computed_user,
+  static constexpr Metric counted[] = {Metric::plans_user,      Metric::plans_recompute,
+                                       Metric::blocks_hit_user, Metric::blocks_computed_user,
                                        Metric::blocks_hit_item, Metric::blocks_computed_item};
   struct State {
     std::array<double, std::size(counted)> metrics{};
@@ -50,9 +51,11 @@ class ServedLoad {
   void compute_ahead() {
     cluster_.host().run_until(cluster_.now() + first_heartbeats);
     const Instant end = cluster_.now() + options_.ahead_max;
-    while (cluster_.precomputing() && cluster_.now() < end) cluster_.host().run_until(cluster_.now() + served_slice);
+    while (cluster_.precomputing() && cluster_.now() < end)
+      cluster_.host().run_until(cluster_.now() + served_slice);
     result_.ahead_s = static_cast<double>(cluster_.now().us) * 1e-6;
-    result_.items_ahead = static_cast<std::uint64_t>(cluster_.metrics().value(Metric::item_blocks_precomputed));
+    result_.items_ahead =
+        static_cast<std::uint64_t>(cluster_.metrics().value(Metric::item_blocks_precomputed));
   }
 
   std::uint64_t ended() {
@@ -74,7 +77,8 @@ class ServedLoad {
 
   State look() {
     State state;
-    for (std::size_t i = 0; i < std::size(counted); ++i) state.metrics[i] = cluster_.metrics().value(counted[i]);
+    for (std::size_t i = 0; i < std::size(counted); ++i)
+      state.metrics[i] = cluster_.metrics().value(counted[i]);
     for (const auto& [id, node] : cluster_.nodes())
       if (node.compute) state.computed_us += static_cast<double>(node.compute->computed().us);
     if (const HostCharge* charge = cluster_.host_charge()) {
@@ -94,15 +98,16 @@ class ServedLoad {
     r.tokens_total = tally.tokens_total;
     r.tokens_reused = tally.tokens_reused;
     r.tokens_computed = r.tokens_total - r.tokens_reused;
-    std::uint64_t* const counts[] = {&r.plans_user,      &r.plans_user,      &r.user_blocks_hit, &r.user_blocks_computed,
-                                     &r.item_blocks_hit, &r.item_blocks_computed};
+    std::uint64_t* const counts[] = {&r.plans_user,           &r.plans_user,      &r.user_blocks_hit,
+                                     &r.user_blocks_computed, &r.item_blocks_hit, &r.item_blocks_computed};
     for (std::size_t i = 0; i < std::size(counted); ++i)
       *counts[i] += static_cast<std::uint64_t>(to.metrics[i] - from.metrics[i]);
     r.kernels_s = (to.computed_us - from.computed_us) * 1e-6;
-    for (std::size_t room = 0; room < r.host_us.size(); ++room) r.host_us[room] = to.host_us[room] - from.host_us[room];
+    for (std::size_t room = 0; room < r.host_us.size(); ++room)
+      r.host_us[room] = to.host_us[room] - from.host_us[room];
     r.units = {to.units.requests - from.units.requests, to.units.parts - from.units.parts,
-               to.units.blocks - from.units.blocks, to.units.mebibytes - from.units.mebibytes,
-               to.units.kept - from.units.kept, to.units.cold - from.units.cold};
+               to.units.blocks - from.units.blocks,     to.units.mebibytes - from.units.mebibytes,
+               to.units.kept - from.units.kept,         to.units.cold - from.units.cold};
     std::vector<float> latencies;
     const auto& rows = clients_.seconds();
     for (auto i = static_cast<std::size_t>(begin.us / 1'000'000); i < rows.size(); ++i)

@@ -57,7 +57,8 @@ ServedOptions small_run(std::shared_ptr<const Served> served, std::uint64_t tota
     request.at = {n * 500'000};
     request.user = "user " + std::to_string(n % 7);
     if (n < 7) request.events = {"item " + std::to_string(n), "item 9"};
-    for (std::uint32_t c = 0; c < 5; ++c) request.candidates.push_back("item " + std::to_string((n * 11 + c * 5) % catalog_items));
+    for (std::uint32_t c = 0; c < 5; ++c)
+      request.candidates.push_back("item " + std::to_string((n * 11 + c * 5) % catalog_items));
     ++n;
     return true;
   };
@@ -65,7 +66,8 @@ ServedOptions small_run(std::shared_ptr<const Served> served, std::uint64_t tota
 }
 
 TEST_SUITE("served run") {
-  TEST_CASE("requests of users by their own names are answered from a catalog by its own names, and rightly") {
+  TEST_CASE(
+      "requests of users by their own names are answered from a catalog by its own names, and rightly") {
     for (const char* policy : {"recompute", "user", "item", "bat", "planner"}) {
       CAPTURE(policy);
       const ServedResult result = run_served(small_run(small_box(policy), 40));
@@ -106,8 +108,10 @@ TEST_SUITE("served run") {
     CHECK(charged.units.parts == 100);
     CHECK(charged.units.blocks == 20 * 6);  // the items and the system prompt
     CHECK(charged.host_us[static_cast<std::size_t>(placement::HostRoom::router)] == doctest::Approx(20'000));
-    CHECK(charged.host_us[static_cast<std::size_t>(placement::HostRoom::executor_port)] == doctest::Approx(1'000));
-    CHECK(charged.host_us[static_cast<std::size_t>(placement::HostRoom::cache_meta)] == doctest::Approx(100 * 20 * 5));
+    CHECK(charged.host_us[static_cast<std::size_t>(placement::HostRoom::executor_port)] ==
+          doctest::Approx(1'000));
+    CHECK(charged.host_us[static_cast<std::size_t>(placement::HostRoom::cache_meta)] ==
+          doctest::Approx(100 * 20 * 5));
     CHECK(1e3 * (charged.seconds - free.seconds) / 20 == doctest::Approx(1 + 0.5 + 0.05 + 0.3).epsilon(0.01));
   }
 

@@ -106,7 +106,8 @@ void draw_checks(std::uint64_t seed, Scenario& s) {
 void draw_shares(std::uint64_t seed, Scenario& s) {
   SimRandom random(seed, 0x7e4a47);
   for (std::uint32_t i = 0; i < s.tenants; ++i)
-    s.tenant_weights.push_back(chance(random, 0.5) ? 1 : std::exp(real(random, std::log(0.25), std::log(4.0))));
+    s.tenant_weights.push_back(chance(random, 0.5) ? 1
+                                                   : std::exp(real(random, std::log(0.25), std::log(4.0))));
   if (chance(random, 0.2)) s.tenants_max = 1, s.tenant_weights.resize(1);
   s.window = {draw_knob(random, "router.window", 1'000, 30'000)};
   s.turn = {draw_knob(random, "router.turn", 1'000, 30'000)};
@@ -133,7 +134,8 @@ void draw_split(std::uint64_t seed, Scenario& s) {
 void draw_routing(std::uint64_t seed, Scenario& s) {
   SimRandom random(seed, 0x407e);
   if (chance(random, 0.7)) return;
-  s.routing = {static_cast<router::Routing::By>(random.below(router::routing_names().size())), real(random, 0.0, 1.0)};
+  s.routing = {static_cast<router::Routing::By>(random.below(router::routing_names().size())),
+               real(random, 0.0, 1.0)};
 }
 
 void draw_overlap(std::uint64_t seed, Scenario& s) {
@@ -330,7 +332,8 @@ void draw_kind(std::uint64_t seed, Scenario& s) {
   s.generates = chance(random, 0.15);
   if (!s.generates) return;
   s.item_tokens = 3;
-  if (chance(random, 0.8)) s.history_part = static_cast<std::uint32_t>(draw_knob(random, "router.history_part", 1, 32));
+  if (chance(random, 0.8))
+    s.history_part = static_cast<std::uint32_t>(draw_knob(random, "router.history_part", 1, 32));
   // A prompt, and the rows of a search of middling width, in the place of candidates.
   const double ranking_us = 1e6 * s.workers * s.lanes / s.capacity_per_s;
   const double request_us = 150 * s.us_per_token + static_cast<double>(s.batch_overhead.us);
@@ -399,13 +402,14 @@ std::string describe(const Scenario& s) {
       "deadline %.3g s; %u items, %u users of %u tenants (window %lld us), %.0f %s/s of %u candidates; "
       "%zu faults in %.1f s%s%s%s%s%s%s",
       static_cast<unsigned long long>(s.seed), s.routers, s.cache_metas, s.workers,
-      s.together ? " on the same nodes" : "", s.policy.name().c_str(), s.pages,
-      s.page_tokens, s.lanes, static_cast<double>(s.deadline.us) * 1e-6, s.items, s.users, s.tenants,
-      static_cast<long long>(s.window.us),
-      s.requests_per_s, s.generates ? "generate requests" : "requests", s.candidates, s.faults.size(), static_cast<double>(s.safety.us) * 1e-6,
-      s.drill ? " (drill)" : "", s.shards ? "; tables spread over workers, rows in the pool" : s.page_rows > 0 ? "; rows of tables in the pool" : "",
-      s.overlap ? "; overlap" : "",
-      s.split.empty() ? "" : "; split ", s.split.c_str(),
+      s.together ? " on the same nodes" : "", s.policy.name().c_str(), s.pages, s.page_tokens, s.lanes,
+      static_cast<double>(s.deadline.us) * 1e-6, s.items, s.users, s.tenants,
+      static_cast<long long>(s.window.us), s.requests_per_s, s.generates ? "generate requests" : "requests",
+      s.candidates, s.faults.size(), static_cast<double>(s.safety.us) * 1e-6, s.drill ? " (drill)" : "",
+      s.shards          ? "; tables spread over workers, rows in the pool"
+      : s.page_rows > 0 ? "; rows of tables in the pool"
+                        : "",
+      s.overlap ? "; overlap" : "", s.split.empty() ? "" : "; split ", s.split.c_str(),
       s.models > 1 ? ("; " + std::to_string(s.models) + " models").c_str() : "");
   return text;
 }

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "placement/cost/cost_model.h"
-#include "router/precompute/current_places.h"
 #include "router/fleet/routing.h"
+#include "router/precompute/current_places.h"
 #include "router/request/policy.h"
 #include "runtime/features/expiring_profiles.h"
 #include "sim/host/sim_network.h"
@@ -33,8 +33,8 @@ struct Hardware {
 struct ProfileLengths {
   double mean = 0, sigma = 0;  // tokens; of their logarithm
   std::uint32_t max = 0;
-  // Where this is not 0: of whole events of so many tokens, of which `known_share` are among `known` that repeat in all
-  // histories.
+  // Where this is not 0: of whole events of so many tokens, of which `known_share` are among `known` that
+  // repeat in all histories.
   std::uint32_t event_tokens = 0, known = 0;
   double known_share = 0;
 };
@@ -63,7 +63,8 @@ struct Scenario {
   double row_share = 0;         // of the pages, for rows of embedding tables, where these are not in memory
   std::uint32_t page_rows = 0;  // that a page holds; 0: they are in memory, and the pool has no area for rows
   bool shards = false;          // these tables are spread over the workers' memory
-  std::string split;            // how the pool's boundary is decided, by name (placement/split/split_choice.h); "": it stays
+  std::string
+      split;  // how the pool's boundary is decided, by name (placement/split/split_choice.h); "": it stays
   Duration split_window{5'000'000};
   router::Policy policy = router::policy("bat");
   bool undivided = false;  // RouterConfig's
@@ -71,7 +72,7 @@ struct Scenario {
   Duration deadline{2'000'000}, heartbeat{200'000}, read_lease{5'000'000}, frequency_window{300'000'000};
   bool store = true, precompute = true;
   bool prototypes = false;  // the first model has some; clients ask for plans that use them
-  bool overlap = false;  // plans begin while blocks come from other nodes
+  bool overlap = false;     // plans begin while blocks come from other nodes
   bool verify_on_read = false;
   double check_reads = 0.01;
   Duration scrub_interval{5'000'000};
@@ -81,17 +82,18 @@ struct Scenario {
   std::uint32_t placed = 0;      // the hottest ones, with hot_and_cold: the others are nowhere; 0: all
   std::shared_ptr<const router::ItemPlaces> places;  // with planned
 
-  // Null: data and configuration are drawn. Else what stands there is in force, whatever the knobs here say, but for pages,
-  // lanes, the deadline and the heartbeat, which are there as well.
+  // Null: data and configuration are drawn. Else what stands there is in force, whatever the knobs here say,
+  // but for pages, lanes, the deadline and the heartbeat, which are there as well.
   std::shared_ptr<const Served> served;
-  std::uint32_t processors = 0;  // of each node, with hardware whose host work is known; 0: as many as it takes
+  std::uint32_t processors =
+      0;  // of each node, with hardware whose host work is known; 0: as many as it takes
 
   const ToyFamily* family = nullptr;  // of the models; null: the toy decoder
-  // Served at once, each by its name with a router and an inference worker of its own on every node of that role, out of one
-  // pool. The first one is what the rest here speaks of; the others' versions do not change.
+  // Served at once, each by its name with a router and an inference worker of its own on every node of that
+  // role, out of one pool. The first one is what the rest here speaks of; the others' versions do not change.
   std::uint32_t models = 1;
-  // The models are generators, and clients ask for items instead of rankings. Items have three tokens of few, so that
-  // some share an identifier, and are not written.
+  // The models are generators, and clients ask for items instead of rankings. Items have three tokens of few,
+  // so that some share an identifier, and are not written.
   bool generates = false;
   std::uint32_t history_part = 0;  // of a generator's history, in tokens; 0: it is one block
   bool lenient = false;            // some clients take profiles that were read before
@@ -122,7 +124,8 @@ struct Scenario {
   double writes_share = 0.02;   // of the requests, that change a profile or an item
   bool whole_catalogs = false;  // every catalog version has every item
 
-  // Who is a member changes: a worker beside those above joins, and one of those leaves; 0: none does. The joiner is no fault's.
+  // Who is a member changes: a worker beside those above joins, and one of those leaves; 0: none does. The
+  // joiner is no fault's.
   Duration joins_at, leaves_at;
   NodeId leaves = 0;
   bool changes_members() const { return joins_at.us > 0; }

@@ -14,8 +14,8 @@ constexpr std::uint32_t draws = 8;
 
 SplitRunOptions draw_setting(std::uint32_t run, std::uint64_t seed) {
   const auto data = split_data();
-  SplitRunOptions options = split_setting(data[run % data.size()], run / 3 % 2 == 0 ? 6 : 3,
-                                          static_cast<Regime>(run / 6 % 3));
+  SplitRunOptions options =
+      split_setting(data[run % data.size()], run / 3 % 2 == 0 ? 6 : 3, static_cast<Regime>(run / 6 % 3));
   options.workload.seed = options.workload.schedule = spread(seed * 1'000'003 + run);
   options.nodes = 2;
   options.oracle_draws = draws;
@@ -32,7 +32,8 @@ void keep(const SplitRunOptions& options, const SplitOracle::Window& window, std
     played.had = window.nodes[n];
     played.best = window.best;
     for (std::size_t a = 0; a < alphas; ++a)
-      played.reward[a] = static_cast<float>(placement::split_reward(window.late[a], window.p99_us[a] / options.slo_us));
+      played.reward[a] =
+          static_cast<float>(placement::split_reward(window.late[a], window.p99_us[a] / options.slo_us));
   }
 }
 
@@ -54,7 +55,8 @@ std::vector<PlayedNode> play_ahead(std::uint32_t runs, std::uint64_t seed) {
   std::vector<PlayedNode> nodes;
   for (std::uint32_t run = 0; run < runs; ++run) {
     SplitRunOptions options = draw_setting(run, seed);
-    nodes.resize(nodes.size() + options.nodes, {static_cast<double>(options.workload.length_max), options.slo_us, {}});
+    nodes.resize(nodes.size() + options.nodes,
+                 {static_cast<double>(options.workload.length_max), options.slo_us, {}});
     options.told = [&](const SplitOracle::Window& window) { keep(options, window, nodes); };
     run_split(options);
   }
@@ -66,7 +68,8 @@ placement::SplitState PlayedGame::begin(std::uint64_t episode) {
   const std::uint64_t number = spread(episode);
   node_ = number % nodes_.size();
   window_ = (number >> 20) % nodes_[node_].windows.size();
-  alpha_ = placement::alpha_min + (placement::alpha_max - placement::alpha_min) * static_cast<double>((number >> 40) % 1'000) / 999;
+  alpha_ = placement::alpha_min +
+           (placement::alpha_max - placement::alpha_min) * static_cast<double>((number >> 40) % 1'000) / 999;
   return nodes_[node_].state_at(window_, alpha_);
 }
 
@@ -76,7 +79,9 @@ placement::SplitState PlayedGame::play(double alpha) {
   return nodes_[node_].state_at(window_, alpha_);
 }
 
-double PlayedGame::reward() const { return static_cast<double>(nodes_[node_].windows[window_].reward[cell_of(alpha_)]); }
+double PlayedGame::reward() const {
+  return static_cast<double>(nodes_[node_].windows[window_].reward[cell_of(alpha_)]);
+}
 
 std::vector<placement::BoostedTrees::Example> oracle_examples(const std::vector<PlayedNode>& nodes) {
   std::vector<placement::BoostedTrees::Example> examples;

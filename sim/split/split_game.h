@@ -1,8 +1,9 @@
 #pragma once
-// What split policies are trained against: windows of runs under all data sets, depths and regimes, each with what a node
-// had at every alpha (split_oracle.h). A game walks through the windows of one node, and alpha says which of the hundred
-// and one worlds is looked at; so ten thousands of windows are played for one that is simulated, and what a change of alpha
-// costs until caches have filled again is not seen. The examples of alpha* are from the same windows.
+// What split policies are trained against: windows of runs under all data sets, depths and regimes, each with
+// what a node had at every alpha (split_oracle.h). A game walks through the windows of one node, and alpha
+// says which of the hundred and one worlds is looked at; so ten thousands of windows are played for one that
+// is simulated, and what a change of alpha costs until caches have filled again is not seen. The examples of
+// alpha* are from the same windows.
 #include <cstdint>
 #include <vector>
 

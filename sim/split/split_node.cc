@@ -21,7 +21,8 @@ BlockName name_of(std::uint32_t user) {
   return name;
 }
 
-placement::ShadowOptions shadow_options(const NodeOptions& options, std::uint64_t pool, std::uint32_t one_of) {
+placement::ShadowOptions shadow_options(const NodeOptions& options, std::uint64_t pool,
+                                        std::uint32_t one_of) {
   return {.pool = pool, .one_of = one_of, .samples_max = 8'192, .kept = options.shadow_kept};
 }
 
@@ -33,7 +34,8 @@ SplitNode::SplitNode(const SplitTimes& times, const NodeOptions& options)
       pool_(sizes_of(times.sizes(), options.alpha)),
       rows_(times.sizes().rows_per_page),
       shards_(options.shards),
-      row_shadow_(shadow_options(options, std::uint64_t{times.sizes().pages} * times.sizes().rows_per_page, 8)),
+      row_shadow_(
+          shadow_options(options, std::uint64_t{times.sizes().pages} * times.sizes().rows_per_page, 8)),
       kv_shadow_(shadow_options(options, times.sizes().pages, 1)),
       alpha_(options.alpha),
       p99_us_(options.slo_us) {
@@ -69,7 +71,8 @@ double SplitNode::use_rows(std::span<const std::uint32_t> rows) {
     use.hits += row.state == RowState::ready;
   }
   rows_.release(batch);
-  return static_cast<double>(std::ranges::count_if(batch.rows, [](const RowSlab::Row& row) { return row.state != RowState::ready; }));
+  return static_cast<double>(std::ranges::count_if(
+      batch.rows, [](const RowSlab::Row& row) { return row.state != RowState::ready; }));
 }
 
 bool SplitNode::use_kv(const SplitRequest& request) {
@@ -79,8 +82,8 @@ bool SplitNode::use_kv(const SplitRequest& request) {
     pool_.unpin(*found);
     return true;
   }
-  const PoolBlock* made = pool_.reserve(
-      {name, SegmentKind::user, std::to_string(request.user), times_.kv_pages(request.length)});
+  const PoolBlock* made =
+      pool_.reserve({name, SegmentKind::user, std::to_string(request.user), times_.kv_pages(request.length)});
   if (made) pool_.commit(name, made->generation, 0);
   pool_.take_gone();
   return false;
@@ -89,8 +92,8 @@ bool SplitNode::use_kv(const SplitRequest& request) {
 SplitNode::Served SplitNode::serve(const SplitRequest& request, std::span<const std::uint32_t> rows) {
   const bool hit = use_kv(request);
   const double missing = use_rows(rows);
-  const double served =
-      (hit ? times_.reused_us(request.length) : times_.computed_us(request.length)) + missing * times_.row_us();
+  const double served = (hit ? times_.reused_us(request.length) : times_.computed_us(request.length)) +
+                        missing * times_.row_us();
   const double start = std::max(free_us_, request.at_us), latency = start + served - request.at_us;
   free_us_ = start + served;
   const double worth = worth_of(served);
@@ -107,10 +110,12 @@ SplitNode::Served SplitNode::serve(const SplitRequest& request, std::span<const 
   return {latency, worth};
 }
 
-// What a microsecond less is worth. The tail of a queue's waits falls as e^(-theta t), where theta is what makes lambda
-// (E[e^(theta S)] - 1) = theta of service times S (Cramer and Lundberg): a request counts by e^(theta S). That one in a
-// hundred is later than the P99 gives theta.
-double SplitNode::worth_of(double served_us) const { return std::exp(std::log(100) * std::min(1.0, served_us / p99_us_)); }
+// What a microsecond less is worth. The tail of a queue's waits falls as e^(-theta t), where theta is what
+// makes lambda (E[e^(theta S)] - 1) = theta of service times S (Cramer and Lundberg): a request counts by
+// e^(theta S). That one in a hundred is later than the P99 gives theta.
+double SplitNode::worth_of(double served_us) const {
+  return std::exp(std::log(100) * std::min(1.0, served_us / p99_us_));
+}
 
 void SplitNode::note_user(const SplitRequest& request, double worth) {
   if (!options_.shadows) return;

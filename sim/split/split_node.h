@@ -1,7 +1,8 @@
 #pragma once
-// A node of an experiment about the split: the production pool and rows in memory, one queue, and a split policy that
-// decides after each window. Requests are served in order of time; what is missing is computed or comes over the host
-// link, and takes as long as the cost model says. Boundaries move by accounting alone; a side that grew fills by misses.
+// A node of an experiment about the split: the production pool and rows in memory, one queue, and a split
+// policy that decides after each window. Requests are served in order of time; what is missing is computed or
+// comes over the host link, and takes as long as the cost model says. Boundaries move by accounting alone; a
+// side that grew fills by misses.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -34,8 +35,9 @@ class SplitNode {
     double worth;  // of a microsecond that such a request would have been served sooner
   };
   Served serve(const SplitRequest& request, std::span<const std::uint32_t> rows);
-  // A user of this node's came, here or to another: what keys of his would have spared is counted where they would be kept.
-  // Counted where he was sent, nobody would see him come again once his keys are dropped and he is sent anywhere.
+  // A user of this node's came, here or to another: what keys of his would have spared is counted where they
+  // would be kept. Counted where he was sent, nobody would see him come again once his keys are dropped and
+  // he is sent anywhere.
   void note_user(const SplitRequest& request, double worth);
   // The policy, if there is one, decides.
   placement::SplitState end_window(placement::SplitPolicy* policy);
@@ -68,8 +70,7 @@ class SplitNode {
   double alpha_, p99_us_, free_us_ = 0;  // P99: a running mean of windows'
   // Of the window.
   std::vector<float> latencies_;
-  double hot_ = 0, kv_hits_ = 0, rows_used_ = 0, row_hits_ = 0, events_ = 0, late_ = 0,
-         served_us_ = 0;
+  double hot_ = 0, kv_hits_ = 0, rows_used_ = 0, row_hits_ = 0, events_ = 0, late_ = 0, served_us_ = 0;
   std::array<placement::Savings, 2> savings_{};
 };
 

@@ -19,11 +19,16 @@ SplitOracle::SplitOracle(const SplitTimes& times, std::uint32_t nodes, double wi
     : times_(times), window_us_(window_s * 1e6), slo_us_(slo_us), random_(seed, 3) {
   const SplitSizes& sizes = times.sizes();
   for (std::uint32_t n = 0; n < nodes; ++n)
-    nodes_.push_back({placement::RecencyStack(sizes.pages), placement::RecencyStack(sizes.pages * sizes.rows_per_page),
-                      {}, {}, {}, std::vector<std::array<double, alphas>>(draws)});
+    nodes_.push_back({placement::RecencyStack(sizes.pages),
+                      placement::RecencyStack(sizes.pages * sizes.rows_per_page),
+                      {},
+                      {},
+                      {},
+                      std::vector<std::array<double, alphas>>(draws)});
 }
 
-void SplitOracle::serve(std::uint32_t node, const SplitRequest& request, std::span<const std::uint32_t> rows) {
+void SplitOracle::serve(std::uint32_t node, const SplitRequest& request,
+                        std::span<const std::uint32_t> rows) {
   Node& n = nodes_[node];
   const SplitSizes& sizes = times_.sizes();
   const std::uint32_t pages = times_.kv_pages(request.length), all_rows = sizes.pages * sizes.rows_per_page;
@@ -68,7 +73,8 @@ void SplitOracle::play(Node& node, std::uint32_t draw, std::array<double, alphas
     node.free_us[draw][a] = free;
     if (draw == 0) all_[a].insert(all_[a].end(), sorted_.begin(), sorted_.end());
     const auto at99 = sorted_.begin() + static_cast<std::ptrdiff_t>(std::min(count - 1, count * 99 / 100));
-    node.late[a] += static_cast<double>(std::ranges::count_if(sorted_, [this](float l) { return static_cast<double>(l) > slo_us_; }));
+    node.late[a] += static_cast<double>(
+        std::ranges::count_if(sorted_, [this](float l) { return static_cast<double>(l) > slo_us_; }));
     std::ranges::nth_element(sorted_, at99);
     sums[a] += *at99;
     if (draw == 0) node.window.p99_us[a] = *at99;
@@ -81,7 +87,8 @@ SplitOracle::Window SplitOracle::end_window() {
   double plays = 0, served = 0;
   for (Node& node : nodes_) {
     if (node.served.empty()) continue;
-    for (std::uint32_t draw = 0; draw < node.free_us.size(); ++draw, ++plays) play(node, draw, halves[draw % 2]);
+    for (std::uint32_t draw = 0; draw < node.free_us.size(); ++draw, ++plays)
+      play(node, draw, halves[draw % 2]);
     served += static_cast<double>(node.served.size());
     for (std::size_t a = 0; a < alphas; ++a) {
       for (const Served& s : node.served) window.mean_us[a] += s.us[a];
@@ -99,7 +106,8 @@ SplitOracle::Window SplitOracle::end_window() {
     window.late[a] /= std::max(1.0, served);
   }
   window.best = static_cast<double>(lowest(window.p99_us)) / cells;
-  window.half_apart = std::abs(static_cast<double>(lowest(halves[0])) - static_cast<double>(lowest(halves[1]))) / cells;
+  window.half_apart =
+      std::abs(static_cast<double>(lowest(halves[0])) - static_cast<double>(lowest(halves[1]))) / cells;
   begin_us_ += window_us_;
   return window;
 }

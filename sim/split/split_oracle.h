@@ -1,8 +1,9 @@
 #pragma once
-// alpha*: of each window, the split that would have been best, found by trying all hundredths (HLEM §V-A). Caches that
-// drop what was used longest ago have, at every static alpha, what their recency stacks say (recency_stack.h), so all
-// hundred and one are tried in one pass; each has its own queue. "Mean P99" is the mean over the nodes and over several
-// draws of the window's arrival times, for a P99 of some hundred requests is mostly chance.
+// alpha*: of each window, the split that would have been best, found by trying all hundredths (HLEM §V-A).
+// Caches that drop what was used longest ago have, at every static alpha, what their recency stacks say
+// (recency_stack.h), so all hundred and one are tried in one pass; each has its own queue. "Mean P99" is the
+// mean over the nodes and over several draws of the window's arrival times, for a P99 of some hundred
+// requests is mostly chance.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -19,8 +20,8 @@ inline constexpr std::size_t alphas = placement::split_cells + 1;
 
 class SplitOracle {
  public:
-  SplitOracle(const SplitTimes& times, std::uint32_t nodes, double window_s, std::uint32_t draws, std::uint64_t seed,
-              double slo_us);
+  SplitOracle(const SplitTimes& times, std::uint32_t nodes, double window_s, std::uint32_t draws,
+              std::uint64_t seed, double slo_us);
 
   void serve(std::uint32_t node, const SplitRequest& request, std::span<const std::uint32_t> rows);
   // What a node had at each alpha, with the arrivals as they were.
@@ -29,9 +30,9 @@ class SplitOracle {
     std::array<float, alphas> kv_hits{}, row_hits{}, late{}, p99_us{};
   };
   struct Window {
-    double best = 0;                      // alpha*
-    double half_apart = 0;                // how far it is apart between the two halves of the draws
-    std::array<double, alphas> p99_us{};  // the mean, of each alpha
+    double best = 0;                       // alpha*
+    double half_apart = 0;                 // how far it is apart between the two halves of the draws
+    std::array<double, alphas> p99_us{};   // the mean, of each alpha
     std::array<double, alphas> mean_us{};  // of serving alone
     std::array<double, alphas> late{};     // share of the requests beyond the objective
     std::vector<NodeWindow> nodes;
@@ -49,7 +50,7 @@ class SplitOracle {
     placement::RecencyStack kv, rows;
     std::vector<Served> served;
     NodeWindow window;
-    std::array<double, alphas> late{};  // of all draws
+    std::array<double, alphas> late{};                // of all draws
     std::vector<std::array<double, alphas>> free_us;  // of each draw
   };
   void play(Node& node, std::uint32_t draw, std::array<double, alphas>& sums);

@@ -7,14 +7,18 @@
 
 namespace troupe::sim {
 
-std::uint32_t user_home(std::uint32_t user, std::size_t nodes) { return static_cast<std::uint32_t>(spread(user) % nodes); }
+std::uint32_t user_home(std::uint32_t user, std::size_t nodes) {
+  return static_cast<std::uint32_t>(spread(user) % nodes);
+}
 
 double SplitRouter::score(const NodeView& node, bool last) const {
   const double load = std::min(1.0, node.waits_us / costs_.busy_us);
   if (by_ == SplitRouting::cost)
     return -(node.waits_us + (node.has_kv ? 0 : costs_.kv_us) + (1 - node.coverage) * costs_.rows_us);
-  const double kv_us = by_ == SplitRouting::emb ? 0 : costs_.kv_us, rows_us = by_ == SplitRouting::kv ? 0 : costs_.rows_us;
-  return router::joint_score({kv_us, rows_us, costs_.load_us}, {node.has_kv ? 1.0 : 0.0, node.coverage, load, last});
+  const double kv_us = by_ == SplitRouting::emb ? 0 : costs_.kv_us,
+               rows_us = by_ == SplitRouting::kv ? 0 : costs_.rows_us;
+  return router::joint_score({kv_us, rows_us, costs_.load_us},
+                             {node.has_kv ? 1.0 : 0.0, node.coverage, load, last});
 }
 
 std::uint32_t SplitRouter::choose(std::uint32_t user, std::span<const NodeView> nodes) {

@@ -1,9 +1,9 @@
 #pragma once
-// Where a request goes, by what nodes hold of its user and of his rows and by how busy they are. `joint` is HLEM's
-// Algorithm 1: a weighted sum of all three, the weights in proportion to what each miss costs, a bonus for the node that
-// the user was sent to last, and the least busy node when the best one is too busy. `kv` and `emb` leave one of the two
-// caches out, `home` goes by the user alone, and `cost` is ours: the node that is done first, in microseconds, as the
-// planner weighs nodes.
+// Where a request goes, by what nodes hold of its user and of his rows and by how busy they are. `joint` is
+// HLEM's Algorithm 1: a weighted sum of all three, the weights in proportion to what each miss costs, a bonus
+// for the node that the user was sent to last, and the least busy node when the best one is too busy. `kv`
+// and `emb` leave one of the two caches out, `home` goes by the user alone, and `cost` is ours: the node that
+// is done first, in microseconds, as the planner weighs nodes.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -22,7 +22,7 @@ struct NodeView {
   double waits_us = 0;  // until the node is free
 };
 
-struct RoutingCosts {  // microseconds, in the mean
+struct RoutingCosts {             // microseconds, in the mean
   double kv_us = 1, rows_us = 1;  // of a history's keys and values that are missing, of all its rows
   double load_us = 1;             // of one request more that waits
   double busy_us = 30'000;        // at which a node's load is 1

@@ -29,8 +29,8 @@ class Cluster {
       policies_.push_back(options.policy ? options.policy(n) : nullptr);
     }
     if (options.oracle_draws > 0)
-      oracle_ = std::make_unique<SplitOracle>(times_, options.nodes, options.workload.window_s, options.oracle_draws,
-                                              options.workload.seed, options.slo_us);
+      oracle_ = std::make_unique<SplitOracle>(times_, options.nodes, options.workload.window_s,
+                                              options.oracle_draws, options.workload.seed, options.slo_us);
   }
 
   SplitRunResult run() {
@@ -60,7 +60,8 @@ class Cluster {
     if (options_.routing != SplitRouting::home) {
       const auto shards = workload_.shards_of(request.user);
       for (std::uint32_t n = 0; n < options_.nodes; ++n)
-        views_[n] = {nodes_[n]->has_kv(request.user), nodes_[n]->coverage(shards), nodes_[n]->waits_us(request.at_us)};
+        views_[n] = {nodes_[n]->has_kv(request.user), nodes_[n]->coverage(shards),
+                     nodes_[n]->waits_us(request.at_us)};
     }
     return router_.choose(request.user, views_);
   }
@@ -70,7 +71,8 @@ class Cluster {
     window.requests = latencies_.size();
     window.hot_share = workload_.hot_share();
     window.p99_us = quantile(latencies_, 0.99);
-    const double late = static_cast<double>(std::ranges::count_if(latencies_, [&](float l) { return l > options_.slo_us; }));
+    const double late =
+        static_cast<double>(std::ranges::count_if(latencies_, [&](float l) { return l > options_.slo_us; }));
     window.late = late / std::max(1.0, static_cast<double>(latencies_.size()));
     SplitOracle::Window best;
     if (oracle_) best = oracle_->end_window();
@@ -111,7 +113,8 @@ class Cluster {
     result_.requests = all_.size();
     result_.in_time /= static_cast<double>(all_.size());
     result_.served_us /= static_cast<double>(all_.size());
-    for (double* sum : {&result_.gap, &result_.oracle_apart, &result_.best, &result_.kv_hits, &result_.row_hits, &result_.alpha})
+    for (double* sum : {&result_.gap, &result_.oracle_apart, &result_.best, &result_.kv_hits,
+                        &result_.row_hits, &result_.alpha})
       *sum /= counted_;
     for (double& gap : result_.static_gap) gap /= counted_;
     double sum = 0;
@@ -147,7 +150,8 @@ SplitWorkloadOptions cluster_workload(const SplitRunOptions& options, const Spli
   all.users *= options.nodes;
   all.per_second *= options.nodes;
   all.rows_per_event = times.rows_per_event();
-  all.rows = static_cast<std::uint32_t>(options.table_tb * 1e12 / options.sizes.row_bytes / times.row_scale());
+  all.rows =
+      static_cast<std::uint32_t>(options.table_tb * 1e12 / options.sizes.row_bytes / times.row_scale());
   return all;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// A run of an experiment about the split: a cluster of nodes under one of the workloads, each with a policy of its own,
-// beside alpha*. Deterministic by its options.
+// A run of an experiment about the split: a cluster of nodes under one of the workloads, each with a policy
+// of its own, beside alpha*. Deterministic by its options.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,7 +26,8 @@ struct SplitRunOptions {
   double shadow_kept = 0.9;
   bool shadows = false;
   std::uint32_t oracle_draws = 0;  // of arrival times; 0: alpha* is not searched. With `home` alone
-  std::vector<double> best;  // alpha* of each window, from a run of the same requests: it need not be searched again
+  std::vector<double>
+      best;  // alpha* of each window, from a run of the same requests: it need not be searched again
   // A policy for node n; none: alpha stays.
   std::function<std::unique_ptr<placement::SplitPolicy>(std::uint32_t n)> policy;
   std::function<void(const SplitOracle::Window&)> told;  // of each window that counts
@@ -43,8 +44,8 @@ struct SplitRunResult {
   double p99_us = 0, mean_us = 0, in_time = 0, kv_hits = 0, row_hits = 0, alpha = 0;
   double served_us = 0;  // the mean of a request alone, which bounds the rate
   std::uint64_t requests = 0;
-  // With an oracle: the mean distance from alpha*, that of alpha*'s two halves, and of each static alpha the run's P99 and
-  // its mean distance.
+  // With an oracle: the mean distance from alpha*, that of alpha*'s two halves, and of each static alpha the
+  // run's P99 and its mean distance.
   double gap = 0, oracle_apart = 0, best = 0;
   std::array<double, alphas> static_p99_us{}, static_gap{};
   placement::SplitState state;  // of the first node's last window

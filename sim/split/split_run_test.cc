@@ -78,7 +78,9 @@ TEST_CASE("a user's rows are the same each time, most of them in his shards") {
   CHECK(std::ranges::equal(first, workload.rows_of(7, 10'000)));
 }
 
-TEST_CASE("a node covers the share of shards' rows that was there of those that it used; of no shards, and of unused ones, none") {
+TEST_CASE(
+    "a node covers the share of shards' rows that was there of those that it used; of no shards, and of "
+    "unused ones, none") {
   const SplitTimes times(small().sizes);
   SplitNode node(times, {.shards = 4, .rows_per_shard = 8, .shadows = false});
   const std::vector<std::uint32_t> shards{0, 1}, other{3}, none;
@@ -160,20 +162,25 @@ TEST_CASE("marginal goes to where it is best from either end") {
 TEST_CASE("Algorithm 1 weighs all three, gives the last node a bonus, and flees a node that is too busy") {
   const RoutingCosts costs{.kv_us = 6, .rows_us = 3, .load_us = 1, .busy_us = 100};
   SplitRouter joint(SplitRouting::joint, costs);
-  CHECK(joint.choose(1, std::vector<NodeView>{{false, 0.9, 0}, {true, 0, 0}}) == 1);   // .27 + .1 against .6 + .1
+  CHECK(joint.choose(1, std::vector<NodeView>{{false, 0.9, 0}, {true, 0, 0}}) ==
+        1);  // .27 + .1 against .6 + .1
   CHECK(joint.choose(2, std::vector<NodeView>{{false, 0.9, 0}, {false, 0, 0}}) == 0);
-  CHECK(joint.choose(2, std::vector<NodeView>{{false, 0.1, 0}, {false, 0.2, 0}}) == 0);  // .05 for the last one
+  CHECK(joint.choose(2, std::vector<NodeView>{{false, 0.1, 0}, {false, 0.2, 0}}) ==
+        0);  // .05 for the last one
   CHECK(joint.choose(1, std::vector<NodeView>{{false, 0, 10}, {true, 1, 90}}) == 0);
   SplitRouter kv(SplitRouting::kv, costs);
   CHECK(kv.choose(1, std::vector<NodeView>{{true, 0, 0}, {false, 1, 0}}) == 0);
   SplitRouter emb(SplitRouting::emb, costs);
   CHECK(emb.choose(1, std::vector<NodeView>{{true, 0, 0}, {false, 1, 0}}) == 1);
   SplitRouter cost(SplitRouting::cost, costs);
-  CHECK(cost.choose(1, std::vector<NodeView>{{true, 1, 10}, {false, 1, 0}}) == 1);  // waiting 10 or computing 6
+  CHECK(cost.choose(1, std::vector<NodeView>{{true, 1, 10}, {false, 1, 0}}) ==
+        1);  // waiting 10 or computing 6
   CHECK(cost.choose(1, std::vector<NodeView>{{true, 1, 5}, {false, 1, 0}}) == 0);
 }
 
-TEST_CASE("of nodes that are as good, and of those that are as idle, the first is taken; one that is nearly too busy stays") {
+TEST_CASE(
+    "of nodes that are as good, and of those that are as idle, the first is taken; one that is nearly too "
+    "busy stays") {
   const RoutingCosts costs{.kv_us = 6, .rows_us = 3, .load_us = 1, .busy_us = 100};
   SplitRouter joint(SplitRouting::joint, costs);
   CHECK(joint.choose(1, std::vector<NodeView>{{false, 0.5, 0}, {false, 0.5, 0}, {false, 0.5, 0}}) == 0);

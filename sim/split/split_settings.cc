@@ -7,7 +7,8 @@ namespace {
 
 constexpr double devices = 256;  // 32 nodes of eight
 
-constexpr std::array<SplitData, 3> all{{{"taobao", 0.98e6, 0.18}, {"games", 2.76e6, 0.24}, {"books", 10.3e6, 0.38}}};
+constexpr std::array<SplitData, 3> all{
+    {{"taobao", 0.98e6, 0.18}, {"games", 2.76e6, 0.24}, {"books", 10.3e6, 0.38}}};
 
 }  // namespace
 

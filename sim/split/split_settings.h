@@ -1,6 +1,6 @@
 #pragma once
-// The settings of HLEM's experiments (§V-A): data sets, depths and regimes, with what the paper leaves open set once for
-// all of them (tests/papers/hlem/README.md has the reasons).
+// The settings of HLEM's experiments (§V-A): data sets, depths and regimes, with what the paper leaves open
+// set once for all of them (tests/papers/hlem/README.md has the reasons).
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -16,7 +16,8 @@ struct SplitData {
 };
 std::span<const SplitData> split_data();
 
-// Null where there is no such data set. Of `depth` layers; the users and the rate are of one device, which is a node here.
+// Null where there is no such data set. Of `depth` layers; the users and the rate are of one device, which is
+// a node here.
 const SplitData* find_split_data(std::string_view name);
 SplitRunOptions split_setting(const SplitData& data, std::uint32_t layers, Regime regime);
 

@@ -7,8 +7,8 @@
 namespace troupe::sim {
 namespace {
 
-// HSTU's two products of a layer, width × 4 width and width × width, as a decoder's with a feed-forward so narrow that it
-// has as many parameters; its attention is the decoder's by the number of operations.
+// HSTU's two products of a layer, width × 4 width and width × width, as a decoder's with a feed-forward so
+// narrow that it has as many parameters; its attention is the decoder's by the number of operations.
 placement::ModelShape shape_of(const SplitSizes& sizes) {
   placement::ModelShape shape;
   shape.name = "hstu-" + std::to_string(sizes.layers);
@@ -32,7 +32,8 @@ SplitTimes::SplitTimes(const SplitSizes& sizes) : sizes_(sizes), cost_(device_of
   page_bytes_ = sizes.memory_gb * 1e9 / sizes.pages;
   row_scale_ = page_bytes_ / sizes.row_bytes / sizes.rows_per_page;
   rows_per_event_ = sizes.tables / row_scale_;
-  row_us_ = placement::move_us(placement::find_link(sizes.host_link), 1e3 * row_scale_ * sizes.row_bytes) / 1e3;
+  row_us_ =
+      placement::move_us(placement::find_link(sizes.host_link), 1e3 * row_scale_ * sizes.row_bytes) / 1e3;
 }
 
 double SplitTimes::computed_us(std::uint32_t length) const {

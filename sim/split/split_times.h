@@ -1,6 +1,6 @@
 #pragma once
-// How large things are and how long they take on a node of an experiment about the split: the cost model's times for a
-// history that is computed or reused, and the host link's for rows that are not in memory.
+// How large things are and how long they take on a node of an experiment about the split: the cost model's
+// times for a history that is computed or reused, and the host link's for rows that are not in memory.
 #include <cstdint>
 #include <string>
 
@@ -12,11 +12,11 @@ struct SplitSizes {
   std::string device = "A100-80G", host_link = "pcie4";
   double efficiency = 0;  // of the device; 0: the profile's
   std::uint32_t layers = 6, width = 512, heads = 4, candidates = 100, new_events = 10;
-  std::uint32_t tables = 16;          // rows of an event
-  double row_bytes = 1'024;           // of a row: 512 numbers of two bytes
-  double memory_gb = 80;              // of a node's pool
+  std::uint32_t tables = 16;  // rows of an event
+  double row_bytes = 1'024;   // of a row: 512 numbers of two bytes
+  double memory_gb = 80;      // of a node's pool
   std::uint32_t pages = 16'384;
-  std::uint32_t rows_per_page = 4;    // of the miniature
+  std::uint32_t rows_per_page = 4;  // of the miniature
 };
 
 class SplitTimes {

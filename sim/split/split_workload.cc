@@ -16,7 +16,8 @@ double unit(std::uint64_t number) { return static_cast<double>(number >> 11) * 0
 }  // namespace
 
 Weights::Weights(const std::vector<double>& weights) : other_(weights.size()), limit_(weights.size()) {
-  const double scale = static_cast<double>(weights.size()) / std::accumulate(weights.begin(), weights.end(), 0.0);
+  const double scale =
+      static_cast<double>(weights.size()) / std::accumulate(weights.begin(), weights.end(), 0.0);
   std::vector<double> left(weights.size());
   std::vector<std::uint32_t> small, large;
   for (std::uint32_t i = 0; i < weights.size(); ++i) {
@@ -53,7 +54,8 @@ SplitWorkload::SplitWorkload(const SplitWorkloadOptions& options)
     : options_(options), random_(options.seed, 1), touched_(), taste_(options.user_shards) {
   const SplitWorkloadOptions& o = options_;
   hot_count_ = std::max<std::uint32_t>(1, static_cast<std::uint32_t>(o.users * o.hot_users));
-  TROUPE_CHECK(o.users > hot_count_ && o.shards > 0 && o.rows >= o.shards, "there are others, and rows in shards");
+  TROUPE_CHECK(o.users > hot_count_ && o.shards > 0 && o.rows >= o.shards,
+               "there are others, and rows in shards");
   rows_per_shard_ = o.rows / o.shards;
   hot_ = Weights::zipf(hot_count_, o.user_skew);
   others_ = Weights::zipf(o.users - hot_count_, o.user_skew);
@@ -61,7 +63,8 @@ SplitWorkload::SplitWorkload(const SplitWorkloadOptions& options)
   shard_ = Weights::zipf(o.user_shards, 0.5);
   plan_windows();
   const double under_way = windows_[0].visits * o.visit_requests * o.return_s;
-  for (double n = 0; n < under_way; ++n) returns_.push({unit(random_.next()) * gap_us(), hot_.draw(random_.next())});
+  for (double n = 0; n < under_way; ++n)
+    returns_.push({unit(random_.next()) * gap_us(), hot_.draw(random_.next())});
 }
 
 void SplitWorkload::plan_windows() {
@@ -73,7 +76,8 @@ void SplitWorkload::plan_windows() {
     Window& window = windows_[w];
     const double through = o.windows > 1 ? static_cast<double>(w) / (o.windows - 1) : 0;
     window.share = o.hot_share;
-    if (o.regime == Regime::trend) window.share += (std::max(o.trend_to, o.hot_share) - o.hot_share) * through;
+    if (o.regime == Regime::trend)
+      window.share += (std::max(o.trend_to, o.hot_share) - o.hot_share) * through;
     window.others = o.per_second * (1 - window.share);
     window.visits = o.per_second * window.share / o.visit_requests;
     if (o.regime != Regime::burst) continue;
@@ -113,7 +117,8 @@ void SplitWorkload::ask_hot(const Return& next) {
 void SplitWorkload::start_burst(double begin_us) {
   const Window& window = windows_[window_];
   for (double n = 0; n < window.burst_users; ++n)
-    returns_.push({begin_us + unit(random_.next()) * gap_us(), hot_.draw(random_.next()), begin_us + window.burst_us});
+    returns_.push(
+        {begin_us + unit(random_.next()) * gap_us(), hot_.draw(random_.next()), begin_us + window.burst_us});
 }
 
 std::span<const SplitRequest> SplitWorkload::next_window() {
@@ -138,13 +143,15 @@ std::span<const SplitRequest> SplitWorkload::next_window() {
 
 std::uint32_t SplitWorkload::length_of(std::uint32_t user) const {
   const std::uint64_t number = spread(options_.seed * 0x9e3779b9 + user);
-  return options_.length_min + static_cast<std::uint32_t>(number % (options_.length_max - options_.length_min + 1));
+  return options_.length_min +
+         static_cast<std::uint32_t>(number % (options_.length_max - options_.length_min + 1));
 }
 
 std::span<const std::uint32_t> SplitWorkload::shards_of(std::uint32_t user) {
   const std::uint64_t taste = spread(user * 2 + 1) % options_.tastes;
   for (std::uint32_t i = 0; i < taste_.size(); ++i)
-    taste_[i] = static_cast<std::uint32_t>(spread((options_.seed << 32) ^ (taste << 8) ^ i) % options_.shards);
+    taste_[i] =
+        static_cast<std::uint32_t>(spread((options_.seed << 32) ^ (taste << 8) ^ i) % options_.shards);
   return taste_;
 }
 
@@ -157,7 +164,8 @@ std::span<const std::uint32_t> SplitWorkload::rows_of(std::uint32_t user, std::u
     state = spread(state);
     const bool taste = unit(state) < options_.shard_share;
     const std::uint64_t second = spread(state ^ 0x5bd1e995);
-    const std::uint32_t shard = taste ? taste_[shard_.draw(second)] : static_cast<std::uint32_t>(second % options_.shards);
+    const std::uint32_t shard =
+        taste ? taste_[shard_.draw(second)] : static_cast<std::uint32_t>(second % options_.shards);
     row = shard * rows_per_shard_ + row_.draw(spread(second));
   }
   return touched_;

@@ -1,10 +1,10 @@
 #pragma once
-// Who asks for what, when, in the experiments about the split of a pool (HLEM §V-A). Hot users come in visits: they ask
-// several times, some seconds apart; the others once, whenever it comes to them. The share of hot users' requests stays
-// (steady), rises (trend), or jumps for some windows in which they ask beside the others' unchanged requests (burst).
-// Histories have 5 to 15 thousand events, and touch rows of embedding tables by Zipf's law in the shards that their
-// user's taste is about. A row here stands for many (split_times.h), as a sample of a cache's keys behaves as the cache
-// does. Same seed, same requests.
+// Who asks for what, when, in the experiments about the split of a pool (HLEM §V-A). Hot users come in
+// visits: they ask several times, some seconds apart; the others once, whenever it comes to them. The share
+// of hot users' requests stays (steady), rises (trend), or jumps for some windows in which they ask beside
+// the others' unchanged requests (burst). Histories have 5 to 15 thousand events, and touch rows of embedding
+// tables by Zipf's law in the shards that their user's taste is about. A row here stands for many
+// (split_times.h), as a sample of a cache's keys behaves as the cache does. Same seed, same requests.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -26,8 +26,8 @@ struct SplitWorkloadOptions {
   double hot_users = 0.05, hot_share = 0.24;  // of the users, and of the requests that they make
   double user_skew = 0.6;                     // Zipf's, among the hot and among the others
   double visit_requests = 6, return_s = 6, return_sigma = 0.5;  // of a visit: the mean; the gap's median
-  double trend_to = 0.5, burst_to = 0.5;      // the hot share at the end of a trend, in a burst
-  double burst_every = 15;                    // windows between bursts, in the mean
+  double trend_to = 0.5, burst_to = 0.5;  // the hot share at the end of a trend, in a burst
+  double burst_every = 15;                // windows between bursts, in the mean
   std::uint32_t length_min = 5'000, length_max = 15'000;
   // Rows of the miniature: how many there are, and how many of its rows a thousand events touch.
   std::uint32_t rows = 4'000'000;
@@ -37,8 +37,8 @@ struct SplitWorkloadOptions {
   double per_second = 60;
   std::uint32_t windows = 60;
   double window_s = 5;
-  std::uint64_t seed = 1;       // of the requests
-  std::uint64_t schedule = 1;   // of when bursts are; the same for all nodes
+  std::uint64_t seed = 1;      // of the requests
+  std::uint64_t schedule = 1;  // of when bursts are; the same for all nodes
 };
 
 struct SplitRequest {
@@ -86,7 +86,9 @@ class SplitWorkload {
     }
   };
   void plan_windows();
-  void ask(double at_us, std::uint32_t user, bool hot) { requests_.push_back({at_us, user, hot, length_of(user)}); }
+  void ask(double at_us, std::uint32_t user, bool hot) {
+    requests_.push_back({at_us, user, hot, length_of(user)});
+  }
   void ask_hot(const Return& next);
   void start_burst(double begin_us);
   double gap_us();
@@ -98,8 +100,9 @@ class SplitWorkload {
   std::uint32_t hot_count_, rows_per_shard_;
   Weights hot_, others_, row_, shard_;
   struct Window {
-    double share = 0, others = 0, visits = 0;  // the hot share, requests of the others and begun visits a second
-    double burst_us = 0, burst_users = 0;      // of a burst that begins here: how long, how many come beside
+    double share = 0, others = 0,
+           visits = 0;                     // the hot share, requests of the others and begun visits a second
+    double burst_us = 0, burst_users = 0;  // of a burst that begins here: how long, how many come beside
   };
   std::vector<Window> windows_;
   std::uint32_t window_ = 0;

@@ -20,11 +20,13 @@ class Values {
       : key_(model_key(model_version)), family_(family) {}
 
   // Its value joins `to`; an empty segment has none.
-  void add(TokenRun tokens, std::size_t start, std::vector<SegmentValue> seen, std::vector<SegmentValue>& to) {
+  void add(TokenRun tokens, std::size_t start, std::vector<SegmentValue> seen,
+           std::vector<SegmentValue>& to) {
     tokens_ += static_cast<std::uint32_t>(tokens.size());
     if (!tokens.empty()) to.push_back(family_.value_of(key_, tokens, static_cast<std::int32_t>(start), seen));
   }
-  void add_of_prototypes(TokenRun tokens, std::size_t place, std::string_view checksum, std::vector<SegmentValue>& to) {
+  void add_of_prototypes(TokenRun tokens, std::size_t place, std::string_view checksum,
+                         std::vector<SegmentValue>& to) {
     to.push_back(prototypes_value(key_, checksum, tokens, static_cast<std::int32_t>(place)));
   }
   std::uint32_t tokens() const { return tokens_; }
@@ -40,12 +42,12 @@ struct Prompt {
   std::vector<Token> user;  // the form's tokens, then the history
   std::span<const Item> items;
   std::size_t longest_item = 0;
-  std::size_t item_tokens = 0;  // of all items together
+  std::size_t item_tokens = 0;             // of all items together
   std::vector<std::uint32_t> events = {};  // tokens of each that is kept
 };
 
-// The oldest events go until the rest fits into the model's positions; items take those of the longest, or one after
-// the other all of theirs.
+// The oldest events go until the rest fits into the model's positions; items take those of the longest, or
+// one after the other all of theirs.
 Prompt prompt_of(const PromptForm& form, const Profile& profile, std::span<const Item> items, bool in_a_row,
                  std::uint32_t& cut) {
   Prompt prompt{form, {form.user.begin(), form.user.end()}, items};
@@ -54,8 +56,8 @@ Prompt prompt_of(const PromptForm& form, const Profile& profile, std::span<const
     prompt.item_tokens += item.tokens.size();
   }
   const std::size_t item_positions = in_a_row ? prompt.item_tokens : prompt.longest_item;
-  std::size_t positions = form.system.size() + form.user.size() + item_positions +
-                          form.instruction.size() + form.discriminant.size() + profile.tokens.size();
+  std::size_t positions = form.system.size() + form.user.size() + item_positions + form.instruction.size() +
+                          form.discriminant.size() + profile.tokens.size();
   std::size_t gone = 0;
   for (cut = 0; positions > form.positions_max && cut < profile.events.size(); ++cut) {
     positions -= profile.events[cut];
@@ -94,9 +96,10 @@ struct Part {
   bool is_place = false;
 };
 
-// What precedes the events, if there is anything, and each of them; cut wherever prototypes of the model begin or end to
-// stand for tokens, if plans are made with some.
-std::vector<Part> history_parts(const Prompt& p, const router::RepairChoice& choice, std::string_view model_version) {
+// What precedes the events, if there is anything, and each of them; cut wherever prototypes of the model
+// begin or end to stand for tokens, if plans are made with some.
+std::vector<Part> history_parts(const Prompt& p, const router::RepairChoice& choice,
+                                std::string_view model_version) {
   const StandIns* const stand_ins = p.form.stand_ins.get();
   const bool of_model = stand_ins != nullptr && stand_ins->model_version() == model_version;
   std::vector<TokenRun> whole{TokenRun(p.user).first(p.form.user.size())};
@@ -110,7 +113,9 @@ std::vector<Part> history_parts(const Prompt& p, const router::RepairChoice& cho
   for (std::size_t i = 0; i < whole.size(); ++i) {
     const TokenRun run = whole[i];
     const auto stands = [&](std::size_t t) {
-      return choice.prototypes ? of_model && stand_ins->stands_for(run[t], static_cast<std::uint32_t>(position + t)) : i > 0;
+      return choice.prototypes
+                 ? of_model && stand_ins->stands_for(run[t], static_cast<std::uint32_t>(position + t))
+                 : i > 0;
     };
     for (std::size_t begin = 0, end = 0; begin < run.size(); begin = end) {
       for (end = begin + 1; end < run.size() && stands(end) == stands(begin);) ++end;
@@ -156,10 +161,13 @@ Blocks blocks_of(const Prompt& p, const RepairAsked& asked, std::string_view mod
   };
   const bool apart = choice.history >= 0 && history > 0 && items > 0;
   if (apart)
-    blocks.repair.budgets = {share_of(choice.history, history, of_history), share_of(choice.share, items, of_items)};
+    blocks.repair.budgets = {share_of(choice.history, history, of_history),
+                             share_of(choice.share, items, of_items)};
   else
-    blocks.repair.budgets = {share_of(items > 0 ? choice.share : choice.history_share(), history + items, window)};
-  const auto may_be_left = static_cast<std::size_t>(asked.approximate_max * static_cast<double>(prompt_tokens));
+    blocks.repair.budgets = {
+        share_of(items > 0 ? choice.share : choice.history_share(), history + items, window)};
+  const auto may_be_left =
+      static_cast<std::size_t>(asked.approximate_max * static_cast<double>(prompt_tokens));
   const std::size_t free[] = {apart ? history - of_history : history + items - window, items - of_items};
   for (std::size_t b = 0; b < blocks.repair.budgets.size(); ++b)
     while (blocks.left() > may_be_left && blocks.repair.budgets[b] < free[b]) ++blocks.repair.budgets[b];
@@ -170,9 +178,11 @@ Blocks blocks_of(const Prompt& p, const RepairAsked& asked, std::string_view mod
   return blocks;
 }
 
-// system → user → items one after the other, each as the repair leaves it between itself, with all before it in sight,
-// and its block, computed alone from position 0 or behind the system prompt; so the events of a history that has blocks. What has none is computed.
-std::vector<SegmentValue> by_blocks_plan(const Prompt& p, Values& values, const RepairAsked& asked, const Blocks& of) {
+// system → user → items one after the other, each as the repair leaves it between itself, with all before it
+// in sight, and its block, computed alone from position 0 or behind the system prompt; so the events of a
+// history that has blocks. What has none is computed.
+std::vector<SegmentValue> by_blocks_plan(const Prompt& p, Values& values, const RepairAsked& asked,
+                                         const Blocks& of) {
   std::vector<SegmentValue> seen, blocks;
   std::vector<Part> parts = of.history;  // of the prompt behind the system prompt
   if (parts.empty() && !p.user.empty()) parts.push_back({p.user});
@@ -219,7 +229,8 @@ std::optional<RankingByHand> rank_by_hand(const PromptForm& form, std::string_vi
   Values values(model_version, family);
   const std::size_t frame = form.system.size() + prompt.user.size();
   const std::size_t whole = frame + prompt.item_tokens + form.instruction.size() + form.discriminant.size();
-  const Blocks blocks = in_a_row ? blocks_of(prompt, repair, model_version, plan == "all_blocks", whole) : Blocks{};
+  const Blocks blocks =
+      in_a_row ? blocks_of(prompt, repair, model_version, plan == "all_blocks", whole) : Blocks{};
   ranking.approximate = static_cast<double>(blocks.left()) / static_cast<double>(whole);
   std::vector<SegmentValue> seen = in_a_row         ? by_blocks_plan(prompt, values, repair, blocks)
                                    : plan == "user" ? by_user_plan(prompt, values)
@@ -238,7 +249,8 @@ std::optional<RankingByHand> rank_by_hand(const PromptForm& form, std::string_vi
 namespace {
 
 using Path = std::vector<Token>;
-// By identifier, the items that may be returned; an identifier of none may follow all the same, and leads nowhere.
+// By identifier, the items that may be returned; an identifier of none may follow all the same, and leads
+// nowhere.
 using Paths = std::map<Path, std::vector<const Item*>>;
 
 bool begins(const Path& path, TokenRun with) {
@@ -319,8 +331,8 @@ std::vector<Beam> best_paths(const Paths& paths, const Best& best,
 }  // namespace
 
 GenerationByHand generate_by_hand(const PromptForm& form, std::string_view model_version,
-                                  const Profile& profile, std::span<const Item> items, const GenerateRequest& request,
-                                  const ToyFamily& family) {
+                                  const Profile& profile, std::span<const Item> items,
+                                  const GenerateRequest& request, const ToyFamily& family) {
   GenerationByHand made;
   made.asked_for = request.top_k > 0 ? request.top_k : 10;
   if (request.width > 0) made.asked_for = std::min(made.asked_for, request.width);
@@ -328,13 +340,15 @@ GenerationByHand generate_by_hand(const PromptForm& form, std::string_view model
   Paths paths = paths_of(items, request);
   if (request.exclude_seen) exclude_seen(profile, items, !request.allow.empty(), paths);
 
-  const Prompt prompt = prompt_of(form, profile, items.first(std::min<std::size_t>(items.size(), 1)), false, made.history_cut);
+  const Prompt prompt =
+      prompt_of(form, profile, items.first(std::min<std::size_t>(items.size(), 1)), false, made.history_cut);
   Values values(model_version, family);
   std::vector<SegmentValue> seen;
   values.add(form.system, 0, {}, seen);
   std::size_t last_tokens = form.system.size();
   for (std::size_t begin = 0, end = 0; begin < prompt.user.size(); begin = end) {
-    end = form.history_part > 0 ? std::min<std::size_t>(begin + form.history_part, prompt.user.size()) : prompt.user.size();
+    end = form.history_part > 0 ? std::min<std::size_t>(begin + form.history_part, prompt.user.size())
+                                : prompt.user.size();
     values.add(TokenRun(prompt.user).subspan(begin, end - begin), form.system.size() + begin, seen, seen);
     last_tokens = end - begin;
   }
@@ -342,11 +356,11 @@ GenerationByHand generate_by_hand(const PromptForm& form, std::string_view model
   if (!form.instruction.empty()) last_tokens = form.instruction.size();
   made.tokens = values.tokens();
 
-  const Best best{request.among_allowed ? Search::Normalised::allowed : Search::Normalised::vocabulary, made.width,
-                  request.logprobs};
+  const Best best{request.among_allowed ? Search::Normalised::allowed : Search::Normalised::vocabulary,
+                  made.width, request.logprobs};
   const auto beams = best_paths(paths, best, [&](const Path& path, TokenRun next) {
-    return log_probabilities(family, model_key(model_version), seen.back(), static_cast<std::uint32_t>(last_tokens - 1),
-                             path, next, best.normalised);
+    return log_probabilities(family, model_key(model_version), seen.back(),
+                             static_cast<std::uint32_t>(last_tokens - 1), path, next, best.normalised);
   });
   for (std::size_t i = 0; i < beams.size() && i < made.asked_for; ++i) {
     std::map<std::string, const Item*> sharing;
@@ -358,7 +372,8 @@ GenerationByHand generate_by_hand(const PromptForm& form, std::string_view model
   return made;
 }
 
-ScoresByHand score_by_hand(std::string_view model_version, const ScoreRequest& request, const ToyFamily& family) {
+ScoresByHand score_by_hand(std::string_view model_version, const ScoreRequest& request,
+                           const ToyFamily& family) {
   ScoresByHand scores;
   Values values(model_version, family);
   std::vector<SegmentValue> context;
@@ -366,8 +381,8 @@ ScoresByHand score_by_hand(std::string_view model_version, const ScoreRequest& r
   for (const TokenList& item : request.items) {
     std::vector<SegmentValue> value;
     values.add(item.tokens, request.query.size(), context, value);
-    scores.items.push_back(
-        family.logits_of(value.at(0), static_cast<std::uint32_t>(item.tokens.size() - 1), request.label_tokens));
+    scores.items.push_back(family.logits_of(value.at(0), static_cast<std::uint32_t>(item.tokens.size() - 1),
+                                            request.label_tokens));
   }
   scores.tokens = values.tokens();
   return scores;

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "router/request/plans.h"
-#include "runtime/actor/prompt_form.h"
 #include "runtime/actor/messages.h"
 #include "runtime/actor/ports.h"
+#include "runtime/actor/prompt_form.h"
 #include "sim/world/toy_model.h"
 
 namespace troupe::sim {
@@ -47,9 +47,10 @@ struct GenerationByHand {
 };
 // `items`: all of the catalog, whose identifiers are all of one length.
 GenerationByHand generate_by_hand(const PromptForm& form, std::string_view model_version,
-                                  const Profile& profile, std::span<const Item> items, const GenerateRequest& request,
-                                  const ToyFamily& family);
+                                  const Profile& profile, std::span<const Item> items,
+                                  const GenerateRequest& request, const ToyFamily& family);
 
-ScoresByHand score_by_hand(std::string_view model_version, const ScoreRequest& request, const ToyFamily& family);
+ScoresByHand score_by_hand(std::string_view model_version, const ScoreRequest& request,
+                           const ToyFamily& family);
 
 }  // namespace troupe::sim

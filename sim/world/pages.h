@@ -35,7 +35,8 @@ struct Page {
 };
 static_assert(sizeof(Page) == 32);
 
-// A block that is being copied into pages while somebody may read them: when its copy begins and is to end, and how it did.
+// A block that is being copied into pages while somebody may read them: when its copy begins and is to end,
+// and how it did.
 struct Arrival {
   std::int64_t begins_us = 0, ends_us = 0;
   bool ended = false, good = false;

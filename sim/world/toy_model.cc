@@ -151,16 +151,18 @@ std::uint64_t hash_of(const kernels::Repair& repair) {
 
 }  // namespace
 
-SegmentValue repaired_value(const SegmentValue& own, const SegmentValue& block, const kernels::Repair& repair) {
+SegmentValue repaired_value(const SegmentValue& own, const SegmentValue& block,
+                            const kernels::Repair& repair) {
   SegmentValue seen = own;
   const std::uint64_t from = mix(block.of_layer[0], block.of_layer[1], hash_of(repair));
   for (std::uint64_t& layer : seen.of_layer) layer = mix(layer, 3, from);
   return seen;
 }
 
-SegmentValue prototypes_value(std::uint64_t model_key, std::string_view checksum, std::span<const Token> tokens,
-                              std::int32_t place) {
-  const std::uint64_t made = mix(model_key, hash_of(checksum), hash_of(tokens), static_cast<std::uint32_t>(place));
+SegmentValue prototypes_value(std::uint64_t model_key, std::string_view checksum,
+                              std::span<const Token> tokens, std::int32_t place) {
+  const std::uint64_t made =
+      mix(model_key, hash_of(checksum), hash_of(tokens), static_cast<std::uint32_t>(place));
   SegmentValue value;
   for (std::size_t layer = 0; layer < layers; ++layer) value.of_layer[layer] = mix(made, layer, 0x9707);
   return value;
@@ -205,7 +207,8 @@ std::vector<ScoreRow> evaluate(std::string_view model_version, const Plan& plan,
   values.reserve(plan.segments.size());
   for (std::size_t s = 0; s < plan.segments.size(); ++s) {
     if (const auto* place = place_of_prototypes(plan, s)) {
-      values.push_back(prototypes_value(key, plan.repair.prototypes, plan.segments[s].tokens, plan.segments[place->segment].start));
+      values.push_back(prototypes_value(key, plan.repair.prototypes, plan.segments[s].tokens,
+                                        plan.segments[place->segment].start));
       continue;
     }
     gather_seen(plan, s, values, seen);

@@ -48,22 +48,24 @@ SegmentValue seen_through(std::span<const Fingerprint> pages, std::size_t tokens
 // In (-8, 8), one per row.
 ScoreRow logits(const SegmentValue& value, std::uint32_t offset, std::span<const Token> rows);
 
-// Empty if the plan is sound: no empty segment, `sees` ascending and earlier, what is replaced inside an earlier
-// segment, readouts inside their segment.
+// Empty if the plan is sound: no empty segment, `sees` ascending and earlier, what is replaced inside an
+// earlier segment, readouts inside their segment.
 std::string find_plan_fault(const Plan& plan);
 
-// What this segment of a sound plan sees of those before it, whose own values are given: each as far as it was moved,
-// and without the tokens in whose place others stand that are seen, too. A place of a repair is seen as made of itself,
-// its block, and how the repair chooses and corrects.
+// What this segment of a sound plan sees of those before it, whose own values are given: each as far as it
+// was moved, and without the tokens in whose place others stand that are seen, too. A place of a repair is
+// seen as made of itself, its block, and how the repair chooses and corrects.
 void gather_seen(const Plan& plan, std::size_t segment, std::span<const SegmentValue> values,
                  std::vector<SegmentValue>& seen);
 
 // A place of that repair as it is seen: its own value, and its block's.
-SegmentValue repaired_value(const SegmentValue& own, const SegmentValue& block, const kernels::Repair& repair);
+SegmentValue repaired_value(const SegmentValue& own, const SegmentValue& block,
+                            const kernels::Repair& repair);
 
-// A block that is made of prototypes: of which file, of which tokens, and of where the place is that has them. Nothing is seen.
-SegmentValue prototypes_value(std::uint64_t model_key, std::string_view checksum, std::span<const Token> tokens,
-                              std::int32_t place);
+// A block that is made of prototypes: of which file, of which tokens, and of where the place is that has
+// them. Nothing is seen.
+SegmentValue prototypes_value(std::uint64_t model_key, std::string_view checksum,
+                              std::span<const Token> tokens, std::int32_t place);
 // The place whose block that segment is, if it is made so; else null.
 const kernels::Repair::Place* place_of_prototypes(const Plan& plan, std::size_t block);
 

@@ -52,7 +52,8 @@ Plan random_plan(SimRandom& random) {
     std::vector<std::uint32_t> sees;
     for (std::uint32_t s = 0; s < i; ++s)
       if (random.below(3) > 0) sees.push_back(s);
-    plan.segments.push_back(segment(std::move(tokens), static_cast<std::int32_t>(random.below(50)), Sees(sees)));
+    plan.segments.push_back(
+        segment(std::move(tokens), static_cast<std::int32_t>(random.below(50)), Sees(sees)));
   }
   plan.readouts = {{static_cast<std::uint32_t>(segments - 1), 0, {1, 2, 3}}};
   return plan;
@@ -95,7 +96,8 @@ TEST_CASE("every token, start, seen segment, row, offset and the model changes t
   CHECK(truth[0] != truth[1]);
 }
 
-TEST_CASE("where a block is seen, and what stands in for its tokens, changes the logits of those who see it") {
+TEST_CASE(
+    "where a block is seen, and what stands in for its tokens, changes the logits of those who see it") {
   Plan plan = item_prefix_plan();
   plan.segments.insert(plan.segments.begin() + 3, segment({40}, 6, {0}));
   plan.segments[3].replaces = {2, 1};
@@ -116,8 +118,9 @@ TEST_CASE("where a block is seen, and what stands in for its tokens, changes the
   }
   CHECK(scores(plan) == scores(unseen));
   plan.segments[3].replaces.offset = 3;
-  CHECK(find_plan_fault(plan) ==
-        "segment 3 replaces tokens from 3 of segment 2; expected some of an earlier one that it does not see");
+  CHECK(
+      find_plan_fault(plan) ==
+      "segment 3 replaces tokens from 3 of segment 2; expected some of an earlier one that it does not see");
 }
 
 TEST_CASE("what is seen is a set: order and repetition do not matter, as in a block's name") {
@@ -179,16 +182,13 @@ TEST_CASE("a plan that is none is told from one that is") {
   Plan plan = item_prefix_plan();
   CHECK(find_plan_fault(plan) == "");
   plan.segments[3].sees = {0, 2, 1};
-  CHECK(find_plan_fault(plan) ==
-        "segment 3 sees 1 to before 2; expected earlier segments, ascending");
+  CHECK(find_plan_fault(plan) == "segment 3 sees 1 to before 2; expected earlier segments, ascending");
   plan.segments[3].sees = {3};
-  CHECK(find_plan_fault(plan) ==
-        "segment 3 sees 3 to before 4; expected earlier segments, ascending");
+  CHECK(find_plan_fault(plan) == "segment 3 sees 3 to before 4; expected earlier segments, ascending");
   plan = item_prefix_plan();
   plan.segments[1].tokens = {};
   CHECK(find_plan_fault(plan) == "segment 1 is empty");
   plan = item_prefix_plan();
   plan.readouts[0].offset = 1;
-  CHECK(find_plan_fault(plan) ==
-        "a readout is outside its plan: segment 4, offset 1");
+  CHECK(find_plan_fault(plan) == "a readout is outside its plan: segment 4, offset 1");
 }

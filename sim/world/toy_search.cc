@@ -48,8 +48,9 @@ bool is_better(const Beam& a, const Beam& b) {
   return a.log_probability != b.log_probability ? a.log_probability > b.log_probability : a.path < b.path;
 }
 
-std::vector<double> log_probabilities(const ToyFamily& family, std::uint64_t model_key, const SegmentValue& value,
-                                      std::uint32_t offset, std::span<const Token> path, std::span<const Token> next,
+std::vector<double> log_probabilities(const ToyFamily& family, std::uint64_t model_key,
+                                      const SegmentValue& value, std::uint32_t offset,
+                                      std::span<const Token> path, std::span<const Token> next,
                                       Search::Normalised normalised) {
   constexpr double most = 8;  // logits are below
   std::vector<SegmentValue> seen{value};

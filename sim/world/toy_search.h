@@ -1,6 +1,6 @@
 #pragma once
-// Beam search on the toy model: as a device does it, with an index of paths. by_hand.h has it once more, written
-// down from lists of items alone.
+// Beam search on the toy model: as a device does it, with an index of paths. by_hand.h has it once more,
+// written down from lists of items alone.
 #include <span>
 #include <vector>
 
@@ -9,10 +9,11 @@
 
 namespace troupe::sim {
 
-// Of each of `next`, which are ascending, behind a path that follows token `offset` of a segment with this value. Over
-// the whole vocabulary the toy's sum is a constant; among those that may follow it is theirs.
-std::vector<double> log_probabilities(const ToyFamily& family, std::uint64_t model_key, const SegmentValue& value,
-                                      std::uint32_t offset, std::span<const Token> path, std::span<const Token> next,
+// Of each of `next`, which are ascending, behind a path that follows token `offset` of a segment with this
+// value. Over the whole vocabulary the toy's sum is a constant; among those that may follow it is theirs.
+std::vector<double> log_probabilities(const ToyFamily& family, std::uint64_t model_key,
+                                      const SegmentValue& value, std::uint32_t offset,
+                                      std::span<const Token> path, std::span<const Token> next,
                                       Search::Normalised normalised);
 
 // The best first. `paths` is not looked at where the search brings its own.

@@ -134,13 +134,15 @@ std::optional<Item> WorldData::item(std::string_view id, std::string_view catalo
   return at ? item_at(id, *at, edition) : std::nullopt;
 }
 
-bool WorldData::had_tokens(std::string_view id, std::string_view catalog, std::span<const Token> tokens) const {
+bool WorldData::had_tokens(std::string_view id, std::string_view catalog,
+                           std::span<const Token> tokens) const {
   const auto at = find_catalog(catalog);
   const auto number = made_number(id);
   const std::optional<Item> made = at && number ? made_item(*number, *at) : std::nullopt;
   if (made && std::ranges::equal(made->tokens, tokens)) return true;
   const auto changes = item_changes_.find(id);
-  return at && changes != item_changes_.end() && std::ranges::any_of(changes->second, [&](const ItemChange& change) {
+  return at && changes != item_changes_.end() &&
+         std::ranges::any_of(changes->second, [&](const ItemChange& change) {
            return change.put && std::ranges::equal(change.put->tokens, tokens);
          });
 }
@@ -178,7 +180,9 @@ std::uint32_t WorldData::long_length(std::uint64_t key) const {
   return static_cast<std::uint32_t>(std::clamp(drawn, 1.0, static_cast<double>(options_.history_max)));
 }
 
-std::uint32_t WorldData::history_length(std::uint64_t user) const { return long_length(profile_key(user, "")); }
+std::uint32_t WorldData::history_length(std::uint64_t user) const {
+  return long_length(profile_key(user, ""));
+}
 
 Profile WorldData::long_profile(std::uint64_t key) const {
   const std::uint32_t length = long_length(key);
@@ -312,7 +316,8 @@ std::variant<Written, Refusal> WorldData::apply(const PutUser& put) {
   return change(put.tenant, put.user, std::move(profile));
 }
 
-// The same rules as those of the real stores (runtime/features/append_events.h), of worlds that know no features of events.
+// The same rules as those of the real stores (runtime/features/append_events.h), of worlds that know no
+// features of events.
 std::variant<Written, Refusal> WorldData::apply(const AppendEvents& events) {
   const UserKey key{events.tenant, events.user};
   std::optional<Profile> before = profile(events.tenant, events.user);
@@ -320,7 +325,8 @@ std::variant<Written, Refusal> WorldData::apply(const AppendEvents& events) {
   std::set<std::string> known = before ? event_ids_[key] : std::set<std::string>();
   Written counts;
   for (std::size_t i = 0; i < std::max(events.history.size(), events.tokens.size()); ++i) {
-    if (!events.event_ids.empty() && !events.event_ids[i].empty() && !known.insert(events.event_ids[i]).second) {
+    if (!events.event_ids.empty() && !events.event_ids[i].empty() &&
+        !known.insert(events.event_ids[i]).second) {
       ++counts.repeated;
       continue;
     }
@@ -337,8 +343,9 @@ std::variant<Written, Refusal> WorldData::apply(const AppendEvents& events) {
   }
   counts.events = static_cast<std::uint32_t>(grown.events.size());
   event_ids_[key] = std::move(known);
-  counts.version = before && counts.appended == 0 ? profile_version(events.tenant, events.user)
-                                                  : change(events.tenant, events.user, std::move(grown)).version;
+  counts.version = before && counts.appended == 0
+                       ? profile_version(events.tenant, events.user)
+                       : change(events.tenant, events.user, std::move(grown)).version;
   return counts;
 }
 
@@ -346,14 +353,19 @@ JobResult WorldData::read(const Read& what) const {
   if (const auto* wanted = std::get_if<GetUser>(&what.what)) {
     auto found = profile(wanted->tenant, wanted->user);
     if (!found) return Refusal{404, "unknown_user", "no such user", "user", "a user of the world"};
-    return UserReply{.user = wanted->user, .version = found->version, .tokens = std::move(found->tokens),
+    return UserReply{.user = wanted->user,
+                     .version = found->version,
+                     .tokens = std::move(found->tokens),
                      .event_tokens = std::move(found->events)};
   }
   const auto& wanted = std::get<GetItem>(what.what);
   auto found = item(wanted.item, present());
   if (!found) return Refusal{404, "unknown_item", "no such item", "item", "an item of the world"};
-  return ItemReply{.item = wanted.item, .title = std::move(found->title), .tokens = std::move(found->tokens),
-                   .identifier = found->identifier, .version = edition_};
+  return ItemReply{.item = wanted.item,
+                   .title = std::move(found->title),
+                   .tokens = std::move(found->tokens),
+                   .identifier = found->identifier,
+                   .version = edition_};
 }
 
 std::variant<Written, Refusal> WorldData::apply(const DeleteUser& gone) {

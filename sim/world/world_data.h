@@ -49,19 +49,20 @@ struct WorldOptions {
   std::uint32_t item_tokens_min = 2, item_tokens_max = 12;
   std::uint32_t events_min = 2, events_max = 20;  // of a history
   std::uint32_t event_tokens_min = 1, event_tokens_max = 4;
-  // Where the mean is not 0, histories are log-normal in tokens instead, of events of `event_tokens_max`; the mean is that
-  // of what is left when all are cut at `history_max`.
+  // Where the mean is not 0, histories are log-normal in tokens instead, of events of `event_tokens_max`; the
+  // mean is that of what is left when all are cut at `history_max`.
   double history_mean = 0, history_sigma = 0;
   std::uint32_t history_max = 0;
   // Then also: whole events, of which this share is drawn from so many that all histories have in common.
   std::uint32_t known_events = 0;
   double known_share = 0;
-  // Instead of made items and users: these, in every catalog version; a user has a profile once it is written.
+  // Instead of made items and users: these, in every catalog version; a user has a profile once it is
+  // written.
   std::shared_ptr<const std::vector<Item>> catalog;
   std::size_t history_events_max = 1'000;  // of a profile that grows; the newest ones
-  double absent = 0.02;  // share of the items that a catalog version lacks
-  double changed = 0.1;  // share of the items that a catalog version changes
-  double twins = 0.2;    // share of the user ids with the same history in all tenants
+  double absent = 0.02;                    // share of the items that a catalog version lacks
+  double changed = 0.1;                    // share of the items that a catalog version changes
+  double twins = 0.2;                      // share of the user ids with the same history in all tenants
   double item_exponent = 0.9, user_exponent = 0.8;
 };
 
@@ -96,8 +97,8 @@ class WorldData {
   std::optional<Item> item(std::string_view id, std::string_view catalog, Edition edition) const;
   // Whether it was made of these tokens in that catalog, now or at any earlier edition.
   bool had_tokens(std::string_view id, std::string_view catalog, std::span<const Token> tokens) const;
-  // An id's number and back, whether any catalog has the item or not; those that were put under ids of their own
-  // come after the others. Absent: it was never put.
+  // An id's number and back, whether any catalog has the item or not; those that were put under ids of their
+  // own come after the others. Absent: it was never put.
   std::optional<ItemNumber> item_number(std::string_view id) const;
   std::string id_of(ItemNumber number) const;
   ItemNumber item_numbers() const;  // all are below
@@ -111,7 +112,8 @@ class WorldData {
   // At some time since that version was the last one.
   bool was_absent(std::string_view tenant, std::string_view user, std::uint64_t since) const;
   bool is_twin(std::uint64_t user) const;
-  // Of the history that the seed makes for that user without a tenant, in tokens; where histories are log-normal.
+  // Of the history that the seed makes for that user without a tenant, in tokens; where histories are
+  // log-normal.
   std::uint32_t history_length(std::uint64_t user) const;
 
   // ---- changes: profiles at once; items in every catalog version from now on ----
@@ -172,12 +174,14 @@ class WorldData {
   std::size_t present_ = 0;
   Edition edition_ = 0;
   std::uint64_t profiles_written_ = 1;  // versions of changed profiles follow that of the derived ones
-  std::unordered_map<std::string_view, std::uint32_t> catalog_numbers_;  // of options_.catalog; looked up only
+  std::unordered_map<std::string_view, std::uint32_t>
+      catalog_numbers_;  // of options_.catalog; looked up only
   std::map<std::string, std::vector<ItemChange>, std::less<>> item_changes_;
-  std::map<std::string, ItemNumber, std::less<>> added_;  // ids of their own, by number in the order of their coming
+  std::map<std::string, ItemNumber, std::less<>>
+      added_;  // ids of their own, by number in the order of their coming
   std::vector<std::string> added_ids_;
   std::map<UserKey, std::vector<ProfileChange>> profile_changes_;
-  std::map<UserKey, std::set<std::string>> event_ids_;  // that were appended
+  std::map<UserKey, std::set<std::string>> event_ids_;   // that were appended
   std::map<UserKey, std::vector<std::uint32_t>> grown_;  // items that were appended, oldest first
 };
 

@@ -96,7 +96,9 @@ TEST_CASE("the same user id is somebody else in another tenant, except for twins
   CHECK_FALSE(world.profile("a", "u200"));
 }
 
-TEST_CASE("histories have from the fewest to the most events, each from the fewest to the most tokens, and all their tokens") {
+TEST_CASE(
+    "histories have from the fewest to the most events, each from the fewest to the most tokens, and all "
+    "their tokens") {
   WorldOptions asked = small();
   asked.events_min = 3, asked.events_max = 5, asked.event_tokens_min = 2, asked.event_tokens_max = 3;
   const WorldData world(asked);
@@ -106,7 +108,8 @@ TEST_CASE("histories have from the fewest to the most events, each from the fewe
     const Profile profile = *world.profile("", WorldData::user_id(n));
     events.insert(profile.events.size());
     tokens.insert(profile.events.begin(), profile.events.end());
-    CHECK(profile.tokens.size() == std::accumulate(profile.events.begin(), profile.events.end(), std::size_t{0}));
+    CHECK(profile.tokens.size() ==
+          std::accumulate(profile.events.begin(), profile.events.end(), std::size_t{0}));
   }
   CHECK(events == std::set<std::size_t>{3, 4, 5});
   CHECK(tokens == std::set<std::uint32_t>{2, 3});

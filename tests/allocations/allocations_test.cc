@@ -169,7 +169,8 @@ TEST_SUITE("allocations") {
         DecoderOptions options;
         options.cores = cores;
         options.beams = beams;
-        const std::unique_ptr<Executor> decoder = make_cpu_decoder(random_decoder(micro_config(), 1), options);
+        const std::unique_ptr<Executor> decoder =
+            make_cpu_decoder(random_decoder(micro_config(), 1), options);
         SearchBatch batch(*decoder);
         std::vector<Reply> found;
         for (const bool cached : {false, true}) {

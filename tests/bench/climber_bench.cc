@@ -1,9 +1,10 @@
-// Climber's passes, one at a time as they are asked for: climber.py runs them in turns with those of peers. Requests are
-// drawn by the same rule in every engine: item 1 + 7919 i mod items, action 4 + i mod 2 (all are liked, so every tower is
-// full), candidate 1 + 104729 j mod items.
+// Climber's passes, one at a time as they are asked for: climber.py runs them in turns with those of peers.
+// Requests are drawn by the same rule in every engine: item 1 + 7919 i mod items, action 4 + i mod 2 (all are
+// liked, so every tower is full), candidate 1 + 104729 j mod items.
 //   climber_bench MODEL EVENTS CANDIDATES THREADS [f32|int8]
-// Prints a line of JSON when it is ready: the operations that a pass needs, and the first logits. Then each line it reads
-// is the name of a workload, "all" or "cached" (the history's keys and values are there already), and its answer one pass:
+// Prints a line of JSON when it is ready: the operations that a pass needs, and the first logits. Then each
+// line it reads is the name of a workload, "all" or "cached" (the history's keys and values are there
+// already), and its answer one pass:
 // {"wall_ms": …, "cpu_ms": …, "fma": multiply-add operations a second of a thread around the pass}.
 #include <sys/resource.h>
 
@@ -27,7 +28,9 @@ namespace {
 double process_cpu_seconds() {
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
@@ -37,24 +40,28 @@ ClimberRequest request_of(const ClimberConfig& c, std::size_t events, std::size_
     request.items.push_back(static_cast<Token>(1 + 7919 * i % c.items));
     request.actions.push_back(static_cast<std::int64_t>(4 + i % 2));
   }
-  for (std::size_t j = 0; j < candidates; ++j) request.candidates.push_back(static_cast<Token>(1 + 104729 * j % c.items));
+  for (std::size_t j = 0; j < candidates; ++j)
+    request.candidates.push_back(static_cast<Token>(1 + 104729 * j % c.items));
   return request;
 }
 
 // Two operations a multiply-add. In the last layer a history has only keys and values.
 double operations(const ClimberConfig& c, const Plan& plan, std::size_t candidates, bool cached) {
-  const double d = c.hidden, layers = c.layers, row = 2 * d * (4 * d + 2.0 * c.intermediate), n = double(candidates);
+  const double d = c.hidden, layers = c.layers, row = 2 * d * (4 * d + 2.0 * c.intermediate),
+               n = double(candidates);
   double total = 0;
   for (std::size_t k = 0; k < c.towers.size(); ++k) {
     double history = 0;
     for (const Segment& segment : plan.segments)
       if (segment.features[1] == static_cast<std::int64_t>(k)) history += double(segment.tokens.size());
     total += n * (layers * row + 4 * layers * d * (history + 1));
-    if (!cached) total += (layers - 1) * (history * row + 4 * d * history * (history + 1) / 2) + history * 4 * d * d;
+    if (!cached)
+      total += (layers - 1) * (history * row + 4 * d * history * (history + 1) / 2) + history * 4 * d * d;
   }
   const double fused = c.fused(), tasks = double(c.tasks.size());
-  return total + 2 * n * (fused * (fused + c.experts * (c.expert_size + tasks)) +
-                          tasks * c.head_size * (c.expert_size + 1.0));
+  return total + 2 * n *
+                     (fused * (fused + c.experts * (c.expert_size + tasks)) +
+                      tasks * c.head_size * (c.expert_size + 1.0));
 }
 
 void one_pass(Executor& executor, const Request& request, unsigned threads, std::vector<Reply>& replies) {
@@ -71,14 +78,16 @@ void one_pass(Executor& executor, const Request& request, unsigned threads, std:
 }  // namespace
 
 int main(int count, char** words) {
-  if (count < 5) return std::fprintf(stderr, "usage: climber_bench MODEL EVENTS CANDIDATES THREADS [f32|int8]\n"), 2;
-  const std::size_t events = std::strtoul(words[2], nullptr, 10), candidates = std::strtoul(words[3], nullptr, 10);
+  if (count < 5)
+    return std::fprintf(stderr, "usage: climber_bench MODEL EVENTS CANDIDATES THREADS [f32|int8]\n"), 2;
+  const std::size_t events = std::strtoul(words[2], nullptr, 10),
+                    candidates = std::strtoul(words[3], nullptr, 10);
   const auto threads = static_cast<unsigned>(std::atoi(words[4]));
   const bool bytes = count > 5 && std::strcmp(words[5], "int8") == 0;
   const ClimberConfig config = read_climber_config(words[1]);
-  const auto executor = make_cpu_climber(read_climber(words[1]), {.page_tokens = 16,
-                                                                  .weights = bytes ? WeightFormat::int8 : WeightFormat::f32,
-                                                                  .cores = threads});
+  const auto executor = make_cpu_climber(
+      read_climber(words[1]),
+      {.page_tokens = 16, .weights = bytes ? WeightFormat::int8 : WeightFormat::f32, .cores = threads});
   const Plan plan = climber_plan(config, request_of(config, events, candidates));
   Request all{&plan, std::vector<SegmentKv>(plan.segments.size())};
   Request cached = all;
@@ -89,9 +98,10 @@ int main(int count, char** words) {
   executor->run({&cached, 1}, replies);
   for (std::size_t s = 0; s + candidates < plan.segments.size(); ++s) cached.kv[s].source = Source::cached;
   executor->run({&all, 1}, replies);
-  std::printf("{\"operations\": {\"all\": %.0f, \"cached\": %.0f}, \"first\": [", operations(config, plan, candidates, false),
-              operations(config, plan, candidates, true));
-  for (std::size_t i = 0; i < 8; ++i) std::printf("%s%.7g", i ? ", " : "", double(replies[0].readouts.at(i * config.tasks.size())[0]));
+  std::printf("{\"operations\": {\"all\": %.0f, \"cached\": %.0f}, \"first\": [",
+              operations(config, plan, candidates, false), operations(config, plan, candidates, true));
+  for (std::size_t i = 0; i < 8; ++i)
+    std::printf("%s%.7g", i ? ", " : "", double(replies[0].readouts.at(i * config.tasks.size())[0]));
   std::printf("]}\n");
   std::fflush(stdout);
   for (std::string workload; std::getline(std::cin, workload);)

@@ -1,5 +1,5 @@
-// How long a split policy takes to decide (placement/split/): the median and the 99th percentile of many decisions, in
-// nanoseconds. The policies that learned have weights that nobody trained; that takes as long.
+// How long a split policy takes to decide (placement/split/): the median and the 99th percentile of many
+// decisions, in nanoseconds. The policies that learned have weights that nobody trained; that takes as long.
 //
 //   decision_bench [decisions]
 #include <algorithm>
@@ -17,7 +17,9 @@ namespace {
 
 using namespace troupe::placement;
 
-double unit(std::uint64_t& state) { return static_cast<double>((state = troupe::spread(state)) >> 11) * 0x1p-53; }
+double unit(std::uint64_t& state) {
+  return static_cast<double>((state = troupe::spread(state)) >> 11) * 0x1p-53;
+}
 
 SplitState draw_state(std::uint64_t& state, double alpha) {
   return {unit(state), unit(state), unit(state), unit(state), unit(state) * 0.1, alpha, unit(state)};
@@ -55,12 +57,19 @@ int main(int argc, char** argv) {
   TrainedPolicies trained{"nobody", base_network(), {}};
   trained.base.draw(1, 1);
   trained.trees.trees.resize(120);
-  for (const auto& [name, areas] : {std::pair<std::string, std::size_t>{"static:0.5", 2}, {"pid", 2}, {"bayes", 2}, {"trees", 2},
-                                    {"ppo", 2}, {"smart", 2}, {"marginal", 2}, {"marginal", 3}, {"marginal", 4}}) {
+  for (const auto& [name, areas] : {std::pair<std::string, std::size_t>{"static:0.5", 2},
+                                    {"pid", 2},
+                                    {"bayes", 2},
+                                    {"trees", 2},
+                                    {"ppo", 2},
+                                    {"smart", 2},
+                                    {"marginal", 2},
+                                    {"marginal", 3},
+                                    {"marginal", 4}}) {
     const auto policy = make_split(name, {.trained = &trained});
     const std::size_t count = std::max<std::size_t>(10, name == "bayes" ? decisions / 100 : decisions);
     const std::vector<double> ns = time_decisions(*policy, areas, count);
-    std::printf("%-12s %zu areas: median %8.0f ns, 99 %% within %8.0f ns\n", name.c_str(), areas, ns[ns.size() / 2],
-                ns[ns.size() * 99 / 100]);
+    std::printf("%-12s %zu areas: median %8.0f ns, 99 %% within %8.0f ns\n", name.c_str(), areas,
+                ns[ns.size() / 2], ns[ns.size() * 99 / 100]);
   }
 }

@@ -1,8 +1,10 @@
-// What HSTU's passes cost on this CPU, and how near its attention comes to the multiply-add rate that is sampled right
-// before and after each pass. Generated weights of random-hstu-512's shape, longer and deeper where asked. A pass is a
-// history that is computed with its candidates, or one that is cached but for its last event. The rate is per second
-// of thread CPU time, since a neighbour on the physical core can halve both.
-//   hstu_bench [--json FILE] [--rounds N] [--layers L] [--history H] [--candidates C] [--production] [--cached]
+// What HSTU's passes cost on this CPU, and how near its attention comes to the multiply-add rate that is
+// sampled right before and after each pass. Generated weights of random-hstu-512's shape, longer and deeper
+// where asked. A pass is a history that is computed with its candidates, or one that is cached but for its
+// last event. The rate is per second of thread CPU time, since a neighbour on the physical core can halve
+// both.
+//   hstu_bench [--json FILE] [--rounds N] [--layers L] [--history H] [--candidates C] [--production]
+//   [--cached]
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -56,7 +58,8 @@ HstuRequest request_of(const HstuBench& bench) {
     now += static_cast<std::int64_t>(next() % 10 == 0 ? next() % 200'000 : next() % 600);
   }
   request.now = now;
-  for (std::uint32_t i = 0; i < bench.candidates; ++i) request.candidates.push_back(static_cast<Token>(1 + next() % 100'000));
+  for (std::uint32_t i = 0; i < bench.candidates; ++i)
+    request.candidates.push_back(static_cast<Token>(1 + next() % 100'000));
   return request;
 }
 
@@ -81,12 +84,13 @@ double pairs_of(const HstuBench& b) {
   return (b.layers - 1) * (rows + c * (h + 1)) + read;
 }
 
-// Of the products with weights, of a multiply and an add each: of the last layer queries, gates and outputs of rows that are
-// read. What comes before and after the layers, norms, biases and softening is left out.
+// Of the products with weights, of a multiply and an add each: of the last layer queries, gates and outputs
+// of rows that are read. What comes before and after the layers, norms, biases and softening is left out.
 double linear_operations(const HstuBench& b, const HstuConfig& config) {
   const double rows = (b.cached ? 1 : b.history) + b.candidates, read = b.candidates + 1;
-  const double one = 2.0 * config.hidden * config.width();  // a row by the weights of one: of four of them, and of the output,
-  const double output = b.production ? 3 : 1;                // which reads as many
+  const double one = 2.0 * config.hidden *
+                     config.width();  // a row by the weights of one: of four of them, and of the output,
+  const double output = b.production ? 3 : 1;  // which reads as many
   return one * ((b.layers - 1) * (4 + output) * rows + 2 * rows + (2 + output) * read);
 }
 
@@ -126,17 +130,20 @@ nlohmann::json run_bench(const HstuBench& bench) {
                       {"readout_ms", times.readout * 1e3},
                       {"fma_gflops", rate / 1e9},
                       {"attention_share", attention / times.attention / rate},
-                      // At that rate all of it takes so long: no engine that computes these products in f32 can be quicker.
+                      // At that rate all of it takes so long: no engine that computes these products in f32
+                      // can be quicker.
                       {"floor_ms", (attention + linear_operations(bench, config)) / rate * 1e3}});
   }
-  return {{"layer", bench.production ? "production" : "research"},
-          {"layers", bench.layers},
-          {"history", bench.history},
-          {"candidates", bench.candidates},
-          {"cached", bench.cached},
-          {"instructions", widest_fma()},
-          {"rounds", rounds},
-          {"task_logits", {replies[0].readouts[bench.production ? 0 : 1][0], replies[0].readouts[bench.production ? 1 : 2][0]}}};
+  return {
+      {"layer", bench.production ? "production" : "research"},
+      {"layers", bench.layers},
+      {"history", bench.history},
+      {"candidates", bench.candidates},
+      {"cached", bench.cached},
+      {"instructions", widest_fma()},
+      {"rounds", rounds},
+      {"task_logits",
+       {replies[0].readouts[bench.production ? 0 : 1][0], replies[0].readouts[bench.production ? 1 : 2][0]}}};
 }
 
 }  // namespace
@@ -146,14 +153,24 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     const auto number = [&] { return static_cast<std::uint32_t>(i + 1 < argc ? std::atol(argv[++i]) : 0); };
-    if (word == "--layers") bench.layers = number();
-    else if (word == "--history") bench.history = number();
-    else if (word == "--candidates") bench.candidates = number();
-    else if (word == "--rounds") bench.rounds = number();
-    else if (word == "--production") bench.production = true;
-    else if (word == "--cached") bench.cached = true;
-    else if (word == "--json" && i + 1 < argc) bench.json = argv[++i];
-    else return std::fprintf(stderr, "%s: unknown; the head of tests/bench/hstu_bench.cc says what there is\n", word.c_str()), 2;
+    if (word == "--layers")
+      bench.layers = number();
+    else if (word == "--history")
+      bench.history = number();
+    else if (word == "--candidates")
+      bench.candidates = number();
+    else if (word == "--rounds")
+      bench.rounds = number();
+    else if (word == "--production")
+      bench.production = true;
+    else if (word == "--cached")
+      bench.cached = true;
+    else if (word == "--json" && i + 1 < argc)
+      bench.json = argv[++i];
+    else
+      return std::fprintf(stderr, "%s: unknown; the head of tests/bench/hstu_bench.cc says what there is\n",
+                          word.c_str()),
+             2;
   }
   if (bench.layers < 1 || bench.history < 2 || bench.candidates < 2 || bench.rounds < 1)
     return std::fprintf(stderr, "expected at least 1 layer, 2 events, 2 candidates and 1 round\n"), 2;

@@ -1,9 +1,10 @@
-// What a pass gains that begins while its blocks come from another process, layer by layer, over one that begins behind
-// them: two processes on this machine's loopback, an owner whose pages hold the blocks of a prompt's items, and a reader that
-// pulls them by UCX and computes the rest of the prompt over them. Both ways take turns, and their answers have to be the
-// same numbers.
+// What a pass gains that begins while its blocks come from another process, layer by layer, over one that
+// begins behind them: two processes on this machine's loopback, an owner whose pages hold the blocks of a
+// prompt's items, and a reader that pulls them by UCX and computes the rest of the prompt over them. Both
+// ways take turns, and their answers have to be the same numbers.
 //   overlap_bench [--layers N] [--hidden N] [--items N] [--item-tokens N] [--new-tokens N] [--rounds N]
-// Prints one JSON object. Times are of the reader: from the pull's start to the answer; processor time is of all its threads.
+// Prints one JSON object. Times are of the reader: from the pull's start to the answer; processor time is of
+// all its threads.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,7 +48,9 @@ kernels::DecoderConfig config_of(const Options& options) {
   return config;
 }
 
-std::uint32_t pages_of_item(const Options& options) { return (options.item_tokens + page_tokens - 1) / page_tokens; }
+std::uint32_t pages_of_item(const Options& options) {
+  return (options.item_tokens + page_tokens - 1) / page_tokens;
+}
 
 // Each item has been computed alone; what is new sees all of them.
 BatchRequest prompt(const Options& options) {
@@ -56,7 +59,8 @@ BatchRequest prompt(const Options& options) {
     Segment& item = request.plan.segments.emplace_back();
     item.kind = SegmentKind::item;
     std::vector<Token> tokens;
-    for (std::uint32_t t = 0; t < options.item_tokens; ++t) tokens.push_back(static_cast<Token>((7 * i + 3 * t) % 990));
+    for (std::uint32_t t = 0; t < options.item_tokens; ++t)
+      tokens.push_back(static_cast<Token>((7 * i + 3 * t) % 990));
     item.tokens = tokens;
   }
   Segment& rest = request.plan.segments.emplace_back();
@@ -68,7 +72,8 @@ BatchRequest prompt(const Options& options) {
   request.blocks.resize(options.items + 1);
   request.kv.resize(options.items + 1);
   for (std::uint32_t i = 0; i < options.items; ++i)
-    for (std::uint32_t p = 0; p < pages_of_item(options); ++p) request.kv[i].pages.push_back(i * pages_of_item(options) + p);
+    for (std::uint32_t p = 0; p < pages_of_item(options); ++p)
+      request.kv[i].pages.push_back(i * pages_of_item(options) + p);
   return request;
 }
 
@@ -77,7 +82,8 @@ struct Device {
       : arena(executor(options)->layout().page_bytes(), options.items * pages_of_item(options)),
         port(executor(options), "one", arena, 1, false) {}
   static std::unique_ptr<kernels::Executor> executor(const Options& options) {
-    return kernels::make_cpu_decoder(kernels::random_decoder(config_of(options), 1), {.page_tokens = page_tokens});
+    return kernels::make_cpu_decoder(kernels::random_decoder(config_of(options), 1),
+                                     {.page_tokens = page_tokens});
   }
   BatchDone run(const BatchRequest& request) {
     JobResult result = port.run(RunBatch{{request}}, 0);
@@ -119,7 +125,9 @@ void own(const Options& options, int to_reader, int from_reader) {
 double processor_ms() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const auto ms = [](const timeval& t) { return 1e3 * static_cast<double>(t.tv_sec) + 1e-3 * static_cast<double>(t.tv_usec); };
+  const auto ms = [](const timeval& t) {
+    return 1e3 * static_cast<double>(t.tv_sec) + 1e-3 * static_cast<double>(t.tv_usec);
+  };
   return ms(usage.ru_utime) + ms(usage.ru_stime);
 }
 
@@ -131,7 +139,9 @@ struct Way {
 class Reader {
  public:
   Reader(const Options& options, int from_owner)
-      : options_(options), device_(options), transport_({.devices = "lo"}, reader_incarnation, device_.arena, metrics_) {
+      : options_(options),
+        device_(options),
+        transport_({.devices = "lo"}, reader_incarnation, device_.arena, metrics_) {
     std::uint64_t size = 0;
     get(from_owner, &size, sizeof size);
     Bytes address(size);
@@ -169,7 +179,9 @@ class Reader {
     if (answer_.empty()) answer_ = done.replies[0].readouts;
     if (answer_ != done.replies[0].readouts) throw std::runtime_error("the two ways have different answers");
   }
-  double megabytes() const { return 1e-6 * static_cast<double>(device_.arena.pages() * device_.arena.page_bytes()); }
+  double megabytes() const {
+    return 1e-6 * static_cast<double>(device_.arena.pages() * device_.arena.page_bytes());
+  }
 
  private:
   PullBlocks pull_of(BatchRequest& request, bool overlap) {
@@ -201,9 +213,10 @@ double median(std::vector<double> values) {
 void print(const Way& way) {
   std::vector<double> sorted = way.ms;
   std::ranges::sort(sorted);
-  std::printf(R"("%s": {"ms_p50": %.2f, "ms_p10": %.2f, "ms_p90": %.2f, "pull_ms": %.2f, "pass_ms": %.2f, "waited_ms": %.2f, "processor_ms": %.2f})",
-              way.name, median(way.ms), sorted[sorted.size() / 10], sorted[sorted.size() * 9 / 10], median(way.pull), median(way.pass),
-              median(way.waited), median(way.processor));
+  std::printf(
+      R"("%s": {"ms_p50": %.2f, "ms_p10": %.2f, "ms_p90": %.2f, "pull_ms": %.2f, "pass_ms": %.2f, "waited_ms": %.2f, "processor_ms": %.2f})",
+      way.name, median(way.ms), sorted[sorted.size() / 10], sorted[sorted.size() * 9 / 10], median(way.pull),
+      median(way.pass), median(way.waited), median(way.processor));
 }
 
 int compare(const Options& options, int from_owner) {
@@ -213,31 +226,40 @@ int compare(const Options& options, int from_owner) {
   for (const bool overlap : {false, true}) reader.run(warm, overlap);
   std::vector<double> ratios;
   for (std::uint32_t round = 0; round < options.rounds; ++round) {
-    for (const bool overlap : {round % 2 == 0, round % 2 != 0}) reader.run(overlap ? beside : behind, overlap);
+    for (const bool overlap : {round % 2 == 0, round % 2 != 0})
+      reader.run(overlap ? beside : behind, overlap);
     ratios.push_back(behind.ms.back() / beside.ms.back());
   }
-  std::printf(R"({"layers": %u, "hidden": %u, "items": %u, "item_tokens": %u, "new_tokens": %u, "megabytes": %.1f, "rounds": %u, )",
-              options.layers, options.hidden, options.items, options.item_tokens, options.new_tokens, reader.megabytes(), options.rounds);
+  std::printf(
+      R"({"layers": %u, "hidden": %u, "items": %u, "item_tokens": %u, "new_tokens": %u, "megabytes": %.1f, "rounds": %u, )",
+      options.layers, options.hidden, options.items, options.item_tokens, options.new_tokens,
+      reader.megabytes(), options.rounds);
   print(behind);
   std::printf(", ");
   print(beside);
-  std::printf(R"(, "behind_over_beside": %.3f})" "\n", median(ratios));
+  std::printf(R"(, "behind_over_beside": %.3f})"
+              "\n",
+              median(ratios));
   return 0;
 }
 
 Options parse(int count, char** arguments) {
   Options options;
   const std::pair<const char*, std::uint32_t Options::*> names[] = {
-      {"--layers", &Options::layers},           {"--hidden", &Options::hidden},         {"--items", &Options::items},
-      {"--item-tokens", &Options::item_tokens}, {"--new-tokens", &Options::new_tokens}, {"--rounds", &Options::rounds}};
+      {"--layers", &Options::layers},         {"--hidden", &Options::hidden},
+      {"--items", &Options::items},           {"--item-tokens", &Options::item_tokens},
+      {"--new-tokens", &Options::new_tokens}, {"--rounds", &Options::rounds}};
   for (int i = 1; i + 1 < count; i += 2) {
-    const auto at = std::ranges::find_if(names, [&](const auto& name) { return std::strcmp(name.first, arguments[i]) == 0; });
+    const auto at = std::ranges::find_if(
+        names, [&](const auto& name) { return std::strcmp(name.first, arguments[i]) == 0; });
     const long value = std::atol(arguments[i + 1]);
     if (at == std::end(names) || value < 1 || value > 100'000)
-      throw std::runtime_error(std::string(arguments[i]) + " " + arguments[i + 1] + "; expected an option of those above, and 1..100000");
+      throw std::runtime_error(std::string(arguments[i]) + " " + arguments[i + 1] +
+                               "; expected an option of those above, and 1..100000");
     options.*at->second = static_cast<std::uint32_t>(value);
   }
-  if (count % 2 == 0) throw std::runtime_error(std::string(arguments[count - 1]) + " has no value; expected one");
+  if (count % 2 == 0)
+    throw std::runtime_error(std::string(arguments[count - 1]) + " has no value; expected one");
   return options;
 }
 

@@ -1,11 +1,12 @@
-// FLAME's Table 5 on a CPU: requests of Climber's long history whose candidates differ in number, on fixed shapes
-// (kernels/executor/fixed_shapes.h) against passes of whatever size comes.
+// FLAME's Table 5 on a CPU: requests of Climber's long history whose candidates differ in number, on fixed
+// shapes (kernels/executor/fixed_shapes.h) against passes of whatever size comes.
 //   shapes_bench MODEL EVENTS REQUESTS [--any]
-// Sizes are 128, 256, 512 and 1,024, drawn evenly as in the paper; --any: any from 1 to 1,024, so that fixed shapes pad.
-// Ways: `dynamic`, one executor that takes any size; `fixed`, one for each shape, warm, each part with padding; the parts
-// of a request read its history's keys and values, which the first leaves. `first` is a new executor for each request: what
-// memory that is not there yet costs. The ways take turns, request by request. Latencies are those of one server at which
-// requests arrive at random, busy for 0.7 of the time, computed from the times of the passes (the same arrivals for all).
+// Sizes are 128, 256, 512 and 1,024, drawn evenly as in the paper; --any: any from 1 to 1,024, so that fixed
+// shapes pad. Ways: `dynamic`, one executor that takes any size; `fixed`, one for each shape, warm, each part
+// with padding; the parts of a request read its history's keys and values, which the first leaves. `first` is
+// a new executor for each request: what memory that is not there yet costs. The ways take turns, request by
+// request. Latencies are those of one server at which requests arrive at random, busy for 0.7 of the time,
+// computed from the times of the passes (the same arrivals for all).
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -26,7 +27,8 @@ namespace {
 
 constexpr std::uint32_t kShapes[] = {1024, 512, 256, 128};
 
-ClimberRequest request_of(const ClimberConfig& c, std::size_t events, std::uint32_t begin, std::uint32_t candidates) {
+ClimberRequest request_of(const ClimberConfig& c, std::size_t events, std::uint32_t begin,
+                          std::uint32_t candidates) {
   ClimberRequest request;
   for (std::size_t i = 0; i < events; ++i) {
     request.items.push_back(static_cast<Token>(1 + 7919 * i % c.items));
@@ -50,8 +52,8 @@ double dynamic_seconds(Executor& executor, const Plan& plan) {
   return thread_cpu_seconds() - begin;
 }
 
-double fixed_seconds(std::vector<std::unique_ptr<Executor>>& executors, const Plans& parts, std::size_t histories,
-                     Pages& pages) {
+double fixed_seconds(std::vector<std::unique_ptr<Executor>>& executors, const Plans& parts,
+                     std::size_t histories, Pages& pages) {
   std::vector<std::vector<std::byte*>> kept;
   pages.lines.clear();
   if (parts.plans.size() > 1)
@@ -70,7 +72,8 @@ double fixed_seconds(std::vector<std::unique_ptr<Executor>>& executors, const Pl
   return seconds;
 }
 
-void report(const char* way, const std::vector<double>& seconds, const std::vector<std::uint32_t>& sizes, double between) {
+void report(const char* way, const std::vector<double>& seconds, const std::vector<std::uint32_t>& sizes,
+            double between) {
   double busy = 0, pairs = 0, arrival = 0, free = 0, total = 0;
   std::mt19937_64 random(11);
   std::exponential_distribution<double> next(1 / between);
@@ -83,35 +86,41 @@ void report(const char* way, const std::vector<double>& seconds, const std::vect
     total += free - arrival;
   }
   std::sort(latencies.begin(), latencies.end());
-  std::printf("{\"way\": \"%s\", \"requests\": %zu, \"pairs_per_cpu_second\": %.0f, \"service_ms\": %.2f, \"latency_ms\": %.1f, "
-              "\"p99_ms\": %.1f}\n",
-              way, seconds.size(), pairs / busy, 1e3 * busy / double(seconds.size()), 1e3 * total / double(seconds.size()),
-              1e3 * latencies[latencies.size() * 99 / 100]);
+  std::printf(
+      "{\"way\": \"%s\", \"requests\": %zu, \"pairs_per_cpu_second\": %.0f, \"service_ms\": %.2f, "
+      "\"latency_ms\": %.1f, "
+      "\"p99_ms\": %.1f}\n",
+      way, seconds.size(), pairs / busy, 1e3 * busy / double(seconds.size()),
+      1e3 * total / double(seconds.size()), 1e3 * latencies[latencies.size() * 99 / 100]);
 }
 
 }  // namespace
 
 int main(int count, char** words) {
   if (count < 4) return std::fprintf(stderr, "usage: shapes_bench MODEL EVENTS REQUESTS [--any]\n"), 2;
-  const std::size_t events = std::strtoul(words[2], nullptr, 10), requests = std::strtoul(words[3], nullptr, 10);
+  const std::size_t events = std::strtoul(words[2], nullptr, 10),
+                    requests = std::strtoul(words[3], nullptr, 10);
   const bool any = count > 4 && std::strcmp(words[4], "--any") == 0;
   const ClimberConfig config = read_climber_config(words[1]);
   const auto dynamic = make_cpu_climber(read_climber(words[1]), {.page_tokens = 16});
   std::vector<std::unique_ptr<Executor>> fixed;
   for (std::uint32_t i = 0; i < std::size(kShapes); ++i) fixed.push_back(dynamic->share(i + 1));
-  for (std::size_t i = 0; i < fixed.size(); ++i) dynamic_seconds(*fixed[i], climber_plan(config, request_of(config, events, 0, kShapes[i])));
+  for (std::size_t i = 0; i < fixed.size(); ++i)
+    dynamic_seconds(*fixed[i], climber_plan(config, request_of(config, events, 0, kShapes[i])));
   std::mt19937 random(5);
   std::vector<std::uint32_t> sizes;
   std::vector<double> times[3];
   Pages pages;
   double padded = 0, asked = 0;
   for (std::size_t i = 0; i < requests; ++i) {
-    const std::uint32_t size = any ? 1 + static_cast<std::uint32_t>(random() % 1024) : kShapes[random() % std::size(kShapes)];
+    const std::uint32_t size =
+        any ? 1 + static_cast<std::uint32_t>(random() % 1024) : kShapes[random() % std::size(kShapes)];
     const Plan whole = climber_plan(config, request_of(config, events, 0, size));
     Plans parts;
     for (const ShapedPart& part : cut_to_shapes(size, kShapes)) {
       parts.plans.push_back(climber_plan(config, request_of(config, events, part.begin, part.shape)));
-      parts.executors.push_back(static_cast<std::size_t>(std::find(kShapes, std::end(kShapes), part.shape) - kShapes));
+      parts.executors.push_back(
+          static_cast<std::size_t>(std::find(kShapes, std::end(kShapes), part.shape) - kShapes));
       padded += part.shape;
     }
     asked += size;

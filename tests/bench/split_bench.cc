@@ -1,7 +1,8 @@
-// Fits when a stage of a pass is worth splitting between cores (xGR §5.2; kernels/cpu/engine/team.h): attention on keys of
-// several lengths, in twenty regions of one pass, alone and with helpers in turn, the least of some rounds of wall time.
-// Then whole searches of the benchmarks' tiny shape by decoders that split from 0, a tenth of, just, ten times what the
-// fit says, and never: what the fit chooses has to be near the best of them.
+// Fits when a stage of a pass is worth splitting between cores (xGR §5.2; kernels/cpu/engine/team.h):
+// attention on keys of several lengths, in twenty regions of one pass, alone and with helpers in turn, the
+// least of some rounds of wall time. Then whole searches of the benchmarks' tiny shape by decoders that split
+// from 0, a tenth of, just, ten times what the fit says, and never: what the fit chooses has to be near the
+// best of them.
 //   split_bench [--cores N] [--rounds N] [--json FILE]
 #include <algorithm>
 #include <chrono>
@@ -75,8 +76,8 @@ struct Stage {
   double operations = 0;
 };
 
-// Alone a stage takes a while to begin and operations / rate; split, another while for waking and meeting, and the rest so
-// much faster.
+// Alone a stage takes a while to begin and operations / rate; split, another while for waking and meeting,
+// and the rest so much faster.
 struct SplitFit {
   double rate = 0;   // operations a second of one core
   double begin = 0;  // seconds before they run, either way
@@ -144,10 +145,10 @@ void run(Executor& decoder, const Request& request, std::uint32_t executors) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Milliseconds of a search behind a cached prompt, the least of some rounds, for each threshold. `busy`: of five searches on
-// each core.
-std::vector<double> search_ms(const SearchShape& shape, const std::vector<double>& thresholds, std::uint32_t cores,
-                              int rounds, bool busy) {
+// Milliseconds of a search behind a cached prompt, the least of some rounds, for each threshold. `busy`: of
+// five searches on each core.
+std::vector<double> search_ms(const SearchShape& shape, const std::vector<double>& thresholds,
+                              std::uint32_t cores, int rounds, bool busy) {
   std::mt19937 random(2);
   std::vector<std::vector<Token>> paths;
   for (int i = 0; i < 20000; ++i)
@@ -173,7 +174,8 @@ std::vector<double> search_ms(const SearchShape& shape, const std::vector<double
   std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> memory;
   Request request{&plan, {{}}};
   for (std::size_t p = 0; p < layout.pages_for(prompt.size()); ++p) {
-    memory.emplace_back(static_cast<std::byte*>(std::aligned_alloc(64, (layout.page_bytes() + 63) / 64 * 64)), &std::free);
+    memory.emplace_back(static_cast<std::byte*>(std::aligned_alloc(64, (layout.page_bytes() + 63) / 64 * 64)),
+                        &std::free);
     request.kv[0].pages.push_back(memory.back().get());
   }
   std::vector<Reply> replies;
@@ -221,17 +223,26 @@ int main(int argc, char** argv) {
     const double off = std::max(std::abs(fit.alone(p.operations) / p.alone - 1),
                                 std::abs(fit.split(p.operations, cores) / p.split - 1));
     worst = std::max(worst, off);
-    std::printf("%10.2e operations: alone %9.2f us (fit %9.2f), split %9.2f us (fit %9.2f)\n", p.operations, 1e6 * p.alone,
-                1e6 * fit.alone(p.operations), 1e6 * p.split, 1e6 * fit.split(p.operations, cores));
-    out += std::string(out.back() == '[' ? "" : ",") + "\n  {\"operations\": " + std::to_string(p.operations) +
-           ", \"alone_us\": " + std::to_string(1e6 * p.alone) + ", \"split_us\": " + std::to_string(1e6 * p.split) + "}";
+    std::printf("%10.2e operations: alone %9.2f us (fit %9.2f), split %9.2f us (fit %9.2f)\n", p.operations,
+                1e6 * p.alone, 1e6 * fit.alone(p.operations), 1e6 * p.split,
+                1e6 * fit.split(p.operations, cores));
+    out += std::string(out.back() == '[' ? "" : ",") +
+           "\n  {\"operations\": " + std::to_string(p.operations) +
+           ", \"alone_us\": " + std::to_string(1e6 * p.alone) +
+           ", \"split_us\": " + std::to_string(1e6 * p.split) + "}";
   }
-  const double least = std::max(fit.worth_splitting(cores), points.front().operations);  // below, nothing was measured
-  std::printf("fit: %.3e operations a second behind %.2f us, %.2f us to meet, %.3f of a core for each helper; worth splitting from %.2e "
-              "operations (%.1f us); the engine does so from %.2e\n",
-              fit.rate, 1e6 * fit.begin, 1e6 * fit.meet, fit.share, least, 1e6 * fit.alone(least), Team::worth_helping);
-  out += "\n ],\n \"fit\": {\"rate\": " + std::to_string(fit.rate) + ", \"begin_us\": " + std::to_string(1e6 * fit.begin) + ", \"meet_us\": " + std::to_string(1e6 * fit.meet) +
-         ", \"share\": " + std::to_string(fit.share) + ", \"worst_relative_error\": " + std::to_string(worst) +
+  const double least =
+      std::max(fit.worth_splitting(cores), points.front().operations);  // below, nothing was measured
+  std::printf(
+      "fit: %.3e operations a second behind %.2f us, %.2f us to meet, %.3f of a core for each helper; worth "
+      "splitting from %.2e "
+      "operations (%.1f us); the engine does so from %.2e\n",
+      fit.rate, 1e6 * fit.begin, 1e6 * fit.meet, fit.share, least, 1e6 * fit.alone(least),
+      Team::worth_helping);
+  out += "\n ],\n \"fit\": {\"rate\": " + std::to_string(fit.rate) +
+         ", \"begin_us\": " + std::to_string(1e6 * fit.begin) +
+         ", \"meet_us\": " + std::to_string(1e6 * fit.meet) + ", \"share\": " + std::to_string(fit.share) +
+         ", \"worst_relative_error\": " + std::to_string(worst) +
          ", \"worth_splitting\": " + std::to_string(least) + "},\n \"searches\": [";
   const std::vector<double> thresholds{0, least / 10, least, 10 * least, 1e7, INFINITY};
   std::printf("searches, ms, split from: all, a tenth, the fit, ten times, 1e7, never\n");
@@ -240,10 +251,11 @@ int main(int argc, char** argv) {
     const SearchShape& shape = shapes[i % std::size(shapes)];
     const bool busy = i >= std::size(shapes);
     const std::vector<double> ms = search_ms(shape, thresholds, cores, rounds, busy);
-    std::printf("%s width %3u, prompt %4u:", busy ? "five on each core," : "one search,       ", shape.width, shape.prompt);
-    out += std::string(out.back() == '[' ? "" : ",") + "\n  {\"busy\": " + (busy ? "true" : "false") + ", \"width\": " +
-           std::to_string(shape.width) +
-           ", \"prompt\": " + std::to_string(shape.prompt) + ", \"ms\": [";
+    std::printf("%s width %3u, prompt %4u:", busy ? "five on each core," : "one search,       ", shape.width,
+                shape.prompt);
+    out += std::string(out.back() == '[' ? "" : ",") + "\n  {\"busy\": " + (busy ? "true" : "false") +
+           ", \"width\": " + std::to_string(shape.width) + ", \"prompt\": " + std::to_string(shape.prompt) +
+           ", \"ms\": [";
     for (const double one : ms) {
       std::printf(" %8.3f", one);
       out += (out.back() == '[' ? "" : ", ") + std::to_string(one);

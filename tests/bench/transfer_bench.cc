@@ -3,9 +3,10 @@
 //   transfer_bench own [--port PORT] [--device NAME]    prints "port N", serves until its input ends
 //   transfer_bench read --from HOST:PORT --how HOW [--block BYTES] [--at-once N] [--seconds S]
 //                       [--socket-buffers BYTES] [--device NAME]
-// HOW is "pull" (Transport::pull, checksum and all), "sealed" (the same, encrypted), "socket" (16 bytes ask, the block comes), or what
-// these stand on: "checksum" (of the block, in place), "copy" (memcpy within this process), "seal" and "open" (of the block, in
-// pieces). Prints one JSON object. Every block lies at the same place each time, as those of ucx_perftest do.
+// HOW is "pull" (Transport::pull, checksum and all), "sealed" (the same, encrypted), "socket" (16 bytes ask,
+// the block comes), or what these stand on: "checksum" (of the block, in place), "copy" (memcpy within this
+// process), "seal" and "open" (of the block, in pieces). Prints one JSON object. Every block lies at the same
+// place each time, as those of ucx_perftest do.
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
@@ -182,8 +183,10 @@ void own(const Options& options) {
         reader.set_buffers(hello.socket_buffers);
         PageArena arena(hello.page_bytes, hello.pages);
         fill(arena);
-        if (hello.wants == Hello::a_socket) serve_socket(reader, arena);
-        else serve_pulls(reader, arena, options.device, hello.wants == Hello::sealed_pulls);
+        if (hello.wants == Hello::a_socket)
+          serve_socket(reader, arena);
+        else
+          serve_pulls(reader, arena, options.device, hello.wants == Hello::sealed_pulls);
       } catch (const std::exception& error) {
         std::fprintf(stderr, "transfer_bench: a reader: %s\n", error.what());
       }
@@ -249,7 +252,8 @@ struct Block {
 
 Measured pull(const Options& options, const Block& block) {
   const Socket control(connect_to(options.from));
-  const Hello hello{options.how == "sealed" ? Hello::sealed_pulls : Hello::pulls, block.page_bytes, block.pages, 0};
+  const Hello hello{options.how == "sealed" ? Hello::sealed_pulls : Hello::pulls, block.page_bytes,
+                    block.pages, 0};
   control.send_all(&hello, sizeof hello);
   PageArena arena(block.page_bytes, block.pages * options.at_once);
   PageArena same(block.page_bytes, block.pages);
@@ -315,8 +319,10 @@ Measured seal(const Options& options) {
   return repeat(options, [&](std::size_t) {
     for (std::size_t begin = 0; begin < options.block; begin += first) {
       const PageSealer::Part piece(&clear[begin], std::min(first, options.block - begin));
-      if (!opens) sealer.seal(header, {&piece, 1}, sealed.data());
-      else if (!opener.open(seal, header, {other.data(), first}, sealed.data())) throw std::runtime_error("open: it does not");
+      if (!opens)
+        sealer.seal(header, {&piece, 1}, sealed.data());
+      else if (!opener.open(seal, header, {other.data(), first}, sealed.data()))
+        throw std::runtime_error("open: it does not");
     }
   });
 }
@@ -334,7 +340,8 @@ Measured measure(const Options& options) {
     return repeat(options, [&](std::size_t) { sum = std::max(sum, checksum_pages(other, pages)); });
   if (options.how == "copy")
     return repeat(options, [&](std::size_t) { std::memcpy(arena.page(0), other.page(0), options.block); });
-  throw std::runtime_error("--how " + options.how + " is unknown; expected pull, sealed, socket, checksum, copy, seal or open");
+  throw std::runtime_error("--how " + options.how +
+                           " is unknown; expected pull, sealed, socket, checksum, copy, seal or open");
 }
 
 void print(const Options& options, Measured measured) {

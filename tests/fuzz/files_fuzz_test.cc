@@ -6,13 +6,13 @@
 #include <functional>
 #include <typeinfo>
 
+#include "deploy/data/dataset.h"
+#include "deploy/lab/traces/trace_stats.h"
 #include "deploy/node/box.h"
 #include "deploy/node/item_places.h"
 #include "deploy/node/prompt_file.h"
-#include "deploy/data/dataset.h"
-#include "deploy/lab/traces/trace_stats.h"
-#include "runtime/features/store_features.h"
 #include "runtime/config/config.h"
+#include "runtime/features/store_features.h"
 #include "tests/fuzz/damage.h"
 #include "tests/fuzz/tiny_world.h"
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <fstream>
 
-#include "server/http/front_door_client.h"
 #include "runtime/network/caf_host.h"
+#include "server/http/front_door_client.h"
 
 namespace troupe::fuzz {
 

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "deploy/node/box.h"
-#include "kernels/testing/test_folder.h"
 #include "kernels/checkpoint/model.h"
-#include "server/http/front_door.h"
+#include "kernels/testing/test_folder.h"
 #include "runtime/actor/metrics.h"
+#include "server/http/front_door.h"
 
 namespace troupe::fuzz {
 

@@ -1,12 +1,13 @@
-// The HSTU family on the device, emulated here: golden outputs, and random shapes against the float64 reference.
+// The HSTU family on the device, emulated here: golden outputs, and random shapes against the float64
+// reference.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <random>
 
-#include "kernels/cuda/testing/device_test.h"
 #include "kernels/cuda/engine/hstu.h"
+#include "kernels/cuda/testing/device_test.h"
 #include "kernels/cuda/testing/small_decoder_test.h"
 #include "tests/hstu/hstu_golden.h"
 
@@ -40,7 +41,8 @@ double gap(const std::vector<float>& found, const std::vector<double>& wanted, s
 double golden_gap(const Readouts& readouts, const GoldenCase& one) {
   const std::size_t first = one.next_items.empty() ? 0 : 1;
   double most = first == 1 ? gap(readouts[0], one.next_items) : 0;
-  for (std::size_t c = 0; c < one.tasks.size(); ++c) most = std::max(most, gap(readouts[first + c], {one.tasks[c]}));
+  for (std::size_t c = 0; c < one.tasks.size(); ++c)
+    most = std::max(most, gap(readouts[first + c], {one.tasks[c]}));
   return std::max(most, gap(readouts.back(), one.state_first8));
 }
 
@@ -59,7 +61,11 @@ double reference_gap(const Readouts& readouts, const HstuModel& model, const Pla
 }
 
 CudaRankerOptions small_options(KvFormat kv) {
-  CudaRankerOptions options{.page_tokens = 4, .kv = kv, .rows_max = 600, .keys_max = 8000, .logits_max = 4000,
+  CudaRankerOptions options{.page_tokens = 4,
+                            .kv = kv,
+                            .rows_max = 600,
+                            .keys_max = 8000,
+                            .logits_max = 4000,
                             .plan_bytes_max = 1 << 20};
   if (kv == KvFormat::f16) options.weights = cuda::HalfFormat::f16;
   return options;
@@ -74,7 +80,9 @@ Readouts run_one(kernels::Executor& executor, const Plan& plan) {
 }
 
 HstuConfig small_config(std::mt19937& random, bool production) {
-  const auto one_of = [&](std::initializer_list<std::uint32_t> some) { return some.begin()[random() % some.size()]; };
+  const auto one_of = [&](std::initializer_list<std::uint32_t> some) {
+    return some.begin()[random() % some.size()];
+  };
   HstuConfig c;
   c.production = production;
   c.layers = 1 + random() % 3;
@@ -100,7 +108,8 @@ HstuRequest random_request(std::mt19937& random, std::size_t events, std::size_t
   for (std::size_t i = 0; i < events; ++i) {
     request.items.push_back(static_cast<kernels::Token>(1 + random() % 199));
     request.times.push_back(now);
-    const std::int64_t later = random() % 3 == 0 ? 0 : static_cast<std::int64_t>(std::exp(double(random() % 18)));
+    const std::int64_t later =
+        random() % 3 == 0 ? 0 : static_cast<std::int64_t>(std::exp(double(random() % 18)));
     now += ascending || random() % 2 == 0 ? later : -later;
   }
   request.now = now;
@@ -143,15 +152,17 @@ TEST_CASE("device hstu: random plans are computed as by the reference, alone and
     CAPTURE(round);
     const HstuConfig config = small_config(random, round % 3 == 2);
     const HstuModel model = generated_hstu(config);
-    CudaRankerOptions options = small_options(std::array{KvFormat::f32, KvFormat::f16, KvFormat::bf16}[random() % 3]);
+    CudaRankerOptions options =
+        small_options(std::array{KvFormat::f32, KvFormat::f16, KvFormat::bf16}[random() % 3]);
     if (options.kv == KvFormat::f32 && config.head_dim == 128 && cuda::device_properties(0).capability == 86)
       options = small_options(KvFormat::f16);  // whose tiles take more shared memory than there is
     options.page_tokens = 1 + random() % 9;
     const auto executor = cuda::make_cuda_hstu(model, options);
     std::vector<Plan> plans;
     for (const std::size_t events : {std::size_t{1}, std::size_t{2}, std::size_t{7 + random() % 100}})
-      plans.push_back(hstu_plan(config, random_request(random, std::max<std::size_t>(events, config.context_tokens),
-                                                       1 + random() % 40, round % 4 != 1)));
+      plans.push_back(
+          hstu_plan(config, random_request(random, std::max<std::size_t>(events, config.context_tokens),
+                                           1 + random() % 40, round % 4 != 1)));
     std::vector<Request> batch;
     for (const Plan& plan : plans) batch.push_back({&plan, std::vector<SegmentKv>(plan.segments.size())});
     const auto replies = executor->run(batch);
@@ -191,7 +202,9 @@ TEST_CASE("device hstu: what was cached and new events give what recomputing giv
   }
 }
 
-TEST_CASE("device hstu: a value that is not a number spoils those that see it, and models without kernels are named") {
+TEST_CASE(
+    "device hstu: a value that is not a number spoils those that see it, and models without kernels are "
+    "named") {
   if (!cuda::have_device()) return;
   std::mt19937 random(5);
   HstuConfig config = small_config(random, false);

@@ -20,10 +20,11 @@ std::vector<GoldenCase> golden_cases(const std::filesystem::path& file) {
   std::vector<GoldenCase> cases;
   const nlohmann::json document = read(file);
   for (const nlohmann::json& one : document.at("cases"))
-    cases.push_back({{one.at("item_ids"), one.at("timestamps"), one.at("request_timestamp"), one.at("candidate_ids")},
-                     one.at("next_item_logits"),
-                     one.at("target_aware").at("task_logits"),
-                     one.at("last_state_first8")});
+    cases.push_back(
+        {{one.at("item_ids"), one.at("timestamps"), one.at("request_timestamp"), one.at("candidate_ids")},
+         one.at("next_item_logits"),
+         one.at("target_aware").at("task_logits"),
+         one.at("last_state_first8")});
   return cases;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// The golden files beside the HSTU models: requests, and what an independent program computed for them in float64.
+// The golden files beside the HSTU models: requests, and what an independent program computed for them in
+// float64.
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -11,9 +12,9 @@ namespace troupe::hstu {
 
 struct GoldenCase {
   HstuRequest request;
-  std::vector<double> next_items;     // of the candidates; none in the production layer
-  std::vector<double> tasks;          // of the candidates
-  std::vector<double> state_first8;   // of the last event
+  std::vector<double> next_items;    // of the candidates; none in the production layer
+  std::vector<double> tasks;         // of the candidates
+  std::vector<double> state_first8;  // of the last event
   std::uint32_t context_tokens = 0, window = 0;
 };
 

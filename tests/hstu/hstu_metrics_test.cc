@@ -1,5 +1,5 @@
-// The trained model ranks as well as its training code measured: hit rate and gain over its evaluation file, by both
-// readings.
+// The trained model ranks as well as its training code measured: hit rate and gain over its evaluation file,
+// by both readings.
 #include <doctest/doctest.h>
 #include <zlib.h>
 
@@ -35,7 +35,8 @@ std::vector<EvaluatedUser> read_evaluated(const std::filesystem::path& path) {
   std::string text;
   gzFile const file = gzopen(path.c_str(), "rb");
   char bytes[1 << 16];
-  for (int got; (got = gzread(file, bytes, sizeof bytes)) > 0;) text.append(bytes, static_cast<std::size_t>(got));
+  for (int got; (got = gzread(file, bytes, sizeof bytes)) > 0;)
+    text.append(bytes, static_cast<std::size_t>(got));
   gzclose(file);
   std::istringstream lines(text);
   std::string line, column;
@@ -105,7 +106,7 @@ TEST_SUITE("hstu") {
         nlohmann::json::parse(std::ifstream(*folder / "metrics.json")).at("eval.tsv.gz (100 candidates)");
     next_item.check(metrics.at("next_item"), users.size());
     target_aware.check(metrics.at("target_aware"), users.size());
-    MESSAGE("hit rate ", next_item.hits / 943, " and ", target_aware.hits / 943, ", gain ", next_item.gain / 943, " and ",
-            target_aware.gain / 943);
+    MESSAGE("hit rate ", next_item.hits / 943, " and ", target_aware.hits / 943, ", gain ",
+            next_item.gain / 943, " and ", target_aware.gain / 943);
   }
 }

@@ -29,7 +29,8 @@ Row project(const Row& in, const Matrix& weight, const std::vector<float>& bias)
   return out;
 }
 
-Row norm(const Row& in, double epsilon, const std::vector<float>& weight = {}, const std::vector<float>& bias = {}) {
+Row norm(const Row& in, double epsilon, const std::vector<float>& weight = {},
+         const std::vector<float>& bias = {}) {
   double mean = 0, variance = 0;
   for (const double x : in) mean += x / static_cast<double>(in.size());
   for (const double x : in) variance += (x - mean) * (x - mean) / static_cast<double>(in.size());
@@ -55,35 +56,42 @@ std::vector<PlanToken> tokens_of(const HstuConfig& config, const Plan& plan) {
   return tokens;
 }
 
-// floor(ln(max(|d|, 1)) / divisor), in long double; a distance that is exactly a boundary is decided by the boundary.
+// floor(ln(max(|d|, 1)) / divisor), in long double; a distance that is exactly a boundary is decided by the
+// boundary.
 std::size_t bucket(const HstuConfig& config, std::int64_t from, std::int64_t to) {
   const long double seconds = std::max(std::abs(from - to), std::int64_t{1});
   std::size_t k = 0;
-  while (k < config.time_buckets && seconds >= std::ceil(std::exp(static_cast<long double>(config.bucket_divisor) *
-                                                                   static_cast<long double>(k + 1))))
+  while (k < config.time_buckets &&
+         seconds >= std::ceil(std::exp(static_cast<long double>(config.bucket_divisor) *
+                                       static_cast<long double>(k + 1))))
     ++k;
   return k;
 }
 
 double bias(const HstuConfig& config, const HstuLayer& layer, const PlanToken& row, const PlanToken& key) {
   if (config.production) return 0;
-  return double{layer.position_weight[static_cast<std::size_t>(config.positions - 1 + key.position - row.position)]} +
+  return double{layer.position_weight[static_cast<std::size_t>(config.positions - 1 + key.position -
+                                                               row.position)]} +
          layer.time_weight[bucket(config, row.query_time, key.time)];
 }
 
 Row part(const Row& all, std::size_t begin, std::size_t count) {
-  return {all.begin() + static_cast<std::ptrdiff_t>(begin), all.begin() + static_cast<std::ptrdiff_t>(begin + count)};
+  return {all.begin() + static_cast<std::ptrdiff_t>(begin),
+          all.begin() + static_cast<std::ptrdiff_t>(begin + count)};
 }
 
 void append(Row& to, const Row& more) { to.insert(to.end(), more.begin(), more.end()); }
 
-std::vector<Row> run_layer(const HstuConfig& config, const HstuLayer& layer, const std::vector<PlanToken>& tokens,
-                           const std::vector<std::vector<bool>>& sees, const std::vector<Row>& states) {
+std::vector<Row> run_layer(const HstuConfig& config, const HstuLayer& layer,
+                           const std::vector<PlanToken>& tokens, const std::vector<std::vector<bool>>& sees,
+                           const std::vector<Row>& states) {
   const std::size_t width = config.width(), d = config.head_dim;
   std::vector<Row> uvqk;
   for (const Row& state : states) {
-    uvqk.push_back(project(norm(state, config.epsilon, layer.input_norm, layer.input_norm_bias), layer.uvqk, layer.uvqk_bias));
-    for (std::size_t i = 0; i < (config.production ? width : 4 * width); ++i) uvqk.back()[i] = silu(uvqk.back()[i]);
+    uvqk.push_back(project(norm(state, config.epsilon, layer.input_norm, layer.input_norm_bias), layer.uvqk,
+                           layer.uvqk_bias));
+    for (std::size_t i = 0; i < (config.production ? width : 4 * width); ++i)
+      uvqk.back()[i] = silu(uvqk.back()[i]);
   }
   std::vector<Row> next;
   for (std::size_t i = 0; i < states.size(); ++i) {
@@ -93,7 +101,8 @@ std::vector<Row> run_layer(const HstuConfig& config, const HstuLayer& layer, con
       const double pair = bias(config, layer, tokens[i], tokens[j]);
       for (std::size_t head = 0; head < config.heads; ++head) {
         double dot = 0;
-        for (std::size_t k = head * d; k < (head + 1) * d; ++k) dot += uvqk[i][2 * width + k] * uvqk[j][3 * width + k];
+        for (std::size_t k = head * d; k < (head + 1) * d; ++k)
+          dot += uvqk[i][2 * width + k] * uvqk[j][3 * width + k];
         const double weight = silu(config.scale * dot + pair) / config.normaliser;
         for (std::size_t k = head * d; k < (head + 1) * d; ++k) heads[k] += weight * uvqk[j][width + k];
       }
@@ -130,15 +139,16 @@ Row read(const kernels::HstuModel& model, const Readout& readout, const Row& sta
       embedding.push_back(model.weights.items.values[static_cast<std::size_t>(item) * config.hidden + i]);
     double dot = 0;
     for (std::size_t i = 0; i < config.hidden; ++i) dot += state[i] * embedding[i];
-    logits.push_back(dot / std::max(length(state), config.l2_epsilon) / std::max(length(embedding), config.l2_epsilon) /
-                     config.temperature);
+    logits.push_back(dot / std::max(length(state), config.l2_epsilon) /
+                     std::max(length(embedding), config.l2_epsilon) / config.temperature);
   }
   return logits;
 }
 
 }  // namespace
 
-// The mask of the production code by identities; without context tokens and a window it is what plans say of any model.
+// The mask of the production code by identities; without context tokens and a window it is what plans say of
+// any model.
 std::vector<std::vector<bool>> visibility(const HstuConfig& config, const Plan& plan) {
   const std::vector<PlanToken> tokens = tokens_of(config, plan);
   const std::int64_t context = config.context_tokens, window = config.window;
@@ -150,8 +160,10 @@ std::vector<std::vector<bool>> visibility(const HstuConfig& config, const Plan& 
     for (std::size_t u = 0; u < tokens.size(); ++u) {
       const PlanToken &a = tokens[t], &b = tokens[u];
       const bool in_context = context > 0 && identity(a) == 0;
-      const bool by_plan = a.segment == b.segment ? b.place <= a.place || in_context
-                                                  : plan.segments[a.segment].sees.contains(static_cast<std::uint32_t>(b.segment));
+      const bool by_plan =
+          a.segment == b.segment
+              ? b.place <= a.place || in_context
+              : plan.segments[a.segment].sees.contains(static_cast<std::uint32_t>(b.segment));
       sees[t][u] = by_plan && (t == u || in_context || window == 0 || identity(a) - identity(b) <= window);
     }
   return sees;

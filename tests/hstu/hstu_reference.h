@@ -1,7 +1,7 @@
 #pragma once
-// HSTU, written to be read: one plan, all its tokens, dense float64, an explicit mask of who sees whom. No cache, no
-// batch, nothing skipped but what the mask hides. The executor is tested against this file, and this file against
-// outputs that an independent program computed (golden files beside the models).
+// HSTU, written to be read: one plan, all its tokens, dense float64, an explicit mask of who sees whom. No
+// cache, no batch, nothing skipped but what the mask hides. The executor is tested against this file, and
+// this file against outputs that an independent program computed (golden files beside the models).
 #include <vector>
 
 #include "kernels/base/plan.h"

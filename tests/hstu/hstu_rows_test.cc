@@ -1,14 +1,14 @@
-// An HSTU model whose item embedding is not in memory answers as the one whose is: to the bit, with a twentieth of the rows in
-// pages of a pool, whatever comes and goes there.
+// An HSTU model whose item embedding is not in memory answers as the one whose is: to the bit, with a
+// twentieth of the rows in pages of a pool, whatever comes and goes there.
 #include <doctest/doctest.h>
 
 #include <numeric>
 #include <set>
 
 #include "actors/inference/row_cache_port.h"
-#include "kernels/testing/test_folder.h"
 #include "kernels/checkpoint/safetensors.h"
 #include "kernels/hstu/hstu.h"
+#include "kernels/testing/test_folder.h"
 #include "tests/hstu/hstu_golden.h"
 
 namespace troupe::hstu {
@@ -67,7 +67,8 @@ void compare(const std::filesystem::path& folder) {
       pool.move_boundary();
     }
   const RowTotals totals = pool.rows->totals();
-  MESSAGE("largest difference ", most, "; rows hit ", totals.hits, ", missed ", totals.misses, ", named again ", totals.repeats);
+  MESSAGE("largest difference ", most, "; rows hit ", totals.hits, ", missed ", totals.misses,
+          ", named again ", totals.repeats);
   CHECK(most < 1e-4);
   CHECK(totals.hits > 0);
   CHECK(totals.misses > 0);
@@ -75,11 +76,11 @@ void compare(const std::filesystem::path& folder) {
   CHECK(pool.rows->check_invariants() == "");
 }
 
-#define SKIP_WITHOUT(name)                                                       \
-  const std::optional<std::filesystem::path> folder = shared_model(name);       \
-  if (!folder) {                                                                 \
-    MESSAGE("skipped: no ../shared/models/" name);                               \
-    return;                                                                      \
+#define SKIP_WITHOUT(name)                                                \
+  const std::optional<std::filesystem::path> folder = shared_model(name); \
+  if (!folder) {                                                          \
+    MESSAGE("skipped: no ../shared/models/" name);                        \
+    return;                                                               \
   }
 
 TEST_CASE("with a twentieth of its rows in pages the trained model answers as with all in memory") {
@@ -108,7 +109,8 @@ TEST_CASE("a mapped table has the rows of the file, narrow ones widened, and its
     hash_rows(table, by_rows);
     CHECK(whole.hex() == by_rows.hex());
     CHECK_THROWS_WITH_AS(kernels::MappedTable(file, "table", 2, 3),
-                         doctest::Contains("tensor \"table\" has shape [3, 2]; expected [2, 3]"), kernels::LoadError);
+                         doctest::Contains("tensor \"table\" has shape [3, 2]; expected [2, 3]"),
+                         kernels::LoadError);
     CHECK_THROWS_AS(kernels::MappedTable(file, "none", 2, 3), kernels::LoadError);
   }
 }
@@ -127,7 +129,8 @@ struct CountingTable final : kernels::EmbeddingTable {
   float shift = 0;
 };
 
-TEST_CASE("the version of a large table takes few of its rows, from all parts of it, and tells another table") {
+TEST_CASE(
+    "the version of a large table takes few of its rows, from all parts of it, and tells another table") {
   CountingTable table, other;
   other.shift = 1;
   kernels::VersionHash first, again, different;

@@ -1,5 +1,5 @@
-// The HSTU family against numbers that independent programs computed, and its executor against the float64 reference:
-// every way to come by keys and values, on every instruction set of this machine.
+// The HSTU family against numbers that independent programs computed, and its executor against the float64
+// reference: every way to come by keys and values, on every instruction set of this machine.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "kernels/testing/test_folder.h"
-#include "kernels/testing/pass_times_test.h"
 #include "kernels/hstu/cpu_hstu.h"
+#include "kernels/testing/pass_times_test.h"
+#include "kernels/testing/test_folder.h"
 #include "tests/hstu/hstu_golden.h"
 
 using namespace troupe;
@@ -45,7 +45,8 @@ HstuModel with_mask(HstuModel model, const GoldenCase& one) {
 double golden_gap(const std::vector<std::vector<float>>& readouts, const GoldenCase& one) {
   const std::size_t first = one.next_items.empty() ? 0 : 1;
   double most = first == 1 ? gap(readouts[0], one.next_items) : 0;
-  for (std::size_t c = 0; c < one.tasks.size(); ++c) most = std::max(most, gap(readouts[first + c], {one.tasks[c]}));
+  for (std::size_t c = 0; c < one.tasks.size(); ++c)
+    most = std::max(most, gap(readouts[first + c], {one.tasks[c]}));
   return std::max(most, gap(readouts.back(), one.state_first8));
 }
 
@@ -79,7 +80,9 @@ struct SegmentPages {
 };
 
 HstuConfig small_config(std::mt19937& random, bool production) {
-  const auto one_of = [&](std::initializer_list<std::uint32_t> some) { return some.begin()[random() % some.size()]; };
+  const auto one_of = [&](std::initializer_list<std::uint32_t> some) {
+    return some.begin()[random() % some.size()];
+  };
   HstuConfig c;
   c.production = production;
   c.layers = 1 + random() % 3;
@@ -96,13 +99,15 @@ HstuConfig small_config(std::mt19937& random, bool production) {
   return c;
 }
 
-HstuRequest random_request(std::mt19937& random, std::size_t events, std::size_t candidates, bool ascending = true) {
+HstuRequest random_request(std::mt19937& random, std::size_t events, std::size_t candidates,
+                           bool ascending = true) {
   HstuRequest request;
   std::int64_t now = 880'000'000;
   for (std::size_t i = 0; i < events; ++i) {
     request.items.push_back(static_cast<kernels::Token>(1 + random() % 199));
     request.times.push_back(now);
-    const std::int64_t later = random() % 3 == 0 ? 0 : static_cast<std::int64_t>(std::exp(double(random() % 18)));
+    const std::int64_t later =
+        random() % 3 == 0 ? 0 : static_cast<std::int64_t>(std::exp(double(random() % 18)));
     now += ascending || random() % 2 == 0 ? later : -later;
   }
   request.now = now;
@@ -111,10 +116,12 @@ HstuRequest random_request(std::mt19937& random, std::size_t events, std::size_t
   return request;
 }
 
-double reference_gap(const std::vector<std::vector<float>>& readouts, const HstuModel& model, const Plan& plan) {
+double reference_gap(const std::vector<std::vector<float>>& readouts, const HstuModel& model,
+                     const Plan& plan) {
   const Reference wanted = compute(model, plan);
   double most = 0;
-  for (std::size_t r = 0; r < readouts.size(); ++r) most = std::max(most, gap(readouts[r], wanted.readouts[r]));
+  for (std::size_t r = 0; r < readouts.size(); ++r)
+    most = std::max(most, gap(readouts[r], wanted.readouts[r]));
   return most;
 }
 
@@ -137,11 +144,11 @@ std::unique_ptr<kernels::Executor> executor_of(const HstuModel& model, const ker
 
 }  // namespace
 
-#define SKIP_WITHOUT(name)                                                                       \
-  const std::optional<std::filesystem::path> folder = shared_model(name);                       \
-  if (!folder) {                                                                                 \
-    MESSAGE("skipped: no ../shared/models/" name);                                               \
-    return;                                                                                      \
+#define SKIP_WITHOUT(name)                                                \
+  const std::optional<std::filesystem::path> folder = shared_model(name); \
+  if (!folder) {                                                          \
+    MESSAGE("skipped: no ../shared/models/" name);                        \
+    return;                                                               \
   }
 
 TEST_SUITE("hstu") {
@@ -188,7 +195,8 @@ TEST_SUITE("hstu") {
     for (const GoldenCase& one : golden_stu_cases(*folder)) {
       const HstuModel masked = with_mask(model, one);
       const Plan plan = hstu_plan(masked.config, one.request);
-      most = std::max(most, golden_gap(run_one(*kernels::make_cpu_hstu(masked, {.page_tokens = 16}), plan), one));
+      most = std::max(most,
+                      golden_gap(run_one(*kernels::make_cpu_hstu(masked, {.page_tokens = 16}), plan), one));
     }
     MESSAGE("largest difference ", most);
     CHECK(most < 1e-5);
@@ -203,7 +211,8 @@ TEST_SUITE("hstu") {
       config.context_tokens = mask.at("contextual_sequence_length");
       config.window = mask.at("max_attention_length");
       const std::size_t rows = mask.at("rows"), targets = mask.at("num_targets");
-      HstuRequest request{std::vector<kernels::Token>(rows - targets, 1), {}, 0, std::vector<kernels::Token>(targets, 1)};
+      HstuRequest request{
+          std::vector<kernels::Token>(rows - targets, 1), {}, 0, std::vector<kernels::Token>(targets, 1)};
       const auto sees = visibility(config, hstu_plan(config, request));
       for (std::size_t r = 0; r < rows; ++r) {
         std::string text;
@@ -230,11 +239,14 @@ TEST_SUITE("hstu") {
       auto cuts = blocks;
       cuts.emplace_back(from, end);
       for (const auto& [begin, until] : cuts) {
-        kernels::Segment segment{kernels::SegmentKind::user, history.tokens.part(begin, until - begin),
-                                 static_cast<std::int32_t>(begin), {}};
+        kernels::Segment segment{kernels::SegmentKind::user,
+                                 history.tokens.part(begin, until - begin),
+                                 static_cast<std::int32_t>(begin),
+                                 {}};
         segment.features.assign(history.features.begin() + static_cast<std::ptrdiff_t>(2 * begin),
                                 history.features.begin() + static_cast<std::ptrdiff_t>(2 * until));
-        if (!plan.segments.empty()) segment.sees.add(kernels::Sees::Range{0, std::uint32_t(plan.segments.size())});
+        if (!plan.segments.empty())
+          segment.sees.add(kernels::Sees::Range{0, std::uint32_t(plan.segments.size())});
         plan.segments.push_back(segment);
       }
       const auto moved = static_cast<std::uint32_t>(cuts.size() - 1);
@@ -271,8 +283,9 @@ TEST_SUITE("hstu") {
       const HstuModel model = generated_hstu(config);
       std::vector<Plan> plans;
       for (const std::size_t events : {std::size_t{1}, std::size_t{2}, std::size_t{7 + random() % 100}})
-        plans.push_back(hstu_plan(config, random_request(random, std::max<std::size_t>(events, config.context_tokens),
-                                                       1 + random() % 40, round % 4 != 1)));
+        plans.push_back(
+            hstu_plan(config, random_request(random, std::max<std::size_t>(events, config.context_tokens),
+                                             1 + random() % 40, round % 4 != 1)));
       for (const kernels::HstuKernels& kernels : usable_kernels()) {
         CAPTURE(kernels.gates->name);
         const auto executor = executor_of(model, kernels);
@@ -327,13 +340,15 @@ TEST_SUITE("hstu") {
     }
   }
 
-  TEST_CASE("a request beyond a pass's memory is computed in parts, and times in wild disorder are too large") {
+  TEST_CASE(
+      "a request beyond a pass's memory is computed in parts, and times in wild disorder are too large") {
     std::mt19937 random(3);
     HstuConfig config = small_config(random, false);
     const HstuModel model = generated_hstu(config);
     const Plan plan = hstu_plan(config, random_request(random, 110, 40));
     const auto roomy = kernels::make_cpu_hstu(model, {.page_tokens = 4});
-    const auto tight = kernels::make_cpu_hstu(model, {.page_tokens = 4, .memory_bytes = 1, .batch_tokens = 120});
+    const auto tight =
+        kernels::make_cpu_hstu(model, {.page_tokens = 4, .memory_bytes = 1, .batch_tokens = 120});
     const auto wanted = run_one(*roomy, plan), found = run_one(*tight, plan);
     for (std::size_t r = 0; r < wanted.size(); ++r)
       CHECK(gap(found[r], std::vector<double>(wanted[r].begin(), wanted[r].end())) < 1e-5);
@@ -344,6 +359,7 @@ TEST_SUITE("hstu") {
     std::ranges::shuffle(request.times, random);
     const Plan disordered = hstu_plan(config, request);
     const Request asked{&disordered, std::vector<SegmentKv>(disordered.segments.size())};
-    CHECK(long_ones->run({&asked, 1})[0].too_large.find("expected times that do not decrease") != std::string::npos);
+    CHECK(long_ones->run({&asked, 1})[0].too_large.find("expected times that do not decrease") !=
+          std::string::npos);
   }
 }

@@ -14,8 +14,8 @@
 #include "sim/base/random.h"
 #include "sim/runs/run.h"
 #include "sim/world/toy_model.h"
-#include "tests/model_families/pooled_family.h"
 #include "tests/fuzz/tiny_world.h"
+#include "tests/model_families/pooled_family.h"
 
 using namespace troupe;
 using namespace troupe::families;
@@ -26,7 +26,8 @@ const fuzz::ServedModel pooled_model{
     [](const std::filesystem::path& directory) { write_pooled_model(directory); }, families_with_pooled()};
 
 const fuzz::ServedModel pooled_generator{
-    [](const std::filesystem::path& directory) { write_pooled_model(directory, {}, false); }, families_with_pooled()};
+    [](const std::filesystem::path& directory) { write_pooled_model(directory, {}, false); },
+    families_with_pooled()};
 
 nlohmann::json generated(const fuzz::ServedBox& box, const std::string& members) {
   const fuzz::Reply reply = box.ask("POST", "/v1/generate", R"({"user":"ana")" + members + "}");
@@ -101,7 +102,8 @@ TEST_SUITE("two families") {
     CHECK(family_of(families_with_pooled(), folder.path()).name == "pooled");
     CHECK(kernels::load_error_of([&] { family_of(deploy::all_families(), folder.path()); }) ==
           (folder.path() / "config.json").string() +
-              ": model_type is \"pooled_mlp\"; expected one of \"qwen2\", \"qwen3\", \"llama\", \"climber\", \"hstu\"");
+              ": model_type is \"pooled_mlp\"; expected one of \"qwen2\", \"qwen3\", \"llama\", \"climber\", "
+              "\"hstu\"");
   }
 
   TEST_CASE("an executor of the second family answers alike from pages and from tokens") {
@@ -154,11 +156,13 @@ TEST_SUITE("two families") {
                        reply.body.at("items")[0].at("score").get<double>());
     };
     const auto [first, before] = score();
-    REQUIRE(box.ask("PUT", "/v1/items/one-more", R"({"title":"one more","tokens":[5,6],"identifier":50})").status == 200);
+    REQUIRE(box.ask("PUT", "/v1/items/one-more", R"({"title":"one more","tokens":[5,6],"identifier":50})")
+                .status == 200);
     const auto [second, with_one_more] = score();
     CHECK(first != second);
     CHECK(with_one_more == doctest::Approx(before + 1));
-    const fuzz::Reply scored = box.ask("POST", "/v1/score", R"({"query":[5],"items":[{"tokens":[6]}],"label_tokens":[7]})");
+    const fuzz::Reply scored =
+        box.ask("POST", "/v1/score", R"({"query":[5],"items":[{"tokens":[6]}],"label_tokens":[7]})");
     CHECK_MESSAGE(scored.status == 200, scored.body.dump());  // it needs nothing of a catalog
   }
 
@@ -180,7 +184,8 @@ TEST_SUITE("two families") {
     CHECK(all.at("reason") == "only 20 items of the catalog may be returned; asked for 50");
   }
 
-  TEST_CASE("filters of a generate request hold, and the catalog that is put to is the one that is searched") {
+  TEST_CASE(
+      "filters of a generate request hold, and the catalog that is put to is the one that is searched") {
     const fuzz::ServedBox box({}, {}, pooled_generator);
     const auto best = ids_of(generated(box, R"(,"top_k":3)"));
     const auto denied = ids_of(generated(box, R"(,"top_k":2,"deny":[")" + best[0] + "\"]"));
@@ -190,7 +195,8 @@ TEST_SUITE("two families") {
     CHECK(unseen.size() == 17);  // ana has seen three
     CHECK(std::ranges::find(unseen, "item-0") == unseen.end());
     const auto tokens = generated(box, R"(,"top_k":1)").at("items")[0].at("tokens").dump();
-    CHECK(box.ask("PUT", "/v1/items/a-twin", R"({"title":"T","identifier":1,"tokens":)" + tokens + "}").status == 200);
+    CHECK(box.ask("PUT", "/v1/items/a-twin", R"({"title":"T","identifier":1,"tokens":)" + tokens + "}")
+              .status == 200);
     auto twins = std::vector<std::string>{"a-twin", best[0]};
     CHECK(ids_of(generated(box, R"(,"top_k":2)")) == twins);
     CHECK(box.ask("DELETE", "/v1/items/" + best[0]).status == 200);
@@ -201,7 +207,8 @@ TEST_SUITE("two families") {
     const fuzz::ServedBox generator({}, {}, pooled_generator), ranker({}, {}, pooled_model);
     const std::string rank = R"({"user":"ana","candidates":["item-1"]})";
     const auto code = [](const fuzz::Reply& reply) {
-      return std::to_string(reply.status) + " " + reply.body.value("error", nlohmann::json::object()).value("code", "");
+      return std::to_string(reply.status) + " " +
+             reply.body.value("error", nlohmann::json::object()).value("code", "");
     };
     CHECK(code(generator.ask("POST", "/v1/rank", rank)) == "422 not_a_ranker");
     CHECK(code(ranker.ask("POST", "/v1/generate", R"({"user":"ana"})")) == "422 not_a_generator");

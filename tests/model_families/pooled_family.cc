@@ -153,7 +153,8 @@ void PooledExecutor::answer(const Request& request, Reply& reply) const {
       all.insert(all.end(), segments[seen].begin(), segments[seen].end());
     const auto paths = request.paths();
     TROUPE_CHECK(paths || !plan.search.allowed.empty(), "a search has paths");
-    reply.beams = search(plan.search, paths ? *paths : index_of(plan.search.allowed), sum_of(all), all.size() / shape_.hidden);
+    reply.beams = search(plan.search, paths ? *paths : index_of(plan.search.allowed), sum_of(all),
+                         all.size() / shape_.hidden);
   }
   for (const kernels::Readout& readout : plan.readouts) {
     std::vector<float> mean(shape_.hidden);
@@ -167,7 +168,8 @@ void PooledExecutor::answer(const Request& request, Reply& reply) const {
     for (float& number : mean) number /= static_cast<float>(tokens);
     reply.readouts.push_back(read(mean, readout.rows));
     if (request.assets != nullptr)
-      for (float& logit : reply.readouts.back()) logit += static_cast<const ItemCount&>(*request.assets).items;
+      for (float& logit : reply.readouts.back())
+        logit += static_cast<const ItemCount&>(*request.assets).items;
   }
 }
 
@@ -186,7 +188,8 @@ std::vector<float> PooledExecutor::log_softmax(std::vector<float> sum, std::size
   return logits;
 }
 
-// Obvious: each level's paths in full, sorted. What is denied is left out at the end, so the levels keep all paths.
+// Obvious: each level's paths in full, sorted. What is denied is left out at the end, so the levels keep all
+// paths.
 std::vector<Beam> PooledExecutor::search(const Search& search, const kernels::PathIndex& paths,
                                          std::vector<float> sum, std::size_t tokens) const {
   struct Open {
@@ -308,7 +311,8 @@ deploy::Family pooled_family() {
   const auto open = [](const std::filesystem::path& directory, const Config& config) {
     const PooledShape shape = read_shape(directory);
     const std::uint32_t page_tokens = page_tokens_of(config);
-    return deploy::OpenedModel{"pooled-" + std::to_string(shape.seed), [shape, page_tokens](const deploy::WrapTable&) {
+    return deploy::OpenedModel{"pooled-" + std::to_string(shape.seed),
+                               [shape, page_tokens](const deploy::WrapTable&) {
                                  return deploy::Engine{make_pooled_executor(shape, page_tokens),
                                                        [](PageArena& arena, std::uint32_t) {
                                                          return std::make_unique<actors::ArenaPages>(arena,

@@ -1,8 +1,8 @@
 #pragma once
 // A second family, for tests only: what a plan's tokens mean is the mean of their embeddings, and a small
-// perceptron over that mean gives the scores; it generates, too, by trying every path. It knows no order, no positions and no attention, and its pages
-// hold embeddings; so whatever still takes every model for a decoder shows. Of a catalog it uses how many items there
-// are: each adds one to every score.
+// perceptron over that mean gives the scores; it generates, too, by trying every path. It knows no order, no
+// positions and no attention, and its pages hold embeddings; so whatever still takes every model for a
+// decoder shows. Of a catalog it uses how many items there are: each adds one to every score.
 //
 //   config.json: {"model_type": "pooled_mlp", "vocab_size": 64, "hidden_size": 16, "max_position_embeddings":
 //   96,
@@ -19,8 +19,10 @@ struct PooledShape {
   std::uint64_t seed = 1;
 };
 
-// With the vocabulary and the prompt that tests/fuzz's tiny model has; without `ranks` the form of a generator.
-void write_pooled_model(const std::filesystem::path& directory, const PooledShape& shape = {}, bool ranks = true);
+// With the vocabulary and the prompt that tests/fuzz's tiny model has; without `ranks` the form of a
+// generator.
+void write_pooled_model(const std::filesystem::path& directory, const PooledShape& shape = {},
+                        bool ranks = true);
 
 std::unique_ptr<kernels::Executor> make_pooled_executor(const PooledShape& shape, std::uint32_t page_tokens);
 kernels::PageLayout pooled_layout(const PooledShape& shape, std::uint32_t page_tokens);

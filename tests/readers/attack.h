@@ -1,6 +1,7 @@
 #pragma once
-// One attack on one reader of bytes from outside: it announces very much, or never ends. The reader has to refuse it,
-// in words that say what is wrong, where, and what was expected, and may ask for no more memory than its bound.
+// One attack on one reader of bytes from outside: it announces very much, or never ends. The reader has to
+// refuse it, in words that say what is wrong, where, and what was expected, and may ask for no more memory
+// than its bound.
 #include <cstddef>
 #include <functional>
 #include <span>

@@ -58,14 +58,16 @@ sockaddr_in loopback(std::uint16_t port) {
 sockaddr_un named(const std::filesystem::path& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.string().size() >= sizeof address.sun_path) throw std::runtime_error("a path too long for a socket");
+  if (path.string().size() >= sizeof address.sun_path)
+    throw std::runtime_error("a path too long for a socket");
   std::ranges::copy(path.string(), address.sun_path);
   return address;
 }
 
 template <class Address>
 int connected(const Address& address) {
-  const int made = socket(reinterpret_cast<const sockaddr*>(&address)->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int made =
+      socket(reinterpret_cast<const sockaddr*>(&address)->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (connect(made, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     throw std::runtime_error("nobody listens");
   return made;
@@ -136,7 +138,8 @@ EndlessServer::EndlessServer(Endless what, const std::filesystem::path& unix_soc
     : listener_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   std::signal(SIGPIPE, SIG_IGN);
   const sockaddr_un address = named(unix_socket);
-  if (bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 || listen(listener_, 16) != 0)
+  if (bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      listen(listener_, 16) != 0)
     throw std::runtime_error("no socket can be made");
   thread_ = std::thread([this, what = std::move(what)] { serve(what); });
 }

@@ -1,6 +1,6 @@
 #pragma once
-// What never ends, and what says that it is very long: pipes, files with holes, and peers on the loopback. Whoever
-// writes stops after `bytes_max`: a reader that has taken so much has no bound.
+// What never ends, and what says that it is very long: pipes, files with holes, and peers on the loopback.
+// Whoever writes stops after `bytes_max`: a reader that has taken so much has no bound.
 #include <atomic>
 #include <cstdint>
 #include <filesystem>

@@ -1,29 +1,29 @@
-// Files that an operator names, or that lie where one is looked for: configurations, certificates, models, data sets,
-// traces, plans.
+// Files that an operator names, or that lie where one is looked for: configurations, certificates, models,
+// data sets, traces, plans.
 #include <memory>
 #include <utility>
 
-#include "deploy/lab/bench/bench_result.h"
-#include "deploy/node/prompt_file.h"
 #include "deploy/data/dataset.h"
 #include "deploy/data/device_option.h"
 #include "deploy/data/split_policies.h"
+#include "deploy/lab/bench/bench_result.h"
 #include "deploy/lab/experiments/experiment.h"
 #include "deploy/lab/experiments/split_experiment.h"
-#include "deploy/planning/plan_file.h"
-#include "deploy/planning/plan_input.h"
 #include "deploy/lab/traces/arrivals.h"
 #include "deploy/lab/traces/request_trace.h"
-#include "kernels/testing/test_folder.h"
+#include "deploy/node/prompt_file.h"
+#include "deploy/planning/plan_file.h"
+#include "deploy/planning/plan_input.h"
 #include "kernels/checkpoint/model.h"
 #include "kernels/checkpoint/safetensors.h"
 #include "kernels/checkpoint/vocabulary.h"
 #include "kernels/climber/climber.h"
+#include "kernels/testing/test_folder.h"
+#include "runtime/config/config.h"
+#include "runtime/config/whole_file.h"
 #include "runtime/coordination/file_coordination.h"
 #include "runtime/network/certificates.h"
 #include "runtime/network/links.h"
-#include "runtime/config/config.h"
-#include "runtime/config/whole_file.h"
 #include "tests/readers/attack.h"
 #include "tests/readers/endless.h"
 
@@ -56,7 +56,8 @@ void add(std::vector<Attack>& all, const Reads& reads, std::string name, std::fu
 
 void add_pipe(std::vector<Attack>& all, const Reads& reads, std::string name, Endless what,
               std::vector<std::string> says = {}) {
-  add(all, reads, std::move(name),
+  add(
+      all, reads, std::move(name),
       [use = reads.use, what = std::move(what)](const Path& file) {
         const EndlessFile pipe(file, what);
         use(file);
@@ -66,7 +67,8 @@ void add_pipe(std::vector<Attack>& all, const Reads& reads, std::string name, En
 
 void add_sparse(std::vector<Attack>& all, const Reads& reads, std::string beginning = "",
                 std::vector<std::string> says = {}) {
-  add(all, reads, "a file of a terabyte",
+  add(
+      all, reads, "a file of a terabyte",
       [use = reads.use, beginning = std::move(beginning)](const Path& file) {
         write_sparse(file, beginning);
         use(file);
@@ -76,7 +78,8 @@ void add_sparse(std::vector<Attack>& all, const Reads& reads, std::string beginn
 
 void add_text(std::vector<Attack>& all, const Reads& reads, std::string name, std::string text,
               std::vector<std::string> says = {}) {
-  add(all, reads, std::move(name),
+  add(
+      all, reads, std::move(name),
       [use = reads.use, text = std::move(text)](const Path& file) {
         std::ofstream(file, std::ios::binary) << text;
         use(file);
@@ -101,7 +104,8 @@ void add_whole(std::vector<Attack>& all) {
   both({"whole", "some.txt", 256 * kib, [](const Path& file) { read_whole_file(file, 10'000, "a word"); },
         "expected a word"});
   both({"config", "c.yaml", 4 * mib, [](const Path& file) { load_config(file); }, "expected a YAML file"});
-  both({"config", "cluster.yaml", 4 * mib, [](const Path& file) { load_cluster(file); }, "expected a YAML file"});
+  both({"config", "cluster.yaml", 4 * mib, [](const Path& file) { load_cluster(file); },
+        "expected a YAML file"});
   both({"certificates", "ca.pem", 4 * mib, [](const Path& file) { read_pem(file); }, "expected a PEM file"});
   both({"certificates", "node.pem", 4 * mib,
         [](const Path& file) {
@@ -113,24 +117,31 @@ void add_whole(std::vector<Attack>& all) {
           const Links links(place, {[](NodeId, Address, auto) {}, [](NodeId) {}}, journal);
         },
         "expected a PEM file"});
-  both({"device", "device.txt", mib, [](const Path& file) { deploy::device_of(file); }, "expected a device profile"});
+  both({"device", "device.txt", mib, [](const Path& file) { deploy::device_of(file); },
+        "expected a device profile"});
   const Reads result{"result", "r.json", 32 * mib, [](const Path& file) { deploy::read_bench_result(file); },
                      "a result of troupe bench rank --json"};
   both(result);
-  add_text(all, result, "half a million numbers", "{\"runs\":[" + repeated("0,", mib - 40) + "0]}", {"values"});
+  add_text(all, result, "half a million numbers", "{\"runs\":[" + repeated("0,", mib - 40) + "0]}",
+           {"values"});
   add_text(all, result, "a million levels", repeated("[", mib - 40), {"levels"});
   both({"experiments", "e.json", 4 * mib, [](const Path& file) { deploy::read_experiments(file); },
         "expected a file with a JSON list of experiments"});
   both({"experiments", "s.json", 4 * mib, [](const Path& file) { deploy::read_split_experiments(file); },
         "expected a file with a JSON list of experiments"});
-  const Reads policies{"policies", "split.txt", 4 * mib, [](const Path& file) { deploy::read_split_policies(file); }, "expected "};
+  const Reads policies{"policies", "split.txt", 4 * mib,
+                       [](const Path& file) { deploy::read_split_policies(file); }, "expected "};
   both(policies);
   add_text(all, policies, "half a million weights",
-           "troupe-split-policies 1\nmade by: x\nbase 7 64 128 7\n" + repeated("0 ", mib - 100), {"expected trees"});
-  const Reads prompt{"prompt", "prompt.json", 4 * mib,
-                     [](const Path& file) { deploy::read_prompt_form(file.parent_path(), file, kernels::PlanLimits{}, {}); }, "expected "};
+           "troupe-split-policies 1\nmade by: x\nbase 7 64 128 7\n" + repeated("0 ", mib - 100),
+           {"expected trees"});
+  const Reads prompt{
+      "prompt", "prompt.json", 4 * mib,
+      [](const Path& file) { deploy::read_prompt_form(file.parent_path(), file, kernels::PlanLimits{}, {}); },
+      "expected "};
   both(prompt);
-  add_text(all, prompt, "half a million numbers", "{\"system\":[" + repeated("0,", mib - 40) + "0]}", {"values"});
+  add_text(all, prompt, "half a million numbers", "{\"system\":[" + repeated("0,", mib - 40) + "0]}",
+           {"values"});
   add_text(all, prompt, "a million levels", repeated("[", mib - 40), {"levels"});
 }
 
@@ -153,28 +164,31 @@ void add_plans(std::vector<Attack>& all) {
                     "expected a plan that plan --json wrote"};
   add_pipe(all, reads, "a text without end", {"{\"placements\":[\"", "x"}, {"is larger than 4 MiB"});
   add_sparse(all, reads, "{}", {"is larger than 4 MiB"});
-  add_text(all, reads, "a million numbers", "[" + repeated("0,", 2 * mib) + "0]", {"more than 100000 values"});
+  add_text(all, reads, "a million numbers", "[" + repeated("0,", 2 * mib) + "0]",
+           {"more than 100000 values"});
   add_text(all, reads, "a million levels", repeated("[", mib), {"levels"});
 }
 
 // ---- models ----
 
 void add_models(std::vector<Attack>& all) {
-  const Reads config{"json", "config.json", 4 * mib, [](const Path& file) { kernels::read_decoder(file.parent_path()); },
-                     "; expected "};
+  const Reads config{"json", "config.json", 4 * mib,
+                     [](const Path& file) { kernels::read_decoder(file.parent_path()); }, "; expected "};
   add_sparse(all, config, "{", {"at most 1048576 bytes"});
   add_pipe(all, config, "a pipe", {"{", " "}, {"no such file"});
   Reads numbers = config;
   numbers.bytes_max = 40 * mib;
-  add_text(all, numbers, "half a million numbers", "{\"a\":[" + repeated("0,", mib - 40) + "0]}", {"too many values"});
+  add_text(all, numbers, "half a million numbers", "{\"a\":[" + repeated("0,", mib - 40) + "0]}",
+           {"too many values"});
   add_text(all, numbers, "half a million levels", repeated("[", mib - 40), {"nested too deep"});
 
-  const Reads climber{"json", "config.json", 4 * mib, [](const Path& file) { kernels::read_climber(file.parent_path()); },
-                      "; expected "};
+  const Reads climber{"json", "config.json", 4 * mib,
+                      [](const Path& file) { kernels::read_climber(file.parent_path()); }, "; expected "};
   add_sparse(all, climber, "{", {"at most 1048576 bytes"});
 
   const Reads words{"json", "vocab.json", 64 * mib,
-                    [](const Path& file) { kernels::read_vocabulary(file.parent_path(), 1'000); }, "; expected "};
+                    [](const Path& file) { kernels::read_vocabulary(file.parent_path(), 1'000); },
+                    "; expected "};
   add_sparse(all, words, "{", {"at most 1304576 bytes"});
   add_text(all, words, "more words than tokens",
            [] {
@@ -197,7 +211,8 @@ void add_models(std::vector<Attack>& all) {
   header.bytes_max = 200 * mib;
   const std::string many = "{\"a\":[" + repeated("0,", 20 * mib) + "0]}";
   add_text(all, header, "ten million numbers", length(many.size()) + many, {"too many values"});
-  const std::string tensor = R"({"a":{"dtype":"F32","shape":[1099511627776],"data_offsets":[0,4398046511104]}})";
+  const std::string tensor =
+      R"({"a":{"dtype":"F32","shape":[1099511627776],"data_offsets":[0,4398046511104]}})";
   add_sparse(all, weights, length(tensor.size()) + tensor);  // of all that the file has, and more
 }
 
@@ -207,7 +222,8 @@ void add_lines(std::vector<Attack>& all) {
   constexpr std::size_t line_max = 4 * deploy::TextFile::line_bytes_max;
   const auto endless = [&](std::string_view reader, std::string file, Use use, std::string beginning = "") {
     const Reads reads{reader, std::move(file), line_max, std::move(use), "; expected "};
-    add_pipe(all, reads, "a line without end", {beginning, "x"}, {":1: the line is too long", "at most 16 MiB"});
+    add_pipe(all, reads, "a line without end", {beginning, "x"},
+             {":1: the line is too long", "at most 16 MiB"});
   };
   const auto items = [](const Path& file) { deploy::read_items(file.parent_path(), {}); };
   endless("lines", "items.jsonl", items, "{\"id\":\"");
@@ -226,8 +242,8 @@ void add_lines(std::vector<Attack>& all) {
   const Reads plan{"lines", "items.jsonl", 2 * line_max,
                    [](const Path& file) { deploy::read_plan_catalog(file.parent_path()); }, "; expected "};
   add_text(all, plan, "sixteen million levels of a plan", repeated("[", 15 * mib), {":1:", "levels"});
-  const Reads zeros{"lines", "trace.jsonl", line_max, [](const Path& file) { deploy::TraceReader trace(file); },
-                    "; expected "};
+  const Reads zeros{"lines", "trace.jsonl", line_max,
+                    [](const Path& file) { deploy::TraceReader trace(file); }, "; expected "};
   add_sparse(all, zeros, "", {"NUL byte"});
 }
 

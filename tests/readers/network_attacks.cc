@@ -1,5 +1,5 @@
-// Who speaks over a connection: clients of the door, peers, Redis, etcd, a Troupe server, and who asks by the control
-// socket.
+// Who speaks over a connection: clients of the door, peers, Redis, etcd, a Troupe server, and who asks by the
+// control socket.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -11,17 +11,17 @@
 
 #include "deploy/lab/bench/child_process.h"
 #include "deploy/node/control_socket.h"
-#include "server/http/front_door_client.h"
 #include "runtime/coordination/etcd_http.h"
 #include "runtime/coordination/etcd_messages.h"
-#include "runtime/pool/page_arena.h"
-#include "runtime/network/links.h"
 #include "runtime/network/link_wire.h"
+#include "runtime/network/links.h"
+#include "runtime/pool/page_arena.h"
 #include "runtime/redis/redis_connection.h"
 #include "runtime/testing/store_test_folder.h"
 #include "runtime/transfer/pull_wire.h"
 #include "runtime/transfer/ucx_address.h"
 #include "runtime/wire/codec.h"
+#include "server/http/front_door_client.h"
 #include "tests/fuzz/tiny_world.h"
 #include "tests/readers/attack.h"
 #include "tests/readers/endless.h"
@@ -33,13 +33,16 @@ using namespace std::chrono_literals;
 
 // ---- the door ----
 
-const std::string post = "POST /v1/rank HTTP/1.1\r\nHost: a\r\n", chunked = post + "Transfer-Encoding: chunked\r\n\r\n";
+const std::string post = "POST /v1/rank HTTP/1.1\r\nHost: a\r\n",
+                  chunked = post + "Transfer-Encoding: chunked\r\n\r\n";
 const std::string terabyte_text = std::to_string(terabyte), terabyte_hex = "10000000000";
 
 void add_door(std::vector<Attack>& all) {
   const auto box = std::make_shared<fuzz::ServedBox>();
   const auto add = [&](std::string name, Endless what, std::string code) {
-    all.push_back({"door", std::move(name), 4 * mib,  // the box has its own affairs
+    all.push_back({"door",
+                   std::move(name),
+                   4 * mib,  // the box has its own affairs
                    [box, what] { return say_endlessly(box->port(), what); },
                    {code, "\"message\":", "\"where\":", "\"expected\":"}});
   };
@@ -61,7 +64,8 @@ class Linked {
   Linked() {
     ClusterPlace place;
     place.node = 1, place.incarnation = 1, place.peers = {{2}}, place.heartbeat = {2'000'000};
-    links_ = std::make_unique<Links>(place, Links::Inside{[](NodeId, Address, auto) {}, [](NodeId) {}}, journal_);
+    links_ =
+        std::make_unique<Links>(place, Links::Inside{[](NodeId, Address, auto) {}, [](NodeId) {}}, journal_);
     links_->open();
   }
   std::uint16_t port() const { return links_->port(); }
@@ -94,28 +98,36 @@ std::string bytes_of(link::Frame frame, const Bytes& body = {}, bool is_whole = 
 
 void add_links(std::vector<Attack>& all) {
   constexpr std::uint32_t much = 0xFFFF'FFFF;
-  all.push_back({"links", "a stranger's join of 4 GiB", mib,
+  all.push_back({"links",
+                 "a stranger's join of 4 GiB",
+                 mib,
                  [] {
                    Linked one;
                    return say_endlessly(one.port(), {bytes_of({link::Kind::join, {}, much}, {}, false)});
                  },
                  {"a frame of 4294967295 bytes", "expected at most"}});
-  all.push_back({"links", "a stranger that turns away without end", mib,
-                 [] {
-                   Linked one;
-                   return say_endlessly(one.port(), {bytes_of({link::Kind::turned_away, {}, much}, {}, false)});
-                 },
-                 {"a frame of 4294967295 bytes", "expected at most"}});
-  all.push_back({"links", "a peer's cargo of 4 GiB", mib,
-                 [] {
-                   Linked one;
-                   const Bytes join = link::encode(
-                       link::Join{.node = 2, .wanted = 1, .incarnation = 4, .cluster = "troupe"});
-                   say_endlessly(one.port(), {bytes_of({link::Kind::join}, join) + bytes_of({link::Kind::ping}) +
-                                              bytes_of({link::Kind::cargo, {1, Role::router}, much}, {}, false)});
-                   return one.written("peer_lost");
-                 },
-                 {"node=2", "a frame of 4294967295 bytes", "expected at most 67108864"}});
+  all.push_back(
+      {"links",
+       "a stranger that turns away without end",
+       mib,
+       [] {
+         Linked one;
+         return say_endlessly(one.port(), {bytes_of({link::Kind::turned_away, {}, much}, {}, false)});
+       },
+       {"a frame of 4294967295 bytes", "expected at most"}});
+  all.push_back(
+      {"links",
+       "a peer's cargo of 4 GiB",
+       mib,
+       [] {
+         Linked one;
+         const Bytes join =
+             link::encode(link::Join{.node = 2, .wanted = 1, .incarnation = 4, .cluster = "troupe"});
+         say_endlessly(one.port(), {bytes_of({link::Kind::join}, join) + bytes_of({link::Kind::ping}) +
+                                    bytes_of({link::Kind::cargo, {1, Role::router}, much}, {}, false)});
+         return one.written("peer_lost");
+       },
+       {"node=2", "a frame of 4294967295 bytes", "expected at most 67108864"}});
 }
 
 // Every list of an envelope says that it has half a billion elements.
@@ -159,7 +171,11 @@ std::string parse_long_pulls() {
 }
 
 void add_pull(std::vector<Attack>& all) {
-  all.push_back({"pull", "4 billion pages, an address and a header of 64 KiB", 256 * kib, parse_long_pulls, {"refused"}});
+  all.push_back({"pull",
+                 "4 billion pages, an address and a header of 64 KiB",
+                 256 * kib,
+                 parse_long_pulls,
+                 {"refused"}});
 }
 
 // ---- servers that are asked ----
@@ -186,29 +202,33 @@ void add_redis(std::vector<Attack>& all) {
   add("a line without end", {"+"}, too_long);
   add("a list of a billion", {"*1000000000\r\n", ":1\r\n"},
       {"not a reply of a Redis: a list of 1000000000 elements", "expected at most 65536"});
-  add("lists in lists", {"*65536\r\n*65536\r\n*65536\r\n*65536\r\n*65536\r\n", ":1\r\n"}, {"expected at most"});
-  add("empty lists without end", {"*65536\r\n", "*1000\r\n" + [] {
-        std::string ones;
-        for (int i = 0; i < 1000; ++i) ones += ":1\r\n";
-        return ones;
-      }()},
+  add("lists in lists", {"*65536\r\n*65536\r\n*65536\r\n*65536\r\n*65536\r\n", ":1\r\n"},
+      {"expected at most"});
+  add("empty lists without end",
+      {"*65536\r\n", "*1000\r\n" +
+                         [] {
+                           std::string ones;
+                           for (int i = 0; i < 1000; ++i) ones += ":1\r\n";
+                           return ones;
+                         }()},
       {"expected at most"});
 }
 
 // Of a server that answers by HTTP.
 std::vector<std::pair<std::string, Endless>> http_answers() {
   const std::string ok = "HTTP/1.1 200 OK\r\n", chunks = ok + "Transfer-Encoding: chunked\r\n\r\n";
-  return {{"a head without end", {ok + "y: "}},
-          {"fields without end", {ok, "y: z\r\n"}},
-          {"a body of a terabyte", {ok + "Content-Length: " + terabyte_text + "\r\n\r\n"}},
-          {"a body to the end of the connection", {ok + "\r\n"}},
-          {"a chunk of a terabyte", {chunks + terabyte_hex + "\r\n"}},
-          {"chunks without end", {chunks, "1000\r\n" + std::string(0x1000, ' ') + "\r\n"}},
-          {"a chunk that says without end", {chunks + "1;a=\""}},
-          {"chunks that say much without end", {chunks, "1;a=" + std::string(4000, 'b') + "\r\nx\r\n"}},
-          {"a trailer without end", {chunks + "0\r\ny: "}},
-          {"trailers without end", {chunks + "0\r\n", "y: z\r\n"}},
-          {"interim answers without end", {"HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 100 Continue\r\n\r\n"}}};
+  return {
+      {"a head without end", {ok + "y: "}},
+      {"fields without end", {ok, "y: z\r\n"}},
+      {"a body of a terabyte", {ok + "Content-Length: " + terabyte_text + "\r\n\r\n"}},
+      {"a body to the end of the connection", {ok + "\r\n"}},
+      {"a chunk of a terabyte", {chunks + terabyte_hex + "\r\n"}},
+      {"chunks without end", {chunks, "1000\r\n" + std::string(0x1000, ' ') + "\r\n"}},
+      {"a chunk that says without end", {chunks + "1;a=\""}},
+      {"chunks that say much without end", {chunks, "1;a=" + std::string(4000, 'b') + "\r\nx\r\n"}},
+      {"a trailer without end", {chunks + "0\r\ny: "}},
+      {"trailers without end", {chunks + "0\r\n", "y: z\r\n"}},
+      {"interim answers without end", {"HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 100 Continue\r\n\r\n"}}};
 }
 
 std::string ask_etcd(const Endless& what) {
@@ -243,21 +263,35 @@ void add_http(std::vector<Attack>& all) {
   for (const auto& [name, what] : http_answers()) {
     const bool interim = name.starts_with("interim");
     // A body that doubles its room has the old and the new at once; the connection takes some more.
-    all.push_back({"etcd", name, 3 * EtcdEndpoint::body_bytes_max + mib / 16, [what = what] { return ask_etcd(what); },
+    all.push_back({"etcd",
+                   name,
+                   3 * EtcdEndpoint::body_bytes_max + mib / 16,
+                   [what = what] { return ask_etcd(what); },
                    {interim ? "fault: " : "silence: "}});
-    all.push_back({"server", name, 100 * mib, [what = what] { return ask_server(what); },
+    all.push_back({"server",
+                   name,
+                   100 * mib,
+                   [what = what] { return ask_server(what); },
                    {interim ? "status 100" : "; expected a running troupe server"}});
   }
-  all.push_back({"etcd", "two million numbers", 5 * EtcdEndpoint::body_bytes_max, [] { return read_etcd_text("0,"); },
+  all.push_back({"etcd",
+                 "two million numbers",
+                 5 * EtcdEndpoint::body_bytes_max,
+                 [] { return read_etcd_text("0,"); },
                  {"expected a JSON object"}});
-  all.push_back({"etcd", "four million levels", 5 * EtcdEndpoint::body_bytes_max, [] { return read_etcd_text("["); },
+  all.push_back({"etcd",
+                 "four million levels",
+                 5 * EtcdEndpoint::body_bytes_max,
+                 [] { return read_etcd_text("["); },
                  {"expected a JSON object"}});
 }
 
 // ---- this machine ----
 
 void add_machine(std::vector<Attack>& all) {
-  all.push_back({"control", "a question without end", 64 * mib,  // a store is opened
+  all.push_back({"control",
+                 "a question without end",
+                 64 * mib,  // a store is opened
                  [] {
                    const TestFolder folder;
                    Store store(folder.path());
@@ -265,7 +299,9 @@ void add_machine(std::vector<Attack>& all) {
                    return say_endlessly(folder.path() / "control", {"", "x"});
                  },
                  {"is no question; expected copy"}});
-  all.push_back({"control", "an answer without end", mib,
+  all.push_back({"control",
+                 "an answer without end",
+                 mib,
                  [] {
                    const TestFolder folder;
                    const EndlessServer server({"ok "}, folder.path() / "control");
@@ -273,10 +309,12 @@ void add_machine(std::vector<Attack>& all) {
                    return std::string("taken");
                  },
                  {"made no copy", "expected one"}});
-  all.push_back({"child", "a program that writes without end", 52 * mib,
+  all.push_back({"child",
+                 "a program that writes without end",
+                 52 * mib,
                  [] {
-                   const deploy::ChildResult result =
-                       deploy::run_child({.arguments = {"cat", "/dev/zero"}, .environment = {}, .limit = 500ms});
+                   const deploy::ChildResult result = deploy::run_child(
+                       {.arguments = {"cat", "/dev/zero"}, .environment = {}, .limit = 500ms});
                    return result.failure;
                  },
                  {"killed after"}});

@@ -1,7 +1,8 @@
 #pragma once
-// Every file of the program that takes bytes from outside, and the attacks that its reader has to bear. tests/tidy_test.cc
-// looks for the calls below: a file that makes one and is not here, or is here and makes none, is a fault. The attacks
-// are in *_attacks.cc, by the names in the second column; readers_test.cc finds those that nobody makes.
+// Every file of the program that takes bytes from outside, and the attacks that its reader has to bear.
+// tests/tidy_test.cc looks for the calls below: a file that makes one and is not here, or is here and makes
+// none, is a fault. The attacks are in *_attacks.cc, by the names in the second column; readers_test.cc finds
+// those that nobody makes.
 #include <array>
 #include <string_view>
 
@@ -79,15 +80,49 @@ inline constexpr ReaderFile reader_files[] = {
 // Parsers of what others have read, which are attacked by themselves, too.
 inline constexpr std::string_view parsers[] = {"codec", "pull"};
 
-// By which bytes come in. A name that something longer ends in does not count; `= read(` counts before a name alone.
+// By which bytes come in. A name that something longer ends in does not count; `= read(` counts before a name
+// alone.
 inline constexpr std::string_view reading_calls[] = {
-    "recv(",        "recvfrom(",        "recvmsg(",     "pread(",       "preadv(",           "readv(",
-    "fread(",       "::read(",          "= read(",      "getline(",     "ifstream",          "istreambuf_iterator",
-    "fstream(",     "fopen(",           "fgets(",       "scanf(",       "getc(",             "popen(",
-    "cin",          "gzopen(",          "mmap(",        "async_read",   "async_read_some(",  "async_receive",
-    "LoadFile",     "verify_file(",     "chain_file(",  "key_file(",    "BIO_new_file(",     "DB::Open",
-    "SstFileReader ", "redisCommand",   "redisGetReply", "ucp_worker_set_am_recv_handler(",  "ucp_stream_recv",
-    "ucp_tag_recv", "read_whole_file(", "read_json_file(", "TextFile file", "TsvFile tsv",
+    "recv(",
+    "recvfrom(",
+    "recvmsg(",
+    "pread(",
+    "preadv(",
+    "readv(",
+    "fread(",
+    "::read(",
+    "= read(",
+    "getline(",
+    "ifstream",
+    "istreambuf_iterator",
+    "fstream(",
+    "fopen(",
+    "fgets(",
+    "scanf(",
+    "getc(",
+    "popen(",
+    "cin",
+    "gzopen(",
+    "mmap(",
+    "async_read",
+    "async_read_some(",
+    "async_receive",
+    "LoadFile",
+    "verify_file(",
+    "chain_file(",
+    "key_file(",
+    "BIO_new_file(",
+    "DB::Open",
+    "SstFileReader ",
+    "redisCommand",
+    "redisGetReply",
+    "ucp_worker_set_am_recv_handler(",
+    "ucp_stream_recv",
+    "ucp_tag_recv",
+    "read_whole_file(",
+    "read_json_file(",
+    "TextFile file",
+    "TsvFile tsv",
 };
 
 }  // namespace troupe::readers

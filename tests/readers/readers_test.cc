@@ -1,5 +1,5 @@
-// No byte from outside is stored before something says how many may come: each reader of readers.h is told of a terabyte,
-// or of something that never ends, and keeps to its bound.
+// No byte from outside is stored before something says how many may come: each reader of readers.h is told of
+// a terabyte, or of something that never ends, and keeps to its bound.
 #include "tests/readers/readers.h"
 
 #include <doctest/doctest.h>
@@ -38,11 +38,12 @@ void check(const std::vector<Attack>& attacks) {
     CAPTURE(attack.reader);
     CAPTURE(attack.name);
     const Outcome outcome = outcome_of(attack);
-    std::cout << attack.reader << ": " << attack.name << ": " << outcome.most / kib << " of " << attack.bytes_max / kib
-              << " KiB" << std::endl;
+    std::cout << attack.reader << ": " << attack.name << ": " << outcome.most / kib << " of "
+              << attack.bytes_max / kib << " KiB" << std::endl;
     CHECK(outcome.most <= attack.bytes_max);
     for (const std::string& part : attack.says)
-      CHECK_MESSAGE(outcome.said.find(part) != std::string::npos, outcome.said.substr(0, 600), "; expected ", part);
+      CHECK_MESSAGE(outcome.said.find(part) != std::string::npos, outcome.said.substr(0, 600), "; expected ",
+                    part);
   }
 }
 
@@ -60,7 +61,9 @@ TEST_SUITE("readers") {
     std::free(taken);
   }
 
-  TEST_CASE("clients, peers and servers that announce much or never end are bounded") { check(network_attacks()); }
+  TEST_CASE("clients, peers and servers that announce much or never end are bounded") {
+    check(network_attacks());
+  }
   TEST_CASE("a peer of the transport that sends much is bounded") { check(ucx_attacks()); }
   TEST_CASE("files that announce much or never end are bounded") { check(file_attacks()); }
   TEST_CASE("a store whose files announce much is bounded") { check(store_attacks()); }

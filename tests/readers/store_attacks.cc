@@ -24,7 +24,8 @@ void fill(const Path& folder) {
     Store store(folder);
     for (int i = 0; i < 50; ++i) {
       const std::string key = "key-" + std::to_string(round) + "-" + std::to_string(i);
-      const Change change[] = {{Column::users, key, RecordWriter(RecordType::profile).u64(7).text("abc").seal(key)}};
+      const Change change[] = {
+          {Column::users, key, RecordWriter(RecordType::profile).u64(7).text("abc").seal(key)}};
       if (store.write(change, Durability::synced)) throw std::runtime_error("the store takes no rows");
     }
   }
@@ -111,15 +112,20 @@ std::vector<Attack> store_attacks() {
   all.push_back({"store", "a row of lists beyond its end", 64 * kib, read_long_record, {"refused"}});
   all.push_back({"store", "a log of 64 MiB of zeros", mib, read_long_log, {"the sum of a record is wrong"}});
   add(all, "CURRENT is a terabyte long",
-      [](const TestFolder& folder) { write_sparse(folder.path() / "rocksdb/CURRENT", std::string(5'000, 'M')); },
+      [](const TestFolder& folder) {
+        write_sparse(folder.path() / "rocksdb/CURRENT", std::string(5'000, 'M'));
+      },
       {"rocksdb/CURRENT", "it names no manifest", "; expected "});
   add(all, "IDENTITY is a terabyte long",
       [](const TestFolder& folder) { write_sparse(folder.path() / "rocksdb/IDENTITY", "x"); },
       {"IDENTITY is 1099511627776 bytes long", "expected at most 4096", "; expected "});
-  add(all, "the mark is a terabyte long", [](const TestFolder& folder) { write_sparse(folder.path() / mark_file, "x"); },
+  add(all, "the mark is a terabyte long",
+      [](const TestFolder& folder) { write_sparse(folder.path() / mark_file, "x"); },
       {"acknowledged", "neither of its two slots is sound"});
   add(all, "a table says that its index has a terabyte", lengthen_table, {".sst", "; expected "});
-  all.push_back({"store", "the list of a backup is a terabyte long", mib,
+  all.push_back({"store",
+                 "the list of a backup is a terabyte long",
+                 mib,
                  [] {
                    const TestFolder folder;
                    write_sparse(folder.path() / "backup", "troupe backup 1\n");

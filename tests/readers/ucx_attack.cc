@@ -1,6 +1,6 @@
-// A peer of the transport of pages who sends a message of 64 MiB, in UCX's own form. UCX puts messages together before
-// anybody may say no: what it takes is what was sent, once, and has no bound of ours (deploy/OPERATING.md). Ours refuses
-// it then.
+// A peer of the transport of pages who sends a message of 64 MiB, in UCX's own form. UCX puts messages
+// together before anybody may say no: what it takes is what was sent, once, and has no bound of ours
+// (deploy/OPERATING.md). Ours refuses it then.
 #include <sys/mman.h>
 
 #include <chrono>
@@ -68,6 +68,8 @@ std::string send_much() {
 
 }  // namespace
 
-std::vector<Attack> ucx_attacks() { return {{"ucx", "a message of 64 MiB", message_bytes + 24 * mib, send_much, {"refused"}}}; }
+std::vector<Attack> ucx_attacks() {
+  return {{"ucx", "a message of 64 MiB", message_bytes + 24 * mib, send_much, {"refused"}}};
+}
 
 }  // namespace troupe::readers

@@ -10,8 +10,8 @@
 #include <memory>
 
 #include "kernels/base/float_formats.h"
-#include "kernels/testing/test_tokens.h"
 #include "kernels/cpu/engine/cpu_decoder.h"
+#include "kernels/testing/test_tokens.h"
 #include "tests/reference/random_plans.h"
 #include "tests/reference/reference.h"
 

@@ -1,5 +1,5 @@
-// The Climber family on the device, emulated here: the trained model's golden logits, and random shapes against the
-// float64 definition.
+// The Climber family on the device, emulated here: the trained model's golden logits, and random shapes
+// against the float64 definition.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/climber/climber_reference.h"
-#include "kernels/testing/small_climber_test.h"
-#include "kernels/cuda/testing/device_test.h"
 #include "kernels/cuda/engine/climber.h"
+#include "kernels/cuda/testing/device_test.h"
 #include "kernels/cuda/testing/small_decoder_test.h"
+#include "kernels/testing/small_climber_test.h"
 #include "tests/reference/golden.h"
 
 namespace troupe::reference {
@@ -33,7 +33,11 @@ using kernels::Source;
 using kernels::Token;
 
 CudaRankerOptions small_options(KvFormat kv) {
-  CudaRankerOptions options{.page_tokens = 4, .kv = kv, .rows_max = 1024, .keys_max = 8000, .logits_max = 1000,
+  CudaRankerOptions options{.page_tokens = 4,
+                            .kv = kv,
+                            .rows_max = 1024,
+                            .keys_max = 8000,
+                            .logits_max = 1000,
                             .plan_bytes_max = 1 << 20};
   if (kv == KvFormat::f16) options.weights = cuda::HalfFormat::f16;
   return options;
@@ -70,11 +74,13 @@ TEST_CASE("device climber: the trained model's logits are the golden ones") {
     double worst = 0;
     for (std::size_t i = 0; i < document.at("cases").size(); i += kv == KvFormat::f32 ? 1 : 5) {
       const nlohmann::json& one = document.at("cases")[i];
-      const Plan plan = climber_plan(c, {one.at("item_ids").get<std::vector<Token>>(),
-                                         one.at("actions").get<std::vector<std::int64_t>>(), one.at("scenario"),
-                                         one.at("candidate_ids").get<std::vector<Token>>()});
+      const Plan plan =
+          climber_plan(c, {one.at("item_ids").get<std::vector<Token>>(),
+                           one.at("actions").get<std::vector<std::int64_t>>(), one.at("scenario"),
+                           one.at("candidate_ids").get<std::vector<Token>>()});
       std::vector<std::vector<double>> wanted;
-      for (const std::string& task : c.tasks) wanted.push_back(one.at("logits").at(task).get<std::vector<double>>());
+      for (const std::string& task : c.tasks)
+        wanted.push_back(one.at("logits").at(task).get<std::vector<double>>());
       const Request request = computed(plan);
       worst = std::max(worst, largest_difference(executor->run({&request, 1})[0], wanted));
     }
@@ -105,7 +111,8 @@ TEST_CASE("device climber: random models are what the definition says, together,
     CAPTURE(round);
     const ClimberConfig c = random_config(random);
     const ClimberModel model = kernels::random_climber(c, seed + static_cast<unsigned>(round));
-    CudaRankerOptions options = small_options(std::array{KvFormat::f32, KvFormat::f16, KvFormat::bf16}[round % 3]);
+    CudaRankerOptions options =
+        small_options(std::array{KvFormat::f32, KvFormat::f16, KvFormat::bf16}[round % 3]);
     options.page_tokens = 1 + random() % 9;
     const auto executor = cuda::make_cuda_climber(model, options);
     cuda::DevicePages pages{executor->layout(), {}};
@@ -125,11 +132,13 @@ TEST_CASE("device climber: random models are what the definition says, together,
     };
     check();
     for (Request& request : batch)
-      for (std::size_t s = 0; s < request.kv.size(); ++s) request.kv[s].pages = pages.take(request.plan->segments[s].tokens.size());
+      for (std::size_t s = 0; s < request.kv.size(); ++s)
+        request.kv[s].pages = pages.take(request.plan->segments[s].tokens.size());
     check();
     for (Request& request : batch)
       for (std::size_t s = 0; s < request.kv.size(); ++s)
-        if (request.plan->segments[s].features[1] != kernels::climber_candidate) request.kv[s].source = Source::cached;
+        if (request.plan->segments[s].features[1] != kernels::climber_candidate)
+          request.kv[s].source = Source::cached;
     check();
   }
 }
@@ -145,7 +154,8 @@ TEST_CASE("device climber: a pass beyond its rows is cut, and models without ker
   const ClimberRequest request = kernels::random_climber_request(c, random, 10, 200);
   const Plan plan = climber_plan(c, request);
   const Request asked = computed(plan);
-  CHECK(largest_difference(executor->run({&asked, 1})[0], compute_climber(model, request).logits) < tolerance(options.kv));
+  CHECK(largest_difference(executor->run({&asked, 1})[0], compute_climber(model, request).logits) <
+        tolerance(options.kv));
 
   CHECK(cuda::cuda_climber_fault(c, options) == "");
   ClimberConfig odd = c;

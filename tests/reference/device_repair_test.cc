@@ -1,5 +1,6 @@
-// Plans with a repair on the device, emulated here, against the float64 reference and the CPU's executor: random plans
-// and batches, blocks computed or read from pages; what no repair and a full one are; a trained model's golden scores.
+// Plans with a repair on the device, emulated here, against the float64 reference and the CPU's executor:
+// random plans and batches, blocks computed or read from pages; what no repair and a full one are; a trained
+// model's golden scores.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -52,7 +53,8 @@ Plan with_chosen(Plan plan, const std::vector<std::uint32_t>& chosen) {
 DecoderConfig device_config(Chance& chance) {
   DecoderConfig c = random_config(chance);
   c.hidden = 8 * draw(chance, 3, 9), c.intermediate = 8 * draw(chance, 2, 12);
-  c.head_dim = 32 * draw(chance, 1, 2), c.kv_heads = draw(chance, 1, 2), c.heads = c.kv_heads * draw(chance, 1, 3);
+  c.head_dim = 32 * draw(chance, 1, 2), c.kv_heads = draw(chance, 1, 2),
+  c.heads = c.kv_heads * draw(chance, 1, 3);
   c.positions_max = std::min(c.positions_max, 1024u);
   return c;
 }
@@ -66,17 +68,20 @@ CudaDecoderOptions device_options(Chance& chance) {
   return options;
 }
 
-// Random models and plans. The device rounds numbers to 16 bits, so choices are compared where scores are further apart
-// than what that moves.
+// Random models and plans. The device rounds numbers to 16 bits, so choices are compared where scores are
+// further apart than what that moves.
 class RandomBatch {
  public:
   explicit RandomBatch(std::uint64_t seed)
-      : chance_(seed), config_(device_config(chance_)), options_(device_options(chance_)),
+      : chance_(seed),
+        config_(device_config(chance_)),
+        options_(device_options(chance_)),
         model_(cuda::rounded(kernels::random_decoder(config_, seed), options_.weights)),
         decoder_(cuda::make_cuda_decoder(model_, options_)),
         cpu_(kernels::make_cpu_decoder(model_, {.page_tokens = options_.page_tokens})) {
     for (std::uint32_t i = draw(chance_, 1, 3); i > 0; --i)
-      plans_.push_back(draw_yes(chance_, 0.8) ? random_repaired_plan(config_, chance_) : random_plan(config_, chance_));
+      plans_.push_back(draw_yes(chance_, 0.8) ? random_repaired_plan(config_, chance_)
+                                              : random_plan(config_, chance_));
     for (const Plan& plan : plans_) {
       REQUIRE(find_fault(plan, decoder_->limits()) == "");
       requests_.push_back({&plan, std::vector<kernels::SegmentKv>(plan.segments.size())});
@@ -160,7 +165,8 @@ TEST_CASE("device repair: plans give the reference's logits, and its choices whe
   }
 }
 
-// A shop's prompt: items, each alone at its own start, then a user's history, their places behind it, and what is read.
+// A shop's prompt: items, each alone at its own start, then a user's history, their places behind it, and
+// what is read.
 Plan shop_plan() {
   Plan plan;
   plan.segments.push_back({SegmentKind::item, {20, 21, 22, 23}, 0, {}});
@@ -220,7 +226,9 @@ Plan as_blocks(const Plan& plan) {
   return blocks;
 }
 
-TEST_CASE("device repair: all tokens are the whole prompt, bit by bit, whatever the mean; none the blocks as they are") {
+TEST_CASE(
+    "device repair: all tokens are the whole prompt, bit by bit, whatever the mean; none the blocks as they "
+    "are") {
   if (!cuda::have_device()) return;
   Shop shop;
   Plan plan = shop_plan(), whole = plan;
@@ -259,15 +267,19 @@ TEST_CASE("device repair: the answer does not depend on others of its batch") {
   if (!cuda::have_device()) return;
   DecoderConfig config = cuda::small_config();
   config.layers = 3;
-  const auto decoder = cuda::make_cuda_decoder(kernels::random_decoder(config, 3),
-                                               {.page_tokens = 4, .rows_max = 3000, .keys_max = 1 << 16,
-                                                .logits_max = 600, .plan_bytes_max = 1 << 22});
+  const auto decoder =
+      cuda::make_cuda_decoder(kernels::random_decoder(config, 3), {.page_tokens = 4,
+                                                                   .rows_max = 3000,
+                                                                   .keys_max = 1 << 16,
+                                                                   .logits_max = 600,
+                                                                   .plan_bytes_max = 1 << 22});
   Chance chance(9);
   std::vector<Plan> plans;
   for (int i = 0; i < 4; ++i) plans.push_back(random_repaired_plan(config, chance));
   plans.insert(plans.begin() + 2, random_plan(config, chance));
   std::vector<Request> requests;
-  for (const Plan& plan : plans) requests.push_back({&plan, std::vector<kernels::SegmentKv>(plan.segments.size())});
+  for (const Plan& plan : plans)
+    requests.push_back({&plan, std::vector<kernels::SegmentKv>(plan.segments.size())});
   const std::vector<Reply> together = decoder->run(requests);
   for (std::size_t i = 0; i < plans.size(); ++i) {
     CAPTURE(i);
@@ -288,8 +300,12 @@ TEST_CASE("device repair: golden scores and choices of titles, full, reused and 
     return;
   }
   const DecoderModel model = kernels::read_decoder(folder);
-  const CudaDecoderOptions options{.page_tokens = 16, .kv = KvFormat::f16, .weights = HalfFormat::f16,
-                                   .rows_max = 1024, .keys_max = 1 << 15, .logits_max = 1 << 10,
+  const CudaDecoderOptions options{.page_tokens = 16,
+                                   .kv = KvFormat::f16,
+                                   .weights = HalfFormat::f16,
+                                   .rows_max = 1024,
+                                   .keys_max = 1 << 15,
+                                   .logits_max = 1 << 10,
                                    .plan_bytes_max = 1 << 20};
   const auto decoder = cuda::make_cuda_decoder(model, options);
   const auto cpu = kernels::make_cpu_decoder(model, {.page_tokens = 16});

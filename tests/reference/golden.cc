@@ -39,9 +39,9 @@ std::vector<Token> identifier_rows(const json& request) {
 Plan ranker_plan(const json& segments, const std::vector<Token>& rows) {
   Plan plan;
   for (const json& segment : segments)
-    plan.segments.push_back(
-        {kind(segment.at("kind")), segment.at("tokens").get<std::vector<Token>>(), segment.at("start"),
-         kernels::Sees(segment.at("sees").get<std::vector<std::uint32_t>>())});
+    plan.segments.push_back({kind(segment.at("kind")), segment.at("tokens").get<std::vector<Token>>(),
+                             segment.at("start"),
+                             kernels::Sees(segment.at("sees").get<std::vector<std::uint32_t>>())});
   kernels::Readout readout;
   readout.segment = static_cast<std::uint32_t>(plan.segments.size() - 1);
   readout.offset = static_cast<std::uint32_t>(plan.segments.back().tokens.size() - 1);
@@ -93,8 +93,8 @@ namespace {
 constexpr std::size_t kInstruction = 8;
 constexpr Token kYes = 7, kNo = 8;
 
-// The instruction, the blocks that are reused (each behind the instruction, alone), then the prompt: places, blocks
-// that are not reused, and the candidates' <score> tokens, each read.
+// The instruction, the blocks that are reused (each behind the instruction, alone), then the prompt: places,
+// blocks that are not reused, and the candidates' <score> tokens, each read.
 struct TitlesPlan {
   TitlesPlan(const json& request, const std::string& reused) {
     const std::vector<Token> tokens = request.at("tokens");
@@ -110,8 +110,10 @@ struct TitlesPlan {
       add(tokens, first, length, static_cast<std::int32_t>(first));
       see_before(blocks);
       if (is_reused(block, reused)) {
-        plan.repair.places.push_back({end() - 1, static_cast<std::uint32_t>(plan.repair.places.size()) + 1, 0});
-        for (std::size_t t = first; t < first + length; ++t) reused_tokens.push_back(static_cast<std::uint32_t>(t));
+        plan.repair.places.push_back(
+            {end() - 1, static_cast<std::uint32_t>(plan.repair.places.size()) + 1, 0});
+        for (std::size_t t = first; t < first + length; ++t)
+          reused_tokens.push_back(static_cast<std::uint32_t>(t));
       }
       if (block.at(0) == "h") continue;
       add(tokens, first + length, 1, static_cast<std::int32_t>(first + length));
@@ -127,8 +129,10 @@ struct TitlesPlan {
   std::uint32_t end() const { return static_cast<std::uint32_t>(plan.segments.size()); }
   void add(const std::vector<Token>& tokens, std::size_t first, std::size_t length, std::int32_t start) {
     const auto begin = tokens.begin() + static_cast<std::ptrdiff_t>(first);
-    plan.segments.push_back(
-        {SegmentKind::item, std::vector<Token>(begin, begin + static_cast<std::ptrdiff_t>(length)), start, {}});
+    plan.segments.push_back({SegmentKind::item,
+                             std::vector<Token>(begin, begin + static_cast<std::ptrdiff_t>(length)),
+                             start,
+                             {}});
   }
   void see_before(std::uint32_t blocks) {
     plan.segments.back().sees.add(0);
@@ -147,8 +151,8 @@ std::vector<GoldenTitles> title_cases(const std::filesystem::path& golden) {
   for (const json& request : document.at("requests")) {
     const auto add = [&](const std::string& name, const std::string& reused, const json& result) {
       TitlesPlan made(request, reused);
-      GoldenTitles& one = cases.emplace_back(
-          name + " of user " + request.at("user_id").dump(), std::move(made.plan), result.at("scores"));
+      GoldenTitles& one = cases.emplace_back(name + " of user " + request.at("user_id").dump(),
+                                             std::move(made.plan), result.at("scores"));
       if (!result.contains("recomputed")) return;
       const std::vector<std::uint32_t> recomputed = result.at("recomputed");
       for (std::uint32_t n = 0; n < made.reused_tokens.size(); ++n)

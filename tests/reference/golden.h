@@ -31,8 +31,9 @@ std::vector<GoldenCase> generator_cases(const std::filesystem::path& golden, std
 // token.
 std::vector<GoldenCase> ranker_cases(const std::filesystem::path& golden);
 
-// A ranker whose items are titles: its requests under full, reuse_candidates, reuse_all and reuse_all_repair_30, each
-// candidate's score the first row less the second at its own token; `chosen` by the plan's own numbers.
+// A ranker whose items are titles: its requests under full, reuse_candidates, reuse_all and
+// reuse_all_repair_30, each candidate's score the first row less the second at its own token; `chosen` by the
+// plan's own numbers.
 struct GoldenTitles {
   std::string name;
   kernels::Plan plan;

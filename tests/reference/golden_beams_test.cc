@@ -1,13 +1,13 @@
-// The trained generators' golden beams, which an independent program searched: the same paths in the same order, with
-// the prompt computed and with all of it cached, in one batch and one by one.
+// The trained generators' golden beams, which an independent program searched: the same paths in the same
+// order, with the prompt computed and with all of it cached, in one batch and one by one.
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "deploy/node/prompt_file.h"
 #include "deploy/data/dataset.h"
+#include "deploy/node/prompt_file.h"
 #include "kernels/decoder/decoder.h"
 #include "tests/reference/golden.h"
 
@@ -53,7 +53,8 @@ std::shared_ptr<const kernels::PathIndex> read_index(const std::filesystem::path
   return std::make_shared<const kernels::PathIndex>(views);
 }
 
-// Log-probabilities of all tokens behind the plan's prompt and some tokens of a path, which are a prompt here.
+// Log-probabilities of all tokens behind the plan's prompt and some tokens of a path, which are a prompt
+// here.
 std::vector<double> logs_behind(kernels::Executor& decoder, kernels::Plan plan, std::span<const Token> path) {
   std::vector<Token> tokens = plan.segments[0].tokens.copy();
   tokens.insert(tokens.end(), path.begin(), path.end());
@@ -69,16 +70,19 @@ std::vector<double> logs_behind(kernels::Executor& decoder, kernels::Plan plan, 
   return logs;
 }
 
-// Empty, or which token's log-probability is not that of a prompt which ends before it. The golden file has the sums,
-// and logits of the first codes behind the prompt: those are compared with what a prompt gives.
-std::string by_token_difference(kernels::Executor& decoder, const GoldenBeams& golden, const std::vector<Beam>& found) {
+// Empty, or which token's log-probability is not that of a prompt which ends before it. The golden file has
+// the sums, and logits of the first codes behind the prompt: those are compared with what a prompt gives.
+std::string by_token_difference(kernels::Executor& decoder, const GoldenBeams& golden,
+                                const std::vector<Beam>& found) {
   const std::vector<double> first = logs_behind(decoder, golden.plan, {});
   for (std::size_t t = 0; t < golden.first_logs.size(); ++t)
-    if (std::abs(first[first_code + t] - golden.first_logs[t]) > log_tolerance) return "logits behind the prompt";
+    if (std::abs(first[first_code + t] - golden.first_logs[t]) > log_tolerance)
+      return "logits behind the prompt";
   for (const Beam& beam : found) {
     if (beam.by_token.size() != beam.path.size()) return "not one for each token";
     for (std::size_t t = 0; t < beam.path.size(); ++t) {
-      const std::vector<double> logs = t == 0 ? first : logs_behind(decoder, golden.plan, {beam.path.data(), t});
+      const std::vector<double> logs =
+          t == 0 ? first : logs_behind(decoder, golden.plan, {beam.path.data(), t});
       if (std::abs(beam.by_token[t] - logs[static_cast<std::size_t>(beam.path[t])]) > log_tolerance)
         return "token " + std::to_string(t) + " of a path has " + std::to_string(beam.by_token[t]);
     }
@@ -98,8 +102,8 @@ std::string difference(const std::vector<Beam>& found, const std::vector<Beam>& 
 }
 
 TEST_CASE("the golden beams of the trained generators, in their order") {
-  for (const auto& [name, catalog] : {std::pair{"tiny-onerec", "amazon-industrial"},
-                                      std::pair{"tiny-onerec-beauty", "amazon-beauty"}}) {
+  for (const auto& [name, catalog] :
+       {std::pair{"tiny-onerec", "amazon-industrial"}, std::pair{"tiny-onerec-beauty", "amazon-beauty"}}) {
     CAPTURE(name);
     const GoldenModel model = golden_model(name);
     const std::filesystem::path data = std::filesystem::path(TROUPE_ROOT_DIR) / "../shared/data" / catalog;
@@ -113,7 +117,8 @@ TEST_CASE("the golden beams of the trained generators, in their order") {
     CHECK(cases.size() == 20);
     std::vector<kernels::Request> requests;
     const auto assets = std::make_shared<kernels::PathAssets>(index);
-    for (const GoldenBeams& one : cases) requests.push_back({.plan = &one.plan, .kv = {{}}, .assets = assets});
+    for (const GoldenBeams& one : cases)
+      requests.push_back({.plan = &one.plan, .kv = {{}}, .assets = assets});
     const std::vector<kernels::Reply> together = decoder->run(requests);
     for (std::size_t i = 0; i < cases.size(); ++i) {
       CAPTURE(i);

@@ -1,5 +1,5 @@
-// The trained Climber model beside its golden file and its metrics, which independent programs computed: the float64
-// reference, the executor, and the areas under the curves of both tasks over all test users.
+// The trained Climber model beside its golden file and its metrics, which independent programs computed: the
+// float64 reference, the executor, and the areas under the curves of both tasks over all test users.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -35,20 +35,22 @@ bool there(const GoldenModel& model) {
 }
 
 ClimberRequest request_of(const nlohmann::json& one) {
-  return {one.at("item_ids").get<std::vector<Token>>(), one.at("actions").get<std::vector<std::int64_t>>(), one.at("scenario"),
-          one.at("candidate_ids").get<std::vector<Token>>()};
+  return {one.at("item_ids").get<std::vector<Token>>(), one.at("actions").get<std::vector<std::int64_t>>(),
+          one.at("scenario"), one.at("candidate_ids").get<std::vector<Token>>()};
 }
 
 double difference(const std::vector<double>& got, const nlohmann::json& want) {
   double worst = 0;
-  for (std::size_t i = 0; i < want.size(); ++i) worst = std::max(worst, std::abs(got.at(i) - want[i].get<double>()));
+  for (std::size_t i = 0; i < want.size(); ++i)
+    worst = std::max(worst, std::abs(got.at(i) - want[i].get<double>()));
   return worst;
 }
 
 // [task][candidate]
 std::vector<std::vector<double>> logits_of(const kernels::Reply& reply, std::size_t tasks) {
   std::vector<std::vector<double>> logits(tasks);
-  for (std::size_t i = 0; i < reply.readouts.size(); ++i) logits[i % tasks].push_back(reply.readouts[i].at(0));
+  for (std::size_t i = 0; i < reply.readouts.size(); ++i)
+    logits[i % tasks].push_back(reply.readouts[i].at(0));
   return logits;
 }
 
@@ -67,11 +69,13 @@ void check_insides(const ClimberAnswer& answer, const nlohmann::json& one) {
     for (std::size_t l = 0; l < answer.rows[k].size(); ++l) {
       const nlohmann::json& layer = one.at("layers")[k][l];
       CHECK(difference(answer.rows[k][l][0], layer.at("position_0_first8")) < reference_tolerance);
-      CHECK(difference(answer.rows[k][l][answer.lengths[k]], layer.at("candidate_0_first8")) < reference_tolerance);
+      CHECK(difference(answer.rows[k][l][answer.lengths[k]], layer.at("candidate_0_first8")) <
+            reference_tolerance);
     }
 }
 
-// The probability that a true one of `ranked` (score, whether it is true) stands above a false one; ties count half.
+// The probability that a true one of `ranked` (score, whether it is true) stands above a false one; ties
+// count half.
 double area_under_curve(std::vector<std::pair<double, bool>> ranked) {
   std::ranges::sort(ranked);
   double below = 0, area = 0, all_true = 0;
@@ -89,7 +93,8 @@ double area_under_curve(std::vector<std::pair<double, bool>> ranked) {
 std::vector<std::int64_t> numbers_of(std::string_view text) {
   std::vector<std::int64_t> numbers;
   if (text.empty()) return numbers;
-  for (const std::string_view field : deploy::split(text, ' ')) numbers.push_back(std::stol(std::string(field)));
+  for (const std::string_view field : deploy::split(text, ' '))
+    numbers.push_back(std::stol(std::string(field)));
   return numbers;
 }
 
@@ -106,7 +111,8 @@ TEST_CASE("Climber's golden cases: temperatures, towers, gates and logits") {
         CHECK(difference({temperatures.begin() + std::ptrdiff_t(at), temperatures.end()},
                          document.at("temperature").at(std::to_string(r))[k][l]) < reference_tolerance);
 
-  const auto executor = make_cpu_climber(kernels::read_climber(golden.folder), {.page_tokens = 16, .cores = 2});
+  const auto executor =
+      make_cpu_climber(kernels::read_climber(golden.folder), {.page_tokens = 16, .cores = 2});
   const nlohmann::json& cases = document.at("cases");
   REQUIRE(cases.size() == 20);
   std::vector<kernels::Plan> plans;
@@ -137,8 +143,8 @@ struct Areas {
   std::size_t users = 0;
 };
 Areas areas_of(const GoldenModel& golden, kernels::WeightFormat weights) {
-  const auto executor =
-      make_cpu_climber(kernels::read_climber(golden.folder), {.page_tokens = 16, .weights = weights, .cores = 2});
+  const auto executor = make_cpu_climber(kernels::read_climber(golden.folder),
+                                         {.page_tokens = 16, .weights = weights, .cores = 2});
   const ClimberConfig config = kernels::read_climber_config(golden.folder);
   deploy::TsvFile file(golden.folder / "eval.tsv.gz");
   std::vector<std::pair<double, bool>> likes;
@@ -146,9 +152,10 @@ Areas areas_of(const GoldenModel& golden, kernels::WeightFormat weights) {
   for (std::vector<std::string_view> fields; file.next(fields); ++areas.users) {
     const auto field = [&](const char* name) { return fields[file.column(name)]; };
     const auto items = numbers_of(field("items")), candidates = numbers_of(field("candidates"));
-    const kernels::Plan plan = climber_plan(
-        config, {.items = {items.begin(), items.end()}, .actions = numbers_of(field("actions")),
-                 .scenario = numbers_of(field("scenario"))[0], .candidates = {candidates.begin(), candidates.end()}});
+    const kernels::Plan plan = climber_plan(config, {.items = {items.begin(), items.end()},
+                                                     .actions = numbers_of(field("actions")),
+                                                     .scenario = numbers_of(field("scenario"))[0],
+                                                     .candidates = {candidates.begin(), candidates.end()}});
     const kernels::Request request = computed(plan);
     const auto logits = logits_of(executor->run({&request, 1})[0], config.tasks.size());
     const auto right = static_cast<std::size_t>(numbers_of(field("true_index"))[0]);
@@ -162,7 +169,8 @@ Areas areas_of(const GoldenModel& golden, kernels::WeightFormat weights) {
   return areas;
 }
 
-TEST_CASE("Climber's areas under the curves over all test users are those of metrics.json, and int8 is near them") {
+TEST_CASE(
+    "Climber's areas under the curves over all test users are those of metrics.json, and int8 is near them") {
   const GoldenModel golden = golden_model("tiny-climber");
   if (!there(golden)) return;
   const nlohmann::json metrics = read_json(golden.folder / "metrics.json").at("model");

@@ -30,7 +30,8 @@ void compare(const std::string& name, bool composes) {
     const auto& text = row.at("text").get_ref<const std::string&>();
     std::vector<Token> tokens;
     REQUIRE(tokenizer.encode(text, 10'000, tokens) == Tokenizer::Fault::none);
-    const bool same = tokens == row.at("ids").get<std::vector<Token>>() && tokenizer.decode(tokens) == (composes ? composed(text) : text);
+    const bool same = tokens == row.at("ids").get<std::vector<Token>>() &&
+                      tokenizer.decode(tokens) == (composes ? composed(text) : text);
     if (!same) MESSAGE("differs: ", text);
     others += !same;
   }
@@ -41,8 +42,12 @@ void compare(const std::string& name, bool composes) {
 }  // namespace
 
 TEST_SUITE("golden tokenizers") {
-  TEST_CASE("Qwen3: every title and hard string has the same tokens, and comes back from them") { compare("qwen3", true); }
-  TEST_CASE("Llama 3.1: every title and hard string has the same tokens, and comes back from them") { compare("llama3_1", false); }
+  TEST_CASE("Qwen3: every title and hard string has the same tokens, and comes back from them") {
+    compare("qwen3", true);
+  }
+  TEST_CASE("Llama 3.1: every title and hard string has the same tokens, and comes back from them") {
+    compare("llama3_1", false);
+  }
 }
 
 }  // namespace troupe::reference

@@ -136,7 +136,8 @@ Plan random_plan(const DecoderConfig& config, Chance& chance) {
 namespace {
 
 // Sees what comes before in the prompt, mostly all of it; `blocks` are no part of it.
-kernels::Sees prompt_before(const Plan& plan, std::uint32_t blocks_begin, std::uint32_t blocks_end, Chance& chance) {
+kernels::Sees prompt_before(const Plan& plan, std::uint32_t blocks_begin, std::uint32_t blocks_end,
+                            Chance& chance) {
   kernels::Sees sees;
   const double sight = draw_yes(chance, 0.7) ? 1 : 0.6;
   for (std::uint32_t s = 0; s < plan.segments.size(); ++s)
@@ -186,8 +187,9 @@ Plan random_repaired_plan(const DecoderConfig& config, Chance& chance) {
     place.start = static_cast<std::int32_t>(
         draw(chance, 0, config.positions_max - static_cast<std::uint32_t>(place.tokens.size())));
     place.sees = prompt_before(plan, begin, begin + blocks, chance);
-    plan.repair.places.push_back({static_cast<std::uint32_t>(plan.segments.size()), begin + b,
-                                  draw(chance, 0, static_cast<std::uint32_t>(plan.repair.budgets.size() - 1))});
+    plan.repair.places.push_back(
+        {static_cast<std::uint32_t>(plan.segments.size()), begin + b,
+         draw(chance, 0, static_cast<std::uint32_t>(plan.repair.budgets.size() - 1))});
     plan.segments.push_back(std::move(place));
   }
   Segment last = segment();

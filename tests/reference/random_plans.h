@@ -22,8 +22,8 @@ kernels::DecoderConfig random_config(Chance& chance);
 kernels::Plan random_plan(const kernels::DecoderConfig& config, Chance& chance);
 
 // A sound plan with a repair: up to 6 blocks, which see nothing or the segment before them, and their places
-// among other segments, most of which see all that comes before in the prompt; one or two budgets, any choice, any
-// number of exact layers; one to three readouts.
+// among other segments, most of which see all that comes before in the prompt; one or two budgets, any
+// choice, any number of exact layers; one to three readouts.
 kernels::Plan random_repaired_plan(const kernels::DecoderConfig& config, Chance& chance);
 
 }  // namespace troupe::reference

@@ -52,8 +52,8 @@ void rotate(Row& row, std::size_t head_dim, const std::vector<double>& frequenci
 
 namespace {
 
-// Softmax attention of one query head of one token over the tokens that it sees, at the keys that it sees. What it
-// pays to each is added to `received`.
+// Softmax attention of one query head of one token over the tokens that it sees, at the keys that it sees.
+// What it pays to each is added to `received`.
 void attend(const double* query, std::size_t kv_at, std::size_t head_dim, const Rows& keys, const LayerKv& kv,
             const std::vector<bool>& seen, double* out, Row& received) {
   std::vector<double> scores(seen.size(), -INFINITY);
@@ -124,10 +124,11 @@ Rows shown_keys(const DecoderConfig& config, const kernels::Plan& plan, const La
   return shown;
 }
 
-// A token sees its own segment as it was made. Returns the attention that each token receives from tokens from
-// `attending` on.
+// A token sees its own segment as it was made. Returns the attention that each token receives from tokens
+// from `attending` on.
 Row add_attention(const DecoderConfig& config, const kernels::Plan& plan, const kernels::LayerWeights& layer,
-                   const Rows& queries, const LayerKv& kv, const Mask& mask, Rows& state, std::size_t attending) {
+                  const Rows& queries, const LayerKv& kv, const Mask& mask, Rows& state,
+                  std::size_t attending) {
   Row received(state.size(), 0.0), others(state.size(), 0.0);
   const std::size_t heads_per_kv = config.heads / config.kv_heads;
   const std::vector<std::size_t> first = first_tokens(plan);

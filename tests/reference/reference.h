@@ -31,16 +31,16 @@ struct Scored {
 struct Result {
   std::vector<std::vector<double>> readouts;  // [readout][row], in plan order
   std::vector<LayerKv> layers;
-  // Of the plan's repair: tokens that were chosen, by their numbers among those of its places; and by how much the
-  // least score of those chosen for it is above the highest of the others (a token's mean is one): infinite if all
-  // are chosen, or none.
+  // Of the plan's repair: tokens that were chosen, by their numbers among those of its places; and by how
+  // much the least score of those chosen for it is above the highest of the others (a token's mean is one):
+  // infinite if all are chosen, or none.
   std::vector<std::uint32_t> chosen;
   double gap = INFINITY;
   std::vector<Scored> scores;
 };
 
-// By how much the scores that the reference has for them say that others should have been chosen: of two of a budget, one left out
-// over one taken. None where the choice is the reference's own.
+// By how much the scores that the reference has for them say that others should have been chosen: of two of a
+// budget, one left out over one taken. None where the choice is the reference's own.
 double shortfall(const Result& expected, std::span<const std::uint32_t> chosen);
 
 // mask[t][u]: token t attends to token u.

@@ -45,7 +45,8 @@ void Repairing::choose(std::uint32_t budget) {
     divergence += token.divergence;
     ++count;
   }
-  // Blocks that saw what their places see differ from them by rounding, which no other program has the same of.
+  // Blocks that saw what their places see differ from them by rounding, which no other program has the same
+  // of.
   if (repair_.divergence > 0 && repair_.budgets[budget] > 0 && divergence < 1e-3 * count) gap_ = 0;
   const auto part = [&](double weight, double measured, double sum) {
     return weight > 0 && sum > 0 ? weight * measured * count / sum : 0.0;
@@ -60,8 +61,7 @@ void Repairing::choose(std::uint32_t budget) {
   std::ranges::sort(others);
   const std::size_t many = std::min<std::size_t>(repair_.budgets[budget], others.size());
   for (std::size_t i = 0; i < many; ++i) tokens_[others[i].second].chosen = true;
-  if (many > 0 && many < others.size())
-    gap_ = std::min(gap_, others[many].first - others[many - 1].first);
+  if (many > 0 && many < others.size()) gap_ = std::min(gap_, others[many].first - others[many - 1].first);
 }
 
 void Repairing::mend(std::size_t layer, LayerKv& kv) {

@@ -1,6 +1,6 @@
 #pragma once
-// The reference's part for plans with a repair (kernels/base/repair.h): which tokens are chosen, and what keys and
-// values the others have.
+// The reference's part for plans with a repair (kernels/base/repair.h): which tokens are chosen, and what
+// keys and values the others have.
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -10,7 +10,8 @@
 namespace troupe::reference {
 
 // Rotates each pair (i, i + head_dim/2) of each head by position × frequency.
-void rotate(std::vector<double>& row, std::size_t head_dim, const std::vector<double>& frequencies, double position);
+void rotate(std::vector<double>& row, std::size_t head_dim, const std::vector<double>& frequencies,
+            double position);
 
 // Index of each segment's first token among all tokens of the plan, and behind the last.
 std::vector<std::size_t> first_tokens(const kernels::Plan& plan);

@@ -1,5 +1,5 @@
-// Plans with a repair on the CPU decoder against the float64 reference: random plans and batches, blocks computed or
-// read from pages; what no repair and a full one are; and trained models' golden scores.
+// Plans with a repair on the CPU decoder against the float64 reference: random plans and batches, blocks
+// computed or read from pages; what no repair and a full one are; and trained models' golden scores.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -70,8 +70,8 @@ Plan with_chosen(Plan plan, const std::vector<std::uint32_t>& chosen) {
 struct Formats {
   KvFormat kv = KvFormat::f32;
   WeightFormat weights = WeightFormat::f32;
-  // Of logits: what sums in float32, keys and values of 16 bits (rounded once more where they stand elsewhere), and
-  // bytes were seen to be off, times four; within what decoder_plans_test.cc derives.
+  // Of logits: what sums in float32, keys and values of 16 bits (rounded once more where they stand
+  // elsewhere), and bytes were seen to be off, times four; within what decoder_plans_test.cc derives.
   double tolerance = 1e-5;
 };
 
@@ -82,8 +82,8 @@ class RandomBatch {
     kernels::Teams teams;
     teams.push_back(std::make_unique<kernels::Team>(2, kernels::CpuSet{}, 0));
     decoder_ = kernels::make_cpu_decoder(
-        model_, {.page_tokens = draw(chance_, 1, 9), .kv = formats.kv, .weights = formats.weights}, vector_kernels,
-        std::move(teams));
+        model_, {.page_tokens = draw(chance_, 1, 9), .kv = formats.kv, .weights = formats.weights},
+        vector_kernels, std::move(teams));
     memory_ = std::make_unique<Memory>(decoder_->layout());
     for (std::uint32_t i = draw(chance_, 1, 3); i > 0; --i)
       plans_.push_back(draw_yes(chance_, 0.8) ? random_repaired_plan(model_.config, chance_)
@@ -157,7 +157,8 @@ auto named(const Versions& versions, std::string_view name) {
   return std::ranges::find(versions, name, [](const auto& version) { return version.name; });
 }
 
-TEST_CASE("repaired plans give the reference's logits and choices in every format, on every instruction set") {
+TEST_CASE(
+    "repaired plans give the reference's logits and choices in every format, on every instruction set") {
   RandomBatch::choices_compared.clear();
   for (const kernels::Elementwise& elementwise : kernels::elementwise_versions()) {
     const std::string name(elementwise.name);
@@ -166,9 +167,10 @@ TEST_CASE("repaired plans give the reference's logits and choices in every forma
       MESSAGE("this CPU cannot run " << name);
       continue;
     }
-    const kernels::VectorKernels vector_kernels{
-        &elementwise, named(kernels::attend_versions(), name)->run, named(kernels::readout_versions(), name)->run,
-        named(kernels::sum_exponentials_versions(), name)->run, &*named(kernels::product_versions(), name)};
+    const kernels::VectorKernels vector_kernels{&elementwise, named(kernels::attend_versions(), name)->run,
+                                                named(kernels::readout_versions(), name)->run,
+                                                named(kernels::sum_exponentials_versions(), name)->run,
+                                                &*named(kernels::product_versions(), name)};
     check_random_batches(vector_kernels, {}, 50);
     check_random_batches(vector_kernels, {.kv = KvFormat::f16, .tolerance = 3e-3});
     check_random_batches(vector_kernels, {.kv = KvFormat::bf16, .tolerance = 2.4e-2});
@@ -179,9 +181,10 @@ TEST_CASE("repaired plans give the reference's logits and choices in every forma
   }
 }
 
-TEST_CASE("repaired plans give the reference's logits with int8 weights, to what rounding to bytes explains") {
-  check_random_batches({&kernels::elementwise(), &kernels::attend, &kernels::readout_rows, &kernels::sum_exponentials,
-                        &kernels::product_version()},
+TEST_CASE(
+    "repaired plans give the reference's logits with int8 weights, to what rounding to bytes explains") {
+  check_random_batches({&kernels::elementwise(), &kernels::attend, &kernels::readout_rows,
+                        &kernels::sum_exponentials, &kernels::product_version()},
                        {.weights = WeightFormat::int8, .tolerance = 0.2});
 }
 
@@ -194,7 +197,8 @@ double largest_off(const std::vector<std::vector<float>>& found, const std::vect
   return worst;
 }
 
-TEST_CASE("titles: golden scores of the full prompt, of candidates and of all reused, and of 30 % recomputed") {
+TEST_CASE(
+    "titles: golden scores of the full prompt, of candidates and of all reused, and of 30 % recomputed") {
   const auto [folder, golden] = golden_model("tiny-ranker-titles");
   if (folder.empty()) {
     MESSAGE("skipped, no golden file beside the checkout: tiny-ranker-titles");
@@ -217,7 +221,8 @@ TEST_CASE("titles: golden scores of the full prompt, of candidates and of all re
     CHECK(std::abs(reference.readouts[i][0] - reference.readouts[i][1] - cases[3].scores[i]) < 1e-7);
 }
 
-// A shop's prompt: items, each alone at its own start, then a user's history, their places behind it, and what is read.
+// A shop's prompt: items, each alone at its own start, then a user's history, their places behind it, and
+// what is read.
 Plan shop_plan() {
   Plan plan;
   plan.segments.push_back({SegmentKind::item, {20, 21, 22, 23}, 0, {}});
@@ -282,7 +287,8 @@ Plan as_blocks(const Plan& plan) {
   return blocks;
 }
 
-TEST_CASE("a budget of all tokens is the whole prompt, whatever the mean, and one of none the blocks as they are") {
+TEST_CASE(
+    "a budget of all tokens is the whole prompt, whatever the mean, and one of none the blocks as they are") {
   Plan plan = shop_plan();
   const Reply full = run(in_full(plan)), blocks = run(as_blocks(plan));
   CHECK(apart(full, blocks) > 1e-3);
@@ -315,7 +321,8 @@ TEST_CASE("layers that are exact come nearer to the whole prompt, and all of the
   CHECK(run(plan).chosen.empty());
 }
 
-TEST_CASE("the answer to a repaired request does not depend on others of its batch, nor on the number of cores") {
+TEST_CASE(
+    "the answer to a repaired request does not depend on others of its batch, nor on the number of cores") {
   const DecoderModel model = shop_model();
   Chance chance(9);
   std::vector<Plan> plans;
@@ -323,7 +330,8 @@ TEST_CASE("the answer to a repaired request does not depend on others of its bat
   plans.insert(plans.begin() + 2, in_full(shop_plan()));
   plans.push_back(shop_plan());
   std::vector<Request> requests;
-  for (const Plan& plan : plans) requests.push_back({&plan, std::vector<kernels::SegmentKv>(plan.segments.size())});
+  for (const Plan& plan : plans)
+    requests.push_back({&plan, std::vector<kernels::SegmentKv>(plan.segments.size())});
   const auto decoder = kernels::make_cpu_decoder(model, {});
   const auto wide = kernels::make_cpu_decoder(model, {.cores = 2});
   const std::vector<Reply> together = decoder->run(requests), shared = wide->run(requests);
@@ -337,7 +345,9 @@ TEST_CASE("the answer to a repaired request does not depend on others of its bat
   }
 }
 
-TEST_CASE("a repaired request beyond a pass is too large, as it is not cut, and a batch with it is run in smaller ones") {
+TEST_CASE(
+    "a repaired request beyond a pass is too large, as it is not cut, and a batch with it is run in smaller "
+    "ones") {
   Plan plan = shop_plan();
   std::vector<kernels::Token> many(400, 9);
   plan.segments[0].tokens = many;
@@ -349,7 +359,8 @@ TEST_CASE("a repaired request beyond a pass is too large, as it is not cut, and 
   wide.segments[0].tokens = wide.segments[4].tokens = kernels::Tokens(200, 9);
   for (std::size_t s = 5; s < wide.segments.size(); ++s) wide.segments[s].start += 196;
   REQUIRE(kernels::find_fault(wide, bounded->limits()) == "");
-  const Request requests[] = {{&small, std::vector<kernels::SegmentKv>(8)}, {&wide, std::vector<kernels::SegmentKv>(8)}};
+  const Request requests[] = {{&small, std::vector<kernels::SegmentKv>(8)},
+                              {&wide, std::vector<kernels::SegmentKv>(8)}};
   const std::vector<Reply> replies = bounded->run(requests);
   CHECK(apart(replies[0], run(small)) < 1e-5);
   CHECK(replies[1].too_large.find("417 computed tokens and ") == 0);

@@ -8,8 +8,8 @@
 #include <mutex>
 
 #include "runtime/actor/message_id.h"
-#include "sim/host/sim_host.h"
 #include "runtime/network/caf_host.h"
+#include "sim/host/sim_host.h"
 
 namespace troupe::scenario {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "deploy/node/box.h"
 #include "deploy/data/dataset.h"
+#include "deploy/node/box.h"
 #include "runtime/actor/metrics.h"
 #include "runtime/testing/store_test_folder.h"
 
@@ -36,9 +36,9 @@ class RunningBox {
   void post(Message message);    // its id must be unique
   Message answer(RequestId id);  // waits; fails the test after a long time
   Message ask(Message message);
-  Message ask_worker(Message message);  // the inference worker, not the router
+  Message ask_worker(Message message);                                // the inference worker, not the router
   void set_split(std::uint64_t epoch, std::vector<AreaSplit> areas);  // as its allocator agent would
-  void run_for(Duration virtual_time);  // in the simulation
+  void run_for(Duration virtual_time);                                // in the simulation
   RankReply rank(RequestId id, const std::string& user, const std::vector<std::string>& candidates,
                  const std::string& policy);
   void wait_until_precomputed();  // or until it stops

@@ -1,5 +1,5 @@
-// A box whose model has its embedding table apart, with few of its rows in the pool, while the boundary between them and keys
-// and values moves under requests.
+// A box whose model has its embedding table apart, with few of its rows in the pool, while the boundary
+// between them and keys and values moves under requests.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -36,10 +36,11 @@ std::vector<Asked> put_all(RunningBox& box, const std::filesystem::path& model, 
     for (const auto* some : {&one.request.items, &one.request.candidates})
       for (const Token item : *some)
         if (items.insert(item).second)
-          REQUIRE(std::holds_alternative<Stored>(box.ask(PutItem{++id, std::to_string(item), "", {item}, item})));
+          REQUIRE(
+              std::holds_alternative<Stored>(box.ask(PutItem{++id, std::to_string(item), "", {item}, item})));
     const std::string user = "user-" + std::to_string(all.size());
-    REQUIRE(std::holds_alternative<Stored>(
-        box.ask(PutUser{++id, "", user, names_of(one.request.items), {}, {{"timestamps", one.request.times}}})));
+    REQUIRE(std::holds_alternative<Stored>(box.ask(
+        PutUser{++id, "", user, names_of(one.request.items), {}, {{"timestamps", one.request.times}}})));
     all.push_back({one, user});
   }
   return all;
@@ -56,17 +57,20 @@ double gap_of(const Message& answer, const hstu::GoldenCase& golden) {
   return most;
 }
 
-TEST_CASE("answers stay the golden ones while the boundary between rows and blocks moves under them, and no block moves") {
+TEST_CASE(
+    "answers stay the golden ones while the boundary between rows and blocks moves under them, and no block "
+    "moves") {
   const auto model = hstu::shared_model("tiny-hstu-movielens");
   if (!model) {
     MESSAGE("skipped: no ../shared/models/tiny-hstu-movielens");
     return;
   }
   const TestFolder folder;  // 170 pages of 24 rows: all rows would take 71
-  RunningBox box(World::caf,
-                 box_config(folder, {"model.directory=" + model->string(), "model.tables=mapped", "pool.memory=1MiB",
-                                     "pool.row_share=0.025", "pool.item_share=0.1", "inference.executors=2"}),
-                 false);
+  RunningBox box(
+      World::caf,
+      box_config(folder, {"model.directory=" + model->string(), "model.tables=mapped", "pool.memory=1MiB",
+                          "pool.row_share=0.025", "pool.item_share=0.1", "inference.executors=2"}),
+      false);
   RequestId id = 0;
   const std::vector<Asked> all = put_all(box, *model, id);
   std::uint64_t epoch = 1'000;
@@ -75,7 +79,8 @@ TEST_CASE("answers stay the golden ones while the boundary between rows and bloc
     for (std::size_t first = 0; first < all.size(); first += 4) {
       const std::size_t count = std::min<std::size_t>(4, all.size() - first);
       for (std::size_t i = 0; i < count; ++i) {
-        RankRequest request{++id, "", all[first + i].user, distinct(names_of(all[first + i].golden.request.candidates))};
+        RankRequest request{++id, "", all[first + i].user,
+                            distinct(names_of(all[first + i].golden.request.candidates))};
         request.request_timestamp = all[first + i].golden.request.now;
         box.post(std::move(request));
         const std::uint64_t rows = (first / 4 + i) % 2 == 0 ? 40 : 2;
@@ -95,7 +100,8 @@ TEST_CASE("answers stay the golden ones while the boundary between rows and bloc
   CHECK(box.metric(Metric::protocol_errors) == 0);
 }
 
-TEST_CASE("a box that splits by what pages save gives users the pages that rows hardly need, and copies nothing") {
+TEST_CASE(
+    "a box that splits by what pages save gives users the pages that rows hardly need, and copies nothing") {
   const auto model = hstu::shared_model("tiny-hstu-movielens");
   if (!model) {
     MESSAGE("skipped: no ../shared/models/tiny-hstu-movielens");
@@ -103,8 +109,9 @@ TEST_CASE("a box that splits by what pages save gives users the pages that rows 
   }
   const TestFolder folder;
   RunningBox box(World::simulation,
-                 box_config(folder, {"model.directory=" + model->string(), "model.tables=mapped", "pool.memory=1MiB",
-                                     "pool.row_share=0.85", "pool.item_share=0.1", "pool.split=marginal", "pool.split_window=1s"}),
+                 box_config(folder, {"model.directory=" + model->string(), "model.tables=mapped",
+                                     "pool.memory=1MiB", "pool.row_share=0.85", "pool.item_share=0.1",
+                                     "pool.split=marginal", "pool.split_window=1s"}),
                  false);
   RequestId id = 0;
   const std::vector<Asked> all = put_all(box, *model, id);
@@ -117,8 +124,9 @@ TEST_CASE("a box that splits by what pages save gives users the pages that rows 
     }
     box.run_for({2'000'000});
   }
-  MESSAGE("of 170 pages users have ", box.metric(Metric::user_pages), ", rows ", box.metric(Metric::row_pages), "; saved ",
-          box.metric(Metric::user_saved), " s and ", box.metric(Metric::row_saved), " s by ", box.metric(Metric::rows_hit), " rows");
+  MESSAGE("of 170 pages users have ", box.metric(Metric::user_pages), ", rows ",
+          box.metric(Metric::row_pages), "; saved ", box.metric(Metric::user_saved), " s and ",
+          box.metric(Metric::row_saved), " s by ", box.metric(Metric::rows_hit), " rows");
   CHECK(most < 1e-4);
   CHECK(box.metric(Metric::user_pages) > 25);  // of nine
   CHECK(box.metric(Metric::row_pages) < 144);

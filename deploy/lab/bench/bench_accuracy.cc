@@ -7,8 +7,8 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "deploy/node/prompt_file.h"
 #include "deploy/data/dataset.h"
+#include "deploy/node/prompt_file.h"
 #include "deploy/reports/table.h"
 #include "kernels/base/check.h"
 #include "kernels/decoder/decoder.h"
@@ -114,8 +114,8 @@ double ndcg(const EventScore& score, std::size_t k) {
 
 namespace {
 
-// The prompt with a search behind it, and beside it the true item's tokens but the last, for what the model says of
-// each of them: read at the prompt's end and at each.
+// The prompt with a search behind it, and beside it the true item's tokens but the last, for what the model
+// says of each of them: read at the prompt's end and at each.
 kernels::Plan event_plan(const AccuracyEvent& event, std::size_t width) {
   using What = kernels::Readout::What;
   kernels::Plan plan;
@@ -123,9 +123,12 @@ kernels::Plan event_plan(const AccuracyEvent& event, std::size_t width) {
   plan.segments.push_back({kernels::SegmentKind::user, event.prompt, 0, {}});
   plan.readouts.push_back({0, end - 1, {}, What::all_rows});
   if (event.truth.size() > 1) {
-    plan.segments.push_back({kernels::SegmentKind::beam, Path(event.truth.begin(), event.truth.end() - 1),
-                             static_cast<std::int32_t>(end), {0}});
-    for (std::uint32_t t = 0; t + 1 < event.truth.size(); ++t) plan.readouts.push_back({1, t, {}, What::all_rows});
+    plan.segments.push_back({kernels::SegmentKind::beam,
+                             Path(event.truth.begin(), event.truth.end() - 1),
+                             static_cast<std::int32_t>(end),
+                             {0}});
+    for (std::uint32_t t = 0; t + 1 < event.truth.size(); ++t)
+      plan.readouts.push_back({1, t, {}, What::all_rows});
   }
   plan.search.width = plan.search.results = static_cast<std::uint32_t>(width);
   return plan;
@@ -134,7 +137,8 @@ kernels::Plan event_plan(const AccuracyEvent& event, std::size_t width) {
 double log_probability(std::span<const float> logits, kernels::Token token) {
   const double log = logits[static_cast<std::size_t>(token)] - kernels::log_sum_exp(logits);
   if (!std::isfinite(log))
-    throw std::runtime_error("a logit is not finite; expected a model whose keys and values fit their format");
+    throw std::runtime_error(
+        "a logit is not finite; expected a model whose keys and values fit their format");
   return log;
 }
 
@@ -153,9 +157,8 @@ std::vector<EventScore> score_events(const kernels::DecoderModel& model, const N
   for (const AccuracyEvent& event : data.events) {
     EventScore& score = scores.emplace_back();
     const kernels::Plan plan = event_plan(event, width);
-    const kernels::Request request{.plan = &plan,
-                                   .kv = std::vector<kernels::SegmentKv>(plan.segments.size()),
-                                   .assets = assets};
+    const kernels::Request request{
+        .plan = &plan, .kv = std::vector<kernels::SegmentKv>(plan.segments.size()), .assets = assets};
     decoder->run({&request, 1}, replies);
     for (std::size_t t = 0; t < event.truth.size(); ++t)
       score.surprise -=
@@ -219,6 +222,8 @@ AccuracyChange compare(const std::vector<EventScore>& base, const std::vector<Ev
   return change;
 }
 
-nlohmann::json to_json(const Mean& mean) { return {{"mean", mean.value}, {"standard_error", mean.standard_error}}; }
+nlohmann::json to_json(const Mean& mean) {
+  return {{"mean", mean.value}, {"standard_error", mean.standard_error}};
+}
 
 }  // namespace troupe::deploy

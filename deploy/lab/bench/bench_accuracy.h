@@ -5,8 +5,8 @@
 // are far smaller than the spread between events.
 #include <array>
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "deploy/lab/testing/small_generator_test.h"
 #include "deploy/data/dataset.h"
+#include "deploy/lab/testing/small_generator_test.h"
 
 using namespace troupe;
 using namespace troupe::deploy;
@@ -80,7 +80,8 @@ TEST_SUITE("bench accuracy") {
     const std::vector<EventScore> wide = score_events(world.model(), {}, data, 3);
     for (std::size_t i = 0; i < data.events.size(); ++i) {
       const auto log_of = [&](const Path& item) {
-        return -2 * score_events(world.model(), {}, {data.index, {{data.events[i].prompt, item}}}, 3)[0].surprise;
+        return -2 *
+               score_events(world.model(), {}, {data.index, {{data.events[i].prompt, item}}}, 3)[0].surprise;
       };
       const double truth = log_of(data.events[i].truth);
       std::size_t place = 1;

@@ -203,7 +203,8 @@ Calibration calibrate(const std::vector<CalibrationModel>& models, const Calibra
       row.timed.us = 1e6 * seconds.least;
       row.mean_us = 1e6 * seconds.mean;
       done += predicted_sum(machine, {row});
-      progress(static_cast<std::uint64_t>(100 * done / expected + 1e-6));  // the last is 100, in whatever order sums are rounded
+      progress(static_cast<std::uint64_t>(100 * done / expected +
+                                          1e-6));  // the last is 100, in whatever order sums are rounded
       calibration.rows.push_back(row);
     }
   }

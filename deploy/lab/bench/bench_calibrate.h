@@ -43,7 +43,7 @@ struct CalibrationModel {
 struct CalibrationRow {
   CalibrationPass pass;
   placement::TimedPass
-      timed;  // the least of the rounds: what others take from the machine is not its own time
+      timed;           // the least of the rounds: what others take from the machine is not its own time
   double mean_us = 0;  // of the rounds: the machine's pace with what others take from it
   double predicted_us = 0;
 };

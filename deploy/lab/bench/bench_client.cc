@@ -15,7 +15,8 @@ namespace {
 const Address door = Box::address(Role::door);
 const Address router_address = Box::address(Role::router);
 
-constexpr std::uint64_t progress_every = 64;  // answers; waking who waits for each would cost as much as a step
+constexpr std::uint64_t progress_every =
+    64;                                // answers; waking who waits for each would cost as much as a step
 constexpr double after_us_max = 4e15;  // what the clock can count in nanoseconds; a trace is refused before
 
 }  // namespace
@@ -54,7 +55,8 @@ void BenchClient::post(Question question, Clock::time_point since) {
   std::visit([this](auto& request) { request.id = sent_; }, question.request);
   result_.judged += !question.truth.empty();
   pending_[sent_] = {since, std::move(question.truth)};
-  std::visit([this](auto& request) { host_.post(router_address, door, std::move(request)); }, question.request);
+  std::visit([this](auto& request) { host_.post(router_address, door, std::move(request)); },
+             question.request);
 }
 
 BenchClient::Clock::time_point BenchClient::start() {
@@ -129,7 +131,8 @@ void BenchClient::take(const Reply& reply) {
   result_.tokens_total += reply.tokens_total;
   result_.tokens_computed += reply.tokens_computed;
   result_.tokens_reused += reply.tokens_reused;
-  reused_.push_back({static_cast<std::uint32_t>(reply.tokens_reused), static_cast<std::uint32_t>(reply.tokens_total)});
+  reused_.push_back(
+      {static_cast<std::uint32_t>(reply.tokens_reused), static_cast<std::uint32_t>(reply.tokens_total)});
   const Timings& took = reply.timings;
   if (took.predicted > 0)
     predictions_.push_back(static_cast<double>(took.total - took.features - took.lookup) /

@@ -37,9 +37,9 @@ struct BenchRankRun {
   std::uint64_t plans_user = 0, plans_item = 0;
   // Blocks that were found, and that had to be computed. The system block of either plan counts as an item's.
   std::uint64_t user_blocks_hit = 0, user_blocks_computed = 0, item_blocks_hit = 0, item_blocks_computed = 0;
-  double hit_rate = 0;     // tokens_reused / tokens_total (BAT §6.2)
+  double hit_rate = 0;         // tokens_reused / tokens_total (BAT §6.2)
   std::vector<double> tenths;  // the same of each tenth of the answers, in the order in which they came
-  double cpu_seconds = 0;  // of this process, the client's little included
+  double cpu_seconds = 0;      // of this process, the client's little included
   // Observed over predicted time from the choice of a node to the answer.
   double prediction_p10 = 0, prediction_p50 = 0, prediction_p90 = 0;
   double recall_at_10 = 0, ndcg_at_10 = 0;  // over the questions with a truth

@@ -1,13 +1,13 @@
 #pragma once
-// `troupe bench generate`: beam searches of the engine alone, and of what it is measured by (xGR §9, on the same
-// kernels, in one run, request by request in turn):
+// `troupe bench generate`: beam searches of the engine alone, and of what it is measured by (xGR §9, on the
+// same kernels, in one run, request by request in turn):
 //   troupe         paths of a search together, only catalog items, only what may be kept is sorted
 //   independent    each path attends to the prompt by itself and has pages of its own, copied when paths part
-//   tree           all tokens of all paths are one sequence behind the prompt, under a mask; what ended stays in it
-//   full sort      as troupe, but all continuations of a level are sorted
-//   unconstrained  as troupe, but over all tokens: what it returns need not be an item
-// Prompts are the test events of a data set for a trained model, or random tokens for a model of a given shape; its
-// catalog is then random paths of three tokens, one third of the vocabulary for each.
+//   tree           all tokens of all paths are one sequence behind the prompt, under a mask; what ended stays
+//   in it full sort      as troupe, but all continuations of a level are sorted unconstrained  as troupe, but
+//   over all tokens: what it returns need not be an item
+// Prompts are the test events of a data set for a trained model, or random tokens for a model of a given
+// shape; its catalog is then random paths of three tokens, one third of the vocabulary for each.
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -57,9 +57,9 @@ struct GenerateRun {
   std::vector<double> wall_ms, cpu_ms;  // of each request
   double fma_rate = 0;                  // mean of samples beside them, per thread
   kernels::PassTimes times;             // of all requests
-  double attention_operations = 0;      // of all requests: of paths with the prompts, 4 × heads × head_dim each
-  std::uint64_t kv_bytes_peak = 0;      // of one request: its prompt's and its paths'
-  std::uint64_t mask_bytes = 0;         // of one request, beside them
+  double attention_operations = 0;  // of all requests: of paths with the prompts, 4 × heads × head_dim each
+  std::uint64_t kv_bytes_peak = 0;  // of one request: its prompt's and its paths'
+  std::uint64_t mask_bytes = 0;     // of one request, beside them
 };
 // One after the other, the engines in turn for each request.
 std::vector<GenerateRun> run_generate(const GenerateWork& work, const GenerateSetup& setup);

@@ -23,8 +23,8 @@ RankEvent make_event(const PromptForm& form, const std::map<std::string, PutItem
   };
   std::vector<Token> history = form.user.copy();
   RankEvent event{.truth = row.true_index};
-  const std::size_t events = form.events_max > 0 ? std::min<std::size_t>(form.events_max, row.history.size())
-                                                 : row.history.size();
+  const std::size_t events =
+      form.events_max > 0 ? std::min<std::size_t>(form.events_max, row.history.size()) : row.history.size();
   for (const std::string& item : std::span(row.history).last(events)) {
     const PutItem& of = find(item);
     history.insert(history.end(), form.event.begin(), form.event.end());
@@ -69,8 +69,11 @@ Plan plan_of(const PromptForm& form, const RankEvent& event, const PlanVariant& 
                "only blocks that are computed alone are repaired");
   const std::vector<ItemView> items = views(event.items);
   return variant.plan
-      ->build({.form = form, .history = event.history, .events = event.events, .items = items,
-              .repair = variant.repair})
+      ->build({.form = form,
+               .history = event.history,
+               .events = event.events,
+               .items = items,
+               .repair = variant.repair})
       .plan;
 }
 
@@ -120,10 +123,12 @@ RankEvents read_rank_events(const std::filesystem::path& model, const std::files
   RankEvents events{.form = read_prompt_form(model, std::nullopt, limits, vocabulary)};
   std::map<std::string, PutItem> catalog;
   for (PutItem& item : read_items(data, vocabulary)) catalog[item.item] = std::move(item);
-  for (const EvaluationRow& row : read_evaluation(evaluation.empty() ? model / "eval.tsv.gz" : evaluation, data)) {
+  for (const EvaluationRow& row :
+       read_evaluation(evaluation.empty() ? model / "eval.tsv.gz" : evaluation, data)) {
     events.list.push_back(make_event(events.form, catalog, row));
     for (const std::string& name : plans_of(events.form)) {
-      const std::string fault = find_fault(plan_of(events.form, events.list.back(), {&parse_plan(name)}), limits);
+      const std::string fault =
+          find_fault(plan_of(events.form, events.list.back(), {&parse_plan(name)}), limits);
       if (!fault.empty()) throw ImportError("user " + row.user + ": " + fault);
     }
   }

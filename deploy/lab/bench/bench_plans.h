@@ -2,17 +2,18 @@
 // `troupe bench plans`: how well a ranker ranks under each plan of the same prompt (BAT §6.3, Table 3), of
 // all that the router's table of plans has.
 //
-// Items that are computed alone miss what the plain prompt shows them: the items before them. A repair recomputes a
-// share of their tokens with all that comes before them in sight: in plans of a prefix the first of each item's, in
-// those of the plain prompt whichever the selection says (router/request/plans.h), and the others may be corrected. The
-// bases are the plans that keep every block as it is, and the plain prompt, which reuses nothing.
+// Items that are computed alone miss what the plain prompt shows them: the items before them. A repair
+// recomputes a share of their tokens with all that comes before them in sight: in plans of a prefix the first
+// of each item's, in those of the plain prompt whichever the selection says (router/request/plans.h), and the
+// others may be corrected. The bases are the plans that keep every block as it is, and the plain prompt,
+// which reuses nothing.
 #include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "deploy/lab/bench/bench_accuracy.h"
 #include "deploy/data/dataset.h"
+#include "deploy/lab/bench/bench_accuracy.h"
 #include "kernels/decoder/decoder.h"
 #include "router/request/plans.h"
 
@@ -21,10 +22,10 @@ namespace troupe::deploy {
 struct PlanVariant {
   const router::PlanKind* plan = nullptr;
   router::RepairChoice repair;  // a share above 0 only where the plan can be repaired
-  bool oracle = false;          // not its selection: tokens that are truly furthest from their blocks, in all layers
+  bool oracle = false;  // not its selection: tokens that are truly furthest from their blocks, in all layers
 
-  std::string name() const;  // "item", "blocks +25 %"
-  std::string selection() const;   // "none" without a repair
+  std::string name() const;       // "item", "blocks +25 %"
+  std::string selection() const;  // "none" without a repair
   std::string correction() const;
 };
 const router::PlanKind& parse_plan(const std::string& name);  // throws std::invalid_argument
@@ -49,8 +50,8 @@ std::vector<float> scores_of(const kernels::Reply& reply);
 // All is computed in one pass.
 std::vector<float> run_plan(kernels::Executor& decoder, const Plan& plan);
 
-// Runs plans whose blocks are cached, as a cluster that has seen each item before does: a block is computed when it is
-// first asked for, and nothing is timed then.
+// Runs plans whose blocks are cached, as a cluster that has seen each item before does: a block is computed
+// when it is first asked for, and nothing is timed then.
 class BlockBench {
  public:
   // keeps_prefix: the system prompt is cached like a block, for every plan, as a prefix cache has it.
@@ -63,8 +64,8 @@ class BlockBench {
     double operations = 0;  // two per multiply-add, of what the CPU engine computes of the layers
   };
   Run run(const Plan& plan);
-  // The repair's tokens by the truth: those furthest from their blocks in all layers behind the first, out of a run of
-  // the plain prompt. As many as its budgets ask for.
+  // The repair's tokens by the truth: those furthest from their blocks in all layers behind the first, out of
+  // a run of the plain prompt. As many as its budgets ask for.
   Plan with_oracle(const Plan& plan, const Plan& plain);
 
  private:

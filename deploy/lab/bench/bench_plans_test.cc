@@ -84,7 +84,8 @@ TEST_SUITE("bench plans") {
     CHECK(judge_ranking({0, 0}, 0).surprise == doctest::Approx(std::log(2.0)));
   }
 
-  TEST_CASE("cached blocks give the scores of computed ones, for fewer operations the fewer tokens are repaired") {
+  TEST_CASE(
+      "cached blocks give the scores of computed ones, for fewer operations the fewer tokens are repaired") {
     const auto model = decoder();
     BlockBench bench(*model, small_decoder());
     const RankEvent event = three_items();
@@ -93,7 +94,8 @@ TEST_SUITE("bench plans") {
     CHECK(difference(full.scores, logits_of(event, "causal")) < 1e-5);
     double before = 0;
     for (const double share : {0.0, 0.3, 0.6, 1.0}) {
-      const PlanVariant variant{&parse_plan("blocks"), {.share = share, .by = router::RepairChoice::By::tail, .mean = true}};
+      const PlanVariant variant{&parse_plan("blocks"),
+                                {.share = share, .by = router::RepairChoice::By::tail, .mean = true}};
       const Plan plan = plan_of(form, event, variant);
       const BlockBench::Run first = bench.run(plan), again = bench.run(plan);
       CHECK(difference(first.scores, run_plan(*model, plan)) < 1e-5);
@@ -118,12 +120,15 @@ TEST_SUITE("bench plans") {
     }
   }
 
-  TEST_CASE("the oracle chooses as many tokens, and none of the first item, which all that is before it made right") {
+  TEST_CASE(
+      "the oracle chooses as many tokens, and none of the first item, which all that is before it made "
+      "right") {
     const auto model = decoder();
     BlockBench bench(*model, small_decoder());
     RankEvent event = three_items();
     event.history = Tokens();
-    const PlanVariant variant{&parse_plan("blocks"), {.share = 0.4, .by = router::RepairChoice::By::attention}, true};
+    const PlanVariant variant{
+        &parse_plan("blocks"), {.share = 0.4, .by = router::RepairChoice::By::attention}, true};
     PromptForm bare = form;
     bare.system = {};
     const Plan plan = plan_of(bare, event, variant), plain = plan_of(bare, event, {&parse_plan("causal")});

@@ -21,21 +21,26 @@ Token token_named(const std::string& name, const kernels::Vocabulary& vocabulary
   if (const auto token = vocabulary.find(name)) return *token;
   Token number = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (error != std::errc() || end != name.data() + name.size() || number < 0 || static_cast<std::size_t>(number) >= tokens)
-    throw std::invalid_argument("--never has \"" + name.substr(0, 40) + "\"; expected words of the vocabulary, or tokens below " +
+  if (error != std::errc() || end != name.data() + name.size() || number < 0 ||
+      static_cast<std::size_t>(number) >= tokens)
+    throw std::invalid_argument("--never has \"" + name.substr(0, 40) +
+                                "\"; expected words of the vocabulary, or tokens below " +
                                 std::to_string(tokens));
   return number;
 }
 
 // Of each token of the vocabulary: 1 if it is always computed.
 std::vector<std::uint8_t> never_reused(const PromptForm& form, const std::vector<PutItem>& items,
-                                       const std::vector<std::string>& never, const kernels::Vocabulary& vocabulary) {
+                                       const std::vector<std::string>& never,
+                                       const kernels::Vocabulary& vocabulary) {
   std::vector<std::uint8_t> found(form.vocabulary);
   const auto mark = [&](const auto& tokens) {
     for (const Token token : tokens)
-      if (token >= 0 && static_cast<std::size_t>(token) < found.size()) found[static_cast<std::size_t>(token)] = 1;
+      if (token >= 0 && static_cast<std::size_t>(token) < found.size())
+        found[static_cast<std::size_t>(token)] = 1;
   };
-  for (const Tokens* tokens : {&form.system, &form.user, &form.instruction, &form.discriminant, &form.event, &form.item, &form.score})
+  for (const Tokens* tokens : {&form.system, &form.user, &form.instruction, &form.discriminant, &form.event,
+                               &form.item, &form.score})
     mark(*tokens);
   if (!form.scores_each())  // there items have no token of their own
     for (const PutItem& item : items) mark(std::vector<Token>{item.identifier});
@@ -54,7 +59,8 @@ std::vector<Tokens> read_histories(const std::filesystem::path& data, const Prom
     for (const Token token : user.tokens) profile.tokens.push_back(token), profile.events.push_back(1);
     for (const std::string& id : user.history) {
       const auto at = catalog.find(id);
-      if (at == catalog.end()) throw ImportError("user " + user.user + " has item " + id + "; expected an item of the catalog");
+      if (at == catalog.end())
+        throw ImportError("user " + user.user + " has item " + id + "; expected an item of the catalog");
       profile.tokens.insert(profile.tokens.end(), at->second->tokens.begin(), at->second->tokens.end());
       profile.events.push_back(static_cast<std::uint32_t>(at->second->tokens.size()));
     }
@@ -64,23 +70,27 @@ std::vector<Tokens> read_histories(const std::filesystem::path& data, const Prom
   return histories;
 }
 
-// Computes the histories one after the other, each behind the system prompt, and has their keys and values taken.
+// Computes the histories one after the other, each behind the system prompt, and has their keys and values
+// taken.
 class Histories {
  public:
   Histories(kernels::DecoderModel model, const PromptForm& form)
-      : form_(form), layout_(kernels::kv_layout(model.config, page_tokens, kernels::KvFormat::f32)),
+      : form_(form),
+        layout_(kernels::kv_layout(model.config, page_tokens, kernels::KvFormat::f32)),
         decoder_(kernels::make_cpu_decoder(std::move(model), {.page_tokens = page_tokens})) {}
 
   template <class Take>
   void run(const Tokens& history, const Take& take) {
     Plan plan;
-    if (!form_.system.empty()) plan.segments.push_back({.kind = SegmentKind::system, .tokens = form_.system, .sees = {}});
+    if (!form_.system.empty())
+      plan.segments.push_back({.kind = SegmentKind::system, .tokens = form_.system, .sees = {}});
     const auto place = static_cast<std::uint32_t>(plan.segments.size());
     const auto start = static_cast<std::int32_t>(form_.system.size());
     plan.segments.push_back({SegmentKind::user, history, start, kernels::Sees::all_before(place)});
     make_room(layout_.pages_for(history.size()));
     std::vector<SegmentKv> kv(place + 1);
-    for (std::size_t i = 0; i < layout_.pages_for(history.size()); ++i) kv[place].pages.push_back(pages_[i].get());
+    for (std::size_t i = 0; i < layout_.pages_for(history.size()); ++i)
+      kv[place].pages.push_back(pages_[i].get());
     const std::vector<std::byte*> addresses = kv[place].pages;
     const kernels::Request request{&plan, std::move(kv)};
     decoder_->run({&request, 1});
@@ -91,7 +101,8 @@ class Histories {
   static constexpr std::uint32_t page_tokens = 16;
   void make_room(std::size_t pages) {
     while (pages_.size() < pages) {
-      auto* const bytes = static_cast<std::byte*>(std::aligned_alloc(64, (layout_.page_bytes() + 63) / 64 * 64));
+      auto* const bytes =
+          static_cast<std::byte*>(std::aligned_alloc(64, (layout_.page_bytes() + 63) / 64 * 64));
       if (bytes == nullptr) throw std::bad_alloc();
       pages_.emplace_back(bytes, &std::free);
     }
@@ -126,9 +137,10 @@ PrototypeReport make_prototypes(const PrototypeRun& run) {
     // Spread over all of them, not the first ones.
     const Tokens& history = histories[i * histories.size() / report.computed];
     if (!history.empty())
-      computed.run(history, [&](std::size_t t, const kernels::KvLayout& layout, const std::vector<std::byte*>& pages) {
-        maker.take(history[t], start + static_cast<std::uint32_t>(t), layout, pages, t);
-      });
+      computed.run(history,
+                   [&](std::size_t t, const kernels::KvLayout& layout, const std::vector<std::byte*>& pages) {
+                     maker.take(history[t], start + static_cast<std::uint32_t>(t), layout, pages, t);
+                   });
     progress.at(i + 1);
   }
   maker.write(run.out);

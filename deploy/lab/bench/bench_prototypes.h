@@ -1,7 +1,8 @@
 #pragma once
-// Prototypes of a model's histories, made from a data folder (`troupe prototypes`), and what they stand for in the requests
-// of `troupe bench plans`. Natural language has prototypes; what names one thing, or separates, is always computed
-// (RcLLM §III-C3): the tokens of the prompt's form, the identifiers of the catalog's items, and those that are named.
+// Prototypes of a model's histories, made from a data folder (`troupe prototypes`), and what they stand for
+// in the requests of `troupe bench plans`. Natural language has prototypes; what names one thing, or
+// separates, is always computed (RcLLM §III-C3): the tokens of the prompt's form, the identifiers of the
+// catalog's items, and those that are named.
 #include <cstdint>
 #include <filesystem>
 #include <string>

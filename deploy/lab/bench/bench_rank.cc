@@ -36,22 +36,23 @@ constexpr std::uint64_t pool_bytes_min = 1 << 20;  // of the knob pool.memory
 
 bool keeps_items(const std::string& policy) { return policy != "recompute" && policy != "user"; }
 
-std::shared_ptr<FreshCandidates> fresh_candidates(const BenchRank& bench, const kernels::Vocabulary& vocabulary) {
+std::shared_ptr<FreshCandidates> fresh_candidates(const BenchRank& bench,
+                                                  const kernels::Vocabulary& vocabulary) {
   if (bench.fresh == 0) return nullptr;
   std::vector<std::string> catalog;
   for (PutItem& item : read_items(bench.data, vocabulary)) catalog.push_back(std::move(item.item));
   return std::make_shared<FreshCandidates>(catalog, bench.rows, bench.fresh, bench.seed);
 }
 
-// The same row each time a visit names it, judged at a user's first visit; or candidates that are drawn, and nobody
-// knows which is right.
+// The same row each time a visit names it, judged at a user's first visit; or candidates that are drawn, and
+// nobody knows which is right.
 Questions questions_of_visits(const BenchRank& bench, std::shared_ptr<FreshCandidates> fresh) {
   return [&bench, fresh = std::move(fresh), at = std::size_t{0}](Question& question) mutable {
     if (at == bench.visits.size()) return false;
     const Visit& visit = bench.visits[at++];
     const EvaluationRow& row = bench.rows[visit.user];
-    question.request = RankRequest{.user = row.user,
-                                   .candidates = fresh ? fresh->next() : bench.rows[visit.candidates].candidates};
+    question.request = RankRequest{
+        .user = row.user, .candidates = fresh ? fresh->next() : bench.rows[visit.candidates].candidates};
     question.truth = visit.first && !fresh ? row.candidates[row.true_index] : "";
     return true;
   };
@@ -159,10 +160,11 @@ BenchRankRun run_policy(const BenchRank& bench, const Config& base, const BenchM
     import_users(box, bench);
     questions = questions_of_visits(bench, fresh_candidates(bench, box.vocabulary()));
   } else {
-    trace.emplace(bench.trace, bench.requests_max,
-                  static_cast<std::size_t>(config.integer("router.history_events_max")),
-                  [&box](const std::vector<PutUser>& profiles) { box.features().import_users(profiles); },
-                  box.prompt().generates());
+    trace.emplace(
+        bench.trace, bench.requests_max,
+        static_cast<std::size_t>(config.integer("router.history_events_max")),
+        [&box](const std::vector<PutUser>& profiles) { box.features().import_users(profiles); },
+        box.prompt().generates());
     questions = [&trace](Question& question) { return trace->next(question); };
   }
   MetricRegistry metrics;

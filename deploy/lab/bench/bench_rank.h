@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "deploy/data/workload.h"
 #include "deploy/lab/bench/bench_client.h"
 #include "deploy/models/families.h"
-#include "deploy/data/workload.h"
 #include "runtime/config/config.h"
 
 namespace troupe::deploy {
@@ -20,7 +20,8 @@ struct BenchRank {
   std::filesystem::path data;       // catalog
   std::vector<EvaluationRow> rows;  // users with their histories, and candidates
   std::vector<Visit> visits;
-  std::size_t fresh = 0;  // candidates of each request, of which no combination comes twice; 0: those of the rows
+  std::size_t fresh =
+      0;  // candidates of each request, of which no combination comes twice; 0: those of the rows
   std::uint64_t seed = 7;
   std::uint32_t in_flight = 4;  // requests that the client keeps under way
   // Instead of rows and visits: a request trace, or its first requests.

@@ -66,7 +66,8 @@ class ResultReader {
   void read(const char* name, double& to) const {
     const Json* value = find(name);
     if (!value) return;
-    if (!value->is_number() || !(value->get<double>() >= 0 && value->get<double>() < 1e18)) fail(name, "a number, 0 or more");
+    if (!value->is_number() || !(value->get<double>() >= 0 && value->get<double>() < 1e18))
+      fail(name, "a number, 0 or more");
     to = value->get<double>();
   }
   template <class Whole>
@@ -150,7 +151,8 @@ BenchResult read_bench_result(const std::filesystem::path& file) {
   const Json json = Json::parse(text, nullptr, false);
   const ResultReader reader(json, where);
   BenchResult result;
-  for (auto [name, to] : {std::pair("model", &result.model), {"data", &result.data}, {"trace", &result.trace}})
+  for (auto [name, to] :
+       {std::pair("model", &result.model), {"data", &result.data}, {"trace", &result.trace}})
     reader.read(name, *to);
   if (const Json* settings = reader.list("settings"))
     for (const Json& setting : *settings) {
@@ -160,8 +162,9 @@ BenchResult read_bench_result(const std::filesystem::path& file) {
   reader.read_count("requests", result.requests_max, 1e8);
   reader.read_count("in_flight", result.in_flight, 1e5);
   reader.read("speed", result.speed);
-  for (auto [name, to] :
-       {std::pair("pool_bytes", &result.pool_bytes), {"item_bytes", &result.item_bytes}, {"user_bytes", &result.user_bytes}})
+  for (auto [name, to] : {std::pair("pool_bytes", &result.pool_bytes),
+                          {"item_bytes", &result.item_bytes},
+                          {"user_bytes", &result.user_bytes}})
     reader.read_count(name, *to, 1e15);
   const Json* runs = reader.list("runs");
   if (!runs || runs->empty()) reader.fail("runs", "at least one run");

@@ -1,6 +1,6 @@
 #pragma once
-// What `troupe bench rank --json` writes and others read again: how it was asked, and what came of each run. Members that
-// nobody here knows are left alone.
+// What `troupe bench rank --json` writes and others read again: how it was asked, and what came of each run.
+// Members that nobody here knows are left alone.
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>

@@ -33,7 +33,8 @@ struct ResultFile : TestFolder {
 TEST_SUITE("bench result") {
   TEST_CASE("what is written is read again") {
     const ResultFile folder;
-    BenchResult result{.model = "m", .data = "d", .trace = "t.jsonl", .settings = {"inference.cores=1"}, .requests_max = 7};
+    BenchResult result{
+        .model = "m", .data = "d", .trace = "t.jsonl", .settings = {"inference.cores=1"}, .requests_max = 7};
     result.speed = 2.5;
     result.pool_bytes = 1 << 30;
     BenchRankRun run;
@@ -57,7 +58,8 @@ TEST_SUITE("bench result") {
     CHECK(folder.refusal("{\"runs\": [{}]}") == ": runs[0]: expected a run with a policy and requests");
     CHECK(folder.refusal("{\"runs\": [{\"policy\": \"bat\", \"requests\": -1}]}") ==
           ": runs[0]: requests: expected a number, 0 or more");
-    CHECK(folder.refusal("{\"in_flight\": 1e9, \"runs\": []}").find("in_flight: expected at most") != std::string::npos);
+    CHECK(folder.refusal("{\"in_flight\": 1e9, \"runs\": []}").find("in_flight: expected at most") !=
+          std::string::npos);
     CHECK(folder.refusal("{\"settings\": [1], \"runs\": []}") == ": settings: expected texts, name=value");
     CHECK(folder.refusal(std::string(100, '[')).find("levels") != std::string::npos);
   }

@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 using Json = nlohmann::json;
 
 constexpr double late_ms = 1;
-constexpr double due_us_max = 4e15;           // what the clock can count in nanoseconds
+constexpr double due_us_max = 4e15;  // what the clock can count in nanoseconds
 constexpr std::size_t error_kinds_max = 64, error_bytes_max = 120;
 constexpr const char* other_errors = "others";  // beyond so many kinds
 
@@ -27,7 +27,8 @@ double milliseconds(Clock::duration time) { return std::chrono::duration<double,
 Quantiles quantiles(std::vector<double>& latencies_ms) {
   std::ranges::sort(latencies_ms);
   if (latencies_ms.empty()) return {};
-  return {percentile(latencies_ms, 0.50), percentile(latencies_ms, 0.90), percentile(latencies_ms, 0.99), latencies_ms.back()};
+  return {percentile(latencies_ms, 0.50), percentile(latencies_ms, 0.90), percentile(latencies_ms, 0.99),
+          latencies_ms.back()};
 }
 
 Json body_of(const RankRequest& request, const ServeAsk& ask) {
@@ -70,7 +71,8 @@ std::string error_of(const server::HttpReply& reply, const Json& body) {
 
 // "http://host:port: connection refused; expected …": what stands between.
 std::string error_of(const std::string& what, const std::string& server) {
-  const std::size_t host = what.find(server.substr(server.find("//") + 1)), after = host == std::string::npos ? host : what.find(": ", host);
+  const std::size_t host = what.find(server.substr(server.find("//") + 1)),
+                    after = host == std::string::npos ? host : what.find(": ", host);
   const std::string told = after == std::string::npos ? what : what.substr(after + 2);
   return "no answer: " + told.substr(0, std::min(told.find("; expected"), error_bytes_max));
 }
@@ -125,7 +127,8 @@ class Asker {
     if (ended_) return false;
     ++run_.requests;
     const double after_us = std::min(static_cast<double>(question.at.us) / ask_.speed, due_us_max);
-    due = ask_.closed ? Clock::now() : begin_ + std::chrono::microseconds(static_cast<std::int64_t>(after_us));
+    due =
+        ask_.closed ? Clock::now() : begin_ + std::chrono::microseconds(static_cast<std::int64_t>(after_us));
     last_due_ = std::max(last_due_, due);
     return true;
   }
@@ -139,7 +142,8 @@ class Asker {
       const Json body = Json::parse(reply.body, nullptr, false);
       const std::lock_guard lock(mutex_);
       note_sent(due, sent, now);
-      if (reply.status != 200 || !body.is_object()) return count(run_.errors, error_of(reply, body.is_object() ? body : Json::object()));
+      if (reply.status != 200 || !body.is_object())
+        return count(run_.errors, error_of(reply, body.is_object() ? body : Json::object()));
       due_ms_.push_back(milliseconds(now - due));
       sent_ms_.push_back(milliseconds(now - sent));
       take(body);
@@ -185,9 +189,12 @@ Json to_json(const Quantiles& q) {
 
 }  // namespace
 
-ServeRun run_serve_bench(const ServeAsk& ask, Questions questions) { return Asker(ask, std::move(questions)).run(); }
+ServeRun run_serve_bench(const ServeAsk& ask, Questions questions) {
+  return Asker(ask, std::move(questions)).run();
+}
 
-Questions generated_questions(GeneratedTraceOptions options, std::vector<std::string> users, std::uint64_t requests) {
+Questions generated_questions(GeneratedTraceOptions options, std::vector<std::string> users,
+                              std::uint64_t requests) {
   options.users = static_cast<std::uint32_t>(users.size());
   options.history_median = 1;  // nobody reads them
   auto maker = std::make_shared<GeneratedTrace>(std::move(options));
@@ -197,9 +204,11 @@ Questions generated_questions(GeneratedTraceOptions options, std::vector<std::st
     --left;
     const std::string& user = users[std::stoul(drawn.user.substr(1))];
     if (drawn.generates)
-      question.request = GenerateRequest{.tenant = drawn.tenant, .user = user, .top_k = drawn.top_k, .width = drawn.width};
+      question.request =
+          GenerateRequest{.tenant = drawn.tenant, .user = user, .top_k = drawn.top_k, .width = drawn.width};
     else
-      question.request = RankRequest{.tenant = drawn.tenant, .user = user, .candidates = std::move(drawn.candidates)};
+      question.request =
+          RankRequest{.tenant = drawn.tenant, .user = user, .candidates = std::move(drawn.candidates)};
     question.at = drawn.at;
     return true;
   };
@@ -217,7 +226,9 @@ Questions at_rate(Questions questions, const std::string& arrivals, double per_s
 void ProfileWriter::write(const std::vector<PutUser>& profiles) {
   std::map<std::string, std::string> lines;  // by tenant
   for (const PutUser& put : profiles)
-    lines[put.tenant] += Json{{"user", put.user}, {"history", put.history}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    lines[put.tenant] += Json{{"user", put.user}, {"history", put.history}}.dump(
+                             -1, ' ', false, Json::error_handler_t::replace) +
+                         "\n";
   for (const auto& [tenant, body] : lines) {
     server::HttpCall call = ask_.server;
     call.method = "POST";
@@ -226,9 +237,11 @@ void ProfileWriter::write(const std::vector<PutUser>& profiles) {
     call.body = body;
     const server::HttpReply reply = connection_.call(call);
     const std::size_t failed = reply.body.find("\"failed\":");
-    if (reply.status != 200 || failed == std::string::npos || reply.body.compare(failed, 11, "\"failed\":0}") != 0)
-      throw std::runtime_error(ask_.server.server + ": profiles were refused with status " + std::to_string(reply.status) + " and \"" +
-                               reply.body.substr(0, 300) + "\"; expected a service that takes the trace's users and has its items");
+    if (reply.status != 200 || failed == std::string::npos ||
+        reply.body.compare(failed, 11, "\"failed\":0}") != 0)
+      throw std::runtime_error(ask_.server.server + ": profiles were refused with status " +
+                               std::to_string(reply.status) + " and \"" + reply.body.substr(0, 300) +
+                               "\"; expected a service that takes the trace's users and has its items");
   }
   written_ += profiles.size();
 }
@@ -251,7 +264,9 @@ Json to_json(const ServeRun& run) {
             {"answers_with_reuse", run.with_reuse},
             {"plans", run.plans},
             {"profiles_written", run.profiles}};
-  if (!run.closed) json.update({{"asked_qps", run.asked_qps}, {"sent_late", run.late}, {"sent_late_ms_max", run.late_ms_max}});
+  if (!run.closed)
+    json.update(
+        {{"asked_qps", run.asked_qps}, {"sent_late", run.late}, {"sent_late_ms_max", run.late_ms_max}});
   return json;
 }
 

@@ -21,7 +21,11 @@ struct Service {
   std::vector<std::string> notes;  // tenant/user of what was written and asked, in order
   server::FrontDoor door;
 
-  Service() : door(config(), [this](Address, Message m) { act(m); }, metrics) { door.open(); }
+  Service()
+      : door(
+            config(), [this](Address, Message m) { act(m); }, metrics) {
+    door.open();
+  }
   static server::DoorConfig config() {
     server::DoorConfig config;
     config.port = 0;
@@ -36,13 +40,15 @@ struct Service {
   void act(const Message& message) {
     if (const auto* put = std::get_if<PutUser>(&message)) {
       note("write " + put->tenant + "/" + put->user);
-      if (put->user == "nobody") return door.deliver(Refused{put->id, {422, "unknown_item", "no such item", "history", "items"}});
+      if (put->user == "nobody")
+        return door.deliver(Refused{put->id, {422, "unknown_item", "no such item", "history", "items"}});
       return door.deliver(Stored{put->id, 7});
     }
     const auto* asks = std::get_if<RankRequest>(&message);
     if (!asks) return;
     note("ask " + asks->tenant + "/" + asks->user);
-    if (asks->user == "nobody") return door.deliver(Refused{asks->id, {404, "unknown_user", "no such user", "user", "a known one"}});
+    if (asks->user == "nobody")
+      return door.deliver(Refused{asks->id, {404, "unknown_user", "no such user", "user", "a known one"}});
     RankReply reply;
     reply.id = asks->id, reply.user = asks->user, reply.plan = "item";
     reply.tokens_total = 10, reply.tokens_reused = 4, reply.tokens_computed = 6;
@@ -64,12 +70,15 @@ Questions of(std::vector<RankRequest> requests, std::int64_t at_us = 0) {
     return true;
   };
 }
-RankRequest by(const char* user, const char* tenant = "") { return {.tenant = tenant, .user = user, .candidates = {"a"}}; }
+RankRequest by(const char* user, const char* tenant = "") {
+  return {.tenant = tenant, .user = user, .candidates = {"a"}};
+}
 
 TEST_SUITE("bench serve") {
   TEST_CASE("answers are counted with what they reuse, errors by status and code") {
     Service service;
-    const ServeRun run = run_serve_bench(service.ask(), of({by("ana"), by("nobody"), by("bob", "b"), by("nobody")}));
+    const ServeRun run =
+        run_serve_bench(service.ask(), of({by("ana"), by("nobody"), by("bob", "b"), by("nobody")}));
     CHECK(run.requests == 4);
     CHECK(run.answered == 2);
     CHECK(run.tokens_total == 20);
@@ -83,7 +92,8 @@ TEST_SUITE("bench serve") {
     CHECK(run.due.p50_ms <= run.due.p99_ms);
   }
 
-  TEST_CASE("in an open loop a request that was due long ago waited since then, in a closed one it was not due") {
+  TEST_CASE(
+      "in an open loop a request that was due long ago waited since then, in a closed one it was not due") {
     Service service;
     ServeAsk ask = service.ask();
     constexpr std::int64_t hour_ago = -3'600'000'000;
@@ -107,7 +117,9 @@ TEST_SUITE("bench serve") {
     REQUIRE(run.errors.size() == 1);
     CHECK(run.errors.begin()->first.starts_with("no answer: "));
     CHECK(run.errors.begin()->second == 2);
-    CHECK_THROWS_WITH(run_serve_bench(service.ask(), [](Question&) -> bool { throw std::runtime_error("line 7"); }), "line 7");
+    CHECK_THROWS_WITH(
+        run_serve_bench(service.ask(), [](Question&) -> bool { throw std::runtime_error("line 7"); }),
+        "line 7");
   }
 
   TEST_CASE("profiles are written for their tenants, and one that is refused is told with its reason") {
@@ -116,17 +128,22 @@ TEST_SUITE("bench serve") {
     writer.write({{0, "", "ana", {"a"}, {}}, {0, "b", "bob", {"a"}, {}}});
     CHECK(writer.written() == 2);
     CHECK(service.notes == std::vector<std::string>{"write /ana", "write b/bob"});
-    CHECK_THROWS_WITH_AS(writer.write({{0, "", "nobody", {"a"}, {}}}), doctest::Contains("unknown_item"), std::runtime_error);
+    CHECK_THROWS_WITH_AS(writer.write({{0, "", "nobody", {"a"}, {}}}), doctest::Contains("unknown_item"),
+                         std::runtime_error);
   }
 
-  TEST_CASE("drawn requests are by the users and for the items that there are, the same for the same seed, at the rate asked for") {
+  TEST_CASE(
+      "drawn requests are by the users and for the items that there are, the same for the same seed, at the "
+      "rate asked for") {
     const auto draw = [](std::uint64_t seed) {
       GeneratedTraceOptions options{.making = {.candidates = 3, .seed = seed}};
       options.catalog = {"a", "b", "c", "d"};
       options.items = 4;
       std::string all;
       Question question;
-      for (Questions questions = at_rate(generated_questions(options, {"ana", "bob"}, 5), "constant", 1000, seed); questions(question);) {
+      for (Questions questions =
+               at_rate(generated_questions(options, {"ana", "bob"}, 5), "constant", 1000, seed);
+           questions(question);) {
         const RankRequest& request = std::get<RankRequest>(question.request);
         CHECK((request.user == "ana" || request.user == "bob"));
         CHECK(request.candidates.size() == 3);

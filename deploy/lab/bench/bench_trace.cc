@@ -94,7 +94,8 @@ void TraceQuestions::add(const TracedRequest& request, const TraceUsers::Visit& 
     question.request = GenerateRequest{
         .tenant = request.tenant, .user = request.user, .top_k = request.top_k, .width = request.width};
   else
-    question.request = RankRequest{.tenant = request.tenant, .user = request.user, .candidates = request.candidates};
+    question.request =
+        RankRequest{.tenant = request.tenant, .user = request.user, .candidates = request.candidates};
   question.truth = request.truth;
   question.at = request.at;
 }

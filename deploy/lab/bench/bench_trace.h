@@ -29,8 +29,8 @@ TraceSurvey survey_trace(const std::filesystem::path& trace, std::uint64_t reque
 class TraceQuestions {
  public:
   using WriteProfiles = std::function<void(const std::vector<PutUser>&)>;
-  // Profiles keep their newest `events_max` events; `write` may be null. Requests are for a model that generates, or for one
-  // that ranks, and others are refused with their place; nothing: for either.
+  // Profiles keep their newest `events_max` events; `write` may be null. Requests are for a model that
+  // generates, or for one that ranks, and others are refused with their place; nothing: for either.
   TraceQuestions(const std::filesystem::path& trace, std::uint64_t requests_max, std::size_t events_max,
                  WriteProfiles write, std::optional<bool> generates = false);
 

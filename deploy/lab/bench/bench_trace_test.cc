@@ -136,8 +136,8 @@ TEST_SUITE("bench trace") {
     BenchRank single = closed;
     single.in_flight = 1;  // each sees the profile that it came with
     const std::uint64_t least = run_policy(single, demo_config(), memory, "recompute").tokens_total;
-    // A request that still waits when its user's next profile is written is answered from that one; how many do, depends
-    // on what else the machine does.
+    // A request that still waits when its user's next profile is written is answered from that one; how many
+    // do, depends on what else the machine does.
     Trace late;
     late.write_demo(60);
     late.write_late();
@@ -169,7 +169,8 @@ TEST_SUITE("bench trace") {
     CHECK(run_policy(single, demo_config(), memory, "bat").tokens_total == least);
   }
 
-  TEST_CASE("a trace that asks for items is answered by a generator, and by no ranker; and the other way round") {
+  TEST_CASE(
+      "a trace that asks for items is answered by a generator, and by no ranker; and the other way round") {
     Trace trace;
     std::vector<TracedRequest> requests;
     for (std::uint64_t profile = 1; profile < 4; ++profile) {
@@ -199,7 +200,8 @@ TEST_SUITE("bench trace") {
     requests[0].events = requests[1].events = requests[2].events = {"camp-0000"};
     trace.write_requests(requests);
     CHECK_THROWS_WITH_AS(run_policy(ranks, demo_config(), bench_memory(ranks, demo_config()), "user"),
-                         doctest::Contains("t.jsonl:2: items are asked for, and the model ranks"), ImportError);
+                         doctest::Contains("t.jsonl:2: items are asked for, and the model ranks"),
+                         ImportError);
     trace.write_requests({{{0}, "", "u", 1, {"0"}, {"1"}, ""}});
     CHECK_THROWS_WITH_AS(run_policy(bench, config, memory, "user"),
                          doctest::Contains("candidates are ranked, and the model generates"), ImportError);

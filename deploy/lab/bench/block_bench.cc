@@ -1,4 +1,5 @@
-// What blocks that are cached leave to compute: times and operations of repaired plans, and the oracle's choice.
+// What blocks that are cached leave to compute: times and operations of repaired plans, and the oracle's
+// choice.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -26,7 +27,8 @@ std::vector<Token> key_of(const Plan& plan, const Segment& block) {
   return key;
 }
 
-// Operations of rows as they pass through layers: how many enter a layer, how many go on behind its attention.
+// Operations of rows as they pass through layers: how many enter a layer, how many go on behind its
+// attention.
 class Operations {
  public:
   Operations(const kernels::DecoderConfig& config, const Plan& plan, const std::vector<SegmentKv>& kv)
@@ -50,7 +52,8 @@ class Operations {
         some_pairs += pairs;
       }
     }
-    for (const kernels::Readout& readout : plan_.readouts) read_pairs += seen_by(readout.segment) + readout.offset + 1;
+    for (const kernels::Readout& readout : plan_.readouts)
+      read_pairs += seen_by(readout.segment) + readout.offset + 1;
     const double later = all - places + some, later_pairs = all_pairs - place_pairs + some_pairs;
     const double reads = static_cast<double>(plan_.readouts.size());
     const int layers = static_cast<int>(c_.layers);
@@ -70,8 +73,8 @@ class Operations {
     return std::ranges::any_of(repair().places, [&](const auto& place) { return place.segment == segment; });
   }
   bool is_made(std::uint32_t segment) const {  // of prototypes
-    return std::ranges::any_of(repair().places,
-                               [&](const auto& place) { return place.of_prototypes && place.block == segment; });
+    return std::ranges::any_of(
+        repair().places, [&](const auto& place) { return place.of_prototypes && place.block == segment; });
   }
   double seen_by(std::uint32_t segment) const {
     double tokens = 0;
@@ -87,7 +90,9 @@ class Operations {
   int last_entered() const {
     return std::max(static_cast<int>(repair().exact_layers) - 1, repair().divergence > 0 ? 1 : 0);
   }
-  int last_attended() const { return repair().attention > 0 ? std::max(0, last_entered() - 1) : last_entered() - 1; }
+  int last_attended() const {
+    return repair().attention > 0 ? std::max(0, last_entered() - 1) : last_entered() - 1;
+  }
   double paying_pairs() const {
     if (repair().attention == 0) return 0;
     double pairs = 0;
@@ -147,7 +152,8 @@ void BlockBench::fill(const Plan& plan, std::vector<SegmentKv>& kv) {
   for (const kernels::Repair::Place& place : plan.repair.places) {
     const Segment& block = plan.segments[place.block];
     if (place.of_prototypes) continue;  // which the executor makes
-    const auto [at, is_new] = blocks_.try_emplace(key_of(plan, block), decoder_.layout(), block.tokens.size());
+    const auto [at, is_new] =
+        blocks_.try_emplace(key_of(plan, block), decoder_.layout(), block.tokens.size());
     kv[place.block] = {Source::cached, at->second.addresses};
     if (is_new) made[place.block] = {Source::compute, at->second.addresses};
     any = any || is_new;
@@ -181,9 +187,10 @@ class Reader {
                            std::uint32_t head, bool value, double shift) const {
     const std::size_t first = value ? layout_.values(layer, head) : layout_.keys(layer, head);
     std::vector<float> stored(layout_.head_dim);
-    std::memcpy(stored.data(),
-                pages[token / layout_.page_tokens] + first + token % layout_.page_tokens * layout_.vector_bytes(),
-                layout_.vector_bytes());
+    std::memcpy(
+        stored.data(),
+        pages[token / layout_.page_tokens] + first + token % layout_.page_tokens * layout_.vector_bytes(),
+        layout_.vector_bytes());
     std::vector<double> numbers(stored.begin(), stored.end());
     for (std::size_t i = 0, half = numbers.size() / 2; !value && i < half; ++i) {
       const double angle = shift * frequencies_[i], a = numbers[i], b = numbers[half + i];
@@ -224,7 +231,8 @@ Plan BlockBench::with_oracle(const Plan& plan, const Plan& plain) {
         for (std::uint32_t head = 0; head < config_.kv_heads; ++head)
           for (const bool value : {false, true}) {
             const auto a = reader.read(pages[segment].addresses, offset, layer, head, value, 0);
-            const auto b = reader.read(blocks[place.block].pages, t, layer, head, value, own.start - block.start);
+            const auto b =
+                reader.read(blocks[place.block].pages, t, layer, head, value, own.start - block.start);
             for (std::size_t i = 0; i < a.size(); ++i) squares += (a[i] - b[i]) * (a[i] - b[i]);
           }
       tokens.budget.push_back(place.budget);

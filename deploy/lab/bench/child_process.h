@@ -1,7 +1,7 @@
 #pragma once
 // Runs a program to its end and takes what it prints. The program starts without a shell, in a process group
-// of its own, on the cores that the caller may use; past its time limit the group is killed. Not Boost.Process: of a group it
-// knows neither the end in time with what was printed till then, nor the cores.
+// of its own, on the cores that the caller may use; past its time limit the group is killed. Not
+// Boost.Process: of a group it knows neither the end in time with what was printed till then, nor the cores.
 #include <chrono>
 #include <string>
 #include <utility>

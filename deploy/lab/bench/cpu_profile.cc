@@ -50,7 +50,8 @@ std::vector<CpuShare> CpuProfile::take() {
   std::vector<CpuShare> shares;
   double rest = process;
   for (std::size_t room = 1; room < times.size(); ++room) {  // 0: none
-    shares.push_back({std::string(name_of(static_cast<CpuRoom>(room))), static_cast<double>(times[room]) / 1e9});
+    shares.push_back(
+        {std::string(name_of(static_cast<CpuRoom>(room))), static_cast<double>(times[room]) / 1e9});
     rest -= shares.back().seconds;
   }
   shares.push_back({"rest", rest});

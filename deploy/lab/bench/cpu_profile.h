@@ -1,8 +1,8 @@
 #pragma once
-// The CPU time of a benchmark's requests by room (runtime/profiling/cpu_rooms.h), checked against what the whole
-// process used: what no room counted (the scheduler of actors, its clock, threads going to sleep and being woken,
-// background work of the store) is the rest. Threads that help passes are told by their name; theirs is the
-// kernels'.
+// The CPU time of a benchmark's requests by room (runtime/profiling/cpu_rooms.h), checked against what the
+// whole process used: what no room counted (the scheduler of actors, its clock, threads going to sleep and
+// being woken, background work of the store) is the rest. Threads that help passes are told by their name;
+// theirs is the kernels'.
 #include <string>
 #include <vector>
 

@@ -8,11 +8,11 @@
 
 #include "deploy/data/device_option.h"
 #include "deploy/lab/experiments/grouped_requests.h"
-#include "deploy/planning/plan_placements.h"
 #include "deploy/lab/traces/trace_makers.h"
-#include "placement/cost/device_profiles.h"
+#include "deploy/planning/plan_placements.h"
 #include "placement/assignment/co_occurrence.h"
 #include "placement/assignment/shards.h"
+#include "placement/cost/device_profiles.h"
 #include "sim/cluster/cluster.h"
 
 namespace troupe::deploy {
@@ -72,7 +72,8 @@ Sizes sizes_of(const Experiment& e, const sim::Hardware& hardware, router::Polic
   s.items = static_cast<std::uint32_t>(std::max(1.0, e.items / e.scale));
   s.users = static_cast<std::uint32_t>(std::max(1.0, e.users / e.scale));
   s.pages = pages_of(e.memory_gb);
-  if (considers(policy, "causal")) s.item_pages = std::min(s.pages / 2, passing_plans * e.candidates);  // the prefix
+  if (considers(policy, "causal"))
+    s.item_pages = std::min(s.pages / 2, passing_plans * e.candidates);  // the prefix
   if (!uses_items(policy)) return s;
   const std::uint32_t passing = passing_plans * e.candidates;
   const std::uint32_t most = e.item_gb > 0 ? std::min(s.pages, pages_of(e.item_gb)) : s.pages;
@@ -96,7 +97,8 @@ TracedRequests visits_of(const Experiment& e, const Sizes& sizes, const sim::Sce
   options.making.arrivals = in_time ? "poisson" : "constant";
   options.making.candidates = e.candidates;
   options.making.views = 1e18;  // profiles stay as they are
-  options.making.returns = {e.return_share, e.return_after / e.scale / options.making.per_second, e.return_sigma};
+  options.making.returns = {e.return_share, e.return_after / e.scale / options.making.per_second,
+                            e.return_sigma};
   const auto world = std::make_shared<const sim::WorldData>(sim::world_options(scenario));
   if (e.drawn_by_length > 0)
     options.kept = [=](std::uint32_t user) {
@@ -149,7 +151,8 @@ placement::Placement grouped_placement(const Experiment& e, const Sizes& sizes) 
   const placement::Items items(sizes.items, 1);
   std::vector<placement::NodeNumber> nodes(e.nodes);
   std::iota(nodes.begin(), nodes.end(), 1);
-  if (e.placement == "metis") return place_by_co_occurrence(training, accesses, items, nodes, sizes.item_pages);
+  if (e.placement == "metis")
+    return place_by_co_occurrence(training, accesses, items, nodes, sizes.item_pages);
   const placement::Shards shards(nodes);
   return place_hottest_first(0, accesses, items, nodes, sizes.item_pages,
                              [&](placement::ItemNumber item) { return shards.owner(items.key(item)); });
@@ -159,8 +162,7 @@ void place_groups(const Experiment& e, const Sizes& sizes, PreparedExperiment& p
   sim::Scenario& s = prepared.options.scenario;
   const placement::Placement placement = grouped_placement(e, sizes);
   router::ItemPlaces::Listed listed;
-  for (std::uint32_t i = 0; i < sizes.items; ++i)
-    listed[sim::WorldData::item_id(i)] = placement.place(i);
+  for (std::uint32_t i = 0; i < sizes.items; ++i) listed[sim::WorldData::item_id(i)] = placement.place(i);
   s.placement = sim::ItemPlacement::planned;
   s.places = std::make_shared<const router::ItemPlaces>(placement.nodes(), std::move(listed));
   const auto pages = bytes_per_node(placement, placement::Items(sizes.items, 1));
@@ -191,8 +193,10 @@ void set_hardware(const Experiment& e, sim::Scenario& s) {
 sim::ItemPlacement placement_of(const Experiment& e) {
   if (e.placement == "replicate") return sim::ItemPlacement::replicate;
   if (e.placement == "metis" && e.group_items == 0)
-    throw std::invalid_argument(e.name + ": placement is \"metis\"; expected group_items, by which it knows what goes together");
-  if (e.placement == "hash" || e.placement == "hrcs" || e.placement == "metis") return sim::ItemPlacement::hot_and_cold;
+    throw std::invalid_argument(
+        e.name + ": placement is \"metis\"; expected group_items, by which it knows what goes together");
+  if (e.placement == "hash" || e.placement == "hrcs" || e.placement == "metis")
+    return sim::ItemPlacement::hot_and_cold;
   throw std::invalid_argument(e.name + ": placement is \"" + e.placement +
                               "\"; expected hrcs, replicate, hash or metis");
 }
@@ -220,8 +224,8 @@ sim::Scenario scenario_of(const Experiment& e) {
   s.tenants = 1;
   s.candidates = e.candidates;
   s.item_tokens = s.page_tokens = e.item_tokens;
-  s.profiles = {e.user_tokens, e.user_sigma, static_cast<std::uint32_t>(e.user_tokens_max),
-                e.event_tokens,  e.known_events, e.known_share};
+  s.profiles = {e.user_tokens,  e.user_sigma,   static_cast<std::uint32_t>(e.user_tokens_max),
+                e.event_tokens, e.known_events, e.known_share};
   s.system_tokens = e.system_tokens;
   s.blocks_see_system = true;
   s.whole_catalogs = true;

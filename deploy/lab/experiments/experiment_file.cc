@@ -128,7 +128,8 @@ Experiment read_one(const Json& json, const std::string& where) {
                         at->second.expected);
   }
   if (experiment.overlap && experiment.pulls_stall)
-    throw ImportError(where + ": overlap is true, and pulls stall the engine; expected \"pulls_stall\": false beside it");
+    throw ImportError(
+        where + ": overlap is true, and pulls stall the engine; expected \"pulls_stall\": false beside it");
   return experiment;
 }
 

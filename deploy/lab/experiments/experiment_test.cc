@@ -63,9 +63,11 @@ TEST_CASE("what is wrong with a list of experiments is said with its place") {
   CHECK(fault(R"([{"nodes": "4"}])").find("nodes is \"4\"; expected 1") != std::string::npos);
   CHECK(fault(R"([{"pulls_stall": 1}])").find("pulls_stall is 1; expected true or false") !=
         std::string::npos);
-  CHECK(fault(R"([{"overlap": true}])").find("expected \"pulls_stall\": false beside it") != std::string::npos);
-  CHECK(fault(R"([{"polcy": "bat"}])").find("\"polcy\" is no member; expected some of alpha, approximate, ") !=
+  CHECK(fault(R"([{"overlap": true}])").find("expected \"pulls_stall\": false beside it") !=
         std::string::npos);
+  CHECK(
+      fault(R"([{"polcy": "bat"}])").find("\"polcy\" is no member; expected some of alpha, approximate, ") !=
+      std::string::npos);
   CHECK_THROWS_AS(prepare(books("best", "hrcs")), std::invalid_argument);
   CHECK_THROWS_AS(prepare(books("bat", "everywhere")), std::invalid_argument);
 }
@@ -150,7 +152,8 @@ TEST_CASE("f_u's window is so many requests, or so long") {
 }
 
 TEST_CASE("candidates of a group are mostly its own, none twice, and their number is drawn") {
-  GroupedRequests requests({.items = 1'000, .group_items = 50, .share = 0.9, .candidates = 20, .candidates_sigma = 0.4});
+  GroupedRequests requests(
+      {.items = 1'000, .group_items = 50, .share = 0.9, .candidates = 20, .candidates_sigma = 0.4});
   std::size_t all = 0, own = 0, least = 1'000, most = 0;
   for (int i = 0; i < 500; ++i) {
     std::vector<placement::ItemNumber> items = requests.next_items();

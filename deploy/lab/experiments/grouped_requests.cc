@@ -24,10 +24,10 @@ GroupedRequests::GroupedRequests(const GroupedOptions& options)
 
 std::uint32_t GroupedRequests::draw_count() {
   const double median = options_.candidates;
-  const double drawn = options_.candidates_sigma > 0
-                           ? draw_log_normal(random_, median, options_.candidates_sigma)
-                           : median;
-  const auto count = static_cast<std::uint32_t>(std::lround(std::clamp(drawn, least * median, most * median)));
+  const double drawn =
+      options_.candidates_sigma > 0 ? draw_log_normal(random_, median, options_.candidates_sigma) : median;
+  const auto count =
+      static_cast<std::uint32_t>(std::lround(std::clamp(drawn, least * median, most * median)));
   return std::min(std::max(1U, count), options_.items);
 }
 
@@ -72,8 +72,9 @@ BestShares best_shares(const placement::Placement& placement, const placement::R
     const auto items = requests.at(i);
     std::ptrdiff_t best = 0;
     for (std::size_t node = 0; node < placement.nodes().size(); ++node)
-      best = std::max(best, std::ranges::count_if(
-                                items, [&](placement::ItemNumber item) { return placement.holds(node, item); }));
+      best = std::max(best, std::ranges::count_if(items, [&](placement::ItemNumber item) {
+                        return placement.holds(node, item);
+                      }));
     shares.push_back(static_cast<double>(best) / static_cast<double>(items.size()));
     sum += shares.back();
   }

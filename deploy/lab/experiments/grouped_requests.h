@@ -1,8 +1,8 @@
 #pragma once
-// Requests whose candidates belong together, for the experiments of papers that place items by what is asked for
-// together (RcLLM, Algorithm 1): the catalog is cut into groups of equal size, a request is about one group, and a
-// share of its candidates comes from it; the others come from any group. Groups and the items of each are asked for
-// by Zipf's law.
+// Requests whose candidates belong together, for the experiments of papers that place items by what is asked
+// for together (RcLLM, Algorithm 1): the catalog is cut into groups of equal size, a request is about one
+// group, and a share of its candidates comes from it; the others come from any group. Groups and the items of
+// each are asked for by Zipf's law.
 #include <cstdint>
 #include <unordered_set>
 #include <vector>

@@ -31,10 +31,14 @@ std::uint64_t most_requests(const TrialOptions& options) {
 // A trace with the world's names and times.
 class RenamedTrace {
  public:
-  RenamedTrace(const TrialOptions& options, std::shared_ptr<NumberedNames> items, std::shared_ptr<NumberedNames> tenants,
-               Instant begin)
-      : speed_(options.speed), left_(most_requests(options)), begin_(begin), items_(std::move(items)),
-        tenants_(std::move(tenants)), reader_(options.trace) {}
+  RenamedTrace(const TrialOptions& options, std::shared_ptr<NumberedNames> items,
+               std::shared_ptr<NumberedNames> tenants, Instant begin)
+      : speed_(options.speed),
+        left_(most_requests(options)),
+        begin_(begin),
+        items_(std::move(items)),
+        tenants_(std::move(tenants)),
+        reader_(options.trace) {}
 
   bool next(TracedRequest& request) {
     if (left_ == 0 || !reader_.next(request)) return false;
@@ -63,7 +67,8 @@ double mean_tokens(const ServedTrace& trace, const TrialOptions& options) {
   return frame_tokens + (trace.candidates_mean() + trace.events_mean()) * options.item_tokens;
 }
 
-void set_nodes(const ServedTrace& trace, const TrialOptions& options, const NodeType& type, sim::Scenario& s) {
+void set_nodes(const ServedTrace& trace, const TrialOptions& options, const NodeType& type,
+               sim::Scenario& s) {
   s.hardware = {device_of(type.device), placement::find_shape(options.shape)};
   const placement::LinkProfile& link = placement::find_link(options.link);
   s.link.latency_min = s.link.latency_max = {std::max<std::int64_t>(1, std::llround(link.latency_us))};
@@ -73,11 +78,13 @@ void set_nodes(const ServedTrace& trace, const TrialOptions& options, const Node
   s.us_per_token = cost.prefill_us(static_cast<std::uint64_t>(tokens), 0) / tokens;
   s.pull_share = std::min(1.0, cost.kv_token_bytes() / s.link.bytes_per_us / s.us_per_token);
   const double pages = static_cast<double>(options.memory_bytes) / (cost.kv_token_bytes() * s.page_tokens);
-  const double least = trace.candidates_most() * std::ceil(static_cast<double>(options.item_tokens) / s.page_tokens);
+  const double least =
+      trace.candidates_most() * std::ceil(static_cast<double>(options.item_tokens) / s.page_tokens);
   if (pages < least || pages > pages_most)
     throw std::invalid_argument("--memory is " + std::to_string(options.memory_bytes) + " bytes, " +
-                                std::to_string(static_cast<std::uint64_t>(pages)) + " pages of " + options.shape +
-                                "; expected " + std::to_string(static_cast<std::uint64_t>(least)) +
+                                std::to_string(static_cast<std::uint64_t>(pages)) + " pages of " +
+                                options.shape + "; expected " +
+                                std::to_string(static_cast<std::uint64_t>(least)) +
                                 " to 4,000,000,000 pages: at least one request's items");
   s.pages = static_cast<std::uint32_t>(pages);
 }
@@ -95,11 +102,13 @@ sim::Scenario scenario_for(const ServedTrace& trace, const TrialOptions& options
   s.item_tokens = options.item_tokens;
   s.whole_catalogs = true;
   s.blocks_see_system = true;
-  s.profiles.max = (std::min(trace.events_most(), history_events_kept) + trace.candidates_most()) * options.item_tokens;
+  s.profiles.max =
+      (std::min(trace.events_most(), history_events_kept) + trace.candidates_most()) * options.item_tokens;
   s.item_share = options.item_share;
   const auto policy = router::find_policy(options.policy);
   if (!policy)
-    throw std::invalid_argument("--policy is " + options.policy.substr(0, 40) + "; expected " + router::policy_names());
+    throw std::invalid_argument("--policy is " + options.policy.substr(0, 40) + "; expected " +
+                                router::policy_names());
   s.policy = *policy;
   s.writes_share = 0;
   s.store = false;
@@ -126,14 +135,17 @@ CapacityTrial trial_of(const sim::LoadResult& result, std::uint32_t nodes) {
 }  // namespace
 
 ServedTrace::ServedTrace(const TrialOptions& options)
-    : options_(options), items_(std::make_shared<NumberedNames>()), tenants_(std::make_shared<NumberedNames>()) {
+    : options_(options),
+      items_(std::make_shared<NumberedNames>()),
+      tenants_(std::make_shared<NumberedNames>()) {
   TraceReader reader(options.trace);
   TraceUsers users;
   std::vector<std::uint32_t> events;
   Instant last;
   for (TracedRequest request; requests_ < most_requests(options) && reader.next(request); ++requests_) {
     if (request.generates)
-      reader.fail("it asks for items, not for a ranking", "rankings: the simulated cluster has a ranker's shape");
+      reader.fail("it asks for items, not for a ranking",
+                  "rankings: the simulated cluster has a ranker's shape");
     const TraceUsers::Visit visit = users.visit(reader, request);
     if (visit.user == events.size()) events.push_back(0);
     events[visit.user] += static_cast<std::uint32_t>(request.events.size());
@@ -164,13 +176,14 @@ CapacityTrial try_serving(const ServedTrace& trace, const TrialOptions& options,
   const auto lasts = static_cast<std::int64_t>(std::ceil(trace.seconds()));
   sim::LoadOptions load;
   load.scenario = scenario_for(trace, options, type, nodes);
-  load.phases = {{"before", {trace_begins.us}}, {"filling", {lasts / 2 * 1'000'000}},
+  load.phases = {{"before", {trace_begins.us}},
+                 {"filling", {lasts / 2 * 1'000'000}},
                  {"judged", {(lasts - lasts / 2) * 1'000'000}}};
   load.requests = trace.replay(trace_begins);
   const sim::LoadResult result = sim::run_load(load);
   if (!result.violations.empty())
-    throw std::logic_error("promise " + std::to_string(result.violations.front().promise) + " is broken: " +
-                           result.violations.front().what);
+    throw std::logic_error("promise " + std::to_string(result.violations.front().promise) +
+                           " is broken: " + result.violations.front().what);
   return trial_of(result, nodes);
 }
 

@@ -1,22 +1,23 @@
 #pragma once
-// A cluster that serves a request trace at its times, simulated: what `troupe plan --serve` tries with more and fewer nodes.
-// The simulated world computes its users and items from their numbers, so those of the trace are numbered in the order in
-// which they come: who asks for what, how often, when and with which history is the trace's.
+// A cluster that serves a request trace at its times, simulated: what `troupe plan --serve` tries with more
+// and fewer nodes. The simulated world computes its users and items from their numbers, so those of the trace
+// are numbered in the order in which they come: who asks for what, how often, when and with which history is
+// the trace's.
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
 
-#include "deploy/planning/capacity.h"
 #include "deploy/lab/traces/numbered_names.h"
+#include "deploy/planning/capacity.h"
 #include "runtime/actor/traced_request.h"
 
 namespace troupe::deploy {
 
 struct TrialOptions {
   std::filesystem::path trace;
-  double speed = 1;             // times as fast as it was
-  std::uint64_t requests = 0;   // so many of its first ones; 0: all
+  double speed = 1;            // times as fast as it was
+  std::uint64_t requests = 0;  // so many of its first ones; 0: all
   std::string shape = "qwen2-1.5b", link = "100gbps", policy = "bat";
   std::uint32_t item_tokens = 10;  // of each item, in histories and as a candidate
   std::uint64_t memory_bytes = 0;  // of each node, for keys and values
@@ -37,7 +38,9 @@ class ServedTrace {
   std::uint32_t tenants() const { return tenants_->size(); }
   double seconds() const { return seconds_; }
   double candidates_mean() const { return candidates_ / static_cast<double>(requests_); }
-  double events_mean() const { return events_ / static_cast<double>(requests_); }  // of the histories, at each request
+  double events_mean() const {
+    return events_ / static_cast<double>(requests_);
+  }  // of the histories, at each request
   std::uint32_t events_most() const { return events_most_; }
   std::uint32_t candidates_most() const { return candidates_most_; }
   // Again, with the world's names, counted from `begin` on.
@@ -51,8 +54,9 @@ class ServedTrace {
   double candidates_ = 0, events_ = 0, seconds_ = 0;  // sums over the requests
 };
 
-// So many of these nodes, each with all roles; judged is the second half of the trace, the first fills the caches. Throws
-// std::invalid_argument for options that make no sense, std::logic_error if a promise is broken.
+// So many of these nodes, each with all roles; judged is the second half of the trace, the first fills the
+// caches. Throws std::invalid_argument for options that make no sense, std::logic_error if a promise is
+// broken.
 CapacityTrial try_serving(const ServedTrace& trace, const TrialOptions& options, const NodeType& type,
                           std::uint32_t nodes);
 

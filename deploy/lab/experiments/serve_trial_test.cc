@@ -43,7 +43,8 @@ TEST_CASE("a trace is surveyed before it is served, and told where it cannot be"
   REQUIRE(trace.replay({7'000'000})(first));
   CHECK(first.at.us >= 7'000'000);
   CHECK(first.user == "u0");
-  CHECK_THROWS_WITH_AS(ServedTrace(made_trace(folder, 50, 2)), doctest::Contains("expected at least 4 s"), ImportError);
+  CHECK_THROWS_WITH_AS(ServedTrace(made_trace(folder, 50, 2)), doctest::Contains("expected at least 4 s"),
+                       ImportError);
 }
 
 TEST_CASE("the nodes that are found serve the trace in time, and one fewer do not") {

@@ -29,7 +29,8 @@ struct SplitMember {
 template <class T>
 SplitMember range(T E::*member, double least, double most) {
   return {[=](E& e, const Json& value) {
-            if (!value.is_number() || !(value.get<double>() >= least && value.get<double>() <= most)) return false;
+            if (!value.is_number() || !(value.get<double>() >= least && value.get<double>() <= most))
+              return false;
             e.*member = static_cast<T>(value.get<double>());
             return true;
           },
@@ -53,25 +54,26 @@ SplitMember flag(bool E::*member) {
 }
 
 const std::map<std::string, SplitMember>& split_members() {
-  static const std::map<std::string, SplitMember> all{{"name", text(&E::name)},
-                                                      {"data", text(&E::data)},
-                                                      {"regime", text(&E::regime)},
-                                                      {"policy", text(&E::policy)},
-                                                      {"routing", text(&E::routing)},
-                                                      {"trained", text(&E::trained)},
-                                                      {"layers", range(&E::layers, 1, 64)},
-                                                      {"nodes", range(&E::nodes, 1, 256)},
-                                                      {"windows", range(&E::windows, 1, 10'000)},
-                                                      {"warm_up", range(&E::warm_up, 0, 9'999)},
-                                                      {"oracle_draws", range(&E::oracle_draws, 0, 256)},
-                                                      {"alpha", range(&E::alpha, 0, 1)},
-                                                      {"requests_per_s", range(&E::requests_per_s, 0, 10'000)},
-                                                      {"hot_share", range(&E::hot_share, -1, 0.95)},
-                                                      {"users_times", range(&E::users_times, 0.01, 100)},
-                                                      {"tables_tb", range(&E::tables_tb, 0.05, 20)},
-                                                      {"memory_gb", range(&E::memory_gb, 1, 1'000)},
-                                                      {"seed", range(&E::seed, 0, 1e15)},
-                                                      {"by_window", flag(&E::by_window)}};
+  static const std::map<std::string, SplitMember> all{
+      {"name", text(&E::name)},
+      {"data", text(&E::data)},
+      {"regime", text(&E::regime)},
+      {"policy", text(&E::policy)},
+      {"routing", text(&E::routing)},
+      {"trained", text(&E::trained)},
+      {"layers", range(&E::layers, 1, 64)},
+      {"nodes", range(&E::nodes, 1, 256)},
+      {"windows", range(&E::windows, 1, 10'000)},
+      {"warm_up", range(&E::warm_up, 0, 9'999)},
+      {"oracle_draws", range(&E::oracle_draws, 0, 256)},
+      {"alpha", range(&E::alpha, 0, 1)},
+      {"requests_per_s", range(&E::requests_per_s, 0, 10'000)},
+      {"hot_share", range(&E::hot_share, -1, 0.95)},
+      {"users_times", range(&E::users_times, 0.01, 100)},
+      {"tables_tb", range(&E::tables_tb, 0.05, 20)},
+      {"memory_gb", range(&E::memory_gb, 1, 1'000)},
+      {"seed", range(&E::seed, 0, 1e15)},
+      {"by_window", flag(&E::by_window)}};
   return all;
 }
 
@@ -86,13 +88,15 @@ SplitExperiment read_split_one(const Json& json, const std::string& where) {
       throw ImportError(where + ": \"" + name.substr(0, 60) + "\" is no member; expected some of " + names);
     }
     if (!at->second.set(experiment, value))
-      throw ImportError(where + ": " + name + " is " + value.dump().substr(0, 60) + "; expected " + at->second.expected);
+      throw ImportError(where + ": " + name + " is " + value.dump().substr(0, 60) + "; expected " +
+                        at->second.expected);
   }
   return experiment;
 }
 
 // The place of a name in a list of names.
-std::size_t place_of(const std::string& name, std::span<const std::string_view> names, const std::string& where) {
+std::size_t place_of(const std::string& name, std::span<const std::string_view> names,
+                     const std::string& where) {
   const auto at = std::ranges::find(names, name);
   if (at != names.end()) return static_cast<std::size_t>(at - names.begin());
   std::string expected;
@@ -106,17 +110,24 @@ const sim::SplitData& data_of(const SplitExperiment& e) {
   return sim::split_data()[place_of(e.data, names, e.name + ": data")];
 }
 
-void set_policy(const SplitExperiment& e, const placement::TrainedPolicies* trained, sim::SplitRunOptions& options) {
+void set_policy(const SplitExperiment& e, const placement::TrainedPolicies* trained,
+                sim::SplitRunOptions& options) {
   if (!placement::knows_split(e.policy))
-    throw std::invalid_argument(e.name + ": policy is \"" + e.policy + "\"; expected one of " + placement::split_names());
+    throw std::invalid_argument(e.name + ": policy is \"" + e.policy + "\"; expected one of " +
+                                placement::split_names());
   if (placement::learned_split(e.policy) && !trained)
-    throw std::invalid_argument(e.name + ": " + e.policy + " has to have learned; expected the file of `troupe train` as trained");
+    throw std::invalid_argument(e.name + ": " + e.policy +
+                                " has to have learned; expected the file of `troupe train` as trained");
   const sim::SplitTimes times(options.sizes);
-  const sim::RoutingCosts costs = sim::routing_costs(times, sim::cluster_workload(options, times), options.slo_us);
+  const sim::RoutingCosts costs =
+      sim::routing_costs(times, sim::cluster_workload(options, times), options.slo_us);
   const placement::SplitChoice choice{.trained = trained, .kv_us = costs.kv_us, .row_us = costs.rows_us};
-  if (e.policy.starts_with("static:")) options.alpha = placement::make_split(e.policy, choice) ? std::stod(e.policy.substr(7)) : 0.5;
+  if (e.policy.starts_with("static:"))
+    options.alpha = placement::make_split(e.policy, choice) ? std::stod(e.policy.substr(7)) : 0.5;
   options.shadows = e.policy == "marginal";
-  options.policy = [policy = e.policy, choice](std::uint32_t) { return placement::make_split(policy, choice); };
+  options.policy = [policy = e.policy, choice](std::uint32_t) {
+    return placement::make_split(policy, choice);
+  };
 }
 
 }  // namespace
@@ -141,12 +152,15 @@ std::vector<SplitExperiment> read_split_experiments(const std::string& path) {
 sim::SplitRunOptions prepare(const SplitExperiment& e, const placement::TrainedPolicies* trained) {
   const auto regime = static_cast<sim::Regime>(place_of(e.regime, sim::regime_names, e.name + ": regime"));
   sim::SplitRunOptions options = sim::split_setting(data_of(e), e.layers, regime);
-  options.routing = static_cast<sim::SplitRouting>(place_of(e.routing, sim::routing_names, e.name + ": routing"));
+  options.routing =
+      static_cast<sim::SplitRouting>(place_of(e.routing, sim::routing_names, e.name + ": routing"));
   if (e.oracle_draws > 0 && options.routing != sim::SplitRouting::home)
-    throw std::invalid_argument(e.name + ": oracle_draws is " + std::to_string(e.oracle_draws) +
-                                "; expected 0 unless routing is home, whose requests are the same for every alpha");
+    throw std::invalid_argument(
+        e.name + ": oracle_draws is " + std::to_string(e.oracle_draws) +
+        "; expected 0 unless routing is home, whose requests are the same for every alpha");
   if (e.warm_up >= e.windows)
-    throw std::invalid_argument(e.name + ": warm_up is " + std::to_string(e.warm_up) + "; expected fewer than windows");
+    throw std::invalid_argument(e.name + ": warm_up is " + std::to_string(e.warm_up) +
+                                "; expected fewer than windows");
   options.nodes = e.nodes;
   options.alpha = e.alpha;
   options.warm_up = e.warm_up;

@@ -2,8 +2,8 @@
 // One line of a file that holds a JSON object of known fields: strict, without a tree in memory, and with
 // errors that name file, line, field and what was expected. Traces have millions of such lines.
 //
-// Not nlohmann's SAX: its events come without the place in the line, so that no error could name one, and each text is a string of
-// its own before anybody says whether it is wanted.
+// Not nlohmann's SAX: its events come without the place in the line, so that no error could name one, and
+// each text is a string of its own before anybody says whether it is wanted.
 #include <cstdint>
 #include <string>
 #include <string_view>

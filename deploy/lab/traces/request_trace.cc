@@ -55,7 +55,18 @@ class Fields {
 };
 
 constexpr std::array<std::string_view, 3> header_names{"format", "version", "source"};
-enum : std::size_t { f_at, f_tenant, f_user, f_profile, f_events, f_candidates, f_kind, f_top_k, f_width, f_truth };
+enum : std::size_t {
+  f_at,
+  f_tenant,
+  f_user,
+  f_profile,
+  f_events,
+  f_candidates,
+  f_kind,
+  f_top_k,
+  f_width,
+  f_truth
+};
 constexpr std::array<std::string_view, 10> request_names{"at_us",      "tenant", "user",  "profile", "events",
                                                          "candidates", "kind",   "top_k", "width",   "truth"};
 
@@ -164,7 +175,7 @@ bool TraceLines::read_kind(JsonLine& line) const {
 void TraceLines::check(const TracedRequest& request) {
   if (request.at < last_)
     place_.fail("at_us is " + std::to_string(request.at.us),
-         "at least " + std::to_string(last_.us) + ", the time of the line before");
+                "at least " + std::to_string(last_.us) + ", the time of the line before");
   last_ = request.at;
   if (request.user.empty()) place_.fail("user is empty", "the id of a user");
   if (!request.generates) check_candidates(request.candidates);
@@ -180,12 +191,14 @@ void TraceLines::check_candidates(const std::vector<std::string>& candidates) {
   if (const auto empty = std::ranges::find(candidates, ""); empty != candidates.end())
     place_.fail("candidates[" + std::to_string(empty - candidates.begin()) + "] is empty", "an item id");
   if (const auto again = repeats_.find(candidates))
-    place_.fail("candidates[" + std::to_string(*again) + "] is \"" + candidates[*again].substr(0, 40) + "\" again",
-         "each candidate once");
+    place_.fail(
+        "candidates[" + std::to_string(*again) + "] is \"" + candidates[*again].substr(0, 40) + "\" again",
+        "each candidate once");
 }
 
 TraceReader::TraceReader(std::filesystem::path path) : file_(std::move(path)), lines_(file_.place()) {
-  if (!file_.next(line_)) fail("the file is empty", R"(a header line {"format":"troupe-trace","version":1,"source":"…"})");
+  if (!file_.next(line_))
+    fail("the file is empty", R"(a header line {"format":"troupe-trace","version":1,"source":"…"})");
   lines_.read_header(line_);
 }
 

@@ -151,8 +151,10 @@ TEST_SUITE("request trace") {
         {R"({"at_us":1,"user":"u","profile":1,"events":[""],"candidates":["a"]})", "events is empty"},
         {R"({"at_us":1,"user":"u","profile":1,"candidates":["a"],"truth":"b"})",
          "truth is \"b\"; expected one of the candidates"},
-        {R"({"at_us":1,"user":"u","profile":1,"kind":"score"})", "kind is \"score\"; expected \"rank\" or \"generate\""},
-        {R"({"at_us":1,"user":"u","profile":1,"kind":"generate","candidates":["a"]})", "there are candidates; expected none"},
+        {R"({"at_us":1,"user":"u","profile":1,"kind":"score"})",
+         "kind is \"score\"; expected \"rank\" or \"generate\""},
+        {R"({"at_us":1,"user":"u","profile":1,"kind":"generate","candidates":["a"]})",
+         "there are candidates; expected none"},
         {R"({"at_us":1,"user":"u","profile":1,"candidates":["a"],"width":3})", "there is a top_k or a width"},
         {R"({"at_us":1,"user":"u","profile":1,"kind":"generate","top_k":5000})", "at most 4096"},
         {R"({"at_us":1,"user":"u)", "user: the line ends; expected a closing quote"},
@@ -182,7 +184,10 @@ TEST_SUITE("request trace") {
   TEST_CASE("a tab in a text is refused, also before its closing quote and at the line's end") {
     LinePlace place{"t.jsonl", 1};
     TraceLines lines(place);
-    for (const std::string text : {R"({"source":"a)" "\t\"}", R"({"source":"a)" "\t"}) {
+    for (const std::string text : {R"({"source":"a)"
+                                   "\t\"}",
+                                   R"({"source":"a)"
+                                   "\t"}) {
       const std::vector<char> exact(text.begin(), text.end());  // without a zero behind it
       CHECK_THROWS_WITH_AS(lines.read_header({exact.data(), exact.size()}),
                            doctest::Contains("expected control characters as"), ImportError);
@@ -193,7 +198,8 @@ TEST_SUITE("request trace") {
     LinePlace place{"t.jsonl", 1};
     TraceLines lines(place);
     CHECK_THROWS_WITH_AS(lines.read_header(R"({"a\n\u001b[2J":1})"),
-                         doctest::Contains("t.jsonl:1: there is a field \"a??[2J\"; expected only format"), ImportError);
+                         doctest::Contains("t.jsonl:1: there is a field \"a??[2J\"; expected only format"),
+                         ImportError);
   }
 
   TEST_CASE("a header is needed, of this format and version") {

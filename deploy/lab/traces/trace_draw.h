@@ -30,7 +30,7 @@ class Returns {
   Returns(ReturnRule rule, std::uint64_t seed) : rule_(rule), random_(seed, 0x2e7) {}
 
   void leave(std::uint32_t user, Instant now, double longer = 1);  // the gap is so many times as long
-  std::optional<std::uint32_t> due(Instant now);  // whoever is due for the longest time
+  std::optional<std::uint32_t> due(Instant now);                   // whoever is due for the longest time
 
  private:
   struct Back {

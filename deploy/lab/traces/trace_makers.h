@@ -22,7 +22,8 @@ struct TraceMaking {
   double per_second = 100;
   std::string arrivals = "poisson";  // as Arrivals; of data also "own": its timestamps, stretched
   std::uint32_t candidates = 100;
-  // Items are asked for instead, so many by a search so wide (0: as is usual); what a user takes is drawn all the same.
+  // Items are asked for instead, so many by a search so wide (0: as is usual); what a user takes is drawn all
+  // the same.
   bool generates = false;
   std::uint32_t top_k = 0, width = 0;
   double views = 3;  // requests per event, in the mean: a user looks this often before he takes something
@@ -106,8 +107,8 @@ struct GeneratedTraceOptions {
   double user_exponent = 0.6, item_exponent = 0.6;
   double history_median = 20, history_sigma = 0.8;  // events at a user's first request
   std::vector<std::string> catalog;  // ids of the items, the most popular first; empty: i0, i1, …
-  // Users may differ in how active they are: the share of the draws of one that is kept (above 0), and how many times as
-  // long as others he is away. Null: all alike.
+  // Users may differ in how active they are: the share of the draws of one that is kept (above 0), and how
+  // many times as long as others he is away. Null: all alike.
   std::function<double(std::uint32_t user)> kept, away;
 };
 

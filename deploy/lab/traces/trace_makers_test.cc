@@ -191,7 +191,8 @@ TEST_SUITE("trace makers") {
     CHECK(taken["d"] - taken["b"] == doctest::Approx(2000 * second));
     for (std::size_t i = 0; i < requests.size(); ++i) {
       std::size_t last = i;
-      while (requests[last].user != requests[i].user || requests[last].truth.empty()) REQUIRE(++last < requests.size());
+      while (requests[last].user != requests[i].user || requests[last].truth.empty())
+        REQUIRE(++last < requests.size());
       CHECK(static_cast<double>(requests[last].at.us - requests[i].at.us) <= 61 * second);
     }
     options.data = world;

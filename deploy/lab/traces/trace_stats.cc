@@ -8,8 +8,8 @@
 #include <set>
 #include <utility>
 
-#include "deploy/reports/table.h"
 #include "deploy/lab/traces/trace_users.h"
+#include "deploy/reports/table.h"
 
 namespace troupe::deploy {
 

@@ -32,9 +32,15 @@ constexpr FigureKind figure_kinds[] = {
     {"tokens_total", [](const BenchRankRun& r) { return static_cast<double>(r.tokens_total); }, false},
     {"tokens_computed", [](const BenchRankRun& r) { return static_cast<double>(r.tokens_computed); }, false},
     {"hit_rate", [](const BenchRankRun& r) { return r.hit_rate; }, true},
-    {"user_plans", [](const BenchRankRun& r) { return ratio(static_cast<double>(r.plans_user), static_cast<double>(r.requests)); }, true},
-    {"user_hits", [](const BenchRankRun& r) { return of_both(r.user_blocks_hit, r.user_blocks_computed); }, true},
-    {"item_hits", [](const BenchRankRun& r) { return of_both(r.item_blocks_hit, r.item_blocks_computed); }, true}};
+    {"user_plans",
+     [](const BenchRankRun& r) {
+       return ratio(static_cast<double>(r.plans_user), static_cast<double>(r.requests));
+     },
+     true},
+    {"user_hits", [](const BenchRankRun& r) { return of_both(r.user_blocks_hit, r.user_blocks_computed); },
+     true},
+    {"item_hits", [](const BenchRankRun& r) { return of_both(r.item_blocks_hit, r.item_blocks_computed); },
+     true}};
 
 std::string known_figures() {
   std::string names;
@@ -44,7 +50,8 @@ std::string known_figures() {
 
 }  // namespace
 
-BenchRankRun as_bench_run(const sim::ServedResult& result, const std::string& policy, const placement::HostWork& host) {
+BenchRankRun as_bench_run(const sim::ServedResult& result, const std::string& policy,
+                          const placement::HostWork& host) {
   BenchRankRun run;
   run.policy = policy;
   run.requests = result.requests;
@@ -92,13 +99,15 @@ ErrorBounds parse_bounds(const std::vector<std::string>& texts) {
   for (const std::string& text : texts) {
     const std::size_t equals = std::min(text.find('='), text.size());
     const std::string name = text.substr(0, equals);
-    const bool known = std::ranges::any_of(figure_kinds, [&](const FigureKind& kind) { return name == kind.name; });
+    const bool known =
+        std::ranges::any_of(figure_kinds, [&](const FigureKind& kind) { return name == kind.name; });
     double most = -1;
     const char* const end = text.data() + text.size();
     const char* const begin = text.data() + std::min(equals + 1, text.size());
     const auto [stopped, error] = std::from_chars(begin, end, most);
     if (!known || error != std::errc() || stopped != end || !(most >= 0))
-      throw std::invalid_argument("--bound is \"" + text.substr(0, 60) + "\"; expected FIGURE=SHARE, of " + known_figures());
+      throw std::invalid_argument("--bound is \"" + text.substr(0, 60) + "\"; expected FIGURE=SHARE, of " +
+                                  known_figures());
     bounds[name] = most;
   }
   return bounds;

@@ -11,13 +11,14 @@
 namespace troupe::deploy {
 
 // A simulated run in the words of the benchmark.
-BenchRankRun as_bench_run(const sim::ServedResult& result, const std::string& policy, const placement::HostWork& host);
+BenchRankRun as_bench_run(const sim::ServedResult& result, const std::string& policy,
+                          const placement::HostWork& host);
 
 struct ComparedFigure {
   std::string name;
   double measured = 0, predicted = 0;
-  // Of the measured one; of shares (hit rates) the difference over the measured share or a twentieth, whichever is more: a
-  // share of nearly nothing is hit well by another such.
+  // Of the measured one; of shares (hit rates) the difference over the measured share or a twentieth,
+  // whichever is more: a share of nearly nothing is hit well by another such.
   double error = 0;
 };
 std::vector<ComparedFigure> compare(const BenchRankRun& measured, const BenchRankRun& predicted);

@@ -34,11 +34,14 @@ TEST_SUITE("foresight comparison") {
 
   TEST_CASE("bounds are by figure, and only those that are beyond are named") {
     const ErrorBounds bounds = parse_bounds({"throughput=0.2", "tokens_computed=0"});
-    CHECK(beyond({{"throughput", 10, 12, 0.2}, {"p50_ms", 1, 9, 8}, {"tokens_computed", 4, 4, 0}}, bounds).empty());
-    const auto faults = beyond({{"throughput", 10, 7, -0.3}, {"tokens_computed", 1'000, 1'001, 0.001}}, bounds);
+    CHECK(beyond({{"throughput", 10, 12, 0.2}, {"p50_ms", 1, 9, 8}, {"tokens_computed", 4, 4, 0}}, bounds)
+              .empty());
+    const auto faults =
+        beyond({{"throughput", 10, 7, -0.3}, {"tokens_computed", 1'000, 1'001, 0.001}}, bounds);
     REQUIRE(faults.size() == 2);
     CHECK(faults[0] == "throughput is -30.0 % off; expected at most 20.0 %");
-    for (const char* bad : {"throughput", "speed=1", "throughput=", "throughput=x", "throughput=-1", "=1", "p50_ms=1x"})
+    for (const char* bad :
+         {"throughput", "speed=1", "throughput=", "throughput=x", "throughput=-1", "=1", "p50_ms=1x"})
       CHECK_THROWS_AS(parse_bounds({bad}), std::invalid_argument);
   }
 

@@ -23,16 +23,19 @@ std::vector<Profiled> profiled(const std::vector<BenchedBoxes>& all) {
   for (const BenchedBoxes& boxes : all)
     for (const BenchRankRun& run : boxes.result.runs)
       if (!run.profile.empty()) runs.push_back({&boxes, &run});
-  if (runs.empty()) throw std::invalid_argument("no run has a profile; expected results of bench rank --profile");
+  if (runs.empty())
+    throw std::invalid_argument("no run has a profile; expected results of bench rank --profile");
   return runs;
 }
 
-// What no room of the host's work is for counts as the rest; of the passes, what they took beyond the cost model.
+// What no room of the host's work is for counts as the rest; of the passes, what they took beyond the cost
+// model.
 placement::HostRun host_run(const BenchRankRun& measured, const sim::ServedResult& simulated) {
   placement::HostRun run{simulated.units, {}, measured.seconds, simulated.kernels_s * 1e6};
   for (const CpuShare& share : measured.profile) {
     std::size_t room = 0;
-    while (room + 1 < placement::host_rooms && name_of(static_cast<placement::HostRoom>(room)) != share.room) ++room;
+    while (room + 1 < placement::host_rooms && name_of(static_cast<placement::HostRoom>(room)) != share.room)
+      ++room;
     run.us[room] += std::max(0.0, share.seconds * 1e6);
   }
   double& passes = run.us[static_cast<std::size_t>(placement::HostRoom::passes)];
@@ -56,8 +59,8 @@ double wait_us(const std::vector<Profiled>& runs, const std::vector<FittedRun>& 
 
 }  // namespace
 
-ServedWorld world_of(const BenchedBoxes& boxes, const BenchRankRun& run, const placement::DeviceProfile& device,
-                     std::uint32_t cores) {
+ServedWorld world_of(const BenchedBoxes& boxes, const BenchRankRun& run,
+                     const placement::DeviceProfile& device, std::uint32_t cores) {
   const BenchResult& asked = boxes.result;
   if (asked.trace.empty())
     throw std::invalid_argument("the result is of no trace; expected one of bench rank --trace");

@@ -22,8 +22,8 @@ CapacityTrial try_served(const ServedWorld& world, const NodeType& type, std::ui
   tried.nodes = nodes;
   const sim::ServedResult result = sim::run_served(served_options(tried));
   if (!result.violations.empty())
-    throw std::logic_error("promise " + std::to_string(result.violations.front().promise) + " is broken: " +
-                           result.violations.front().what);
+    throw std::logic_error("promise " + std::to_string(result.violations.front().promise) +
+                           " is broken: " + result.violations.front().what);
   const double never = std::numeric_limits<double>::infinity();
   return {.nodes = nodes,
           .p50_ms = result.answered > 0 ? result.p50_ms : never,

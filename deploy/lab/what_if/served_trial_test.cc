@@ -15,7 +15,8 @@ using namespace troupe::deploy;
 
 namespace served_trial_test {
 
-// The demo's ranker and world, asked 400 times a second on a processor so slow that a request takes more than a hundredth of a second.
+// The demo's ranker and world, asked 400 times a second on a processor so slow that a request takes more than
+// a hundredth of a second.
 struct Demo : TestFolder {
   Demo() {
     const std::filesystem::path demo = std::filesystem::path(TROUPE_ROOT_DIR) / "deploy" / "demo";
@@ -48,7 +49,8 @@ struct Demo : TestFolder {
 TEST_SUITE("served trial") {
   TEST_CASE("more nodes answer a served model's requests sooner, and as few are found as hold the target") {
     Demo demo;
-    const CapacityTrial one = try_served(demo.world, demo.type, 1), four = try_served(demo.world, demo.type, 4);
+    const CapacityTrial one = try_served(demo.world, demo.type, 1),
+                        four = try_served(demo.world, demo.type, 4);
     CHECK(one.lost == 0);
     CHECK(four.p99_ms < one.p99_ms / 2);
     const CapacityTarget target{.p99_ms = (one.p99_ms + four.p99_ms) / 2, .nodes_max = 8};
@@ -63,7 +65,8 @@ TEST_SUITE("served trial") {
   TEST_CASE("passes beside their pulls are not simulated as they are served, and that is said") {
     Demo demo;
     demo.world.config.set("inference.overlap", "true");
-    CHECK_THROWS_WITH_AS(try_served(demo.world, demo.type, 2), doctest::Contains("inference.overlap is true; expected false"),
+    CHECK_THROWS_WITH_AS(try_served(demo.world, demo.type, 2),
+                         doctest::Contains("inference.overlap is true; expected false"),
                          std::invalid_argument);
   }
 
@@ -72,10 +75,13 @@ TEST_SUITE("served trial") {
     demo.world.config.set("model.tables", "mapped");
     CHECK(try_served(demo.world, demo.type, 1).lost == 0);  // it has none
     demo.world.config.set("model.prototypes", "p");
-    CHECK_THROWS_WITH_AS(try_served(demo.world, demo.type, 1), doctest::Contains("model.tables is mapped, with model.prototypes; expected memory"),
+    CHECK_THROWS_WITH_AS(try_served(demo.world, demo.type, 1),
+                         doctest::Contains("model.tables is mapped, with model.prototypes; expected memory"),
                          std::invalid_argument);
     demo.world.config.set("model.tables", "sharded");
-    CHECK_THROWS_WITH_AS(try_served(demo.world, demo.type, 1), doctest::Contains("model.tables is sharded; expected memory or mapped"), std::invalid_argument);
+    CHECK_THROWS_WITH_AS(try_served(demo.world, demo.type, 1),
+                         doctest::Contains("model.tables is sharded; expected memory or mapped"),
+                         std::invalid_argument);
   }
 
   TEST_CASE("who is refused or too late is lost") {

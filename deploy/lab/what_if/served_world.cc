@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "deploy/lab/bench/bench_trace.h"
+#include "deploy/models/engine.h"
 #include "deploy/node/core_configs.h"
 #include "deploy/node/features.h"
-#include "deploy/models/engine.h"
 #include "sim/scenario/served.h"
 
 namespace troupe::deploy {
@@ -35,16 +35,23 @@ void describe(const Config& config, ServedModel& model) {
   describe_model(model, all_families());
   const std::string directory = required_text(config, "model.directory");
   if (model.prompt.generates() || model.prompt.scores_each() || !model.prompt.history_plan.empty())
-    throw std::invalid_argument(directory + " is no ranker that reads its scores at a discriminant; expected one, for no "
-                                            "others are simulated as they are served");
+    throw std::invalid_argument(directory +
+                                " is no ranker that reads its scores at a discriminant; expected one, for no "
+                                "others are simulated as they are served");
   if (config.boolean("inference.overlap"))
-    throw std::invalid_argument("inference.overlap is true; expected false, for passes beside their pulls are simulated in drawn clusters "
-                                "and experiments, not as they are served");
+    throw std::invalid_argument(
+        "inference.overlap is true; expected false, for passes beside their pulls are simulated in drawn "
+        "clusters "
+        "and experiments, not as they are served");
   if (config.text("model.tables") == "sharded")
-    throw std::invalid_argument("model.tables is sharded; expected memory or mapped, for shards of tables are simulated in drawn clusters, "
-                                "not as they are served");
+    throw std::invalid_argument(
+        "model.tables is sharded; expected memory or mapped, for shards of tables are simulated in drawn "
+        "clusters, "
+        "not as they are served");
   if (config.text("model.tables") == "mapped" && !config.text("model.prototypes").empty())
-    throw std::invalid_argument("model.tables is mapped, with model.prototypes; expected memory, for rows of prototypes in the pool are not simulated");
+    throw std::invalid_argument(
+        "model.tables is mapped, with model.prototypes; expected memory, for rows of prototypes in the pool "
+        "are not simulated");
   model.names = {"as-served", layout_version(config)};
 }
 
@@ -73,7 +80,8 @@ std::vector<Item> imported_items(const std::filesystem::path& data, const kernel
 std::vector<Item> stored_items(const Config& config, const ModelFacts& facts) {
   const std::string folder = required_text(config, "node.data_dir");
   if (!std::filesystem::exists(folder))
-    throw ConfigError("node.data_dir " + folder + " is not there; expected the data folder of a box, or --data");
+    throw ConfigError("node.data_dir " + folder +
+                      " is not there; expected the data folder of a box, or --data");
   Store store(folder, store_options(config));
   const auto features = open_features(config, &store, feature_limits(config, facts), 1,
                                       [](std::span<const Token>) { return BlockName{}; });
@@ -117,7 +125,8 @@ Config on_cores(Config config, std::uint32_t cores) {
   return config;
 }
 
-std::shared_ptr<const sim::Served> served_by(const ServedModel& model, const Place& place, std::vector<Item> items) {
+std::shared_ptr<const sim::Served> served_by(const ServedModel& model, const Place& place,
+                                             std::vector<Item> items) {
   const auto served = std::make_shared<sim::Served>();
   served->items = std::move(items);
   served->history_events_max = static_cast<std::uint32_t>(model.config.integer("router.history_events_max"));
@@ -146,8 +155,8 @@ sim::ServedOptions served_options(const ServedWorld& world) {
   describe(on_cores(world.config, world.cores), model);
   const Place place = place_of_all(world.nodes);
   sim::ServedOptions options;
-  std::vector<Item> items =
-      world.data.empty() ? stored_items(model.config, model.facts) : imported_items(world.data, model.vocabulary);
+  std::vector<Item> items = world.data.empty() ? stored_items(model.config, model.facts)
+                                               : imported_items(world.data, model.vocabulary);
   if (items.empty()) throw ImportError("the catalog has no items; expected at least one");
   options.total = check_requests(world, items);
   options.requests = requests_of(world, options.total);

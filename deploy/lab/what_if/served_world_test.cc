@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "deploy/lab/bench/bench_rank.h"
-#include "deploy/lab/what_if/host_fit.h"
 #include "deploy/lab/traces/request_trace.h"
 #include "deploy/lab/traces/trace_makers.h"
+#include "deploy/lab/what_if/host_fit.h"
 #include "placement/cost/device_profiles.h"
 #include "runtime/features/store_features.h"
 #include "runtime/testing/store_test_folder.h"
@@ -53,7 +53,8 @@ ServedWorld demo_world(const Trace& trace) {
 }
 
 BenchedBoxes boxes_of(const Trace& trace, std::uint64_t pool_bytes, const BenchMemory& memory) {
-  BenchedBoxes boxes{{.data = (demo / "world").string(), .trace = trace.file().string(), .in_flight = 1}, demo_config()};
+  BenchedBoxes boxes{{.data = (demo / "world").string(), .trace = trace.file().string(), .in_flight = 1},
+                     demo_config()};
   boxes.result.pool_bytes = pool_bytes;
   boxes.result.item_bytes = memory.item_bytes;
   boxes.result.user_bytes = memory.user_bytes;
@@ -75,12 +76,13 @@ TEST_SUITE("served world") {
         CAPTURE(pool_bytes);
         memory.pool_bytes = pool_bytes;
         const BenchRankRun real = run_policy(bench, demo_config(), memory, policy);
-        const sim::ServedResult simulated = sim::run_served(
-            served_options(world_of(boxes_of(trace, pool_bytes, memory), real, placement::find_device("cpu"), 1)));
+        const sim::ServedResult simulated = sim::run_served(served_options(
+            world_of(boxes_of(trace, pool_bytes, memory), real, placement::find_device("cpu"), 1)));
         CHECK(simulated.violations.empty());
         CHECK(simulated.answered == real.requests);
         CHECK(simulated.tokens_total == real.tokens_total);
-        // Which blocks a full pool kept of those computed ahead hangs by a chunk or two on when it was found to be full.
+        // Which blocks a full pool kept of those computed ahead hangs by a chunk or two on when it was found
+        // to be full.
         const std::uint64_t slack = pool_bytes == all ? 0 : 20;
         const auto differ = [](std::uint64_t a, std::uint64_t b) { return a > b ? a - b : b - a; };
         CHECK(differ(simulated.tokens_computed, real.tokens_computed) <= 20 * slack);
@@ -136,9 +138,14 @@ TEST_SUITE("served world") {
     world.nodes = 2;
     world.cores = 6;
     world.seed = 9;
-    for (const auto& [knob, value] : {std::pair{"pool.memory", "8MiB"}, {"pool.page_tokens", "8"}, {"router.policy", "item"},
-                                      {"router.approximate", "0.3"}, {"router.deadline", "3s"}, {"cluster.heartbeat", "300ms"},
-                                      {"pool.verify_on_read", "true"}, {"router.history_events_max", "77"}})
+    for (const auto& [knob, value] : {std::pair{"pool.memory", "8MiB"},
+                                      {"pool.page_tokens", "8"},
+                                      {"router.policy", "item"},
+                                      {"router.approximate", "0.3"},
+                                      {"router.deadline", "3s"},
+                                      {"cluster.heartbeat", "300ms"},
+                                      {"pool.verify_on_read", "true"},
+                                      {"router.history_events_max", "77"}})
       world.config.set(knob, value);
     const sim::ServedOptions options = served_options(world);
     const sim::Scenario& s = options.scenario;
@@ -201,7 +208,9 @@ TEST_SUITE("served world") {
     const auto from_files = served_options(world).scenario.served;
     world.config.set("node.data_dir", (trace.path() / "none").string());
     world.data = "";
-    CHECK_THROWS_WITH_AS(served_options(world), doctest::Contains("none is not there; expected the data folder of a box, or --data"), ConfigError);
+    CHECK_THROWS_WITH_AS(served_options(world),
+                         doctest::Contains("none is not there; expected the data folder of a box, or --data"),
+                         ConfigError);
     const std::filesystem::path folder = trace.path() / "data";
     std::filesystem::create_directories(folder);
     {
@@ -209,7 +218,8 @@ TEST_SUITE("served world") {
       const FeatureLimits limits{.vocabulary = 10'000, .item_tokens_max = 64, .history_events_max = 100};
       FeaturePort features(store, limits, [](std::span<const Token>) { return BlockName{}; });
       std::vector<PutItem> items;
-      for (const Item& item : from_files->items) items.push_back({0, item.id, item.title, item.tokens, item.identifier});
+      for (const Item& item : from_files->items)
+        items.push_back({0, item.id, item.title, item.tokens, item.identifier});
       features.import_items(items);
     }
     world.config.set("node.data_dir", folder.string());
@@ -241,7 +251,8 @@ TEST_SUITE("served world") {
       return "";
     };
     CHECK(refused_with("inference.overlap", "true").starts_with("inference.overlap is true; expected false"));
-    CHECK(refused_with("model.tables", "sharded").starts_with("model.tables is sharded; expected memory or mapped"));
+    CHECK(refused_with("model.tables", "sharded")
+              .starts_with("model.tables is sharded; expected memory or mapped"));
     CHECK(refused_with("model.tables", "mapped") == "");
   }
 

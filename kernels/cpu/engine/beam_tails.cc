@@ -114,23 +114,23 @@ void BeamTails::resolve(const LayerKv& pass, std::uint32_t first_row, std::uint3
   const auto* const page = reinterpret_cast<const std::byte*>(tokens_.data());
   for (std::uint32_t r = row; r < row + rows; ++r) {
     if (paths_ == BeamPaths::copied)
-      runs.push_back({page_of(r) + keys, page_of(r) + values, rows_.level(), layout_.head_dim, layout_.format});
+      runs.push_back(
+          {page_of(r) + keys, page_of(r) + values, rows_.level(), layout_.head_dim, layout_.format});
     for (std::uint32_t level = 0; paths_ == BeamPaths::together && level < rows_.level(); ++level) {
-      const std::byte* const token =
-          page + (std::size_t{level} * width_ + rows_.row(level, r)) * vector;
+      const std::byte* const token = page + (std::size_t{level} * width_ + rows_.row(level, r)) * vector;
       runs.push_back({token + keys, token + values, 1, layout_.head_dim, layout_.format});
     }
     runs.push_back(pass.rows(head, first_row + r, 1));
   }
 }
 
-void BeamTails::resolve_tree(const LayerKv& pass, std::uint32_t first_row, std::uint32_t layer, std::uint32_t head,
-                             std::vector<KvRun>& runs) const {
+void BeamTails::resolve_tree(const LayerKv& pass, std::uint32_t first_row, std::uint32_t layer,
+                             std::uint32_t head, std::vector<KvRun>& runs) const {
   const auto* const first = reinterpret_cast<const std::byte*>(tokens_.data());
   for (std::uint32_t level = 0; level < rows_.level(); ++level) {
     const std::byte* const token = first + std::size_t{level} * width_ * layout_.vector_bytes();
-    runs.push_back({token + layout_.keys(layer, head), token + layout_.values(layer, head), level_rows_[level],
-                    layout_.head_dim, layout_.format});
+    runs.push_back({token + layout_.keys(layer, head), token + layout_.values(layer, head),
+                    level_rows_[level], layout_.head_dim, layout_.format});
   }
   runs.push_back(pass.rows(head, first_row, level_rows_.back()));
 }

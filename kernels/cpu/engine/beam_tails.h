@@ -1,7 +1,7 @@
 #pragma once
 // Keys and values of the paths of one beam search while it runs (xGR §5.1, the unshared cache), token by
-// token: each level's beams lie side by side where they were computed (PathRows). Of copied paths each has pages of its
-// own; of a tree all that was computed stays in sight, and a mask says which of it a path sees.
+// token: each level's beams lie side by side where they were computed (PathRows). Of copied paths each has
+// pages of its own; of a tree all that was computed stays in sight, and a mask says which of it a path sees.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -29,7 +29,8 @@ class BeamTails {
   // Tokens of a path that its newest one sees, itself included.
   std::uint32_t path() const { return rows_.path(); }
 
-  // Of a tree: the next pass has so many rows; makes the mask of what they see. Tokens of the tree, these rows with it.
+  // Of a tree: the next pass has so many rows; makes the mask of what they see. Tokens of the tree, these
+  // rows with it.
   std::uint32_t grow(std::uint32_t rows);
   // Of a row of this level; null where paths are no tree.
   const float* mask(std::uint32_t row) const;

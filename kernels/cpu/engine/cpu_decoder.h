@@ -24,6 +24,6 @@ struct VectorKernels {
 };
 
 std::unique_ptr<Executor> make_cpu_decoder(DecoderModel model, const DecoderOptions& options,
-                                          const VectorKernels& vector_kernels, Teams teams);
+                                           const VectorKernels& vector_kernels, Teams teams);
 
 }  // namespace troupe::kernels

@@ -233,7 +233,8 @@ void CpuDecoder::run_attention(Team::Pass& pass, std::uint32_t layer) {
   pass.run(kept + tails_.size(), operations, [&](std::size_t part, std::uint32_t worker) {
     Workspace& w = workspaces_[worker];
     if (part < parts) {
-      attend_part(attention.parts[part], layer, repairs_.any() && layer == 0 ? repairs_.mass(part) : nullptr, w);
+      attend_part(attention.parts[part], layer, repairs_.any() && layer == 0 ? repairs_.mass(part) : nullptr,
+                  w);
       return;
     }
     PartTimer timer(timed(w, &PassTimes::keys_values));
@@ -285,7 +286,8 @@ void CpuDecoder::make_queries_keys_values(const PackedLayer& layer, Rows rows, W
     }
     const std::size_t angles = rows.begin * c_.head_dim / 2;
     const RopeTable& rope = set_ != nullptr ? some_rope_ : rope_;
-    ops_.rope(qkv, stride, rows.count, rotated_heads, c_.head_dim, rope.cosines() + angles, rope.sines() + angles);
+    ops_.rope(qkv, stride, rows.count, rotated_heads, c_.head_dim, rope.cosines() + angles,
+              rope.sines() + angles);
   }
   PartTimer timer(timed(w, &PassTimes::keys_values));
   store_keys_values(rows, qkv + q_width());
@@ -295,7 +297,8 @@ void CpuDecoder::make_queries_keys_values(const PackedLayer& layer, Rows rows, W
 void CpuDecoder::store_keys_values(Rows rows, const float* keys) {
   const std::size_t stride = qkv_width();
   for (std::size_t at = 0, end = 0; at < rows.count; at = end) {
-    const auto first = static_cast<std::uint32_t>(set_ != nullptr ? set_->rows[rows.begin + at] : rows.begin + at);
+    const auto first =
+        static_cast<std::uint32_t>(set_ != nullptr ? set_->rows[rows.begin + at] : rows.begin + at);
     for (end = at + 1; end < rows.count; ++end)
       if (set_ != nullptr && set_->rows[rows.begin + end] != first + (end - at)) break;
     const float* const from = keys + at * stride;
@@ -306,8 +309,8 @@ void CpuDecoder::store_keys_values(Rows rows, const float* keys) {
 // The others end here. Only their queries are needed from now on.
 void CpuDecoder::keep_read_rows() { keep_rows(batch_->read, Carried::queries); }
 
-// Moves the set's rows to the front; the others end here. What is carried beside their state is their queries, or
-// what they have attended to.
+// Moves the set's rows to the front; the others end here. What is carried beside their state is their
+// queries, or what they have attended to.
 void CpuDecoder::keep_rows(const RowSet& set, Carried carried) {
   for (std::size_t to = 0; to < set.rows.size(); ++to) {
     const std::size_t from = set_ == nullptr ? set.rows[to] : set_->index_of(set.rows[to]);

@@ -1,8 +1,9 @@
-// Plans with a repair on the CPU (base/repair.h): their places have rows like all else, of which those that are not
-// chosen end in an early layer; the others move together, so that linear layers and attention have as many rows as
-// there is work for. What has ended gets its block's keys and values at each layer, in the places of the pass, so
-// attention reads them in one run with all others. Operations: of a row that ends, those of the layers behind are
-// spared; a copy of its keys and values is left, 2 × its numbers, 8 with a mean.
+// Plans with a repair on the CPU (base/repair.h): their places have rows like all else, of which those that
+// are not chosen end in an early layer; the others move together, so that linear layers and attention have as
+// many rows as there is work for. What has ended gets its block's keys and values at each layer, in the
+// places of the pass, so attention reads them in one run with all others. Operations: of a row that ends,
+// those of the layers behind are spared; a copy of its keys and values is left, 2 × its numbers, 8 with a
+// mean.
 #include <algorithm>
 
 #include "kernels/cpu/engine/decoder.h"

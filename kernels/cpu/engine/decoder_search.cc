@@ -96,7 +96,8 @@ void CpuDecoder::too_large(std::span<const Request> requests, std::span<Reply> r
                          std::to_string(memory_.search_bytes_max);
 }
 
-void CpuDecoder::prepare(std::size_t number, const Request& request, Request& begun, CpuSearching& searching) {
+void CpuDecoder::prepare(std::size_t number, const Request& request, Request& begun,
+                         CpuSearching& searching) {
   searching.pages.reserve(lacking_pages(request, pages_) * layout_.page_bytes() / sizeof(float));
   searching.begin(number, request, limits(), pages_,
                   {reinterpret_cast<std::byte*>(searching.pages.data()), layout_.page_bytes()},

@@ -17,8 +17,8 @@ struct PackedLayer {
   Linear qkv, o, gate_up, down;
 };
 
-// The output projection packed as the layers are: a second copy of it, made for the first who multiplies many states
-// with all of it. Beam searches do; rankers read a few named rows and never ask.
+// The output projection packed as the layers are: a second copy of it, made for the first who multiplies many
+// states with all of it. Beam searches do; rankers read a few named rows and never ask.
 class PackedOutput {
  public:
   // From several threads at once. `output` and the width are the same at each call.

@@ -15,7 +15,7 @@ struct Workspace {
   AttendScratch attend;
   std::vector<KvRun> context, tail;
   std::vector<float*> logits;
-  FloatBuffer dots;                // of beams: [rows of a block] × vocabulary rows of a part
+  FloatBuffer dots;  // of beams: [rows of a block] × vocabulary rows of a part
   PassTimes times;
 };
 

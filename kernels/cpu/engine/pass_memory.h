@@ -15,9 +15,9 @@ struct RowWidths {
 RowWidths row_widths(const DecoderConfig& config);
 
 struct PassMemory {
-  std::size_t row_bytes = 0;    // of a computed token
-  std::size_t tokens_max = 0;   // of one pass
-  std::size_t tokens_kept = 0;  // whose memory stays for the next pass
+  std::size_t row_bytes = 0;         // of a computed token
+  std::size_t tokens_max = 0;        // of one pass
+  std::size_t tokens_kept = 0;       // whose memory stays for the next pass
   std::size_t search_bytes_max = 0;  // of searches that are computed together, beside their rows
 };
 // Each executor has its share of options.memory_bytes, at least for options.batch_tokens; that stays. A pass
@@ -25,11 +25,12 @@ struct PassMemory {
 // allows, and gives it back. Searches that run together have a share, too.
 PassMemory pass_memory(const DecoderConfig& config, const DecoderOptions& options);
 
-// What the search of a request takes beside its rows: the tokens of its paths, what its prompt leaves between passes
-// where the request has no pages for it, and the logits that a level asks for.
+// What the search of a request takes beside its rows: the tokens of its paths, what its prompt leaves between
+// passes where the request has no pages for it, and the logits that a level asks for.
 std::size_t search_bytes(const DecoderConfig& config, const DecoderOptions& options, const Request& request);
 
-// What the plan's repair takes beside its rows: notes of tokens, the attention that parts of it add up, sums for means.
+// What the plan's repair takes beside its rows: notes of tokens, the attention that parts of it add up, sums
+// for means.
 std::size_t repair_bytes(const DecoderConfig& config, const DecoderOptions& options, const Plan& plan);
 
 }  // namespace troupe::kernels

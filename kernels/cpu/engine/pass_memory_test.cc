@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "kernels/testing/test_fence.h"
 #include "kernels/testing/small_decoder_test.h"
+#include "kernels/testing/test_fence.h"
 
 namespace troupe::kernels {
 namespace {
@@ -90,12 +90,14 @@ TEST_CASE("a search takes its paths' tokens, its prompt where that has no pages,
   Plan of_items = plan;
   of_items.search.steps = 0;
   request.plan = &of_items;
-  request.assets = std::make_shared<PathAssets>(
-      std::make_shared<PathIndex>(std::vector<std::span<const Token>>{a, b, c}));
+  request.assets =
+      std::make_shared<PathAssets>(std::make_shared<PathIndex>(std::vector<std::span<const Token>>{a, b, c}));
   CHECK(search_bytes(small_config(), options, request) == 6 * 4);  // two of its nodes have two behind them
 }
 
-TEST_CASE("a repair takes notes of its tokens, attention by parts, and sums of a key, a value and a count by offset") {
+TEST_CASE(
+    "a repair takes notes of its tokens, attention by parts, and sums of a key, a value and a count by "
+    "offset") {
   Plan plan = candidates(2);
   plan.segments.push_back({SegmentKind::item, Tokens(4, 1), 14, {0}});
   CHECK(repair_bytes(small_config(), {}, plan) == 0);

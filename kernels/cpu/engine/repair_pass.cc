@@ -36,8 +36,8 @@ void rotate(float* key, std::size_t half, const float* cosines, const float* sin
   }
 }
 
-// `count` sums of one budget, each `width` numbers and how many were added: their means, and where none was the mean
-// of all.
+// `count` sums of one budget, each `width` numbers and how many were added: their means, and where none was
+// the mean of all.
 void divide_sums(float* sums, std::size_t count, std::size_t width) {
   const std::size_t step = width + 1;
   std::vector<float> all(step);
@@ -58,7 +58,8 @@ struct RepairPass::Block {
   Block(const RepairPass& pass, const RepairedPlace& place, std::uint32_t layer, std::uint32_t head,
         std::vector<KvRun>& runs)
       : width(pass.layout_.head_dim), runs(runs) {
-    const auto spans = std::span(pass.batch_->spans).subspan(place.span_begin, place.span_end - place.span_begin);
+    const auto spans =
+        std::span(pass.batch_->spans).subspan(place.span_begin, place.span_end - place.span_begin);
     pass.kv_.resolve(spans, pass.turns_, layer, head, runs);
   }
 
@@ -125,7 +126,8 @@ void RepairPass::add_up(const AttentionParts& parts) {
     const float* paid = mass(i);
     for (std::uint32_t s = group.span_begin; s < group.span_end; ++s) {
       const ContextSpan& span = batch_->spans[s];
-      for (std::uint32_t t = 0; t < span.tokens && span.page == nullptr; ++t) row_mass_[span.row + t] += paid[t];
+      for (std::uint32_t t = 0; t < span.tokens && span.page == nullptr; ++t)
+        row_mass_[span.row + t] += paid[t];
       paid += span.tokens;
     }
     for (std::uint32_t row = group.row_begin; row < group.row_end; ++row) row_mass_[row] += *paid++;
@@ -144,9 +146,11 @@ void RepairPass::compare(std::uint32_t number, std::vector<KvRun>& runs) {
     for (std::uint32_t t = 0; t < place.tokens; ++t) {
       block.next();
       widen(rows.format, rows.keys, t * width, width, own.numbers);
-      for (std::size_t i = 0; i < width; ++i) lengths[t] += (own.numbers[i] - block.key.numbers[i]) * (own.numbers[i] - block.key.numbers[i]);
+      for (std::size_t i = 0; i < width; ++i)
+        lengths[t] += (own.numbers[i] - block.key.numbers[i]) * (own.numbers[i] - block.key.numbers[i]);
       widen(rows.format, rows.values, t * width, width, own.numbers);
-      for (std::size_t i = 0; i < width; ++i) lengths[t] += (own.numbers[i] - block.value.numbers[i]) * (own.numbers[i] - block.value.numbers[i]);
+      for (std::size_t i = 0; i < width; ++i)
+        lengths[t] += (own.numbers[i] - block.value.numbers[i]) * (own.numbers[i] - block.value.numbers[i]);
     }
   }
   for (std::uint32_t t = 0; t < place.tokens; ++t) lengths[t] = std::sqrt(lengths[t]);
@@ -154,7 +158,8 @@ void RepairPass::compare(std::uint32_t number, std::vector<KvRun>& runs) {
 
 // Of each budget and offset a key, a value and a count.
 std::size_t RepairPass::sums_of_head(std::size_t repair) const {
-  return batch_->repairs[repair].repair->budgets.size() * choices_.longest(repair) * (2 * layout_.head_dim + 1);
+  return batch_->repairs[repair].repair->budgets.size() * choices_.longest(repair) *
+         (2 * layout_.head_dim + 1);
 }
 
 float* RepairPass::sums(std::size_t repair, std::uint32_t head) const {
@@ -202,7 +207,8 @@ void RepairPass::fill(std::uint32_t number, std::uint32_t layer, std::vector<KvR
   HeadVector mean;
   for (std::uint32_t head = 0; head < layout_.kv_heads; ++head) {
     Block block(*this, place, layer, head, runs);
-    const float* mean_of = repair.mean ? sums(of, head) + place.budget * choices_.longest(of) * step : nullptr;
+    const float* mean_of =
+        repair.mean ? sums(of, head) + place.budget * choices_.longest(of) * step : nullptr;
     for (std::uint32_t t = 0; t < place.tokens; ++t) {
       block.next();
       if (chosen[t] != 0) continue;

@@ -1,6 +1,6 @@
 #pragma once
-// What a forward pass on the CPU does for plans with a repair (base/repair.h): it adds up the attention that tokens of
-// places receive, measures how far their keys and values are from their blocks', has tokens chosen
+// What a forward pass on the CPU does for plans with a repair (base/repair.h): it adds up the attention that
+// tokens of places receive, measures how far their keys and values are from their blocks', has tokens chosen
 // (decoder/repair_choices.h), and gives those that ended their blocks' keys and values, layer by layer.
 #include <cstdint>
 #include <span>
@@ -25,13 +25,15 @@ class RepairPass {
   void give_back();  // all memory
   bool any() const { return choices_.any(); }
 
-  // The first layer's attention: part i adds what its rows pay to mass(i), [tokens that its group sees, then the
-  // group's]; null where they pay nothing. Rows of parts are rows of `set`, or of the batch where that is null.
+  // The first layer's attention: part i adds what its rows pay to mass(i), [tokens that its group sees, then
+  // the group's]; null where they pay nothing. Rows of parts are rows of `set`, or of the batch where that is
+  // null.
   void make_room(const AttentionParts& parts, const RowSet* set);
   float* mass(std::size_t part) const;
   void add_up(const AttentionParts& parts);
 
-  // The second layer's keys and values of one place, 0 to places() − 1, against its block's. From several threads.
+  // The second layer's keys and values of one place, 0 to places() − 1, against its block's. From several
+  // threads.
   bool compares() const { return choices_.compares(); }
   void compare(std::uint32_t place, std::vector<KvRun>& runs);
   std::uint32_t places() const { return choices_.places(); }
@@ -43,7 +45,9 @@ class RepairPass {
   void choose_after_attention(std::vector<std::uint32_t>& ended) {
     choices_.choose_after_attention(row_mass_, ended);
   }
-  void list_chosen(std::size_t repair, std::vector<std::uint32_t>& out) const { choices_.list_chosen(repair, out); }
+  void list_chosen(std::size_t repair, std::vector<std::uint32_t>& out) const {
+    choices_.list_chosen(repair, out);
+  }
 
   // In each layer: first the means of every (repair, head), then every place. From several threads.
   bool fills(std::uint32_t layer) const { return choices_.fills(layer); }
@@ -62,8 +66,8 @@ class RepairPass {
   const RopeTable &rows_, &turns_;
   const DecoderBatch* batch_ = nullptr;
   RepairChoices choices_;
-  std::vector<std::size_t> sums_at_;        // of each repair: into sums_
-  std::vector<std::size_t> room_;           // of each part: where its mass begins, in mass_
+  std::vector<std::size_t> sums_at_;  // of each repair: into sums_
+  std::vector<std::size_t> room_;     // of each part: where its mass begins, in mass_
   std::vector<float> mass_, row_mass_;
   std::vector<float> sums_;  // [repair][head][budget][offset][key, value, both head_dim], then how many
 };

@@ -17,7 +17,8 @@ namespace repair_pass_test {
 class Walled {
  public:
   explicit Walled(std::size_t bytes) : room_((bytes + page - 1) / page * page) {
-    void* const memory = mmap(nullptr, room_ + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* const memory =
+        mmap(nullptr, room_ + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(memory != MAP_FAILED);
     begin_ = static_cast<std::byte*>(memory);
     REQUIRE(mprotect(begin_ + room_, page, PROT_NONE) == 0);
@@ -42,8 +43,8 @@ DecoderConfig config_of(std::uint32_t head_dim) {
   return config;
 }
 
-// A block of two pages and its place in a prompt, of which two tokens are chosen by what attention and divergence say,
-// and the others corrected by these.
+// A block of two pages and its place in a prompt, of which two tokens are chosen by what attention and
+// divergence say, and the others corrected by these.
 Plan repaired_plan() {
   const std::vector<Token> block{3, 1, 4, 1, 5, 9, 2, 6};
   Plan plan;
@@ -52,7 +53,13 @@ Plan repaired_plan() {
                    {SegmentKind::item, block, 3, {1}},
                    {SegmentKind::discriminant, {7, 8}, 11, {1, 2}}};
   plan.readouts = {{3, 1, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}}};
-  plan.repair = {.places = {{2, 0, 0}}, .budgets = {2}, .attention = 1, .divergence = 1, .attending = 3, .exact_layers = 2, .mean = true};
+  plan.repair = {.places = {{2, 0, 0}},
+                 .budgets = {2},
+                 .attention = 1,
+                 .divergence = 1,
+                 .attending = 3,
+                 .exact_layers = 2,
+                 .mean = true};
   return plan;
 }
 
@@ -76,7 +83,8 @@ TEST_CASE("a repair reads a block to its last number and none behind it, in ever
       CHECK(read.chosen == made.chosen);
       REQUIRE(read.readouts[0].size() == 10);
       const double rounding = format == KvFormat::f32 ? 1e-5 : 1e-2;  // of numbers of size 1
-      for (std::size_t i = 0; i < 10; ++i) CHECK(std::abs(read.readouts[0][i] - made.readouts[0][i]) < rounding);
+      for (std::size_t i = 0; i < 10; ++i)
+        CHECK(std::abs(read.readouts[0][i] - made.readouts[0][i]) < rounding);
     }
 }
 

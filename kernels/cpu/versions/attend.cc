@@ -2,12 +2,12 @@
 // tiles of the block compute their weights, then all add the panel's values, so that a panel's keys and then
 // its values stay in the first-level cache while the block passes over them. Keys and values are packed into
 // panels on the way: once for the whole task, or panel by panel into one slot when a single block holds all
-// queries, where values stay where they are; for a handful of queries keys do, too. Keys and values of 16 bits are
-// widened before.
-// Operations: 4 * head_dim per visible (query, key) and 11 to 14 for its weight. Bytes: keys and values read
-// once and written once packed, then read from the packed copy once per block. Rows that come out infinite or
-// NaN are computed again, each alone. Where it is asked how much attention tokens receive, scores are computed a
-// second time, when the rows' totals are known: 2 * head_dim operations more per pair.
+// queries, where values stay where they are; for a handful of queries keys do, too. Keys and values of 16
+// bits are widened before. Operations: 4 * head_dim per visible (query, key) and 11 to 14 for its weight.
+// Bytes: keys and values read once and written once packed, then read from the packed copy once per block.
+// Rows that come out infinite or NaN are computed again, each alone. Where it is asked how much attention
+// tokens receive, scores are computed a second time, when the rows' totals are known: 2 * head_dim operations
+// more per pair.
 #include "kernels/cpu/versions/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -19,9 +19,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/operations/attend.h"
 #include "kernels/cpu/versions/attend_panels_inl.h"
 #include "kernels/cpu/versions/attend_tile_inl.h"
+#include "kernels/operations/attend.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
@@ -29,9 +29,10 @@ namespace troupe::kernels::HWY_NAMESPACE {
 
 static_assert(attend_mask_tokens % kPanel == 0, "a panel's mask is read whole");
 
-// Rows of a block: enough for most tasks to be one, few enough for their queries, weights and outputs to stay in the
-// second-level cache (40 KiB for 96 rows of 64 columns). Levels of a beam search have some hundreds of rows: packing
-// keys panel by panel, and no values, made 512 rows on 1024 keys 5 % faster than packing all for blocks of 96.
+// Rows of a block: enough for most tasks to be one, few enough for their queries, weights and outputs to stay
+// in the second-level cache (40 KiB for 96 rows of 64 columns). Levels of a beam search have some hundreds of
+// rows: packing keys panel by panel, and no values, made 512 rows on 1024 keys 5 % faster than packing all
+// for blocks of 96.
 inline constexpr std::size_t kBlockRows = 516;
 inline constexpr std::size_t kBlockTiles = kBlockRows / kTileRows;
 // Up to so many query vectors keys and values are used where they are: packing 1500 of them made it 1.4 to 2
@@ -47,13 +48,21 @@ struct TileOps {
   decltype(&accumulate<1, 1, true>) add_two, add_one, add_two_packed, add_one_packed;
 };
 template <std::size_t R>
-inline constexpr TileOps kPackedOps = {
-    R, &weigh_packed<R, false>, &weigh_packed<R, true>,
-    &accumulate<R, 2, false>, &accumulate<R, 1, false>, &accumulate<R, 2, true>, &accumulate<R, 1, true>};
+inline constexpr TileOps kPackedOps = {R,
+                                       &weigh_packed<R, false>,
+                                       &weigh_packed<R, true>,
+                                       &accumulate<R, 2, false>,
+                                       &accumulate<R, 1, false>,
+                                       &accumulate<R, 2, true>,
+                                       &accumulate<R, 1, true>};
 template <std::size_t R>
-inline constexpr TileOps kInPlaceOps = {
-    R, &weigh_in_place<R, false>, &weigh_in_place<R, true>,
-    &accumulate<R, 2, false>, &accumulate<R, 1, false>, nullptr, nullptr};
+inline constexpr TileOps kInPlaceOps = {R,
+                                        &weigh_in_place<R, false>,
+                                        &weigh_in_place<R, true>,
+                                        &accumulate<R, 2, false>,
+                                        &accumulate<R, 1, false>,
+                                        nullptr,
+                                        nullptr};
 
 // The smallest tile that holds `rows` rows.
 const TileOps& packed_ops(std::size_t rows) {
@@ -318,7 +327,8 @@ bool attend_all(const AttendTask& task, AttendScratch& scratch) {
   const bool one_block = vectors <= kBlockRows && !twice;
   Panels context(task.context, task.head_dim, width), tail(task.tail, task.head_dim, width);
   const std::size_t slots = one_block ? 1 : context.panels() + tail.panels();
-  const std::size_t block_floats = Block::storage_floats(vectors, task.head_dim), key_floats = kPanel * task.head_dim;
+  const std::size_t block_floats = Block::storage_floats(vectors, task.head_dim),
+                    key_floats = kPanel * task.head_dim;
   float* const storage = reserve(scratch, block_floats + key_floats + slots * context.slot_floats());
   float* const wide_keys = storage + block_floats;
   float* const slot = wide_keys + key_floats;

@@ -86,8 +86,8 @@ class Panels {
   std::size_t panels() const { return (tokens_ + kPanel - 1) / kPanel; }
   std::size_t slot_floats() const { return kPanel * (head_dim_ + width_); }
 
-  // Exactly one of these comes before the first panel(): all panels into panels() slots, the keys of each into the one
-  // slot when it is asked for, or none but what has to be widened. Slots are cache-line aligned,
+  // Exactly one of these comes before the first panel(): all panels into panels() slots, the keys of each
+  // into the one slot when it is asked for, or none but what has to be widened. Slots are cache-line aligned,
   // slot_floats() each; `wide_keys` has room for the keys of one panel, kPanel * head_dim floats.
   void pack_all(float* wide_keys, float* slots) {
     wide_keys_ = wide_keys;
@@ -125,18 +125,21 @@ class Panels {
     return panel_;
   }
 
-  // For panels that are packed one by one: notes the cache lines that the next one's rows lie in, of which a share may come to the
-  // second-level cache while the one at hand is worked on. What is cold would be waited for while it is packed.
+  // For panels that are packed one by one: notes the cache lines that the next one's rows lie in, of which a
+  // share may come to the second-level cache while the one at hand is worked on. What is cold would be waited
+  // for while it is packed.
   void note_next(std::size_t index) {
     ahead_count_ = 0;
     if (packing_ != Packing::on_demand || index >= panels()) return;
     TokenReader next = reader_;
-    next.read(std::min(kPanel, tokens_ - index * kPanel), [&](const KvRun& run, std::size_t from, std::size_t tokens) {
+    next.read(std::min(kPanel, tokens_ - index * kPanel), [&](const KvRun& run, std::size_t from,
+                                                              std::size_t tokens) {
       const std::size_t value_bytes = run.format == KvFormat::f32 ? sizeof(float) : sizeof(std::uint16_t);
       for (const void* rows : {run.keys, run.values})
         for (std::size_t t = from; t < from + tokens; ++t) {
           const char* const row = static_cast<const char*>(rows) + t * run.stride * value_bytes;
-          for (std::size_t byte = 0; byte < head_dim_ * value_bytes; byte += kLineBytes) ahead_[ahead_count_++] = row + byte;
+          for (std::size_t byte = 0; byte < head_dim_ * value_bytes; byte += kLineBytes)
+            ahead_[ahead_count_++] = row + byte;
         }
     });
   }

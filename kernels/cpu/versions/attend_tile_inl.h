@@ -41,8 +41,8 @@ struct Panel {
   const float *key_rows[kPanel], *value_rows[kPanel];
 };
 
-// The keys of a panel that one row sees: [begin, end) in keys of the panel, and of those, where there is a mask of the
-// panel, the ones that are not 0 there.
+// The keys of a panel that one row sees: [begin, end) in keys of the panel, and of those, where there is a
+// mask of the panel, the ones that are not 0 there.
 struct Visible {
   float begin, end;
   const float* mask;
@@ -234,7 +234,8 @@ inline HWY_NOINLINE void transpose(const float* const* rows, std::size_t count, 
   for (std::size_t r = 0; r < count; r += 16) {
     const std::size_t here = count - r < 16 ? count - r : 16;
     std::size_t c = 0;
-    for (; c + 16 <= columns; c += 16) transpose_sixteen(rows + r, here, c, out + c * out_stride + r, out_stride);
+    for (; c + 16 <= columns; c += 16)
+      transpose_sixteen(rows + r, here, c, out + c * out_stride + r, out_stride);
     for (; c < columns; ++c)
       for (std::size_t k = r; k < r + here; ++k) out[c * out_stride + k] = rows[k][c] + 0 * rows[k][c];
   }
@@ -242,7 +243,7 @@ inline HWY_NOINLINE void transpose(const float* const* rows, std::size_t count, 
 #else
 // out[c][row] = rows[row][c], infinity become NaN: four rows and four columns at a time, in registers.
 inline HWY_NOINLINE void transpose(const float* const* rows, std::size_t count, std::size_t columns,
-                            float* HWY_RESTRICT out, std::size_t out_stride) {
+                                   float* HWY_RESTRICT out, std::size_t out_stride) {
   const hn::FixedTag<float, 4> d4;
   const hn::Repartition<double, decltype(d4)> d2;
   const auto load = [&](const float* from) HWY_ATTR { return infinity_to_nan(hn::LoadU(d4, from)); };

@@ -11,8 +11,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/operations/elementwise_versions.h"
 #include "kernels/cpu/versions/exponential_inl.h"
+#include "kernels/operations/elementwise_versions.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
@@ -127,8 +127,8 @@ void add_rows(const float* in, std::size_t in_stride, float* out, std::size_t ou
   }
 }
 
-void sigmoid_gate(const float* in, std::size_t in_stride, const float* gate, float* out, std::size_t out_stride,
-                  std::size_t rows, std::size_t width) {
+void sigmoid_gate(const float* in, std::size_t in_stride, const float* gate, float* out,
+                  std::size_t out_stride, std::size_t rows, std::size_t width) {
   const Floats d;
   for (std::size_t r = 0; r < rows; ++r, in += in_stride, gate += out_stride, out += out_stride) {
     std::size_t i = 0;
@@ -149,11 +149,16 @@ namespace troupe::kernels {
 std::span<const Elementwise> elementwise_versions() {
   static const std::int64_t here = HWY_SUPPORTED_TARGETS;
 #define TROUPE_ENTRY(name, space, target) \
-  {name,           &space::rms_norm,     &space::rope,             &space::swiglu,                                    \
-   &space::add_rows, &space::sigmoid_gate, (here & (target)) != 0},
-  static const Elementwise versions[] = {TROUPE_TARGETS(TROUPE_ENTRY){
-      "reference", &reference::rms_norm, &reference::rope, &reference::swiglu, &reference::add_rows,
-      &reference::sigmoid_gate, true}};
+  {name,                                  \
+   &space::rms_norm,                      \
+   &space::rope,                          \
+   &space::swiglu,                        \
+   &space::add_rows,                      \
+   &space::sigmoid_gate,                  \
+   (here & (target)) != 0},
+  static const Elementwise versions[] = {
+      TROUPE_TARGETS(TROUPE_ENTRY){"reference", &reference::rms_norm, &reference::rope, &reference::swiglu,
+                                   &reference::add_rows, &reference::sigmoid_gate, true}};
 #undef TROUPE_ENTRY
   return versions;
 }

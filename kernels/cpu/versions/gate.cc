@@ -1,5 +1,6 @@
-// Vector versions of SiLU and of the gated norm: whole vectors, and the last few values of a row through a padded copy.
-// The norm reads its row three times, from the first-level cache after the first. Bytes per value: silu 8, norm 8 to 20.
+// Vector versions of SiLU and of the gated norm: whole vectors, and the last few values of a row through a
+// padded copy. The norm reads its row three times, from the first-level cache after the first. Bytes per
+// value: silu 8, norm 8 to 20.
 #include "kernels/cpu/versions/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -102,7 +103,8 @@ namespace troupe::kernels {
 
 std::span<const Gates> gate_versions() {
   static const std::int64_t here = HWY_SUPPORTED_TARGETS;
-#define TROUPE_ENTRY(name, space, target) {name, &space::silu_rows, &space::norm_rows, (here & (target)) != 0},
+#define TROUPE_ENTRY(name, space, target) \
+  {name, &space::silu_rows, &space::norm_rows, (here & (target)) != 0},
   static const Gates versions[] = {
       TROUPE_TARGETS(TROUPE_ENTRY){"reference", &silu_rows_reference, &norm_rows_reference, true}};
 #undef TROUPE_ENTRY

@@ -1,10 +1,10 @@
-// Vector versions of attention by SiLU. As attend.cc, without a running maximum: query rows go in blocks of tiles; for
-// each panel of keys all tiles of the block compute their weights, then all add the panel's values. The accumulators
-// of a tile's scores begin with the pairs' bias: a run of the weights by distance, as positions run on in a panel, and
-// a weight by bucket that changes a few times in a row. So no pair looks anything up. A weight is
-// z / (1 + 2^(-z log2 e)), the quotient by a reciprocal that one Newton step makes exact to 2^-22.
-// Operations: 4 * head_dim per visible pair and 14 to 17 for its weight, 2 for its bias. Rows that come out infinite or
-// NaN are computed again, each alone.
+// Vector versions of attention by SiLU. As attend.cc, without a running maximum: query rows go in blocks of
+// tiles; for each panel of keys all tiles of the block compute their weights, then all add the panel's
+// values. The accumulators of a tile's scores begin with the pairs' bias: a run of the weights by distance,
+// as positions run on in a panel, and a weight by bucket that changes a few times in a row. So no pair looks
+// anything up. A weight is z / (1 + 2^(-z log2 e)), the quotient by a reciprocal that one Newton step makes
+// exact to 2^-22. Operations: 4 * head_dim per visible pair and 14 to 17 for its weight, 2 for its bias. Rows
+// that come out infinite or NaN are computed again, each alone.
 #include "kernels/cpu/versions/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -17,16 +17,16 @@
 #include <cstring>
 #include <span>
 
-#include "kernels/operations/silu_attend.h"
 #include "kernels/cpu/versions/attend_panels_inl.h"
 #include "kernels/cpu/versions/attend_tile_inl.h"
+#include "kernels/operations/silu_attend.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 #if TROUPE_VECTOR_TARGET
 
-// Rows of a block: a panel's keys and values are read, or packed, once for all of them. Their queries and outputs stay
-// in the second-level cache.
+// Rows of a block: a panel's keys and values are read, or packed, once for all of them. Their queries and
+// outputs stay in the second-level cache.
 inline constexpr std::size_t kSiluBlockRows = kTileRows * (kManyRegisters ? 12 : 24);
 inline constexpr std::size_t kSiluTiles = kSiluBlockRows / kTileRows;
 inline constexpr std::size_t kSiluInPlaceRows = 4;
@@ -34,7 +34,8 @@ inline constexpr std::size_t kSiluInPlaceRows = 4;
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V silu_of(D d, V z) {
   const V most = hn::Set(d, 120.0f);  // 2^120 and its reciprocal are both normal
-  const V divisor = hn::Add(hn::Set(d, 1.0f), exp2_fast(d, hn::Min(hn::Mul(z, hn::Set(d, -1.44269504f)), most)));
+  const V divisor =
+      hn::Add(hn::Set(d, 1.0f), exp2_fast(d, hn::Min(hn::Mul(z, hn::Set(d, -1.44269504f)), most)));
   const V near = hn::ApproximateReciprocal(divisor);
   V reciprocal = hn::MulAdd(near, hn::NegMulAdd(divisor, near, hn::Set(d, 1.0f)), near);
   if constexpr (HWY_TARGET != HWY_AVX3)  // 12 bits become 23 or so, 14 all of them; NEON has 8 to begin with
@@ -61,11 +62,12 @@ HWY_INLINE void silu_weights(Vec (&s)[R][2], const Visible* visible, float* HWY_
 
 using Lines = std::span<const char* const>;  // cache lines that are needed later
 
-// Of queries [columns][R] with a packed panel of keys [columns][kPanel]; bias [R][kPanel]. Brings the first of the lines, one with
-// each column, since what misses meanwhile waits behind many at once.
+// Of queries [columns][R] with a packed panel of keys [columns][kPanel]; bias [R][kPanel]. Brings the first
+// of the lines, one with each column, since what misses meanwhile waits behind many at once.
 template <std::size_t R, bool kMasked>
 HWY_NOINLINE void silu_packed(const float* HWY_RESTRICT queries, const Panel& panel, std::size_t columns,
-                              const float* HWY_RESTRICT bias, const Visible* visible, float* HWY_RESTRICT weights, Lines ahead) {
+                              const float* HWY_RESTRICT bias, const Visible* visible,
+                              float* HWY_RESTRICT weights, Lines ahead) {
   const Floats d;
   const float* HWY_RESTRICT keys = panel.keys;
   Vec s[R][2];
@@ -120,13 +122,21 @@ struct SiluOps {
   decltype(&accumulate<1, 1, true>) add_two, add_one, add_two_packed, add_one_packed;
 };
 template <std::size_t R>
-inline constexpr SiluOps kSiluPacked = {
-    R, &silu_packed<R, false>, &silu_packed<R, true>,
-    &accumulate<R, 2, false>, &accumulate<R, 1, false>, &accumulate<R, 2, true>, &accumulate<R, 1, true>};
+inline constexpr SiluOps kSiluPacked = {R,
+                                        &silu_packed<R, false>,
+                                        &silu_packed<R, true>,
+                                        &accumulate<R, 2, false>,
+                                        &accumulate<R, 1, false>,
+                                        &accumulate<R, 2, true>,
+                                        &accumulate<R, 1, true>};
 template <std::size_t R>
-inline constexpr SiluOps kSiluInPlace = {
-    R, &silu_in_place<R, false>, &silu_in_place<R, true>,
-    &accumulate<R, 2, false>, &accumulate<R, 1, false>, nullptr, nullptr};
+inline constexpr SiluOps kSiluInPlace = {R,
+                                         &silu_in_place<R, false>,
+                                         &silu_in_place<R, true>,
+                                         &accumulate<R, 2, false>,
+                                         &accumulate<R, 1, false>,
+                                         nullptr,
+                                         nullptr};
 
 // The smallest tile that holds `rows` rows.
 inline const SiluOps& silu_ops(std::size_t rows, bool in_place) {
@@ -141,8 +151,8 @@ inline const SiluOps& silu_ops(std::size_t rows, bool in_place) {
 
 struct SiluTile {
   const SiluOps* ops;
-  std::size_t first, rows;  // query rows [first, first + rows); the tile may have more
-  float* queries;           // [head_dim][R], or [R][head_dim] when keys stay in place
+  std::size_t first, rows;      // query rows [first, first + rows); the tile may have more
+  float* queries;               // [head_dim][R], or [R][head_dim] when keys stay in place
   float *weights, *bias, *out;  // [R][kPanel], twice; per two vectors of columns [R][2 vectors]
   std::uint32_t begin[kTileRows], end[kTileRows];  // keys that each row sees in this phase
   std::uint32_t some_begin, some_end;              // a range that holds all keys that any row sees
@@ -212,7 +222,9 @@ class SiluBlock {
   enum class Positions { run_on, same, any };
 
   std::span<SiluTile> tiles() { return {tiles_, used_}; }
-  static std::size_t row_of(const SiluTile& tile, std::size_t i) { return tile.first + std::min(i, tile.rows - 1); }
+  static std::size_t row_of(const SiluTile& tile, std::size_t i) {
+    return tile.first + std::min(i, tile.rows - 1);
+  }
 
   void start_tile(SiluTile& tile, std::size_t first, std::size_t rows) {
     tile.ops = &silu_ops(rows, in_place_);
@@ -289,7 +301,8 @@ class SiluBlock {
     Vec low = hn::Set(d, bias.by_bucket[bias.steps[step].bucket]), high = low;
     const Vec first = hn::Iota(d, 0.0f), second = hn::Iota(d, float(kLanes));
     for (std::uint32_t s = step + 1; s < end && bias.steps[s].key < key_ + kPanel; ++s) {
-      const Vec from = hn::Set(d, float(bias.steps[s].key - key_)), next = hn::Set(d, bias.by_bucket[bias.steps[s].bucket]);
+      const Vec from = hn::Set(d, float(bias.steps[s].key - key_)),
+                next = hn::Set(d, bias.by_bucket[bias.steps[s].bucket]);
       low = hn::IfThenElse(hn::Ge(first, from), next, low);
       high = hn::IfThenElse(hn::Ge(second, from), next, high);
     }
@@ -334,7 +347,8 @@ class SiluBlock {
     for (std::size_t column = 0; column < width_; column += kPanel) {
       const auto add = column + kPanel <= width_ ? (packed ? ops.add_two_packed : ops.add_two)
                                                  : (packed ? ops.add_one_packed : ops.add_one);
-      add(tile.weights, panel, width_, column, tile.from, tile.to, nullptr, tile.out + column * tile.ops->rows);
+      add(tile.weights, panel, width_, column, tile.from, tile.to, nullptr,
+          tile.out + column * tile.ops->rows);
     }
   }
 
@@ -344,7 +358,8 @@ class SiluBlock {
     float* const out = task_.out + (tile.first + i) * task_.out_stride;
     const Vec factor = hn::Set(d, task_.factor);
     for (std::size_t column = 0; column < width_; column += kLanes) {
-      const std::size_t pair = column / kPanel * kPanel;  // columns are stored in pairs of vectors, a last one alone
+      const std::size_t pair =
+          column / kPanel * kPanel;  // columns are stored in pairs of vectors, a last one alone
       const std::size_t pair_width = std::min(kPanel, width_ - pair);
       HWY_ALIGN float lanes[kLanes];
       const float* const from = tile.out + pair * tile.ops->rows + i * pair_width + (column - pair);
@@ -371,7 +386,8 @@ inline bool silu_attend_all(const SiluAttendTask& task, AttendScratch& scratch) 
   const bool one_block = rows <= kSiluBlockRows;
   Panels context(task.context, task.head_dim, width), tail(task.tail, task.head_dim, width);
   const std::size_t slots = one_block ? 1 : context.panels() + tail.panels();
-  const std::size_t block_floats = SiluBlock::storage_floats(task.head_dim), key_floats = kPanel * task.head_dim;
+  const std::size_t block_floats = SiluBlock::storage_floats(task.head_dim),
+                    key_floats = kPanel * task.head_dim;
   float* const storage = reserve(scratch, block_floats + key_floats + slots * context.slot_floats());
   float* const wide_keys = storage + block_floats;
   float* const slot = wide_keys + key_floats;
@@ -415,7 +431,8 @@ void silu_attend(const SiluAttendTask& task, AttendScratch& scratch) {
   if (task.rows == 0 || silu_attend_all(task, scratch) || task.rows == 1) return;
   for (std::size_t row = 0; row < task.rows; ++row) {
     const SiluAttendTask alone = silu_one_row(task, row);
-    const bool finite = std::all_of(alone.out, alone.out + task.head_dim, [](float x) { return std::isfinite(x); });
+    const bool finite =
+        std::all_of(alone.out, alone.out + task.head_dim, [](float x) { return std::isfinite(x); });
     if (!finite) silu_attend_all(alone, scratch);
   }
 }

@@ -12,7 +12,6 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-
 struct SightRows {
   AttendGroup group;
   std::vector<std::uint32_t> begin, end;

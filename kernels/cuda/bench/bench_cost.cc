@@ -23,8 +23,8 @@ double floor_seconds(std::span<const Cost> steps, const Ceilings& ceilings) {
   return sum;
 }
 
-// NVIDIA A100 40GB, H100 and H200 (SXM) data sheets: memory bandwidth, dense bf16, and the clock that its rate
-// means.
+// NVIDIA A100 40GB, H100 and H200 (SXM) data sheets: memory bandwidth, dense bf16, and the clock that its
+// rate means.
 std::span<const DataSheet> data_sheets() {
   static const DataSheet sheets[] = {
       {"A100-40G",

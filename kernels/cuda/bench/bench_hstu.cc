@@ -35,17 +35,24 @@ struct HstuSight {
 double silu_seconds(const DataSheet& sheet, const HstuShape& shape, const HstuSight& sight) {
   const KvLayout layout{shape.layers, shape.heads, shape.head_dim, page_tokens, KvFormat::bf16};
   AttendPlan plan;
-  plan_attention(attend_machine(layout, shape.heads, sheet.properties, AttendPath::by_device, Softening::silu),
-                 sight.groups, sight.begin, sight.end, plan);
+  plan_attention(
+      attend_machine(layout, shape.heads, sheet.properties, AttendPath::by_device, Softening::silu),
+      sight.groups, sight.begin, sight.end, plan);
   return plan.predicted_cycles / sheet.cycles_per_second;
 }
 
 }  // namespace
 
-// The first is the shape that Meta's Triton path was published for: 9.30 ms on an H100, a quarter of its tokens padding,
-// of which ours has none.
+// The first is the shape that Meta's Triton path was published for: 9.30 ms on an H100, a quarter of its
+// tokens padding, of which ours has none.
 std::vector<HstuShape> hstu_shapes() {
-  HstuShape shape{.layers = 5, .hidden = 512, .heads = 4, .head_dim = 128, .users = 32, .events = 1024, .candidates = 2048};
+  HstuShape shape{.layers = 5,
+                  .hidden = 512,
+                  .heads = 4,
+                  .head_dim = 128,
+                  .users = 32,
+                  .events = 1024,
+                  .candidates = 2048};
   const auto named = [&](const std::string& what) {
     shape.text = what + ", " + std::to_string(shape.users) + " x (" + std::to_string(shape.events) + " + " +
                  std::to_string(shape.candidates) + ")";
@@ -73,17 +80,17 @@ std::vector<Cost> hstu_costs(const HstuShape& shape) {
     const bool some = shape.whole && layer + 1 == shape.layers;
     const HstuSight& sight = some ? read : all;
     const double count = sight.rows();
-    memory(6 * rows * d);                 // norm, rounded
-    product(rows, d, 4 * w, 4);           // gates, values, queries, keys
-    memory(rows * w * (16 + 4 + 6));      // SiLU of them, and where they belong
+    memory(6 * rows * d);             // norm, rounded
+    product(rows, d, 4 * w, 4);       // gates, values, queries, keys
+    memory(rows * w * (16 + 4 + 6));  // SiLU of them, and where they belong
     if (some) memory(count * (8 * d + 4 * w));
     costs.push_back({CostKind::attention, count * w * 6 + rows * w * 4, 4 * w * sight.pairs,
                      [shape, sight](const DataSheet& sheet) { return silu_seconds(sheet, shape, sight); }});
-    memory(count * w * 10);               // norm, gate, rounded
-    product(count, w, d, 8);              // added to the states
+    memory(count * w * 10);   // norm, gate, rounded
+    product(count, w, d, 8);  // added to the states
   }
   if (!shape.whole) return costs;
-  constexpr double inner = 64;            // of the task head
+  constexpr double inner = 64;  // of the task head
   memory(read.rows() * d * 6);
   product(read.rows(), d, inner, 4);
   memory(read.rows() * inner * 6);

@@ -170,8 +170,7 @@ Request ModelBench::prepare(const ModelPass& pass) {
 ModelBench::Measured ModelBench::measure(const ModelPass& pass, unsigned rounds) {
   const Request request = prepare(pass);
   std::vector<Reply> logits;
-  for (int i = 0; i < 3; ++i)
-    decoder_->run({&request, 1}, logits);  // the second records, the third replays
+  for (int i = 0; i < 3; ++i) decoder_->run({&request, 1}, logits);  // the second records, the third replays
   Measured measured;
   std::vector<double> seconds;
   for (unsigned round = 0; round < rounds; ++round) {

@@ -17,8 +17,8 @@ struct BenchRow {
   std::vector<Cost> steps;
   unsigned launches = 1;
   Timing time;
-  std::string fault;   // not timed: why
-  PassTimes parts;  // of whole models
+  std::string fault;  // not timed: why
+  PassTimes parts;    // of whole models
 
   std::string name() const { return kernel + ", " + shape; }
 };

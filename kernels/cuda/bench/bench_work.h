@@ -83,12 +83,14 @@ void add_product_works(const BenchShape& shape, std::vector<Work>& works);
 void add_attend_works(const BenchShape& shape, std::vector<Work>& works);
 void add_realign_works(const BenchShape& shape, std::vector<Work>& works);
 
-// HSTU's passes that are expected and not timed yet: so many users at once, each with so many new events and candidates.
+// HSTU's passes that are expected and not timed yet: so many users at once, each with so many new events and
+// candidates.
 struct HstuShape {
   std::string text;
   std::uint32_t layers = 0, hidden = 0, heads = 0, head_dim = 0;
   std::uint32_t users = 0, events = 0, candidates = 0;
-  bool whole = false;  // with embedding and task head, and candidates alone in the last layer; else the layers, of all rows
+  bool whole = false;  // with embedding and task head, and candidates alone in the last layer; else the
+                       // layers, of all rows
 };
 std::vector<HstuShape> hstu_shapes();
 std::vector<Cost> hstu_costs(const HstuShape& shape);

@@ -11,9 +11,10 @@ namespace troupe::kernels::cuda {
 
 enum class HalfFormat : std::uint8_t { bf16, f16 };
 
-// What products multiply: 16-bit numbers, or numbers in two parts, f16 both, rounded and what is left of it. Of those an
-// activation has the parts [rounded | rests | rounded] side by side and a weight [rounded | rounded | rests], so that one
-// product of three times the inputs adds up all that matters, to float32's accuracy or nearly.
+// What products multiply: 16-bit numbers, or numbers in two parts, f16 both, rounded and what is left of it.
+// Of those an activation has the parts [rounded | rests | rounded] side by side and a weight [rounded |
+// rounded | rests], so that one product of three times the inputs adds up all that matters, to float32's
+// accuracy or nearly.
 enum class RowFormat : std::uint8_t { bf16, f16, split };
 
 constexpr HalfFormat half_of(RowFormat format) {

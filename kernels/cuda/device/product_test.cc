@@ -50,7 +50,8 @@ void check_product(HalfFormat format, cuda::ProductShape shape, std::mt19937& ra
   const std::vector<float> floats = wide.host(stream);
   const double size = std::sqrt(static_cast<double>(inputs)) + 2;
   const double summing = 4 * size * static_cast<double>(inputs) * 0x1p-24;
-  const double rounding = is_half ? 2 * unit_roundoff(format) : 0;  // half a step of a number above a power of two
+  const double rounding =
+      is_half ? 2 * unit_roundoff(format) : 0;  // half a step of a number above a power of two
   for (std::size_t n = 0; n < rows * outputs; ++n) {
     double sum = shape.bias ? bias.values[n % outputs] : 0.0;
     if (shape.out == ProductOut::add_f32) sum += before.values[n];

@@ -103,10 +103,11 @@ CudaClimber::CudaClimber(std::shared_ptr<const DeviceClimber> weights, const Cud
       shares_(candidates_max(options, c_) * std::size_t{weights_->gates.outputs} * sizeof(float)),
       logits_(candidates_max(options, c_) * c_.tasks.size() * logit_stride * sizeof(float)),
       queries_(rows_of(options) * std::size_t{c_.hidden} * options.query_parts() * 2),
-      normed_(std::max({rows_of(options) * std::size_t{std::max(c_.hidden, c_.intermediate)},
-                        candidates_max(options, c_) * std::size_t{c_.fused()},
-                        candidates_max(options, c_) * c_.tasks.size() * std::max(c_.expert_size, c_.head_size)}) *
-              parts_of(options.rows()) * 2),
+      normed_(
+          std::max({rows_of(options) * std::size_t{std::max(c_.hidden, c_.intermediate)},
+                    candidates_max(options, c_) * std::size_t{c_.fused()},
+                    candidates_max(options, c_) * c_.tasks.size() * std::max(c_.expert_size, c_.head_size)}) *
+          parts_of(options.rows()) * 2),
       partials_(attend_partial_bytes(layout_, partials_max(machine_),
                                      std::max(machine_.small.vectors, machine_.large.vectors))),
       host_logits_(logits_.size_bytes()) {}
@@ -143,7 +144,8 @@ std::string CudaClimber::run_pass(std::span<const Request> requests, std::span<R
   if (times_ != nullptr) marks_.add_to(*times_);
   for (const ClimberReadout& readout : batch_->readouts)
     replies[readout.request].readouts[readout.index].assign(
-        1, host_logits_.as<float>()[(std::size_t{readout.task} * plan_.candidates() + readout.candidate) * logit_stride]);
+        1, host_logits_.as<float>()[(std::size_t{readout.task} * plan_.candidates() + readout.candidate) *
+                                    logit_stride]);
   return "";
 }
 
@@ -199,7 +201,8 @@ void CudaClimber::make_heads(std::uint32_t layer) {
     if (rows.begin == rows.end) continue;
     const DeviceClimberLayer& weights = weights_->towers[k].layers[layer];
     norm(weights.attention_norm, rows_from(state(rows.begin), c_.hidden, rows.end - rows.begin));
-    multiply(weights.qkv, rows.end - rows.begin, ProductOut::f32, qkv_.as<float>() + std::size_t{rows.begin} * 3 * c_.hidden);
+    multiply(weights.qkv, rows.end - rows.begin, ProductOut::f32,
+             qkv_.as<float>() + std::size_t{rows.begin} * 3 * c_.hidden);
   }
   cuda::make_heads(layout_,
                    {.qkv = qkv_.as<float>(),
@@ -287,15 +290,19 @@ void CudaClimber::score_task(std::uint32_t task) {
   MadeRows inner = rows_from(inner_.as<float>(), c_.head_size, candidates);
   inner.silu = true;
   make_rows(inner, stream_);
-  multiply(fc2, candidates, ProductOut::f32, logits_.as<float>() + std::size_t{task} * candidates * logit_stride);
+  multiply(fc2, candidates, ProductOut::f32,
+           logits_.as<float>() + std::size_t{task} * candidates * logit_stride);
 }
 
 std::string cuda_climber_fault(const ClimberConfig& config, const CudaRankerOptions& options) {
   if (std::string fault = bounds_fault(options); !fault.empty()) return fault;
   if (options.keys_max > attend_keys_max)
-    return "keys_max " + std::to_string(options.keys_max) + "; expected at most " + std::to_string(attend_keys_max);
-  for (const auto& [what, found] : {std::pair{"hidden_size", config.hidden}, {"intermediate_size", config.intermediate},
-                                    {"expert_size", config.expert_size}, {"tower_size", config.head_size}})
+    return "keys_max " + std::to_string(options.keys_max) + "; expected at most " +
+           std::to_string(attend_keys_max);
+  for (const auto& [what, found] : {std::pair{"hidden_size", config.hidden},
+                                    {"intermediate_size", config.intermediate},
+                                    {"expert_size", config.expert_size},
+                                    {"tower_size", config.head_size}})
     if (std::string fault = eights_fault(what, found); !fault.empty()) return fault;
   return attend_fault(kv_layout(config, options.page_tokens, options.kv), config.heads);
 }

@@ -16,9 +16,14 @@ std::string climber_beyond(const char* what, std::size_t found, std::size_t most
 
 }  // namespace
 
-ClimberPassPlan::ClimberPassPlan(const ClimberConfig& config, const KvLayout& layout, const AttendMachine& machine,
-                                 const ClimberBounds& bounds, std::span<std::byte* const> scratch)
-    : c_(config), layout_(layout), machine_(machine), bounds_(bounds), scratch_(scratch.begin(), scratch.end()) {
+ClimberPassPlan::ClimberPassPlan(const ClimberConfig& config, const KvLayout& layout,
+                                 const AttendMachine& machine, const ClimberBounds& bounds,
+                                 std::span<std::byte* const> scratch)
+    : c_(config),
+      layout_(layout),
+      machine_(machine),
+      bounds_(bounds),
+      scratch_(scratch.begin(), scratch.end()) {
   TROUPE_CHECK(scratch.size() == layout.pages_for(bounds.rows), "scratch pages hold every row");
   std::uint32_t first = 0;
   for (const ClimberTower& tower : c_.towers) {
@@ -49,13 +54,15 @@ void ClimberPassPlan::place_towers(const ClimberBatch& batch) {
     tower.candidates = next + with_gap(rows.candidates - rows.begin);
     next = tower.end = tower.candidates + candidates_;
     for (std::uint32_t row = rows.begin; row < rows.end; ++row)
-      row_at_[row] = row < rows.candidates ? tower.begin + row - rows.begin : tower.candidates + row - rows.candidates;
+      row_at_[row] =
+          row < rows.candidates ? tower.begin + row - rows.begin : tower.candidates + row - rows.candidates;
   }
 }
 
 // Kept rows lie in their pages, the others in scratch pages.
 void ClimberPassPlan::fill_rows(const ClimberBatch& batch) {
-  for (auto* numbers : {&tokens_, &actions_, &positions_, &scale_rows_, &begin_, &end_}) numbers->assign(rows(), 0);
+  for (auto* numbers : {&tokens_, &actions_, &positions_, &scale_rows_, &begin_, &end_})
+    numbers->assign(rows(), 0);
   slots_.assign(rows(), nullptr);
   cleared_.clear();
   for (const KeptSegment& kept : batch.kept)
@@ -69,7 +76,8 @@ void ClimberPassPlan::fill_rows(const ClimberBatch& batch) {
       scale_rows_[at] = (group.tower * c_.scenarios + group.scenario) * c_.layers;
       begin_[at] = batch.visible_begin[row], end_[at] = batch.visible_end[row];
       if (slots_[at] != nullptr) continue;
-      slots_[at] = scratch_[scratch / layout_.page_tokens] + scratch % layout_.page_tokens * layout_.vector_bytes();
+      slots_[at] =
+          scratch_[scratch / layout_.page_tokens] + scratch % layout_.page_tokens * layout_.vector_bytes();
       ++scratch;
     }
 }
@@ -93,9 +101,11 @@ void ClimberPassPlan::list_keys(const ClimberBatch& batch) {
 
 void ClimberPassPlan::send(Stream& stream) {
   parcel_.begin();
-  at_.tokens = parcel_.put(tokens_), at_.actions = parcel_.put(actions_), at_.positions = parcel_.put(positions_);
+  at_.tokens = parcel_.put(tokens_), at_.actions = parcel_.put(actions_),
+  at_.positions = parcel_.put(positions_);
   at_.scale_rows = parcel_.put(scale_rows_), at_.slots = parcel_.put(slots_);
-  at_.cleared = parcel_.put(cleared_), at_.cleared_count = parcel_.put(std::vector<std::uint32_t>{size32(cleared_)});
+  at_.cleared = parcel_.put(cleared_),
+  at_.cleared_count = parcel_.put(std::vector<std::uint32_t>{size32(cleared_)});
   at_.begin = parcel_.put(begin_), at_.end = parcel_.put(end_), at_.keys = parcel_.put(keys_);
   for (const int last : {0, 1}) {
     at_.items[last] = parcel_.put(attend_[last].items);

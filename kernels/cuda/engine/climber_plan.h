@@ -1,6 +1,7 @@
 #pragma once
-// What a pass of Climber sends to the device: plain arrays from a ClimberBatch. The device's rows are the batch's with
-// gaps: of each tower histories and then candidates, each from a multiple of 16 rows on, where products may begin.
+// What a pass of Climber sends to the device: plain arrays from a ClimberBatch. The device's rows are the
+// batch's with gaps: of each tower histories and then candidates, each from a multiple of 16 rows on, where
+// products may begin.
 #include <cstdint>
 #include <span>
 #include <string>

@@ -37,8 +37,9 @@ struct DeviceClimberTower {
 // Uploaded once and shared, unchanged, by every executor.
 struct DeviceClimber {
   ClimberConfig config;
-  const float *items = nullptr, *actions = nullptr, *positions = nullptr;  // positions of one tower after the other
-  const float* scales = nullptr;  // one over the temperature: [tower][scenario][layer][head]
+  const float *items = nullptr, *actions = nullptr,
+              *positions = nullptr;  // positions of one tower after the other
+  const float* scales = nullptr;     // one over the temperature: [tower][scenario][layer][head]
   std::vector<DeviceClimberTower> towers;
   DeviceAffine fusion, experts, gates;  // what reads the same input is one product
   std::vector<std::pair<DeviceAffine, DeviceAffine>> tasks;
@@ -63,7 +64,8 @@ class CudaClimber final : public Executor {
   void enqueue();
   void make_heads(std::uint32_t layer);
   void attend(std::uint32_t layer);
-  void finish_layer(std::uint32_t layer, const DeviceClimberTower& tower, std::uint32_t begin, std::uint32_t end);
+  void finish_layer(std::uint32_t layer, const DeviceClimberTower& tower, std::uint32_t begin,
+                    std::uint32_t end);
   void score();
   void score_task(std::uint32_t task);
   MadeRows rows_from(const float* in, std::uint32_t width, std::uint32_t rows) const;
@@ -86,9 +88,9 @@ class CudaClimber final : public Executor {
   ClimberPlanner batches_;
   ClimberPassPlan plan_;
   const std::unique_ptr<Product> product_;
-  const DeviceMemory state_, qkv_, mixed_, inner_;                    // float32, of rows
-  const DeviceMemory ends_, fused_, opinions_, shares_, logits_;      // float32, of candidates
-  const DeviceMemory queries_, normed_;                               // 16 bits
+  const DeviceMemory state_, qkv_, mixed_, inner_;                // float32, of rows
+  const DeviceMemory ends_, fused_, opinions_, shares_, logits_;  // float32, of candidates
+  const DeviceMemory queries_, normed_;                           // 16 bits
   const DeviceMemory partials_;
   const PageLockedMemory host_logits_;
   PartMarks marks_;

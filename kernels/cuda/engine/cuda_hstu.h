@@ -109,7 +109,8 @@ class CudaHstu final : public Executor {
   const DecoderBatch* batch_ = nullptr;
   PassShape shape_;
   PackedPass packed_;
-  std::size_t key_positions_at_ = 0, row_steps_at_ = 0, read_positions_at_ = 0, read_steps_at_ = 0, steps_at_ = 0;
+  std::size_t key_positions_at_ = 0, row_steps_at_ = 0, read_positions_at_ = 0, read_steps_at_ = 0,
+              steps_at_ = 0;
   std::vector<std::int32_t> key_positions_;
   std::vector<BucketStep> steps_;
   std::vector<std::uint32_t> row_steps_, read_steps_;

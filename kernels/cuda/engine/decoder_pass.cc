@@ -214,8 +214,8 @@ void DecoderPass::finish_layer(const PassCall& call, const PassRows& rows, std::
 // Leaves the final states where `states` says.
 void DecoderPass::read_out(const PassCall& call, const PassRows& rows) {
   auto* const states = read_state_.as<float>();
-  rms_norm(rows.state, weights_->final_norm, static_cast<float>(c_.rms_epsilon), rows.count, c_.hidden, states,
-           call.stream);
+  rms_norm(rows.state, weights_->final_norm, static_cast<float>(c_.rms_epsilon), rows.count, c_.hidden,
+           states, call.stream);
   call.ended(&PassTimes::elementwise);
   cuda::read_out(weights_->half,
                  {.blocks = call.plan.readouts,

@@ -84,18 +84,20 @@ class DecoderPass {
   PassRows begin(const PassCall& call);  // all rows
   PassRows read_rows(const PassCall& call) const;
   void make_heads(const PassCall& call, const PassRows& rows, std::uint32_t layer);
-  // Rows of `from` by their numbers, to where `to` has its states and queries; what is carried beside the states are
-  // numbers of the queries' width.
-  void pick(const PassCall& call, const PassRows& from, const std::uint16_t* carried, const std::uint32_t* numbers,
-            const PassRows& to);
+  // Rows of `from` by their numbers, to where `to` has its states and queries; what is carried beside the
+  // states are numbers of the queries' width.
+  void pick(const PassCall& call, const PassRows& from, const std::uint16_t* carried,
+            const std::uint32_t* numbers, const PassRows& to);
   // Where rows of `rows` may be picked to.
   void move_aside(PassRows& rows) const;
   // `stats` as AttendLayer's. Returns what the heads have mixed.
-  const std::uint16_t* attend(const PassCall& call, const PassRows& rows, std::uint32_t layer, float* stats = nullptr);
+  const std::uint16_t* attend(const PassCall& call, const PassRows& rows, std::uint32_t layer,
+                              float* stats = nullptr);
   AttendPass attend_pass(const PassRows& rows) const;
   AttendLayer attend_layer(const PassRows& rows, std::uint32_t layer) const;
   // The rest of a layer.
-  void finish_layer(const PassCall& call, const PassRows& rows, std::uint32_t layer, const std::uint16_t* mixed);
+  void finish_layer(const PassCall& call, const PassRows& rows, std::uint32_t layer,
+                    const std::uint16_t* mixed);
   // Of read rows, wherever they are.
   void read_out(const PassCall& call, const PassRows& rows);
 

@@ -232,7 +232,8 @@ std::string CudaDecoder::plan_level(std::span<const Part> parts) {
     const Search& search = part.search->prompt.plan->search;
     for (std::uint32_t r = part.first; r < part.first + part.rows; ++r)
       questions_.push_back({part.search->search.wanted(r), part.search->search.enough(r),
-                            search.normalised == Search::Normalised::vocabulary, part.search->search.value(r)});
+                            search.normalised == Search::Normalised::vocabulary,
+                            part.search->search.value(r)});
     asked_.push_back({part.rows, part.search->search.enough(part.first, part.rows)});
   }
   return levels_.plan(questions_, asked_);

@@ -6,8 +6,8 @@
 #include <map>
 #include <random>
 
-#include "kernels/cuda/testing/device_test.h"
 #include "kernels/cuda/engine/decoder.h"
+#include "kernels/cuda/testing/device_test.h"
 #include "kernels/cuda/testing/small_decoder_test.h"
 #include "kernels/testing/plain_search_test.h"
 

@@ -11,9 +11,9 @@
 
 #include "kernels/base/float_formats.h"
 #include "kernels/cuda/device/device_arena.h"
+#include "kernels/cuda/kernels/attend.h"
 #include "kernels/cuda/testing/device_test.h"
 #include "kernels/cuda/testing/small_decoder_test.h"
-#include "kernels/cuda/kernels/attend.h"
 
 using namespace troupe::kernels;
 using cuda::CudaDecoderOptions;

@@ -15,7 +15,8 @@ void make_room(DeviceMemory& memory, std::size_t bytes) {
 
 }  // namespace
 
-void DeviceRepairs::run(DecoderPass& pass, const PassCall& call, const DecoderBatch& batch, const PassPlanner& plans) {
+void DeviceRepairs::run(DecoderPass& pass, const PassCall& call, const DecoderBatch& batch,
+                        const PassPlanner& plans) {
   const Step step{pass, call, batch, plans};
   start(step);
   PassRows rows = pass.begin(call);
@@ -65,7 +66,8 @@ void DeviceRepairs::start(const Step& step) {
   tokens_parcel_.begin();
   tokens_at_ = tokens_parcel_.put(tokens_);
   tokens_parcel_.send(step.call.stream);
-  if (choices_.weighs()) make_room(stats_, std::size_t{step.call.shape.rows} * weights_->config.heads * 2 * sizeof(float));
+  if (choices_.weighs())
+    make_room(stats_, std::size_t{step.call.shape.rows} * weights_->config.heads * 2 * sizeof(float));
 }
 
 // Those that groups count their keys from; the plan's own items count from the start of the heap.
@@ -191,8 +193,10 @@ void DeviceRepairs::plan_rows(const Step& step, PassRows& rows) {
   step.call.stream.synchronize();  // nobody reads what was sent before
   rows_parcel_.begin();
   rows_parcel_.put(picked_, rows.count);
-  const std::size_t positions = rows_parcel_.put(positions_, rows.count), slots = rows_parcel_.put(slots_, rows.count);
-  const std::size_t begin = rows_parcel_.put(set_->begin, rows.count), end = rows_parcel_.put(set_->end, rows.count);
+  const std::size_t positions = rows_parcel_.put(positions_, rows.count),
+                    slots = rows_parcel_.put(slots_, rows.count);
+  const std::size_t begin = rows_parcel_.put(set_->begin, rows.count),
+                    end = rows_parcel_.put(set_->end, rows.count);
   const std::size_t items = rows_parcel_.put(attend_.items), merges = rows_parcel_.put(attend_.merges);
   const std::size_t tiles = rows_parcel_.put(attend_.key_tiles);
   rows_parcel_.send(step.call.stream);
@@ -200,7 +204,8 @@ void DeviceRepairs::plan_rows(const Step& step, PassRows& rows) {
   rows.addresses = key_addresses(step);
   rows.items = rows_parcel_.at<AttendItem>(items), rows.merges = rows_parcel_.at<AttendMerge>(merges);
   rows.key_tiles = rows_parcel_.at<KeyTile>(tiles);
-  rows.visible_begin = rows_parcel_.at<std::uint32_t>(begin), rows.visible_end = rows_parcel_.at<std::uint32_t>(end);
+  rows.visible_begin = rows_parcel_.at<std::uint32_t>(begin),
+  rows.visible_end = rows_parcel_.at<std::uint32_t>(end);
   rows.positions = rows_parcel_.at<std::uint32_t>(positions), rows.slots = rows_parcel_.at<std::byte*>(slots);
 }
 
@@ -252,7 +257,8 @@ void DeviceRepairs::list_fills_of_budget(std::uint32_t repair, std::uint32_t bud
   add_fills(all_chosen, rest);
 }
 
-void DeviceRepairs::add_fills(const std::vector<std::uint32_t>& chosen, const std::vector<std::uint32_t>& filled) {
+void DeviceRepairs::add_fills(const std::vector<std::uint32_t>& chosen,
+                              const std::vector<std::uint32_t>& filled) {
   if (filled.empty()) return;
   FillItem item{size32(numbers_)};
   numbers_.insert(numbers_.end(), chosen.begin(), chosen.end());
@@ -260,7 +266,8 @@ void DeviceRepairs::add_fills(const std::vector<std::uint32_t>& chosen, const st
   for (std::size_t first = 0; first < filled.size(); first += fill_tokens_max) {
     const auto begin = filled.begin() + static_cast<std::ptrdiff_t>(first);
     item.fill_begin = size32(numbers_);
-    numbers_.insert(numbers_.end(), begin, begin + std::min<std::ptrdiff_t>(fill_tokens_max, filled.end() - begin));
+    numbers_.insert(numbers_.end(), begin,
+                    begin + std::min<std::ptrdiff_t>(fill_tokens_max, filled.end() - begin));
     item.fill_end = size32(numbers_);
     fills_.push_back(item);
   }
@@ -269,7 +276,8 @@ void DeviceRepairs::add_fills(const std::vector<std::uint32_t>& chosen, const st
 // The last layer's rest, of rows with a readout.
 void DeviceRepairs::read(const Step& step, const PassRows& rows) {
   picked_.clear();
-  for (const std::uint32_t row : step.batch.read.rows) picked_.push_back(set_ == nullptr ? row : set_->index_of(row));
+  for (const std::uint32_t row : step.batch.read.rows)
+    picked_.push_back(set_ == nullptr ? row : set_->index_of(row));
   step.call.stream.synchronize();
   read_parcel_.begin();
   const std::size_t numbers = read_parcel_.put(picked_, step.call.shape.read_rows);

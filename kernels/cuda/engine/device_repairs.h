@@ -1,9 +1,9 @@
 #pragma once
-// Passes with a repair on the device (base/repair.h). What is measured comes to the host, where tokens are chosen as for
-// every backend (decoder/repair_choices.h) and attention is planned for the rows that go on; so such a pass waits once or
-// twice on its way, behind the first layer's attention and the second layer's keys. Rows that end are picked away: the
-// layers behind have fewer. Then each layer gives their places the keys and values of their blocks, where attention, which
-// meets no difference, reads them with all others.
+// Passes with a repair on the device (base/repair.h). What is measured comes to the host, where tokens are
+// chosen as for every backend (decoder/repair_choices.h) and attention is planned for the rows that go on; so
+// such a pass waits once or twice on its way, behind the first layer's attention and the second layer's keys.
+// Rows that end are picked away: the layers behind have fewer. Then each layer gives their places the keys
+// and values of their blocks, where attention, which meets no difference, reads them with all others.
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -18,12 +18,16 @@ namespace troupe::kernels::cuda {
 
 class DeviceRepairs {
  public:
-  DeviceRepairs(std::shared_ptr<const DeviceWeights> weights, const KvLayout& layout, const AttendMachine& machine)
+  DeviceRepairs(std::shared_ptr<const DeviceWeights> weights, const KvLayout& layout,
+                const AttendMachine& machine)
       : weights_(std::move(weights)), layout_(layout), machine_(machine) {}
 
-  // Enqueues all of a pass that was planned so; the plan is on its way to the device. Waits for the stream in between.
+  // Enqueues all of a pass that was planned so; the plan is on its way to the device. Waits for the stream in
+  // between.
   void run(DecoderPass& pass, const PassCall& call, const DecoderBatch& batch, const PassPlanner& plans);
-  void list_chosen(std::size_t repair, std::vector<std::uint32_t>& out) const { choices_.list_chosen(repair, out); }
+  void list_chosen(std::size_t repair, std::vector<std::uint32_t>& out) const {
+    choices_.list_chosen(repair, out);
+  }
 
  private:
   // Of the pass at hand.
@@ -68,10 +72,10 @@ class DeviceRepairs {
   std::vector<AttendGroup> groups_;
   AttendPlan attend_;
   std::vector<MassTile> mass_tiles_;
-  std::vector<std::uint32_t> mass_rows_;    // of each tile's keys: the batch's row, or none
+  std::vector<std::uint32_t> mass_rows_;  // of each tile's keys: the batch's row, or none
   std::vector<float> row_mass_;
   std::vector<FillItem> fills_;
-  std::vector<std::uint32_t> numbers_;      // of tokens that fills name
+  std::vector<std::uint32_t> numbers_;  // of tokens that fills name
 };
 
 }  // namespace troupe::kernels::cuda

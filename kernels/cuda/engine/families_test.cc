@@ -1,29 +1,36 @@
-// HSTU, Climber and plans with a repair on a device against the CPU's executors: what a machine with a GPU can tell with
-// kernels/ alone. tests/hstu and tests/reference hold them to float64 and to golden files, emulated.
+// HSTU, Climber and plans with a repair on a device against the CPU's executors: what a machine with a GPU
+// can tell with kernels/ alone. tests/hstu and tests/reference hold them to float64 and to golden files,
+// emulated.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <random>
 
-#include "kernels/testing/small_climber_test.h"
-#include "kernels/cuda/testing/device_test.h"
 #include "kernels/cuda/engine/climber.h"
 #include "kernels/cuda/engine/hstu.h"
+#include "kernels/cuda/testing/device_test.h"
 #include "kernels/cuda/testing/small_decoder_test.h"
 #include "kernels/hstu/hstu_plan.h"
+#include "kernels/testing/small_climber_test.h"
 
 namespace troupe::kernels::cuda {
 namespace {
 namespace families_test {
 
 CudaRankerOptions ranker_options(KvFormat kv) {
-  CudaRankerOptions options{.page_tokens = 4, .kv = kv, .rows_max = 1024, .keys_max = 8000, .logits_max = 4000,
+  CudaRankerOptions options{.page_tokens = 4,
+                            .kv = kv,
+                            .rows_max = 1024,
+                            .keys_max = 8000,
+                            .logits_max = 4000,
                             .plan_bytes_max = 1 << 20};
   if (kv == KvFormat::f16) options.weights = HalfFormat::f16;
   return options;
 }
-double ranker_tolerance(KvFormat kv) { return kv == KvFormat::f32 ? 2e-5 : kv == KvFormat::f16 ? 1e-2 : 6e-2; }
+double ranker_tolerance(KvFormat kv) {
+  return kv == KvFormat::f32 ? 2e-5 : kv == KvFormat::f16 ? 1e-2 : 6e-2;
+}
 
 Request computed(const Plan& plan) { return {&plan, std::vector<SegmentKv>(plan.segments.size())}; }
 
@@ -56,8 +63,9 @@ void check_parts(Executor& executor, const Request& asked) {
   PassTimes times;
   executor.measure(&times);
   CHECK(difference(executor.run({&asked, 1})[0], before) == 0);
-  for (double PassTimes::*part : {&PassTimes::planning, &PassTimes::embedding, &PassTimes::linear, &PassTimes::attention,
-                                  &PassTimes::elementwise, &PassTimes::keys_values, &PassTimes::readout})
+  for (double PassTimes::*part :
+       {&PassTimes::planning, &PassTimes::embedding, &PassTimes::linear, &PassTimes::attention,
+        &PassTimes::elementwise, &PassTimes::keys_values, &PassTimes::readout})
     CHECK(times.*part > 0);
   executor.measure(nullptr);
   const double linear = times.linear;
@@ -131,7 +139,9 @@ Plan repaired_plan(std::mt19937& random) {
   return plan;
 }
 
-TEST_CASE("a plan with a repair gives what the CPU's executor gives with the same tokens, however they are chosen") {
+TEST_CASE(
+    "a plan with a repair gives what the CPU's executor gives with the same tokens, however they are "
+    "chosen") {
   if (!have_device()) return;
   std::mt19937 random(5);
   DecoderConfig config = small_config(Family::qwen3);
@@ -151,7 +161,8 @@ TEST_CASE("a plan with a repair gives what the CPU's executor gives with the sam
       const Reply found = decoder->run({&asked, 1})[0];
       REQUIRE(found.chosen.size() == 48);
       std::vector<std::uint32_t> apart;
-      std::ranges::set_difference(on_cpu->run({&asked, 1})[0].chosen, found.chosen, std::back_inserter(apart));
+      std::ranges::set_difference(on_cpu->run({&asked, 1})[0].chosen, found.chosen,
+                                  std::back_inserter(apart));
       CHECK(apart.size() <= 3);  // whose scores are as near as 16 bits
       Plan same = plan;
       same.repair.always = found.chosen;

@@ -44,17 +44,21 @@ std::vector<float> padded(std::vector<float> values) {
 std::shared_ptr<const DeviceHstu> upload_hstu(HstuModel model, RowFormat format) {
   const HstuConfig& c = model.config;
   HstuWeights& weights = model.weights;
-  TROUPE_CHECK(weights.layers.size() == c.layers, "the weights have as many layers as the configuration says");
-  TROUPE_CHECK(weights.items.rows == c.vocabulary && weights.items.columns == c.hidden, "one row of features per item");
+  TROUPE_CHECK(weights.layers.size() == c.layers,
+               "the weights have as many layers as the configuration says");
+  TROUPE_CHECK(weights.items.rows == c.vocabulary && weights.items.columns == c.hidden,
+               "one row of features per item");
   std::vector<DeviceMemory> memory;
   WeightUploader up(format, memory);
   std::vector<DeviceHstuLayer> layers;
   for (HstuLayer& layer : weights.layers)
-    layers.push_back({up.halves(std::move(layer.uvqk)), up.halves(std::move(layer.output)), up.floats(layer.uvqk_bias),
-                      up.floats(layer.output_bias), up.floats(layer.position_weight), up.floats(layer.time_weight),
-                      up.floats(layer.input_norm), up.floats(layer.input_norm_bias), up.floats(layer.output_norm),
-                      up.floats(layer.output_norm_bias)});
-  DeviceHstu on{c, TimeBuckets(c.bucket_divisor, c.time_buckets), item_scales(weights.items, c), std::move(layers)};
+    layers.push_back({up.halves(std::move(layer.uvqk)), up.halves(std::move(layer.output)),
+                      up.floats(layer.uvqk_bias), up.floats(layer.output_bias),
+                      up.floats(layer.position_weight), up.floats(layer.time_weight),
+                      up.floats(layer.input_norm), up.floats(layer.input_norm_bias),
+                      up.floats(layer.output_norm), up.floats(layer.output_norm_bias)});
+  DeviceHstu on{c, TimeBuckets(c.bucket_divisor, c.time_buckets), item_scales(weights.items, c),
+                std::move(layers)};
   on.items = up.floats(weights.items.values), on.positions = up.floats(weights.positions.values);
   if (c.tasks > 0) {
     on.fc1 = up.halves(std::move(weights.fc1)), on.fc2 = up.padded(std::move(weights.fc2));
@@ -87,7 +91,8 @@ CudaHstu::CudaHstu(std::shared_ptr<const DeviceHstu> weights, const CudaRankerOp
       logits_(options.logits_max * sizeof(float)),
       queries_(hstu_rows(options, c_.width() * options.query_parts(), 2)),
       read_queries_(hstu_rows(options, c_.width() * options.query_parts(), 2)),
-      normed_(hstu_rows(options, std::max({c_.hidden, output_inputs(), c_.head_hidden}) * parts_of(options.rows()), 2)),
+      normed_(hstu_rows(
+          options, std::max({c_.hidden, output_inputs(), c_.head_hidden}) * parts_of(options.rows()), 2)),
       partials_(attend_partial_bytes(layout_, partials_max(machine_),
                                      std::max(machine_.small.vectors, machine_.large.vectors))),
       staging_(options.plan_bytes_max),
@@ -131,7 +136,8 @@ std::string CudaHstu::plan(std::span<const Request> requests) {
   batch_ = &batches_.plan(requests);
   if (batch_->rows() == 0) return "";
   if (std::string beyond = plans_.plan(*batch_); !beyond.empty()) return beyond;
-  if (std::string beyond = bias_.note(*batch_, std::size_t{2} * (c_.time_buckets + 1)); !beyond.empty()) return beyond;
+  if (std::string beyond = bias_.note(*batch_, std::size_t{2} * (c_.time_buckets + 1)); !beyond.empty())
+    return beyond;
   shape_ = shape_of(*batch_, plans_.result());
   pack(*batch_, plans_.result(), shape_, staging_.data());
   packed_ = packed_pass(shape_, plan_.data());
@@ -150,7 +156,8 @@ void CudaHstu::put_bias() {
     const bool as_before = row > 0 && rows.step_begin[row] == rows.step_begin[row - 1];
     row_steps_.push_back(as_before ? row_steps_.back() : size32(steps_));
     if (as_before) continue;
-    steps_.insert(steps_.end(), bias_.steps().begin() + rows.step_begin[row], bias_.steps().begin() + rows.step_end[row]);
+    steps_.insert(steps_.end(), bias_.steps().begin() + rows.step_begin[row],
+                  bias_.steps().begin() + rows.step_end[row]);
     steps_.push_back({~0u, 0});
   }
   if (!row_steps_.empty())
@@ -200,8 +207,10 @@ void CudaHstu::enqueue() {
   read(some);
 }
 
-AttendPass CudaHstu::attend_pass(const AttendShape& shape, const AttendItem* items, const AttendMerge* merges) const {
-  const std::size_t keys = keys_in_heap(plans_.result()) / sizeof(std::byte*);  // from which on items count theirs
+AttendPass CudaHstu::attend_pass(const AttendShape& shape, const AttendItem* items,
+                                 const AttendMerge* merges) const {
+  const std::size_t keys =
+      keys_in_heap(plans_.result()) / sizeof(std::byte*);  // from which on items count theirs
   return {.addresses = reinterpret_cast<const std::byte* const*>(packed_.heap),
           .items = items,
           .key_tiles = reinterpret_cast<const KeyTile*>(packed_.heap),
@@ -257,7 +266,8 @@ void CudaHstu::make_heads(std::uint32_t layer, const AttendRows& rows) {
   normed.in = rows.state, normed.in_stride = c_.hidden;
   normed.norm = RowNorm::moments, normed.weight = weights.input_norm, normed.bias = weights.input_norm_bias;
   make_rows(normed, stream_);
-  multiply(rows.count, c_.hidden, 4 * width, ProductOut::f32, weights.uvqk, weights.uvqk_bias, uvqk_.as<float>());
+  multiply(rows.count, c_.hidden, 4 * width, ProductOut::f32, weights.uvqk, weights.uvqk_bias,
+           uvqk_.as<float>());
   cuda::make_heads(layout_,
                    {.qkv = uvqk_.as<float>(),
                     .stride = 4 * width,
@@ -289,12 +299,14 @@ void CudaHstu::attend(std::uint32_t layer, const AttendRows& rows) {
                        .softening = Softening::silu,
                        .factor = static_cast<float>(1 / c_.normaliser)};
   if (!c_.production)
-    of_layer.by_distance = weights.position_weight + (c_.positions - 1), of_layer.by_bucket = weights.time_weight;
+    of_layer.by_distance = weights.position_weight + (c_.positions - 1),
+    of_layer.by_bucket = weights.time_weight;
   cuda::attend(layout_, rows.pass, of_layer, stream_);
   ended(&PassTimes::attention);
 }
 
-// Added to the states: the projection of the normed, gated heads; in the production layer of gates, heads and that.
+// Added to the states: the projection of the normed, gated heads; in the production layer of gates, heads and
+// that.
 void CudaHstu::add_output(std::uint32_t layer, const AttendRows& rows) {
   const DeviceHstuLayer& weights = weights_->layers[layer];
   const std::uint32_t width = c_.width();
@@ -311,7 +323,8 @@ void CudaHstu::add_output(std::uint32_t layer, const AttendRows& rows) {
   gated.gate_rows = rows.gate_rows;
   make_rows(gated, stream_);
   if (c_.production) put_gates(rows);
-  multiply(rows.count, output_inputs(), c_.hidden, ProductOut::add_f32, weights.output, weights.output_bias, rows.state);
+  multiply(rows.count, output_inputs(), c_.hidden, ProductOut::add_f32, weights.output, weights.output_bias,
+           rows.state);
 }
 
 // The first third of what the production layer projects.
@@ -341,7 +354,8 @@ void CudaHstu::read(const AttendRows& rows) {
   for (std::size_t i = 0; i < batch_->readouts.size(); ++i)
     if (batch_->readouts[i].what == Readout::What::state)
       stream_.download(host_logits_.as<float>() + plan.logits_at[i],
-                       rows.state + std::size_t{batch_->readouts[i].read_row} * c_.hidden, c_.hidden * sizeof(float));
+                       rows.state + std::size_t{batch_->readouts[i].read_row} * c_.hidden,
+                       c_.hidden * sizeof(float));
   ended(&PassTimes::readout);
 }
 
@@ -354,8 +368,8 @@ void CudaHstu::read_tasks(const AttendRows& rows) {
   MadeRows inner = to_product(rows.count, c_.head_hidden);
   inner.in = inner_.as<float>(), inner.in_stride = c_.head_hidden, inner.silu = true;
   make_rows(inner, stream_);
-  multiply(rows.count, c_.head_hidden, padded_outputs(c_.tasks), ProductOut::f32, weights_->fc2, weights_->fc2_bias,
-           task_logits_.as<float>());
+  multiply(rows.count, c_.head_hidden, padded_outputs(c_.tasks), ProductOut::f32, weights_->fc2,
+           weights_->fc2_bias, task_logits_.as<float>());
   stream_.download(host_tasks_.data(), task_logits_.data(),
                    std::size_t{rows.count} * padded_outputs(c_.tasks) * sizeof(float));
 }
@@ -366,7 +380,9 @@ void CudaHstu::hand_out(std::span<Reply> replies) const {
     std::vector<float>& out = replies[readout.request].readouts[readout.index];
     const float* const first = host_logits_.as<float>() + plans_.result().logits_at[i];
     if (readout.what == Readout::What::head) {
-      out.assign(1, host_tasks_.as<float>()[std::size_t{readout.read_row} * padded_outputs(c_.tasks) + readout.head]);
+      out.assign(
+          1,
+          host_tasks_.as<float>()[std::size_t{readout.read_row} * padded_outputs(c_.tasks) + readout.head]);
     } else if (readout.what == Readout::What::state) {
       out.assign(first, first + c_.hidden);
     } else {
@@ -380,11 +396,13 @@ void CudaHstu::hand_out(std::span<Reply> replies) const {
 std::string cuda_hstu_fault(const HstuConfig& config, const CudaRankerOptions& options) {
   if (std::string fault = bounds_fault(options); !fault.empty()) return fault;
   if (options.keys_max > attend_keys_max)
-    return "keys_max " + std::to_string(options.keys_max) + "; expected at most " + std::to_string(attend_keys_max);
+    return "keys_max " + std::to_string(options.keys_max) + "; expected at most " +
+           std::to_string(attend_keys_max);
   if (std::string fault = eights_fault("hidden_size", config.hidden); !fault.empty()) return fault;
   if (std::string fault = eights_fault("task_head.hidden", config.head_hidden); !fault.empty()) return fault;
   if (config.window > 0)
-    return "max_attention_length " + std::to_string(config.window) + "; on a GPU expected 0, for all of the history";
+    return "max_attention_length " + std::to_string(config.window) +
+           "; on a GPU expected 0, for all of the history";
   return attend_fault(kv_layout(config, options.page_tokens, options.kv), config.heads);
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 // Logits of a level of beam searches: from the final states of its rows to what kernels/search decides by. A
-// row's candidates are the tokens that may follow it; where all may, those with the largest logits, as many as could
-// be kept (level_rows.h). Where probabilities are normalised over the vocabulary there is a product with the
-// output projection, some rows at a time; else the projection's rows of those tokens alone are read
-// (decoder_kernels.h). All of that stays on the device, which finds the best candidates of each search (level_best.h):
-// these come back, as many as may be kept, and of each row the logarithm of its sum.
+// row's candidates are the tokens that may follow it; where all may, those with the largest logits, as many
+// as could be kept (level_rows.h). Where probabilities are normalised over the vocabulary there is a product
+// with the output projection, some rows at a time; else the projection's rows of those tokens alone are read
+// (decoder_kernels.h). All of that stays on the device, which finds the best candidates of each search
+// (level_best.h): these come back, as many as may be kept, and of each row the logarithm of its sum.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -35,7 +35,8 @@ struct LevelQuestion {
   double value = 0;              // of the path that goes on
 };
 
-// Rows one after the other that are a search's, or a part of it, and how many of their candidates come back at most.
+// Rows one after the other that are a search's, or a part of it, and how many of their candidates come back
+// at most.
 struct LevelSearch {
   std::uint32_t rows = 0, most = 0;
 };
@@ -54,13 +55,13 @@ class LevelReadout {
 
   // The stream was waited for. Until the next plan:
   double log_total(std::uint32_t row) const { return totals_.as<double>()[row]; }
-  // The best candidates of a search, by row, then by token: children are tokens where all may follow, else places
-  // among those that are wanted.
+  // The best candidates of a search, by row, then by token: children are tokens where all may follow, else
+  // places among those that are wanted.
   std::span<const TakenLogit> best(std::uint32_t search) const;
 
  private:
-  // All that launches depend on: numbers of rows, of those with a product and of blocks without, rounded up, and of
-  // searches. What fills them up nobody reads.
+  // All that launches depend on: numbers of rows, of those with a product and of blocks without, rounded up,
+  // and of searches. What fills them up nobody reads.
   struct Shape {
     std::uint32_t rows = 0, wide = 0, blocks = 0, searches = 0;
     auto operator<=>(const Shape&) const = default;

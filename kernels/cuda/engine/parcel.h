@@ -1,6 +1,6 @@
 #pragma once
-// Arrays of any length that go to a device together: put in one after the other, sent in one upload. Room on both sides
-// grows to what was needed so far.
+// Arrays of any length that go to a device together: put in one after the other, sent in one upload. Room on
+// both sides grows to what was needed so far.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>

@@ -79,7 +79,8 @@ std::string PassPlanner::excess(const DecoderBatch& batch, std::span<const Group
 void PassPlanner::place_rows(const DecoderBatch& batch, std::span<const GroupTail> tails) {
   plan_.slots.assign(batch.rows(), nullptr);
   plan_.cleared.clear();
-  for (const KeptSegment& kept : batch.kept) place_kept(layout_, kept, plan_.slots.data() + kept.row, plan_.cleared);
+  for (const KeptSegment& kept : batch.kept)
+    place_kept(layout_, kept, plan_.slots.data() + kept.row, plan_.cleared);
   for (std::size_t g = 0; g < tails.size(); ++g)
     std::ranges::copy(tails[g].slots, plan_.slots.begin() + batch.groups[g].row_begin);
   scratch_used_ = 0;
@@ -102,7 +103,8 @@ std::byte* PassPlanner::turned(std::byte* from, std::uint32_t turn, const Decode
   return at->second;
 }
 
-void place_kept(const KvLayout& layout, const KeptSegment& kept, std::byte** slots, std::vector<std::byte*>& cleared) {
+void place_kept(const KvLayout& layout, const KeptSegment& kept, std::byte** slots,
+                std::vector<std::byte*>& cleared) {
   const std::uint32_t places = static_cast<std::uint32_t>(kept.pages.size()) * layout.page_tokens;
   for (std::uint32_t t = 0; t < places; ++t) {
     std::byte* const at = kept.pages[t / layout.page_tokens] + t % layout.page_tokens * layout.vector_bytes();

@@ -51,8 +51,10 @@ struct PassPlan {
   std::uint32_t logits = 0;              // numbers of states come behind them
 };
 
-// Slots of a kept segment's rows, from `slots` on, in its pages; and the places behind them, which become zeros.
-void place_kept(const KvLayout& layout, const KeptSegment& kept, std::byte** slots, std::vector<std::byte*>& cleared);
+// Slots of a kept segment's rows, from `slots` on, in its pages; and the places behind them, which become
+// zeros.
+void place_kept(const KvLayout& layout, const KeptSegment& kept, std::byte** slots,
+                std::vector<std::byte*>& cleared);
 
 // Reuses its memory from pass to pass.
 class PassPlanner {

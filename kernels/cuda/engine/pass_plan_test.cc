@@ -106,9 +106,9 @@ TEST_SUITE("cuda pass plan") {
     REQUIRE(planner.plan(*given.batch, {&tail, 1}) == "");
     const PassPlan& plan = planner.result();
     CHECK(plan.slots == std::vector<std::byte*>{kept + 64, given.scratch[0]});
-    const std::vector<const std::byte*> want{prompt[0], prompt[0] + 64, prompt[0] + 128, prompt[0] + 192, prompt[1],
-                                             early,     early + 128,    kept + 64,       early + 64,      early + 128,
-                                             plan.slots[1]};
+    const std::vector<const std::byte*> want{prompt[0],  prompt[0] + 64, prompt[0] + 128, prompt[0] + 192,
+                                             prompt[1],  early,          early + 128,     kept + 64,
+                                             early + 64, early + 128,    plan.slots[1]};
     CHECK(plan.keys == want);
     PassPlanner narrow = given.planner({.rows = 64, .keys = 10, .logits = 10, .plan_bytes = 1 << 20});
     CHECK(narrow.plan(*given.batch, {&tail, 1}) == "a pass of 11 keys; expected at most 10");

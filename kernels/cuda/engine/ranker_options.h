@@ -1,7 +1,8 @@
 #pragma once
-// What HSTU's and Climber's executors on a device are made with. Keys and values in f32 ask for float32's accuracy, or
-// nearly: then weights, activations, queries, keys and values are two f16 each (RowFormat::split), products take three
-// times their time, and pages have twice the bytes. Else all is in 16 bits, under a float32 residual stream.
+// What HSTU's and Climber's executors on a device are made with. Keys and values in f32 ask for float32's
+// accuracy, or nearly: then weights, activations, queries, keys and values are two f16 each
+// (RowFormat::split), products take three times their time, and pages have twice the bytes. Else all is in 16
+// bits, under a float32 residual stream.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -39,7 +40,9 @@ inline std::string bounds_fault(const CudaRankerOptions& options) {
 }
 // Empty if `found` is a multiple of 8.
 inline std::string eights_fault(const char* what, std::uint32_t found) {
-  return found % 8 == 0 ? "" : std::string(what) + " " + std::to_string(found) + "; on a GPU expected a multiple of 8";
+  return found % 8 == 0
+             ? ""
+             : std::string(what) + " " + std::to_string(found) + "; on a GPU expected a multiple of 8";
 }
 
 }  // namespace troupe::kernels::cuda

@@ -8,8 +8,8 @@
 #include <random>
 
 #include "kernels/base/float_formats.h"
-#include "kernels/cuda/testing/device_test.h"
 #include "kernels/cuda/engine/decoder.h"
+#include "kernels/cuda/testing/device_test.h"
 #include "kernels/operations/realign.h"
 
 using namespace troupe::kernels;

@@ -1,6 +1,6 @@
 #pragma once
-// Weights of any family to the calling thread's device, tensor by tensor, in the format that products read; what is
-// uploaded stays in `memory`.
+// Weights of any family to the calling thread's device, tensor by tensor, in the format that products read;
+// what is uploaded stays in `memory`.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -8,11 +8,12 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-// Multiplied by its factor and rounded, by way of the warp's own query vectors in shared memory, so that it is written
-// 16 bytes a lane.
+// Multiplied by its factor and rounded, by way of the warp's own query vectors in shared memory, so that it
+// is written 16 bytes a lane.
 template <class B, unsigned dim, unsigned fragments>
 TROUPE_DEVICE void write_rounded(const AttendItem& item, const AttendLayer& layer, unsigned kv_head,
-                                 const float (&factors)[fragments][2], const Running<dim, fragments>& running) {
+                                 const float (&factors)[fragments][2],
+                                 const Running<dim, fragments>& running) {
   const auto words = dynamic_shared<std::uint32_t>(0, B::vectors * B::vector_bytes / 4);
   const unsigned first = warp() * B::warp_vectors;
   warp_sync();
@@ -123,8 +124,8 @@ attend_kernel(AttendPass pass, AttendLayer layer, KvOffsets kv) {
     if (item.vectors == 0) return;
     window = {{}, pass.key_tiles + item.tile_begin, item.tile_end - item.tile_begin};
     const std::uint32_t keys_at = kv.keys + kv_head * kv.head_stride;
-    work = {pass.addresses + item.key_begin, keys_at, keys_at + kv.values, item.context_tokens,
-            layer.scale * 1.44269504f, layer.scale};
+    work = {pass.addresses + item.key_begin, keys_at,    keys_at + kv.values, item.context_tokens,
+            layer.scale * 1.44269504f,       layer.scale};
     window.open();
     stage_queries<B, dim * Stored<Format>::parts>(item, layer, kv_head);
     note_sights<B>(pass, item, layer.heads);
@@ -209,8 +210,9 @@ void merge(const AttendPass& pass, const AttendLayer& layer, unsigned kv_heads, 
 template <class Soften>
 void merge(std::uint32_t dim, const AttendPass& pass, const AttendLayer& layer, unsigned kv_heads,
            Stream& stream) {
-  (dim == 32 ? merge<Soften, 32> : dim == 64 ? merge<Soften, 64> : merge<Soften, 128>)(pass, layer, kv_heads,
-                                                                                     stream);
+  (dim == 32   ? merge<Soften, 32>
+   : dim == 64 ? merge<Soften, 64>
+               : merge<Soften, 128>)(pass, layer, kv_heads, stream);
 }
 
 template <class Soften, class Format, unsigned dim, unsigned fragments>
@@ -254,7 +256,8 @@ const AttendVersion* choose_version(const KvLayout& layout, Softening softening,
   const bool can = path != AttendPath::mma && capability == hopper;
   TROUPE_CHECK(can || path != AttendPath::hopper, "the attention of sm_90a, on another device");
   if (can)
-    if (const auto* version = find_version(hopper_attend_versions(), layout, softening, tile_vectors)) return version;
+    if (const auto* version = find_version(hopper_attend_versions(), layout, softening, tile_vectors))
+      return version;
   return find_version(mma_versions, layout, softening, tile_vectors);
 }
 
@@ -298,8 +301,8 @@ AttendMachine attend_machine(const KvLayout& layout, std::uint32_t heads, const 
   if (machine.small.vectors == 0)
     throw DeviceError("attend: " + device.name + " gives a block " +
                       std::to_string(device.block_shared_bytes_max) +
-                      " bytes of shared memory; for head_dim " + std::to_string(layout.head_dim) + " expected " +
-                      std::to_string(least->shared_bytes));
+                      " bytes of shared memory; for head_dim " + std::to_string(layout.head_dim) +
+                      " expected " + std::to_string(least->shared_bytes));
   return machine;
 }
 
@@ -309,7 +312,8 @@ std::size_t attend_partial_bytes(const KvLayout& layout, std::uint32_t partials,
 
 KvOffsets offsets_of(const KvLayout& layout, std::uint32_t layer) {
   const auto u32 = [](std::size_t bytes) { return static_cast<std::uint32_t>(bytes); };
-  return {u32(layout.keys(layer, 0)), u32(2 * layout.head_bytes()), u32(layout.head_bytes()), layout.kv_heads};
+  return {u32(layout.keys(layer, 0)), u32(2 * layout.head_bytes()), u32(layout.head_bytes()),
+          layout.kv_heads};
 }
 
 void attend(const KvLayout& layout, const AttendPass& pass, const AttendLayer& layer, Stream& stream) {
@@ -319,12 +323,10 @@ void attend(const KvLayout& layout, const AttendPass& pass, const AttendLayer& l
   TROUPE_CHECK(layer.query_stride % 8 == 0 && layer.out_stride % 8 == 0, "rows not aligned to 16 bytes");
   TROUPE_CHECK(layer.scale > 0, "a scale that is not positive");
   TROUPE_CHECK(layout.page_bytes() <= ~std::uint32_t{0}, "a page of more than 4 GiB");
-  if (pass.item_count > 0)
-    version->run(pass, layer,
-                 offsets_of(layout, layer.layer),
-                 stream);
+  if (pass.item_count > 0) version->run(pass, layer, offsets_of(layout, layer.layer), stream);
   if (pass.merge_count == 0) return;
-  (layer.softening == silu ? merge<Silu> : merge<Softmax>)(layout.head_dim, pass, layer, layout.kv_heads, stream);
+  (layer.softening == silu ? merge<Silu> : merge<Softmax>)(layout.head_dim, pass, layer, layout.kv_heads,
+                                                           stream);
 }
 
 }  // namespace troupe::kernels::cuda

@@ -1,12 +1,12 @@
 #pragma once
 // Span attention on the device: the contract of kernels/operations/attend.h over pages in device memory.
-// Queries are bf16, or as the keys are; outputs, keys and values bf16 or f16; products on tensor cores with float32 sums, softmax
-// in float32, weights rounded to the keys' format before they multiply values. How scores become weights is a policy
-// (attend_soften_inl.h): a softmax, or HSTU's SiLU with a bias of every pair. Keys and values of the format f32 are two
-// f16 each, a number rounded and what is left of it, side by side in a vector ([all numbers][all rests]); so are queries
-// then; three products do what one does, to float32's accuracy or nearly. A token is the address of its
-// first byte in its page (page + token_in_page * layout.vector_bytes()); a layer and head add their offset
-// (kv_layout.h).
+// Queries are bf16, or as the keys are; outputs, keys and values bf16 or f16; products on tensor cores with
+// float32 sums, softmax in float32, weights rounded to the keys' format before they multiply values. How
+// scores become weights is a policy (attend_soften_inl.h): a softmax, or HSTU's SiLU with a bias of every
+// pair. Keys and values of the format f32 are two f16 each, a number rounded and what is left of it, side by
+// side in a vector ([all numbers][all rests]); so are queries then; three products do what one does, to
+// float32's accuracy or nearly. A token is the address of its first byte in its page (page + token_in_page *
+// layout.vector_bytes()); a layer and head add their offset (kv_layout.h).
 //
 // There are two kernels. Both walk the key tiles of an item (attend_plan.h); a tile of 64 keys is 256 *
 // head_dim bytes, and 256 * head_dim operations for every query vector.
@@ -89,15 +89,15 @@ struct AttendLayer {
   std::uint32_t layer = 0;
   std::uint32_t heads = 1;  // query heads that share a key-value head
   HalfFormat out_format = HalfFormat::bf16;
-  float scale = 1;          // positive
+  float scale = 1;               // positive
   bool queries_as_keys = false;  // queries have the keys' format, not bf16; f32: they always have
   float* out_f32 = nullptr;      // not null: outputs go there, unrounded, and not to `out`
-  // Not null: of row r and head h the largest score and by what powers of two are multiplied to be its share of the
-  // softmax, at stats + 2 * (r * kv_heads * heads + h).
+  // Not null: of row r and head h the largest score and by what powers of two are multiplied to be its share
+  // of the softmax, at stats + 2 * (r * kv_heads * heads + h).
   float* stats = nullptr;
   Softening softening = Softening::softmax;
-  // Of SiLU: by what sums are multiplied; weights by key's minus row's position, also below 0, and by bucket. Null:
-  // there is no bias.
+  // Of SiLU: by what sums are multiplied; weights by key's minus row's position, also below 0, and by bucket.
+  // Null: there is no bias.
   float factor = 1;
   const float *by_distance = nullptr, *by_bucket = nullptr;
 };

@@ -52,11 +52,11 @@ TROUPE_DEVICE float sum_of_four_lanes(float x) {
   return x + shuffle_xor(x, 2);
 }
 
-// What a row's weights are multiples of, for those who ask for them again (attend_mass.h): its largest score, and the
-// factor that makes shares of powers of two.
+// What a row's weights are multiples of, for those who ask for them again (attend_mass.h): its largest score,
+// and the factor that makes shares of powers of two.
 template <class Item>
-TROUPE_DEVICE void write_stats(const Item& item, const AttendLayer& layer, unsigned kv_heads, unsigned kv_head,
-                               unsigned vector, float largest, float factor) {
+TROUPE_DEVICE void write_stats(const Item& item, const AttendLayer& layer, unsigned kv_heads,
+                               unsigned kv_head, unsigned vector, float largest, float factor) {
   if (layer.stats == nullptr) return;
   float* const to = layer.stats + 2 * vector_at<1>(item, layer, kv_heads * layer.heads, kv_head, vector);
   to[0] = largest, to[1] = factor;

@@ -25,8 +25,9 @@ const Rates& rates_of(unsigned capability) {
 // Shares of the matrix rate that are assumed to be reached once keys and values are there: by wgmma what the
 // best published attention reaches on long prompts.
 constexpr double wgmma_share = 0.75, mma_share = 0.55;
-// Of a query vector and a tile of keys: powers of two at 16 a cycle, and the arithmetic around them (attend.h). SiLU takes
-// a reciprocal beside each, at the same rate, and per pair about four operations and a load more than softmax.
+// Of a query vector and a tile of keys: powers of two at 16 a cycle, and the arithmetic around them
+// (attend.h). SiLU takes a reciprocal beside each, at the same rate, and per pair about four operations and a
+// load more than softmax.
 constexpr double softmax_cycles = (512 + 350) / 128.0, silu_cycles = (1024 + 600) / 128.0;
 constexpr double wait_cycles = 200;  // for barriers and the pipeline to fill, per tile
 constexpr std::uint32_t group_vectors = 64;
@@ -37,7 +38,9 @@ AttendTile attend_tile(unsigned capability, std::uint32_t head_dim, const Attend
   const Rates& rates = rates_of(capability);
   const double rate = block.wgmma ? rates.wgmma : rates.mma, share = block.wgmma ? wgmma_share : mma_share;
   const auto products = [&](double vectors) { return vectors * attend_key_tile * head_dim * 2 / rate; };
-  const auto softening = [&](double vectors) { return vectors * (block.silu ? silu_cycles : softmax_cycles); };
+  const auto softening = [&](double vectors) {
+    return vectors * (block.silu ? silu_cycles : softmax_cycles);
+  };
   const double all = products(block.vectors) / share;
   // A warpgroup softens one tile while it multiplies the values of the tile before; a warp does one by one.
   const double group = products(group_vectors) / 2;

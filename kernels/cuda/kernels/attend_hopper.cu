@@ -96,8 +96,8 @@ TROUPE_DEVICE void give_turn(unsigned group, bool last) {
 
 // Takes over the next item; false if there is none.
 template <class Half, class Soften, class B, unsigned dim>
-TROUPE_DEVICE bool begin_item(const AttendPass& pass, const AttendLayer& layer, unsigned parity, Handed& handed,
-                              Consumer<Soften, B, dim>& c) {
+TROUPE_DEVICE bool begin_item(const AttendPass& pass, const AttendLayer& layer, unsigned parity,
+                              Handed& handed, Consumer<Soften, B, dim>& c) {
   mbarrier_wait(address_of<B>(B::queries_came), parity);
   handed = dynamic_shared<Handed>(B::handed_start, 1)[0];
   if (handed.item.vectors == 0) return false;
@@ -216,9 +216,14 @@ void run(const AttendPass& pass, const AttendLayer& layer, const KvOffsets& kv, 
 template <class Soften, unsigned dim, unsigned groups>
 constexpr AttendVersion version_of(Softening softening, KvFormat format) {
   using B = HopperBlock<dim, groups>;
-  return {softening,       dim,  format,      B::vectors,
-          B::shared_bytes, true, B::resident, format == KvFormat::bf16 ? run<Soften, Bf16, dim, groups>
-                                                                       : run<Soften, F16, dim, groups>};
+  return {softening,
+          dim,
+          format,
+          B::vectors,
+          B::shared_bytes,
+          true,
+          B::resident,
+          format == KvFormat::bf16 ? run<Soften, Bf16, dim, groups> : run<Soften, F16, dim, groups>};
 }
 
 constexpr Softening softmax = Softening::softmax, silu = Softening::silu;

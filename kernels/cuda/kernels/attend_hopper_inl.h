@@ -236,8 +236,12 @@ template <class B>
 TROUPE_DEVICE Work work_of(const AttendPass& pass, const AttendLayer& layer, const KvOffsets& kv,
                            const Handed& handed) {
   const std::uint32_t keys_at = kv.keys + handed.kv_head * kv.head_stride;
-  return {pass.addresses + handed.item.key_begin, keys_at, keys_at + kv.values, handed.item.context_tokens,
-          layer.scale * 1.44269504f, layer.scale};
+  return {pass.addresses + handed.item.key_begin,
+          keys_at,
+          keys_at + kv.values,
+          handed.item.context_tokens,
+          layer.scale * 1.44269504f,
+          layer.scale};
 }
 
 // The block's item of a round: they come the longest first, and are dealt to and fro among the blocks.

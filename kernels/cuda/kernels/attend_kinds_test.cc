@@ -1,5 +1,5 @@
-// Attention by other policies and formats than attend_test.cc's: SiLU with its bias, numbers in two parts, and what keys
-// receive. Against the CPU's definitions on the same numbers.
+// Attention by other policies and formats than attend_test.cc's: SiLU with its bias, numbers in two parts,
+// and what keys receive. Against the CPU's definitions on the same numbers.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "kernels/base/float_formats.h"
-#include "kernels/cuda/testing/device_test.h"
 #include "kernels/cuda/kernels/attend.h"
 #include "kernels/cuda/kernels/attend_mass.h"
+#include "kernels/cuda/testing/device_test.h"
 #include "kernels/operations/attend.h"
 #include "kernels/operations/silu_attend.h"
 
@@ -150,7 +150,8 @@ void KindCase::run() {
       store(&value_[from], &pool[(at + layout_.values(0, h)) / 2]);
     }
   }
-  for (std::size_t v = 0; v < query_.size() / kind_.head_dim; ++v) store(&query_[v * kind_.head_dim], &queries[v * vector]);
+  for (std::size_t v = 0; v < query_.size() / kind_.head_dim; ++v)
+    store(&query_[v * kind_.head_dim], &queries[v * vector]);
   stream.upload(on_device.get(), pool.data(), pool.size() * 2);
   const DeviceCopy<const std::byte*> places(addresses);
   const DeviceCopy<std::uint16_t> device_queries(queries);
@@ -191,10 +192,12 @@ void KindCase::run() {
   if (layer.stats == nullptr || kind_.format == KvFormat::f32) return;
   std::vector<MassTile> mass_tiles;
   for (std::uint32_t first = 0; first < keys(); first += attend_key_tile)
-    mass_tiles.push_back({rows() / 3, rows(), 0, group_.context_tokens, first, std::min(attend_key_tile, keys() - first)});
+    mass_tiles.push_back(
+        {rows() / 3, rows(), 0, group_.context_tokens, first, std::min(attend_key_tile, keys() - first)});
   const DeviceCopy<MassTile> device_tiles(mass_tiles);
   const DeviceCopy<float> mass(std::vector<float>(mass_tiles.size() * kind_.kv_heads * attend_key_tile, NAN));
-  attend_mass(layout_, pass, layer, device_tiles.get(), static_cast<std::uint32_t>(mass_tiles.size()), mass.get(), stream);
+  attend_mass(layout_, pass, layer, device_tiles.get(), static_cast<std::uint32_t>(mass_tiles.size()),
+              mass.get(), stream);
   mass_ = mass.host(stream);
 }
 
@@ -212,17 +215,26 @@ std::vector<float> KindCase::reference() {
   AttendScratch scratch;
   for (std::uint32_t h = 0; h < kind_.kv_heads * kind_.heads; ++h) {
     const std::vector<KvRun> all = runs(value_, h / kind_.heads);
-    const std::span context(all.data(), group_.context_tokens), tail(all.data() + group_.context_tokens, group_.tail_tokens);
+    const std::span context(all.data(), group_.context_tokens),
+        tail(all.data() + group_.context_tokens, group_.tail_tokens);
     const std::size_t at = std::size_t{h} * kind_.head_dim;
     if (kind_.softening == Softening::softmax) {
-      attend_reference({&query_[at], &out[at], width(), width(), rows(), 1, kind_.head_dim, scale(), context, tail, begin_, end_},
+      attend_reference({&query_[at], &out[at], width(), width(), rows(), 1, kind_.head_dim, scale(), context,
+                        tail, begin_, end_},
                        scratch);
       continue;
     }
-    SiluAttendTask task{&query_[at], &out[at], width(), width(), rows(), kind_.head_dim, scale(), 1.0f / 50, context, tail};
+    SiluAttendTask task{&query_[at],    &out[at], width(),   width(), rows(),
+                        kind_.head_dim, scale(),  1.0f / 50, context, tail};
     task.tail_begin = begin_, task.tail_end = end_;
     if (kind_.biased)
-      task.bias = {by_distance_.data() + zero_distance_, by_bucket_, row_positions_, key_positions_, steps_, row_steps_, step_end_};
+      task.bias = {by_distance_.data() + zero_distance_,
+                   by_bucket_,
+                   row_positions_,
+                   key_positions_,
+                   steps_,
+                   row_steps_,
+                   step_end_};
     silu_attend_reference(task, scratch);
   }
   return out;
@@ -240,9 +252,16 @@ void KindCase::check_mass() {
   AttendScratch scratch;
   for (std::uint32_t h = 0; h < kind_.kv_heads * kind_.heads; ++h) {
     const std::vector<KvRun> all = runs(value_, h / kind_.heads);
-    AttendTask task{&query_[std::size_t{h} * kind_.head_dim], &dropped[std::size_t{h} * kind_.head_dim], width(), width(), rows(), 1,
-                    kind_.head_dim, scale()};
-    task.context = std::span(all).first(group_.context_tokens), task.tail = std::span(all).subspan(group_.context_tokens);
+    AttendTask task{&query_[std::size_t{h} * kind_.head_dim],
+                    &dropped[std::size_t{h} * kind_.head_dim],
+                    width(),
+                    width(),
+                    rows(),
+                    1,
+                    kind_.head_dim,
+                    scale()};
+    task.context = std::span(all).first(group_.context_tokens),
+    task.tail = std::span(all).subspan(group_.context_tokens);
     task.tail_begin = begin_, task.tail_end = end_;
     task.mass = want.data(), task.mass_from = rows() / 3;
     attend_reference(task, scratch);
@@ -257,15 +276,21 @@ void KindCase::check_mass() {
 
 // Where a device has the shared memory for it.
 bool fits(const Kind& kind) {
-  return kind.format != KvFormat::f32 || kind.head_dim < 128 || device_properties(0).block_shared_bytes_max >= 163 * 1024;
+  return kind.format != KvFormat::f32 || kind.head_dim < 128 ||
+         device_properties(0).block_shared_bytes_max >= 163 * 1024;
 }
 
 void check_kinds(Softening softening, KvFormat format) {
   unsigned seed = 1;
   for (const std::uint32_t head_dim : {32, 64, 128})
     for (const bool splits : {false, true}) {
-      const Kind kind{.format = format, .softening = softening, .head_dim = head_dim, .kv_heads = 2,
-                      .heads = softening == Softening::silu ? 1u : 3u, .splits = splits, .biased = seed % 3 != 0};
+      const Kind kind{.format = format,
+                      .softening = softening,
+                      .head_dim = head_dim,
+                      .kv_heads = 2,
+                      .heads = softening == Softening::silu ? 1u : 3u,
+                      .splits = splits,
+                      .biased = seed % 3 != 0};
       CAPTURE(head_dim);
       CAPTURE(splits);
       ++seed;
@@ -291,7 +316,8 @@ TEST_SUITE("cuda attention") {
     }
   }
 
-  TEST_CASE("softmax of numbers in two parts has float32's accuracy, and keys receive what the definition says") {
+  TEST_CASE(
+      "softmax of numbers in two parts has float32's accuracy, and keys receive what the definition says") {
     if (!have_device()) return;
     for (const KvFormat format : {KvFormat::bf16, KvFormat::f16, KvFormat::f32}) {
       CAPTURE(int(format));
@@ -301,11 +327,14 @@ TEST_SUITE("cuda attention") {
 
   TEST_CASE("SiLU of 128 query vectors agrees with the definition, where the device has such tiles") {
     if (!have_device()) return;
-    if (attend_machine({1, 1, 128, 4, KvFormat::bf16}, 1, device_properties(0), AttendPath::by_device, Softening::silu)
+    if (attend_machine({1, 1, 128, 4, KvFormat::bf16}, 1, device_properties(0), AttendPath::by_device,
+                       Softening::silu)
             .large.vectors == 0)
       return;
     for (const std::uint32_t head_dim : {64, 128})
-      KindCase({.softening = Softening::silu, .head_dim = head_dim, .kv_heads = 2, .tile_vectors = 128}, 70, {150, 3}, 9).check();
+      KindCase({.softening = Softening::silu, .head_dim = head_dim, .kv_heads = 2, .tile_vectors = 128}, 70,
+               {150, 3}, 9)
+          .check();
   }
 }
 

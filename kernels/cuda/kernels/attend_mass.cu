@@ -19,7 +19,8 @@ TROUPE_DEVICE void add_shares(const Work& work, const KeyTile& tile, const Atten
   for (unsigned half = 0; half < 2; ++half) {
     const unsigned vector = warp() * B::warp_vectors + 8 * half + lane() / 4;
     if (vector >= item.vectors) continue;
-    const float* const stats = layer.stats + 2 * vector_at<1>(item, layer, kv_heads * layer.heads, kv_head, vector);
+    const float* const stats =
+        layer.stats + 2 * vector_at<1>(item, layer, kv_heads * layer.heads, kv_head, vector);
     const float largest = stats[0], factor = stats[1];
     const std::uint64_t seen = seen_keys(work, tile, sight_of<B>(0, half)) >> 2 * (lane() % 4);
     TROUPE_UNROLL
@@ -58,8 +59,8 @@ attend_mass_kernel(AttendPass pass, AttendLayer layer, const MassTile* tiles, fl
   const MassTile where = tiles[block_x() / kv.kv_heads];
   const KeyTile tile{where.first, where.count, 1};
   const std::uint32_t keys_at = kv.keys + kv_head * kv.head_stride;
-  const Work work{pass.addresses + where.key_begin, keys_at, keys_at + kv.values, where.context_tokens,
-                  layer.scale * 1.44269504f, layer.scale};
+  const Work work{pass.addresses + where.key_begin, keys_at,    keys_at + kv.values, where.context_tokens,
+                  layer.scale * 1.44269504f,        layer.scale};
   stage_addresses<B>(work, tile, 0);
   copy_async_commit();
   copy_async_wait<0>();
@@ -87,23 +88,26 @@ attend_mass_kernel(AttendPass pass, AttendLayer layer, const MassTile* tiles, fl
 
 template <class Half>
 auto kernel_of(std::uint32_t dim) {
-  return dim == 32 ? attend_mass_kernel<Half, 32> : dim == 64 ? attend_mass_kernel<Half, 64> : attend_mass_kernel<Half, 128>;
+  return dim == 32   ? attend_mass_kernel<Half, 32>
+         : dim == 64 ? attend_mass_kernel<Half, 64>
+                     : attend_mass_kernel<Half, 128>;
 }
 
 }  // namespace
 
-void attend_mass(const KvLayout& layout, const AttendPass& pass, const AttendLayer& layer, const MassTile* tiles,
-                 std::uint32_t count, float* mass, Stream& stream) {
+void attend_mass(const KvLayout& layout, const AttendPass& pass, const AttendLayer& layer,
+                 const MassTile* tiles, std::uint32_t count, float* mass, Stream& stream) {
   if (count == 0) return;
-  TROUPE_CHECK(attend_fault(layout, layout.kv_heads).empty() && layout.format != KvFormat::f32, "no kernel for these pages");
+  TROUPE_CHECK(attend_fault(layout, layout.kv_heads).empty() && layout.format != KvFormat::f32,
+               "no kernel for these pages");
   TROUPE_CHECK(layer.stats != nullptr, "what shares are of is known");
   const std::uint32_t dim = layout.head_dim;
   const std::size_t shared = dim == 32   ? Block<32, 1>::shared_bytes
                              : dim == 64 ? Block<64, 1>::shared_bytes
                                          : Block<128, 1>::shared_bytes;
   launch("attend_mass", layout.format == KvFormat::bf16 ? kernel_of<Bf16>(dim) : kernel_of<F16>(dim),
-         {.blocks = count * layout.kv_heads, .threads = Block<32, 1>::threads, .shared_bytes = shared}, stream, pass,
-         layer, tiles, mass, offsets_of(layout, layer.layer));
+         {.blocks = count * layout.kv_heads, .threads = Block<32, 1>::threads, .shared_bytes = shared},
+         stream, pass, layer, tiles, mass, offsets_of(layout, layer.layer));
 }
 
 }  // namespace troupe::kernels::cuda

@@ -1,11 +1,12 @@
 #pragma once
-// How scores become the weights of values: a policy of the attention kernels, which do all else alike. A policy has
+// How scores become the weights of values: a policy of the attention kernels, which do all else alike. A
+// policy has
 //   invisible     what a score becomes that a row does not see
 //   rescales      whether weights are of a largest score, so that sums shrink when it grows
-//   Rows          what a thread keeps of its rows (16 * f + 8 * half + lane / 4 of the warp's vectors), made by `begin`
-//   judge         notes in the totals, as NaN, that a score is not finite, of a tile that all rows see
-//   weigh         scores to weights
-//   factor        by which a row's sum is multiplied at last, from its total; NaN spoils the row
+//   Rows          what a thread keeps of its rows (16 * f + 8 * half + lane / 4 of the warp's vectors), made
+//   by `begin` judge         notes in the totals, as NaN, that a score is not finite, of a tile that all rows
+//   see weigh         scores to weights factor        by which a row's sum is multiplied at last, from its
+//   total; NaN spoils the row
 // Device code.
 #include "kernels/cuda/kernels/attend_tile_inl.h"
 
@@ -19,7 +20,8 @@ struct Softmax {
   template <unsigned fragments>
   struct Rows {};
   template <class B, unsigned fragments>
-  static TROUPE_DEVICE void begin(const AttendPass&, const AttendLayer&, const AttendItem&, Rows<fragments>&) {}
+  static TROUPE_DEVICE void begin(const AttendPass&, const AttendLayer&, const AttendItem&,
+                                  Rows<fragments>&) {}
 
   template <unsigned dim, unsigned fragments>
   static TROUPE_DEVICE void judge(const Scores<fragments>& scores, Running<dim, fragments>& running) {
@@ -30,11 +32,13 @@ struct Softmax {
       running.total[f][i / 2] = multiply_add(scores.of[f][j][i], 0.0f, running.total[f][i / 2]);
   }
 
-  // Powers of two below the largest score so far. `shrink`: by which all sums of `running` but its totals must be
-  // multiplied now. The difference comes before the product, so that the largest has weight one however large it is.
+  // Powers of two below the largest score so far. `shrink`: by which all sums of `running` but its totals
+  // must be multiplied now. The difference comes before the product, so that the largest has weight one
+  // however large it is.
   template <unsigned dim, unsigned fragments>
-  static TROUPE_DEVICE void weigh(const Work& work, const KeyTile&, Rows<fragments>&, Scores<fragments>& scores,
-                                  Running<dim, fragments>& running, float (&shrink)[fragments][2]) {
+  static TROUPE_DEVICE void weigh(const Work& work, const KeyTile&, Rows<fragments>&,
+                                  Scores<fragments>& scores, Running<dim, fragments>& running,
+                                  float (&shrink)[fragments][2]) {
     TROUPE_UNROLL
     for (unsigned f = 0; f < fragments; ++f) TROUPE_UNROLL
     for (unsigned half = 0; half < 2; ++half) {
@@ -58,14 +62,16 @@ struct Softmax {
     }
   }
 
-  static TROUPE_DEVICE float factor(const AttendLayer&, float total) { return total == 0 ? 0.0f : 1.0f / total; }
+  static TROUPE_DEVICE float factor(const AttendLayer&, float total) {
+    return total == 0 ? 0.0f : 1.0f / total;
+  }
 };
 
-// HSTU's (kernels/operations/silu_attend.h): a weight is silu of the score and a bias, which is by the distance of
-// positions and by the bucket of the time between. A row's buckets change a few times along its keys; a thread goes
-// along with them, as it meets a row's keys in ascending order. Of a pair it takes an addition, a comparison and a load
-// of four bytes, of which a warp's lie side by side where positions run on; and two of the slow operations of which
-// softmax takes one.
+// HSTU's (kernels/operations/silu_attend.h): a weight is silu of the score and a bias, which is by the
+// distance of positions and by the bucket of the time between. A row's buckets change a few times along its
+// keys; a thread goes along with them, as it meets a row's keys in ascending order. Of a pair it takes an
+// addition, a comparison and a load of four bytes, of which a warp's lie side by side where positions run on;
+// and two of the slow operations of which softmax takes one.
 struct Silu {
   static constexpr float invisible = -1e30f;  // whose silu is 0, and which no product makes infinite
   static constexpr bool rescales = false;
@@ -143,9 +149,7 @@ struct Silu {
     }
     return rows.by_distance[position - row.position] + row.weight;
   }
-  static TROUPE_DEVICE float silu(float x) {
-    return x * reciprocal_fast(1.0f + exp2_fast(x * -1.44269504f));
-  }
+  static TROUPE_DEVICE float silu(float x) { return x * reciprocal_fast(1.0f + exp2_fast(x * -1.44269504f)); }
 };
 
 // A tile's scores to weights; `shrink` as of weigh.

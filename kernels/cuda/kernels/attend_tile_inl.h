@@ -108,7 +108,8 @@ TROUPE_DEVICE void stage_tile(const Work& work, const KeyTile& tile, unsigned nu
     const std::byte* const from = slot[key] + piece * 16;
     const unsigned to = B::place(key, piece);
     copy_async<16>(stage.address(to), from + work.keys_at, key < tile.count);
-    if constexpr (values) copy_async<16>(stage.address(B::tile_bytes + to), from + work.values_at, key < tile.count);
+    if constexpr (values)
+      copy_async<16>(stage.address(B::tile_bytes + to), from + work.values_at, key < tile.count);
   }
 }
 template <class B>
@@ -241,8 +242,7 @@ TROUPE_DEVICE void round_rest(const Scores<fragments>& scores, unsigned f, unsig
   TROUPE_UNROLL
   for (unsigned i = 0; i < 4; ++i) {
     const float(&two)[4] = scores.of[f][2 * pair + i / 2];
-    rest[i] =
-        pack<Half>(two[2 * (i % 2)] - low_of<Half>(a[i]), two[2 * (i % 2) + 1] - high_of<Half>(a[i]));
+    rest[i] = pack<Half>(two[2 * (i % 2)] - low_of<Half>(a[i]), two[2 * (i % 2) + 1] - high_of<Half>(a[i]));
   }
 }
 
@@ -304,8 +304,9 @@ TROUPE_DEVICE std::uint64_t seen_keys(const Work& work, const KeyTile& tile, con
   return first_keys(static_cast<std::int32_t>(tile.count)) & (before(work.context_tokens) | tail);
 }
 
-// What invisible scores become is the policy's. A visible one that is not finite spoils its row: minus infinity too is
-// an overflow then, not a key of no importance. `sight_of_row(f, half)`: of this thread's rows.
+// What invisible scores become is the policy's. A visible one that is not finite spoils its row: minus
+// infinity too is an overflow then, not a key of no importance. `sight_of_row(f, half)`: of this thread's
+// rows.
 template <class SightOf, unsigned dim, unsigned fragments>
 TROUPE_DEVICE void judge_masked(const Work& work, const KeyTile& tile, const SightOf& sight_of_row,
                                 float invisible, Scores<fragments>& scores,

@@ -18,7 +18,8 @@ struct KvOffsets {
 
 KvOffsets offsets_of(const KvLayout& layout, std::uint32_t layer);
 
-// One for each softening, head size, format of keys and tile of query vectors: launches the items, not the merges.
+// One for each softening, head size, format of keys and tile of query vectors: launches the items, not the
+// merges.
 struct AttendVersion {
   Softening softening;
   std::uint32_t head_dim;

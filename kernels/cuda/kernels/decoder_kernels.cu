@@ -179,14 +179,15 @@ make_heads_kernel(HeadRows task, KvPlaces kv, std::uint32_t kv_heads, std::uint3
     if (head < task.heads) {
       const float scale =
           task.scales == nullptr ? 1.0f : task.scales[task.scale_rows[row] * std::size_t{task.heads} + head];
-      make_head<Query>({from + task.query_at + head * dim, dim, task.silu, task.q_norm, turn, scale}, task.epsilon,
+      make_head<Query>({from + task.query_at + head * dim, dim, task.silu, task.q_norm, turn, scale},
+                       task.epsilon,
                        task.queries + (row * task.heads + head) * dim * VectorNumbers<Query>::parts);
     } else if ((head -= task.heads) < kv_heads) {
       make_head<Format>({from + task.key_at + head * dim, dim, task.silu, task.k_norm, turn, 1}, task.epsilon,
                         slot + kv.keys + head * kv.head_stride);
     } else if ((head -= kv_heads) < kv_heads) {
-      make_head<Format>({from + task.value_at + head * dim, dim, task.silu, nullptr, nullptr, 1}, task.epsilon,
-                        slot + kv.keys + head * kv.head_stride + kv.values);
+      make_head<Format>({from + task.value_at + head * dim, dim, task.silu, nullptr, nullptr, 1},
+                        task.epsilon, slot + kv.keys + head * kv.head_stride + kv.values);
     } else {
       head -= kv_heads;
       float* const gates = task.gates + row * task.stride + head * dim;
@@ -244,7 +245,8 @@ TROUPE_DEVICE void eight_of(const void* rows, std::size_t i, float (&numbers)[8]
 }
 template <>
 TROUPE_DEVICE void eight_of<float>(const void* rows, std::size_t i, float (&numbers)[8]) {
-  const Floats low = as<Floats>(static_cast<const float*>(rows) + i), high = as<Floats>(static_cast<const float*>(rows) + i + 4);
+  const Floats low = as<Floats>(static_cast<const float*>(rows) + i),
+               high = as<Floats>(static_cast<const float*>(rows) + i + 4);
   TROUPE_UNROLL
   for (unsigned k = 0; k < 4; ++k) numbers[k] = low.at[k], numbers[k + 4] = high.at[k];
 }
@@ -301,8 +303,8 @@ void rms_norm_half(HalfFormat half, const float* in, const float* weight, float 
 void rms_norm(const float* in, const float* weight, float epsilon, std::uint32_t rows, std::uint32_t width,
               float* out, Stream& stream) {
   if (rows == 0) return;
-  launch("rms_norm", rms_norm_kernel<float>, {.blocks = rows, .threads = threads}, stream, in, weight, epsilon,
-         width, out);
+  launch("rms_norm", rms_norm_kernel<float>, {.blocks = rows, .threads = threads}, stream, in, weight,
+         epsilon, width, out);
 }
 
 void swiglu_half(HalfFormat half, const std::uint16_t* gate_up, std::uint32_t rows, std::uint32_t width,
@@ -337,8 +339,8 @@ void round_rows(HalfFormat half, const float* states, const std::uint32_t* rows,
                 std::uint32_t width, std::uint16_t* out, Stream& stream) {
   if (count == 0) return;
   launch("round_rows", half == HalfFormat::bf16 ? round_rows_kernel<Bf16> : round_rows_kernel<F16>,
-         {.blocks = blocks_for(std::size_t{count} * width / 8), .threads = threads}, stream, states, rows, count,
-         width, out);
+         {.blocks = blocks_for(std::size_t{count} * width / 8), .threads = threads}, stream, states, rows,
+         count, width, out);
 }
 
 void clear_tokens(const KvLayout& layout, std::byte* const* addresses, const std::uint32_t* count,

@@ -1,8 +1,9 @@
 #pragma once
-// What a decoder's pass, and in part that of other families, does between products and attention, on the device. Memory-bound all: each reads its
-// inputs and writes its outputs once. Sums are float32; `half` is the format of weights and activations,
-// except queries, which are as the keys are, or bf16 (attend.h). Pointers are to device memory, rows
-// are dense, features come in eights and are 16-byte aligned. Functions only enqueue.
+// What a decoder's pass, and in part that of other families, does between products and attention, on the
+// device. Memory-bound all: each reads its inputs and writes its outputs once. Sums are float32; `half` is
+// the format of weights and activations, except queries, which are as the keys are, or bf16 (attend.h).
+// Pointers are to device memory, rows are dense, features come in eights and are 16-byte aligned. Functions
+// only enqueue.
 #include <cstddef>
 #include <cstdint>
 
@@ -26,25 +27,27 @@ void rms_norm(const float* in, const float* weight, float epsilon, std::uint32_t
 void swiglu_half(HalfFormat half, const std::uint16_t* gate_up, std::uint32_t rows, std::uint32_t width,
                  std::uint16_t* out, Stream& stream);
 
-// Queries, keys and values of every row become what attention reads: they pass through SiLU (HSTU), queries and keys are
-// normed where there are norms, and rotated to their positions; queries are multiplied by a scale of the row and head,
-// and rounded; keys and values are stored in their rows' slots.
+// Queries, keys and values of every row become what attention reads: they pass through SiLU (HSTU), queries
+// and keys are normed where there are norms, and rotated to their positions; queries are multiplied by a
+// scale of the row and head, and rounded; keys and values are stored in their rows' slots.
 struct HeadRows {
   const float* qkv = nullptr;
-  std::size_t stride = 0;                                   // numbers from row to row
-  std::uint32_t query_at = 0, key_at = 0, value_at = 0;     // first numbers in a row, head after head
-  const float* q_norm = nullptr;  // [head_dim]; null: none
+  std::size_t stride = 0;                                // numbers from row to row
+  std::uint32_t query_at = 0, key_at = 0, value_at = 0;  // first numbers in a row, head after head
+  const float* q_norm = nullptr;                         // [head_dim]; null: none
   const float* k_norm = nullptr;
   float epsilon = 0;
   const float* rotations = nullptr;  // [positions][head_dim / 2] cosines and sines, in pairs; null: none
   const std::uint32_t* positions = nullptr;
   bool silu = false;
-  // Not null: the first heads * head_dim numbers of each row pass through SiLU and go back to this, which is `qkv`.
+  // Not null: the first heads * head_dim numbers of each row pass through SiLU and go back to this, which is
+  // `qkv`.
   float* gates = nullptr;
   const float* scales = nullptr;  // [scale row][heads]; null: none
   const std::uint32_t* scale_rows = nullptr;
   std::byte* const* slots = nullptr;  // addresses of tokens; null: not a row, left alone
-  std::uint16_t* queries = nullptr;   // [rows][heads * head_dim], bf16, or as keys are (f32: each vector in its parts)
+  std::uint16_t* queries =
+      nullptr;  // [rows][heads * head_dim], bf16, or as keys are (f32: each vector in its parts)
   bool queries_as_keys = false;
   std::uint32_t rows = 0, heads = 0, layer = 0;
 };
@@ -82,8 +85,8 @@ struct ReadoutTask {
   const ReadoutBlock* blocks = nullptr;
   std::uint32_t count = 0, width = 0;
   const std::uint32_t* lists = nullptr;
-  const void* output = nullptr;  // [vocabulary][width]
-  const float* states = nullptr;          // [states][width]
+  const void* output = nullptr;   // [vocabulary][width]
+  const float* states = nullptr;  // [states][width]
   float* out = nullptr;
 };
 void read_out(HalfFormat half, const ReadoutTask& task, Stream& stream);

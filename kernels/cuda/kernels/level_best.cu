@@ -10,7 +10,8 @@ namespace {
 
 using namespace simt;
 
-constexpr float minus_infinity = -std::numeric_limits<float>::infinity(), not_a_number = std::numeric_limits<float>::quiet_NaN();
+constexpr float minus_infinity = -std::numeric_limits<float>::infinity(),
+                not_a_number = std::numeric_limits<float>::quiet_NaN();
 constexpr unsigned best_threads = 256, best_warps = best_threads / warp_threads;
 
 // The logarithm of the sum of the exponentials of a row's candidates; by a warp.
@@ -67,8 +68,7 @@ TROUPE_DEVICE std::uint64_t least_taken(const LevelBest& task, const BestOf& sea
       for (std::uint32_t i = lane(); i < row.count; i += warp_threads) {
         const std::uint64_t order = order_of_candidate(row, total, task.logits[row.first + i]);
         TROUPE_UNROLL
-        for (unsigned d = 1; d < digits; ++d)
-          mine[d] += order >= least + (std::uint64_t{d} << shift) ? 1 : 0;
+        for (unsigned d = 1; d < digits; ++d) mine[d] += order >= least + (std::uint64_t{d} << shift) ? 1 : 0;
       }
     }
     TROUPE_UNROLL

@@ -1,9 +1,9 @@
 #pragma once
-// The best continuations of the paths of a beam search's level (kernels/search), found where their logits are: of all
-// candidates of all rows of a search the few that may be kept, so that no more goes to the host. They are ordered as
-// there: by value, and of equal ones by row, then by place within the row.
-// One block a search. It walks the candidates once for each four bits of a value, until it has the least that is
-// taken, and twice to write them in order: 18 × candidates reads, from the cache, and few bytes come out.
+// The best continuations of the paths of a beam search's level (kernels/search), found where their logits
+// are: of all candidates of all rows of a search the few that may be kept, so that no more goes to the host.
+// They are ordered as there: by value, and of equal ones by row, then by place within the row. One block a
+// search. It walks the candidates once for each four bits of a value, until it has the least that is taken,
+// and twice to write them in order: 18 × candidates reads, from the cache, and few bytes come out.
 #include <cstdint>
 
 #include "kernels/cuda/device/device.h"
@@ -14,10 +14,10 @@ namespace troupe::kernels::cuda {
 // A path and its candidates: logits [first, first + count), one behind the other.
 struct BestRow {
   static constexpr std::uint32_t own = UINT32_MAX;
-  double value = 0;             // of the path
+  double value = 0;  // of the path
   std::uint32_t first = 0, count = 0;
-  std::uint32_t sum = own;      // of the sums, by which it is normalised; own: by its candidates alone
-  std::uint32_t numbered = 0;   // 0: candidate i is child i; else its child stands in `tokens`
+  std::uint32_t sum = own;     // of the sums, by which it is normalised; own: by its candidates alone
+  std::uint32_t numbered = 0;  // 0: candidate i is child i; else its child stands in `tokens`
 };
 
 // A search: its rows, and where the best of their candidates go; no more than there are.
@@ -38,9 +38,9 @@ struct LevelBest {
   const ExponentialSum* sums = nullptr;
   const BestRow* rows = nullptr;
   const BestOf* searches = nullptr;
-  std::uint32_t count = 0;                // of searches
-  double* log_totals = nullptr;           // [row]: written for all rows of all searches
-  TakenLogit* out = nullptr;              // of each search by row, then by place
+  std::uint32_t count = 0;       // of searches
+  double* log_totals = nullptr;  // [row]: written for all rows of all searches
+  TakenLogit* out = nullptr;     // of each search by row, then by place
 };
 void take_best(const LevelBest& task, Stream& stream);
 

@@ -106,7 +106,9 @@ bool same(const TakenLogit& a, const TakenLogit& b) {
 }  // namespace
 
 TEST_SUITE("cuda level best") {
-  TEST_CASE("of all candidates of a search the best come back, in the order of their rows, with ties, at any size") {
+  TEST_CASE(
+      "of all candidates of a search the best come back, in the order of their rows, with ties, at any "
+      "size") {
     if (!cuda::have_device()) return;
     const unsigned seed = std::random_device{}();
     CAPTURE(seed);

@@ -1,8 +1,8 @@
 #pragma once
-// Realignment (kernels/operations/realign.h) on the device: many pages of many blocks in one launch, each turned by its
-// own distance. Memory-bound: a thread moves 16 bytes of either half of a key, and as much of its value where
-// pages move, so that up to four loads are in flight before the first is used; 32 bytes a key's piece and
-// way.
+// Realignment (kernels/operations/realign.h) on the device: many pages of many blocks in one launch, each
+// turned by its own distance. Memory-bound: a thread moves 16 bytes of either half of a key, and as much of
+// its value where pages move, so that up to four loads are in flight before the first is used; 32 bytes a
+// key's piece and way.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -25,9 +25,11 @@ struct Numbers {
 };
 
 template <class Half>
-TROUPE_DEVICE Numbers load_own(const RepairToken& token, const RepairShape& shape, unsigned head, unsigned word) {
+TROUPE_DEVICE Numbers load_own(const RepairToken& token, const RepairShape& shape, unsigned head,
+                               unsigned word) {
   const std::byte* const key = token.own + shape.key_at(head);
-  return {load_pairs<Half>(key, shape.words, word), load_pairs<Half>(key + shape.head_bytes, shape.words, word)};
+  return {load_pairs<Half>(key, shape.words, word),
+          load_pairs<Half>(key + shape.head_bytes, shape.words, word)};
 }
 
 // The block's, its key turned to the place.
@@ -40,15 +42,18 @@ TROUPE_DEVICE Numbers load_block(const RepairToken& token, const RepairShape& sh
 }
 
 TROUPE_DEVICE TwoPairs difference(const TwoPairs& a, const TwoPairs& b) {
-  return {{a.first[0] - b.first[0], a.first[1] - b.first[1]}, {a.second[0] - b.second[0], a.second[1] - b.second[1]}};
+  return {{a.first[0] - b.first[0], a.first[1] - b.first[1]},
+          {a.second[0] - b.second[0], a.second[1] - b.second[1]}};
 }
 TROUPE_DEVICE void add_to(TwoPairs& a, const TwoPairs& b, float times) {
   TROUPE_UNROLL
   for (unsigned i = 0; i < 2; ++i)
-    a.first[i] = multiply_add(b.first[i], times, a.first[i]), a.second[i] = multiply_add(b.second[i], times, a.second[i]);
+    a.first[i] = multiply_add(b.first[i], times, a.first[i]),
+    a.second[i] = multiply_add(b.second[i], times, a.second[i]);
 }
 TROUPE_DEVICE float squares(const TwoPairs& x) {
-  return x.first[0] * x.first[0] + x.first[1] * x.first[1] + x.second[0] * x.second[0] + x.second[1] * x.second[1];
+  return x.first[0] * x.first[0] + x.first[1] * x.first[1] + x.second[0] * x.second[0] +
+         x.second[1] * x.second[1];
 }
 
 // One warp a token.
@@ -69,8 +74,8 @@ compare_tokens_kernel(RepairLayer task, RepairShape shape, std::uint32_t count, 
   if (lane() == 0) lengths[number] = sum == 0 ? 0.0f : sum * rsqrt_fast(sum);
 }
 
-// The mean difference of the item's chosen tokens, of keys before they were rotated; to all warps. A warp takes every
-// fourth token, so that the order of sums is always the same.
+// The mean difference of the item's chosen tokens, of keys before they were rotated; to all warps. A warp
+// takes every fourth token, so that the order of sums is always the same.
 template <class Half>
 TROUPE_DEVICE Numbers mean_difference(const RepairLayer& task, const RepairShape& shape, const FillItem& item,
                                       const std::uint32_t* numbers, unsigned head, unsigned word, bool mine) {
@@ -80,8 +85,9 @@ TROUPE_DEVICE Numbers mean_difference(const RepairLayer& task, const RepairShape
     const RepairToken token = task.tokens[numbers[i]];
     const Numbers own = load_own<Half>(token, shape, head, word);
     const Numbers block = load_block<Half>(token, shape, task.rotations, head, word);
-    add_to(mean.key, turned(difference(own.key, block.key), task.rotations,
-                            -static_cast<std::int32_t>(token.position), shape.words, word),
+    add_to(mean.key,
+           turned(difference(own.key, block.key), task.rotations, -static_cast<std::int32_t>(token.position),
+                  shape.words, word),
            1);
     add_to(mean.value, difference(own.value, block.value), 1);
   }
@@ -111,7 +117,8 @@ fill_tokens_kernel(RepairLayer task, RepairShape shape, const FillItem* items, c
     Numbers filled = load_block<Half>(token, shape, task.rotations, head, word);
     if (corrected) {
       add_to(filled.key,
-             turned(mean.key, task.rotations, static_cast<std::int32_t>(token.position), shape.words, word), 1);
+             turned(mean.key, task.rotations, static_cast<std::int32_t>(token.position), shape.words, word),
+             1);
       add_to(filled.value, mean.value, 1);
     }
     std::byte* const key = token.own + shape.key_at(head);
@@ -121,8 +128,9 @@ fill_tokens_kernel(RepairLayer task, RepairShape shape, const FillItem* items, c
 }
 
 RepairShape shape_of(const KvLayout& layout, std::uint32_t layer) {
-  TROUPE_CHECK(layout.format != KvFormat::f32 && layout.head_dim % 4 == 0 && layout.head_dim / 4 <= warp_threads,
-               "no kernel to repair these keys");
+  TROUPE_CHECK(
+      layout.format != KvFormat::f32 && layout.head_dim % 4 == 0 && layout.head_dim / 4 <= warp_threads,
+      "no kernel to repair these keys");
   return {layout.kv_heads, layout.head_dim / 4, layout.keys(layer, 0), layout.head_bytes()};
 }
 
@@ -133,16 +141,16 @@ void compare_tokens(const KvLayout& layout, const RepairLayer& task, std::uint32
   if (count == 0) return;
   launch("compare_tokens",
          layout.format == KvFormat::bf16 ? compare_tokens_kernel<Bf16> : compare_tokens_kernel<F16>,
-         {.blocks = (count + warps - 1) / warps, .threads = threads}, stream, task, shape_of(layout, task.layer),
-         count, lengths);
+         {.blocks = (count + warps - 1) / warps, .threads = threads}, stream, task,
+         shape_of(layout, task.layer), count, lengths);
 }
 
 void fill_tokens(const KvLayout& layout, const RepairLayer& task, const FillItem* items, std::uint32_t count,
                  const std::uint32_t* numbers, Stream& stream) {
   if (count == 0) return;
   launch("fill_tokens", layout.format == KvFormat::bf16 ? fill_tokens_kernel<Bf16> : fill_tokens_kernel<F16>,
-         {.blocks = count * layout.kv_heads, .threads = threads}, stream, task, shape_of(layout, task.layer), items,
-         numbers);
+         {.blocks = count * layout.kv_heads, .threads = threads}, stream, task, shape_of(layout, task.layer),
+         items, numbers);
 }
 
 }  // namespace troupe::kernels::cuda

@@ -53,14 +53,16 @@ struct Repaired {
     double sum = 0;
     for (std::uint32_t head = 0; head < layout.kv_heads; ++head)
       for (std::size_t i = 0; i < half; ++i) {
-        const std::size_t key = token * numbers_of_token() + layout.keys(layer, head) / 2 + i, value = key + layout.head_dim;
+        const std::size_t key = token * numbers_of_token() + layout.keys(layer, head) / 2 + i,
+                          value = key + layout.head_dim;
         const std::int32_t turn = turns[token];
         const float* const angle = &rotations[(static_cast<std::size_t>(std::abs(turn)) * half + i) * 2];
         const double cosine = angle[0], sine = turn < 0 ? -angle[1] : angle[1];
         const double first = number(block, key), second = number(block, key + half);
         for (const double off : {number(own, key) - (first * cosine - second * sine),
                                  number(own, key + half) - (second * cosine + first * sine),
-                                 number(own, value) - number(block, value), number(own, value + half) - number(block, value + half)})
+                                 number(own, value) - number(block, value),
+                                 number(own, value + half) - number(block, value + half)})
           sum += off * off;
       }
     return std::sqrt(sum);
@@ -71,7 +73,8 @@ struct Repaired {
 std::vector<float> compared(const Repaired& tokens, std::uint32_t layer, std::uint32_t asked) {
   const DeviceCopy<std::uint16_t> own(tokens.own), block(tokens.block);
   const DeviceCopy<float> rotations(tokens.rotations);
-  const DeviceCopy<float> lengths(std::vector<float>(tokens.turns.size(), std::numeric_limits<float>::quiet_NaN()));
+  const DeviceCopy<float> lengths(
+      std::vector<float>(tokens.turns.size(), std::numeric_limits<float>::quiet_NaN()));
   std::vector<RepairToken> list;
   for (std::size_t t = 0; t < tokens.turns.size(); ++t) {
     const std::size_t at = t * tokens.layout.page_bytes();
@@ -95,9 +98,12 @@ TEST_SUITE("cuda repair") {
           CAPTURE(std::string(format_name(format)));
           CAPTURE(head_dim);
           CAPTURE(asked);
-          const Repaired tokens({.layers = 2, .kv_heads = 3, .head_dim = head_dim, .page_tokens = 1, .format = format}, 8, random);
+          const Repaired tokens(
+              {.layers = 2, .kv_heads = 3, .head_dim = head_dim, .page_tokens = 1, .format = format}, 8,
+              random);
           const std::vector<float> lengths = compared(tokens, 1, asked);
-          for (std::uint32_t t = 0; t < asked; ++t) CHECK(lengths[t] == doctest::Approx(tokens.length(t, 1)).epsilon(1e-5));
+          for (std::uint32_t t = 0; t < asked; ++t)
+            CHECK(lengths[t] == doctest::Approx(tokens.length(t, 1)).epsilon(1e-5));
           for (std::uint32_t t = asked; t < 8; ++t) CHECK(std::isnan(lengths[t]));
         }
   }

@@ -10,13 +10,15 @@ namespace troupe::kernels::cuda::simt {
 // Column i of a row of `inputs` numbers, in its parts (device/half_format.h).
 template <class Format>
 struct RowNumbers {
-  static TROUPE_DEVICE void write(std::uint16_t* rows, std::size_t row, std::size_t inputs, std::size_t i, float x) {
+  static TROUPE_DEVICE void write(std::uint16_t* rows, std::size_t row, std::size_t inputs, std::size_t i,
+                                  float x) {
     rows[row * inputs + i] = static_cast<std::uint16_t>(pack<Format>(x, 0));
   }
 };
 template <>
 struct RowNumbers<Split> {
-  static TROUPE_DEVICE void write(std::uint16_t* rows, std::size_t row, std::size_t inputs, std::size_t i, float x) {
+  static TROUPE_DEVICE void write(std::uint16_t* rows, std::size_t row, std::size_t inputs, std::size_t i,
+                                  float x) {
     std::uint16_t* const to = rows + row * 3 * inputs + i;
     const std::uint32_t rounded = pack<F16>(x, 0);
     to[0] = to[2 * inputs] = static_cast<std::uint16_t>(rounded);

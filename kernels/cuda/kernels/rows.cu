@@ -109,7 +109,8 @@ void sum_rows(const SummedRows& task, Stream& stream) {
 
 void make_rows(const MadeRows& task, Stream& stream) {
   if (task.rows == 0) return;
-  TROUPE_CHECK(task.out_f32 != nullptr || task.column + task.width <= task.inputs, "a row has room for its numbers");
+  TROUPE_CHECK(task.out_f32 != nullptr || task.column + task.width <= task.inputs,
+               "a row has room for its numbers");
   launch("make_rows",
          version_of(task.format, make_rows_kernel<Bf16>, make_rows_kernel<F16>, make_rows_kernel<Split>),
          {.blocks = blocks_of(task.rows), .threads = threads}, stream, task);
@@ -117,9 +118,10 @@ void make_rows(const MadeRows& task, Stream& stream) {
 
 void mix_experts(const MixedExperts& task, Stream& stream) {
   if (task.rows == 0) return;
-  launch("mix_experts",
-         version_of(task.format, mix_experts_kernel<Bf16>, mix_experts_kernel<F16>, mix_experts_kernel<Split>),
-         {.blocks = blocks_of(task.rows), .threads = threads}, stream, task);
+  launch(
+      "mix_experts",
+      version_of(task.format, mix_experts_kernel<Bf16>, mix_experts_kernel<F16>, mix_experts_kernel<Split>),
+      {.blocks = blocks_of(task.rows), .threads = threads}, stream, task);
 }
 
 }  // namespace troupe::kernels::cuda

@@ -1,7 +1,7 @@
 #pragma once
-// What rows of HSTU and Climber become between products and attention, on the device. Memory-bound all: each reads its
-// inputs and writes its outputs once, a warp a row. Arithmetic is float32. Pointers are to device memory; rows of 16-bit
-// numbers are what products take (RowFormat). Functions only enqueue.
+// What rows of HSTU and Climber become between products and attention, on the device. Memory-bound all: each
+// reads its inputs and writes its outputs once, a warp a row. Arithmetic is float32. Pointers are to device
+// memory; rows of 16-bit numbers are what products take (RowFormat). Functions only enqueue.
 #include <cstddef>
 #include <cstdint>
 
@@ -20,8 +20,8 @@ struct SummedRows {
 };
 void sum_rows(const SummedRows& task, Stream& stream);
 
-// y = in, or silu of it; then normed: by mean and variance (divided by the width), with a weight and a bias where there
-// are any, or to unit length (at least epsilon); then multiplied by a gate, or by its sigmoid.
+// y = in, or silu of it; then normed: by mean and variance (divided by the width), with a weight and a bias
+// where there are any, or to unit length (at least epsilon); then multiplied by a gate, or by its sigmoid.
 enum class RowNorm : std::uint8_t { none, moments, length };
 enum class RowGate : std::uint8_t { none, times, sigmoid };
 struct MadeRows {
@@ -37,8 +37,8 @@ struct MadeRows {
   std::size_t gate_stride = 0;
   const std::uint32_t* gate_rows = nullptr;  // the row of `gates` for each row; null: the same
   std::uint32_t rows = 0, width = 0;
-  // Where to: for products, rows of `inputs` numbers (each in its parts) of which these are those from `column` on; or in
-  // float32.
+  // Where to: for products, rows of `inputs` numbers (each in its parts) of which these are those from
+  // `column` on; or in float32.
   RowFormat format = RowFormat::bf16;
   std::uint16_t* out = nullptr;
   std::uint32_t inputs = 0, column = 0;
@@ -47,12 +47,12 @@ struct MadeRows {
 };
 void make_rows(const MadeRows& task, Stream& stream);
 
-// Climber's experts, for one task: the softmax of a row's gates over the experts, and the sum of silu of what they say by
-// these shares.
+// Climber's experts, for one task: the softmax of a row's gates over the experts, and the sum of silu of what
+// they say by these shares.
 struct MixedExperts {
   const float* opinions = nullptr;  // [expert][number] of a row
   std::size_t opinion_stride = 0;
-  const float* gates = nullptr;     // [expert] of a row
+  const float* gates = nullptr;  // [expert] of a row
   std::size_t gate_stride = 0;
   std::uint32_t rows = 0, experts = 0, size = 0;
   RowFormat format = RowFormat::bf16;

@@ -1,6 +1,6 @@
 #pragma once
-// Keys that turn, as kernels read and write them: two neighbouring numbers of either half of a key, which are two pairs
-// of a rotation (kernels/operations/realign.h). Device code.
+// Keys that turn, as kernels read and write them: two neighbouring numbers of either half of a key, which are
+// two pairs of a rotation (kernels/operations/realign.h). Device code.
 #include <cstdint>
 
 #include "kernels/cuda/simt/simt.h"
@@ -26,8 +26,8 @@ TROUPE_DEVICE void store_pairs(const TwoPairs& pairs, void* key, unsigned words,
 }
 
 // By so many positions; negative: back. `rotations`: [positions][2 * words] cosines and sines, in pairs.
-TROUPE_DEVICE TwoPairs turned(const TwoPairs& x, const float* rotations, std::int32_t distance, unsigned words,
-                              unsigned word) {
+TROUPE_DEVICE TwoPairs turned(const TwoPairs& x, const float* rotations, std::int32_t distance,
+                              unsigned words, unsigned word) {
   if (distance == 0) return x;
   const auto row = static_cast<std::size_t>(distance < 0 ? -distance : distance);
   const float* const angles = rotations + (row * words + word) * 4;

@@ -55,8 +55,9 @@ std::byte* allocate(std::size_t bytes) {
   return memory;
 }
 void release(std::byte* memory, std::size_t bytes) {
-  TROUPE_CHECK(std::all_of(memory + bytes, memory + bytes + rim_bytes, [](std::byte at) { return at == rim; }),
-               "nobody writes behind the end of device memory");
+  TROUPE_CHECK(
+      std::all_of(memory + bytes, memory + bytes + rim_bytes, [](std::byte at) { return at == rim; }),
+      "nobody writes behind the end of device memory");
   ::operator delete(memory, alignment);
 }
 

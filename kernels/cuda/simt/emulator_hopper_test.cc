@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "kernels/base/float_formats.h"
-#include "kernels/cuda/testing/device_test.h"
 #include "kernels/cuda/simt/device_emulated.h"
+#include "kernels/cuda/testing/device_test.h"
 
 using namespace troupe::kernels::cuda;
 using namespace troupe::kernels::cuda::simt;

@@ -19,7 +19,9 @@ class FiberNotes {
  public:
   void stack(const void* bottom, std::size_t bytes) { bottom_ = bottom, bytes_ = bytes; }
   // Whatever is mapped there next has none of its frames.
-  static void stack_gone(const void* bottom, std::size_t bytes) { __asan_unpoison_memory_region(bottom, bytes); }
+  static void stack_gone(const void* bottom, std::size_t bytes) {
+    __asan_unpoison_memory_region(bottom, bytes);
+  }
   void enter() { __sanitizer_start_switch_fiber(&caller_frames_, bottom_, bytes_); }
   void returned() { __sanitizer_finish_switch_fiber(caller_frames_, nullptr, nullptr); }
   void entered() { __sanitizer_finish_switch_fiber(frames_, &caller_bottom_, &caller_bytes_); }

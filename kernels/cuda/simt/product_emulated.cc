@@ -2,9 +2,9 @@
 #include <vector>
 
 #include "kernels/base/check.h"
-#include "kernels/cuda/simt/emulator.h"
-#include "kernels/cuda/device/product.h"
 #include "kernels/base/float_formats.h"
+#include "kernels/cuda/device/product.h"
+#include "kernels/cuda/simt/emulator.h"
 
 namespace troupe::kernels::cuda {
 namespace {

@@ -21,8 +21,8 @@
 //                   multiply_add<Half>(d, a, b0, b1) is mma.sync.m16n8k16, d += a*b in float32.
 //   Numbers         Bf16 and F16 name a 16-bit format: pack<Half>(low, high), low_of<Half>(bits),
 //   high_of<Half>(bits).
-//                   exp2_fast, rsqrt_fast, exp_fast, reciprocal_fast, root, multiply_add(a, b, c) rounds once. log_of(double),
-//                   bits_of(float or double), count_bits(u32).
+//                   exp2_fast, rsqrt_fast, exp_fast, reciprocal_fast, root, multiply_add(a, b, c) rounds
+//                   once. log_of(double), bits_of(float or double), count_bits(u32).
 //   Launching       launch("name", kernel, {.blocks=…, .threads=…, .shared_bytes=…}, stream, arguments…);
 //   arguments are
 //                   copied. A kernel reads `TROUPE_KERNEL(threads) name(…) {`: threads is the most it is

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <utility>
 
-#include "kernels/cuda/simt/emulator.h"
 #include "kernels/base/float_formats.h"
+#include "kernels/cuda/simt/emulator.h"
 
 #define TROUPE_KERNEL(threads) void
 #define TROUPE_KERNEL_RESIDENT(threads, blocks) void
@@ -225,7 +225,9 @@ inline float multiply_add(float a, float b, float c) { return std::fma(a, b, c);
 inline double log_of(double x) { return std::log(x); }
 inline std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
 inline std::uint64_t bits_of(double x) { return std::bit_cast<std::uint64_t>(x); }
-inline std::uint32_t count_bits(std::uint32_t bits) { return static_cast<std::uint32_t>(std::popcount(bits)); }
+inline std::uint32_t count_bits(std::uint32_t bits) {
+  return static_cast<std::uint32_t>(std::popcount(bits));
+}
 inline float larger(float a, float b) { return std::fmax(a, b); }
 
 template <class... Parameters, class... Arguments>

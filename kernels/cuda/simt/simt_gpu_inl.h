@@ -161,7 +161,9 @@ TROUPE_DEVICE float multiply_add(float a, float b, float c) { return fmaf(a, b, 
 TROUPE_DEVICE double log_of(double x) { return ::log(x); }
 TROUPE_DEVICE std::uint32_t bits_of(float x) { return __float_as_uint(x); }
 TROUPE_DEVICE std::uint64_t bits_of(double x) { return static_cast<std::uint64_t>(__double_as_longlong(x)); }
-TROUPE_DEVICE std::uint32_t count_bits(std::uint32_t bits) { return static_cast<std::uint32_t>(__popc(bits)); }
+TROUPE_DEVICE std::uint32_t count_bits(std::uint32_t bits) {
+  return static_cast<std::uint32_t>(__popc(bits));
+}
 TROUPE_DEVICE float larger(float a, float b) { return fmaxf(a, b); }
 
 template <class... Parameters, class... Arguments>

@@ -1,11 +1,13 @@
-// Beam search with llama.cpp, end to end, for the race of tests/bench/peers/beams.py: a prompt is computed, and paths of
-// so many tokens are searched behind it. At its best: one unified cache in which all beams share the prompt's cells and
-// follow their parents by llama_memory_seq_cp, logits only where they are read. Selection is `heap`, a log-softmax in a
-// vectorised pass and a bounded heap over all beams which rejects most of the vocabulary with one comparison; or `plain`,
-// what a user writes who does not think about it: each beam's best tokens by std::nth_element, then the best of those.
-// LLAMA_MAX_SEQ is 256 and a step needs two banks of sequences, so that 128 beams are the most.
+// Beam search with llama.cpp, end to end, for the race of tests/bench/peers/beams.py: a prompt is computed,
+// and paths of so many tokens are searched behind it. At its best: one unified cache in which all beams share
+// the prompt's cells and follow their parents by llama_memory_seq_cp, logits only where they are read.
+// Selection is `heap`, a log-softmax in a vectorised pass and a bounded heap over all beams which rejects
+// most of the vocabulary with one comparison; or `plain`, what a user writes who does not think about it:
+// each beam's best tokens by std::nth_element, then the best of those. LLAMA_MAX_SEQ is 256 and a step needs
+// two banks of sequences, so that 128 beams are the most.
 //
-//   llama_beams BACKENDS MODEL THREADS FLASH SELECT WIDTH PROMPT STEPS ROUNDS     FLASH: auto, on or off; SELECT: heap or plain
+//   llama_beams BACKENDS MODEL THREADS FLASH SELECT WIDTH PROMPT STEPS ROUNDS     FLASH: auto, on or off;
+//   SELECT: heap or plain
 //
 // Prints a JSON object for each round: milliseconds of wall and CPU time, and where they went.
 #include <ggml-backend.h>
@@ -38,7 +40,9 @@ double ms_of(clockid_t clock) {
 struct Candidate {
   float value;
   int parent, token;
-  bool operator<(const Candidate& other) const { return value > other.value; }  // the worst is on top of the heap
+  bool operator<(const Candidate& other) const {
+    return value > other.value;
+  }  // the worst is on top of the heap
 };
 
 struct Parts {
@@ -47,8 +51,8 @@ struct Parts {
 
 class Search {
  public:
-  Search(const char* backends, const char* file, int threads, const std::string& flash, bool plain, int width, int prompt,
-         int steps)
+  Search(const char* backends, const char* file, int threads, const std::string& flash, bool plain, int width,
+         int prompt, int steps)
       : plain_(plain), width_(width), prompt_(prompt), steps_(steps) {
     llama_log_set(
         [](ggml_log_level level, const char* text, void*) {
@@ -90,7 +94,8 @@ class Search {
     });
     for (int step = 1; step < steps_; ++step) {
       timed(parts.decode, [&] {
-        for (int k = 0; k < width_; ++k) add(best_[static_cast<std::size_t>(k)].token, prompt_ + step - 1, bank + k, true);
+        for (int k = 0; k < width_; ++k)
+          add(best_[static_cast<std::size_t>(k)].token, prompt_ + step - 1, bank + k, true);
         decode();
       });
       timed(parts.select, [&] { select(width_); });
@@ -188,20 +193,26 @@ class Search {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 10) fail("usage: llama_beams BACKENDS MODEL THREADS auto|on|off heap|plain WIDTH PROMPT STEPS ROUNDS");
-  const int threads = std::atoi(arguments[3]), width = std::atoi(arguments[6]), rounds = std::atoi(arguments[9]);
+  if (count != 10)
+    fail("usage: llama_beams BACKENDS MODEL THREADS auto|on|off heap|plain WIDTH PROMPT STEPS ROUNDS");
+  const int threads = std::atoi(arguments[3]), width = std::atoi(arguments[6]),
+            rounds = std::atoi(arguments[9]);
   if (width < 1 || width > 128) fail("WIDTH has to be 1 to 128");
-  Search search(arguments[1], arguments[2], threads, arguments[4], arguments[5] == std::string("plain"), width,
-                std::atoi(arguments[7]), std::atoi(arguments[8]));
-  const auto rate = [threads] { return troupe::kernels::fma_rate_together(static_cast<unsigned>(threads)) * 1e-9; };
+  Search search(arguments[1], arguments[2], threads, arguments[4], arguments[5] == std::string("plain"),
+                width, std::atoi(arguments[7]), std::atoi(arguments[8]));
+  const auto rate = [threads] {
+    return troupe::kernels::fma_rate_together(static_cast<unsigned>(threads)) * 1e-9;
+  };
   search.run();  // not timed
   for (int round = 0; round < rounds; ++round) {
     const double before = rate(), wall = ms_of(CLOCK_MONOTONIC), cpu = ms_of(CLOCK_PROCESS_CPUTIME_ID);
     const Parts parts = search.run();
     const double wall_ms = ms_of(CLOCK_MONOTONIC) - wall, cpu_ms = ms_of(CLOCK_PROCESS_CPUTIME_ID) - cpu;
-    std::printf("{\"wall_ms\": %.3f, \"cpu_ms\": %.3f, \"prompt_ms\": %.3f, \"decode_ms\": %.3f, \"select_ms\": %.3f, "
-                "\"follow_ms\": %.3f, \"fma_gflops\": %.1f}\n",
-                wall_ms, cpu_ms, parts.prompt, parts.decode, parts.select, parts.follow, (before + rate()) / 2);
+    std::printf(
+        "{\"wall_ms\": %.3f, \"cpu_ms\": %.3f, \"prompt_ms\": %.3f, \"decode_ms\": %.3f, \"select_ms\": "
+        "%.3f, "
+        "\"follow_ms\": %.3f, \"fma_gflops\": %.1f}\n",
+        wall_ms, cpu_ms, parts.prompt, parts.decode, parts.select, parts.follow, (before + rate()) / 2);
     std::fflush(stdout);
   }
 }

@@ -17,7 +17,8 @@ void check_nodes(const std::vector<ClusterNode>& nodes) {
     TROUPE_CHECK(node.models.size() == nodes.front().models.size(), "a node has other models");
     std::set<std::string> names;
     for (const NamedModel& model : node.models)
-      TROUPE_CHECK(!model.config.text("model.directory").empty() && names.insert(model.name).second, "half a model, or one twice");
+      TROUPE_CHECK(!model.config.text("model.directory").empty() && names.insert(model.name).second,
+                   "half a model, or one twice");
   }
   TROUPE_CHECK(roles.size() == 3, "a role is nobody's");
 }
@@ -33,14 +34,16 @@ void run(Input input) {
 }
 
 std::vector<std::string> seeds() {
-  const std::string shared = "cluster: {name: blue, coordination: \"http://10.0.0.9:2379\", heartbeat: 200ms}\n";
+  const std::string shared =
+      "cluster: {name: blue, coordination: \"http://10.0.0.9:2379\", heartbeat: 200ms}\n";
   return {shared +
               "nodes:\n  - {node: 1, name: a, host: 10.0.0.1, port: 7000, roles: [router, cache_meta],\n"
               "     settings: {http: {address: 0.0.0.0}}}\n"
               "  - {node: 2, name: b, host: \"::1\", port: 7000, roles: [worker]}\n",
           "nodes:\n- {node: 1, name: a, host: h, port: 1, roles: [router, cache_meta, worker]}\n", shared,
           "nodes: &n [*n]\n",
-          "features: {store: \"redis://h\"}\nmodels:\n- {name: a, directory: /a}\n- {name: b, directory: /b, prompt: p,\n"
+          "features: {store: \"redis://h\"}\nmodels:\n- {name: a, directory: /a}\n- {name: b, directory: /b, "
+          "prompt: p,\n"
           "   settings: {router: {policy: user}}}\n"
           "nodes:\n- {node: 1, name: a, host: h, port: 1, roles: [router, cache_meta, worker]}\n"};
 }

@@ -1,7 +1,7 @@
-// Envelopes between processes. Whatever decodes has one form: encoding what was decoded gives bytes that decode to the
-// same, and the same bytes again (compared as bytes: a score may be NaN).
-#include "runtime/wire/codec.h"
+// Envelopes between processes. Whatever decodes has one form: encoding what was decoded gives bytes that
+// decode to the same, and the same bytes again (compared as bytes: a score may be NaN).
 #include "runtime/testing/random_message_test.h"
+#include "runtime/wire/codec.h"
 #include "tests/fuzz/targets/target.h"
 
 namespace troupe::fuzz {

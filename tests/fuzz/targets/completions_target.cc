@@ -1,12 +1,12 @@
 // Bodies of /v1/completions, which have OpenAI's form and a reader of their own. What is accepted is JSON to
-// another reader, too, and a prompt within its bounds; a refusal has words. Which of several models a body names is found
-// before it is read: what is left of it is as long, and JSON exactly if it was.
+// another reader, too, and a prompt within its bounds; a refusal has words. Which of several models a body
+// names is found before it is read: what is left of it is as long, and JSON exactly if it was.
 #include <nlohmann/json.hpp>
 
-#include "server/http/completions.h"
-#include "server/http/door_models.h"
 #include "runtime/wire/codec.h"
 #include "runtime/wire/json.h"
+#include "server/http/completions.h"
+#include "server/http/door_models.h"
 #include "tests/fuzz/targets/target.h"
 
 namespace troupe::fuzz {
@@ -33,12 +33,14 @@ void check_choice(std::string_view body) {
   static const std::vector<server::DoorModel> models{{"m", "complete"}, {"n", "complete"}};
   const auto chosen = server::choose_model({"POST", "/v1/completions", body, ""}, models);
   if (const auto* refusal = std::get_if<Refusal>(&chosen)) {
-    TROUPE_CHECK(!refusal->what.empty() && to_json(*refusal).size() < 4'096, "a refusal without words or end");
+    TROUPE_CHECK(!refusal->what.empty() && to_json(*refusal).size() < 4'096,
+                 "a refusal without words or end");
     return;
   }
   const auto& asked = std::get<server::AskedModel>(chosen);
   TROUPE_CHECK(asked.model && asked.in_body && asked.body.size() == body.size(), "a choice of nothing");
-  TROUPE_CHECK(nlohmann::json::accept(asked.body) == nlohmann::json::accept(body), "JSON, or not, without the name");
+  TROUPE_CHECK(nlohmann::json::accept(asked.body) == nlohmann::json::accept(body),
+               "JSON, or not, without the name");
 }
 
 void run(Input input) {

@@ -8,11 +8,13 @@ namespace {
 void run(Input input) {
   try {
     const Config config = read_config(std::string(text_of(input)), "config.yaml");
-    TROUPE_CHECK(config.integer("pool.page_tokens") >= 1 && config.integer("pool.page_tokens") <= 256, "out of range");
+    TROUPE_CHECK(config.integer("pool.page_tokens") >= 1 && config.integer("pool.page_tokens") <= 256,
+                 "out of range");
     TROUPE_CHECK(config.duration_us("cluster.heartbeat") > 0, "out of range");
   } catch (const ConfigError& error) {
     const std::string_view words = error.what();
-    TROUPE_CHECK(words.starts_with("config.yaml") && words.find("; expected ") != words.npos, "no place, or no word");
+    TROUPE_CHECK(words.starts_with("config.yaml") && words.find("; expected ") != words.npos,
+                 "no place, or no word");
     check_words(words, 8'192);
   }
 }
@@ -20,7 +22,9 @@ void run(Input input) {
 std::vector<std::string> seeds() {
   return {"pool:\n  memory: 1GB\n  page_tokens: 16\n  verify_on_read: true\n  placement: \"hash\"\n",
           "router: {policy: planner, candidates_max: 100}\nhttp: {port: 8080, timeout: 10s}\n",
-          "# nothing\n", "node: &a {data_dir: x}\ninference: *a\n", "a: b\n---\nc: d\n",
+          "# nothing\n",
+          "node: &a {data_dir: x}\ninference: *a\n",
+          "a: b\n---\nc: d\n",
           "pool:\n  memory: 1TB\n  memory: 2GB\n"};
 }
 

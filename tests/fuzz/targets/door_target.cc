@@ -1,5 +1,5 @@
-// A connection to the door, from its first byte: heads, bodies by length or in chunks, what each request asks for, and
-// where the next one begins. The bytes come in pieces, and it must not matter in which.
+// A connection to the door, from its first byte: heads, bodies by length or in chunks, what each request asks
+// for, and where the next one begins. The bytes come in pieces, and it must not matter in which.
 #include <optional>
 
 #include "server/http/front_door_head.h"
@@ -13,9 +13,13 @@ using namespace router;
 
 // Small, so that what lies beyond a bound is soon reached.
 constexpr HeadLimits limits{.header_bytes_max = 512,
-                            .body = {.body_bytes_max = 96, .extension_bytes_max = 16, .extensions_bytes_max = 64,
-                                     .trailers_bytes_max = 64, .trailers_max = 4}};
-constexpr std::size_t kept_max = 32 << 10;  // of a head's fields and their text, and a body; without what parsers are
+                            .body = {.body_bytes_max = 96,
+                                     .extension_bytes_max = 16,
+                                     .extensions_bytes_max = 64,
+                                     .trailers_bytes_max = 64,
+                                     .trailers_max = 4}};
+constexpr std::size_t kept_max =
+    32 << 10;  // of a head's fields and their text, and a body; without what parsers are
 
 // What became of one request.
 struct Outcome {
@@ -64,11 +68,14 @@ Outcome read_request(std::string_view bytes, std::size_t step) {
 void check_route(const Outcome& asked) {
   DoorLimits door;
   door.admin_routes = true;
-  const DoorRoute routed = route({asked.asked.method, asked.asked.target, asked.body, asked.asked.tenant}, door);
+  const DoorRoute routed =
+      route({asked.asked.method, asked.asked.target, asked.body, asked.asked.tenant}, door);
   if (const auto kind = bulk_kind(asked.asked.method, asked.asked.target, asked.asked.content_type))
-    route_line(*kind, {asked.asked.method, asked.asked.target, asked.body, asked.asked.tenant}, door, nullptr);
+    route_line(*kind, {asked.asked.method, asked.asked.target, asked.body, asked.asked.tenant}, door,
+               nullptr);
   if (const auto* refusal = std::get_if<Refusal>(&routed))
-    TROUPE_CHECK(refusal->status >= 400 && !refusal->code.empty() && !refusal->what.empty(), "a refusal that is none");
+    TROUPE_CHECK(refusal->status >= 400 && !refusal->code.empty() && !refusal->what.empty(),
+                 "a refusal that is none");
 }
 
 // A head with a fault may be waited for to its end, or not; a request is whole, and the same, in any pieces.
@@ -100,8 +107,10 @@ std::vector<std::string> seeds() {
   return {"0GET /v2/health/live" + host + "\r\n",
           "1POST /v1/rank" + host + "X-Troupe-Tenant: t\r\nContent-Length: 32\r\n\r\n" +
               R"({"user":"ana","candidates":["i"])" + "GET /metrics" + host + "Connection: close\r\n\r\n",
-          "\x05POST /v1/score" + host + "Transfer-Encoding: chunked\r\n\r\n4;a=b\r\n{\"qu\r\n1\r\ne\r\n0\r\nT: x\r\n\r\n",
-          "7PUT http://a/v1/users/a%C3%A9" + host + "Expect: 100-continue\r\nContent-Length: 14\r\n\r\n{\"history\":[]}",
+          "\x05POST /v1/score" + host +
+              "Transfer-Encoding: chunked\r\n\r\n4;a=b\r\n{\"qu\r\n1\r\ne\r\n0\r\nT: x\r\n\r\n",
+          "7PUT http://a/v1/users/a%C3%A9" + host +
+              "Expect: 100-continue\r\nContent-Length: 14\r\n\r\n{\"history\":[]}",
           "9PUT /v1/users/a" + host + "Transfer-Encoding: chunked\r\n\r\n" + eights + "0\r\n\r\n",
           "3\r\nDELETE /v1/items/x HTTP/1.0\r\n\r\n",
           "2POST /v1/models/reload" + host + "Content-Length: 14\r\n\r\n{\"model\":\"m2\"}"};

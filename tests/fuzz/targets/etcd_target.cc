@@ -1,4 +1,5 @@
-// What an etcd, or whoever stands in its place, answers to each kind of question; and the members that stand in it.
+// What an etcd, or whoever stands in its place, answers to each kind of question; and the members that stand
+// in it.
 #include <array>
 
 #include "runtime/coordination/etcd_messages.h"
@@ -11,9 +12,9 @@ namespace {
 const std::string prefix = "/troupe/t/";
 
 const std::array<Coordinate, 6>& questions() {
-  static const std::array<Coordinate, 6> all{Coordinate{ReadKey{"k"}},           Coordinate{WatchKey{"k", 3, 1}},
-                                             Coordinate{WriteKey{"k", "v", 3}},  Coordinate{EraseKey{"k", 3}},
-                                             Coordinate{OpenLease{1'500'000}}, Coordinate{KeepLease{5}}};
+  static const std::array<Coordinate, 6> all{
+      Coordinate{ReadKey{"k"}},     Coordinate{WatchKey{"k", 3, 1}},  Coordinate{WriteKey{"k", "v", 3}},
+      Coordinate{EraseKey{"k", 3}}, Coordinate{OpenLease{1'500'000}}, Coordinate{KeepLease{5}}};
   return all;
 }
 
@@ -30,16 +31,19 @@ void check_answer(const Coordinate& question, unsigned status, std::string_view 
   const EtcdAnswer& said = std::get<EtcdAnswer>(answer);
   TROUPE_CHECK(status == 200 && said.cluster != 0 && said.revision != 0, "an answer of no etcd");
   TROUPE_CHECK(said.said.value.size() <= body.size(), "a value that is longer than what came");
-  if (std::holds_alternative<OpenLease>(question.what)) TROUPE_CHECK(said.said.lease != 0, "a lease of no number");
+  if (std::holds_alternative<OpenLease>(question.what))
+    TROUPE_CHECK(said.said.lease != 0, "a lease of no number");
 }
 
 void check_members(std::string_view text) {
   const auto parsed = parse_members(text);
   if (const auto* fault = std::get_if<std::string>(&parsed)) return check_words(*fault, 200);
   const Members& members = std::get<Members>(parsed);
-  TROUPE_CHECK(members.joined.size() <= members_max && members.left.size() <= members_max, "more members than may be");
+  TROUPE_CHECK(members.joined.size() <= members_max && members.left.size() <= members_max,
+               "more members than may be");
   const auto again = parse_members(members_text(members));
-  TROUPE_CHECK(std::holds_alternative<Members>(again) && std::get<Members>(again) == members, "members change in their text");
+  TROUPE_CHECK(std::holds_alternative<Members>(again) && std::get<Members>(again) == members,
+               "members change in their text");
 }
 
 void run(Input input) {
@@ -52,16 +56,17 @@ void run(Input input) {
 std::vector<std::string> seeds() {
   const std::string header = R"({"header":{"cluster_id":"15118495548433857066","revision":"9"})";
   const std::string key = R"({"key":"L3Ryb3VwZS90L2s=","mod_revision":"7","version":"1","value":"dg=="})";
-  return {"0" + header + R"(,"kvs":[)" + key + R"(],"count":"1"})",
-          "0" + header + "}",
-          "2" + header + R"(,"succeeded":true,"responses":[{"response_put":{"header":{"revision":"9"}}}]})",
-          "2" + header + R"(,"responses":[{"response_range":{"kvs":[)" + key + "]}}]}",
-          "3" + header + R"(,"succeeded":true,"responses":[{"response_delete_range":{"deleted":"1"}}]})",
-          "4" + header + R"(,"ID":"5","TTL":"2"})",
-          "5{\"result\":" + header + R"(,"ID":"5","TTL":"2"}})",
-          R"(8{"error":"etcdserver: requested lease not found","code":5,"message":"etcdserver: requested lease not found"})",
-          "bZm9v",
-          "mlast 7\njoined 6 10.0.0.6 5006 w6\nleaving 6\nleft 2\n"};
+  return {
+      "0" + header + R"(,"kvs":[)" + key + R"(],"count":"1"})",
+      "0" + header + "}",
+      "2" + header + R"(,"succeeded":true,"responses":[{"response_put":{"header":{"revision":"9"}}}]})",
+      "2" + header + R"(,"responses":[{"response_range":{"kvs":[)" + key + "]}}]}",
+      "3" + header + R"(,"succeeded":true,"responses":[{"response_delete_range":{"deleted":"1"}}]})",
+      "4" + header + R"(,"ID":"5","TTL":"2"})",
+      "5{\"result\":" + header + R"(,"ID":"5","TTL":"2"}})",
+      R"(8{"error":"etcdserver: requested lease not found","code":5,"message":"etcdserver: requested lease not found"})",
+      "bZm9v",
+      "mlast 7\njoined 6 10.0.0.6 5006 w6\nleaving 6\nleft 2\n"};
 }
 
 }  // namespace

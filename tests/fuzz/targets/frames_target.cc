@@ -1,4 +1,5 @@
-// What comes over a link, frame by frame, as a connection reads it: header, sum, body, seal. Joins have one form.
+// What comes over a link, frame by frame, as a connection reads it: header, sum, body, seal. Joins have one
+// form.
 #include <algorithm>
 #include <cstring>
 
@@ -19,7 +20,8 @@ void check_join(Input body) {
   const Join& join = std::get<Join>(decoded);
   TROUPE_CHECK(join.greeting.size() <= greeting_bytes_max, "a greeting beyond its bound");
   const auto again = decode_join(encode(join));
-  TROUPE_CHECK(std::holds_alternative<Join>(again) && std::get<Join>(again) == join, "a join changes on its way");
+  TROUPE_CHECK(std::holds_alternative<Join>(again) && std::get<Join>(again) == join,
+               "a join changes on its way");
 }
 
 // A header that was damaged is found by its sum, and one that is taken is what we would write.
@@ -47,7 +49,8 @@ bool take_frame(Input& input, bool joined) {
   if (const auto* fault = std::get_if<std::string>(&decoded)) return check_words(*fault, 256), false;
   const Frame& frame = std::get<Frame>(decoded);
   check_header(header, frame);
-  const Input body = input.subspan(header_bytes).first(std::min<std::size_t>(frame.bytes, input.size() - header_bytes));
+  const Input body =
+      input.subspan(header_bytes).first(std::min<std::size_t>(frame.bytes, input.size() - header_bytes));
   if (frame.kind == Kind::join) check_join(body);
   if (frame.kind == Kind::cargo) check_cargo(header, body);
   input = input.subspan(header_bytes + body.size());
@@ -58,7 +61,8 @@ bool take_frame(Input& input, bool joined) {
 Bytes resealed(Input input) {
   Bytes bytes(input.begin(), input.end());
   if (bytes.size() < header_bytes + seal_bytes) return bytes;
-  Frame frame{Kind::cargo, {bytes[8], static_cast<Role>(bytes[5] % 6)},
+  Frame frame{Kind::cargo,
+              {bytes[8], static_cast<Role>(bytes[5] % 6)},
               static_cast<std::uint32_t>(bytes.size() - header_bytes)};
   const Header header = encode(frame);
   std::copy(header.begin(), header.end(), bytes.begin());
@@ -82,13 +86,20 @@ std::string framed(Kind kind, const Bytes& body) {
 }
 
 std::vector<std::string> seeds() {
-  const Bytes join = encode(Join{.node = 1, .wanted = 2, .incarnation = 7, .cluster = "blue", .greeting = {1, 2, 3},
+  const Bytes join = encode(Join{.node = 1,
+                                 .wanted = 2,
+                                 .incarnation = 7,
+                                 .cluster = "blue",
+                                 .greeting = {1, 2, 3},
                                  .knows_seals = true});
   const std::string join_text(join.begin(), join.end());
   const Bytes words{'n', 'o'}, cargo(24, 5);
   return {"0" + framed(Kind::join, join) + framed(Kind::ping, {}) + framed(Kind::cargo, cargo),
-          "0" + framed(Kind::turned_away, words), "1" + framed(Kind::ping, {}), "j" + join_text,
-          "j" + join_text.substr(0, join_text.size() - 9), "s" + framed(Kind::cargo, cargo)};
+          "0" + framed(Kind::turned_away, words),
+          "1" + framed(Kind::ping, {}),
+          "j" + join_text,
+          "j" + join_text.substr(0, join_text.size() - 9),
+          "s" + framed(Kind::cargo, cargo)};
 }
 
 }  // namespace

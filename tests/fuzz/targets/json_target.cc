@@ -1,5 +1,5 @@
-// Bodies of HTTP requests as the door reads them. What is accepted is JSON to another reader, too, and goes through
-// the messages' own form unchanged.
+// Bodies of HTTP requests as the door reads them. What is accepted is JSON to another reader, too, and goes
+// through the messages' own form unchanged.
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -18,7 +18,8 @@ constexpr std::array limits{ListLimit{"candidates", 8, "router.candidates_max", 
 
 void check_refusal(const Refusal& refusal) {
   TROUPE_CHECK(refusal.status == 400 || refusal.status == 413 || refusal.status == 415, "an unknown status");
-  TROUPE_CHECK(!refusal.code.empty() && !refusal.what.empty() && !refusal.where.empty(), "a refusal without words");
+  TROUPE_CHECK(!refusal.code.empty() && !refusal.what.empty() && !refusal.where.empty(),
+               "a refusal without words");
   const std::string body = to_json(refusal);
   TROUPE_CHECK(nlohmann::json::accept(body), "a refusal that is no JSON");
   TROUPE_CHECK(body.size() < 4'096, "a refusal that does not end");
@@ -34,7 +35,8 @@ void read_as(std::string_view body) {
   TROUPE_CHECK(nlohmann::json::accept(body), "accepted, and no JSON");
   const Envelope sent{{}, Message{message}};
   const auto back = decode(encode(sent));
-  TROUPE_CHECK(std::holds_alternative<Envelope>(back) && std::get<Envelope>(back) == sent, "changed on its way");
+  TROUPE_CHECK(std::holds_alternative<Envelope>(back) && std::get<Envelope>(back) == sent,
+               "changed on its way");
 }
 
 void run(Input input) {
@@ -57,15 +59,16 @@ void run(Input input) {
 }
 
 std::vector<std::string> seeds() {
-  return {R"(0{"user":"ana","candidates":["i1","i\u00e92"],"policy":"item","deadline_ms":250,"debug":true})",
-          R"(1{"query":[1,2],"items":[{"tokens":[3]},{"tokens":[4,5]}],"label_tokens":[7]})",
-          R"(2{"user":"ana","history":["i1","i2"]})",
-          R"(2{"tokens":[1,2,3]})",
-          R"(3{"title":"A \ud83d\ude00","tokens":[5,6],"identifier":41})",
-          R"(4{"model":"m2","catalog":"c7"})",
-          R"(5{"user":"ana","top_k":5,"width":20,"exclude_seen":true,"allow":["i1"],"deny":[],"among_allowed":false})",
-          R"(0{"user":null,"candidates":[],"x":{"y":[1e3,-0.5,true,false]}})",
-          "0\x1f\x8b"};
+  return {
+      R"(0{"user":"ana","candidates":["i1","i\u00e92"],"policy":"item","deadline_ms":250,"debug":true})",
+      R"(1{"query":[1,2],"items":[{"tokens":[3]},{"tokens":[4,5]}],"label_tokens":[7]})",
+      R"(2{"user":"ana","history":["i1","i2"]})",
+      R"(2{"tokens":[1,2,3]})",
+      R"(3{"title":"A \ud83d\ude00","tokens":[5,6],"identifier":41})",
+      R"(4{"model":"m2","catalog":"c7"})",
+      R"(5{"user":"ana","top_k":5,"width":20,"exclude_seen":true,"allow":["i1"],"deny":[],"among_allowed":false})",
+      R"(0{"user":null,"candidates":[],"x":{"y":[1e3,-0.5,true,false]}})",
+      "0\x1f\x8b"};
 }
 
 }  // namespace

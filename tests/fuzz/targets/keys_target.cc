@@ -1,5 +1,5 @@
-// Files of API keys, and the header by which one is shown. A file that is accepted is the same when it was written and read again; no
-// key is found by a header that was not made with it.
+// Files of API keys, and the header by which one is shown. A file that is accepted is the same when it was
+// written and read again; no key is found by a header that was not made with it.
 #include "server/auth/api_keys.h"
 #include "tests/fuzz/targets/target.h"
 
@@ -34,10 +34,22 @@ void run(Input input) {
 
 std::vector<std::string> seeds() {
   server::ApiKeys keys;
-  keys.add({.id = "9f86d081884c", .tenant = "acme", .admin = true, .rate = 2.5, .at_once = 8, .salt = std::string(32, 'a'), .hash = std::string(64, 'b'), .made = "2026-11-24"});
-  keys.add({.id = "0f86d081884c", .any_tenant = true, .salt = std::string(32, '1'), .hash = std::string(64, '2'), .made = "2026-11-24"});
+  keys.add({.id = "9f86d081884c",
+            .tenant = "acme",
+            .admin = true,
+            .rate = 2.5,
+            .at_once = 8,
+            .salt = std::string(32, 'a'),
+            .hash = std::string(64, 'b'),
+            .made = "2026-11-24"});
+  keys.add({.id = "0f86d081884c",
+            .any_tenant = true,
+            .salt = std::string(32, '1'),
+            .hash = std::string(64, '2'),
+            .made = "2026-11-24"});
   const std::string of_file(1, '\0'), of_header(1, '\1');
-  return {of_file + keys.text(), of_file + "\n", of_header + "Bearer tk-9f86d081884c-" + std::string(64, 'c'), of_header + "Basic eA=="};
+  return {of_file + keys.text(), of_file + "\n", of_header + "Bearer tk-9f86d081884c-" + std::string(64, 'c'),
+          of_header + "Basic eA=="};
 }
 
 }  // namespace

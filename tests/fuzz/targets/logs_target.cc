@@ -1,5 +1,5 @@
-// A database's log: either its bytes as they are, or pieces with right sums put together as the input says, since
-// nobody guesses a sum. Records come in order, and damage lies within the file.
+// A database's log: either its bytes as they are, or pieces with right sums put together as the input says,
+// since nobody guesses a sum. Records come in order, and damage lies within the file.
 #include "runtime/store/store_log.h"
 #include "tests/fuzz/targets/target.h"
 
@@ -47,7 +47,8 @@ void run(Input input) {
   });
   TROUPE_CHECK(reading.bytes == log.size() && reading.records == records, "records are miscounted");
   TROUPE_CHECK(bytes + records * head_bytes <= log.size(), "records have more bytes than their log");
-  for (const LogDamage& damage : reading.damage) TROUPE_CHECK(damage.offset <= log.size(), "damage outside the log");
+  for (const LogDamage& damage : reading.damage)
+    TROUPE_CHECK(damage.offset <= log.size(), "damage outside the log");
 }
 
 std::string piece(char type, const std::string& bytes, char spoil = 0) {
@@ -57,9 +58,11 @@ std::string piece(char type, const std::string& bytes, char spoil = 0) {
 std::vector<std::string> seeds() {
   const std::string batch = std::string("\x07\0\0\0\0\0\0\0\x02\0\0\0", 12) + "rows";
   const std::string manifest("\x01\x03xyz\x02\x05\x04\x89\x01", 10);
-  const std::string pieces = piece(1, batch) + piece(2, "be") + piece(3, "gi") + piece(4, "n") + piece(1, manifest);
-  return {"1" + pieces, "1" + piece(1, batch) + piece(1, "x", 1) + piece(1, "y"), "1" + piece(2, "a") + piece(2, "b"),
-          "0" + built(pieces), "0" + built(pieces).substr(0, 40) + std::string(20, '\0')};
+  const std::string pieces =
+      piece(1, batch) + piece(2, "be") + piece(3, "gi") + piece(4, "n") + piece(1, manifest);
+  return {"1" + pieces, "1" + piece(1, batch) + piece(1, "x", 1) + piece(1, "y"),
+          "1" + piece(2, "a") + piece(2, "b"), "0" + built(pieces),
+          "0" + built(pieces).substr(0, 40) + std::string(20, '\0')};
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What a reader of pages and their owner say to each other, and a reader's pull that gets any pieces in any order:
-// it writes its own pages and no others.
+// What a reader of pages and their owner say to each other, and a reader's pull that gets any pieces in any
+// order: it writes its own pages and no others.
 #include <algorithm>
 #include <cstring>
 
@@ -27,8 +27,10 @@ void check_request(Input input) {
   TROUPE_CHECK(std::equal(bytes.begin(), bytes.end(), input.begin(), input.end()), "a request has two forms");
   if (examine(*request, request->owner, arena()) != PullStatus::sent) return;
   const std::size_t each = request->bytes_of_page();
-  for (const PagePart& part : parts_of(request->pages, each, 0, request->pages.size() * each, request->part_begin))
-    TROUPE_CHECK(part.page < pages && part.offset + part.bytes <= page_bytes, "bytes of no page would be sent");
+  for (const PagePart& part :
+       parts_of(request->pages, each, 0, request->pages.size() * each, request->part_begin))
+    TROUPE_CHECK(part.page < pages && part.offset + part.bytes <= page_bytes,
+                 "bytes of no page would be sent");
 }
 
 void check_reply(Input input) {
@@ -43,7 +45,8 @@ void check_address(Input input) {
   if (!address) return;
   TROUPE_CHECK(address->worker.size() <= ucx_address_bytes_max, "an address beyond its bound");
   const Bytes packed = pack_ucx_address(version, *address);
-  TROUPE_CHECK(std::equal(packed.begin(), packed.end(), input.begin(), input.end()), "an address has two forms");
+  TROUPE_CHECK(std::equal(packed.begin(), packed.end(), input.begin(), input.end()),
+               "an address has two forms");
 }
 
 PullBlocks work() {
@@ -100,7 +103,9 @@ std::vector<std::string> seeds() {
   return {"0" + text(encode(PullRequest{30, 7, 0, page_bytes, {0, 1, 4}})),
           "0" + text(encode(PullRequest{30, 7, 0, page_bytes, {0, 1, 4}, 16, 48})),
           "1" + text(encode(PullReply{7, 1, 2, PullStatus::overloaded})),
-          "2" + text(pack_ucx_address(version, address)), "2" + text(pack_ucx_address(version, sealed)), "3" + piece,
+          "2" + text(pack_ucx_address(version, address)),
+          "2" + text(pack_ucx_address(version, sealed)),
+          "3" + piece,
           "3" + text(encode(PullReply{7, 0, 0, PullStatus::bad_pages})) + std::string(2, '\0') + piece};
 }
 

@@ -1,5 +1,5 @@
-// Values of the store, and of the Redis: profiles, items, counters and notes under their sums. Nobody guesses a sum, so
-// on request the right one is put behind the bytes, as somebody would who can write the file.
+// Values of the store, and of the Redis: profiles, items, counters and notes under their sums. Nobody guesses
+// a sum, so on request the right one is put behind the bytes, as somebody would who can write the file.
 #include <xxhash.h>
 
 #include "runtime/store/store_record.h"
@@ -13,7 +13,8 @@ constexpr FeatureLimits limits{.vocabulary = 64, .item_tokens_max = 8, .history_
 constexpr std::string_view key = "item-1";
 
 std::string sealed(std::string_view body) {
-  const std::uint64_t sum = XXH3_64bits_withSeed(body.data(), body.size(), XXH3_64bits(key.data(), key.size()));
+  const std::uint64_t sum =
+      XXH3_64bits_withSeed(body.data(), body.size(), XXH3_64bits(key.data(), key.size()));
   return std::string(body).append(reinterpret_cast<const char*>(&sum), sizeof sum);
 }
 
@@ -30,7 +31,8 @@ void check_profile(const std::string& value) {
 void check_item(const std::string& value) {
   const auto stored = decode_item(key, value, limits);
   if (!stored) return;
-  TROUPE_CHECK(!stored->item.tokens.empty() && stored->item.tokens.size() <= limits.item_tokens_max, "no item");
+  TROUPE_CHECK(!stored->item.tokens.empty() && stored->item.tokens.size() <= limits.item_tokens_max,
+               "no item");
   TROUPE_CHECK(encode_item(stored->item, stored->catalog, key) == value, "an item has two forms");
 }
 
@@ -49,9 +51,10 @@ void run(Input input) {
 
 std::vector<std::string> seeds() {
   const Item item{"item-1", "A tent", {5, 6, 7}, 41};
-  const std::vector<std::string> values{encode_profile({9, {1, 2, 3}, {2, 1}}, key),
-                                        encode_profile({9, {1, 2, 3}, {2, 1}}, key, {{"a", "bc"}, {"", "e1"}}), encode_item(item, 7, key),
-                                        encode_counter(12, key), encode_note("troupe rows", key)};
+  const std::vector<std::string> values{
+      encode_profile({9, {1, 2, 3}, {2, 1}}, key),
+      encode_profile({9, {1, 2, 3}, {2, 1}}, key, {{"a", "bc"}, {"", "e1"}}), encode_item(item, 7, key),
+      encode_counter(12, key), encode_note("troupe rows", key)};
   std::vector<std::string> all;
   for (const std::string& value : values) {
     all.push_back("0" + value);

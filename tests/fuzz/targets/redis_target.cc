@@ -1,10 +1,10 @@
-// What a Redis, or whoever stands in its place, sends: replies in pieces, and what our scripts, rows and notes are
-// taken out of them.
+// What a Redis, or whoever stands in its place, sends: replies in pieces, and what our scripts, rows and
+// notes are taken out of them.
+#include "runtime/config/config.h"
 #include "runtime/features/made_for.h"
 #include "runtime/redis/redis_reply.h"
 #include "runtime/redis/redis_scripts.h"
 #include "runtime/redis/redis_url.h"
-#include "runtime/config/config.h"
 #include "tests/fuzz/targets/target.h"
 
 namespace troupe::fuzz {
@@ -38,9 +38,12 @@ void check_replies(Input input, std::size_t step) {
   RedisReplyReader reader(limits);
   reader.begin();
   const MemoryWatch memory;
-  const std::size_t kept_max = depth_max * limits.elements_max * sizeof(RedisReply) + 48 * input.size() + 1'024;
-  for (std::string_view left = text_of(input); !left.empty(); left.remove_prefix(std::min(step, left.size()))) {
-    if (const std::string fault = reader.add(left.substr(0, step)); !fault.empty()) return check_words(fault, 256);
+  const std::size_t kept_max =
+      depth_max * limits.elements_max * sizeof(RedisReply) + 48 * input.size() + 1'024;
+  for (std::string_view left = text_of(input); !left.empty();
+       left.remove_prefix(std::min(step, left.size()))) {
+    if (const std::string fault = reader.add(left.substr(0, step)); !fault.empty())
+      return check_words(fault, 256);
     for (;;) {
       auto next = reader.next();
       TROUPE_CHECK(memory.most() <= kept_max, "replies take more than they bring");
@@ -67,7 +70,9 @@ void run(Input input) {
   check_replies(input, choice % 32 + 1);
 }
 
-std::string text(const std::string& value) { return "$" + std::to_string(value.size()) + "\r\n" + value + "\r\n"; }
+std::string text(const std::string& value) {
+  return "$" + std::to_string(value.size()) + "\r\n" + value + "\r\n";
+}
 
 std::vector<std::string> seeds() {
   const std::string changed = "*4\r\n" + text("a") + text("4") + text("b") + text("6");

@@ -1,8 +1,8 @@
 // All targets without libFuzzer, in every build and by any compiler:
 //
-//   fuzz_replay CORPUS [MUTATIONS [SEED]]   each target's seeds and corpus/<target>/*, then so many inputs made of them
-//   fuzz_replay --one TARGET FILE...        what a fuzzer has left behind
-//   fuzz_replay --seeds FOLDER              writes each target's seeds to FOLDER/<target>/
+//   fuzz_replay CORPUS [MUTATIONS [SEED]]   each target's seeds and corpus/<target>/*, then so many inputs
+//   made of them fuzz_replay --one TARGET FILE...        what a fuzzer has left behind fuzz_replay --seeds
+//   FOLDER              writes each target's seeds to FOLDER/<target>/
 //
 // A check that fails stops the process; what was read then lies in fuzz_replay.input.
 #include <algorithm>
@@ -64,8 +64,9 @@ std::string mutated(const std::vector<std::string>& inputs, Chance& chance) {
 
 void replay(const Target& target, const fs::path& corpus, std::uint64_t mutations, std::uint64_t seed) {
   const std::vector<std::string> inputs = inputs_of(target, corpus);
-  std::printf("%-8s %4zu inputs, %llu mutations from seed %llu\n", std::string(target.name).c_str(), inputs.size(),
-              static_cast<unsigned long long>(mutations), static_cast<unsigned long long>(seed));
+  std::printf("%-8s %4zu inputs, %llu mutations from seed %llu\n", std::string(target.name).c_str(),
+              inputs.size(), static_cast<unsigned long long>(mutations),
+              static_cast<unsigned long long>(seed));
   std::fflush(stdout);
   for (const std::string& input : inputs) run(target, input);
   Chance chance(seed);
@@ -83,7 +84,8 @@ void write_seeds(const fs::path& folder) {
 
 void replay_files(const std::string& name, const std::vector<std::string>& files) {
   const Target* target = find_target(name);
-  if (!target) throw std::runtime_error(name + ": no such target; expected the name of a folder of tests/fuzz/corpus");
+  if (!target)
+    throw std::runtime_error(name + ": no such target; expected the name of a folder of tests/fuzz/corpus");
   for (const std::string& file : files) run(*target, read_file(file));
 }
 

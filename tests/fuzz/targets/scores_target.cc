@@ -1,11 +1,11 @@
-// Bodies of /v1/score in others' forms, and of /v1/rerank. What is accepted is within its bounds, has tokens of the model's reader, and
-// survives the wire; a refusal has words.
+// Bodies of /v1/score in others' forms, and of /v1/rerank. What is accepted is within its bounds, has tokens
+// of the model's reader, and survives the wire; a refusal has words.
 #include <numeric>
 
-#include "server/formats/rerank.h"
-#include "server/formats/score_forms.h"
 #include "runtime/wire/codec.h"
 #include "runtime/wire/json.h"
+#include "server/formats/rerank.h"
+#include "server/formats/score_forms.h"
 #include "tests/fuzz/targets/target.h"
 
 namespace troupe::fuzz {
@@ -36,20 +36,25 @@ const server::ModelText& model() {
 }
 
 void check_refusal(const Refusal& refusal) {
-  TROUPE_CHECK(refusal.status >= 400 && refusal.status < 500 && !refusal.code.empty() && !refusal.where.empty(), "a refusal that is none");
+  TROUPE_CHECK(
+      refusal.status >= 400 && refusal.status < 500 && !refusal.code.empty() && !refusal.where.empty(),
+      "a refusal that is none");
   TROUPE_CHECK(to_json(refusal).size() < 4'096, "a refusal that does not end");
 }
 
 void check_request(const Message& message) {
   const Envelope sent{{}, message};
   const auto back = decode(encode(sent));
-  TROUPE_CHECK(std::holds_alternative<Envelope>(back) && std::get<Envelope>(back) == sent, "changed on its way");
+  TROUPE_CHECK(std::holds_alternative<Envelope>(back) && std::get<Envelope>(back) == sent,
+               "changed on its way");
   const auto* scores = std::get_if<ScoreRequest>(&message);
   if (!scores) return;
   const auto add = [](std::size_t sum, const TokenList& item) { return sum + item.tokens.size(); };
-  const std::size_t tokens = std::accumulate(scores->items.begin(), scores->items.end(), scores->query.size(), add);
+  const std::size_t tokens =
+      std::accumulate(scores->items.begin(), scores->items.end(), scores->query.size(), add);
   // Frames are the model's own, and add a few.
-  TROUPE_CHECK(scores->items.size() <= limits.items_max && scores->label_tokens.size() <= limits.labels_max && tokens <= limits.tokens_max + 16,
+  TROUPE_CHECK(scores->items.size() <= limits.items_max && scores->label_tokens.size() <= limits.labels_max &&
+                   tokens <= limits.tokens_max + 16,
                "more than there may be");
 }
 
@@ -65,18 +70,21 @@ void run(Input input) {
   const auto form = static_cast<server::ScoreForm>(choice + 1);
   const auto read = server::read_score(form, body, model(), limits);
   if (const auto* refusal = std::get_if<Refusal>(&read)) return check_refusal(*refusal);
-  std::visit([](const auto& request) { check_request(Message{request}); }, std::get<server::ForeignScore>(read).request);
+  std::visit([](const auto& request) { check_request(Message{request}); },
+             std::get<server::ForeignScore>(read).request);
 }
 
 std::vector<std::string> seeds() {
   const auto of = [](char choice, const char* body) { return std::string(1, choice) + body; };
-  return {of(0, R"({"text_1":"q","text_2":["a","b"],"model":"m","use_activation":true})"),
-          of(0, R"({"queries":["q","r"],"documents":["a","b"],"priority":0})"),
-          of(1, R"({"query":"q","items":["a","ab"],"label_token_ids":[7,8],"apply_softmax":true})"),
-          of(1, R"({"query":[1],"items":[[2,3],[4]],"label_token_ids":[7],"apply_softmax":true,"item_first":true})"),
-          of(2, R"({"query":"q","items":[[5]],"label_token_ids":[9],"add_special_tokens":false})"),
-          of(3, R"({"query":"q","documents":["a",{"text":"b"}],"top_n":1,"return_documents":true})"),
-          of(3, R"({"query":{"history":["x"]},"documents":[{"id":"a"}],"unknown":"skip"})")};
+  return {
+      of(0, R"({"text_1":"q","text_2":["a","b"],"model":"m","use_activation":true})"),
+      of(0, R"({"queries":["q","r"],"documents":["a","b"],"priority":0})"),
+      of(1, R"({"query":"q","items":["a","ab"],"label_token_ids":[7,8],"apply_softmax":true})"),
+      of(1,
+         R"({"query":[1],"items":[[2,3],[4]],"label_token_ids":[7],"apply_softmax":true,"item_first":true})"),
+      of(2, R"({"query":"q","items":[[5]],"label_token_ids":[9],"add_special_tokens":false})"),
+      of(3, R"({"query":"q","documents":["a",{"text":"b"}],"top_n":1,"return_documents":true})"),
+      of(3, R"({"query":{"history":["x"]},"documents":[{"id":"a"}],"unknown":"skip"})")};
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 #pragma once
-// A fuzz target: one parser, from bytes in memory to a value, with what has to hold of that value whatever the bytes
-// are. A check that fails stops the process, as a crash of the parser would. The same targets run under libFuzzer
-// (libfuzzer.cc, one program each) and in every build over their corpora (replay.cc, all in one).
+// A fuzz target: one parser, from bytes in memory to a value, with what has to hold of that value whatever
+// the bytes are. A check that fails stops the process, as a crash of the parser would. The same targets run
+// under libFuzzer (libfuzzer.cc, one program each) and in every build over their corpora (replay.cc, all in
+// one).
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -26,7 +27,8 @@ std::span<const Target> all_targets();
 const Target* find_target(std::string_view name);
 
 // One for each file *_target.cc.
-extern const Target door_target, json_target, completions_target, codec_target, frames_target, pull_target, redis_target, etcd_target;
+extern const Target door_target, json_target, completions_target, codec_target, frames_target, pull_target,
+    redis_target, etcd_target;
 extern const Target records_target, logs_target, config_target, cluster_target, weights_target, model_target,
     traces_target, texts_target, scores_target, keys_target;
 
@@ -45,7 +47,8 @@ inline std::uint8_t take_choice(Input& input) {
   return choice;
 }
 
-// What an error says: something, not without end, and nothing that a terminal or a log would take for a command.
+// What an error says: something, not without end, and nothing that a terminal or a log would take for a
+// command.
 void check_words(std::string_view text, std::size_t bytes_max);
 
 // What operator new has given to this thread since the watch began, and is not freed.

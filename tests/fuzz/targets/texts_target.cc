@@ -1,5 +1,5 @@
-// A model's tokenizer.json, and texts for a tokenizer. Of a file that is accepted every text has tokens of its own; a text comes back
-// from its tokens, whatever it is, and no more of them are made than it may have.
+// A model's tokenizer.json, and texts for a tokenizer. Of a file that is accepted every text has tokens of
+// its own; a text comes back from its tokens, whatever it is, and no more of them are made than it may have.
 #include "runtime/tokenizer/tokenizer_file.h"
 #include "runtime/wire/json_text.h"
 #include "tests/fuzz/targets/target.h"
@@ -16,24 +16,27 @@ std::string file_of(const std::string& merges, const std::string& words, const s
     const bool seen = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
     const int character = seen ? byte : next++;
     std::string shown(1, static_cast<char>(character));
-    if (character >= 128) shown = {static_cast<char>(0xc0 | (character >> 6)), static_cast<char>(0x80 | (character & 0x3f))};
+    if (character >= 128)
+      shown = {static_cast<char>(0xc0 | (character >> 6)), static_cast<char>(0x80 | (character & 0x3f))};
     append_json_string(vocab += vocab.empty() ? "" : ",", shown);
     vocab += ":" + std::to_string(byte);
   }
-  return R"({"model":{"type":"BPE","vocab":{)" + vocab + words + R"(},"merges":[)" + merges + "]}," + rest + "}";
+  return R"({"model":{"type":"BPE","vocab":{)" + vocab + words + R"(},"merges":[)" + merges + "]}," + rest +
+         "}";
 }
 
 const std::string& usual_file() {
-  static const std::string file =
-      file_of(R"("a b",["ab","a"],"Ġ ab")", R"(,"ab":256,"aba":257,"Ġab":258)",
-              R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},"added_tokens":[{"id":300,"content":"<|x|>"},{"id":301,"content":"<|x|>>"}])");
+  static const std::string file = file_of(
+      R"("a b",["ab","a"],"Ġ ab")", R"(,"ab":256,"aba":257,"Ġab":258)",
+      R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},"added_tokens":[{"id":300,"content":"<|x|>"},{"id":301,"content":"<|x|>>"}])");
   return file;
 }
 
 void check_text(const Tokenizer& tokenizer, std::string_view text, bool composes) {
   std::vector<Token> tokens;
   const Tokenizer::Fault fault = tokenizer.encode(text, tokens_max, tokens);
-  for (const Token token : tokens) TROUPE_CHECK(token >= 0 && token < tokenizer.end(), "a token that is none");
+  for (const Token token : tokens)
+    TROUPE_CHECK(token >= 0 && token < tokenizer.end(), "a token that is none");
   TROUPE_CHECK((fault == Tokenizer::Fault::no_text) == !is_utf8(text), "another text than UTF-8");
   if (fault != Tokenizer::Fault::none) return;
   TROUPE_CHECK(tokens.size() <= tokens_max, "more tokens than there may be");
@@ -49,7 +52,8 @@ void run(Input input) {
   try {
     const Tokenizer tokenizer = tokenizer_of("t.json", text_of(input));
     TROUPE_CHECK(tokenizer.end() >= 256, "a tokenizer without bytes");
-    for (const std::string_view text : {"", "a b  aba\r\n12 '\xc3\xa9", "<|x|>"}) check_text(tokenizer, text, true);
+    for (const std::string_view text : {"", "a b  aba\r\n12 '\xc3\xa9", "<|x|>"})
+      check_text(tokenizer, text, true);
   } catch (const TokenizerError& error) {
     check_words(error.what(), 1'024);
   }
@@ -57,11 +61,17 @@ void run(Input input) {
 
 std::vector<std::string> seeds() {
   const std::string of_file(1, '\0'), of_text(1, '\1');
-  return {of_file + usual_file(),
-          of_file + file_of("", "", R"("normalizer":{"type":"NFC"},"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"\\s+|\\p{L}+"},"behavior":"Isolated","invert":false},{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]})"),
-          of_file + file_of("", "", R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}},{"Sequence":{"id":"A"}}],"special_tokens":{"x":{"ids":[7]}}})"),
-          of_text + "ab aba<|x|>> a\n12",
-          of_text + "caf\xc3\xa9 e\xcc\x81 \xf0\x9f\x99\x82"};
+  return {
+      of_file + usual_file(),
+      of_file +
+          file_of(
+              "", "",
+              R"("normalizer":{"type":"NFC"},"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"\\s+|\\p{L}+"},"behavior":"Isolated","invert":false},{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]})"),
+      of_file +
+          file_of(
+              "", "",
+              R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}},{"Sequence":{"id":"A"}}],"special_tokens":{"x":{"ids":[7]}}})"),
+      of_text + "ab aba<|x|>> a\n12", of_text + "caf\xc3\xa9 e\xcc\x81 \xf0\x9f\x99\x82"};
 }
 
 }  // namespace

@@ -36,11 +36,13 @@ void run(Input input) {
 
 std::vector<std::string> seeds() {
   const std::string header = R"({"format":"troupe-trace","version":1,"source":"a test"})";
-  return {header + "\n" +
-              R"({"at_us":0,"tenant":"t","user":"u1","profile":2,"events":["i1","i2"],"candidates":["i3","i4"],"truth":"i3"})" +
-              "\n" + R"({"at_us":250000,"user":"u2","profile":0,"candidates":["i\u00e9\ud83d\ude00"]})",
-          header + "\n" + R"({"at_us":0,"user":"u1","profile":0,"kind":"generate","top_k":5,"width":20,"truth":"i9"})",
-          header, R"({ "source":"\"\\\/\b\f\n\r\t", "version":2 })"};
+  return {
+      header + "\n" +
+          R"({"at_us":0,"tenant":"t","user":"u1","profile":2,"events":["i1","i2"],"candidates":["i3","i4"],"truth":"i3"})" +
+          "\n" + R"({"at_us":250000,"user":"u2","profile":0,"candidates":["i\u00e9\ud83d\ude00"]})",
+      header + "\n" +
+          R"({"at_us":0,"user":"u1","profile":0,"kind":"generate","top_k":5,"width":20,"truth":"i9"})",
+      header, R"({ "source":"\"\\\/\b\f\n\r\t", "version":2 })"};
 }
 
 }  // namespace

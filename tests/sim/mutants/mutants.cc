@@ -1,8 +1,9 @@
 // Shows that the checks bite (promise 18): plants one bug after the other and runs the swarm until it has
 // found it, through a violation of the bug's own promise or of one that its row names beside it; prints the
 // seed, the shortest fault list and what was seen, and what is broken instead if it is not found.
-// First the same seeds without a bug, and once with block names cut to 8 bits, must be clean. A file of seeds says where
-// each was found last: it is sought there first, and from seed 1 on where that seed does not find it any more.
+// First the same seeds without a bug, and once with block names cut to 8 bits, must be clean. A file of seeds
+// says where each was found last: it is sought there first, and from seed 1 on where that seed does not find
+// it any more.
 //   mutants [--seeds N] [--bug NAME] [--shrink] [--found FILE [--write]]
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,7 +37,8 @@ constexpr BugRow bugs[] = {
 #undef TROUPE_X
 };
 
-// Bugs that show only where one kind of fault strikes, which few of all draws have: they are sought where nothing else does.
+// Bugs that show only where one kind of fault strikes, which few of all draws have: they are sought where
+// nothing else does.
 struct Sought {
   Bug bug;
   sim::FaultKind kind;
@@ -76,8 +78,8 @@ struct Seeds {
   std::uint64_t first = 1, last = 1;
 };
 
-sim::SwarmResult swarm(Seeds seeds, double twice_share, int shrink_runs,
-                       const Where& where = {}, std::vector<int> promises = {}) {
+sim::SwarmResult swarm(Seeds seeds, double twice_share, int shrink_runs, const Where& where = {},
+                       std::vector<int> promises = {}) {
   sim::SwarmOptions options;
   options.promises = std::move(promises);
   options.limits = where.limits();
@@ -166,7 +168,8 @@ bool find(const BugRow& row, const Options& options) {
   std::printf("%-26s promise %2d  found by seed %llu through promise %d: %s\n", row.name, row.promise,
               static_cast<unsigned long long>(failure.seed), failure.violation.promise,
               failure.violation.what.c_str());
-  if (options.write) std::ofstream(options.found_file, std::ios::app) << row.name << ' ' << failure.seed << '\n';
+  if (options.write)
+    std::ofstream(options.found_file, std::ios::app) << row.name << ' ' << failure.seed << '\n';
   if (options.shrink)
     for (const sim::Fault& fault : failure.shrunk) std::printf("    %s\n", describe(fault).c_str());
   std::fflush(stdout);
@@ -228,7 +231,8 @@ int main(int argc, char** argv) {
   app.add_option("--bug", options.only, "Only this one");
   app.add_flag("--shrink", options.shrink, "Also shorten the fault list");
   auto* file = app.add_option("--found", options.found_file, "Seeds that found each bug last, sought first");
-  app.add_flag("--write", options.write, "Seek all from the first seed on and write that file anew")->needs(file);
+  app.add_flag("--write", options.write, "Seek all from the first seed on and write that file anew")
+      ->needs(file);
   std::vector<std::string> faults;
   app.add_option("--faults", faults, "Only faults of these kinds")->delimiter(',');
   CLI11_PARSE(app, argc, argv);
@@ -241,6 +245,8 @@ int main(int argc, char** argv) {
   if (options.write)
     std::ofstream{options.found_file};  // empty
   else if (!options.found_file.empty() && !troupe::read_found(options))
-    return std::fprintf(stderr, "--found %s: lines of a bug's name and a seed are expected\n", options.found_file.c_str()), 2;
+    return std::fprintf(stderr, "--found %s: lines of a bug's name and a seed are expected\n",
+                        options.found_file.c_str()),
+           2;
   return troupe::run_all(options);
 }
