@@ -102,8 +102,9 @@ def bodies(text):
 def changed(text, bug):
     """Where the text changes: from, to and what stands there with the bug. Of one line that is a whole function, too, only
     what is in its body changes."""
-    present, planted = "\n".join(bug.present), "\n".join(bug.planted)
-    at, least = text.find(present), min(len(present), len(planted))
+    at, end = bug.span(text)
+    present, planted = text[at:end], "\n".join(bug.planted).strip()
+    least = min(len(present), len(planted))
     before = next((i for i in range(least) if present[i] != planted[i]), least)
     after = next((i for i in range(least - before) if present[-1 - i] != planted[-1 - i]), least - before)
     return at + before, at + len(present) - after, planted[before:len(planted) - after]

@@ -11,6 +11,7 @@ that are run instead of the room's own; `equivalent WHY` says that no test can t
 may be absent. `#` begins a remark.
 """
 import pathlib
+import re
 from dataclasses import dataclass, field
 
 FOLDER = pathlib.Path(__file__).parent
@@ -41,13 +42,29 @@ class Bug:
     def programs(self):
         return self.tests or [self.file.split("/")[0]]
 
+    def span(self, text):
+        """Returns (begin, end) of the present text in the text of its file; comments and white space may differ."""
+        found = [match.span() for match in pattern_of("\n".join(self.present)).finditer(text)]
+        if len(found) != 1:
+            raise TableError(f"{self.where}: {self.name}: its present text is {len(found)} times in {self.file}; expected once")
+        return found[0]
+
     def plant(self, text):
-        """The text of its file with the bug in it."""
-        present, planted = "\n".join(self.present), "\n".join(self.planted)
-        found = text.count(present)
-        if found != 1:
-            raise TableError(f"{self.where}: {self.name}: its present text is {found} times in {self.file}; expected once")
-        return text.replace(present, planted)
+        """Returns the text of its file with the bug in it."""
+        begin, end = self.span(text)
+        return text[:begin] + "\n".join(self.planted).strip() + text[end:]
+
+
+TOKEN = re.compile(r'//[^\n]*|"(?:\\.|[^"\\\n])*"|\w+|\s+|.', re.S)
+
+
+def pattern_of(code):
+    """Returns an expression for these tokens with any white space and comments between them."""
+    tokens = [token for token in TOKEN.findall(code) if not token.isspace() and not token.startswith("//")]
+    between = r"(?:\s|//[^\n]*\n)*"
+    text = "".join((between if i else "") + re.escape(token) for i, token in enumerate(tokens))
+    return re.compile((r"(?<!\w)" if tokens and re.match(r"\w", tokens[0]) else "") + text +
+                      (r"(?!\w)" if tokens and re.search(r"\w$", tokens[-1]) else ""))
 
 
 def read(path):
