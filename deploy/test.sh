@@ -1,20 +1,48 @@
 #!/usr/bin/env bash
-# Installs, builds and runs every test. What this machine cannot do (a GPU, data beside the checkout) is skipped with
-# a line that says so. Ends with ctest's count.
-#   deploy/test.sh [preset]
+# Installs, builds and runs every test, and prints how long each step took. A test that needs something this machine
+# lacks (a GPU, data beside the checkout) is skipped with a line that says so. Ends with ctest's count.
+#   deploy/test.sh [preset]            # release, debug, asan, tsan or cuda; default: release
+#   deploy/test.sh --fast [preset]     # clang-format, the tidy test and the unit tests only
 set -euo pipefail
 cd "$(dirname "$0")/.."
+fast=
+if [ "${1:-}" = --fast ]; then
+  fast=yes
+  shift
+fi
 preset=${1:-release}
 folder=build
 [ "$preset" = release ] || folder=build-$preset
-deploy/build.sh "$preset"
+
+began=$SECONDS
+step() {  # prints the seconds of the step that ends
+  echo "== $1: $((SECONDS - began)) s"
+  began=$SECONDS
+}
+
+if [ -n "$fast" ]; then
+  deploy/install.sh packages packages-cluster packages-tests
+  step "install"
+  cmake --preset "$preset" >/dev/null
+  cmake --build --preset "$preset" --parallel "$(nproc)" --target tidy_test kernels_test placement_test runtime_test \
+    actors_test router_test server_test sim_test deploy_test
+  step "build"
+  select=(-L unit)
+else
+  deploy/build.sh "$preset"
+  step "install and build"
+  select=()
+fi
 
 export UBSAN_OPTIONS=suppressions=$PWD/tests/ubsan.supp:print_stacktrace=1:halt_on_error=1
 export TSAN_OPTIONS=suppressions=$PWD/tests/tsan.supp
 status=0
-ctest --preset "$preset" --no-tests=error --parallel $(($(nproc) * 2)) | tee "$folder/ctest.txt" || status=$?
+ctest --preset "$preset" --no-tests=error --parallel $(($(nproc) * 2)) "${select[@]}" | tee "$folder/ctest.txt" ||
+  status=$?
+step "test"
 grep -ahi 'skipped[:,]' "$folder/Testing/Temporary/LastTest.log" | sort -u || true
 echo "the slowest:"
-sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([a-z_0-9]+) .* ([0-9.]+) sec.*/\2 s  \1/p' "$folder/ctest.txt" | sort -rn | head -8
+sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([a-z_0-9]+) .* ([0-9.]+) sec.*/\2 s  \1/p' "$folder/ctest.txt" |
+  sort -rn | head -8
 grep -a 'tests passed' "$folder/ctest.txt" | tail -1
 exit $status

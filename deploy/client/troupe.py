@@ -25,7 +25,9 @@ class TroupeError(Exception):
 
     def __init__(self, status, error, headers):
         self.status, self.code = status, error.get("code", "")
-        self.message, self.where, self.expected = (error.get(name, "") for name in ("message", "where", "expected"))
+        self.message, self.where, self.expected = (
+            error.get(name, "") for name in ("message", "where", "expected")
+        )
         self.request_id = headers.get("x-request-id", "")
         try:
             self.retry_after = int(headers.get("retry-after", ""))
@@ -35,13 +37,28 @@ class TroupeError(Exception):
 
 
 class Client:
-    def __init__(self, server="127.0.0.1:8080", tenant="", key="", model="", timeout=30.0, retries=2, retry_wait=2.0, tls=None):
+    def __init__(
+        self,
+        server="127.0.0.1:8080",
+        tenant="",
+        key="",
+        model="",
+        timeout=30.0,
+        retries=2,
+        retry_wait=2.0,
+        tls=None,
+    ):
         """server: host:port, or a URL. key: sent as a bearer token. model: of a box that serves several. tls: an ssl.SSLContext."""
         url = urllib.parse.urlsplit(server if "//" in server else "http://" + server)
         if url.scheme not in ("http", "https") or not url.hostname:
             raise ValueError(f"server is {server!r}; expected host:port or http://host:port")
-        self._make = lambda: (http.client.HTTPSConnection(url.hostname, url.port or 443, timeout=timeout, context=tls or ssl.create_default_context())
-                              if url.scheme == "https" else http.client.HTTPConnection(url.hostname, url.port or 80, timeout=timeout))
+        self._make = lambda: (
+            http.client.HTTPSConnection(
+                url.hostname, url.port or 443, timeout=timeout, context=tls or ssl.create_default_context()
+            )
+            if url.scheme == "https"
+            else http.client.HTTPConnection(url.hostname, url.port or 80, timeout=timeout)
+        )
         self._headers = {"content-type": "application/json"}
         if tenant:
             self._headers["x-troupe-tenant"] = tenant
@@ -54,7 +71,9 @@ class Client:
 
     def rank(self, user, candidates, **options):
         """options: top_k, policy, approximate, request_timestamp, scenario, task, features, budget_us."""
-        return self._ask("POST", "/v1/rank", self._of_model({"user": user, "candidates": list(candidates), **options}))
+        return self._ask(
+            "POST", "/v1/rank", self._of_model({"user": user, "candidates": list(candidates), **options})
+        )
 
     def generate(self, user, **options):
         """options: top_k, width, exclude_seen, allow, deny, among_allowed, logprobs, features, budget_us."""
@@ -62,7 +81,12 @@ class Client:
 
     def score(self, query, items, label_tokens, **options):
         """items: lists of tokens. options: apply_softmax, budget_us."""
-        body = {"query": list(query), "items": [{"tokens": list(item)} for item in items], "label_tokens": list(label_tokens), **options}
+        body = {
+            "query": list(query),
+            "items": [{"tokens": list(item)} for item in items],
+            "label_tokens": list(label_tokens),
+            **options,
+        }
         return self._ask("POST", "/v1/score", self._of_model(body))
 
     def complete(self, prompt, **options):
@@ -71,7 +95,11 @@ class Client:
 
     def put_user(self, user, history=None, tokens=None, features=None):
         """Replaces the profile. The version of the profile."""
-        body = {name: value for name, value in (("history", history), ("tokens", tokens), ("features", features)) if value is not None}
+        body = {
+            name: value
+            for name, value in (("history", history), ("tokens", tokens), ("features", features))
+            if value is not None
+        }
         return self._ask("PUT", self._path("users", user), body)["version"]
 
     def delete_user(self, user):
@@ -79,7 +107,11 @@ class Client:
 
     def put_item(self, item, tokens, identifier, title=""):
         """The version of the catalog."""
-        return self._ask("PUT", self._path("items", item), {"title": title, "tokens": list(tokens), "identifier": identifier})["version"]
+        return self._ask(
+            "PUT",
+            self._path("items", item),
+            {"title": title, "tokens": list(tokens), "identifier": identifier},
+        )["version"]
 
     def delete_item(self, item):
         return self._ask("DELETE", self._path("items", item))["version"]
@@ -117,7 +149,9 @@ class Client:
 
     def ask(self, method, path, body=None, **headers):
         """Whatever else there is: the body of the answer. traceparent="00-…" makes it a part of your trace."""
-        return self._ask(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+        return self._ask(
+            method, path, body, {name.replace("_", "-"): value for name, value in headers.items()}
+        )
 
     def _of_model(self, body):
         return {**body, "model": self._model} if self._model else body
@@ -146,7 +180,9 @@ class Client:
         self._connection.request(method, path, text, {**self._headers, **headers})
         reply = self._connection.getresponse()
         data = reply.read()
-        self.request_id, self.traceparent = reply.headers.get("x-request-id", ""), reply.headers.get("traceparent", "")
+        self.request_id, self.traceparent = reply.headers.get("x-request-id", ""), reply.headers.get(
+            "traceparent", ""
+        )
         answer = json.loads(data) if data else {}
         if reply.status != 200:
             raise TroupeError(reply.status, answer.get("error", {}), reply.headers)

@@ -17,7 +17,7 @@ import numpy as np
 
 HERE = pathlib.Path(__file__).parent
 PLANS = ("up", "ip", "causal")
-GOLDEN_LENGTHS = (6, 18, 40)      # one request for each: the first user whose history has this many events
+GOLDEN_LENGTHS = (6, 18, 40)  # one request for each: the first user whose history has this many events
 TOLERANCE = 1e-9
 
 
@@ -39,18 +39,30 @@ class Model:
         c, table = self.config, self.weights["model.embed_tokens.weight"]
         tokens = np.concatenate([s["tokens"] for s in segments])
         positions = np.concatenate([s["start"] + np.arange(len(s["tokens"])) for s in segments])
-        allowed, turn = sight(segments), rotation(positions, c["hidden_size"] // c["num_attention_heads"], c["rope_theta"])
+        allowed, turn = sight(segments), rotation(
+            positions, c["hidden_size"] // c["num_attention_heads"], c["rope_theta"]
+        )
         x = table[tokens]
         for number in range(c["num_hidden_layers"]):
-            layer = {name.split(".", 3)[3]: w for name, w in self.weights.items() if name.startswith(f"model.layers.{number}.")}
+            layer = {
+                name.split(".", 3)[3]: w
+                for name, w in self.weights.items()
+                if name.startswith(f"model.layers.{number}.")
+            }
             x = x + attention(self.normal(x, layer["input_layernorm.weight"]), layer, c, turn, allowed)
             y = self.normal(x, layer["post_attention_layernorm.weight"])
             gate = y @ layer["mlp.gate_proj.weight"].T
-            x = x + gate / (1 + np.exp(-gate)) * (y @ layer["mlp.up_proj.weight"].T) @ layer["mlp.down_proj.weight"].T
+            x = (
+                x
+                + gate
+                / (1 + np.exp(-gate))
+                * (y @ layer["mlp.up_proj.weight"].T)
+                @ layer["mlp.down_proj.weight"].T
+            )
         return table[identifiers] @ self.normal(x[-1], self.weights["model.norm.weight"])
 
     def normal(self, x, weight):
-        return x / np.sqrt((x ** 2).mean(-1, keepdims=True) + self.config["rms_norm_eps"]) * weight
+        return x / np.sqrt((x**2).mean(-1, keepdims=True) + self.config["rms_norm_eps"]) * weight
 
 
 def read_safetensors(path):
@@ -61,7 +73,11 @@ def read_safetensors(path):
     for name, entry in json.loads(data[8:base]).items():
         if name != "__metadata__":
             begin, end = entry["data_offsets"]
-            tensors[name] = np.frombuffer(data[base + begin:base + end], "<f4").reshape(entry["shape"]).astype(np.float64)
+            tensors[name] = (
+                np.frombuffer(data[base + begin : base + end], "<f4")
+                .reshape(entry["shape"])
+                .astype(np.float64)
+            )
     return tensors
 
 
@@ -73,7 +89,7 @@ def sight(segments):
     for begin, end, segment in zip(begins, ends, segments):
         allowed[begin:end, :begin] = False
         for seen in segment["sees"]:
-            allowed[begin:end, begins[seen]:ends[seen]] = True
+            allowed[begin:end, begins[seen] : ends[seen]] = True
     return allowed
 
 
@@ -91,7 +107,9 @@ def rotate(x, turn):
 def attention(x, layer, config, turn, allowed):
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
     q, k, v = (x @ layer[f"self_attn.{n}_proj.weight"].T + layer[f"self_attn.{n}_proj.bias"] for n in "qkv")
-    q, k, v = (t.reshape(len(x), n, -1).transpose(1, 0, 2) for t, n in ((q, heads), (k, kv_heads), (v, kv_heads)))
+    q, k, v = (
+        t.reshape(len(x), n, -1).transpose(1, 0, 2) for t, n in ((q, heads), (k, kv_heads), (v, kv_heads))
+    )
     q, k = rotate(q, turn), rotate(k, turn)
     mixed = []
     for head in range(heads):
@@ -133,7 +151,9 @@ class World:
     def rank(self, model, request, plan):
         """The segment table, the candidates' identifier tokens and their logits."""
         tokens = lambda ids: [[model.vocabulary[t] for t in self.items[i]["tokens"]] for i in ids]
-        segments = plan_segments(plan, model.prompt, tokens(self.histories[request["user"]]), tokens(request["candidates"]))
+        segments = plan_segments(
+            plan, model.prompt, tokens(self.histories[request["user"]]), tokens(request["candidates"])
+        )
         identifiers = [model.vocabulary[self.items[i]["identifier"]] for i in request["candidates"]]
         return segments, identifiers, model.logits(segments, identifiers)
 
@@ -146,11 +166,19 @@ def golden(model, world):
         for plan in PLANS:
             segments, identifiers, logits = world.rank(model, request, plan)
             plans[plan] = {"segments": segments, "logits": [float(f"{x:.12g}") for x in logits]}
-        requests.append({"user": request["user"], "candidates": request["candidates"],
-                         "identifiers": identifiers, "plans": plans})
-    return {"note": "identifier logits of the candidates at the last token, float64 from the saved float32 tensors; "
-                    "sees = indices of earlier segments, attended to in full; inside a segment attention is causal",
-            "requests": requests}
+        requests.append(
+            {
+                "user": request["user"],
+                "candidates": request["candidates"],
+                "identifiers": identifiers,
+                "plans": plans,
+            }
+        )
+    return {
+        "note": "identifier logits of the candidates at the last token, float64 from the saved float32 tensors; "
+        "sees = indices of earlier segments, attended to in full; inside a segment attention is causal",
+        "requests": requests,
+    }
 
 
 def difference(now, before):
@@ -159,7 +187,9 @@ def difference(now, before):
     for a, b in zip(now["requests"], before["requests"], strict=True):
         for plan in PLANS:
             if a["plans"][plan]["segments"] != b["plans"][plan]["segments"]:
-                raise SystemExit(f"golden.json: segments of {a['user']} in plan {plan} differ from those computed now")
+                raise SystemExit(
+                    f"golden.json: segments of {a['user']} in plan {plan} differ from those computed now"
+                )
             gap = np.abs(np.subtract(a["plans"][plan]["logits"], b["plans"][plan]["logits"])).max()
             largest = max(largest, float(gap))
     return largest
@@ -167,12 +197,18 @@ def difference(now, before):
 
 def show(model, world, request):
     title = lambda i: world.items[i]["title"]
-    print(f"\n{request['user']}: history, newest last" + "".join(f"\n    {title(i)}" for i in world.histories[request["user"]][-12:]))
+    print(
+        f"\n{request['user']}: history, newest last"
+        + "".join(f"\n    {title(i)}" for i in world.histories[request["user"]][-12:])
+    )
     print(f"  next in truth: {title(request['true_item'])}")
     for plan in PLANS:
         _, _, logits = world.rank(model, request, plan)
         best = np.argsort(-logits, kind="stable")[:5]
-        print(f"  top 5, {plan}:" + "".join(f"\n    {logits[j]:7.3f}  {title(request['candidates'][j])}" for j in best))
+        print(
+            f"  top 5, {plan}:"
+            + "".join(f"\n    {logits[j]:7.3f}  {title(request['candidates'][j])}" for j in best)
+        )
 
 
 def main():
@@ -181,10 +217,12 @@ def main():
     parser.add_argument("--world", type=pathlib.Path, default=HERE / "world")
     parser.add_argument("--golden", type=pathlib.Path, default=HERE / "golden.json")
     parser.add_argument("--write", action="store_true", help="write golden.json instead of comparing with it")
-    parser.add_argument("--examples", type=int, default=0, metavar="N", help="print the first N users' rankings")
+    parser.add_argument(
+        "--examples", type=int, default=0, metavar="N", help="print the first N users' rankings"
+    )
     arguments = parser.parse_args()
     model, world = Model(arguments.model), World(arguments.world)
-    for request in world.requests[:arguments.examples]:
+    for request in world.requests[: arguments.examples]:
         show(model, world, request)
     now = golden(model, world)
     if arguments.write:

@@ -18,9 +18,9 @@ import numpy as np
 import world_words as words
 
 ITEMS_PER_INTEREST = 100
-CODES = (16, 128, 128)          # size of each level of the semantic ID
-STAY = 0.5                      # chance that the next event stays in the interest of the last one
-POPULARITY_EXPONENT = 0.6       # Zipf
+CODES = (16, 128, 128)  # size of each level of the semantic ID
+STAY = 0.5  # chance that the next event stays in the interest of the last one
+POPULARITY_EXPONENT = 0.6  # Zipf
 HISTORY_MIN, HISTORY_MAX = 4, 60
 CANDIDATES = 100
 ITEM_STREAM, DEMO_USER_STREAM, TRAIN_USER_STREAM, CANDIDATE_STREAM = 1, 2, 3, 4
@@ -43,13 +43,17 @@ class World:
         rng = self.stream(ITEM_STREAM)
         count = len(words.INTERESTS) * ITEMS_PER_INTEREST
         self.interest = np.repeat(np.arange(len(words.INTERESTS)), ITEMS_PER_INTEREST)
-        self.sub = np.array([i % len(self.subs(k)) for k in range(len(words.INTERESTS)) for i in range(ITEMS_PER_INTEREST)])
+        self.sub = np.array(
+            [i % len(self.subs(k)) for k in range(len(words.INTERESTS)) for i in range(ITEMS_PER_INTEREST)]
+        )
         self.style = rng.integers(0, len(words.STYLES), count)
         self.popularity = zipf(rng.permutation(count))
         self.latent = self.draw_latent(rng)
         self.titles = self.draw_titles(rng)
         self.codes = residual_kmeans(self.latent, CODES, rng)
-        self.ids = [f"{slug}-{i:04d}" for i, slug in enumerate(np.repeat(list(words.INTERESTS), ITEMS_PER_INTEREST))]
+        self.ids = [
+            f"{slug}-{i:04d}" for i, slug in enumerate(np.repeat(list(words.INTERESTS), ITEMS_PER_INTEREST))
+        ]
         self.of_interest = [np.flatnonzero(self.interest == k) for k in range(len(words.INTERESTS))]
         self.popular = np.cumsum(self.popularity)
         self.popular_in = [np.cumsum(self.popularity[of]) for of in self.of_interest]
@@ -64,9 +68,11 @@ class World:
     # ---------------------------------------------------------------- items
     def draw_latent(self, rng, size=24):
         """Interest far apart, sub-interest nearer, style nearer still, then the item's own noise."""
+
         def unit(*shape):
             v = rng.normal(size=(*shape, size))
             return v / np.linalg.norm(v, axis=-1, keepdims=True)
+
         sub_count = max(len(self.subs(k)) for k in range(len(words.INTERESTS)))
         vector = 8.0 * unit(len(words.INTERESTS))[self.interest]
         vector += 4.0 * unit(len(words.INTERESTS), sub_count)[self.interest, self.sub]
@@ -91,7 +97,9 @@ class World:
         if kind == "works":
             style_words = words.BOOK_STYLE_WORDS if slug == "book" else words.GAME_STYLE_WORDS
             return f"{pick(series)} ({pick(style_words[self.style[item]])} {thing})"
-        style_word = pick([w for w in words.GOODS_STYLE_WORDS[self.style[item]] if w.lower() not in thing.lower()])
+        style_word = pick(
+            [w for w in words.GOODS_STYLE_WORDS[self.style[item]] if w.lower() not in thing.lower()]
+        )
         finish = f", {pick(words.FINISHES)}" if rng.random() < 0.3 else ""
         return f"{pick(series)} {style_word} {thing}{finish}"
 
@@ -121,7 +129,7 @@ class World:
                 at = draw(rng, taste.cumulative_weights)
             item = int(self.of_interest[taste.interests[at]][draw(rng, taste.cumulative[at])])
             misses = misses + 1 if item in seen else 0
-            if misses > 50:     # the favourites are used up: anything of the user's interests
+            if misses > 50:  # the favourites are used up: anything of the user's interests
                 item = int(rng.choice(self.of_interest[rng.choice(taste.interests)]))
             if item not in seen:
                 seen.add(item)
@@ -169,7 +177,9 @@ class World:
 
 def draw(rng, cumulative):
     """An index with the chances whose running sum is `cumulative`."""
-    return min(int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")), len(cumulative) - 1)
+    return min(
+        int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")), len(cumulative) - 1
+    )
 
 
 def zipf(ranks):
@@ -189,8 +199,10 @@ def residual_kmeans(vectors, sizes, rng):
     """Codes (items × levels): each level clusters what the centres of the levels above leave unexplained."""
     residual, codes = vectors.copy(), []
     for size in sizes:
-        centres, code = min((kmeans(residual, size, rng) for _ in range(4)),
-                            key=lambda result: ((residual - result[0][result[1]]) ** 2).sum())
+        centres, code = min(
+            (kmeans(residual, size, rng) for _ in range(4)),
+            key=lambda result: ((residual - result[0][result[1]]) ** 2).sum(),
+        )
         codes.append(code)
         residual = residual - centres[code]
     return np.stack(codes, 1)
@@ -232,7 +244,12 @@ def demo_users(world, count=500):
 
 def item_record(world, item):
     tokens = [f"<{level}_{code}>" for level, code in zip("abc", world.codes[item])]
-    return {"id": world.ids[item], "title": world.titles[item], "tokens": tokens, "identifier": f"<item_{item}>"}
+    return {
+        "id": world.ids[item],
+        "title": world.titles[item],
+        "tokens": tokens,
+        "identifier": f"<item_{item}>",
+    }
 
 
 def write_jsonl(path, records):
@@ -247,7 +264,13 @@ def write_world(world, folder):
     for name, history, true_item, _ in demo_users(world):
         candidates = world.draw_candidates(rng, history, true_item, CANDIDATES)
         users.append({"id": name, "history": [world.ids[i] for i in history]})
-        requests.append({"user": name, "candidates": [world.ids[i] for i in candidates], "true_item": world.ids[true_item]})
+        requests.append(
+            {
+                "user": name,
+                "candidates": [world.ids[i] for i in candidates],
+                "true_item": world.ids[true_item],
+            }
+        )
     write_jsonl(folder / "items.jsonl", (item_record(world, i) for i in range(len(world.ids))))
     write_jsonl(folder / "users.jsonl", users)
     write_jsonl(folder / "requests.jsonl", requests)
@@ -255,10 +278,14 @@ def write_world(world, folder):
 
 def describe(world):
     shared = len(world.codes) - len(np.unique(world.codes, axis=0))
-    purity = sum(np.bincount(world.interest[world.codes[:, 0] == c]).max() for c in np.unique(world.codes[:, 0]))
+    purity = sum(
+        np.bincount(world.interest[world.codes[:, 0] == c]).max() for c in np.unique(world.codes[:, 0])
+    )
     lengths = [len(history) for _, history, _, _ in demo_users(world)]
-    print(f"{len(world.ids)} items, {shared} more items than semantic IDs, level a names the interest of {purity}; "
-          f"{len(lengths)} users, history median {int(np.median(lengths))}, longest {max(lengths)}")
+    print(
+        f"{len(world.ids)} items, {shared} more items than semantic IDs, level a names the interest of {purity}; "
+        f"{len(lengths)} users, history median {int(np.median(lengths))}, longest {max(lengths)}"
+    )
 
 
 if __name__ == "__main__":

@@ -13,10 +13,18 @@ from torch import nn
 from torch.nn import functional
 
 PLANS = ("up", "ip", "causal")
-SPECIAL = (["<pad>", "<bos>", "<eos>", "<unk>", "<user>", "<disc>", "<yes>"] + [f"<instr_{i}>" for i in (1, 2, 3)] +
-           [f"<sys_{i}>" for i in range(1, 8)] + [f"<res_{i}>" for i in range(1, 4)])
-PROMPT = {"system": ["<bos>"] + [f"<sys_{i}>" for i in range(1, 8)], "user": ["<user>"],
-          "instruction": ["<instr_1>", "<instr_2>", "<instr_3>"], "discriminant": ["<disc>"]}
+SPECIAL = (
+    ["<pad>", "<bos>", "<eos>", "<unk>", "<user>", "<disc>", "<yes>"]
+    + [f"<instr_{i}>" for i in (1, 2, 3)]
+    + [f"<sys_{i}>" for i in range(1, 8)]
+    + [f"<res_{i}>" for i in range(1, 4)]
+)
+PROMPT = {
+    "system": ["<bos>"] + [f"<sys_{i}>" for i in range(1, 8)],
+    "user": ["<user>"],
+    "instruction": ["<instr_1>", "<instr_2>", "<instr_3>"],
+    "discriminant": ["<disc>"],
+}
 BLOCKED = -1e9
 
 
@@ -48,7 +56,9 @@ class BatchedMatmul(torch.autograd.Function):
     def backward(context, gradient):
         a, b = (t.detach().numpy() for t in context.saved_tensors)
         g = gradient.contiguous().numpy()
-        return torch.from_numpy(np.matmul(g, b.swapaxes(-1, -2))), torch.from_numpy(np.matmul(a.swapaxes(-1, -2), g))
+        return torch.from_numpy(np.matmul(g, b.swapaxes(-1, -2))), torch.from_numpy(
+            np.matmul(a.swapaxes(-1, -2), g)
+        )
 
 
 class RmsNorm(nn.Module):
@@ -67,7 +77,9 @@ class Layer(nn.Module):
         self.shape = shape
         kv = shape.kv_heads * shape.head
         self.input_layernorm, self.post_attention_layernorm = RmsNorm(shape), RmsNorm(shape)
-        self.q_proj, self.o_proj = nn.Linear(shape.hidden, shape.hidden), nn.Linear(shape.hidden, shape.hidden, bias=False)
+        self.q_proj, self.o_proj = nn.Linear(shape.hidden, shape.hidden), nn.Linear(
+            shape.hidden, shape.hidden, bias=False
+        )
         self.k_proj, self.v_proj = nn.Linear(shape.hidden, kv), nn.Linear(shape.hidden, kv)
         self.gate_proj = nn.Linear(shape.hidden, shape.inner, bias=False)
         self.up_proj = nn.Linear(shape.hidden, shape.inner, bias=False)
@@ -84,7 +96,9 @@ class Layer(nn.Module):
         """At first a head adds a part of what it attends to, unturned: o_proj undoes v_proj. Learning is quicker from there."""
         nn.init.orthogonal_(self.v_proj.weight)
         group = self.shape.heads // self.shape.kv_heads
-        of_kv_head = self.v_proj.weight.view(self.shape.kv_heads, self.shape.head, -1).repeat_interleave(group, 0)
+        of_kv_head = self.v_proj.weight.view(self.shape.kv_heads, self.shape.head, -1).repeat_interleave(
+            group, 0
+        )
         self.o_proj.weight.copy_(of_kv_head.flatten(0, 1).T * (share / group))
 
     def forward(self, x, cos, sin, mask):
@@ -102,7 +116,9 @@ class Layer(nn.Module):
         q = (q / math.sqrt(head)).reshape(batch, kv, group * length, head)
         scores = BatchedMatmul.apply(q, k.transpose(-1, -2)).view(batch, kv, group, length, length) + mask
         mixed = BatchedMatmul.apply(scores.softmax(-1).view(batch, kv, group * length, length), v)
-        return self.o_proj(mixed.view(batch, kv, group, length, head).permute(0, 3, 1, 2, 4).reshape(batch, length, -1))
+        return self.o_proj(
+            mixed.view(batch, kv, group, length, head).permute(0, 3, 1, 2, 4).reshape(batch, length, -1)
+        )
 
 
 def rotate(x, cos, sin):
@@ -142,16 +158,22 @@ class Ranker(nn.Module):
         yield "model.norm.weight", self.norm.weight
         for number, layer in enumerate(self.layers):
             for name, weight in layer.named_parameters():
-                part = "self_attn." if name[:2] in ("q_", "k_", "v_", "o_") else "mlp." if "_proj" in name else ""
+                part = (
+                    "self_attn."
+                    if name[:2] in ("q_", "k_", "v_", "o_")
+                    else "mlp."
+                    if "_proj" in name
+                    else ""
+                )
                 yield f"model.layers.{number}.{part}{name}", weight
 
 
 @dataclasses.dataclass
 class Layout:
-    tokens: torch.Tensor      # batch × length
-    positions: torch.Tensor   # length
-    mask: torch.Tensor        # length × length, added to the scores
-    user_at: int              # where the user segment begins
+    tokens: torch.Tensor  # batch × length
+    positions: torch.Tensor  # length
+    mask: torch.Tensor  # length × length, added to the scores
+    user_at: int  # where the user segment begins
 
 
 def layout(plan, system, user, items, tail):

@@ -35,7 +35,9 @@ class Catalog:
     def __init__(self, world, folder):
         records = read_jsonl(folder / "items.jsonl")
         self.ids = [r["id"] for r in records]
-        assert self.ids == world.ids and [r["title"] for r in records] == world.titles, "items.jsonl is of another world"
+        assert (
+            self.ids == world.ids and [r["title"] for r in records] == world.titles
+        ), "items.jsonl is of another world"
         self.index = {name: i for i, name in enumerate(self.ids)}
         codes = [f"<{level}_{code}>" for level, size in zip("abc", make_world.CODES) for code in range(size)]
         names = ranker.SPECIAL + codes + [r["identifier"] for r in records]
@@ -43,7 +45,11 @@ class Catalog:
         self.input_rows = len(ranker.SPECIAL) + len(codes)
         self.tokens = torch.tensor([[self.vocabulary[t] for t in r["tokens"]] for r in records])
         form = {part: [self.vocabulary[t] for t in tokens] for part, tokens in ranker.PROMPT.items()}
-        self.system, self.user, self.tail = form["system"], form["user"], form["instruction"] + form["discriminant"]
+        self.system, self.user, self.tail = (
+            form["system"],
+            form["user"],
+            form["instruction"] + form["discriminant"],
+        )
 
     def layout(self, plan, histories, candidates):
         """histories: batch × events, candidates: batch × count, both as item indices."""
@@ -59,7 +65,7 @@ def read_jsonl(path):
 
 def new_model(world, catalog):
     model = ranker.Ranker(ranker.Shape(), catalog.input_rows, item_features(world))
-    with torch.no_grad():       # a semantic-ID token starts as the mean of the identifier rows of its items
+    with torch.no_grad():  # a semantic-ID token starts as the mean of the identifier rows of its items
         rows = model.identifier_rows()
         for level in catalog.tokens.T:
             for token in level.unique():
@@ -92,9 +98,15 @@ class Trainer:
             *history, next_item = self.world.draw_events(self.rng, taste, length + 1)
             histories.append(history)
             chances.append(self.world.next_chances(taste, history))
-            candidates.append(self.world.draw_candidates(self.rng, history, next_item, count, near) if count else [])
+            candidates.append(
+                self.world.draw_candidates(self.rng, history, next_item, count, near) if count else []
+            )
         as_indices = lambda lists: torch.tensor(lists, dtype=torch.long)
-        return as_indices(histories), as_indices(candidates), torch.tensor(np.array(chances), dtype=torch.float32)
+        return (
+            as_indices(histories),
+            as_indices(candidates),
+            torch.tensor(np.array(chances), dtype=torch.float32),
+        )
 
     def loss(self, plan, histories, candidates, chances):
         at = self.catalog.layout(plan, histories, candidates)
@@ -102,7 +114,9 @@ class Trainer:
         rows, last = self.model.identifier_rows(), hidden[:, -1]
         seen = torch.zeros_like(chances).scatter_(2, histories.unsqueeze(-1), 1).cumsum(1) > 0
         loss = cross_entropy((last @ rows.T).masked_fill(seen[:, -1], ranker.BLOCKED), chances[:, -1])
-        if plan != "ip":    # in the item prefix plan the user sees the candidates, which are no part of its history
+        if (
+            plan != "ip"
+        ):  # in the item prefix plan the user sees the candidates, which are no part of its history
             ends = at.user_at + len(self.catalog.user) - 1 + 3 * torch.arange(1, histories.shape[1] + 1)
             loss = loss + cross_entropy((hidden[:, ends] @ rows.T).masked_fill(seen, ranker.BLOCKED), chances)
         if candidates.shape[1]:
@@ -112,7 +126,9 @@ class Trainer:
         return loss, float(loss)
 
     def run(self, name, steps, token_budget, peak_rate, plans):
-        optimizer = torch.optim.AdamW(self.model.parameters(), lr=peak_rate, betas=(0.9, 0.98), weight_decay=0.01)
+        optimizer = torch.optim.AdamW(
+            self.model.parameters(), lr=peak_rate, betas=(0.9, 0.98), weight_decay=0.01
+        )
         started, shown = time.time(), {}
         for step in range(steps):
             for group in optimizer.param_groups:
@@ -145,12 +161,18 @@ def rate_at(progress):
 
 def candidate_count(rng):
     """Mostly few, for speed; a quarter of the batches has as many as a demo request."""
-    return make_world.CANDIDATES if rng.random() < 0.25 else int(np.exp(rng.uniform(np.log(8), np.log(make_world.CANDIDATES))))
+    return (
+        make_world.CANDIDATES
+        if rng.random() < 0.25
+        else int(np.exp(rng.uniform(np.log(8), np.log(make_world.CANDIDATES))))
+    )
 
 
 # ---------------------------------------------------------------- measuring
 def load_requests(catalog, folder):
-    histories = {u["id"]: [catalog.index[i] for i in u["history"]] for u in read_jsonl(folder / "users.jsonl")}
+    histories = {
+        u["id"]: [catalog.index[i] for i in u["history"]] for u in read_jsonl(folder / "users.jsonl")
+    }
     for r in read_jsonl(folder / "requests.jsonl"):
         candidates = [catalog.index[i] for i in r["candidates"]]
         yield histories[r["user"]], candidates, candidates.index(catalog.index[r["true_item"]])
@@ -166,8 +188,12 @@ def quality(ranks):
     """ranks: place of the true item among the candidates, 0 is best."""
     ranks = np.array(ranks)
     gain = np.where(ranks < 10, 1 / np.log2(ranks + 2), 0)
-    return {"recall@1": round(float((ranks < 1).mean()), 4), "recall@5": round(float((ranks < 5).mean()), 4),
-            "recall@10": round(float((ranks < 10).mean()), 4), "ndcg@10": round(float(gain.mean()), 4)}
+    return {
+        "recall@1": round(float((ranks < 1).mean()), 4),
+        "recall@5": round(float((ranks < 5).mean()), 4),
+        "recall@10": round(float((ranks < 10).mean()), 4),
+        "ndcg@10": round(float(gain.mean()), 4),
+    }
 
 
 def rank_of(values, place):
@@ -177,7 +203,9 @@ def rank_of(values, place):
 
 def measure(model, catalog, world, folder):
     rng, ranks = np.random.default_rng(3), {}
-    for (history, candidates, place), (_, _, _, taste) in zip(load_requests(catalog, folder), make_world.demo_users(world)):
+    for (history, candidates, place), (_, _, _, taste) in zip(
+        load_requests(catalog, folder), make_world.demo_users(world)
+    ):
         ways = {plan: scores(model, catalog, plan, history, candidates) for plan in ranker.PLANS}
         ways["random"] = rng.random(len(candidates))
         ways["popularity"] = world.popularity[candidates]
@@ -193,7 +221,11 @@ def write_safetensors(path, tensors):
     header, blobs, offset = {"__metadata__": {"format": "pt"}}, [], 0
     for name, tensor in sorted(tensors):
         blob = tensor.detach().contiguous().numpy().astype("<f4").tobytes()
-        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [offset, offset + len(blob)]}
+        header[name] = {
+            "dtype": "F32",
+            "shape": list(tensor.shape),
+            "data_offsets": [offset, offset + len(blob)],
+        }
         offset += len(blob)
         blobs.append(blob)
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -202,13 +234,33 @@ def write_safetensors(path, tensors):
 
 
 def write_config(path, shape, vocabulary):
-    path.write_text(json.dumps({
-        "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "vocab_size": len(vocabulary),
-        "hidden_size": shape.hidden, "intermediate_size": shape.inner, "num_hidden_layers": shape.layers,
-        "num_attention_heads": shape.heads, "num_key_value_heads": shape.kv_heads, "hidden_act": "silu",
-        "max_position_embeddings": shape.positions, "rms_norm_eps": shape.epsilon, "rope_theta": shape.rope_theta,
-        "tie_word_embeddings": True, "use_sliding_window": False, "attention_dropout": 0.0, "bos_token_id": 1,
-        "eos_token_id": 2, "pad_token_id": 0, "torch_dtype": "float32"}, indent=1) + "\n")
+    path.write_text(
+        json.dumps(
+            {
+                "architectures": ["Qwen2ForCausalLM"],
+                "model_type": "qwen2",
+                "vocab_size": len(vocabulary),
+                "hidden_size": shape.hidden,
+                "intermediate_size": shape.inner,
+                "num_hidden_layers": shape.layers,
+                "num_attention_heads": shape.heads,
+                "num_key_value_heads": shape.kv_heads,
+                "hidden_act": "silu",
+                "max_position_embeddings": shape.positions,
+                "rms_norm_eps": shape.epsilon,
+                "rope_theta": shape.rope_theta,
+                "tie_word_embeddings": True,
+                "use_sliding_window": False,
+                "attention_dropout": 0.0,
+                "bos_token_id": 1,
+                "eos_token_id": 2,
+                "pad_token_id": 0,
+                "torch_dtype": "float32",
+            },
+            indent=1,
+        )
+        + "\n"
+    )
 
 
 def write_model(folder, model, catalog):
@@ -234,12 +286,19 @@ def main():
     catalog = Catalog(world, arguments.world)
     model = new_model(world, catalog)
     trainer = Trainer(world, catalog, model, arguments.seed)
-    log = [trainer.run("histories", arguments.first_steps, 1500, 4e-3, {"up": 1.0}),
-           trainer.run("plans", arguments.plan_steps, 4000, 2e-3, PLAN_CHANCES)]
+    log = [
+        trainer.run("histories", arguments.first_steps, 1500, 4e-3, {"up": 1.0}),
+        trainer.run("plans", arguments.plan_steps, 4000, 2e-3, PLAN_CHANCES),
+    ]
     write_model(arguments.out, model, catalog)
-    metrics = {"requests": 500, "candidates": make_world.CANDIDATES, "note": "ties count against the true item",
-               "metrics": measure(model, catalog, world, arguments.world), "training": log,
-               "parameters": sum(t.numel() for _, t in model.named_tensors())}
+    metrics = {
+        "requests": 500,
+        "candidates": make_world.CANDIDATES,
+        "note": "ties count against the true item",
+        "metrics": measure(model, catalog, world, arguments.world),
+        "training": log,
+        "parameters": sum(t.numel() for _, t in model.named_tensors()),
+    }
     (arguments.out / "metrics.json").write_text(json.dumps(metrics, indent=1) + "\n")
     print(json.dumps(metrics["metrics"], indent=1))
 

@@ -26,8 +26,14 @@ TOLERANCE = 1e-5
 class Engine:
     def __init__(self, name, words, environment=None, workloads=("all",)):
         self.name, self.workloads, self.runs = name, workloads, {w: [] for w in workloads}
-        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env={**os.environ, **(environment or {})}, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(environment or {})},
+            stderr=subprocess.DEVNULL,
+        )
         self.ready = self.line()
 
     def line(self):
@@ -53,31 +59,69 @@ class Bench:
         self.events, self.candidates = SHAPES[shape]
         self.model = os.path.join(options.peers, "models", "flame-" + shape)
         if not os.path.exists(self.model):
-            subprocess.check_call([options.troupe, "bench", "make-model", "--shape", "flame-" + shape, "--out", self.model],
-                                  stdout=subprocess.DEVNULL)
+            subprocess.check_call(
+                [options.troupe, "bench", "make-model", "--shape", "flame-" + shape, "--out", self.model],
+                stdout=subprocess.DEVNULL,
+            )
         self.items = json.load(open(os.path.join(self.model, "config.json")))["num_items"]
 
     def sizes(self):
         return [str(self.events), str(self.candidates)]
 
     def troupe(self, weights="f32"):
-        return Engine("Troupe" + ("" if weights == "f32" else " int8"),
-                      [self.options.bench, self.model, *self.sizes(), str(self.threads), weights], workloads=("all", "cached"))
+        return Engine(
+            "Troupe" + ("" if weights == "f32" else " int8"),
+            [self.options.bench, self.model, *self.sizes(), str(self.threads), weights],
+            workloads=("all", "cached"),
+        )
 
     def torch(self, form):
-        return Engine(f"PyTorch {form}", ["/usr/bin/python3", f"{HERE}/peers/climber_torch.py", "run", self.model, *self.sizes(),
-                                          str(self.threads), form],
-                      {"FMA_NOW": os.path.join(self.options.peers, "fma_now"), "OPENBLAS_NUM_THREADS": str(self.threads),
-                       "OMP_NUM_THREADS": str(self.threads)})
+        return Engine(
+            f"PyTorch {form}",
+            [
+                "/usr/bin/python3",
+                f"{HERE}/peers/climber_torch.py",
+                "run",
+                self.model,
+                *self.sizes(),
+                str(self.threads),
+                form,
+            ],
+            {
+                "FMA_NOW": os.path.join(self.options.peers, "fma_now"),
+                "OPENBLAS_NUM_THREADS": str(self.threads),
+                "OMP_NUM_THREADS": str(self.threads),
+            },
+        )
 
     def onnx(self, form, settings):
         file = f"{self.model}-{form}.onnx"
         if not os.path.exists(file):
-            subprocess.check_call(["/usr/bin/python3", f"{HERE}/peers/climber_torch.py", "export", self.model, *self.sizes(), form,
-                                   file], stderr=subprocess.DEVNULL)
-        return Engine(f"onnxruntime {form} {settings}".strip(),
-                      ["node", f"{HERE}/peers/climber_onnx.mjs", self.options.peers, file, str(self.items), *self.sizes(),
-                       str(self.threads), settings])
+            subprocess.check_call(
+                [
+                    "/usr/bin/python3",
+                    f"{HERE}/peers/climber_torch.py",
+                    "export",
+                    self.model,
+                    *self.sizes(),
+                    form,
+                    file,
+                ],
+                stderr=subprocess.DEVNULL,
+            )
+        return Engine(
+            f"onnxruntime {form} {settings}".strip(),
+            [
+                "node",
+                f"{HERE}/peers/climber_onnx.mjs",
+                self.options.peers,
+                file,
+                str(self.items),
+                *self.sizes(),
+                str(self.threads),
+                settings,
+            ],
+        )
 
     def fastest(self, makers, rounds):
         """The maker of the fastest engine: the least CPU time of one thread, the least wall time of several."""
@@ -97,10 +141,17 @@ class Bench:
         torch = [lambda f=f: self.torch(f) for f in FORMS + ["jit-" + f for f in FORMS]]
         if self.options.search:
             return [self.fastest(makers, 4)[2] for makers in (onnx, torch)]
-        return [lambda: self.onnx("split", self.options.onnx_settings), lambda: self.torch(self.options.torch_form)]
+        return [
+            lambda: self.onnx("split", self.options.onnx_settings),
+            lambda: self.torch(self.options.torch_form),
+        ]
 
     def run(self):
-        engines = [self.troupe()] + ([self.troupe("int8")] if self.options.int8 else []) + [make() for make in self.peers()]
+        engines = (
+            [self.troupe()]
+            + ([self.troupe("int8")] if self.options.int8 else [])
+            + [make() for make in self.peers()]
+        )
         want = engines[0].ready["first"]
         for engine in engines:
             off = max(abs(a - b) for a, b in zip(engine.ready["first"], want))
@@ -111,33 +162,51 @@ class Bench:
                 engine.passes()
         for engine in engines:
             engine.close()
-        return [self.figures(engine, workload, engines[0].ready["operations"]) for engine in engines
-                for workload in engine.workloads]
+        return [
+            self.figures(engine, workload, engines[0].ready["operations"])
+            for engine in engines
+            for workload in engine.workloads
+        ]
 
     def figures(self, engine, workload, operations):
         runs = engine.runs[workload]
         middle = {key: statistics.median(run[key] for run in runs) for key in ("wall_ms", "cpu_ms", "fma")}
         floor = statistics.median(operations[workload] / run["fma"] * 1e3 for run in runs)  # of a thread
         walls = sorted(run["wall_ms"] for run in runs)
-        return {"shape": self.shape, "threads": self.threads, "engine": engine.name,
-                "workload": "history cached" if workload == "cached" else "all computed",
-                "wall_ms": round(middle["wall_ms"], 2), "wall_ms_min": round(walls[0], 2),
-                "wall_ms_p99": round(walls[(99 * len(walls) - 1) // 100], 2),
-                "cpu_ms": round(middle["cpu_ms"], 2), "pairs_per_second": round(self.candidates / middle["wall_ms"] * 1e3),
-                "pairs_per_cpu_second": round(self.candidates / middle["cpu_ms"] * 1e3),
-                "fma_gflops": round(middle["fma"] / 1e9, 1), "floor_cpu_ms": round(floor, 2),
-                "share_of_floor": round(floor / middle["cpu_ms"], 3), "rounds": len(runs)}
+        return {
+            "shape": self.shape,
+            "threads": self.threads,
+            "engine": engine.name,
+            "workload": "history cached" if workload == "cached" else "all computed",
+            "wall_ms": round(middle["wall_ms"], 2),
+            "wall_ms_min": round(walls[0], 2),
+            "wall_ms_p99": round(walls[(99 * len(walls) - 1) // 100], 2),
+            "cpu_ms": round(middle["cpu_ms"], 2),
+            "pairs_per_second": round(self.candidates / middle["wall_ms"] * 1e3),
+            "pairs_per_cpu_second": round(self.candidates / middle["cpu_ms"] * 1e3),
+            "fma_gflops": round(middle["fma"] / 1e9, 1),
+            "floor_cpu_ms": round(floor, 2),
+            "share_of_floor": round(floor / middle["cpu_ms"], 3),
+            "rounds": len(runs),
+        }
 
 
 def show(rows):
-    print(f"{'shape':5} {'threads':>7} {'engine':34} {'workload':15} {'wall ms':>8} {'pairs/s':>8} {'CPU ms':>8} {'of floor':>8}")
+    print(
+        f"{'shape':5} {'threads':>7} {'engine':34} {'workload':15} {'wall ms':>8} {'pairs/s':>8} {'CPU ms':>8} {'of floor':>8}"
+    )
     for row in rows:
-        print(f"{row['shape']:5} {row['threads']:7} {row['engine']:34} {row['workload']:15} {row['wall_ms']:8.1f} "
-              f"{row['pairs_per_second']:8} {row['cpu_ms']:8.1f} {100 * row['share_of_floor']:6.0f} %", flush=True)
+        print(
+            f"{row['shape']:5} {row['threads']:7} {row['engine']:34} {row['workload']:15} {row['wall_ms']:8.1f} "
+            f"{row['pairs_per_second']:8} {row['cpu_ms']:8.1f} {100 * row['share_of_floor']:6.0f} %",
+            flush=True,
+        )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--peers", required=True, type=os.path.abspath)
     parser.add_argument("--troupe", default=f"{ROOT}/build/deploy/troupe")
     parser.add_argument("--bench", default=f"{ROOT}/build/tests/climber_bench")

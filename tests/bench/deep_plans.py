@@ -30,10 +30,15 @@ def tensors(config):
         at = f"model.layers.{layer}."
         for norm in ["input_layernorm", "post_attention_layernorm"]:
             yield f"{at}{norm}.weight", (hidden,), 0
-        for name, rows, columns in [("self_attn.q_proj", hidden, hidden), ("self_attn.k_proj", kv, hidden),
-                                    ("self_attn.v_proj", kv, hidden), ("self_attn.o_proj", hidden, hidden),
-                                    ("mlp.gate_proj", inner, hidden), ("mlp.up_proj", inner, hidden),
-                                    ("mlp.down_proj", hidden, inner)]:
+        for name, rows, columns in [
+            ("self_attn.q_proj", hidden, hidden),
+            ("self_attn.k_proj", kv, hidden),
+            ("self_attn.v_proj", kv, hidden),
+            ("self_attn.o_proj", hidden, hidden),
+            ("mlp.gate_proj", inner, hidden),
+            ("mlp.up_proj", inner, hidden),
+            ("mlp.down_proj", hidden, inner),
+        ]:
             yield f"{at}{name}.weight", (rows, columns), 1 / math.sqrt(columns)
         for name, rows in [("q_proj", hidden), ("k_proj", kv), ("v_proj", kv)]:
             yield f"{at}self_attn.{name}.bias", (rows,), 0.1
@@ -50,7 +55,9 @@ def write_model(folder, like, layers, seed, **changes):
     chance, header, at, parts = random.Random(seed), {}, 0, []
     for name, shape, spread in tensors(config):
         count = math.prod(shape)
-        values = array.array("f", (chance.gauss(0, spread) for _ in range(count)) if spread else [1.0] * count)
+        values = array.array(
+            "f", (chance.gauss(0, spread) for _ in range(count)) if spread else [1.0] * count
+        )
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + 4 * count]}
         at += 4 * count
         parts.append(values)
@@ -66,17 +73,45 @@ def plans(options, layers, seed):
     with tempfile.TemporaryDirectory() as folder:
         write_model(folder, options.model, layers, seed)
         answered = os.path.join(folder, "plans.json")
-        subprocess.run([options.troupe, "bench", "plans", "--model", folder, "--data", options.data, "--plans", "causal,blocks",
-                        "--selection", options.selection, "--correction", options.correction, "--repair", options.repair,
-                        "--events", str(options.events), "--json", answered], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [
+                options.troupe,
+                "bench",
+                "plans",
+                "--model",
+                folder,
+                "--data",
+                options.data,
+                "--plans",
+                "causal,blocks",
+                "--selection",
+                options.selection,
+                "--correction",
+                options.correction,
+                "--repair",
+                options.repair,
+                "--events",
+                str(options.events),
+                "--json",
+                answered,
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         with open(answered) as file:
             return json.load(file)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", default=os.path.join(HERE, "..", "..", "build", "deploy", "troupe"))
-    parser.add_argument("--model", default=os.path.join(SHARED, "models", "tiny-ranker-games"), help="whose vocabulary and prompts")
+    parser.add_argument(
+        "--model",
+        default=os.path.join(SHARED, "models", "tiny-ranker-games"),
+        help="whose vocabulary and prompts",
+    )
     parser.add_argument("--data", default=os.path.join(SHARED, "data", "amazon-games"))
     parser.add_argument("--layers", default="4,8,16,24")
     parser.add_argument("--seeds", type=int, default=2)
@@ -94,12 +129,21 @@ def main():
     for layers in map(int, options.layers.split(",")):
         for seed in range(1, options.seeds + 1):
             for run in plans(options, layers, seed)["runs"]:
-                row = dict(layers=layers, seed=seed, **{key: run.get(key) for key in
-                                                        ["plan", "repair", "selection", "correction", "overlap@10"]})
+                row = dict(
+                    layers=layers,
+                    seed=seed,
+                    **{
+                        key: run.get(key)
+                        for key in ["plan", "repair", "selection", "correction", "overlap@10"]
+                    },
+                )
                 rows.append(row)
                 overlap = row["overlap@10"]
-                print(f"{layers:>6} {seed:>4}  {row['plan']:<18} {row['selection']:<11} {row['correction']:<12} "
-                      f"{overlap['mean']:.3f} ± {overlap['standard_error']:.3f}", flush=True)
+                print(
+                    f"{layers:>6} {seed:>4}  {row['plan']:<18} {row['selection']:<11} {row['correction']:<12} "
+                    f"{overlap['mean']:.3f} ± {overlap['standard_error']:.3f}",
+                    flush=True,
+                )
     if options.json:
         with open(options.json, "w") as file:
             json.dump({"events": options.events, "rows": rows}, file, indent=1)

@@ -47,15 +47,31 @@ class Box:
     def __init__(self, troupe, folder, kind, settings):
         at = lambda name: os.path.join(folder, kind + "." + name)
         common = ["--model", os.path.join(DEMO, "model"), "--data-dir", at("data")]
-        subprocess.run([troupe, "import", *common, "--data", os.path.join(DEMO, "world")], check=True, stdout=subprocess.DEVNULL)
-        words = [word for setting in ("inference.executors=1", "router.policy=item", *settings) for word in ("--set", setting)]
-        self.process = subprocess.Popen([troupe, "serve", *common, "--port", "0", "--port-file", at("port"), *words],
-                                        stdout=open(at("log"), "w"), stderr=subprocess.STDOUT)
+        subprocess.run(
+            [troupe, "import", *common, "--data", os.path.join(DEMO, "world")],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        words = [
+            word
+            for setting in ("inference.executors=1", "router.policy=item", *settings)
+            for word in ("--set", setting)
+        ]
+        self.process = subprocess.Popen(
+            [troupe, "serve", *common, "--port", "0", "--port-file", at("port"), *words],
+            stdout=open(at("log"), "w"),
+            stderr=subprocess.STDOUT,
+        )
         while not os.path.exists(at("port")) or not open(at("port")).read().strip():
             if self.process.poll() is not None:
                 raise RuntimeError("troupe serve ended: " + open(at("log")).read()[-300:])
             time.sleep(0.05)
-        self.url = ("https" if kind == "tls" else "http") + "://127.0.0.1:" + open(at("port")).read().strip() + "/v1/rank"
+        self.url = (
+            ("https" if kind == "tls" else "http")
+            + "://127.0.0.1:"
+            + open(at("port")).read().strip()
+            + "/v1/rank"
+        )
 
     def cpu_s(self):
         fields = open(f"/proc/{self.process.pid}/stat").read().rsplit(")", 1)[1].split()
@@ -69,32 +85,68 @@ def seconds(text):
 
 def ask(box, script, connections, duration, tries=3):
     before = box.cpu_s()
-    run = subprocess.run(["wrk", "-t1", f"-c{connections}", f"-d{duration}s", "--latency", "-s", script, box.url], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        ["wrk", "-t1", f"-c{connections}", f"-d{duration}s", "--latency", "-s", script, box.url],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     cpu = box.cpu_s() - before
     if "Non-2xx" in run.stdout:
         raise RuntimeError("not every answer was 200:\n" + run.stdout)
     requests = int(re.search(r"(\d+) requests in", run.stdout).group(1))
     if requests == 0 and tries > 1:  # the machine was busy elsewhere
         return ask(box, script, connections, duration, tries - 1)
-    return {"per_s": float(re.search(r"Requests/sec:\s+([0-9.]+)", run.stdout).group(1)), "requests": requests,
-            "p50_ms": 1e3 * seconds(re.search(r"50%\s+(\S+)", run.stdout).group(1)),
-            "p99_ms": 1e3 * seconds(re.search(r"99%\s+(\S+)", run.stdout).group(1)), "cpu_us": 1e6 * cpu / max(1, requests)}
+    return {
+        "per_s": float(re.search(r"Requests/sec:\s+([0-9.]+)", run.stdout).group(1)),
+        "requests": requests,
+        "p50_ms": 1e3 * seconds(re.search(r"50%\s+(\S+)", run.stdout).group(1)),
+        "p99_ms": 1e3 * seconds(re.search(r"99%\s+(\S+)", run.stdout).group(1)),
+        "cpu_us": 1e6 * cpu / max(1, requests),
+    }
 
 
 def make_certificate(folder):
     chain, key = os.path.join(folder, "chain.pem"), os.path.join(folder, "key.pem")
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", chain,
-                    "-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    subprocess.run(
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-keyout",
+            key,
+            "-out",
+            chain,
+            "-days",
+            "2",
+            "-subj",
+            "/CN=127.0.0.1",
+            "-addext",
+            "subjectAltName=IP:127.0.0.1",
+        ],
+        check=True,
+        capture_output=True,
+    )
     return [f"http.tls_certificate={chain}", f"http.tls_key={key}"]
 
 
 def measure(args, folder):
     for name, more in (("kept", ""), ("new", 'wrk.headers["Connection"] = "close"\n')):
-        open(os.path.join(folder, name + ".lua"), "w").write(f"wrk.method = \"POST\"\nwrk.body = '{BODY}'\n{more}")
+        open(os.path.join(folder, name + ".lua"), "w").write(
+            f"wrk.method = \"POST\"\nwrk.body = '{BODY}'\n{more}"
+        )
     collector = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
     threading.Thread(target=collector.serve_forever, daemon=True).start()
-    settings = {"plain": [], "tls": make_certificate(folder),
-                "traced": [f"telemetry.collector=http://127.0.0.1:{collector.server_port}", "telemetry.sampled=1"]}
+    settings = {
+        "plain": [],
+        "tls": make_certificate(folder),
+        "traced": [f"telemetry.collector=http://127.0.0.1:{collector.server_port}", "telemetry.sampled=1"],
+    }
     boxes = {kind: Box(args.troupe, folder, kind, settings[kind]) for kind in BOXES}
     rows = {way: {kind: [] for kind in BOXES} for way in ("kept", "new")}
     try:
@@ -116,16 +168,25 @@ def summary(rows):
     out = {}
     for way, kinds in rows.items():
         for kind, runs in kinds.items():
-            row = {name: round(statistics.median(run[name] for run in runs), 2) for name in ("per_s", "p50_ms", "p99_ms", "cpu_us")}
+            row = {
+                name: round(statistics.median(run[name] for run in runs), 2)
+                for name in ("per_s", "p50_ms", "p99_ms", "cpu_us")
+            }
             plain = rows[way]["plain"]
-            row["cpu_ratio"] = round(statistics.median(a["cpu_us"] / b["cpu_us"] for a, b in zip(runs, plain)), 3)
-            row["per_s_ratio"] = round(statistics.median(a["per_s"] / b["per_s"] for a, b in zip(runs, plain)), 3)
+            row["cpu_ratio"] = round(
+                statistics.median(a["cpu_us"] / b["cpu_us"] for a, b in zip(runs, plain)), 3
+            )
+            row["per_s_ratio"] = round(
+                statistics.median(a["per_s"] / b["per_s"] for a, b in zip(runs, plain)), 3
+            )
             out[f"{way} {kind}"] = row
     return out
 
 
 def main(argv):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", required=True)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=2)
@@ -138,11 +199,21 @@ def main(argv):
             return 77
     with tempfile.TemporaryDirectory(prefix="troupe-door-cost-") as folder:
         rows = measure(args, folder)
-    result = {"what": "door_cost", "rounds": args.rounds, "seconds": args.seconds, "connections": args.connections,
-              "load_average": os.getloadavg()[0], "spans": Collector.spans, "medians": summary(rows), "runs": rows}
+    result = {
+        "what": "door_cost",
+        "rounds": args.rounds,
+        "seconds": args.seconds,
+        "connections": args.connections,
+        "load_average": os.getloadavg()[0],
+        "spans": Collector.spans,
+        "medians": summary(rows),
+        "runs": rows,
+    }
     for name, row in result["medians"].items():
-        print(f"{name:12} {row['per_s']:9.1f}/s  p50 {row['p50_ms']:7.2f} ms  p99 {row['p99_ms']:7.2f} ms  cpu {row['cpu_us']:7.1f} us a request"
-              f"  x {row['cpu_ratio']} cpu, x {row['per_s_ratio']} requests/s of plain's")
+        print(
+            f"{name:12} {row['per_s']:9.1f}/s  p50 {row['p50_ms']:7.2f} ms  p99 {row['p99_ms']:7.2f} ms  cpu {row['cpu_us']:7.1f} us a request"
+            f"  x {row['cpu_ratio']} cpu, x {row['per_s_ratio']} requests/s of plain's"
+        )
     if args.json:
         json.dump(result, open(args.json, "w"), indent=1)
     return 0

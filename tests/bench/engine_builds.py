@@ -21,7 +21,19 @@ from request_cost import version
 
 
 def run(program, shape, weights, rounds):
-    words = [program, "bench", "engine", "--shape", shape, "--weights", weights, "--rounds", rounds, "--json", "-"]
+    words = [
+        program,
+        "bench",
+        "engine",
+        "--shape",
+        shape,
+        "--weights",
+        weights,
+        "--rounds",
+        rounds,
+        "--json",
+        "-",
+    ]
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, words))}\n{done.stderr}")
@@ -44,14 +56,25 @@ def cells_of(options):
         for weights in options.weights.split(","):
             for workload, rates in race(options, shape, weights).items():
                 old, new = (statistics.median(rates[build]) for build in ("old", "new"))
-                print(f"{shape:7} {weights:5} {workload:22} {old:12.0f} -> {new:12.0f} tokens/CPU-s  x{new / old:.3f}",
-                      flush=True)
-                yield {"shape": shape, "weights": weights, "workload": workload, "old": old, "new": new,
-                       "ratio": new / old, "turns": rates}
+                print(
+                    f"{shape:7} {weights:5} {workload:22} {old:12.0f} -> {new:12.0f} tokens/CPU-s  x{new / old:.3f}",
+                    flush=True,
+                )
+                yield {
+                    "shape": shape,
+                    "weights": weights,
+                    "workload": workload,
+                    "old": old,
+                    "new": new,
+                    "ratio": new / old,
+                    "turns": rates,
+                }
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--old", type=pathlib.Path, required=True)
     parser.add_argument("--new", type=pathlib.Path, required=True)
     parser.add_argument("--shapes", default="tiny,small,qwen05")
@@ -63,10 +86,17 @@ def main():
     options = parser.parse_args()
     cells = list(cells_of(options))
     slow = [cell for cell in cells if cell["ratio"] < options.at_least]
-    print(f"{len(cells)} cells, {len(slow)} below {options.at_least}; the lowest {min(c['ratio'] for c in cells):.3f}")
+    print(
+        f"{len(cells)} cells, {len(slow)} below {options.at_least}; the lowest {min(c['ratio'] for c in cells):.3f}"
+    )
     if options.json:
-        result = {"machine": platform.machine(), "old": version(options.old), "new": version(options.new),
-                  "rounds": options.rounds, "cells": cells}
+        result = {
+            "machine": platform.machine(),
+            "old": version(options.old),
+            "new": version(options.new),
+            "rounds": options.rounds,
+            "cells": cells,
+        }
         options.json.write_text(json.dumps(result, indent=1) + "\n")
     sys.exit(1 if slow else 0)
 

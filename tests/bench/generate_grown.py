@@ -39,9 +39,16 @@ def visit(world, part, args):
                 computed += reply["tokens_computed"]
                 total += reply["tokens_total"]
                 found.append([(item["id"], item["log_probability"]) for item in reply["items"]])
-        return {"part": part, "requests": len(times), "requests_per_second": len(times) / (time.perf_counter() - begin),
-                "cpu_ms": 1e3 * (box.cpu_seconds() - cpu) / len(times), "p50_ms": at(times, 0.5), "p99_ms": at(times, 0.99),
-                "tokens": total // len(times), "tokens_computed": computed / len(times)}, found
+        return {
+            "part": part,
+            "requests": len(times),
+            "requests_per_second": len(times) / (time.perf_counter() - begin),
+            "cpu_ms": 1e3 * (box.cpu_seconds() - cpu) / len(times),
+            "p50_ms": at(times, 0.5),
+            "p99_ms": at(times, 0.99),
+            "tokens": total // len(times),
+            "tokens_computed": computed / len(times),
+        }, found
 
 
 def differences(found, first):
@@ -49,7 +56,9 @@ def differences(found, first):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", required=True)
     parser.add_argument("--shape", default="tiny", choices=("tiny", "small", "qwen05"))
     parser.add_argument("--parts", default="0,64")
@@ -70,12 +79,18 @@ def main():
                 run["other_items"] = differences(found, first)
                 wrong += run["other_items"]
                 runs.append(run)
-                print(f"parts of {part:4}: {run['requests_per_second']:7.2f} requests/s, {run['cpu_ms']:8.1f} CPU ms, P50 "
-                      f"{run['p50_ms']:8.1f} P99 {run['p99_ms']:8.1f} ms; of {run['tokens']} tokens "
-                      f"{run['tokens_computed']:.0f} computed; {run['other_items']} other items", flush=True)
+                print(
+                    f"parts of {part:4}: {run['requests_per_second']:7.2f} requests/s, {run['cpu_ms']:8.1f} CPU ms, P50 "
+                    f"{run['p50_ms']:8.1f} P99 {run['p99_ms']:8.1f} ms; of {run['tokens']} tokens "
+                    f"{run['tokens_computed']:.0f} computed; {run['other_items']} other items",
+                    flush=True,
+                )
     if args.json:
-        json.dump({"options": {k: v for k, v in vars(args).items() if k not in ("troupe", "json")}, "runs": runs},
-                  open(args.json, "w"), indent=1)
+        json.dump(
+            {"options": {k: v for k, v in vars(args).items() if k not in ("troupe", "json")}, "runs": runs},
+            open(args.json, "w"),
+            indent=1,
+        )
     return 1 if wrong else 0
 
 

@@ -89,20 +89,32 @@ class Load:
         for thread in threads:
             thread.join()
         seconds, answered = time.perf_counter() - begin, [ms for status, ms in done if status == 200]
-        return {**what, "requests": len(done), "refused": len(done) - len(answered), "answers_per_second": len(answered) / seconds,
-                "cpu_ms": 1e3 * (self.box.cpu_seconds() - cpu) / max(1, len(answered)),
-                "p50_ms": at(answered, 0.5), "p99_ms": at(answered, 0.99)}
+        return {
+            **what,
+            "requests": len(done),
+            "refused": len(done) - len(answered),
+            "answers_per_second": len(answered) / seconds,
+            "cpu_ms": 1e3 * (self.box.cpu_seconds() - cpu) / max(1, len(answered)),
+            "p50_ms": at(answered, 0.5),
+            "p99_ms": at(answered, 0.99),
+        }
 
 
 def show(engine, run):
     at_what = f"{run['clients']} clients" if run["loop"] == "closed" else f"{run['rate']:.1f}/s"
-    print(f"{engine:14} {run['loop']:6} {at_what:>11}: {run['answers_per_second']:7.2f} answers/s, P50 {run['p50_ms']:7.1f} P99 "
-          f"{run['p99_ms']:7.1f} ms, {run['cpu_ms']:6.1f} CPU ms, {run['refused']} refused", flush=True)
+    print(
+        f"{engine:14} {run['loop']:6} {at_what:>11}: {run['answers_per_second']:7.2f} answers/s, P50 {run['p50_ms']:7.1f} P99 "
+        f"{run['p99_ms']:7.1f} ms, {run['cpu_ms']:6.1f} CPU ms, {run['refused']} refused",
+        flush=True,
+    )
 
 
 def goodput(runs, limit):
-    good = [run["answers_per_second"] for run in runs
-            if run["loop"] == "open" and run["p99_ms"] <= limit and run["refused"] <= 0.01 * run["requests"]]
+    good = [
+        run["answers_per_second"]
+        for run in runs
+        if run["loop"] == "open" and run["p99_ms"] <= limit and run["refused"] <= 0.01 * run["requests"]
+    ]
     return max(good, default=0.0)
 
 
@@ -125,32 +137,50 @@ COLOURS = ["#1b6ca8", "#c0392b", "#27ae60", "#8e44ad", "#d68910", "#444444", "#1
 def plot(path, results, limit):
     """P99 over answers a second, both logarithmic."""
     import math
-    points = [(run["answers_per_second"], run["p99_ms"]) for result in results for run in result["runs"]
-              if run["loop"] == "open" and run["answers_per_second"] > 0]
+
+    points = [
+        (run["answers_per_second"], run["p99_ms"])
+        for result in results
+        for run in result["runs"]
+        if run["loop"] == "open" and run["answers_per_second"] > 0
+    ]
     if not points:
         return
     xs, ys = [math.log10(x) for x, _ in points], [math.log10(y) for _, y in points] + [math.log10(limit)]
     low, high, bottom, top = min(xs) - 0.05, max(xs) + 0.05, min(ys) - 0.05, max(ys) + 0.05
-    place = lambda x, y: (60 + 520 * (math.log10(x) - low) / (high - low), 340 - 300 * (math.log10(y) - bottom) / (top - bottom))
-    lines = ['<svg xmlns="http://www.w3.org/2000/svg" width="760" height="390" font-family="sans-serif" font-size="12">',
-             '<rect width="760" height="390" fill="white"/><rect x="60" y="40" width="520" height="300" fill="none" stroke="#999"/>',
-             '<text x="320" y="380" text-anchor="middle">answers a second</text><text x="60" y="25">P99, ms</text>']
+    place = lambda x, y: (
+        60 + 520 * (math.log10(x) - low) / (high - low),
+        340 - 300 * (math.log10(y) - bottom) / (top - bottom),
+    )
+    lines = [
+        '<svg xmlns="http://www.w3.org/2000/svg" width="760" height="390" font-family="sans-serif" font-size="12">',
+        '<rect width="760" height="390" fill="white"/><rect x="60" y="40" width="520" height="300" fill="none" stroke="#999"/>',
+        '<text x="320" y="380" text-anchor="middle">answers a second</text><text x="60" y="25">P99, ms</text>',
+    ]
     for value in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000):
         x, y = place(value, value)
         if low <= math.log10(value) <= high:
-            lines.append(f'<line x1="{x:.1f}" y1="40" x2="{x:.1f}" y2="340" stroke="#eee"/>'
-                         f'<text x="{x:.1f}" y="356" text-anchor="middle">{value}</text>')
+            lines.append(
+                f'<line x1="{x:.1f}" y1="40" x2="{x:.1f}" y2="340" stroke="#eee"/>'
+                f'<text x="{x:.1f}" y="356" text-anchor="middle">{value}</text>'
+            )
         if bottom <= math.log10(value) <= top:
-            lines.append(f'<line x1="60" y1="{y:.1f}" x2="580" y2="{y:.1f}" stroke="#eee"/>'
-                         f'<text x="54" y="{y + 4:.1f}" text-anchor="end">{value}</text>')
-    y = place(10 ** low, limit)[1]
+            lines.append(
+                f'<line x1="60" y1="{y:.1f}" x2="580" y2="{y:.1f}" stroke="#eee"/>'
+                f'<text x="54" y="{y + 4:.1f}" text-anchor="end">{value}</text>'
+            )
+    y = place(10**low, limit)[1]
     lines.append(f'<line x1="60" y1="{y:.1f}" x2="580" y2="{y:.1f}" stroke="#999" stroke-dasharray="4"/>')
     for number, result in enumerate(results):
         runs = [run for run in result["runs"] if run["loop"] == "open" and run["answers_per_second"] > 0]
-        path_of = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(run["answers_per_second"], run["p99_ms"]) for run in runs))
+        path_of = " ".join(
+            f"{x:.1f},{y:.1f}" for x, y in (place(run["answers_per_second"], run["p99_ms"]) for run in runs)
+        )
         colour = COLOURS[number % len(COLOURS)]
-        lines.append(f'<polyline points="{path_of}" fill="none" stroke="{colour}" stroke-width="2"/>'
-                     f'<text x="592" y="{60 + 20 * number}" fill="{colour}">{result["engine"]}, {result["goodput"]:.1f}/s</text>')
+        lines.append(
+            f'<polyline points="{path_of}" fill="none" stroke="{colour}" stroke-width="2"/>'
+            f'<text x="592" y="{60 + 20 * number}" fill="{colour}">{result["engine"]}, {result["goodput"]:.1f}/s</text>'
+        )
     open(path, "w").write("\n".join(lines) + "\n</svg>\n")
 
 
@@ -159,19 +189,27 @@ def numbers(kind):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", required=True)
     parser.add_argument("--shape", default="tiny", choices=("tiny", "small", "qwen05"))
-    parser.add_argument("--engines", default="together,copied,tree,sorted,unconstrained,plain,recompute,alone")
+    parser.add_argument(
+        "--engines", default="together,copied,tree,sorted,unconstrained,plain,recompute,alone"
+    )
     parser.add_argument("--widths", type=numbers(int), default=[128])
     parser.add_argument("--events", type=int, default=341, help="of a history; three tokens each")
     parser.add_argument("--users", type=int, default=20)
-    parser.add_argument("--fresh", type=int, default=0, help="so many users, more than are asked for: nothing is reused")
+    parser.add_argument(
+        "--fresh", type=int, default=0, help="so many users, more than are asked for: nothing is reused"
+    )
     parser.add_argument("--clients", type=numbers(int), default=[1, 2, 4])
     parser.add_argument("--shares", type=numbers(float), default=[0.3, 0.5, 0.7, 0.8, 0.9, 1.0])
     parser.add_argument("--rates", type=numbers(float), help="of the open loop, in requests a second")
     parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--requests", type=int, default=100, help="of an open loop, if that takes no six times as long")
+    parser.add_argument(
+        "--requests", type=int, default=100, help="of an open loop, if that takes no six times as long"
+    )
     parser.add_argument("--limit", type=float, default=200, help="P99 in milliseconds")
     parser.add_argument("--deadline", type=int, default=5000, help="of a request, in milliseconds")
     parser.add_argument("--seed", type=int, default=5)
@@ -182,16 +220,28 @@ def main():
     for width in args.widths:
         args.width = width
         with World(args.troupe, args.shape) as world:
-            found[f"width_{width}"] = results = [measure(world, engine, args) for engine in args.engines.split(",")]
+            found[f"width_{width}"] = results = [
+                measure(world, engine, args) for engine in args.engines.split(",")
+            ]
         first = results[0]["goodput"]
         for result in results:
-            ratio = f"{first / result['goodput']:.2f} x less than {results[0]['engine']}" if result["goodput"] > 0 else "none"
-            print(f"width {width}, {result['engine']:14} goodput at P99 of {args.limit:.0f} ms: {result['goodput']:7.2f}/s ({ratio})")
+            ratio = (
+                f"{first / result['goodput']:.2f} x less than {results[0]['engine']}"
+                if result["goodput"] > 0
+                else "none"
+            )
+            print(
+                f"width {width}, {result['engine']:14} goodput at P99 of {args.limit:.0f} ms: {result['goodput']:7.2f}/s ({ratio})"
+            )
         if args.plot:
             name, kind = os.path.splitext(args.plot)
             plot(args.plot if len(args.widths) == 1 else f"{name}-{width}{kind}", results, args.limit)
         if args.json:  # after each width, so that what was measured is kept
-            kept = {name: value for name, value in vars(args).items() if name not in ("troupe", "json", "plot", "width")}
+            kept = {
+                name: value
+                for name, value in vars(args).items()
+                if name not in ("troupe", "json", "plot", "width")
+            }
             json.dump({"options": kept, **found}, open(args.json, "w"), indent=1)
     return 0
 

@@ -33,8 +33,17 @@ class World:
                 rows.write(f"{number}\t{','.join(map(str, identifier))}\t\titem {number}\n")
         with open(self.path("catalog", "sequences.tsv"), "w") as rows:
             rows.write("user_id\tn_train\tn_valid\tn_test\titems\n0\t1\t0\t0\t0\n")
-        self.call("import", "--model", self.model, "--prompt", self.form, "--data-dir", self.path("data"), "--data",
-                  self.path("catalog"))
+        self.call(
+            "import",
+            "--model",
+            self.model,
+            "--prompt",
+            self.form,
+            "--data-dir",
+            self.path("data"),
+            "--data",
+            self.path("catalog"),
+        )
 
     def path(self, *names):
         return os.path.join(self.folder.name, *names)
@@ -63,9 +72,24 @@ class Box:
             os.remove(port_file)
         knobs = [word for knob in sets for word in ("--set", knob)]
         self.process = subprocess.Popen(
-            [world.troupe, "serve", "--model", world.model, "--prompt", world.form, "--data-dir", world.path("data"),
-             "--port", "0", "--port-file", port_file, *knobs],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            [
+                world.troupe,
+                "serve",
+                "--model",
+                world.model,
+                "--prompt",
+                world.form,
+                "--data-dir",
+                world.path("data"),
+                "--port",
+                "0",
+                "--port-file",
+                port_file,
+                *knobs,
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         while not os.path.exists(port_file) or not open(port_file).read().strip():
             if self.process.poll() is not None:
                 raise RuntimeError("troupe serve ended with " + str(self.process.returncode))

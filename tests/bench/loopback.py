@@ -58,14 +58,22 @@ class Cluster:
         self.etcd, self.etcd_peer = (f"http://{ADDRESS}:{port}" for port in ports[:2])
         self.door = dict(zip(self.names, ports[2::2]))
         self.file = self.folder / "cluster.yaml"
-        lines = ["cluster:", "  name: loopback", f"  coordination: {self.etcd}", "transfer: {devices: lo}",
-                 *settings, "nodes:"]
+        lines = [
+            "cluster:",
+            "  name: loopback",
+            f"  coordination: {self.etcd}",
+            "transfer: {devices: lo}",
+            *settings,
+            "nodes:",
+        ]
         for number, (name, port) in enumerate(zip(self.names, ports[3::2]), 1):
             (self.folder / name).mkdir()
             roles = "router, cache_meta" if name in self.fronts else worker
             more = f", {own[name]}" if own and name in own else ""
-            lines.append(f"  - {{node: {number}, name: {name}, host: {ADDRESS}, port: {port}, roles: [{roles}], "
-                         f"settings: {{node: {{data_dir: {self.folder / name}}}, http: {{port: {self.door[name]}}}{more}}}}}")
+            lines.append(
+                f"  - {{node: {number}, name: {name}, host: {ADDRESS}, port: {port}, roles: [{roles}], "
+                f"settings: {{node: {{data_dir: {self.folder / name}}}, http: {{port: {self.door[name]}}}{more}}}}}"
+            )
         self.file.write_text("\n".join(lines) + "\n")
 
     def number(self, name):
@@ -73,7 +81,7 @@ class Cluster:
 
     def workers(self):
         """Numbers of the nodes that are workers and run."""
-        return [self.number(name) for name in self.names[len(self.fronts):] if self.runs(name)]
+        return [self.number(name) for name in self.names[len(self.fronts) :] if self.runs(name)]
 
     def runs(self, name):
         return name in self.processes and self.processes[name].poll() is None
@@ -83,15 +91,38 @@ class Cluster:
             self.processes[name] = subprocess.Popen([*map(str, words)], stdout=out, stderr=subprocess.STDOUT)
 
     def start_etcd(self):
-        self.spawn("etcd", "etcd", "--data-dir", self.folder / "etcd", "--listen-client-urls", self.etcd,
-                   "--advertise-client-urls", self.etcd, "--listen-peer-urls", self.etcd_peer,
-                   "--initial-advertise-peer-urls", self.etcd_peer, "--initial-cluster", f"default={self.etcd_peer}")
+        self.spawn(
+            "etcd",
+            "etcd",
+            "--data-dir",
+            self.folder / "etcd",
+            "--listen-client-urls",
+            self.etcd,
+            "--advertise-client-urls",
+            self.etcd,
+            "--listen-peer-urls",
+            self.etcd_peer,
+            "--initial-advertise-peer-urls",
+            self.etcd_peer,
+            "--initial-cluster",
+            f"default={self.etcd_peer}",
+        )
         port = int(self.etcd.rsplit(":", 1)[1])
         self.wait("etcd", lambda: ask(port, "GET", "/health")[0] == 200)
 
     def start(self, name, *words):
-        self.spawn(name, self.troupe, "node", "--config", self.file, "--name", name, "--set",
-                   f"node.log_file={self.folder / name}.log", *words)
+        self.spawn(
+            name,
+            self.troupe,
+            "node",
+            "--config",
+            self.file,
+            "--name",
+            name,
+            "--set",
+            f"node.log_file={self.folder / name}.log",
+            *words,
+        )
 
     def start_all(self, data):
         run(self.troupe, "import", "--config", self.file, "--node", self.fronts[0], "--data", data)
@@ -103,14 +134,18 @@ class Cluster:
 
     def up(self, data):
         self.start_all(data)
-        self.wait("the blocks that are computed ahead", lambda: self.router()["precompute"] == "done", limit=300)
+        self.wait(
+            "the blocks that are computed ahead", lambda: self.router()["precompute"] == "done", limit=300
+        )
 
     def wait(self, what, is_there, limit=UP_LIMIT_S):
         until = time.monotonic() + limit
         while time.monotonic() < until:
             for name, process in self.processes.items():
                 if process.poll() is not None:
-                    raise RuntimeError(f"{name} ended with {process.returncode}; see {self.folder}/{name}.out")
+                    raise RuntimeError(
+                        f"{name} ended with {process.returncode}; see {self.folder}/{name}.out"
+                    )
             try:
                 if is_there():
                     return

@@ -18,7 +18,10 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared"
-RANKERS = {"tiny-ranker-titles": dict(history=10, candidates=20), "tiny-ranker-games": dict(history=60, candidates=100)}
+RANKERS = {
+    "tiny-ranker-titles": dict(history=10, candidates=20),
+    "tiny-ranker-games": dict(history=60, candidates=100),
+}
 
 
 def rows_of(path):
@@ -44,8 +47,13 @@ def make_data(folder, ranker, movies, users, count, seed):
     with gzip.open(folder / "items.jsonl.gz", "wt") as items:
         for movie in movies:
             tokens = words_of(movie, names, 16) if of_titles else semantic_id(movie, names, chance)
-            identifier = {"identifier": 0} if of_titles else {"identifier": names[f"<item_{movie['item_id']}>"]}
-            items.write(json.dumps({"id": movie["item_id"], "title": movie["title"], "tokens": tokens, **identifier}) + "\n")
+            identifier = (
+                {"identifier": 0} if of_titles else {"identifier": names[f"<item_{movie['item_id']}>"]}
+            )
+            items.write(
+                json.dumps({"id": movie["item_id"], "title": movie["title"], "tokens": tokens, **identifier})
+                + "\n"
+            )
     sizes, known = RANKERS[ranker], [movie["item_id"] for movie in movies]
     rated = {item: 1 for item in known}
     for user in users:
@@ -59,11 +67,17 @@ def make_data(folder, ranker, movies, users, count, seed):
             others = sorted(set(known) - set(seen), key=int)
             chosen = set()
             while len(chosen) < sizes["candidates"] - 1:
-                chosen.update(chance.choices(others, [rated[item] for item in others], k=sizes["candidates"] - 1 - len(chosen)))
+                chosen.update(
+                    chance.choices(
+                        others, [rated[item] for item in others], k=sizes["candidates"] - 1 - len(chosen)
+                    )
+                )
             candidates = [*sorted(chosen), seen[at]]
             chance.shuffle(candidates)
-            history = seen[max(0, at - sizes["history"]):at]
-            file.write(f"{user['user_id']}\t{' '.join(history)}\t{' '.join(candidates)}\t{candidates.index(seen[at])}\n")
+            history = seen[max(0, at - sizes["history"]) : at]
+            file.write(
+                f"{user['user_id']}\t{' '.join(history)}\t{' '.join(candidates)}\t{candidates.index(seen[at])}\n"
+            )
 
 
 def plans(options, ranker, movies, users):
@@ -71,14 +85,38 @@ def plans(options, ranker, movies, users):
         folder = pathlib.Path(name)
         make_data(folder, ranker, movies, users, options.users, options.seed)
         answered = folder / "plans.json"
-        subprocess.run([options.troupe, "bench", "plans", "--model", SHARED / "models" / ranker, "--data", folder, "--eval",
-                        folder / "eval.tsv", "--plans", "causal,blocks,all_blocks", "--selection", options.selection, "--correction",
-                        options.correction, "--repair", options.repair, "--json", answered], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [
+                options.troupe,
+                "bench",
+                "plans",
+                "--model",
+                SHARED / "models" / ranker,
+                "--data",
+                folder,
+                "--eval",
+                folder / "eval.tsv",
+                "--plans",
+                "causal,blocks,all_blocks",
+                "--selection",
+                options.selection,
+                "--correction",
+                options.correction,
+                "--repair",
+                options.repair,
+                "--json",
+                answered,
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         return json.loads(answered.read_text())["runs"]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", default=ROOT / "build/deploy/troupe")
     parser.add_argument("--rankers", default=",".join(RANKERS))
     parser.add_argument("--selection", default="importance,tail,deviation,first")
@@ -98,13 +136,21 @@ def main():
     print(f"{'ranker':<19} {'plan':<12} {'repair':>6} {'selection':<11} {'correction':<12} overlap@10")
     for ranker in options.rankers.split(","):
         for run in plans(options, ranker, movies, users):
-            row = dict(ranker=ranker, **{key: run.get(key) for key in ["plan", "repair", "selection", "correction", "overlap@10"]})
+            row = dict(
+                ranker=ranker,
+                **{key: run.get(key) for key in ["plan", "repair", "selection", "correction", "overlap@10"]},
+            )
             rows.append(row)
             overlap = row["overlap@10"]
-            print(f"{ranker:<19} {row['plan']:<12} {row['repair'] or '':>6} {row['selection'] or '':<11} {row['correction'] or '':<12} "
-                  f"{overlap['mean']:.3f} ± {overlap['standard_error']:.3f}", flush=True)
+            print(
+                f"{ranker:<19} {row['plan']:<12} {row['repair'] or '':>6} {row['selection'] or '':<11} {row['correction'] or '':<12} "
+                f"{overlap['mean']:.3f} ± {overlap['standard_error']:.3f}",
+                flush=True,
+            )
     if options.json:
-        pathlib.Path(options.json).write_text(json.dumps({"users": options.users, "seed": options.seed, "rows": rows}, indent=1) + "\n")
+        pathlib.Path(options.json).write_text(
+            json.dumps({"users": options.users, "seed": options.seed, "rows": rows}, indent=1) + "\n"
+        )
     return 0
 
 

@@ -31,7 +31,10 @@ GAMES, FILMS = ("tiny-ranker-games", "amazon-games"), ("tiny-hstu-movielens", "m
 APPROXIMATE = "all_blocks+30:tail:mean:layer2:history0:prototypes"
 # The items' and the rows' shares of the pool; users have the rest.
 STATIC = [(0.5, 0.1), (0.3, 0.2), (0.2, 0.5), (0.1, 0.7), (0.08, 0.9)]
-SPLITS = {**{f"static {items} items {rows} rows": (items, rows, "") for items, rows in STATIC}, "marginal": (0.3, 0.2, "marginal")}
+SPLITS = {
+    **{f"static {items} items {rows} rows": (items, rows, "") for items, rows in STATIC},
+    "marginal": (0.3, 0.2, "marginal"),
+}
 
 
 def ids_of(data):
@@ -57,15 +60,33 @@ class Drawn:
 def write_config(asked, folder, name, items, rows, split):
     own = f"{folder}/{name.replace(' ', '-').replace(',', '')}"
     for model, data in (GAMES, FILMS):
-        subprocess.run([asked.troupe, "import", "--model", several.model_folder(model), "--data-dir", f"{own}-{data}", "--data",
-                        several.data_folder(data)], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [
+                asked.troupe,
+                "import",
+                "--model",
+                several.model_folder(model),
+                "--data-dir",
+                f"{own}-{data}",
+                "--data",
+                several.data_folder(data),
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
     tables = f"tables: mapped, table_bandwidth: {asked.bandwidth}"
-    policy = f"pool: {{memory: {asked.memory}, item_share: {items}, row_share: {rows}" + (f", split: {split}, split_window: {asked.window}" if split else "") + "}\n"
+    policy = (
+        f"pool: {{memory: {asked.memory}, item_share: {items}, row_share: {rows}"
+        + (f", split: {split}, split_window: {asked.window}" if split else "")
+        + "}\n"
+    )
     with open(own + ".yaml", "w") as file:
-        file.write(f"node: {{data_dir: {own}-box}}\n{policy}inference: {{executors: 1, cores: 1}}\nrouter: {{deadline: 10s}}\nmodels:\n"
-                   f"  - {{name: games, directory: {several.model_folder(GAMES[0])}, data_dir: {own}-{GAMES[1]}, "
-                   f"settings: {{model: {{prototypes: {folder}/prototypes, {tables}}}}}}}\n"
-                   f"  - {{name: films, directory: {several.model_folder(FILMS[0])}, data_dir: {own}-{FILMS[1]}, settings: {{model: {{{tables}}}}}}}\n")
+        file.write(
+            f"node: {{data_dir: {own}-box}}\n{policy}inference: {{executors: 1, cores: 1}}\nrouter: {{deadline: 10s}}\nmodels:\n"
+            f"  - {{name: games, directory: {several.model_folder(GAMES[0])}, data_dir: {own}-{GAMES[1]}, "
+            f"settings: {{model: {{prototypes: {folder}/prototypes, {tables}}}}}}}\n"
+            f"  - {{name: films, directory: {several.model_folder(FILMS[0])}, data_dir: {own}-{FILMS[1]}, settings: {{model: {{{tables}}}}}}}\n"
+        )
     return own
 
 
@@ -75,7 +96,12 @@ def requests(chance, asked):
     for _ in range(asked.requests):
         user = f"user-{users.take(1)[0]}"
         if chance.random() < 0.5:
-            yield {"model": "films", "user": user, "candidates": films.take(CANDIDATES), "request_timestamp": 2_000}
+            yield {
+                "model": "films",
+                "user": user,
+                "candidates": films.take(CANDIDATES),
+                "request_timestamp": 2_000,
+            }
         else:
             policy = {"policy": "planner"} if chance.random() < 0.5 else {"policy": APPROXIMATE}
             yield {"model": "games", "user": user, "candidates": games.take(CANDIDATES), **policy}
@@ -86,8 +112,14 @@ def put_users(chance, box):
     for user in range(USERS):
         box.send("PUT", f"/v1/users/user-{user}?model=games", {"history": games.take(EVENTS)})
         history = films.take(EVENTS)
-        box.send("PUT", f"/v1/users/user-{user}?model=films",
-                 {"history": history, "features": [{"name": "timestamps", "values": list(range(1_000, 1_000 + len(history)))}]})
+        box.send(
+            "PUT",
+            f"/v1/users/user-{user}?model=films",
+            {
+                "history": history,
+                "features": [{"name": "timestamps", "values": list(range(1_000, 1_000 + len(history)))}],
+            },
+        )
 
 
 def counted(box):
@@ -95,9 +127,11 @@ def counted(box):
     rows = several.rows_of(box)
     counts = {"cpu_s": float(rows["process_cpu_seconds_total"])}
     for model in ("games", "films"):
-        counts |= {f"{model}_rows_hit": float(rows[f'troupe_rows_total{{model="{model}",from="pool"}}']),
-                   f"{model}_rows_missed": float(rows[f'troupe_rows_total{{model="{model}",from="table"}}']),
-                   f"{model}_tokens_reused": float(rows[f'troupe_tokens_reused_total{{model="{model}"}}'])}
+        counts |= {
+            f"{model}_rows_hit": float(rows[f'troupe_rows_total{{model="{model}",from="pool"}}']),
+            f"{model}_rows_missed": float(rows[f'troupe_rows_total{{model="{model}",from="table"}}']),
+            f"{model}_tokens_reused": float(rows[f'troupe_tokens_reused_total{{model="{model}"}}']),
+        }
     return counts
 
 
@@ -117,11 +151,13 @@ def ask_all(boxes, turns):
             right = right or scores
             if max(abs(scores[item] - right[item]) for item in right) > 1e-4:
                 raise SystemExit(f"{name}: another answer to request {number}")
-    return {name: of[len(turns) // 3:] for name, of in times.items()}, before
+    return {name: of[len(turns) // 3 :] for name, of in times.items()}, before
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", required=True)
     parser.add_argument("--requests", type=int, default=1_200)
     parser.add_argument("--memory", default="12MiB")
@@ -130,13 +166,30 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json")
     asked = parser.parse_args()
-    for folder in (several.model_folder(GAMES[0]), several.model_folder(FILMS[0]), several.data_folder(GAMES[1]), several.data_folder(FILMS[1])):
+    for folder in (
+        several.model_folder(GAMES[0]),
+        several.model_folder(FILMS[0]),
+        several.data_folder(GAMES[1]),
+        several.data_folder(FILMS[1]),
+    ):
         if not os.path.isdir(folder):
             sys.exit("skipped: no " + folder)
     chance, results = random.Random(asked.seed), []
     with tempfile.TemporaryDirectory(prefix="troupe-pool-") as folder, contextlib.ExitStack() as stack:
-        subprocess.run([asked.troupe, "prototypes", "--model", several.model_folder(GAMES[0]), "--data", several.data_folder(GAMES[1]),
-                        "--out", f"{folder}/prototypes"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [
+                asked.troupe,
+                "prototypes",
+                "--model",
+                several.model_folder(GAMES[0]),
+                "--data",
+                several.data_folder(GAMES[1]),
+                "--out",
+                f"{folder}/prototypes",
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         boxes = {}
         for name, shares in SPLITS.items():
             own = write_config(asked, folder, name, *shares)
@@ -147,11 +200,28 @@ def main():
             now = counted(box)
             more = {key: round(now[key] - before[name][key], 3) for key in now}
             of = times[name]
-            results.append({"split": name, "mean_ms": sum(of) / len(of), "p50_ms": at(of, 0.5), "p99_ms": at(of, 0.99), **more})
-            print("  ".join(f"{key} {value:.2f}" if isinstance(value, float) else f"{key} {value}" for key, value in results[-1].items()))
+            results.append(
+                {
+                    "split": name,
+                    "mean_ms": sum(of) / len(of),
+                    "p50_ms": at(of, 0.5),
+                    "p99_ms": at(of, 0.99),
+                    **more,
+                }
+            )
+            print(
+                "  ".join(
+                    f"{key} {value:.2f}" if isinstance(value, float) else f"{key} {value}"
+                    for key, value in results[-1].items()
+                )
+            )
             if SPLITS[name][2]:
-                said = subprocess.run([asked.troupe, "status", "--server", f"127.0.0.1:{box.link.port}"], capture_output=True, text=True).stdout
-                print(said[said.index("What each page saved"):])
+                said = subprocess.run(
+                    [asked.troupe, "status", "--server", f"127.0.0.1:{box.link.port}"],
+                    capture_output=True,
+                    text=True,
+                ).stdout
+                print(said[said.index("What each page saved") :])
     if asked.json:
         with open(asked.json, "w") as out:
             json.dump({**vars(asked), "troupe": None, "json": None, "boxes": results}, out, indent=1)

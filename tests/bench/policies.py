@@ -33,8 +33,11 @@ VARIANTS = {f"{policy}, {how}": policy for policy in ["larger", "bat"] for how i
 SYSTEMS = [*POLICIES, *VARIANTS]
 SIZES = {"short": 0.25, "middle": 0.5, "all fits": None}  # of the item blocks' bytes
 RETURNING = ["--return-share", "0.5", "--return-after", "10"]
-TRACES = {"games": ["--start", "4", *RETURNING], "movies": ["--start", "20", *RETURNING],
-          "sessions": ["--start", "20", "--arrivals", "own"]}
+TRACES = {
+    "games": ["--start", "4", *RETURNING],
+    "movies": ["--start", "20", *RETURNING],
+    "sessions": ["--start", "20", "--arrivals", "own"],
+}
 
 
 def run(words):
@@ -55,8 +58,17 @@ def make_movies(folder, options):
             if not line["set"].startswith("movielens"):
                 continue
             tokens = [first + token % room for token in line["ids"]]
-            items.write(json.dumps({"id": str(line["item_id"]), "title": line["text"], "tokens": tokens,
-                                    "identifier": names[f"<item_{line['item_id']}>"]}) + "\n")
+            items.write(
+                json.dumps(
+                    {
+                        "id": str(line["item_id"]),
+                        "title": line["text"],
+                        "tokens": tokens,
+                        "identifier": names[f"<item_{line['item_id']}>"],
+                    }
+                )
+                + "\n"
+            )
     for name in ["ratings.tsv.gz", "sequences.tsv.gz"]:
         (folder / name).symlink_to((options.movies / name).resolve())
 
@@ -68,8 +80,24 @@ class Workload:
         if name != "games":
             make_movies(self.data, options)
         self.trace = folder / "trace.jsonl.gz"
-        run([options.troupe, "trace", "convert", "--data", self.data, "--out", self.trace, "--rate", "10", "--views",
-             "3", "--requests", options.requests, *TRACES[name]])
+        run(
+            [
+                options.troupe,
+                "trace",
+                "convert",
+                "--data",
+                self.data,
+                "--out",
+                self.trace,
+                "--rate",
+                "10",
+                "--views",
+                "3",
+                "--requests",
+                options.requests,
+                *TRACES[name],
+            ]
+        )
         stats = folder / "stats.json"
         run([options.troupe, "trace", "stats", self.trace, "--json", stats])
         self.stats = json.loads(stats.read_text())
@@ -78,9 +106,24 @@ class Workload:
         self.runs, self.splits = {}, {}
 
     def bench(self, policy, memory, *more):
-        words = [self.options.troupe, "bench", "rank", "--model", self.options.model, "--data", self.data, "--trace",
-                 self.trace, "--closed", "--in-flight", "4", "--policy", policy, "--json",
-                 self.folder / "run.json"]
+        words = [
+            self.options.troupe,
+            "bench",
+            "rank",
+            "--model",
+            self.options.model,
+            "--data",
+            self.data,
+            "--trace",
+            self.trace,
+            "--closed",
+            "--in-flight",
+            "4",
+            "--policy",
+            policy,
+            "--json",
+            self.folder / "run.json",
+        ]
         for knob in ["router.deadline", "router.deadline_max"]:  # late is slow here, not lost
             words += ["--set", f"{knob}=10min"]
         run([*words, *(["--memory", memory] if memory else []), *more])
@@ -93,8 +136,12 @@ class Workload:
     def search_split(self, size, policy):
         """Of the item shares that were tried the one with the fewest tokens computed; None: what `bench rank` gives."""
         if (size, policy) not in self.splits:
-            tried = {share: self.bench(policy, self.memory(size), *(["--item-share", share] if share else []))["runs"][0]
-                     ["tokens_computed"] for share in [None, *SPLITS]}
+            tried = {
+                share: self.bench(policy, self.memory(size), *(["--item-share", share] if share else []))[
+                    "runs"
+                ][0]["tokens_computed"]
+                for share in [None, *SPLITS]
+            }
             self.splits[size, policy] = min(tried, key=tried.get), tried
         return self.splits[size, policy][0]
 
@@ -115,7 +162,9 @@ class Workload:
 
 def cells(sizes):
     """Recomputing does without memory: it runs once a round, for all sizes."""
-    return [(size, system) for size in sizes for system in SYSTEMS if system != "recompute" or size == sizes[0]]
+    return [
+        (size, system) for size in sizes for system in SYSTEMS if system != "recompute" or size == sizes[0]
+    ]
 
 
 def median(runs, key):
@@ -124,10 +173,25 @@ def median(runs, key):
 
 def row_of(workload, sizes, size, policy):
     runs = workload.runs[(sizes[0], policy) if policy == "recompute" else (size, policy)]
-    keys = ["qps", "hit_rate", "tokens_computed", "tokens_total", "cpu_seconds", "p99_ms", "plans_user", "prediction_p10",
-            "prediction_p50", "prediction_p90"]
-    row = {"workload": workload.name, "size": size, "memory_bytes": workload.memory(size), "policy": policy,
-           **{key: median(runs, key) for key in keys}}
+    keys = [
+        "qps",
+        "hit_rate",
+        "tokens_computed",
+        "tokens_total",
+        "cpu_seconds",
+        "p99_ms",
+        "plans_user",
+        "prediction_p10",
+        "prediction_p50",
+        "prediction_p90",
+    ]
+    row = {
+        "workload": workload.name,
+        "size": size,
+        "memory_bytes": workload.memory(size),
+        "policy": policy,
+        **{key: median(runs, key) for key in keys},
+    }
     speeds = [one["qps"] for one in runs]
     row["spread"] = (max(speeds) - min(speeds)) / row["qps"]
     row["rounds"] = runs
@@ -143,35 +207,50 @@ def compare(rows):
     others = [row for row in rows if row is not planner]
     user = next(row for row in rows if row["policy"] == "user")
     best = max(others, key=lambda row: row["qps"])
-    return {"best_other": best["policy"], "planner_over_best": planner["qps"] / best["qps"],
-            "planner_over_user": planner["qps"] / user["qps"],
-            "planner_over_best_cpu": min(row["cpu_seconds"] for row in others) / planner["cpu_seconds"],
-            "planner_over_user_cpu": user["cpu_seconds"] / planner["cpu_seconds"],
-            "planner_over_best_tokens": min(row["tokens_computed"] for row in others) / planner["tokens_computed"],
-            "spread": max(planner["spread"], best["spread"])}
+    return {
+        "best_other": best["policy"],
+        "planner_over_best": planner["qps"] / best["qps"],
+        "planner_over_user": planner["qps"] / user["qps"],
+        "planner_over_best_cpu": min(row["cpu_seconds"] for row in others) / planner["cpu_seconds"],
+        "planner_over_user_cpu": user["cpu_seconds"] / planner["cpu_seconds"],
+        "planner_over_best_tokens": min(row["tokens_computed"] for row in others)
+        / planner["tokens_computed"],
+        "spread": max(planner["spread"], best["spread"]),
+    }
 
 
 def show(workload, table, sizes):
-    print(f"\n{workload.name}: {workload.options.requests} requests; item blocks {workload.item_bytes / 1e6:.0f} MB, "
-          f"users' {workload.user_bytes / 1e6:.0f} MB")
-    print(f"{'memory':18} {'policy':18} {'a second':>8} {'spread':>7} {'P99 ms':>7} {'CPU s':>6} {'computed':>9} "
-          f"{'hit rate':>8} {'user plans':>10}   observed / predicted (p10 p50 p90)")
+    print(
+        f"\n{workload.name}: {workload.options.requests} requests; item blocks {workload.item_bytes / 1e6:.0f} MB, "
+        f"users' {workload.user_bytes / 1e6:.0f} MB"
+    )
+    print(
+        f"{'memory':18} {'policy':18} {'a second':>8} {'spread':>7} {'P99 ms':>7} {'CPU s':>6} {'computed':>9} "
+        f"{'hit rate':>8} {'user plans':>10}   observed / predicted (p10 p50 p90)"
+    )
     for size in sizes:
         rows = [row for row in table if row["size"] == size]
         for row in rows:
             memory = f"{size} ({row['memory_bytes'] / 2**20:.0f} MiB)"
-            print(f"{memory:18} {row['policy']:18} {row['qps']:8.1f} {row['spread']:7.1%} {row['p99_ms']:7.1f} "
-                  f"{row['cpu_seconds']:6.1f} {row['tokens_computed']:9.0f} {row['hit_rate']:8.3f} "
-                  f"{row['plans_user']:10.0f}   {row['prediction_p10']:.2f} {row['prediction_p50']:.2f} "
-                  f"{row['prediction_p90']:.2f}" + (f"   items {row['split'] or 'as usual'}" if "split" in row else ""))
+            print(
+                f"{memory:18} {row['policy']:18} {row['qps']:8.1f} {row['spread']:7.1%} {row['p99_ms']:7.1f} "
+                f"{row['cpu_seconds']:6.1f} {row['tokens_computed']:9.0f} {row['hit_rate']:8.3f} "
+                f"{row['plans_user']:10.0f}   {row['prediction_p10']:.2f} {row['prediction_p50']:.2f} "
+                f"{row['prediction_p90']:.2f}"
+                + (f"   items {row['split'] or 'as usual'}" if "split" in row else "")
+            )
         cell = compare(rows)
-        print(f"{'':18} planner ÷ best other ({cell['best_other']}): {cell['planner_over_best']:.2f} (by processor time "
-              f"{cell['planner_over_best_cpu']:.2f}, by tokens {cell['planner_over_best_tokens']:.2f}; spread "
-              f"{cell['spread']:.1%}); ÷ user: {cell['planner_over_user']:.2f} ({cell['planner_over_user_cpu']:.2f})")
+        print(
+            f"{'':18} planner ÷ best other ({cell['best_other']}): {cell['planner_over_best']:.2f} (by processor time "
+            f"{cell['planner_over_best_cpu']:.2f}, by tokens {cell['planner_over_best_tokens']:.2f}; spread "
+            f"{cell['spread']:.1%}); ÷ user: {cell['planner_over_user']:.2f} ({cell['planner_over_user_cpu']:.2f})"
+        )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for name in ["games", "movies", "model", "titles"]:
         parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
     parser.add_argument("--troupe", type=pathlib.Path, default=ROOT / "build/deploy/troupe")
@@ -193,16 +272,27 @@ def main():
             todo = [(workload, *cell) for workload in workloads for cell in cells(sizes)]
             order.shuffle(todo)
             for done, (workload, size, policy) in enumerate(todo):
-                print(f"\rround {number + 1} of {options.rounds}: {done} of {len(todo)} ", end="", file=sys.stderr)
+                print(
+                    f"\rround {number + 1} of {options.rounds}: {done} of {len(todo)} ",
+                    end="",
+                    file=sys.stderr,
+                )
                 workload.measure(size, policy)
         print(file=sys.stderr)
         result = []
         for workload in workloads:
             table = [row_of(workload, sizes, size, policy) for size in sizes for policy in SYSTEMS]
             show(workload, table, sizes)
-            result.append({"workload": workload.name, "trace": workload.stats, "item_bytes": workload.item_bytes,
-                           "user_bytes": workload.user_bytes, "rows": table,
-                           "cells": {size: compare([row for row in table if row["size"] == size]) for size in sizes}})
+            result.append(
+                {
+                    "workload": workload.name,
+                    "trace": workload.stats,
+                    "item_bytes": workload.item_bytes,
+                    "user_bytes": workload.user_bytes,
+                    "rows": table,
+                    "cells": {size: compare([row for row in table if row["size"] == size]) for size in sizes},
+                }
+            )
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
 

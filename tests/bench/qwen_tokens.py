@@ -12,10 +12,15 @@ import sys
 import unicodedata
 
 # Qwen's pattern. Python's `re` knows no \p{N}; its \d lacks fractions, superscripts and the like.
-NUMBERS = "".join(sign for sign in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(sign) in ("Nl", "No"))
+NUMBERS = "".join(
+    sign for sign in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(sign) in ("Nl", "No")
+)
 LETTER = rf"[^\W\d_{NUMBERS}]"
-PIECES = re.compile(rf"'(?:s|t|re|ve|m|ll|d)|(?:[^\w\r\n]|_)?{LETTER}+|[\d{NUMBERS}]| ?(?:[^\s\w]|_)+[\r\n]*|"
-                    r"\s*[\r\n]+|\s+(?!\S)|\s+", re.IGNORECASE)
+PIECES = re.compile(
+    rf"'(?:s|t|re|ve|m|ll|d)|(?:[^\w\r\n]|_)?{LETTER}+|[\d{NUMBERS}]| ?(?:[^\s\w]|_)+[\r\n]*|"
+    r"\s*[\r\n]+|\s+(?!\S)|\s+",
+    re.IGNORECASE,
+)
 
 
 def byte_letters():
@@ -38,15 +43,21 @@ class Tokenizer:
     def merged(self, piece):
         parts = [self.letters[byte] for byte in piece.encode()]
         while len(parts) > 1:
-            pairs = [(self.ranks.get(pair, len(self.ranks)), i) for i, pair in enumerate(zip(parts, parts[1:]))]
+            pairs = [
+                (self.ranks.get(pair, len(self.ranks)), i) for i, pair in enumerate(zip(parts, parts[1:]))
+            ]
             rank, at = min(pairs)
             if rank == len(self.ranks):
                 break
-            parts[at:at + 2] = [parts[at] + parts[at + 1]]
+            parts[at : at + 2] = [parts[at] + parts[at + 1]]
         return [self.ids[part] for part in parts]
 
     def encode(self, text):
-        return [token for piece in PIECES.findall(unicodedata.normalize("NFC", text)) for token in self.piece(piece)]
+        return [
+            token
+            for piece in PIECES.findall(unicodedata.normalize("NFC", text))
+            for token in self.piece(piece)
+        ]
 
 
 def main():

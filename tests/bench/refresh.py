@@ -31,11 +31,15 @@ ITEM_SHARE = 0.9  # of the pool; requests use item blocks alone
 
 # ---- what is measured ----
 
+
 def follow(bench, item, since, owner):
     """How the item came to where it is asked for. Times are in ms from the change: to when a request was due that found
-    its block there, or to when a worker was seen to have got it ahead of requests. `owner`: where it belongs at first."""
+    its block there, or to when a worker was seen to have got it ahead of requests. `owner`: where it belongs at first.
+    """
     load, cluster, watch = bench.load, bench.cluster, bench.watch
-    mine = [answer for answer in load.between(since, load.now()) if answer.item == item and answer.status == 200]
+    mine = [
+        answer for answer in load.between(since, load.now()) if answer.item == item and answer.status == 200
+    ]
     held = {}
     for name in cluster.names[1:]:
         node = cluster.number(name)
@@ -49,9 +53,15 @@ def follow(bench, item, since, owner):
         held[str(node)] = min(times, default=None)
     missed = [(a.due - since) * 1e3 for a in mine if not a.local]
     everywhere = None if None in held.values() else max(held.values())
-    return {"item": item, "held_ms": held, "held_everywhere_ms": everywhere, "accesses": len(mine),
-            "not_local": len(missed), "last_not_local_ms": max(missed, default=None),
-            "accesses_by_worker": collections.Counter(str(a.node) for a in mine)}
+    return {
+        "item": item,
+        "held_ms": held,
+        "held_everywhere_ms": everywhere,
+        "accesses": len(mine),
+        "not_local": len(missed),
+        "last_not_local_ms": max(missed, default=None),
+        "accesses_by_worker": collections.Counter(str(a.node) for a in mine),
+    }
 
 
 class Bench:
@@ -88,11 +98,17 @@ class Bench:
         self.check_goes_on()
         grown = self.watch.growth(began, middle)
         router = self.cluster.router()
-        row = {"change": name, "at_s": began,
-               "before": window(self.load.between(began - self.lengths["before"], began)),
-               "during": window(self.load.between(began, middle)), "after": window(self.load.between(middle, end)),
-               "during_s": middle - began, "counted_during": {what: grown[metric] for what, metric in COUNTERS.items()},
-               "items_hot": int(router["items_hot"]), "pull_share": float(router["pull_share"])}
+        row = {
+            "change": name,
+            "at_s": began,
+            "before": window(self.load.between(began - self.lengths["before"], began)),
+            "during": window(self.load.between(began, middle)),
+            "after": window(self.load.between(middle, end)),
+            "during_s": middle - began,
+            "counted_during": {what: grown[metric] for what, metric in COUNTERS.items()},
+            "items_hot": int(router["items_hot"]),
+            "pull_share": float(router["pull_share"]),
+        }
         if item is not None:
             row.update(follow(self, item, began, owner))
         else:
@@ -117,8 +133,13 @@ class Bench:
     def run_items(self, world, plan, wait_s):
         item, owner = plan.coldest(world)
         self.change("an item becomes hot", lambda: None, item, owner, wait_s=wait_s)
-        self.change("a new item is hot at once", lambda: self.put(NEW, world.new_item()), NEW, plan.owner_of_new(),
-                    wait_s=wait_s)
+        self.change(
+            "a new item is hot at once",
+            lambda: self.put(NEW, world.new_item()),
+            NEW,
+            plan.owner_of_new(),
+            wait_s=wait_s,
+        )
         row = self.change("it is deleted", lambda: self.delete(NEW))
         its = [answer for answer in self.load.between(row["at_s"], self.load.now()) if answer.item == NEW]
         row["refused_as_unknown"] = sum(answer.code == "unknown_item" for answer in its)
@@ -131,28 +152,34 @@ class Bench:
         def back():
             self.cluster.start(name)
             self.cluster.wait_until_ready(name)
+
         self.change("it comes back", back, during=self.lengths["back"])
 
 
 # ---- what is shown ----
+
 
 def ms(value):
     return "" if value is None else f"{value:.0f}"
 
 
 def show(rows):
-    print(f"{'change':<26}{'through ms':>11}{'not local':>12}{'last at ms':>11}{'p99 ms before':>14}{'during':>8}"
-          f"{'after':>8}{'failed':>7}{'sent for':>9}{'moved KB':>9}{'made ahead':>11}")
+    print(
+        f"{'change':<26}{'through ms':>11}{'not local':>12}{'last at ms':>11}{'p99 ms before':>14}{'during':>8}"
+        f"{'after':>8}{'failed':>7}{'sent for':>9}{'moved KB':>9}{'made ahead':>11}"
+    )
     for row in rows:
         through, missed = ms(row.get("last_moved_ms")), ""
         if "item" in row:
             through = ms(row["held_everywhere_ms"]) or "never"
             missed = f"{row['not_local']} of {row['accesses']}"
         counted = row["counted_during"]
-        print(f"{row['change']:<26}{through:>11}{missed:>12}{ms(row.get('last_not_local_ms')):>11}"
-              f"{row['before']['p99_ms']:>14.1f}{row['during']['p99_ms']:>8.1f}{row['after']['p99_ms']:>8.1f}"
-              f"{sum(row[part]['failed'] for part in ('during', 'after')):>7}{counted['items_refreshed']:>9.0f}"
-              f"{counted['bytes_moved'] / 1e3:>9.0f}{counted['blocks_computed_ahead']:>11.0f}")
+        print(
+            f"{row['change']:<26}{through:>11}{missed:>12}{ms(row.get('last_not_local_ms')):>11}"
+            f"{row['before']['p99_ms']:>14.1f}{row['during']['p99_ms']:>8.1f}{row['after']['p99_ms']:>8.1f}"
+            f"{sum(row[part]['failed'] for part in ('during', 'after')):>7}{counted['items_refreshed']:>9.0f}"
+            f"{counted['bytes_moved'] / 1e3:>9.0f}{counted['blocks_computed_ahead']:>11.0f}"
+        )
 
 
 def fault_of(part):
@@ -171,13 +198,17 @@ def fault_of(part):
 
 # ---- the run ----
 
+
 def settings_of(world, plan, block_tokens, room):
     block_bytes = block_tokens * world.token_bytes()
     memory = int(plan.blocks() * room * block_bytes / ITEM_SHARE) + (2 << 20)
-    return [f"model: {{directory: {world.model}}}",
-            f"pool: {{memory: {memory}B, page_tokens: {block_tokens}, item_share: {ITEM_SHARE}, "
-            f"placement: {plan.file}}}",
-            "inference: {executors: 1, cores: 1}", "router: {policy: item, deadline: 5s, deadline_max: 10s}"]
+    return [
+        f"model: {{directory: {world.model}}}",
+        f"pool: {{memory: {memory}B, page_tokens: {block_tokens}, item_share: {ITEM_SHARE}, "
+        f"placement: {plan.file}}}",
+        "inference: {executors: 1, cores: 1}",
+        "router: {policy: item, deadline: 5s, deadline_max: 10s}",
+    ]
 
 
 def processor_time():
@@ -190,7 +221,9 @@ def processor_time():
 def run_part(options, world, plan, folder, room, act):
     """On a cluster of its own, whose workers have so much more room than the plan takes."""
     block_tokens = world.item_tokens()
-    cluster = loopback.Cluster(options.troupe, folder, options.workers, settings_of(world, plan, block_tokens, room))
+    cluster = loopback.Cluster(
+        options.troupe, folder, options.workers, settings_of(world, plan, block_tokens, room)
+    )
     running = []
     try:
         cluster.up(world.data)
@@ -204,8 +237,14 @@ def run_part(options, world, plan, folder, room, act):
         act(bench)
         busy, all_time = (after - before for after, before in zip(processor_time(), began))
         load.stop()  # when each has its answer
-        return {"room": room, "cores_busy": busy / all_time, "requests": len(load.answers), "failed": load.failures(),
-                "changes": bench.changes, "timeline": timeline(load)}
+        return {
+            "room": room,
+            "cores_busy": busy / all_time,
+            "requests": len(load.answers),
+            "failed": load.failures(),
+            "changes": bench.changes,
+            "timeline": timeline(load),
+        }
     finally:
         for one in reversed(running):
             one.stop()
@@ -217,12 +256,23 @@ def run(options, folder):
     plan = Plan(options.troupe, world, options.workers, folder)
     tight, roomy = folder / "tight", folder / "roomy"
     tight.mkdir(), roomy.mkdir()
-    parts = [run_part(options, world, plan, tight, 1.05, lambda bench: bench.run_items(world, plan, options.wait_s))]
+    parts = [
+        run_part(
+            options, world, plan, tight, 1.05, lambda bench: bench.run_items(world, plan, options.wait_s)
+        )
+    ]
     if not options.short:  # so that there is room for what a worker had that is away
         room = 1.1 * len(world.items) / plan.blocks()
         parts.append(run_part(options, world, plan, roomy, room, lambda bench: bench.run_worker("worker-1")))
-    return {"workers": options.workers, "rate": options.rate, "candidates": CANDIDATES, "items": len(world.items),
-            "everywhere": len(plan.everywhere), "cores": os.cpu_count(), "parts": parts}
+    return {
+        "workers": options.workers,
+        "rate": options.rate,
+        "candidates": CANDIDATES,
+        "items": len(world.items),
+        "everywhere": len(plan.everywhere),
+        "cores": os.cpu_count(),
+        "parts": parts,
+    }
 
 
 def parse():
@@ -262,9 +312,12 @@ def main():
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    print(f"{result['workers']} workers, {result['items']} items, {result['everywhere']} of them everywhere, "
-          f"{result['rate']:.0f} requests/s of {CANDIDATES} candidates; of {result['cores']} cores "
-          + " and ".join(f"{100 * part['cores_busy']:.0f} %" for part in result["parts"]) + " busy")
+    print(
+        f"{result['workers']} workers, {result['items']} items, {result['everywhere']} of them everywhere, "
+        f"{result['rate']:.0f} requests/s of {CANDIDATES} candidates; of {result['cores']} cores "
+        + " and ".join(f"{100 * part['cores_busy']:.0f} %" for part in result["parts"])
+        + " busy"
+    )
     rows = [row for part in result["parts"] for row in part["changes"]]
     show(rows)
     if options.json:

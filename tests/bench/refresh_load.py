@@ -13,9 +13,12 @@ from refresh_world import CANDIDATES, NEW
 
 THREADS = 48
 LOOK_EVERY = 0.03  # s
-COUNTERS = {"items_refreshed": "troupe_items_refreshed_total", "bytes_moved": "troupe_item_bytes_moved_total",
-            "blocks_computed_ahead": "troupe_item_blocks_precomputed_total",
-            "evicted": "troupe_blocks_evicted_total"}
+COUNTERS = {
+    "items_refreshed": "troupe_items_refreshed_total",
+    "bytes_moved": "troupe_item_bytes_moved_total",
+    "blocks_computed_ahead": "troupe_item_blocks_precomputed_total",
+    "evicted": "troupe_blocks_evicted_total",
+}
 
 
 Answer = collections.namedtuple("Answer", "due ms server_ms status item local kind node code")
@@ -139,14 +142,18 @@ class Load:
             if status != 200:
                 self.answers.append(Answer(due, ms, 0, status, item, False, kind, 0, reply["error"]["code"]))
                 return
-            self.all_blocks = max(self.all_blocks, reply["blocks_reused"])  # every item, and the system segment
+            self.all_blocks = max(
+                self.all_blocks, reply["blocks_reused"]
+            )  # every item, and the system segment
             local = reply["timings"]["pull"] == 0 and reply["blocks_reused"] == self.all_blocks
             server_ms = reply["timings"]["total"] / 1e3
             self.answers.append(Answer(due, ms, server_ms, status, item, local, kind, reply["node"], ""))
 
     def failures(self):
         """By what they say. That an item is unknown which was deleted is no failure."""
-        codes = [a.code for a in self.answers if a.status != 200 and (a.item, a.code) != (NEW, "unknown_item")]
+        codes = [
+            a.code for a in self.answers if a.status != 200 and (a.item, a.code) != (NEW, "unknown_item")
+        ]
         return dict(collections.Counter(codes))
 
     def between(self, since, until):
@@ -162,11 +169,15 @@ def percentile(values, share):
 def window(answers):
     good = [answer for answer in answers if answer.status == 200]
     popular = [answer for answer in good if answer.kind == "popular"]
-    return {"requests": len(answers), "failed": len(answers) - len(good),
-            "p50_ms": percentile([a.ms for a in good], 0.5), "p99_ms": percentile([a.ms for a in good], 0.99),
-            "worst_ms": max((a.ms for a in good), default=0),
-            "server_p99_ms": percentile([a.server_ms for a in good], 0.99),
-            "requests_all_local": sum(a.local for a in popular) / max(1, len(popular))}
+    return {
+        "requests": len(answers),
+        "failed": len(answers) - len(good),
+        "p50_ms": percentile([a.ms for a in good], 0.5),
+        "p99_ms": percentile([a.ms for a in good], 0.99),
+        "worst_ms": max((a.ms for a in good), default=0),
+        "server_p99_ms": percentile([a.server_ms for a in good], 0.99),
+        "requests_all_local": sum(a.local for a in popular) / max(1, len(popular)),
+    }
 
 
 def timeline(load):
@@ -175,7 +186,12 @@ def timeline(load):
     for answer in load.between(0, load.now()):
         seconds[int(answer.due)].append(answer)
     share = lambda some: sum(a.local for a in some) / len(some) if some else None
-    return [{"second": second, "p99_ms": percentile([a.ms for a in some if a.status == 200], 0.99),
-             "item_local": share([a for a in some if a.item is not None and a.status == 200]),
-             "all_local": share([a for a in some if a.kind == "popular" and a.status == 200])}
-            for second, some in sorted(seconds.items())]
+    return [
+        {
+            "second": second,
+            "p99_ms": percentile([a.ms for a in some if a.status == 200], 0.99),
+            "item_local": share([a for a in some if a.item is not None and a.status == 200]),
+            "all_local": share([a for a in some if a.kind == "popular" and a.status == 200]),
+        }
+        for second, some in sorted(seconds.items())
+    ]

@@ -80,12 +80,27 @@ class Plan:
         plan = self._plan("hrcs", world.data, self.file)
         self.everywhere, self.shards = plan["everywhere"], plan["shards"]
         if len(self.everywhere) < CANDIDATES or plan["nowhere"]:
-            raise RuntimeError(f"the plan has {len(self.everywhere)} items everywhere, {len(plan['nowhere'])} nowhere; "
-                               f"expected at least {CANDIDATES} and 0")
+            raise RuntimeError(
+                f"the plan has {len(self.everywhere)} items everywhere, {len(plan['nowhere'])} nowhere; "
+                f"expected at least {CANDIDATES} and 0"
+            )
 
     def _plan(self, name, data, file, *more):
-        loopback.run(self.troupe, "plan", "--data", data, "--nodes", self.nodes, "--memory", "2GB", "--placement", name,
-                     "--json", file, *more)
+        loopback.run(
+            self.troupe,
+            "plan",
+            "--data",
+            data,
+            "--nodes",
+            self.nodes,
+            "--memory",
+            "2GB",
+            "--placement",
+            name,
+            "--json",
+            file,
+            *more,
+        )
         return json.loads(file.read_text())["placements"][0]
 
     def blocks(self):

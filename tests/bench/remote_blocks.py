@@ -45,19 +45,43 @@ class Cluster:
         front = hosts.address["front"]
         self.etcd = f"http://{front}:2379"
         self.file = f"{folder}/cluster.yaml"
-        lines = ["cluster:", "  name: remote-blocks", f"  coordination: {self.etcd}",
-                 f"  certificates: {folder}/certificates", f"model: {{directory: {model}}}",
-                 "http: {address: 127.0.0.1, port: 8080}", "pool: {memory: 256MiB}",
-                 f"inference: {{executors: 1, cores: 1, overlap: {str(overlap).lower()}}}", "nodes:"]
+        lines = [
+            "cluster:",
+            "  name: remote-blocks",
+            f"  coordination: {self.etcd}",
+            f"  certificates: {folder}/certificates",
+            f"model: {{directory: {model}}}",
+            "http: {address: 127.0.0.1, port: 8080}",
+            "pool: {memory: 256MiB}",
+            f"inference: {{executors: 1, cores: 1, overlap: {str(overlap).lower()}}}",
+            "nodes:",
+        ]
         for number, (name, roles) in enumerate(NODES.items(), 1):
             os.makedirs(f"{folder}/{name}")
-            lines.append(f"  - {{node: {number}, name: {name}, host: {hosts.address[name]}, port: 7000, "
-                         f"roles: [{roles}], settings: {{node: {{data_dir: {folder}/{name}}}}}}}")
+            lines.append(
+                f"  - {{node: {number}, name: {name}, host: {hosts.address[name]}, port: 7000, "
+                f"roles: [{roles}], settings: {{node: {{data_dir: {folder}/{name}}}}}}}"
+            )
         pathlib.Path(self.file).write_text("\n".join(lines) + "\n")
-        subprocess.run([troupe, "certs", f"{folder}/certificates", "--config", self.file], check=True,
-                       capture_output=True)
-        subprocess.run([troupe, "import", "--model", str(model), "--data-dir", f"{folder}/front", "--data",
-                        f"{DEMO}/world"], check=True, capture_output=True)
+        subprocess.run(
+            [troupe, "certs", f"{folder}/certificates", "--config", self.file],
+            check=True,
+            capture_output=True,
+        )
+        subprocess.run(
+            [
+                troupe,
+                "import",
+                "--model",
+                str(model),
+                "--data-dir",
+                f"{folder}/front",
+                "--data",
+                f"{DEMO}/world",
+            ],
+            check=True,
+            capture_output=True,
+        )
 
     def spawn(self, name, host, *words):
         with self.lock, open(f"{self.folder}/{name}.out", "ab") as out:
@@ -66,13 +90,37 @@ class Cluster:
 
     def start_etcd(self):
         peer = self.etcd.replace("2379", "2380")
-        self.spawn("etcd", "front", "etcd", "--data-dir", f"{self.folder}/etcd", "--listen-client-urls", self.etcd,
-                   "--advertise-client-urls", self.etcd, "--listen-peer-urls", peer,
-                   "--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}")
+        self.spawn(
+            "etcd",
+            "front",
+            "etcd",
+            "--data-dir",
+            f"{self.folder}/etcd",
+            "--listen-client-urls",
+            self.etcd,
+            "--advertise-client-urls",
+            self.etcd,
+            "--listen-peer-urls",
+            peer,
+            "--initial-advertise-peer-urls",
+            peer,
+            "--initial-cluster",
+            f"default={peer}",
+        )
 
     def start(self, name):
-        self.spawn(name, name, self.troupe, "node", "--config", self.file, "--name", name, "--set",
-                   f"node.log_file={self.folder}/{name}.log")
+        self.spawn(
+            name,
+            name,
+            self.troupe,
+            "node",
+            "--config",
+            self.file,
+            "--name",
+            name,
+            "--set",
+            f"node.log_file={self.folder}/{name}.log",
+        )
 
     def end(self):
         with self.lock:
@@ -137,7 +185,7 @@ def make_requests():
     """No two of them share an item or a user. Those with the item prefix have many blocks."""
     read = lambda name: [json.loads(line) for line in open(DEMO / "world" / name)]
     items, users = [item["id"] for item in read("items.jsonl")], [user["id"] for user in read("users.jsonl")]
-    sets = [items[i::len(items) // CANDIDATES] for i in range(len(items) // CANDIDATES)]
+    sets = [items[i :: len(items) // CANDIDATES] for i in range(len(items) // CANDIDATES)]
     return [{"user": user, "candidates": some, "policy": "item"} for user, some in zip(users, sets)]
 
 
@@ -170,31 +218,49 @@ def measure(cluster, requests):
 
 def row_of(pairs):
     """Medians over the requests; of each request, the median of its local replies."""
-    local = {step: statistics.median(statistics.median(reply["timings"][step] for reply in replies)
-                                     for _, replies in pairs) for step in STEPS}
+    local = {
+        step: statistics.median(
+            statistics.median(reply["timings"][step] for reply in replies) for _, replies in pairs
+        )
+        for step in STEPS
+    }
     remote = {step: statistics.median(first["timings"][step] for first, _ in pairs) for step in STEPS}
-    more = [first["timings"]["total"] - statistics.median(reply["timings"]["total"] for reply in replies)
-            for first, replies in pairs]
+    more = [
+        first["timings"]["total"] - statistics.median(reply["timings"]["total"] for reply in replies)
+        for first, replies in pairs
+    ]
     over = [extra - first["timings"]["pull"] for extra, (first, _) in zip(more, pairs)]
     processor = statistics.mean(first["processor_s"] for first, _ in pairs)
     quartiles = statistics.quantiles(reply["timings"]["total"] for _, replies in pairs for reply in replies)
-    return {"requests": len(pairs), "tokens_reused": statistics.median(f["tokens_reused"] for f, _ in pairs),
-            "local_us": local, "remote_us": remote, "more_us": statistics.median(more),
-            "worker_processor_us": processor * 1e6,
-            "more_than_the_pull_us": statistics.median(over), "local_spread_us": quartiles[2] - quartiles[0]}
+    return {
+        "requests": len(pairs),
+        "tokens_reused": statistics.median(f["tokens_reused"] for f, _ in pairs),
+        "local_us": local,
+        "remote_us": remote,
+        "more_us": statistics.median(more),
+        "worker_processor_us": processor * 1e6,
+        "more_than_the_pull_us": statistics.median(over),
+        "local_spread_us": quartiles[2] - quartiles[0],
+    }
 
 
 def show(row, overlap):
     print("inference.overlap: " + str(overlap).lower())
-    print(f"{row['requests']} requests, {row['tokens_reused']:.0f} tokens reused in {CANDIDATES} blocks; us, medians")
+    print(
+        f"{row['requests']} requests, {row['tokens_reused']:.0f} tokens reused in {CANDIDATES} blocks; us, medians"
+    )
     print(f"{'':>13}", *(f"{step:>9}" for step in STEPS))
     for where in ("local", "remote"):
         print(f"{'blocks ' + where:>13}", *(f"{row[where + '_us'][step]:>9.0f}" for step in STEPS))
-    print(f"{'difference':>13}", *(f"{row['remote_us'][step] - row['local_us'][step]:>9.0f}" for step in STEPS))
-    print(f"A request costs {row['more_us']:.0f} us more; that, less the time of its own pull, is "
-          f"{row['more_than_the_pull_us']:.0f} us (medians; a local request itself moves by "
-          f"{row['local_spread_us']:.0f} us between its quartiles). The worker that pulls takes "
-          f"{row['worker_processor_us']:.0f} us of a processor for it (mean).")
+    print(
+        f"{'difference':>13}", *(f"{row['remote_us'][step] - row['local_us'][step]:>9.0f}" for step in STEPS)
+    )
+    print(
+        f"A request costs {row['more_us']:.0f} us more; that, less the time of its own pull, is "
+        f"{row['more_than_the_pull_us']:.0f} us (medians; a local request itself moves by "
+        f"{row['local_spread_us']:.0f} us between its quartiles). The worker that pulls takes "
+        f"{row['worker_processor_us']:.0f} us of a processor for it (mean)."
+    )
 
 
 @contextlib.contextmanager
@@ -251,9 +317,16 @@ def main():
     made = tempfile.TemporaryDirectory(prefix="troupe-remote-blocks-model-")
     model = DEMO / "model"
     if options.layers:
-        deep_plans.write_model(made.name, str(model), options.layers, 1, hidden_size=options.hidden,
-                               intermediate_size=3 * options.hidden, num_attention_heads=options.hidden // 64,
-                               num_key_value_heads=max(1, options.hidden // 256))
+        deep_plans.write_model(
+            made.name,
+            str(model),
+            options.layers,
+            1,
+            hidden_size=options.hidden,
+            intermediate_size=3 * options.hidden,
+            num_attention_heads=options.hidden // 64,
+            num_key_value_heads=max(1, options.hidden // 256),
+        )
         model = pathlib.Path(made.name)
     found = {overlap: [] for overlap in ([False, True] if options.overlap else [False])}
     for _ in range(options.clusters):
@@ -266,7 +339,11 @@ def main():
     for overlap, row in rows.items():
         show(row, overlap)
     if options.json:
-        told = {("overlap" if overlap else "behind"): row for overlap, row in rows.items()} if options.overlap else rows[False]
+        told = (
+            {("overlap" if overlap else "behind"): row for overlap, row in rows.items()}
+            if options.overlap
+            else rows[False]
+        )
         pathlib.Path(options.json).write_text(json.dumps(told, indent=1) + "\n")
     return 0
 

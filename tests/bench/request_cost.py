@@ -27,8 +27,15 @@ def read_rows(model, data):
         if (folder / "eval.tsv.gz").exists():
             with gzip.open(folder / "eval.tsv.gz", "rt") as lines:
                 cells = [line.rstrip("\n").split("\t") for line in lines][1:]
-            return [{"user": user, "history": history.split(), "candidates": candidates.split(),
-                     "true_item": candidates.split()[int(truth)]} for user, history, candidates, truth in cells]
+            return [
+                {
+                    "user": user,
+                    "history": history.split(),
+                    "candidates": candidates.split(),
+                    "true_item": candidates.split()[int(truth)],
+                }
+                for user, history, candidates, truth in cells
+            ]
         if (folder / "requests.jsonl").exists():
             return list(map(json.loads, (folder / "requests.jsonl").read_text().splitlines()))
     sys.exit(f"no eval.tsv.gz and no requests.jsonl in {model} or {data}; expected one")
@@ -56,17 +63,40 @@ class Runs:
         self.options, self.evaluation, self.requests = options, evaluation, requests
 
     def run(self, program, policy, *more):
-        words = [program, "bench", "rank", "--model", self.options.model, "--data", self.options.data, "--evaluation",
-                 self.evaluation, "--policy", policy, "--requests", self.requests, "--in-flight", self.options.in_flight,
-                 "--json", "-", *more]
+        words = [
+            program,
+            "bench",
+            "rank",
+            "--model",
+            self.options.model,
+            "--data",
+            self.options.data,
+            "--evaluation",
+            self.evaluation,
+            "--policy",
+            policy,
+            "--requests",
+            self.requests,
+            "--in-flight",
+            self.options.in_flight,
+            "--json",
+            "-",
+            *more,
+        ]
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(f"{' '.join(map(str, words))}\n{done.stderr}")
         run = json.loads(done.stdout)["runs"][0]
         if run["errors"]:
             sys.exit(f"{program}: {run['errors']} of {run['requests']} requests failed; expected none")
-        return {"cpu_ms": 1e3 * run["cpu_seconds"] / run["requests"], "qps": run["qps"], "p50_ms": run["p50_ms"],
-                "rooms_us": {room: 1e6 * seconds / run["requests"] for room, seconds in run.get("profile", {}).items()}}
+        return {
+            "cpu_ms": 1e3 * run["cpu_seconds"] / run["requests"],
+            "qps": run["qps"],
+            "p50_ms": run["p50_ms"],
+            "rooms_us": {
+                room: 1e6 * seconds / run["requests"] for room, seconds in run.get("profile", {}).items()
+            },
+        }
 
 
 def race(runs, policy, options):
@@ -89,23 +119,32 @@ def summary(taken):
     cell = {"kernels_ms": kernels_ms}
     for build in ("old", "new"):
         cpu = median(taken[build], "cpu_ms")
-        cell[build] = {"cpu_ms": cpu, "outside_ms": cpu - kernels_ms, "qps": median(taken[build], "qps"),
-                       "p50_ms": median(taken[build], "p50_ms"), "rounds_cpu_ms": [r["cpu_ms"] for r in taken[build]],
-                       "rounds_qps": [r["qps"] for r in taken[build]]}
+        cell[build] = {
+            "cpu_ms": cpu,
+            "outside_ms": cpu - kernels_ms,
+            "qps": median(taken[build], "qps"),
+            "p50_ms": median(taken[build], "p50_ms"),
+            "rounds_cpu_ms": [r["cpu_ms"] for r in taken[build]],
+            "rounds_qps": [r["qps"] for r in taken[build]],
+        }
     cell["outside_ratio"] = cell["old"]["outside_ms"] / cell["new"]["outside_ms"]
     cell["qps_ratio"] = cell["new"]["qps"] / cell["old"]["qps"]
     cell["kernels_share"] = kernels_ms / cell["new"]["cpu_ms"]
-    cell["rooms_us"] = {room: statistics.median(run["rooms_us"][room] for run in taken["profile"])
-                        for room in taken["profile"][0]["rooms_us"]}
+    cell["rooms_us"] = {
+        room: statistics.median(run["rooms_us"][room] for run in taken["profile"])
+        for room in taken["profile"][0]["rooms_us"]
+    }
     return cell
 
 
 def show(policy, candidates, cell):
     old, new = cell["old"], cell["new"]
-    print(f"{policy}, {candidates} candidates: CPU {old['cpu_ms']:.3f} -> {new['cpu_ms']:.3f} ms a request, outside the "
-          f"kernels ({cell['kernels_ms']:.3f} ms) {old['outside_ms']:.3f} -> {new['outside_ms']:.3f} ms, "
-          f"{cell['outside_ratio']:.2f} times less; requests/s {old['qps']:.0f} -> {new['qps']:.0f}, x{cell['qps_ratio']:.2f}; "
-          f"kernels {100 * cell['kernels_share']:.0f} % of the new build's")
+    print(
+        f"{policy}, {candidates} candidates: CPU {old['cpu_ms']:.3f} -> {new['cpu_ms']:.3f} ms a request, outside the "
+        f"kernels ({cell['kernels_ms']:.3f} ms) {old['outside_ms']:.3f} -> {new['outside_ms']:.3f} ms, "
+        f"{cell['outside_ratio']:.2f} times less; requests/s {old['qps']:.0f} -> {new['qps']:.0f}, x{cell['qps_ratio']:.2f}; "
+        f"kernels {100 * cell['kernels_share']:.0f} % of the new build's"
+    )
     for room, us in cell["rooms_us"].items():
         if us >= 0.05:
             print(f"    {room:18} {us:9.1f} us")
@@ -118,14 +157,18 @@ def version(program):
 
 def named(options):
     """What a run was asked for: programs by version, files and folders by name, for where they lie means nothing elsewhere."""
-    named = {key: value.name if isinstance(value, pathlib.Path) else value for key, value in vars(options).items()}
+    named = {
+        key: value.name if isinstance(value, pathlib.Path) else value for key, value in vars(options).items()
+    }
     for build in ("old", "new"):
         named[build] = version(getattr(options, build))
     return named
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for name in ("--old", "--new", "--model", "--data"):
         parser.add_argument(name, type=pathlib.Path, required=True)
     parser.add_argument("--policies", default="item,recompute")
@@ -147,8 +190,12 @@ def main():
                 cells[policy] = summary(race(Runs(options, evaluation, requests), policy, options))
                 show(policy, candidates, cells[policy])
             if {"item", "recompute"} <= cells.keys():
-                cells["item_of_recompute"] = cells["item"]["new"]["cpu_ms"] / cells["recompute"]["new"]["cpu_ms"]
-                print(f"{candidates} candidates: item takes {cells['item_of_recompute']:.3f} of recompute's CPU time")
+                cells["item_of_recompute"] = (
+                    cells["item"]["new"]["cpu_ms"] / cells["recompute"]["new"]["cpu_ms"]
+                )
+                print(
+                    f"{candidates} candidates: item takes {cells['item_of_recompute']:.3f} of recompute's CPU time"
+                )
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n")
 

@@ -30,7 +30,11 @@ def settings_of(share, bandwidth):
     pool = [f"pool.memory={(BLOCK_PAGES + rows) * PAGE + 1024}B", "pool.item_share=0"]
     if share is None:
         return pool
-    return pool + ["model.tables=mapped", f"model.table_bandwidth={bandwidth}", f"pool.row_share={(rows + 0.5) / (BLOCK_PAGES + rows)}"]
+    return pool + [
+        "model.tables=mapped",
+        f"model.table_bandwidth={bandwidth}",
+        f"pool.row_share={(rows + 0.5) / (BLOCK_PAGES + rows)}",
+    ]
 
 
 def workload(seed, users, events, candidates):
@@ -58,7 +62,10 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json")
     asked = parser.parse_args()
-    boxes = {name: golden.Box(asked.troupe, MODEL, "", settings_of(share, asked.bandwidth)) for name, share in SHARES.items()}
+    boxes = {
+        name: golden.Box(asked.troupe, MODEL, "", settings_of(share, asked.bandwidth))
+        for name, share in SHARES.items()
+    }
     requests = workload(asked.seed, asked.users, 300, 100)
     times, before, put = {name: [] for name in boxes}, {}, set()
     for number in range(asked.requests):
@@ -67,7 +74,11 @@ def main():
             before = {name: box.metrics() for name, box in boxes.items() if SHARES[name] is not None}
         wanted = None
         for name, box in boxes.items():
-            case = {"item_ids": histories[user], "candidate_ids": candidates, "timestamps": list(range(1_000, 1_000 + 300))}
+            case = {
+                "item_ids": histories[user],
+                "candidate_ids": candidates,
+                "timestamps": list(range(1_000, 1_000 + 300)),
+            }
             if (name, user) in put:
                 case["item_ids"] = []
             for item in {*case["item_ids"], *candidates} - box.items:
@@ -85,21 +96,44 @@ def main():
                 raise SystemExit(f"{name}: another answer to request {number}")
     results = []
     for name, box in boxes.items():
-        measured = times[name][asked.requests // 3:]
-        row = {"rows in the pool": name, "p50_ms": at(measured, 0.5), "p99_ms": at(measured, 0.99), "mean_ms": sum(measured) / len(measured)}
+        measured = times[name][asked.requests // 3 :]
+        row = {
+            "rows in the pool": name,
+            "p50_ms": at(measured, 0.5),
+            "p99_ms": at(measured, 0.99),
+            "mean_ms": sum(measured) / len(measured),
+        }
         if name in before:
             now = box.metrics()
             more = lambda key: now[key] - before[name][key]
             hits, misses = (more(f'troupe_rows_total{{from="{place}"}}') for place in ("pool", "table"))
-            row |= {"rows_hit": hits, "rows_missed": misses, "bytes_from_table": more('troupe_row_bytes_total{for="pass"}'),
-                    "boundary_bytes_copied": now["troupe_boundary_bytes_copied_total"]}
+            row |= {
+                "rows_hit": hits,
+                "rows_missed": misses,
+                "bytes_from_table": more('troupe_row_bytes_total{for="pass"}'),
+                "boundary_bytes_copied": now["troupe_boundary_bytes_copied_total"],
+            }
         results.append(row)
-        print("  ".join(f"{key} {value:.2f}" if isinstance(value, float) else f"{key} {value}" for key, value in row.items()))
+        print(
+            "  ".join(
+                f"{key} {value:.2f}" if isinstance(value, float) else f"{key} {value}"
+                for key, value in row.items()
+            )
+        )
         box.__exit__()
     if asked.json:
         with open(asked.json, "w") as out:
-            json.dump({"requests": asked.requests, "users": asked.users, "bandwidth": asked.bandwidth, "seed": asked.seed,
-                       "boxes": results}, out, indent=1)
+            json.dump(
+                {
+                    "requests": asked.requests,
+                    "users": asked.users,
+                    "bandwidth": asked.bandwidth,
+                    "seed": asked.seed,
+                    "boxes": results,
+                },
+                out,
+                indent=1,
+            )
             out.write("\n")
 
 

@@ -29,9 +29,19 @@ SPLITS = ["static:0.1", "static:0.3", "static:0.5", "static:0.7", "smart", "marg
 
 
 def settings_of(split, asked):
-    return [f"pool.memory={asked.pages * PAGE + 1024}B", "pool.item_share=0", f"pool.row_share={START}", "model.tables=mapped",
-            f"model.table_bandwidth={asked.bandwidth}", f"pool.split={split}", f"pool.split_window={asked.window}", "inference.executors=1",
-            f"pool.split_objective={asked.objective}", "router.deadline=10s", f"router.routing={asked.routing}"] + ([f"pool.split_trained={TRAINED}"] if split == "smart" else [])
+    return [
+        f"pool.memory={asked.pages * PAGE + 1024}B",
+        "pool.item_share=0",
+        f"pool.row_share={START}",
+        "model.tables=mapped",
+        f"model.table_bandwidth={asked.bandwidth}",
+        f"pool.split={split}",
+        f"pool.split_window={asked.window}",
+        "inference.executors=1",
+        f"pool.split_objective={asked.objective}",
+        "router.deadline=10s",
+        f"router.routing={asked.routing}",
+    ] + ([f"pool.split_trained={TRAINED}"] if split == "smart" else [])
 
 
 class Cluster:
@@ -44,7 +54,10 @@ class Cluster:
         for name, value in words + [("model.directory", MODEL), ("inference.cores", "1")]:
             section, key = name.split(".")
             sections.setdefault(section, {})[key] = value
-        lines = [f"{section}: {{{', '.join(f'{key}: {value}' for key, value in keys.items())}}}" for section, keys in sections.items()]
+        lines = [
+            f"{section}: {{{', '.join(f'{key}: {value}' for key, value in keys.items())}}}"
+            for section, keys in sections.items()
+        ]
         self.cluster = loopback.Cluster(asked.troupe, self.folder.name, asked.workers, lines)
         self.cluster.start_all(data)
 
@@ -53,8 +66,15 @@ class Cluster:
         return status, json.loads(reply)
 
     def rank(self, user, case, now):
-        status, reply = self.ask("POST", "/v1/rank", {"user": user, "candidates": [str(item) for item in case["candidate_ids"]],
-                                                      "request_timestamp": now})
+        status, reply = self.ask(
+            "POST",
+            "/v1/rank",
+            {
+                "user": user,
+                "candidates": [str(item) for item in case["candidate_ids"]],
+                "request_timestamp": now,
+            },
+        )
         if status != 200:
             raise SystemExit(f"a ranking was answered {status} {json.dumps(reply)[:300]}")
         return reply
@@ -75,12 +95,16 @@ class Cluster:
 
 def start(asked, data, split):
     settings = settings_of(split, asked)
-    return Cluster(asked, data, settings) if asked.workers else golden.Box(asked.troupe, MODEL, data, settings)
+    return (
+        Cluster(asked, data, settings) if asked.workers else golden.Box(asked.troupe, MODEL, data, settings)
+    )
 
 
 def uses_elsewhere(box):
     """Blocks that users would have wanted at home while they were sent elsewhere, as homes were told."""
-    fields = [field for actor in box.ask("GET", "/v1/cluster", None)[1]["actors"] for field in actor["fields"]]
+    fields = [
+        field for actor in box.ask("GET", "/v1/cluster", None)[1]["actors"] for field in actor["fields"]
+    ]
     return sum(int(field["value"]) for field in fields if field["name"] == "uses_elsewhere")
 
 
@@ -99,7 +123,16 @@ def write_data(folder, chance):
     with open(os.path.join(folder, "users.jsonl"), "w") as out:
         for user in range(HOT + OTHERS):
             history = [str(item) for item in chance.choices(items, cum_weights=sums, k=EVENTS)]
-            out.write(json.dumps({"id": f"user-{user}", "history": history, "timestamps": list(range(1_000, 1_000 + EVENTS))}) + "\n")
+            out.write(
+                json.dumps(
+                    {
+                        "id": f"user-{user}",
+                        "history": history,
+                        "timestamps": list(range(1_000, 1_000 + EVENTS)),
+                    }
+                )
+                + "\n"
+            )
     return items, sums
 
 
@@ -112,10 +145,16 @@ def requests(chance, items, sums, count):
 
 def counted(box):
     now = box.metrics()
-    return {"rows_hit": now['troupe_rows_total{from="pool"}'], "rows_missed": now['troupe_rows_total{from="table"}'],
-            "tokens_reused": now["troupe_tokens_reused_total"], "tokens": now["troupe_tokens_total"],
-            "cpu_s": now["process_cpu_seconds_total"], "bytes_copied": now["troupe_boundary_bytes_copied_total"],
-            "row_pages": now['troupe_pages{kind="row"}'], "user_pages": now['troupe_pages{kind="user"}']}
+    return {
+        "rows_hit": now['troupe_rows_total{from="pool"}'],
+        "rows_missed": now['troupe_rows_total{from="table"}'],
+        "tokens_reused": now["troupe_tokens_reused_total"],
+        "tokens": now["troupe_tokens_total"],
+        "cpu_s": now["process_cpu_seconds_total"],
+        "bytes_copied": now["troupe_boundary_bytes_copied_total"],
+        "row_pages": now['troupe_pages{kind="row"}'],
+        "user_pages": now['troupe_pages{kind="user"}'],
+    }
 
 
 def timed(box, user, candidates):
@@ -129,14 +168,18 @@ def serve(boxes, turns, asked, chance):
     times, before, alphas = {name: [] for name in boxes}, {}, {name: [] for name in boxes}
     pool = concurrent.futures.ThreadPoolExecutor(asked.at_once)
     for number in range(0, len(turns), asked.at_once):
-        together, wanted = turns[number:number + asked.at_once], None
+        together, wanted = turns[number : number + asked.at_once], None
         if not before and number >= asked.requests // 5:
             before = {name: counted(box) for name, box in boxes.items()}
             warm = number
         order = list(boxes.items())
         chance.shuffle(order)
         for name, box in order:
-            answers = list(pool.map(lambda turn: timed(box, *turn), together)) if asked.at_once > 1 else [timed(box, *together[0])]
+            answers = (
+                list(pool.map(lambda turn: timed(box, *turn), together))
+                if asked.at_once > 1
+                else [timed(box, *together[0])]
+            )
             times[name] += [took for took, _ in answers]
             wanted = wanted or [scores for _, scores in answers]
             for scores, right in zip((scores for _, scores in answers), wanted):
@@ -149,7 +192,9 @@ def serve(boxes, turns, asked, chance):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", required=True)
     parser.add_argument("--requests", type=int, default=700)
     parser.add_argument("--pages", type=int, default=1_600, help="of 48 KiB, of each pool")
@@ -172,10 +217,28 @@ def main():
     results = []
     for name, box in boxes.items():
         measured, now = times[name], counted(box)
-        more = {key: now[key] - before[name][key] for key in ("rows_hit", "rows_missed", "tokens_reused", "tokens", "cpu_s")}
-        results.append({"split": name, "p50_ms": at(measured, 0.5), "p99_ms": at(measured, 0.99), "mean_ms": sum(measured) / len(measured),
-                        **more, "boundary_bytes_copied": now["bytes_copied"], "alpha": alphas[name]} | ({"uses_elsewhere": uses_elsewhere(box)} if asked.workers else {}))
-        print("  ".join(f"{key} {value:.2f}" if isinstance(value, float) else f"{key} {value}" for key, value in results[-1].items()))
+        more = {
+            key: now[key] - before[name][key]
+            for key in ("rows_hit", "rows_missed", "tokens_reused", "tokens", "cpu_s")
+        }
+        results.append(
+            {
+                "split": name,
+                "p50_ms": at(measured, 0.5),
+                "p99_ms": at(measured, 0.99),
+                "mean_ms": sum(measured) / len(measured),
+                **more,
+                "boundary_bytes_copied": now["bytes_copied"],
+                "alpha": alphas[name],
+            }
+            | ({"uses_elsewhere": uses_elsewhere(box)} if asked.workers else {})
+        )
+        print(
+            "  ".join(
+                f"{key} {value:.2f}" if isinstance(value, float) else f"{key} {value}"
+                for key, value in results[-1].items()
+            )
+        )
         if name == "marginal":
             for actor in box.ask("GET", "/v1/cluster", None)[1]["actors"]:
                 if actor["role"] == "allocator":

@@ -42,8 +42,21 @@ class Pair:
     def _build(self):
         run("ip", "netns", "add", self.space("owner"))
         run("ip", "netns", "add", self.space("reader"))
-        run("ip", "link", "add", "eth0", "netns", self.space("owner"), "type", "veth", "peer", "name", "eth0", "netns",
-            self.space("reader"))
+        run(
+            "ip",
+            "link",
+            "add",
+            "eth0",
+            "netns",
+            self.space("owner"),
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "eth0",
+            "netns",
+            self.space("reader"),
+        )
         for number, name in enumerate(("owner", "reader"), 1):
             run("ip", "-n", self.space(name), "address", "add", f"10.91.0.{number}/24", "dev", "eth0")
             for device in ("lo", "eth0"):
@@ -51,7 +64,9 @@ class Pair:
         limit = time.monotonic() + UP_LIMIT_S
         while not all(self.is_up(name) for name in ("owner", "reader")):  # the kernel takes up to a second
             if time.monotonic() > limit:
-                raise RuntimeError(f"the veth pair of {self.mark} is not up after {UP_LIMIT_S} s; expected one second")
+                raise RuntimeError(
+                    f"the veth pair of {self.mark} is not up after {UP_LIMIT_S} s; expected one second"
+                )
             time.sleep(0.05)
 
     def __exit__(self, *_):
@@ -89,8 +104,12 @@ def missing():
 class Race:
     def __init__(self, pair, bench, seconds):
         self.pair, self.bench, self.seconds = pair, bench, seconds
-        self.owner = subprocess.Popen(pair.words("owner", bench, "own", "--port", PORT, "--device", "eth0"),
-                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.owner = subprocess.Popen(
+            pair.words("owner", bench, "own", "--port", PORT, "--device", "eth0"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         try:
             self.owner.stdout.readline()  # it listens
         except BaseException:
@@ -106,9 +125,29 @@ class Race:
             self.owner.wait()
 
     def ours(self, how, block, at_once, *more):
-        done = subprocess.run(self.pair.words("reader", self.bench, "read", "--from", f"{OWNER}:{PORT}", "--how", how,
-                                              "--block", block, "--at-once", at_once, "--seconds", self.seconds,
-                                              "--device", "eth0", *more), capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            self.pair.words(
+                "reader",
+                self.bench,
+                "read",
+                "--from",
+                f"{OWNER}:{PORT}",
+                "--how",
+                how,
+                "--block",
+                block,
+                "--at-once",
+                at_once,
+                "--seconds",
+                self.seconds,
+                "--device",
+                "eth0",
+                *more,
+            ),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         if done.returncode != 0:
             raise RuntimeError(done.stderr.strip())
         return json.loads(done.stdout)
@@ -116,16 +155,40 @@ class Race:
     def perftest(self, test, block, at_once, percentile):
         """ucx_perftest polls both cores without pause, checks nothing, and looks at no byte."""
         count = max(12, int(self.seconds * 0.5e9 / (block + 100_000)))
-        options = ["-t", test, "-s", block, "-n", count, "-w", max(4, count // 10), "-O", at_once, "-R", percentile,
-                   "-p", PERFTEST_PORT, "-f"]
+        options = [
+            "-t",
+            test,
+            "-s",
+            block,
+            "-n",
+            count,
+            "-w",
+            max(4, count // 10),
+            "-O",
+            at_once,
+            "-R",
+            percentile,
+            "-p",
+            PERFTEST_PORT,
+            "-f",
+        ]
         settings = {**os.environ, **PERFTEST_SETTINGS}
-        server = subprocess.Popen(self.pair.words("owner", "ucx_perftest", "-p", PERFTEST_PORT), env=settings,
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        server = subprocess.Popen(
+            self.pair.words("owner", "ucx_perftest", "-p", PERFTEST_PORT),
+            env=settings,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         try:
             for _ in range(50):  # until it listens
                 time.sleep(0.05)
-                client = subprocess.run(self.pair.words("reader", "ucx_perftest", OWNER, *options), env=settings,
-                                        capture_output=True, text=True, timeout=60)
+                client = subprocess.run(
+                    self.pair.words("reader", "ucx_perftest", OWNER, *options),
+                    env=settings,
+                    capture_output=True,
+                    text=True,
+                    timeout=60,
+                )
                 if client.returncode == 0:
                     break
             # iterations, percentile us, average us of late and of all, MiB/s of late and of all, messages of both
@@ -162,14 +225,20 @@ def summary(block, results):
         line[name] = {what: median(rounds, what) for what in ("gb_s", "p50_us", "p99_us", "cpu_s_per_gb")}
         line[name]["best_gb_s"] = max(one["gb_s"] for one in rounds)
     for at_once in (1, SEVERAL):
-        others = {name: line[name]["gb_s"] for name in line
-                  if name in (f"socket x{at_once}", f"ucp_get x{at_once}", f"tag_bw x{at_once}",
-                              f"ucp_am_bw x{at_once}")}
+        others = {
+            name: line[name]["gb_s"]
+            for name in line
+            if name
+            in (f"socket x{at_once}", f"ucp_get x{at_once}", f"tag_bw x{at_once}", f"ucp_am_bw x{at_once}")
+        }
         better = max(others, key=others.get)
         ours = line[f"pull x{at_once}"]["gb_s"]
-        line[f"ratio x{at_once}"] = {"better": better, "of_it": ours / others[better],
-                                     "of_small_buffer_socket": ours / line[f"small buffers x{at_once}"]["gb_s"],
-                                     "sealed_of_it": line[f"sealed x{at_once}"]["gb_s"] / ours}
+        line[f"ratio x{at_once}"] = {
+            "better": better,
+            "of_it": ours / others[better],
+            "of_small_buffer_socket": ours / line[f"small buffers x{at_once}"]["gb_s"],
+            "sealed_of_it": line[f"sealed x{at_once}"]["gb_s"] / ours,
+        }
     return line
 
 
@@ -180,19 +249,35 @@ def name_of(block):
 def show(lines):
     for at_once in (1, SEVERAL):
         names = [name for name in lines[0] if name.endswith(f" x{at_once}") and not name.startswith("ratio")]
-        print(f"\n{'one pull at a time' if at_once == 1 else f'{at_once} at once'}: GB/s, median of the rounds")
-        print(f"{'block':>8}", *(f"{name.rsplit(' ', 1)[0]:>15}" for name in names), "  of the better of socket and UCX; sealed of open")
+        print(
+            f"\n{'one pull at a time' if at_once == 1 else f'{at_once} at once'}: GB/s, median of the rounds"
+        )
+        print(
+            f"{'block':>8}",
+            *(f"{name.rsplit(' ', 1)[0]:>15}" for name in names),
+            "  of the better of socket and UCX; sealed of open",
+        )
         for line in lines:
             ratio = line[f"ratio x{at_once}"]
-            print(f"{name_of(line['block']):>8}", *(f"{line[name]['gb_s']:>20.2f}" for name in names),
-                  f"  {100 * ratio['of_it']:.0f} % ({ratio['better'].split()[0]}); {100 * ratio['sealed_of_it']:.0f} %")
+            print(
+                f"{name_of(line['block']):>8}",
+                *(f"{line[name]['gb_s']:>20.2f}" for name in names),
+                f"  {100 * ratio['of_it']:.0f} % ({ratio['better'].split()[0]}); {100 * ratio['sealed_of_it']:.0f} %",
+            )
     print("\nlatency of one: us p50 / p99, and what all stand on")
     names = [name for name in lines[0] if name.endswith(" x1") and not name.startswith("ratio")]
-    print(f"{'block':>8}", *(f"{name.rsplit(' ', 1)[0]:>15}" for name in names), f"{'memcpy':>10}{'checksum':>10}{'seal':>10}{'open':>10}")
+    print(
+        f"{'block':>8}",
+        *(f"{name.rsplit(' ', 1)[0]:>15}" for name in names),
+        f"{'memcpy':>10}{'checksum':>10}{'seal':>10}{'open':>10}",
+    )
     for line in lines:
         cells = (f"{line[name]['p50_us'] or 0:.0f} / {line[name]['p99_us'] or 0:.0f}" for name in names)
-        print(f"{name_of(line['block']):>8}", *(f"{cell:>15}" for cell in cells),
-              *(f"{line[name]['p50_us']:>10.1f}" for name in ("copy", "checksum", "seal", "open")))
+        print(
+            f"{name_of(line['block']):>8}",
+            *(f"{cell:>15}" for cell in cells),
+            *(f"{line[name]['p50_us']:>10.1f}" for name in ("copy", "checksum", "seal", "open")),
+        )
 
 
 def main():
@@ -228,11 +313,18 @@ def main():
             race.end()
     lines = [summary(block, results[block]) for block in blocks]
     show(lines)
-    print(f"\n{options.rounds} rounds; load average {load[0]:.1f} before, {os.getloadavg()[0]:.1f} after; "
-          f"{os.cpu_count()} cores")
+    print(
+        f"\n{options.rounds} rounds; load average {load[0]:.1f} before, {os.getloadavg()[0]:.1f} after; "
+        f"{os.cpu_count()} cores"
+    )
     if options.json:
-        about = {"rounds": options.rounds, "seconds": options.seconds, "load_before": load[0],
-                 "load_after": os.getloadavg()[0], "lines": lines}
+        about = {
+            "rounds": options.rounds,
+            "seconds": options.seconds,
+            "load_before": load[0],
+            "load_after": os.getloadavg()[0],
+            "lines": lines,
+        }
         pathlib.Path(options.json).write_text(json.dumps(about, indent=1) + "\n")
     return 0
 

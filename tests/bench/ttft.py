@@ -33,17 +33,25 @@ def rows(file):
 
 def industrial(folder):
     descriptions = {row["item_id"]: row["description"] for row in rows(folder + "/descriptions.tsv.gz")}
-    return {row["item_id"]: row["title"] + "\n" + descriptions[row["item_id"]] for row in rows(folder + "/items.tsv.gz")}
+    return {
+        row["item_id"]: row["title"] + "\n" + descriptions[row["item_id"]]
+        for row in rows(folder + "/items.tsv.gz")
+    }
 
 
 def beauty(folder):
-    return {row["item_id"]: row["asin"] + " " + row["keywords"].replace("|", " ").replace("▁", " ")
-            for row in rows(folder + "/items.tsv.gz")}
+    return {
+        row["item_id"]: row["asin"] + " " + row["keywords"].replace("|", " ").replace("▁", " ")
+        for row in rows(folder + "/items.tsv.gz")
+    }
 
 
 # Folder, texts, tokens of an item at most, candidates, events of a history at most. Beauty has no titles here, only
 # identifiers and keywords: its items are short and more of them are ranked, to come to prompts of the same length.
-SETS = {"industrial": ("amazon-industrial", industrial, 120, 20, 5), "beauty": ("amazon-beauty", beauty, 120, 80, 12)}
+SETS = {
+    "industrial": ("amazon-industrial", industrial, 120, 20, 5),
+    "beauty": ("amazon-beauty", beauty, 120, 80, 12),
+}
 
 
 class World:
@@ -63,39 +71,78 @@ class World:
         self.requests = []
         for number, history in enumerate(draw.sample([h for h in histories if len(h) >= 5], requests)):
             chosen = draw.sample(popular, self.candidates)
-            self.requests.append((f"u{number}", history[-draw.randint(3, events):], chosen))
+            self.requests.append((f"u{number}", history[-draw.randint(3, events) :], chosen))
         used = sorted({item for _, history, chosen in self.requests for item in history + chosen})
         texts = texts(data)
         self.items = {}
         for item in used:
             ids = tokenizer.encode(texts[item])[:longest]
-            self.items[item] = [FIRST_WORD + numbers.setdefault(token, len(numbers)) % (VOCABULARY - FIRST_WORD) for token in ids]
-        lengths = sorted(SYSTEM + sum(len(self.items[item]) for item in history + chosen) for _, history, chosen in self.requests)
+            self.items[item] = [
+                FIRST_WORD + numbers.setdefault(token, len(numbers)) % (VOCABULARY - FIRST_WORD)
+                for token in ids
+            ]
+        lengths = sorted(
+            SYSTEM + sum(len(self.items[item]) for item in history + chosen)
+            for _, history, chosen in self.requests
+        )
         self.lengths = dict(least=lengths[0], p50=lengths[len(lengths) // 2], most=lengths[-1])
 
     def write(self, folder, model):
         with open(os.path.join(folder, "items.jsonl"), "w") as file:
             for number, (item, tokens) in enumerate(self.items.items()):
-                print(json.dumps(dict(id=item, title=item, tokens=tokens, identifier=FIRST_WORD + number)), file=file)
+                print(
+                    json.dumps(dict(id=item, title=item, tokens=tokens, identifier=FIRST_WORD + number)),
+                    file=file,
+                )
         with open(os.path.join(folder, "eval.tsv"), "w") as file:
             print("user_id\thistory\tcandidates\ttrue_index", file=file)
             for user, history, candidates in self.requests:
                 print(user, " ".join(history), " ".join(candidates), 0, sep="\t", file=file)
         with open(os.path.join(model, "prompt.json"), "w") as file:
-            json.dump(dict(system=[FIRST_WORD + i for i in range(SYSTEM)], user=["<user>"], instruction=[7, 8, 9],
-                           discriminant=["<disc>"]), file)
+            json.dump(
+                dict(
+                    system=[FIRST_WORD + i for i in range(SYSTEM)],
+                    user=["<user>"],
+                    instruction=[7, 8, 9],
+                    discriminant=["<disc>"],
+                ),
+                file,
+            )
 
 
 def measure(troupe, shape, world, options):
     with tempfile.TemporaryDirectory(prefix="troupe-ttft-") as folder:
         model, answer = os.path.join(folder, "model"), os.path.join(folder, "answer.json")
-        subprocess.check_call([troupe, "bench", "make-model", "--shape", shape, "--family", "qwen3", "--out", model],
-                              stdout=subprocess.DEVNULL)
+        subprocess.check_call(
+            [troupe, "bench", "make-model", "--shape", shape, "--family", "qwen3", "--out", model],
+            stdout=subprocess.DEVNULL,
+        )
         world.write(folder, model)
-        subprocess.check_call([troupe, "bench", "plans", "--model", model, "--data", folder, "--eval",
-                               os.path.join(folder, "eval.tsv"), "--plans", "causal,blocks", "--prefix", "--selection", "tail",
-                               "--correction", options.correction, "--repair", options.repair, "--json", answer],
-                              stdout=subprocess.DEVNULL)
+        subprocess.check_call(
+            [
+                troupe,
+                "bench",
+                "plans",
+                "--model",
+                model,
+                "--data",
+                folder,
+                "--eval",
+                os.path.join(folder, "eval.tsv"),
+                "--plans",
+                "causal,blocks",
+                "--prefix",
+                "--selection",
+                "tail",
+                "--correction",
+                options.correction,
+                "--repair",
+                options.repair,
+                "--json",
+                answer,
+            ],
+            stdout=subprocess.DEVNULL,
+        )
         with open(answer) as file:
             return json.load(file)["runs"]
 
@@ -103,40 +150,60 @@ def measure(troupe, shape, world, options):
 def summary(runs):
     plain = next(run for run in runs if run["plan"] == "causal")
     for run in runs:
-        yield dict(plan=run["plan"], correction=run["correction"], p50_ms=run["cpu_ms p50"], p99_ms=run["cpu_ms p99"],
-                   p50_ratio=plain["cpu_ms p50"] / run["cpu_ms p50"], p99_ratio=plain["cpu_ms p99"] / run["cpu_ms p99"],
-                   paired_ratio=run["full to this, paired"], allowed=1 / run["operations to full"],
-                   overlap_at_10=run["overlap@10"])
+        yield dict(
+            plan=run["plan"],
+            correction=run["correction"],
+            p50_ms=run["cpu_ms p50"],
+            p99_ms=run["cpu_ms p99"],
+            p50_ratio=plain["cpu_ms p50"] / run["cpu_ms p50"],
+            p99_ratio=plain["cpu_ms p99"] / run["cpu_ms p99"],
+            paired_ratio=run["full to this, paired"],
+            allowed=1 / run["operations to full"],
+            overlap_at_10=run["overlap@10"],
+        )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--shared", required=True)
     parser.add_argument("--troupe", default=os.path.join(HERE, "../../build/deploy/troupe"))
     parser.add_argument("--shapes", default="small,qwen05")
     parser.add_argument("--data", default="industrial,beauty")
-    parser.add_argument("--events", type=int, default=40, help="requests; with fewer than 100 P99 is the slowest one")
+    parser.add_argument(
+        "--events", type=int, default=40, help="requests; with fewer than 100 P99 is the slowest one"
+    )
     parser.add_argument("--repair", default="30", help="per cent")
     parser.add_argument("--correction", default="mean,mean+layer2")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--json")
     options = parser.parse_args()
     results = []
-    print(f"{'shape':8}{'data':12}{'tokens':>7}  {'plan':14}{'correction':14}{'P50 ms':>9}{'P99 ms':>9}{'P50 x':>7}{'P99 x':>7}"
-          f"{'allowed':>9}{'reached':>9}{'overlap':>9}")
+    print(
+        f"{'shape':8}{'data':12}{'tokens':>7}  {'plan':14}{'correction':14}{'P50 ms':>9}{'P99 ms':>9}{'P50 x':>7}{'P99 x':>7}"
+        f"{'allowed':>9}{'reached':>9}{'overlap':>9}"
+    )
     for name in options.data.split(","):
         world = World(options.shared, name, options.events, options.seed)
         for shape in options.shapes.split(","):
             found = list(summary(measure(options.troupe, shape, world, options)))
-            results.append(dict(shape=shape, data=name, events=options.events, tokens=world.lengths, runs=found))
+            results.append(
+                dict(shape=shape, data=name, events=options.events, tokens=world.lengths, runs=found)
+            )
             for run in found:
-                print(f"{shape:8}{name:12}{world.lengths['p50']:7}  {run['plan']:14}{run['correction']:14}{run['p50_ms']:9.0f}"
-                      f"{run['p99_ms']:9.0f}{run['p50_ratio']:7.2f}{run['p99_ratio']:7.2f}{run['allowed']:9.2f}"
-                      f"{run['p50_ratio'] / run['allowed']:9.2f}{run['overlap_at_10']['mean']:9.3f}", flush=True)
+                print(
+                    f"{shape:8}{name:12}{world.lengths['p50']:7}  {run['plan']:14}{run['correction']:14}{run['p50_ms']:9.0f}"
+                    f"{run['p99_ms']:9.0f}{run['p50_ratio']:7.2f}{run['p99_ratio']:7.2f}{run['allowed']:9.2f}"
+                    f"{run['p50_ratio'] / run['allowed']:9.2f}{run['overlap_at_10']['mean']:9.3f}",
+                    flush=True,
+                )
     if options.json:
         commit = subprocess.run([options.troupe, "--version"], capture_output=True, text=True).stdout.strip()
         with open(options.json, "w") as file:
-            json.dump(dict(commit=commit, repair=options.repair, seed=options.seed, results=results), file, indent=1)
+            json.dump(
+                dict(commit=commit, repair=options.repair, seed=options.seed, results=results), file, indent=1
+            )
             file.write("\n")
     return 0
 

@@ -30,8 +30,8 @@ def find_fault(reply, right, tolerance=TOLERANCE, more=False):
 class Ranking:
     path, plans, tolerance = "/v1/rank", ("item", "user"), TOLERANCE
     catalog = False  # workers compute with it
-    deletes = True   # a request may name an item that is gone
-    swaps = True     # the model may be changed for another version of it
+    deletes = True  # a request may name an item that is gone
+    swaps = True  # the model may be changed for another version of it
     names = ()  # of several models
     routes = ""  # behind a path, of whom it asks
 
@@ -87,7 +87,11 @@ class Ranking:
 
     def fault(self, request, turn, reply):
         right = self.answers.get((request["user"], self.truth_of(reply)))
-        return find_fault(reply, right, self.tolerance) if right else f"{self.truth_of(reply)}, which nobody serves"
+        return (
+            find_fault(reply, right, self.tolerance)
+            if right
+            else f"{self.truth_of(reply)}, which nobody serves"
+        )
 
     def request_of(self, user, items):
         """Of a client that writes, whose answer shows each of these items that is there."""
@@ -96,7 +100,9 @@ class Ranking:
 
 class Generating(Ranking):
     """Items of the whole catalog, of it without the seen ones, and of a list. What is written meanwhile is denied to the
-    first two, so that what is right stays so; that goes for all of a search, as what is denied is not entered."""
+    first two, so that what is right stays so; that goes for all of a search, as what is denied is not entered.
+    """
+
     path, plans, tolerance = "/v1/generate", ("generated",), 5e-4  # log-probabilities are around -10
     catalog, deletes, swaps = True, False, False
     WIDTH, TOP, NEXT = 64, 20, 5
@@ -125,8 +131,14 @@ class Generating(Ranking):
     def body(self, request, turn):
         if turn % 3 == 2:
             return self.request_of(request["user"], request["candidates"])
-        return {"user": request["user"], "width": self.WIDTH, "top_k": self.TOP, "exclude_seen": turn % 3 == 1,
-                "deny": self.written, "logprobs": turn % 3 == 1}
+        return {
+            "user": request["user"],
+            "width": self.WIDTH,
+            "top_k": self.TOP,
+            "exclude_seen": turn % 3 == 1,
+            "deny": self.written,
+            "logprobs": turn % 3 == 1,
+        }
 
     def plan_of(self, reply):
         return "generated"

@@ -21,19 +21,40 @@ import families
 from cluster import HEARTBEAT, HOSTS, ROLES, STRICT, TENANTS, Cluster
 from faults import Faults
 from journals import Journal
-from judge import (HEAD, answers_of, find_fault_of_store, judge_deaths, judge_faults, judge_kinds, judge_load, judge_writers,
-                   measure, row)
+from judge import (
+    HEAD,
+    answers_of,
+    find_fault_of_store,
+    judge_deaths,
+    judge_faults,
+    judge_kinds,
+    judge_load,
+    judge_writers,
+    measure,
+    row,
+)
 from load import Box, Load, ask
 from recovery import Recovery
 from versions import make_other
 from writers import Subject, Writers
 
 DEADLINE = 1.0
-GRACE = 2 * HEARTBEAT + 0.2  # promise 1, and a little for a client that shares two cores with the whole cluster
+GRACE = (
+    2 * HEARTBEAT + 0.2
+)  # promise 1, and a little for a client that shares two cores with the whole cluster
 USERS, WRITERS = 60, 2
 SETTLE, SETTLE_LONG = 12, 20  # heartbeats after a fault that count as its own; its bounds are 5 and 10
 ASKS = {**KINDS, "several": families.Several}
-PARTS = ("upgrade", "few", "brief", "faults", "cables", "swaps", "members", "kills")  # cables, swaps and members are among the faults, as few and brief ones
+PARTS = (
+    "upgrade",
+    "few",
+    "brief",
+    "faults",
+    "cables",
+    "swaps",
+    "members",
+    "kills",
+)  # cables, swaps and members are among the faults, as few and brief ones
 
 
 class Chaos:
@@ -62,23 +83,41 @@ class Chaos:
     @contextlib.contextmanager
     def box(self, directory=None):
         """Of that model; else of the one that is served at first."""
-        data = os.path.join(self.folder, "reference" if directory is None else "reference-" + os.path.basename(directory))
-        model = ["--model", directory or f"{self.demo}/model", *(["--prompt", self.prompt] if self.prompt else []), "--data-dir", data]
+        data = os.path.join(
+            self.folder, "reference" if directory is None else "reference-" + os.path.basename(directory)
+        )
+        model = [
+            "--model",
+            directory or f"{self.demo}/model",
+            *(["--prompt", self.prompt] if self.prompt else []),
+            "--data-dir",
+            data,
+        ]
         rows = [(model, f"{self.demo}/world")]
         if self.models:
             model = ["--config", f"{self.folder}/reference.yaml"]
-            rows = [(["--model", directory, "--data-dir", f"{data}-{name}"], rows) for name, directory, rows, _ in self.models]
+            rows = [
+                (["--model", directory, "--data-dir", f"{data}-{name}"], rows)
+                for name, directory, rows, _ in self.models
+            ]
             with open(f"{self.folder}/reference.yaml", "w") as file:
-                file.write(f"node: {{data_dir: {data}}}\nmodels:\n" + "".join(
-                    f"  - {{name: {name}, directory: {directory}, data_dir: {data}-{name}{settings}}}\n"
-                    for name, directory, _, settings in self.models))
+                file.write(
+                    f"node: {{data_dir: {data}}}\nmodels:\n"
+                    + "".join(
+                        f"  - {{name: {name}, directory: {directory}, data_dir: {data}-{name}{settings}}}\n"
+                        for name, directory, _, settings in self.models
+                    )
+                )
         for words, source in rows:
             subprocess.run([self.troupe, "import", *words, "--data", source], check=True, capture_output=True)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        box = subprocess.Popen([self.troupe, "serve", *model, "--port", str(port), "--set",
-                                "pool.precompute_items=false"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        box = subprocess.Popen(
+            [self.troupe, "serve", *model, "--port", str(port), "--set", "pool.precompute_items=false"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         try:
             for _ in range(100):
                 with socket.socket() as probe:
@@ -105,14 +144,25 @@ class Chaos:
     def reload(self, **body):
         """By a request of the operator to any router that is ready. "" or what was answered instead of success."""
         said = []
+
         def ask_for_it():
             self.hosts.enter("client")
             router = self.chance.choice(self.writers.routers())
             try:
-                status, text = ask(self.hosts.address[router], "POST", "/v1/models/reload", json.dumps(body), 130, self.cluster.headers())
-                said.append("" if status == 200 else f"{router} answers {body} with {status} {text.decode()[:300]}")
+                status, text = ask(
+                    self.hosts.address[router],
+                    "POST",
+                    "/v1/models/reload",
+                    json.dumps(body),
+                    130,
+                    self.cluster.headers(),
+                )
+                said.append(
+                    "" if status == 200 else f"{router} answers {body} with {status} {text.decode()[:300]}"
+                )
             except OSError as error:
                 said.append(f"{router}: {body}: {error}")
+
         asking = threading.Thread(target=ask_for_it)
         asking.start()
         asking.join()
@@ -123,7 +173,9 @@ class Chaos:
     def fault(self, name, begin, end, hold=12 * HEARTBEAT, expect="none", breaks=False):
         """`begin`, so long, `end`, and a while to recover. `expect`: faults.py; `breaks`: connections of processes that
         go on; `end` may add to the fault."""
-        for _ in range(3):  # again, if the machine was too busy to tell, or nothing came by that could be harmed
+        for _ in range(
+            3
+        ):  # again, if the machine was too busy to tell, or nothing came by that could be harmed
             time.sleep(5 * HEARTBEAT)
             fault = {"name": name, "expect": expect, "breaks": breaks, "at": time.monotonic(), "missed": ""}
             begin()
@@ -170,23 +222,47 @@ class Chaos:
         with self.box() as box:
             if self.swaps:
                 self.versions.append(box.ask("GET", "/v1/models", None)["data"][0]["id"])
-            subjects = [Subject.told_apart(number, TENANTS[1 + number], of_ranker, vocabulary, self.asking, box)
-                        for number in range(WRITERS)]
+            subjects = [
+                Subject.told_apart(number, TENANTS[1 + number], of_ranker, vocabulary, self.asking, box)
+                for number in range(WRITERS)
+            ]
             self.asking.learn(box, requests, [subject.item for subject in subjects])
         if self.swaps:
             self.learn_other(requests, subjects)
         self.hosts = network.Hosts(HOSTS)
         first = self.before if "upgrade" in self.options.parts else self.troupe
-        self.cluster = Cluster(self.hosts, self.troupe, self.demo, self.folder, first,
-                               self.options.clear, self.prompt, self.asking.catalog, self.models,
-                               f"{self.folder}/versions" if self.swaps else None)
+        self.cluster = Cluster(
+            self.hosts,
+            self.troupe,
+            self.demo,
+            self.folder,
+            first,
+            self.options.clear,
+            self.prompt,
+            self.asking.catalog,
+            self.models,
+            f"{self.folder}/versions" if self.swaps else None,
+        )
         self.cluster.up()
         self.wait_until_up()
         routers = [name for name, role in ROLES.items() if role == "router"]
-        self.load = Load(self.hosts, "client", list(ROLES), routers, requests, self.asking, self.options.rate,
-                         DEADLINE, GRACE, headers=self.cluster.headers())
+        self.load = Load(
+            self.hosts,
+            "client",
+            list(ROLES),
+            routers,
+            requests,
+            self.asking,
+            self.options.rate,
+            DEADLINE,
+            GRACE,
+            headers=self.cluster.headers(),
+        )
         self.writers = Writers(self.load, subjects, DEADLINE + GRACE, {STRICT}, self.cluster.headers)
-        self.journals = [Journal(self.writers, tenant, requests_of) for tenant, requests_of in zip(TENANTS[1:], (of_ranker, of_ranker[::-1]))]
+        self.journals = [
+            Journal(self.writers, tenant, requests_of)
+            for tenant, requests_of in zip(TENANTS[1:], (of_ranker, of_ranker[::-1]))
+        ]
         threading.Thread(target=self.look_after, daemon=True).start()
         time.sleep(5)
         self.run_parts()
@@ -225,7 +301,11 @@ class Chaos:
 
     def blocks_pulled(self):
         """By the workers that run now, since their last start."""
-        return sum(int(line.split()[-1]) for line in self.cluster.status("router-2").splitlines() if "blocks_pulled" in line)
+        return sum(
+            int(line.split()[-1])
+            for line in self.cluster.status("router-2").splitlines()
+            if "blocks_pulled" in line
+        )
 
     def wait_until_up(self):
         for _ in range(150):
@@ -238,7 +318,11 @@ class Chaos:
 
     def judge(self):
         print()
-        found = judge_load(self.load, self.faults) + judge_faults(self.faults) + judge_deaths(self.cluster.deaths, self.tries)
+        found = (
+            judge_load(self.load, self.faults)
+            + judge_faults(self.faults)
+            + judge_deaths(self.cluster.deaths, self.tries)
+        )
         counts, bad = judge_writers(self.writers, self.faults)
         found += bad + judge_kinds(self.load, self.asking.names)
         if self.recovery:
@@ -253,15 +337,37 @@ class Chaos:
         return 1 if found else 0
 
     def write(self, counts, found):
-        told = [{k: round(v, 3) if isinstance(v, float) else v for k, v in f.items() if k not in ("at", "ended")}
-                for f in self.faults]
+        told = [
+            {k: round(v, 3) if isinstance(v, float) else v for k, v in f.items() if k not in ("at", "ended")}
+            for f in self.faults
+        ]
         with open(self.options.json or f"{self.folder}/chaos.json", "w") as file:
-            json.dump({"faults": told, "requests": len(self.load.outcomes), "answers": answers_of(self.load), "writers": counts, "failed": found,
-                       "recovery": self.recovery.table() if self.recovery else {}}, file, indent=1)
+            json.dump(
+                {
+                    "faults": told,
+                    "requests": len(self.load.outcomes),
+                    "answers": answers_of(self.load),
+                    "writers": counts,
+                    "failed": found,
+                    "recovery": self.recovery.table() if self.recovery else {},
+                },
+                file,
+                indent=1,
+            )
         with open(f"{self.folder}/history.jsonl", "w") as file:
             for sent, kind, what, took, router in sorted(self.load.outcomes):
-                file.write(json.dumps({"at": sent - self.load.began, "took": took, "outcome": kind, "what": what,
-                                       "router": router}) + "\n")
+                file.write(
+                    json.dumps(
+                        {
+                            "at": sent - self.load.began,
+                            "took": took,
+                            "outcome": kind,
+                            "what": what,
+                            "router": router,
+                        }
+                    )
+                    + "\n"
+                )
             for sent, kind, what in sorted(self.writers.outcomes):
                 file.write(json.dumps({"at": sent - self.load.began, "writer": kind, "what": what}) + "\n")
 
@@ -283,7 +389,9 @@ def read_options():
     parser = argparse.ArgumentParser()
     parser.add_argument("--troupe", required=True)
     parser.add_argument("--old", help="the program that is upgraded; by default the same one")
-    parser.add_argument("--asks", choices=list(ASKS), default="rank", help="what the cluster serves and clients ask for")
+    parser.add_argument(
+        "--asks", choices=list(ASKS), default="rank", help="what the cluster serves and clients ask for"
+    )
     parser.add_argument("--rate", type=float, default=40, help="requests per second")
     parser.add_argument("--parts", default="faults", help="some of " + ",".join(PARTS))
     parser.add_argument("--long", action="store_true", help="all parts")

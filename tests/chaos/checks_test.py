@@ -15,8 +15,18 @@ from asking import Generating, find_fault
 from chaos import Chaos
 from cluster import HEARTBEAT, HOSTS, Cluster
 from faults import LINK_PORT, UNGUARDED, Faults as FaultMaker
-from judge import (WRITERS_DO, WRITERS_MUST_NOT, find_fault_of_store, judge_deaths, judge_faults, judge_load, judge_writers,
-                   measure, told_reasons, unpromised)
+from judge import (
+    WRITERS_DO,
+    WRITERS_MUST_NOT,
+    find_fault_of_store,
+    judge_deaths,
+    judge_faults,
+    judge_load,
+    judge_writers,
+    measure,
+    told_reasons,
+    unpromised,
+)
 from journals import find_fault as find_journal_fault
 from load import Load
 from relay import Relay, Segment, checksum
@@ -26,7 +36,9 @@ RIGHT = {"a": 2.0, "b": 1.0}
 
 
 def reply_of(scores, plan="item", profile=1, catalog=1):
-    items = [{"id": item, "score": score} for item, score in sorted(scores.items(), key=lambda pair: -pair[1])]
+    items = [
+        {"id": item, "score": score} for item, score in sorted(scores.items(), key=lambda pair: -pair[1])
+    ]
     return {"items": items, "plan": plan, "profile_version": profile, "catalog_version": f"c{catalog}"}
 
 
@@ -51,8 +63,14 @@ class Generated(unittest.TestCase):
         self.asking.answers = {("u", 0): right, ("u", 1): right, ("u", 2): {"a": -1.0, "b": -2.0}}
 
     def fault(self, values, turn=0, parts=None):
-        items = [{"id": item, "log_probability": value, **({"token_logprobs": parts or [value]} if turn == 1 else {})}
-                 for item, value in values]
+        items = [
+            {
+                "id": item,
+                "log_probability": value,
+                **({"token_logprobs": parts or [value]} if turn == 1 else {}),
+            }
+            for item, value in values
+        ]
         return self.asking.fault({"user": "u"}, turn, {"items": items})
 
     def test_the_best_items_are_right_and_of_those_as_good_as_equal_any(self):
@@ -132,9 +150,14 @@ class Appends(unittest.TestCase):
     """A writer whose router answers as is said here."""
 
     def setUp(self):
-        self.subject = types.SimpleNamespace(name="u", tenant="north", histories=[["a"]], events=[["b", "c"]],
-                                             history_of=lambda content: ["a", "b", "c"][:1 + content[1]],
-                                             append_of=lambda content, id: ("POST", "/events", {"id": id, "content": content}))
+        self.subject = types.SimpleNamespace(
+            name="u",
+            tenant="north",
+            histories=[["a"]],
+            events=[["b", "c"]],
+            history_of=lambda content: ["a", "b", "c"][: 1 + content[1]],
+            append_of=lambda content, id: ("POST", "/events", {"id": id, "content": content}),
+        )
         self.writers = Writers.__new__(Writers)
         self.writers.lock, self.writers.outcomes = threading.Lock(), []
         self.writers.load = mock.Mock(routers=["r"], ready={"r": True})
@@ -142,9 +165,11 @@ class Appends(unittest.TestCase):
         self.writers.known = {"u": {"user": Known()}}
         self.writers.last, self.writers.appends = {"u": (5, (0, 0))}, {"u": None}
         self.asked, self.answers = [], []
+
         def ask(router, method, path, body, headers):
             self.asked.append((body["id"], headers["If-Match"]))
             return 0.0, *self.answers.pop(0)
+
         self.writers.ask = ask
 
     def append(self, *answers, again=1.0):
@@ -184,31 +209,59 @@ class Appends(unittest.TestCase):
         ids = lambda *numbers: [f"north-{number}" for number in numbers]
         for numbers, least, most in (((), 0, 1), ((0, 1), 2, 2), ((0, 1, 2), 2, 3), ((4, 5, 6), 7, 8)):
             self.assertEqual(find_journal_fault(ids(*numbers), least, most), "")
-        for numbers, least, most in (((), 1, 1), ((0, 0), 1, 1), ((0, 2), 3, 3), ((1, 0), 2, 2), ((0, 1), 3, 3), ((0, 1, 2), 2, 2)):
+        for numbers, least, most in (
+            ((), 1, 1),
+            ((0, 0), 1, 1),
+            ((0, 2), 3, 3),
+            ((1, 0), 2, 2),
+            ((0, 1), 3, 3),
+            ((0, 1, 2), 2, 2),
+        ):
             self.assertNotEqual(find_journal_fault(ids(*numbers), least, most), "")
 
 
 class Faults(unittest.TestCase):
     def fault(self, outcomes, expect="kill", **more):
-        fault = {"name": "f", "expect": expect, "at": 0.0, "ended": 3.0, "missed": "", "starved": False, "back_s": 0.5,
-                 "breaks": False, **more}
+        fault = {
+            "name": "f",
+            "expect": expect,
+            "at": 0.0,
+            "ended": 3.0,
+            "missed": "",
+            "starved": False,
+            "back_s": 0.5,
+            "breaks": False,
+            **more,
+        }
         measure(fault, outcomes)
         return fault
 
     @staticmethod
     def outcomes(count, bad=(), kind="refused", what="503"):
-        return [(i * 0.05, kind if i in bad else "ok", what if i in bad else "item at 5", 0.01,
-                 f"router-{1 + i % 2}") for i in range(count)]
+        return [
+            (
+                i * 0.05,
+                kind if i in bad else "ok",
+                what if i in bad else "item at 5",
+                0.01,
+                f"router-{1 + i % 2}",
+            )
+            for i in range(count)
+        ]
 
     @staticmethod
     def writers_that_did(counts, load):
         writers = Writers.__new__(Writers)
-        writers.load, writers.outcomes = load, [(0.0, kind, "") for kind, count in counts.items() for _ in range(count)]
+        writers.load, writers.outcomes = load, [
+            (0.0, kind, "") for kind, count in counts.items() for _ in range(count)
+        ]
         return writers
 
     def test_one_of_a_hundred_may_fail_late_and_none_while_a_node_is_ended_in_order(self):
         self.assertEqual(judge_faults([self.fault(self.outcomes(200))]), [])
-        self.assertEqual(judge_faults([self.fault(self.outcomes(200, bad=range(10)))]), [])  # at once: 5 heartbeats
+        self.assertEqual(
+            judge_faults([self.fault(self.outcomes(200, bad=range(10)))]), []
+        )  # at once: 5 heartbeats
         self.assertTrue(judge_faults([self.fault(self.outcomes(200, bad=range(60, 70)))]))
         self.assertTrue(judge_faults([self.fault(self.outcomes(200, bad=[3]), expect="lossless")]))
 
@@ -227,8 +280,14 @@ class Faults(unittest.TestCase):
             self.assertTrue(judge_deaths(death(at), [damaged]))
         self.assertTrue(judge_deaths(death(11.0), [{**damaged, "transfers_flipped": 0}]))
         self.assertTrue(judge_deaths(death(11.0), [{"at": 10.0, "ended": 13.0}]))  # of another kind
-        self.assertEqual(judge_deaths(death(11.0, "with -6: tcp_cm.c:557 Assertion `x' failed"), [damaged]), [])
-        for other in ("Assertion `x' failed in the store", "with -6: store.cc:12 Assertion `tcp_ep.c:1404' failed", "with -11"):
+        self.assertEqual(
+            judge_deaths(death(11.0, "with -6: tcp_cm.c:557 Assertion `x' failed"), [damaged]), []
+        )
+        for other in (
+            "Assertion `x' failed in the store",
+            "with -6: store.cc:12 Assertion `tcp_ep.c:1404' failed",
+            "with -11",
+        ):
             self.assertTrue(judge_deaths(death(11.0, other), [damaged]))
 
     def test_bits_flipped_count_for_transfers_where_only_they_are_touched(self):
@@ -236,13 +295,16 @@ class Faults(unittest.TestCase):
         chaos = mock.Mock(fault=lambda label, begin, end, **_: told.append(end()["transfers_flipped"]))
         chaos.hosts.take_relay.return_value = {"flipped": 3}
         FaultMaker(chaos).bad_cable("links", "worker-1", "flipped", flip=1, ports=[LINK_PORT])
-        FaultMaker(chaos).bad_cable("transfers", "worker-1", "flipped", flip=1, spared=[*UNGUARDED, LINK_PORT])
+        FaultMaker(chaos).bad_cable(
+            "transfers", "worker-1", "flipped", flip=1, spared=[*UNGUARDED, LINK_PORT]
+        )
         self.assertEqual(told, [0, 3])
 
     def test_without_its_store_one_router_refuses_and_the_other_answers(self):
         not_ready = '{"error":{"code":"not_ready","message":"the shared feature store is away: refused"}}'
-        away = lambda outcomes, said=not_ready: find_fault_of_store({"at": 0.0, "ended": 3.0, "strict_said": said},
-                                                                    outcomes)
+        away = lambda outcomes, said=not_ready: find_fault_of_store(
+            {"at": 0.0, "ended": 3.0, "strict_said": said}, outcomes
+        )
         refused = {"kind": "refused", "what": "503 features_unavailable"}
         right = self.outcomes(100, bad=range(1, 100, 2), **refused)
         self.assertEqual(away(right), "")
@@ -269,18 +331,38 @@ class Faults(unittest.TestCase):
 
     def test_refusals_are_told_by_router_and_reason_the_most_frequent_first(self):
         away = '503 {"error":{"status":503,"code":"features_unavailable","message":"the store is away","where":"feature store"}}'
-        outcomes = [(1.0, "refused", away, 0.1, "router-2")] * 3 + [(2.0, "refused", "504 nothing came", 1.0, "router-1"),
-                                                                    (2.0, "ok", "item at 3", 0.1, "router-1")]
-        self.assertEqual(told_reasons(outcomes), ["refused 3 times: router-2 503 features_unavailable, the store is away",
-                                                  "refused 1 times: router-1 504 nothing came"])
-        self.assertEqual(len(told_reasons([(0.0, "refused", f"503 reason {n}", 0.1, "router-1") for n in range(9)])), 5)
+        outcomes = [(1.0, "refused", away, 0.1, "router-2")] * 3 + [
+            (2.0, "refused", "504 nothing came", 1.0, "router-1"),
+            (2.0, "ok", "item at 3", 0.1, "router-1"),
+        ]
+        self.assertEqual(
+            told_reasons(outcomes),
+            [
+                "refused 3 times: router-2 503 features_unavailable, the store is away",
+                "refused 1 times: router-1 504 nothing came",
+            ],
+        )
+        self.assertEqual(
+            len(told_reasons([(0.0, "refused", f"503 reason {n}", 0.1, "router-1") for n in range(9)])), 5
+        )
 
     def test_a_router_that_joined_is_asked_in_its_turn_until_it_is_to_leave(self):
         load = Load.__new__(Load)
-        load.hosts, load.at, load.stopping, load.deadline, load.lock = mock.Mock(), "client", False, 0.01, threading.Lock()
+        load.hosts, load.at, load.stopping, load.deadline, load.lock = (
+            mock.Mock(),
+            "client",
+            False,
+            0.01,
+            threading.Lock(),
+        )
         load.hosts.address = {"guest": "127.0.0.1"}  # where nobody answers
         load.routers, load.requests, load.checks = ["router-1", "router-2"], list(range(50)), {}
-        load.ready, load.why_not, load.insisted, load.away = dict.fromkeys(load.routers, True), {}, set(), {"guest": (0.0, 1.0)}
+        load.ready, load.why_not, load.insisted, load.away = (
+            dict.fromkeys(load.routers, True),
+            {},
+            set(),
+            {"guest": (0.0, 1.0)},
+        )
         first = lambda: {load._order(number)[0] for number in range(9)}
         with mock.patch("load.ask", return_value=(200, b"")):
             load.add_router("guest")
@@ -290,18 +372,32 @@ class Faults(unittest.TestCase):
         self.assertEqual(first(), {"router-1", "router-2"})
         self.assertFalse(check.is_alive())
         self.assertEqual((set(load.ready), load.why_not, load.away), ({"router-1", "router-2"}, {}, {}))
-        load.outcomes = [(1.0, "ok", "", 0.1, "guest"), (3.0, "ok", "", 0.1, "guest"), (3.0, "lost", "", 0.1, "guest"), (3.0, "ok", "", 0.1, "router-1")]
+        load.outcomes = [
+            (1.0, "ok", "", 0.1, "guest"),
+            (3.0, "ok", "", 0.1, "guest"),
+            (3.0, "lost", "", 0.1, "guest"),
+            (3.0, "ok", "", 0.1, "router-1"),
+        ]
         self.assertEqual(load.asked_at("guest", 2.0), 1)
 
     def test_wrong_hung_and_untyped_are_found(self):
         load = types.SimpleNamespace(starved=lambda since, until: False)
         self.assertEqual(judge_writers(self.writers_that_did(WRITERS_DO, load), [])[1], [])
         for kind in WRITERS_DO:
-            self.assertEqual(len(judge_writers(self.writers_that_did({**WRITERS_DO, kind: 0}, load), [])[1]), 1)
+            self.assertEqual(
+                len(judge_writers(self.writers_that_did({**WRITERS_DO, kind: 0}, load), [])[1]), 1
+            )
         for kind in WRITERS_MUST_NOT:
-            self.assertEqual(len(judge_writers(self.writers_that_did({**WRITERS_DO, kind: 1}, load), [])[1]), 1)
-        for kind, what, is_fault in (("wrong", "x", True), ("hung", "x", True), ("refused", "500 x", True),
-                                     ("refused", '422 "poison"', True), ("refused", "503 x", False)):
+            self.assertEqual(
+                len(judge_writers(self.writers_that_did({**WRITERS_DO, kind: 1}, load), [])[1]), 1
+            )
+        for kind, what, is_fault in (
+            ("wrong", "x", True),
+            ("hung", "x", True),
+            ("refused", "500 x", True),
+            ("refused", '422 "poison"', True),
+            ("refused", "503 x", False),
+        ):
             load.outcomes = self.outcomes(50, bad=[20], kind=kind, what=what)
             self.assertEqual(bool(judge_load(load, [])), is_fault, what)
         load.outcomes = self.outcomes(50, bad=[20], what='422 "poison"')
@@ -319,7 +415,9 @@ class Processes(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.hosts = mock.Mock(address=dict.fromkeys(HOSTS, "127.0.0.1"))
-        self.hosts.start.side_effect = lambda host, words, **options: subprocess.Popen(["sleep", "60"], **options)
+        self.hosts.start.side_effect = lambda host, words, **options: subprocess.Popen(
+            ["sleep", "60"], **options
+        )
         self.cluster = Cluster(self.hosts, "troupe", "demo", folder.name)
         self.addCleanup(self.cluster.down)
 
@@ -348,12 +446,17 @@ class Processes(unittest.TestCase):
         dead.wait()
         starts, goes_on = threading.Event(), threading.Event()
         last_words = self.cluster._last_words
+
         def slow(name):
             starts.set()
             goes_on.wait(10)
             return last_words(name)
+
         self.cluster._last_words = slow
-        threads = [threading.Thread(target=self.cluster.raise_dead), threading.Thread(target=self.cluster.down)]
+        threads = [
+            threading.Thread(target=self.cluster.raise_dead),
+            threading.Thread(target=self.cluster.down),
+        ]
         threads[0].start()
         starts.wait(10)
         threads[1].start()
@@ -376,8 +479,11 @@ class Processes(unittest.TestCase):
                 file.write(b"content" * 100)
         done = self.cluster.harm_files("worker-1", random.Random(2), count=3)
         self.assertEqual(len(done), 3)
-        whole = [entry.name for entry in os.scandir(f"{folder}/rocksdb")
-                 if pathlib.Path(entry.path).read_bytes() == b"content" * 100]
+        whole = [
+            entry.name
+            for entry in os.scandir(f"{folder}/rocksdb")
+            if pathlib.Path(entry.path).read_bytes() == b"content" * 100
+        ]
         self.assertIn("only_blocks", whole)
         self.assertLess(len(whole), 6)
         self.assertFalse(os.path.exists(f"{folder}/rocksdb.damaged"))
@@ -386,10 +492,13 @@ class Processes(unittest.TestCase):
 
     def test_one_that_does_not_end_in_time_is_killed(self):
         self.hosts.start.side_effect = lambda host, words, **options: subprocess.Popen(
-            ["sh", "-c", "trap '' TERM; echo; while :; do sleep 0.1; done"], **options)
+            ["sh", "-c", "trap '' TERM; echo; while :; do sleep 0.1; done"], **options
+        )
         self.cluster.start("worker-1")
         process = self.cluster.processes["worker-1"]
-        while not os.path.getsize(f"{self.cluster.folder}/worker-1.out"):  # it does not heed the signal from here on
+        while not os.path.getsize(
+            f"{self.cluster.folder}/worker-1.out"
+        ):  # it does not heed the signal from here on
             time.sleep(0.01)
         with self.assertRaises(subprocess.TimeoutExpired):
             self.cluster.end("worker-1", limit=0.1)
@@ -432,8 +541,13 @@ class Cable(unittest.TestCase):
         relay = Relay.__new__(Relay)
         relay.chance, relay.did = random.Random(1), dict.fromkeys(("flipped", "reset", "cut"), 0)
         frame = self.frame(b"content")
-        for told, touched in (({}, False), ({"flip": 1}, True), ({"flip": 1, "spared": [7000]}, False),
-                              ({"flip": 1, "ports": [80]}, False), ({"flip": 1, "least": 8}, False)):
+        for told, touched in (
+            ({}, False),
+            ({"flip": 1}, True),
+            ({"flip": 1, "spared": [7000]}, False),
+            ({"flip": 1, "ports": [80]}, False),
+            ({"flip": 1, "least": 8}, False),
+        ):
             relay.what = {**Relay.NOTHING, **told}
             self.assertEqual(relay.touch(frame) != frame, touched, told)
 

@@ -13,8 +13,16 @@ import time
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "disk"))
 from damage import DAMAGES, choose_file, damage
 
-ROLES = {"router-1": "router", "router-2": "router", "meta-1": "cache_meta", "meta-2": "cache_meta",
-         "worker-1": "worker", "worker-2": "worker", "worker-3": "worker", "worker-4": "worker"}
+ROLES = {
+    "router-1": "router",
+    "router-2": "router",
+    "meta-1": "cache_meta",
+    "meta-2": "cache_meta",
+    "worker-1": "worker",
+    "worker-2": "worker",
+    "worker-3": "worker",
+    "worker-4": "worker",
+}
 GUEST = "guest"  # a worker that the file does not name
 HOSTS = [*ROLES, "keeper", "client", GUEST]  # keeper: etcd and Redis
 HEARTBEAT = 0.2
@@ -24,7 +32,19 @@ TENANTS = ("", "north", "south")  # each has a key; items are the first one's, w
 
 
 class Cluster:
-    def __init__(self, hosts, troupe, demo, folder, first=None, clear=False, prompt=None, catalog=False, models=(), versions=None):
+    def __init__(
+        self,
+        hosts,
+        troupe,
+        demo,
+        folder,
+        first=None,
+        clear=False,
+        prompt=None,
+        catalog=False,
+        models=(),
+        versions=None,
+    ):
         """`first`: the program that nodes start with; `troupe` is what they are upgraded to. `clear`: without TLS.
         `prompt`: another form than the model's own. `catalog`: workers compute with it, so each has a router, too. `models`: of
         several name, directory, data and settings; none: the demo's. `versions`: a folder of versions of the model, the first of
@@ -47,38 +67,67 @@ class Cluster:
 
     def _write_file(self):
         keeper = self.hosts.address["keeper"]
-        lines = ["cluster:", "  name: chaos", f"  coordination: http://{keeper}:2379",
-                 "" if self.clear else f"  certificates: {self.folder}/certificates",
-                 f"  heartbeat: {int(HEARTBEAT * 1000)}ms",
-                 f"features: {{store: \"redis://{keeper}:6379\", when_away: last_known, time_limit: 400ms}}",
-                 *self._model_lines(), f"http: {{address: 0.0.0.0, port: 8080, api_keys: {self.folder}/keys.jsonl}}",
-                 "pool: {memory: 48MiB, placement: hash}", "inference: {executors: 1, cores: 1}",
-                 # Placed, for then a worker that lost its blocks is sent for them; else requests go to those who have
-                 # some, and it pulls nothing. The model is so small that computing is quicker than pulling.
-                 "router: {deadline: 1s, measure_pulls: false}",
-                 "node: {notice: 500ms}", "nodes:"]
+        lines = [
+            "cluster:",
+            "  name: chaos",
+            f"  coordination: http://{keeper}:2379",
+            "" if self.clear else f"  certificates: {self.folder}/certificates",
+            f"  heartbeat: {int(HEARTBEAT * 1000)}ms",
+            f"features: {{store: \"redis://{keeper}:6379\", when_away: last_known, time_limit: 400ms}}",
+            *self._model_lines(),
+            f"http: {{address: 0.0.0.0, port: 8080, api_keys: {self.folder}/keys.jsonl}}",
+            "pool: {memory: 48MiB, placement: hash}",
+            "inference: {executors: 1, cores: 1}",
+            # Placed, for then a worker that lost its blocks is sent for them; else requests go to those who have
+            # some, and it pulls nothing. The model is so small that computing is quicker than pulling.
+            "router: {deadline: 1s, measure_pulls: false}",
+            "node: {notice: 500ms}",
+            "nodes:",
+        ]
         for number, (name, role) in enumerate(ROLES.items(), 1):
             os.makedirs(self.data(name))
             # One router answers from what it knows while Redis is away, the other one refuses.
             away = ", features: {when_away: refuse}" if name == STRICT else ""
-            lines.append(f"  - {{node: {number}, name: {name}, host: {self.hosts.address[name]}, port: 7000, "
-                         f"roles: [{role}{', router' if self.catalog and role == 'worker' else ''}], settings: {{node: {{data_dir: {self.data(name)}}}{away}}}}}")
+            lines.append(
+                f"  - {{node: {number}, name: {name}, host: {self.hosts.address[name]}, port: 7000, "
+                f"roles: [{role}{', router' if self.catalog and role == 'worker' else ''}], settings: {{node: {{data_dir: {self.data(name)}}}{away}}}}}"
+            )
         with open(self.file, "w") as file:
             file.write("\n".join(lines) + "\n")
 
     def _model_lines(self):
         if not self.models:
             directory = f"{self.folder}/served" if self.versions else f"{self.demo}/model"
-            more = (f", prompt: {self.prompt}" if self.prompt else "") + (f", versions: {self.versions}" if self.versions else "")
+            more = (f", prompt: {self.prompt}" if self.prompt else "") + (
+                f", versions: {self.versions}" if self.versions else ""
+            )
             return [f"model: {{directory: {directory}{more}}}"]
-        return ["models:", *(f"  - {{name: {name}, directory: {directory}{settings}}}" for name, directory, _, settings in self.models)]
+        return [
+            "models:",
+            *(
+                f"  - {{name: {name}, directory: {directory}{settings}}}"
+                for name, directory, _, settings in self.models
+            ),
+        ]
 
     # ---- keys ----
 
     def make_keys(self):
         for tenant in TENANTS:
-            made = subprocess.run([self.troupe, "keys", "add", f"{self.folder}/keys.jsonl", "--tenant", tenant,
-                                   *([] if tenant else ["--admin"])], check=True, capture_output=True, text=True)
+            made = subprocess.run(
+                [
+                    self.troupe,
+                    "keys",
+                    "add",
+                    f"{self.folder}/keys.jsonl",
+                    "--tenant",
+                    tenant,
+                    *([] if tenant else ["--admin"]),
+                ],
+                check=True,
+                capture_output=True,
+                text=True,
+            )
             self.keys[tenant] = made.stdout.strip()
         with open(f"{self.folder}/key", "w") as file:
             file.write(self.keys[""])
@@ -88,31 +137,94 @@ class Cluster:
 
     def status(self, name):
         """What `troupe status` says of all actors, asked of that node."""
-        return self.hosts.inside(name, self.troupe, "status", "--server", "127.0.0.1:8080", "--key-file", f"{self.folder}/key",
-                                 check=False)
+        return self.hosts.inside(
+            name,
+            self.troupe,
+            "status",
+            "--server",
+            "127.0.0.1:8080",
+            "--key-file",
+            f"{self.folder}/key",
+            check=False,
+        )
 
     # ---- processes ----
 
     def start_etcd(self):
         url = f"http://{self.hosts.address['keeper']}"
-        self._spawn("etcd", "keeper", [
-            "etcd", "--data-dir", self.data("etcd"), "--listen-client-urls", f"{url}:2379", "--advertise-client-urls",
-            f"{url}:2379", "--listen-peer-urls", f"{url}:2380", "--initial-advertise-peer-urls", f"{url}:2380",
-            "--initial-cluster", f"default={url}:2380", "--heartbeat-interval", "50", "--election-timeout", "500"])
+        self._spawn(
+            "etcd",
+            "keeper",
+            [
+                "etcd",
+                "--data-dir",
+                self.data("etcd"),
+                "--listen-client-urls",
+                f"{url}:2379",
+                "--advertise-client-urls",
+                f"{url}:2379",
+                "--listen-peer-urls",
+                f"{url}:2380",
+                "--initial-advertise-peer-urls",
+                f"{url}:2380",
+                "--initial-cluster",
+                f"default={url}:2380",
+                "--heartbeat-interval",
+                "50",
+                "--election-timeout",
+                "500",
+            ],
+        )
 
     def start_redis(self):
         """Written to the kernel before it is answered, which outlives a kill. Not to the disk: a disk that is slow for half
         a second is no fault of ours, and its strict router would refuse meanwhile."""
         os.makedirs(self.data("redis"), exist_ok=True)
-        self._spawn("redis", "keeper", [
-            "redis-server", "--bind", self.hosts.address["keeper"], "--protected-mode", "no", "--dir",
-            self.data("redis"), "--appendonly", "yes", "--appendfsync", "no", "--save", ""])
+        self._spawn(
+            "redis",
+            "keeper",
+            [
+                "redis-server",
+                "--bind",
+                self.hosts.address["keeper"],
+                "--protected-mode",
+                "no",
+                "--dir",
+                self.data("redis"),
+                "--appendonly",
+                "yes",
+                "--appendfsync",
+                "no",
+                "--save",
+                "",
+            ],
+        )
 
     def start_node(self, name):
-        guest = ["--join", f"{self.hosts.address[name]}:7000", "--set", f"node.data_dir={self._guest_data()}", "--set", "node.leave_for=2s",
-                 *(["--like", self.guest_like] if self.guest_like else [])]
-        self._spawn(name, name, [self.program[name], "node", "--config", self.file, "--name", name, "--set",
-                                 f"node.log_file={self.folder}/{name}.log", *(guest if name == GUEST else [])])
+        guest = [
+            "--join",
+            f"{self.hosts.address[name]}:7000",
+            "--set",
+            f"node.data_dir={self._guest_data()}",
+            "--set",
+            "node.leave_for=2s",
+            *(["--like", self.guest_like] if self.guest_like else []),
+        ]
+        self._spawn(
+            name,
+            name,
+            [
+                self.program[name],
+                "node",
+                "--config",
+                self.file,
+                "--name",
+                name,
+                "--set",
+                f"node.log_file={self.folder}/{name}.log",
+                *(guest if name == GUEST else []),
+            ],
+        )
 
     def _spawn(self, name, host, words):
         with self.lock, open(f"{self.folder}/{name}.out", "ab") as out:
@@ -154,9 +266,15 @@ class Cluster:
         with self.lock:
             if self.closing:
                 return
-            dead = [(name, process.poll()) for name, process in self.processes.items() if process.poll() is not None]
+            dead = [
+                (name, process.poll())
+                for name, process in self.processes.items()
+                if process.poll() is not None
+            ]
             for name, status in dead:
-                self.deaths.append((time.monotonic(), name, f"ended by itself with {status}: {self._last_words(name)}"))
+                self.deaths.append(
+                    (time.monotonic(), name, f"ended by itself with {status}: {self._last_words(name)}")
+                )
                 self.start(name)
 
     def _last_words(self, name):
@@ -170,9 +288,22 @@ class Cluster:
         self.start_etcd()
         self.start_redis()
         time.sleep(1.5)
-        rows = [(["--served", name], data) for name, _, data, _ in self.models] or [([], f"{self.demo}/world")]
+        rows = [(["--served", name], data) for name, _, data, _ in self.models] or [
+            ([], f"{self.demo}/world")
+        ]
         for served, data in rows:
-            self.hosts.inside("router-1", self.troupe, "import", "--config", self.file, "--node", "router-1", *served, "--data", data)
+            self.hosts.inside(
+                "router-1",
+                self.troupe,
+                "import",
+                "--config",
+                self.file,
+                "--node",
+                "router-1",
+                *served,
+                "--data",
+                data,
+            )
         self.limit_disk(ROOMY, "128m")
         for name in ROLES:
             self.start_node(name)
@@ -206,7 +337,9 @@ class Cluster:
         served = self._begins(GUEST)
         self.start(GUEST)
         until = time.monotonic() + limit
-        while self._begins(GUEST) == served or (known := self.members().get(GUEST, {})).get("since") != "joined":
+        while (
+            self._begins(GUEST) == served or (known := self.members().get(GUEST, {})).get("since") != "joined"
+        ):
             if time.monotonic() > until:
                 raise RuntimeError(f"{GUEST} has not joined after {limit} s; see {self.folder}/{GUEST}.log")
             time.sleep(0.1)
@@ -258,7 +391,11 @@ class Cluster:
         """How many blocks the guest's cache-meta, of that number, has heard of; it may take a while until it has of some."""
         until = time.monotonic() + limit
         while True:
-            told = [int(value) for node, field, value in self._cache_metas(GUEST) if (node, field) == (number, "index_blocks")]
+            told = [
+                int(value)
+                for node, field, value in self._cache_metas(GUEST)
+                if (node, field) == (number, "index_blocks")
+            ]
             if any(told) or time.monotonic() > until:
                 return sum(told)
             time.sleep(0.2)

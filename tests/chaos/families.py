@@ -10,15 +10,22 @@ from asking import Ranking, find_fault, value_of
 SHARED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "shared")
 RANKER = "shop"
 # Name, model, data; of the ranker both are made of the demo.
-OTHERS = [("goods", "tiny-onerec", "amazon-industrial"), ("films", "tiny-hstu-movielens", "movielens-100k"),
-          ("clips", "tiny-climber", "movielens-100k")]
+OTHERS = [
+    ("goods", "tiny-onerec", "amazon-industrial"),
+    ("films", "tiny-hstu-movielens", "movielens-100k"),
+    ("clips", "tiny-climber", "movielens-100k"),
+]
 USERS = 24  # of each of the others
 CANDIDATES, NEXT, WIDTH, TOP = 24, 5, 32, 10
 NOW = 893_286_638  # what an HSTU takes for the present: the end of its data
 
 
 def missing():
-    folders = [os.path.join(SHARED, kind, name) for _, model, data in OTHERS for kind, name in (("models", model), ("data", data))]
+    folders = [
+        os.path.join(SHARED, kind, name)
+        for _, model, data in OTHERS
+        for kind, name in (("models", model), ("data", data))
+    ]
     return next((folder for folder in folders if not os.path.isdir(folder)), "")
 
 
@@ -27,13 +34,20 @@ def make_qwen3(demo, folder):
     os.makedirs(folder)
     with open(f"{demo}/config.json") as file:
         config = json.load(file)
-    config.update(architectures=["Qwen3ForCausalLM"], model_type="qwen3", attention_bias=False,
-                  head_dim=config["hidden_size"] // config["num_attention_heads"])
+    config.update(
+        architectures=["Qwen3ForCausalLM"],
+        model_type="qwen3",
+        attention_bias=False,
+        head_dim=config["hidden_size"] // config["num_attention_heads"],
+    )
     with open(f"{demo}/model.safetensors", "rb") as file:
         header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
         body = file.read()
-    tensors = {name: (of["dtype"], of["shape"], body[slice(*of["data_offsets"])]) for name, of in header.items()
-               if name != "__metadata__" and not name.endswith("_proj.bias")}
+    tensors = {
+        name: (of["dtype"], of["shape"], body[slice(*of["data_offsets"])])
+        for name, of in header.items()
+        if name != "__metadata__" and not name.endswith("_proj.bias")
+    }
     for layer in range(config["num_hidden_layers"]):
         for what in ("q_norm", "k_norm"):
             ones = struct.pack(f"<{config['head_dim']}f", *([1.0] * config["head_dim"]))
@@ -44,7 +58,9 @@ def make_qwen3(demo, folder):
         at += len(content)
     text = json.dumps(header).encode()
     with open(f"{folder}/model.safetensors", "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text + b"".join(content for _, _, content in tensors.values()))
+        file.write(
+            struct.pack("<Q", len(text)) + text + b"".join(content for _, _, content in tensors.values())
+        )
     with open(f"{folder}/config.json", "w") as file:
         json.dump(config, file)
     for name in ("vocab.json", "prompt.json"):
@@ -63,6 +79,7 @@ def rows_of(*path):
 class Several(Ranking):
     """Requests of the others have `name`, their path and their body; those of the ranker are as of a cluster that serves it
     alone, but for its name."""
+
     catalog, swaps = True, False
     names = (RANKER, *(name for name, _, _ in OTHERS))
     routes = "?model=" + RANKER
@@ -70,21 +87,46 @@ class Several(Ranking):
     def models(self, demo, folder):
         """Name, directory, data and settings of each, in their order."""
         ranker = make_qwen3(f"{demo}/model", os.path.join(folder, "qwen3"))
-        others = [(name, os.path.join(SHARED, "models", model), os.path.join(SHARED, "data", data), "") for name, model, data in OTHERS]
+        others = [
+            (name, os.path.join(SHARED, "models", model), os.path.join(SHARED, "data", data), "")
+            for name, model, data in OTHERS
+        ]
         return [(RANKER, ranker, f"{demo}/world", ""), *others]
 
     def actors(self, routers, metas, workers):
         return 4 * (routers + workers) + metas + (4 + 2) * workers
 
     def requests(self, of_ranker):
-        users = [row["user_id"] for _, row in zip(range(USERS), rows_of("data", "amazon-industrial", "sequences.tsv.gz"))]
+        users = [
+            row["user_id"]
+            for _, row in zip(range(USERS), rows_of("data", "amazon-industrial", "sequences.tsv.gz"))
+        ]
         films = [row for _, row in zip(range(USERS), rows_of("models", "tiny-climber", "eval.tsv.gz"))]
         candidates = lambda row: row["candidates"].split()[:CANDIDATES]
         goods = [("/v1/generate", {"user": user, "width": WIDTH, "top_k": TOP}) for user in users]
-        hstu = [("/v1/rank", {"user": row["user_id"], "candidates": candidates(row), "request_timestamp": NOW}) for row in films]
-        clips = [("/v1/rank", {"user": row["user_id"], "candidates": candidates(row), "scenario": int(row["scenario"])}) for row in films]
-        others = [[{"name": name, "user": f"{name}/{body['user']}", "path": path, "body": {**body, "model": name}} for path, body in some]
-                  for (name, _, _), some in zip(OTHERS, (goods, hstu, clips))]
+        hstu = [
+            ("/v1/rank", {"user": row["user_id"], "candidates": candidates(row), "request_timestamp": NOW})
+            for row in films
+        ]
+        clips = [
+            (
+                "/v1/rank",
+                {"user": row["user_id"], "candidates": candidates(row), "scenario": int(row["scenario"])},
+            )
+            for row in films
+        ]
+        others = [
+            [
+                {
+                    "name": name,
+                    "user": f"{name}/{body['user']}",
+                    "path": path,
+                    "body": {**body, "model": name},
+                }
+                for path, body in some
+            ]
+            for (name, _, _), some in zip(OTHERS, (goods, hstu, clips))
+        ]
         return [request for turn in zip(of_ranker, *others) for request in turn]
 
     def learn(self, box, requests, written):
@@ -118,4 +160,6 @@ class Several(Ranking):
         if "name" not in request:
             return super().fault(request, turn, reply)
         generated = request["path"] == "/v1/generate"
-        return find_fault(reply, self.answers[request["user"]], 5e-4 if generated else self.tolerance, more=generated)
+        return find_fault(
+            reply, self.answers[request["user"]], 5e-4 if generated else self.tolerance, more=generated
+        )

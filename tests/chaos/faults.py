@@ -28,54 +28,78 @@ class Faults:
         def begin():
             self.out_of_reach(name)
             self.cluster.kill(name)
+
         def end():
             said = self.load.why_not[STRICT]
             self.cluster.start(name)
             self.within_reach(name)
             return {"strict_said": said} if name == "redis" else {}
+
         self.chaos.fault(f"kill -9 {name}", begin, end, expect=expect)
 
     def stop(self, name):
         def begin():
             self.out_of_reach(name)
             self.cluster.signal(name, signal.SIGSTOP)
+
         def end():
             self.cluster.signal(name, signal.SIGCONT)
             self.within_reach(name)
+
         self.chaos.fault(f"SIGSTOP {name}", begin, end)
 
     def roll(self, name, to=None):
         def end():
             self.cluster.program[name] = to or self.cluster.program[name]
             self.cluster.start(name)
-        self.chaos.fault(f"{'upgraded' if to else 'ended in order, restarted'}: {name}",
-                         lambda: self.cluster.end(name), end, hold=0.5, expect="lossless")
+
+        self.chaos.fault(
+            f"{'upgraded' if to else 'ended in order, restarted'}: {name}",
+            lambda: self.cluster.end(name),
+            end,
+            hold=0.5,
+            expect="lossless",
+        )
 
     # ---- versions ----
 
     def swap(self, kill=None):
         """The other version of the model: for some of the users, for more, then for all. `kill`: who dies on the way. Again, if the
         machine was too busy, it goes back."""
+
         def begin():
             self.missed = [self.chaos.reload(model=self.chaos.versions[1], share=share) for share in (0, 0.2)]
             if kill:
                 self.out_of_reach(kill)
                 self.cluster.kill(kill)
+
         def end():
             if kill:
                 self.cluster.start(kill)
                 self.within_reach(kill)
-            self.missed += [self.chaos.reload(model=self.chaos.versions[1], share=0.6), self.chaos.reload(model=self.chaos.versions[1])]
+            self.missed += [
+                self.chaos.reload(model=self.chaos.versions[1], share=0.6),
+                self.chaos.reload(model=self.chaos.versions[1]),
+            ]
             self.chaos.versions.reverse()
             return {"missed": next(filter(None, self.missed), "")}
-        self.chaos.fault("another model" + (f", kill -9 {kill}" if kill else ""), begin, end, expect="kill" if kill else "lossless")
+
+        self.chaos.fault(
+            "another model" + (f", kill -9 {kill}" if kill else ""),
+            begin,
+            end,
+            expect="kill" if kill else "lossless",
+        )
 
     def take_back(self):
         """A share of the users gets the other version, and then nobody."""
+
         def begin():
             self.missed = [self.chaos.reload(model=self.chaos.versions[1], share=0.5)]
+
         def end():
             return {"missed": self.missed[0] or self.chaos.reload(model=self.chaos.versions[0])}
+
         self.chaos.fault("another model, taken back", begin, end, expect="lossless")
 
     def swaps(self):
@@ -91,15 +115,25 @@ class Faults:
     def come_and_go(self, kill=False):
         """A worker that no file names joins, is asked, and leaves. `kill`: it dies between, and comes back with its number."""
         number = []
+
         def begin():
             number[:] = [self.cluster.join()]
+
         def end():
-            missed = "" if self.load.ran_at(number[0]) else f"{GUEST}, who is node {number[0]}, was asked nothing"
+            missed = (
+                "" if self.load.ran_at(number[0]) else f"{GUEST}, who is node {number[0]}, was asked nothing"
+            )
             if kill:
                 again = self.killed_between(number[0])
                 missed = missed or again
             return {"missed": self.cluster.leave() or missed}
-        self.chaos.fault(f"{GUEST} joins{', kill -9,' if kill else ''} and leaves", begin, end, expect="kill" if kill else "lossless")
+
+        self.chaos.fault(
+            f"{GUEST} joins{', kill -9,' if kill else ''} and leaves",
+            begin,
+            end,
+            expect="kill" if kill else "lossless",
+        )
 
     def killed_between(self, number, **as_who):
         """The guest dies and joins again. What was wrong with that, or ""."""
@@ -110,10 +144,12 @@ class Faults:
     def router_comes_and_goes(self, kill=False):
         """As a worker does; clients ask it while it is there, and no longer before it leaves."""
         number, joined = [], []
+
         def begin():
             number[:] = [self.cluster.join(like="router-1")]
             joined[:] = [time.monotonic()]
             self.load.add_router(GUEST)
+
         def end():
             missed = "" if self.load.asked_at(GUEST, joined[0]) else f"{GUEST}, a router, answered nothing"
             at = {}
@@ -125,30 +161,46 @@ class Faults:
                 missed = missed or again
             self.load.remove_router(GUEST)
             return {"missed": self.cluster.leave() or missed, **at}
-        self.chaos.fault(f"{GUEST}, a router, joins{', kill -9,' if kill else ''} and leaves", begin, end, expect="kill" if kill else "lossless")
+
+        self.chaos.fault(
+            f"{GUEST}, a router, joins{', kill -9,' if kill else ''} and leaves",
+            begin,
+            end,
+            expect="kill" if kill else "lossless",
+        )
 
     def cache_meta_comes_and_goes(self):
         """The one that leads dies while it is there; whoever leads then, it leaves."""
         missed, led = [], []
+
         def begin():
             number = self.cluster.join(like="meta-1")
             led[:] = [self.cluster.leader()]
-            missed[:] = ["" if self.cluster.index_blocks(number) else f"{GUEST}, a cache-meta, knows no block"]
+            missed[:] = [
+                "" if self.cluster.index_blocks(number) else f"{GUEST}, a cache-meta, knows no block"
+            ]
             self.cluster.kill(led[0])
+
         def end():
             self.cluster.start(led[0])
             return {"missed": self.cluster.leave() or missed[0]}
-        self.chaos.fault(f"{GUEST}, a cache-meta, joins, kill -9 the leader, leaves", begin, end, expect="kill")
+
+        self.chaos.fault(
+            f"{GUEST}, a cache-meta, joins, kill -9 the leader, leaves", begin, end, expect="kill"
+        )
 
     def die_leaving(self):
         """For good: who is left takes it out."""
+
         def begin():
             self.cluster.join()
             self.cluster.send_away()
             self.cluster.kill(GUEST)
+
         def end():
             self.cluster.send_away("--gone")
             return {"missed": f"{GUEST} is there still" if GUEST in self.cluster.members() else ""}
+
         self.chaos.fault(f"{GUEST} joins, kill -9 while it leaves, gone", begin, end, expect="kill")
 
     def members(self):
@@ -182,24 +234,36 @@ class Faults:
         def begin():
             self.out_of_reach(name)
             self.hosts.set_link(name, False)
+
         def end():
             self.hosts.set_link(name, True)
             self.within_reach(name)
+
         self.chaos.fault(f"link down {name}", begin, end)
 
     def deaf(self, name):
-        self.chaos.fault(f"hears nothing: {name}", lambda: self.hosts.drop(target=name), self.hosts.drop_nothing)
+        self.chaos.fault(
+            f"hears nothing: {name}", lambda: self.hosts.drop(target=name), self.hosts.drop_nothing
+        )
 
     def mute(self, name):
-        self.chaos.fault(f"is not heard: {name}", lambda: self.hosts.drop(source=name), self.hosts.drop_nothing)
+        self.chaos.fault(
+            f"is not heard: {name}", lambda: self.hosts.drop(source=name), self.hosts.drop_nothing
+        )
 
     def slow(self, name):
-        self.chaos.fault(f"1 Mbit/s to {name}", lambda: self.hosts.limit_rate(name, "1mbit"),
-                         lambda: self.hosts.limit_rate(name, None), expect="served")
+        self.chaos.fault(
+            f"1 Mbit/s to {name}",
+            lambda: self.hosts.limit_rate(name, "1mbit"),
+            lambda: self.hosts.limit_rate(name, None),
+            expect="served",
+        )
 
     def bad_cable(self, label, name, must, restart=False, **what):
         """`must`: what the relay has to have done, or nothing was shown. `restart`: with nothing in its cache nor on its
-        disk, so that there is much to pull from other workers; saved item blocks would be loaded, and few be pulled."""
+        disk, so that there is much to pull from other workers; saved item blocks would be loaded, and few be pulled.
+        """
+
         def begin():
             if name == "router-1":
                 self.writers.away.append([time.monotonic(), None])
@@ -209,14 +273,19 @@ class Faults:
             self.hosts.put_relay(name, **what)
             if restart:
                 self.cluster.start(name)
+
         def end():
             did = self.hosts.take_relay(name)
             if name == "router-1":
                 self.writers.away[-1][1] = time.monotonic()
             only_transfers = {LINK_PORT, *UNGUARDED} <= set(what.get("spared", ()))
-            return {"relay": did, "transfers_flipped": did.get("flipped", 0) if only_transfers else 0,
-                    "idle": not did.get(must),
-                    "missed": "" if did.get(must) else f"the relay has not {must} anything: {did}"}
+            return {
+                "relay": did,
+                "transfers_flipped": did.get("flipped", 0) if only_transfers else 0,
+                "idle": not did.get(must),
+                "missed": "" if did.get(must) else f"the relay has not {must} anything: {did}",
+            }
+
         self.chaos.fault(f"{label}: {name}", begin, end, expect="served", breaks=True)
 
     # ---- disks ----
@@ -225,44 +294,72 @@ class Faults:
         def end():
             self.cluster.damage_disk(name)
             self.cluster.start(name)
-        self.chaos.fault(f"kill -9, bytes changed in files: {name}", lambda: self.cluster.kill(name), end, hold=1.0,
-                         expect="kill")
+
+        self.chaos.fault(
+            f"kill -9, bytes changed in files: {name}",
+            lambda: self.cluster.kill(name),
+            end,
+            hold=1.0,
+            expect="kill",
+        )
 
     def truncated(self, name):
         def end():
             self.cluster.truncate_disk(name)
             self.cluster.start(name)
-        self.chaos.fault(f"kill -9, files cut, list of files nonsense: {name}", lambda: self.cluster.kill(name), end,
-                         hold=1.0, expect="kill")
+
+        self.chaos.fault(
+            f"kill -9, files cut, list of files nonsense: {name}",
+            lambda: self.cluster.kill(name),
+            end,
+            hold=1.0,
+            expect="kill",
+        )
 
     def harmed(self, name):
         """Files at random, between two runs of it."""
         harm = []
+
         def end():
             harm.extend(self.cluster.harm_files(name, self.chance))
             self.cluster.start(name)
             return {"harm": harm}
-        self.chaos.fault(f"kill -9, files changed, cut or gone: {name}", lambda: self.cluster.kill(name), end, hold=1.0,
-                         expect="kill")
+
+        self.chaos.fault(
+            f"kill -9, files changed, cut or gone: {name}",
+            lambda: self.cluster.kill(name),
+            end,
+            hold=1.0,
+            expect="kill",
+        )
 
     def harmed_while_it_runs(self, name):
         """Also those that it has open. Then it is killed, and starts on what is left of them."""
         harm = []
-        self.chaos.fault(f"files changed, cut or gone while it runs: {name}",
-                         lambda: harm.extend(self.cluster.harm_files(name, self.chance)), lambda: {"harm": harm},
-                         expect="served")
+        self.chaos.fault(
+            f"files changed, cut or gone while it runs: {name}",
+            lambda: harm.extend(self.cluster.harm_files(name, self.chance)),
+            lambda: {"harm": harm},
+            expect="served",
+        )
         self.kill(name)
 
     def small(self, name):
         def end():
             self.cluster.limit_disk(name, "3m")
             self.cluster.start(name)
-        self.chaos.fault(f"kill -9, a disk of 3 MB: {name}", lambda: self.cluster.kill(name), end, hold=1.0,
-                         expect="kill")
+
+        self.chaos.fault(
+            f"kill -9, a disk of 3 MB: {name}", lambda: self.cluster.kill(name), end, hold=1.0, expect="kill"
+        )
 
     def full(self, name):
-        self.chaos.fault(f"disk full while it runs: {name}", lambda: self.cluster.fill_disk(name),
-                         lambda: self.cluster.empty_disk(name), expect="served")
+        self.chaos.fault(
+            f"disk full while it runs: {name}",
+            lambda: self.cluster.fill_disk(name),
+            lambda: self.cluster.empty_disk(name),
+            expect="served",
+        )
 
     # ---- which ----
 
@@ -302,25 +399,47 @@ class Faults:
         self.kill("router-1")
         self.roll(self.chaos.busiest())
         self.bad_cable("bits flipped in links", self.chaos.busiest(), "flipped", flip=0.02, ports=[LINK_PORT])
-        self.bad_cable("restarted, bits flipped in transfers", self.chaos.busiest(), "flipped", restart=True, flip=0.01,
-                       spared=[*UNGUARDED, LINK_PORT], least=1000)
+        self.bad_cable(
+            "restarted, bits flipped in transfers",
+            self.chaos.busiest(),
+            "flipped",
+            restart=True,
+            flip=0.01,
+            spared=[*UNGUARDED, LINK_PORT],
+            least=1000,
+        )
         self.kill("redis", expect="away")
         self.harmed(self.chaos.busiest())
         self.cut(self.chaos.busiest())
 
     def cables(self):
-        self.bad_cable("40 to 60 ms late, both ways", self.chaos.busiest(), "carried", delay_ms=40, jitter_ms=20)
-        self.bad_cable("5 % lost, 5 % doubled, 5 % late", self.chaos.busiest(), "lost", lose=0.05, double=0.05, hold=0.05)
+        self.bad_cable(
+            "40 to 60 ms late, both ways", self.chaos.busiest(), "carried", delay_ms=40, jitter_ms=20
+        )
+        self.bad_cable(
+            "5 % lost, 5 % doubled, 5 % late", self.chaos.busiest(), "lost", lose=0.05, double=0.05, hold=0.05
+        )
         self.bad_cable("bits flipped in links", self.chaos.busiest(), "flipped", flip=0.02, ports=[LINK_PORT])
-        self.bad_cable("restarted, bits flipped in transfers", self.chaos.busiest(), "flipped", restart=True, flip=0.01,
-                       spared=[*UNGUARDED, LINK_PORT], least=1000)
-        self.bad_cable("connections reset, cut short", "router-1", "reset", reset=0.005, cut=0.005, ports=[LINK_PORT])
+        self.bad_cable(
+            "restarted, bits flipped in transfers",
+            self.chaos.busiest(),
+            "flipped",
+            restart=True,
+            flip=0.01,
+            spared=[*UNGUARDED, LINK_PORT],
+            least=1000,
+        )
+        self.bad_cable(
+            "connections reset, cut short", "router-1", "reset", reset=0.005, cut=0.005, ports=[LINK_PORT]
+        )
 
     def upgrade(self, program):
         """Routers, workers, cache-metas; half way the two programs serve together for a while."""
         order = sorted(ROLES, key=lambda name: ("router", "worker", "cache_meta").index(ROLES[name]))
         for number, name in enumerate(order):
             if number == len(order) // 2:
-                self.chaos.fault("half of the nodes upgraded", lambda: None, lambda: None, hold=10.0, expect="lossless")
+                self.chaos.fault(
+                    "half of the nodes upgraded", lambda: None, lambda: None, hold=10.0, expect="lossless"
+                )
             self.roll(name, to=program)
         self.cluster.program[GUEST] = program  # who joins later

@@ -71,6 +71,7 @@ class Hosts:
 
     def _send_plainly(self, name, card):
         """Frames leave this card as they would go over a wire: in one piece each, with checksums."""
+
         def change():
             self.enter(name)
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
@@ -78,6 +79,7 @@ class Hosts:
                     value = ctypes.create_string_buffer(struct.pack("II", command, 0))
                     request = struct.pack("16sP", card.encode(), ctypes.addressof(value)) + bytes(16)
                     fcntl.ioctl(any_socket, SIOCETHTOOL, request)
+
         thread = threading.Thread(target=change)  # the namespace is of a thread
         thread.start()
         thread.join()
@@ -91,8 +93,20 @@ class Hosts:
         for name in self.names:
             run("ip", "netns", "add", self.space(name))
             self.inside(name, "ip", "link", "set", "lo", "up")
-            self.inside("net", "ip", "link", "add", self.port(name), "type", "veth", "peer", "name", "eth0", "netns",
-                        self.space(name))
+            self.inside(
+                "net",
+                "ip",
+                "link",
+                "add",
+                self.port(name),
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "eth0",
+                "netns",
+                self.space(name),
+            )
             self.inside("net", "ip", "link", "set", self.port(name), "master", "bridge", "up")
             self.inside(name, "ip", "address", "add", f"{self.address[name]}/24", "dev", "eth0")
             self.inside(name, "ip", "link", "set", "eth0", "up")
@@ -126,8 +140,22 @@ class Hosts:
         """What goes to the host, such as "2mbit"; none: as fast as it can."""
         self.inside("net", "tc", "qdisc", "del", "dev", self.port(name), "root", check=False)
         if rate:
-            self.inside("net", "tc", "qdisc", "add", "dev", self.port(name), "root", "tbf", "rate", rate, "burst",
-                        "32kbit", "latency", "400ms")
+            self.inside(
+                "net",
+                "tc",
+                "qdisc",
+                "add",
+                "dev",
+                self.port(name),
+                "root",
+                "tbf",
+                "rate",
+                rate,
+                "burst",
+                "32kbit",
+                "latency",
+                "400ms",
+            )
 
     # ---- a bad cable ----
 
@@ -139,8 +167,13 @@ class Hosts:
         self.inside("net", "ip", "link", "set", f"{card}b", "up")
         self._send_plainly(name, "eth0")
         self._send_plainly("net", f"{card}b")
-        relay = self.start("net", [sys.executable, os.path.join(os.path.dirname(__file__), "relay.py"), self.port(name),
-                                   card, "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        relay = self.start(
+            "net",
+            [sys.executable, os.path.join(os.path.dirname(__file__), "relay.py"), self.port(name), card, "1"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.relays[name] = relay
         relay.stdout.readline()  # it is ready
         self.set_relay(name, **what)

@@ -52,7 +52,9 @@ class Journal:
             time.sleep(PAUSE)
 
     def _ask(self, router, method, path, body=None, **headers):
-        return self.writers.ask(router, method, path + self.routes, body, {**self.writers.headers(self.tenant), **headers})
+        return self.writers.ask(
+            router, method, path + self.routes, body, {**self.writers.headers(self.tenant), **headers}
+        )
 
     def _append(self, router):
         self.sent = self.answered + 1
@@ -69,7 +71,9 @@ class Journal:
         sent, status, reply = self._ask(router, "GET", f"/v1/users/{USER}")
         if status == 200:
             fault = find_fault(reply["event_ids"], least, self.sent)
-            may_be_old = fault.startswith(OLD) and router not in self.writers.strict and self.writers.may_be_old(sent)
+            may_be_old = (
+                fault.startswith(OLD) and router not in self.writers.strict and self.writers.may_be_old(sent)
+            )
             kind = "last known" if may_be_old else "journal wrong" if fault else "journal right"
             self.writers.note(sent, kind, f"{router}: {self.tenant}: {fault}")
         elif status and (status != 404 or least):
@@ -77,10 +81,15 @@ class Journal:
 
     def _try_the_lock(self, router):
         """With another tenant's name, with a key that is none, and with none."""
-        for expected, headers in (("not_your_tenant", {"x-troupe-tenant": "another"}),
-                                  ("bad_key", {"authorization": f"Bearer {STRANGER}"}), ("no_key", {"authorization": ""})):
+        for expected, headers in (
+            ("not_your_tenant", {"x-troupe-tenant": "another"}),
+            ("bad_key", {"authorization": f"Bearer {STRANGER}"}),
+            ("no_key", {"authorization": ""}),
+        ):
             sent, status, reply = self._ask(router, "GET", f"/v1/users/{USER}", **headers)
             if status is None:
                 continue
             code = reply.get("error", {}).get("code", "")
-            self.writers.note(sent, "kept out" if code == expected else "let in", f"{router}: {headers}: {status} {reply}")
+            self.writers.note(
+                sent, "kept out" if code == expected else "let in", f"{router}: {headers}: {status} {reply}"
+            )

@@ -4,13 +4,23 @@ import re
 
 from cluster import HEARTBEAT, STRICT
 
-HEAD = (f"{'fault':<49} {'asked':>5} {'ok':>5} {'ref.':>4} {'lost':>4} {'none':>4} {'wrong':>5} {'hung':>4} {'5H+ %':>6} "
-        f"{'10H+ %':>6} {'last H':>6} {'p50 ms':>6} {'p99 ms':>6} {'back s':>6}")
+HEAD = (
+    f"{'fault':<49} {'asked':>5} {'ok':>5} {'ref.':>4} {'lost':>4} {'none':>4} {'wrong':>5} {'hung':>4} {'5H+ %':>6} "
+    f"{'10H+ %':>6} {'last H':>6} {'p50 ms':>6} {'p99 ms':>6} {'back s':>6}"
+)
 UCX_ASSERTION = re.compile(r"\b(uct_)?tcp_\w+\.c:\d+:? +Assertion `")  # in its transport over TCP
 STORE_AWAY = "the shared feature store is away"  # why a router is not ready, in its words
 KINDS = ("ok", "refused", "lost", "nobody", "wrong", "hung")
 # Of clients that write: how often at least, for a run to show anything; and what must not be.
-WRITERS_DO = {"written": 20, "right": 20, "appended": 10, "repeated": 2, "journal": 20, "journal right": 5, "kept out": 3}
+WRITERS_DO = {
+    "written": 20,
+    "right": 20,
+    "appended": 10,
+    "repeated": 2,
+    "journal": 20,
+    "journal right": 5,
+    "kept out": 3,
+}
 WRITERS_MUST_NOT = ("mixed", "older", "hung", "doubled", "journal wrong", "let in")
 
 
@@ -28,17 +38,26 @@ def measure(fault, found):
     ran_at = collections.Counter(o[2].split()[-1] for o in found if o[1] == "ok")
     fault["ran_at"] = dict(sorted(ran_at.items()))  # requests by node
     fault.update({kind: sum(1 for o in found if o[1] == kind) for kind in KINDS})
-    fault.update(requests=len(found), after_5=share(late(5)), after_10=share(late(10)), n_5=len(late(5)),
-                 n_10=len(late(10)), recovered_h=(max(bad) - fault["at"]) / HEARTBEAT if bad else 0.0,
-                 p50_ms=took[len(took) // 2], p99_ms=took[len(took) * 99 // 100])
+    fault.update(
+        requests=len(found),
+        after_5=share(late(5)),
+        after_10=share(late(10)),
+        n_5=len(late(5)),
+        n_10=len(late(10)),
+        recovered_h=(max(bad) - fault["at"]) / HEARTBEAT if bad else 0.0,
+        p50_ms=took[len(took) // 2],
+        p99_ms=took[len(took) * 99 // 100],
+    )
 
 
 def row(fault):
     back = "never" if fault["back_s"] is None else f"{fault['back_s']:.1f}"
-    return (f"{fault['name']:<49} {fault['requests']:>5} {fault['ok']:>5} {fault['refused']:>4} {fault['lost']:>4} "
-            f"{fault['nobody']:>4} {fault['wrong']:>5} {fault['hung']:>4} {fault['after_5']:>6.1f} "
-            f"{fault['after_10']:>6.1f} {fault['recovered_h']:>6.1f} {fault['p50_ms']:>6.1f} {fault['p99_ms']:>6.1f} "
-            f"{back:>6}{'  too busy to tell: again' if fault['starved'] else ''}")
+    return (
+        f"{fault['name']:<49} {fault['requests']:>5} {fault['ok']:>5} {fault['refused']:>4} {fault['lost']:>4} "
+        f"{fault['nobody']:>4} {fault['wrong']:>5} {fault['hung']:>4} {fault['after_5']:>6.1f} "
+        f"{fault['after_10']:>6.1f} {fault['recovered_h']:>6.1f} {fault['p50_ms']:>6.1f} {fault['p99_ms']:>6.1f} "
+        f"{back:>6}{'  too busy to tell: again' if fault['starved'] else ''}"
+    )
 
 
 def find_fault_of_store(fault, found):
@@ -51,8 +70,10 @@ def find_fault_of_store(fault, found):
     if not strict or not other:
         return "no requests while Redis was away"
     if "not_ready" not in fault["strict_said"] or STORE_AWAY not in fault["strict_said"]:
-        return (f"{STRICT}, which refuses, was expected to be not ready with \"{STORE_AWAY}\"; it said "
-                f"{fault['strict_said'] or 'that it is ready'}")
+        return (
+            f"{STRICT}, which refuses, was expected to be not ready with \"{STORE_AWAY}\"; it said "
+            f"{fault['strict_said'] or 'that it is ready'}"
+        )
     if untold:
         return f"{len(untold)} of {STRICT} were not refused for want of its store: {untold[0][1:3]}"
     if share(other) < 99:
@@ -68,10 +89,14 @@ def _judge_shares(faults, expect):
         total = sum(f[f"n_{heartbeats}"] for f in some)
         got = sum(f[f"after_{heartbeats}"] * f[f"n_{heartbeats}"] for f in some) / total if total else 100.0
         point = "end" if expect == "served" and heartbeats == 10 else "begin"
-        print(f"faults of kind '{expect}': of requests {heartbeats} heartbeats or more after its {point} {got:.3f} % of "
-              f"{total} were answered")
+        print(
+            f"faults of kind '{expect}': of requests {heartbeats} heartbeats or more after its {point} {got:.3f} % of "
+            f"{total} were answered"
+        )
         if got < least:
-            found.append(f"'{expect}': {got:.2f} % answered {heartbeats} heartbeats after, expected {least} %")
+            found.append(
+                f"'{expect}': {got:.2f} % answered {heartbeats} heartbeats after, expected {least} %"
+            )
     return found
 
 
@@ -98,7 +123,8 @@ def _is_of_damage(death, faults):
     network has to be a trusted one): while transfers were damaged, and until the last of it was seen."""
     at, _, how = death
     return UCX_ASSERTION.search(how) and any(
-        f.get("transfers_flipped", 0) > 0 and f["at"] <= at < f["ended"] + 10 * HEARTBEAT for f in faults)
+        f.get("transfers_flipped", 0) > 0 and f["at"] <= at < f["ended"] + 10 * HEARTBEAT for f in faults
+    )
 
 
 def judge_deaths(deaths, faults):
@@ -111,8 +137,12 @@ def judge_deaths(deaths, faults):
 def unpromised(refusals, faults):
     # A router cannot know at once whether it lost two workers or two connections (promise 12).
     broken = [(f["at"], f["ended"] + 10 * HEARTBEAT) for f in faults if f["breaks"]]
-    return [o for o in refusals if not o[2].startswith(("429", "503", "504")) and not
-            ("poison" in o[2] and any(since <= o[0] < until for since, until in broken))]
+    return [
+        o
+        for o in refusals
+        if not o[2].startswith(("429", "503", "504"))
+        and not ("poison" in o[2] and any(since <= o[0] < until for since, until in broken))
+    ]
 
 
 def told_reasons(outcomes, most=5):
@@ -127,9 +157,11 @@ def told_reasons(outcomes, most=5):
 
 def judge_load(load, faults):
     all_of = lambda kind: [o for o in load.outcomes if o[1] == kind]
-    print(f"{len(load.outcomes)} requests: {len(all_of('ok'))} answered as a box that nothing happened to, "
-          f"{len(all_of('refused'))} refused, {len(all_of('lost'))} lost with their connection, "
-          f"{len(all_of('nobody'))} found no router")
+    print(
+        f"{len(load.outcomes)} requests: {len(all_of('ok'))} answered as a box that nothing happened to, "
+        f"{len(all_of('refused'))} refused, {len(all_of('lost'))} lost with their connection, "
+        f"{len(all_of('nobody'))} found no router"
+    )
     for reason in told_reasons(load.outcomes):
         print(reason)
     # Wrong is wrong on any machine.
@@ -143,7 +175,9 @@ def judge_load(load, faults):
 
 def answers_of(load):
     """Right ones, by what they were."""
-    return dict(sorted(collections.Counter(o[2].rsplit(" at ", 1)[0] for o in load.outcomes if o[1] == "ok").items()))
+    return dict(
+        sorted(collections.Counter(o[2].rsplit(" at ", 1)[0] for o in load.outcomes if o[1] == "ok").items())
+    )
 
 
 def judge_kinds(load, names):
@@ -151,18 +185,36 @@ def judge_kinds(load, names):
     answers = answers_of(load)
     if names:
         print("answers: " + ", ".join(f"{count} {what}" for what, count in answers.items()))
-    return [f"{name}: too few answers to show anything" for name in names
-            if sum(count for what, count in answers.items() if what.startswith(name + " ")) < 40]
+    return [
+        f"{name}: too few answers to show anything"
+        for name in names
+        if sum(count for what, count in answers.items() if what.startswith(name + " ")) < 40
+    ]
 
 
 def judge_writers(writers, faults):
-    counts = {kind: writers.count(kind) for kind in (*WRITERS_DO, "write refused", "refused", "lost", "nobody", "overtaken",
-                                                     "gone already", "last known", *WRITERS_MUST_NOT)}
+    counts = {
+        kind: writers.count(kind)
+        for kind in (
+            *WRITERS_DO,
+            "write refused",
+            "refused",
+            "lost",
+            "nobody",
+            "overtaken",
+            "gone already",
+            "last known",
+            *WRITERS_MUST_NOT,
+        )
+    }
     print("writing clients:", ", ".join(f"{count} {kind}" for kind, count in counts.items()))
     found = []
     for kind in WRITERS_MUST_NOT:
-        bad = [o for o in writers.outcomes if o[1] == kind and
-               (kind != "hung" or not writers.load.starved(o[0] - 2, o[0] + 2))]
+        bad = [
+            o
+            for o in writers.outcomes
+            if o[1] == kind and (kind != "hung" or not writers.load.starved(o[0] - 2, o[0] + 2))
+        ]
         if bad:
             found.append(f"writing clients, {len(bad)} {kind}: {bad[0][2]}")
     untyped = unpromised([o for o in writers.outcomes if "refused" in o[1]], faults)

@@ -47,7 +47,9 @@ class Load:
     """Outcomes are when it was sent, the kind, what, how long it took, who answered. Kinds: ok, wrong, refused (a typed
     error), lost (with the connection), nobody (no router is ready), hung."""
 
-    def __init__(self, hosts, at, nodes, routers, requests, asking, rate, deadline, grace, threads=12, headers=None):
+    def __init__(
+        self, hosts, at, nodes, routers, requests, asking, rate, deadline, grace, threads=12, headers=None
+    ):
         """`headers`: of all that is asked."""
         self.hosts, self.at, self.routers, self.headers = hosts, at, routers, headers or {}
         self.requests, self.asking = requests, asking  # which has learnt
@@ -61,7 +63,9 @@ class Load:
         self.count = itertools.count()
         self.began = time.monotonic() + 1.0  # by then it is known who is ready
         self.threads = [threading.Thread(target=self._ask_on, daemon=True) for _ in range(threads)]
-        self.checks = {name: threading.Thread(target=self._check, args=(name,), daemon=True) for name in nodes}
+        self.checks = {
+            name: threading.Thread(target=self._check, args=(name,), daemon=True) for name in nodes
+        }
         self.lags = []  # when, and how late this process ran: of the machine, not of what is tested
         self.threads.append(threading.Thread(target=self._feel_lag, daemon=True))
         for thread in (*self.threads, *self.checks.values()):
@@ -167,7 +171,9 @@ class Load:
         routers = self.routers
         turn = (number + number // len(self.requests)) % len(routers)
         order = routers[turn:] + routers[:turn]
-        return sorted(order, key=lambda router: router not in self.insisted and not self.is_ready(router))  # stable
+        return sorted(
+            order, key=lambda router: router not in self.insisted and not self.is_ready(router)
+        )  # stable
 
     def is_ready(self, name):
         return self.ready.get(name, False)
@@ -177,7 +183,14 @@ class Load:
         body = json.dumps({**self.asking.body(request, turn), "budget_us": int(self.deadline * 1e6)})
         for router in self._order(number):
             try:
-                status, text = ask(self.hosts.address[router], "POST", self.asking.path_of(request), body, limit, self.headers)
+                status, text = ask(
+                    self.hosts.address[router],
+                    "POST",
+                    self.asking.path_of(request),
+                    body,
+                    limit,
+                    self.headers,
+                )
             except ConnectionRefusedError:
                 if router in self.ready:
                     self.ready[router] = False
@@ -192,5 +205,9 @@ class Load:
             if status != 200:
                 return "refused", f"{status} {text.decode()[:300]}", router
             fault = self.asking.fault(request, turn, reply)
-            return ("wrong", fault, router) if fault else ("ok", f"{self.asking.told(request, reply)} at {reply['node']}", router)
+            return (
+                ("wrong", fault, router)
+                if fault
+                else ("ok", f"{self.asking.told(request, reply)} at {reply['node']}", router)
+            )
         return "nobody", "no router takes a connection", ""

@@ -73,14 +73,23 @@ class Recovery:
 
     def _felt(self, at, slow):
         """Heartbeats until the last request that failed, or was slow if that counts, was over."""
-        ends = [o[0] + o[3] for o in self.chaos.outcomes(at, at + PERIOD) if o[1] != "ok" or (slow and o[3] > SLOW)]
+        ends = [
+            o[0] + o[3]
+            for o in self.chaos.outcomes(at, at + PERIOD)
+            if o[1] != "ok" or (slow and o[3] > SLOW)
+        ]
         return max(0.0, (max(ends) - at) / HEARTBEAT) if ends else 0.0
 
     def _quantiles(self, kills, slow):
         felt = sorted(self._felt(at, slow) for at in kills)
         quantile = lambda q: round(felt[min(len(felt) - 1, int(len(felt) * q))], 2)
-        return {"unfelt": sum(1 for h in felt if h == 0), "p50_h": quantile(0.5), "p90_h": quantile(0.9),
-                "p99_h": quantile(0.99), "max_h": round(felt[-1], 2)}
+        return {
+            "unfelt": sum(1 for h in felt if h == 0),
+            "p50_h": quantile(0.5),
+            "p90_h": quantile(0.9),
+            "p99_h": quantile(0.99),
+            "max_h": round(felt[-1], 2),
+        }
 
     def table(self):
         return {role: self._measure(role) for role in self.done if self.done[role]}
@@ -91,30 +100,53 @@ class Recovery:
         buckets = {}
         for low, high in zip(EDGES, EDGES[1:]):
             some = [o for after, o in since if low * HEARTBEAT <= after < high * HEARTBEAT]
-            buckets[f"{low}-{high}"] = {"requests": len(some), "answered": sum(1 for o in some if o[1] == "ok")}
+            buckets[f"{low}-{high}"] = {
+                "requests": len(some),
+                "answered": sum(1 for o in some if o[1] == "ok"),
+            }
         later = lambda heartbeats: [o for after, o in since if after >= heartbeats * HEARTBEAT]
-        return {"kills": len(kills), "spoiled": self.spoiled[role],
-                "until_none_failed": self._quantiles(kills, False), "until_none_was_slow": self._quantiles(kills, True),
-                "after_5": share(later(5)), "n_5": len(later(5)), "after_10": share(later(10)), "n_10": len(later(10)),
-                "answered_by_heartbeats_since": buckets}
+        return {
+            "kills": len(kills),
+            "spoiled": self.spoiled[role],
+            "until_none_failed": self._quantiles(kills, False),
+            "until_none_was_slow": self._quantiles(kills, True),
+            "after_5": share(later(5)),
+            "n_5": len(later(5)),
+            "after_10": share(later(10)),
+            "n_10": len(later(10)),
+            "answered_by_heartbeats_since": buckets,
+        }
 
     def judge(self):
         found = [f"{name} was not ready again 10 s after its start" for name in self.stuck]
         print(f"\n{'killed':<11} {'kills':>5} {'5H+ %':>8} {'10H+ %':>8}   answered by heartbeats since, %")
         for role, seen in self.table().items():
-            shares = "  ".join(f"{edge}: {100 * b['answered'] / b['requests']:.1f}"
-                               for edge, b in seen["answered_by_heartbeats_since"].items() if b["requests"])
-            print(f"{role:<11} {seen['kills']:>5} {seen['after_5']:>8.3f} {seen['after_10']:>8.3f}   {shares}")
+            shares = "  ".join(
+                f"{edge}: {100 * b['answered'] / b['requests']:.1f}"
+                for edge, b in seen["answered_by_heartbeats_since"].items()
+                if b["requests"]
+            )
+            print(
+                f"{role:<11} {seen['kills']:>5} {seen['after_5']:>8.3f} {seen['after_10']:>8.3f}   {shares}"
+            )
             if seen["kills"] < self.wanted[role]:
-                found.append(f"{role}: {seen['kills']} kills on a machine with time for us, expected "
-                             f"{self.wanted[role]}")
+                found.append(
+                    f"{role}: {seen['kills']} kills on a machine with time for us, expected "
+                    f"{self.wanted[role]}"
+                )
             if seen["after_5"] < 99 or seen["after_10"] < 99.9:
-                found.append(f"{role}: {seen['after_5']:.2f} % answered 5 heartbeats after a kill, "
-                             f"{seen['after_10']:.2f} % 10 after; expected 99 % and 99.9 %")
-        print(f"{'killed':<11} {'heartbeats until':<20} {'unfelt':>6} {'p50':>6} {'p90':>6} {'p99':>6} {'max':>6}")
+                found.append(
+                    f"{role}: {seen['after_5']:.2f} % answered 5 heartbeats after a kill, "
+                    f"{seen['after_10']:.2f} % 10 after; expected 99 % and 99.9 %"
+                )
+        print(
+            f"{'killed':<11} {'heartbeats until':<20} {'unfelt':>6} {'p50':>6} {'p90':>6} {'p99':>6} {'max':>6}"
+        )
         for role, seen in self.table().items():
             for what in ("until_none_failed", "until_none_was_slow"):
                 words = " ".join(what.split("_")[1:])
-                print(f"{role:<11} {words:<20} {seen[what]['unfelt']:>6} " +
-                      " ".join(f"{seen[what][q]:>6.1f}" for q in ("p50_h", "p90_h", "p99_h", "max_h")))
+                print(
+                    f"{role:<11} {words:<20} {seen[what]['unfelt']:>6} "
+                    + " ".join(f"{seen[what][q]:>6.1f}" for q in ("p50_h", "p90_h", "p99_h", "max_h"))
+                )
         return found

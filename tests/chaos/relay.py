@@ -45,10 +45,10 @@ class Segment:
     def mend_checksums(self):
         """So that only what is above TCP can see what was done."""
         struct.pack_into("!H", self.frame, self.ip + 10, 0)
-        struct.pack_into("!H", self.frame, self.ip + 10, checksum(bytes(self.frame[self.ip:self.tcp])))
+        struct.pack_into("!H", self.frame, self.ip + 10, checksum(bytes(self.frame[self.ip : self.tcp])))
         struct.pack_into("!H", self.frame, self.tcp + 16, 0)
-        body = bytes(self.frame[self.tcp:self.end])
-        pseudo = bytes(self.frame[self.ip + 12:self.ip + 20]) + struct.pack("!BBH", 0, 6, len(body))
+        body = bytes(self.frame[self.tcp : self.end])
+        pseudo = bytes(self.frame[self.ip + 12 : self.ip + 20]) + struct.pack("!BBH", 0, 6, len(body))
         struct.pack_into("!H", self.frame, self.tcp + 16, checksum(pseudo + body))
         return bytes(self.frame)
 
@@ -60,7 +60,7 @@ class Segment:
         """Ends the connection: its receiver takes this as from its peer, whose next word it answers likewise."""
         self.frame[self.tcp + 13] = RST | ACK
         self.frame[self.tcp + 12] = 5 << 4
-        del self.frame[self.tcp + 20:]
+        del self.frame[self.tcp + 20 :]
         self.end = self.tcp + 20
         struct.pack_into("!H", self.frame, self.ip + 2, self.end - self.ip)
         return self.mend_checksums()
@@ -68,7 +68,7 @@ class Segment:
     def cut(self, chance):
         """Half of what it says, and that this was all."""
         self.end = self.payload + chance.randrange(1, self.end - self.payload)
-        del self.frame[self.end:]
+        del self.frame[self.end :]
         self.frame[self.tcp + 13] = FIN | PSH | ACK
         struct.pack_into("!H", self.frame, self.ip + 2, self.end - self.ip)
         return self.mend_checksums()
@@ -78,8 +78,20 @@ class Relay:
     """Shares of frames: lose, double, hold (let others pass). Shares of TCP segments with `least` bytes of content or
     more, of connections that have one of `ports` (empty: all) and none of `spared`: flip, reset, cut. And delay_ms with
     jitter_ms, both ways."""
-    NOTHING = {"delay_ms": 0, "jitter_ms": 0, "lose": 0, "double": 0, "hold": 0, "flip": 0, "reset": 0, "cut": 0,
-               "ports": [], "spared": [], "least": 1}
+
+    NOTHING = {
+        "delay_ms": 0,
+        "jitter_ms": 0,
+        "lose": 0,
+        "double": 0,
+        "hold": 0,
+        "flip": 0,
+        "reset": 0,
+        "cut": 0,
+        "ports": [],
+        "spared": [],
+        "least": 1,
+    }
 
     def __init__(self, one, other, seed):
         self.cards = [self._open(one), self._open(other)]

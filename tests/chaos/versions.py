@@ -18,6 +18,8 @@ def make_other(of, folder):
     begin, end = tensor["data_offsets"]
     if tensor["dtype"] != "F32":
         raise RuntimeError(f"{TENSOR} is {tensor['dtype']}; expected F32")
-    body[begin:end] = array.array("f", (1.5 * value for value in array.array("f", bytes(body[begin:end])))).tobytes()
+    body[begin:end] = array.array(
+        "f", (1.5 * value for value in array.array("f", bytes(body[begin:end])))
+    ).tobytes()
     with open(f"{folder}/model.safetensors", "wb") as file:
         file.write(header_bytes + text + body)

@@ -29,8 +29,12 @@ class Subject:
         self.name, self.user, self.item = f"writer-{number}", USER, f"written-{number}"
         drawn = [chance.sample(items, 6 + APPENDS) for _ in range(HISTORIES)]
         self.histories, self.events = [items[:6] for items in drawn], [items[6:] for items in drawn]
-        codes = {level: [vocabulary[f"<{level}_{code}>"] for code in range(20) if f"<{level}_{code}>" in vocabulary]
-                 for level in "abc"}
+        codes = {
+            level: [
+                vocabulary[f"<{level}_{code}>"] for code in range(20) if f"<{level}_{code}>" in vocabulary
+            ]
+            for level in "abc"
+        }
         self.contents = [[chance.choice(codes[level]) for level in "abc"] for _ in range(CONTENTS)]
         self.identifier = vocabulary[f"<item_{number}>"]
         self.request = asking.request_of(self.user, [*items[:8], self.item])
@@ -43,7 +47,7 @@ class Subject:
         return [*range(CONTENTS), *([GONE] if self.asking.deletes else [])]
 
     def history_of(self, content):
-        return self.histories[content[0]] + self.events[content[0]][:content[1]]
+        return self.histories[content[0]] + self.events[content[0]][: content[1]]
 
     def write_of(self, kind, which):
         """Method, path and body."""
@@ -52,7 +56,11 @@ class Subject:
         path = f"/v1/items/{self.item}{self.asking.routes}"
         if which == GONE:
             return "DELETE", path, None
-        return "PUT", path, {"title": f"content {which}", "tokens": self.contents[which], "identifier": self.identifier}
+        return (
+            "PUT",
+            path,
+            {"title": f"content {which}", "tokens": self.contents[which], "identifier": self.identifier},
+        )
 
     def append_of(self, content, id):
         """That brings the user from the content before to this one."""
@@ -89,7 +97,10 @@ class Subject:
     def _apart(self, one, other):
         if one.keys() != other.keys():
             return True
-        return max(abs(one[item] - other[item]) / max(1, abs(one[item])) for item in one) >= 4 * self.asking.tolerance
+        return (
+            max(abs(one[item] - other[item]) / max(1, abs(one[item])) for item in one)
+            >= 4 * self.asking.tolerance
+        )
 
 
 class Known:
@@ -122,7 +133,8 @@ class Known:
 
 class Append:
     """One event that a user's history is to have, asked for until it is known that it has it. It goes behind the version that
-    was acknowledged last and no other: a history that a write of unknown outcome has replaced does not get it."""
+    was acknowledged last and no other: a history that a write of unknown outcome has replaced does not get it.
+    """
 
     def __init__(self, entry, id, version):
         self.entry, self.id, self.version = entry, id, version
@@ -134,7 +146,13 @@ class Writers:
     def __init__(self, load, subjects, limit, strict, headers=lambda tenant="": {}, seed=1):
         """`strict`: routers that refuse when their store is away; the others may then answer from what they know. `headers`: of
         who asks for a tenant."""
-        self.load, self.subjects, self.limit, self.strict, self.headers = load, subjects, limit, strict, headers
+        self.load, self.subjects, self.limit, self.strict, self.headers = (
+            load,
+            subjects,
+            limit,
+            strict,
+            headers,
+        )
         self.asking = load.asking
         self.known = {s.name: {"user": Known(), "item": Known()} for s in subjects}
         self.last = {s.name: None for s in subjects}  # version and content of the user, as acknowledged last
@@ -144,8 +162,11 @@ class Writers:
         self.outcomes = []  # (when, kind, what)
         self.seed = seed
         self.stopping = False
-        self.threads = [threading.Thread(target=work, args=(s,), daemon=True) for s in subjects
-                        for work in (self._write_on, self._read_on)]
+        self.threads = [
+            threading.Thread(target=work, args=(s,), daemon=True)
+            for s in subjects
+            for work in (self._write_on, self._read_on)
+        ]
         for thread in self.threads:
             thread.start()
 
@@ -162,7 +183,9 @@ class Writers:
             self.outcomes.append((at, kind, what))
 
     def routers(self):
-        return [router for router in self.load.routers if self.load.is_ready(router)] or list(self.load.routers)
+        return [router for router in self.load.routers if self.load.is_ready(router)] or list(
+            self.load.routers
+        )
 
     def _write_on(self, subject):
         self.load.hosts.enter(self.load.at)
@@ -223,7 +246,9 @@ class Writers:
             entry = known.begin(which)
         if kind == "user":
             self.last[subject.name] = None
-        sent, status, reply = self.ask(router, *subject.write_of(kind, which), self.headers(subject.tenant if kind == "user" else ""))
+        sent, status, reply = self.ask(
+            router, *subject.write_of(kind, which), self.headers(subject.tenant if kind == "user" else "")
+        )
         gone_already = kind == "item" and which == GONE and status == 404
         if status == 200:
             with self.lock:
@@ -276,7 +301,11 @@ class Writers:
 
     def _note_repeated(self, subject, append, sent, first, again):
         if again["appended"] or again["events"] != first["events"] or again["version"] != first["version"]:
-            return self.note(sent, "doubled", f"{subject.name}: {append.id} was answered with {first}, and again with {again}")
+            return self.note(
+                sent,
+                "doubled",
+                f"{subject.name}: {append.id} was answered with {first}, and again with {again}",
+            )
         self.note(sent, "repeated")
 
     def _read(self, subject, router, plan):
@@ -295,25 +324,37 @@ class Writers:
         known = self.known[subject.name]
         with self.lock:
             histories, contents = known["user"].exactly(profile), known["item"].as_of(catalog)
-            fits = [(h, c) for h in histories for c in contents
-                    if (right := subject.right.get((h, c, self.asking.truth_of(reply)))) is not None  # else a version that nobody serves
-                    and not find_fault(reply, right, self.asking.tolerance)]
+            fits = [
+                (h, c)
+                for h in histories
+                for c in contents
+                if (right := subject.right.get((h, c, self.asking.truth_of(reply))))
+                is not None  # else a version that nobody serves
+                and not find_fault(reply, right, self.asking.tolerance)
+            ]
             if fits and profile not in known["user"].by_version:
                 known["user"].by_version[profile] = fits[0][0]
         if not fits:
-            return "mixed", (f"{router}: profile {profile} of {sorted(histories)}, catalog {catalog} of "
-                             f"{sorted(contents)} for {subject.name}; it is {self._resemblance(subject, reply)}")
+            return "mixed", (
+                f"{router}: profile {profile} of {sorted(histories)}, catalog {catalog} of "
+                f"{sorted(contents)} for {subject.name}; it is {self._resemblance(subject, reply)}"
+            )
         if profile >= floors["user"] and catalog >= floors["item"]:
             return "right", ""
         if router not in self.strict and self.may_be_old(sent):
             return "last known", ""
-        return "older", (f"{router}: profile {profile}, catalog {catalog} for {subject.name}, acknowledged before it was "
-                         f"asked: {floors['user']}, {floors['item']}")
+        return "older", (
+            f"{router}: profile {profile}, catalog {catalog} for {subject.name}, acknowledged before it was "
+            f"asked: {floors['user']}, {floors['item']}"
+        )
 
     def may_be_old(self, sent):
         was_away = any(since <= sent and (until is None or sent < until + 2) for since, until in self.away)
         return was_away or self.load.starved(sent - 2, sent + 1)
 
     def _resemblance(self, subject, reply):
-        return [(h, c) for (h, c, truth), right in subject.right.items()
-                if truth == self.asking.truth_of(reply) and not find_fault(reply, right, self.asking.tolerance)] or "of no content that was ever written"
+        return [
+            (h, c)
+            for (h, c, truth), right in subject.right.items()
+            if truth == self.asking.truth_of(reply) and not find_fault(reply, right, self.asking.tolerance)
+        ] or "of no content that was ever written"

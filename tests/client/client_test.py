@@ -43,7 +43,7 @@ def is_kind(value, kind):
 
 
 def fault_of(value, schema, schemas, where="body"):
-    """"": it is as the schema has it."""
+    """ "": it is as the schema has it."""
     if "$ref" in schema:
         return fault_of(value, schemas[schema["$ref"].rsplit("/", 1)[1]], schemas, where)
     if "anyOf" in schema:
@@ -58,7 +58,14 @@ def fault_of(value, schema, schemas, where="body"):
     if "minimum" in schema and value < schema["minimum"] or "maximum" in schema and value > schema["maximum"]:
         return f"{where} is {value}"
     if isinstance(value, list):
-        return next((f for i, v in enumerate(value) if (f := fault_of(v, schema.get("items", {}), schemas, f"{where}[{i}]"))), "")
+        return next(
+            (
+                f
+                for i, v in enumerate(value)
+                if (f := fault_of(v, schema.get("items", {}), schemas, f"{where}[{i}]"))
+            ),
+            "",
+        )
     if not isinstance(value, dict):
         return ""
     for name in schema.get("required", []):
@@ -88,7 +95,9 @@ class Checked:
         reply = connection.getresponse()
         text = reply.read()
         connection.close()
-        schema = responses.get(str(reply.status), responses["default"])["content"]["application/json"]["schema"]
+        schema = responses.get(str(reply.status), responses["default"])["content"]["application/json"][
+            "schema"
+        ]
         fault = fault_of(json.loads(text), schema, self.schemas)
         expect(not fault, f"{method} {target} {body!r:.80}: {reply.status} {fault}")
         self.counts[reply.status] = self.counts.get(reply.status, 0) + 1
@@ -100,20 +109,37 @@ def use_client(troupe, ids):
     reply = troupe.rank("eve/é", ids[3:9], top_k=2, policy="item")
     expect(len(reply["items"]) == 2 and reply["plan"] == "item", "two items come back")
     expect(len(troupe.request_id) == 32, "a request has an id")
-    troupe.ask("POST", "/v1/rank", {"user": "eve/é", "candidates": ids[3:5]}, traceparent="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00")
+    troupe.ask(
+        "POST",
+        "/v1/rank",
+        {"user": "eve/é", "candidates": ids[3:5]},
+        traceparent="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00",
+    )
     expect(troupe.traceparent.startswith("00-4bf92f3577b34da6a3ce929d0e0e4736-"), "a trace goes on")
     scores = troupe.score([1, 2, 3], [[4, 5], [6]], [7, 8], apply_softmax=True)
     expect(abs(sum(scores["items"][0]["scores"]) - 1) < 1e-6, "scores are probabilities")
     expect(troupe.put_item("new/one", [5, 6], 7, title="a new one") > 0, "an item is put")
-    expect("new/one" in [item["id"] for item in troupe.rank("eve/é", ["new/one", ids[0]])["items"]], "and ranked")
+    expect(
+        "new/one" in [item["id"] for item in troupe.rank("eve/é", ["new/one", ids[0]])["items"]], "and ranked"
+    )
     expect(troupe.delete_item("new/one") > 0 and troupe.delete_user("eve/é") > 0, "both are removed")
     try:
         troupe.rank("eve/é", ids[:2])
         expect(False, "a user that is gone is refused")
     except TroupeError as error:
-        expect((error.status, error.code, error.where) == (404, "unknown_user", "user"), f"with its code: {error}")
-    expect(troupe.models()[0]["object"] == "model" and troupe.is_ready() and troupe.slowest(), "questions are answered")
-    expect({a["role"] for a in troupe.cluster()["actors"]} == {"router", "cache_meta", "kv_worker", "inference_worker", "allocator"}, "actors answer")
+        expect(
+            (error.status, error.code, error.where) == (404, "unknown_user", "user"),
+            f"with its code: {error}",
+        )
+    expect(
+        troupe.models()[0]["object"] == "model" and troupe.is_ready() and troupe.slowest(),
+        "questions are answered",
+    )
+    expect(
+        {a["role"] for a in troupe.cluster()["actors"]}
+        == {"router", "cache_meta", "kv_worker", "inference_worker", "allocator"},
+        "actors answer",
+    )
     troupe._connection.sock.close()  # as if it broke
     expect(troupe.is_ready() or troupe.models(), "a broken connection is made anew")
 
@@ -122,12 +148,30 @@ def mangled(draw, body):
     """A sound body, or one that somebody got wrong."""
     kind = draw.randrange(8)
     if kind == 0:
-        return json.dumps(body)[:draw.randrange(1, 40)]
+        return json.dumps(body)[: draw.randrange(1, 40)]
     if kind <= 4:
         body = json.loads(json.dumps(body))
         name = draw.choice(list(body) or ["x"])
         body[draw.choice([name, name, "budget_us", "no_such", "top_k", "policy"])] = draw.choice(
-            [None, -1, 0, 1e9, 2**70, "", "ana", "é", [], [[]], {}, True, [1, 2], ["a", "a"], "blocks+30", [{"tokens": [1]}]])
+            [
+                None,
+                -1,
+                0,
+                1e9,
+                2**70,
+                "",
+                "ana",
+                "é",
+                [],
+                [[]],
+                {},
+                True,
+                [1, 2],
+                ["a", "a"],
+                "blocks+30",
+                [{"tokens": [1]}],
+            ]
+        )
         if draw.random() < 0.2:
             body.pop(name, None)
     return json.dumps(body)
@@ -135,26 +179,65 @@ def mangled(draw, body):
 
 def fuzz(checked, ids, bodies, seed):
     draw = random.Random(seed)
-    sound = [("POST", "/v1/rank", "/v1/rank", lambda: {"user": draw.choice(["ana", "bo", "nobody"]), "candidates": draw.sample(ids, draw.randrange(1, 9))}),
-             ("POST", "/v1/score", "/v1/score", lambda: {"query": [1, 2], "items": [{"tokens": [3]}], "label_tokens": [4, 5]}),
-             ("POST", "/v1/score", "/v1/score", lambda: {"query": [1, 2], "items": [[3]], "label_token_ids": [4, 5], "apply_softmax": True}),
-             ("POST", "/score", "/score", lambda: {"text_1": "ana", "text_2": ["camp-0001", "camp-0002"]}),
-             ("POST", "/generative_scoring", "/generative_scoring", lambda: {"query": [1], "items": [[2], [3]], "label_token_ids": [4, 5]}),
-             ("POST", "/v1/generate", "/v1/generate", lambda: {"user": "ana", "top_k": 3}),
-             ("POST", "/v1/completions", "/v1/completions", lambda: {"prompt": [1, 2], "max_tokens": 2}),
-             ("PUT", "/v1/users/{id}", "/v1/users/bo", lambda: {"history": draw.sample(ids, 2)}),
-             ("DELETE", "/v1/users/{id}", "/v1/users/cy", lambda: {}),
-             ("PUT", "/v1/items/{id}", "/v1/items/extra", lambda: {"title": "t", "tokens": [1, 2], "identifier": 3}),
-             ("POST", "/v1/models/reload", "/v1/models/reload", lambda: {"model": "x"})]
+    sound = [
+        (
+            "POST",
+            "/v1/rank",
+            "/v1/rank",
+            lambda: {
+                "user": draw.choice(["ana", "bo", "nobody"]),
+                "candidates": draw.sample(ids, draw.randrange(1, 9)),
+            },
+        ),
+        (
+            "POST",
+            "/v1/score",
+            "/v1/score",
+            lambda: {"query": [1, 2], "items": [{"tokens": [3]}], "label_tokens": [4, 5]},
+        ),
+        (
+            "POST",
+            "/v1/score",
+            "/v1/score",
+            lambda: {"query": [1, 2], "items": [[3]], "label_token_ids": [4, 5], "apply_softmax": True},
+        ),
+        ("POST", "/score", "/score", lambda: {"text_1": "ana", "text_2": ["camp-0001", "camp-0002"]}),
+        (
+            "POST",
+            "/generative_scoring",
+            "/generative_scoring",
+            lambda: {"query": [1], "items": [[2], [3]], "label_token_ids": [4, 5]},
+        ),
+        ("POST", "/v1/generate", "/v1/generate", lambda: {"user": "ana", "top_k": 3}),
+        ("POST", "/v1/completions", "/v1/completions", lambda: {"prompt": [1, 2], "max_tokens": 2}),
+        ("PUT", "/v1/users/{id}", "/v1/users/bo", lambda: {"history": draw.sample(ids, 2)}),
+        ("DELETE", "/v1/users/{id}", "/v1/users/cy", lambda: {}),
+        (
+            "PUT",
+            "/v1/items/{id}",
+            "/v1/items/extra",
+            lambda: {"title": "t", "tokens": [1, 2], "identifier": 3},
+        ),
+        ("POST", "/v1/models/reload", "/v1/models/reload", lambda: {"model": "x"}),
+    ]
     for _ in range(bodies):
         method, path, target, body = draw.choice(sound)
         checked.ask(method, path, target, mangled(draw, body()) if method != "DELETE" else None)
-    for path in ("/v1/models", "/v1/cluster", "/v1/slowest", "/v2/health/live", "/v2/health/ready", "/openapi.json"):
+    for path in (
+        "/v1/models",
+        "/v1/cluster",
+        "/v1/slowest",
+        "/v2/health/live",
+        "/v2/health/ready",
+        "/openapi.json",
+    ):
         expect(checked.ask("GET", path, path, None)[0] == 200, f"GET {path}")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", required=True)
     parser.add_argument("--bodies", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
@@ -163,8 +246,15 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         model = ["--model", DEMO / "model", "--data-dir", folder / "data"]
-        subprocess.run([arguments.troupe, "import", *model, "--data", DEMO / "world"], check=True, stdout=subprocess.DEVNULL)
-        box = subprocess.Popen([arguments.troupe, "serve", *model, "--port", "0", "--port-file", folder / "port"], stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [arguments.troupe, "import", *model, "--data", DEMO / "world"],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        box = subprocess.Popen(
+            [arguments.troupe, "serve", *model, "--port", "0", "--port-file", folder / "port"],
+            stdout=subprocess.DEVNULL,
+        )
         try:
             while not (folder / "port").exists() or not (folder / "port").read_text().strip():
                 time.sleep(0.05)
@@ -174,8 +264,13 @@ def main():
                 use_client(troupe, ids)
                 checked = Checked(troupe)
                 fuzz(checked, ids, arguments.bodies, arguments.seed)
-                print(f"{sum(checked.counts.values())} answers checked (seed {arguments.seed}), by status: {dict(sorted(checked.counts.items()))}")
-                expect(checked.counts.get(200, 0) > arguments.bodies / 10 and len(checked.counts) > 3, "answers were of several kinds")
+                print(
+                    f"{sum(checked.counts.values())} answers checked (seed {arguments.seed}), by status: {dict(sorted(checked.counts.items()))}"
+                )
+                expect(
+                    checked.counts.get(200, 0) > arguments.bodies / 10 and len(checked.counts) > 3,
+                    "answers were of several kinds",
+                )
         finally:
             box.terminate()
             box.wait(40)

@@ -21,7 +21,7 @@ class Printed:
                 continue
             spans = [match.span() for match in re.finditer(r"-+", line)]
             rows = []
-            for row in lines[number + 1:]:
+            for row in lines[number + 1 :]:
                 if not row.strip():
                     break
                 rows.append([row[begin:end].strip() for begin, end in spans])
@@ -53,18 +53,47 @@ def peers_cells(all_, run, names):
     """What stands in the line of a run of ours about the others that were raced."""
     if not names:
         return []
-    lines = [next((line for line in all_["runs"] if line["engine"] == name and line["shape"] == run["shape"] and line["threads"] == run["threads"] and
-                   line["workload"].split()[0] == run["workload"].split()[0].rstrip(",") and
-                   (line["workload"].split()[0] != "prefill" or line["workload"] == run["workload"])), None) for name in names]
-    cells = [cell for line in lines for cell in ((f"{line['tokens_per_cpu_second']:.0f}", f"{100 * line['share_of_fma']:.1f}") if line else ("failed", ""))]
+    lines = [
+        next(
+            (
+                line
+                for line in all_["runs"]
+                if line["engine"] == name
+                and line["shape"] == run["shape"]
+                and line["threads"] == run["threads"]
+                and line["workload"].split()[0] == run["workload"].split()[0].rstrip(",")
+                and (line["workload"].split()[0] != "prefill" or line["workload"] == run["workload"])
+            ),
+            None,
+        )
+        for name in names
+    ]
+    cells = [
+        cell
+        for line in lines
+        for cell in (
+            (f"{line['tokens_per_cpu_second']:.0f}", f"{100 * line['share_of_fma']:.1f}")
+            if line
+            else ("failed", "")
+        )
+    ]
     there = [line for line in lines if line]
     if not there:
         return cells + ["", "", ""]
     best = max(there, key=lambda line: line["tokens_per_cpu_second"])
     ratio = run["tokens_per_cpu_second"] / best["tokens_per_cpu_second"]
     close(run["workload"], run["ratio_to_best_peer"], ratio, "over the best peer")
-    close(run["workload"], run["ratio_at_equal_fma"], ratio * best["fma_gflops"] / run["fma_gflops"], "at equal multiply-adds")
-    return cells + [f"{ratio:.2f}", f"{run['ratio_at_equal_fma']:.2f}", f"{min(line['wall_ms'] for line in there):.1f}"]
+    close(
+        run["workload"],
+        run["ratio_at_equal_fma"],
+        ratio * best["fma_gflops"] / run["fma_gflops"],
+        "at equal multiply-adds",
+    )
+    return cells + [
+        f"{ratio:.2f}",
+        f"{run['ratio_at_equal_fma']:.2f}",
+        f"{min(line['wall_ms'] for line in there):.1f}",
+    ]
 
 
 def engine(all_, printed):
@@ -75,11 +104,29 @@ def engine(all_, printed):
         where = run["workload"]
         named = [run["shape"], str(run["threads"]), run["workload"]]
         pace, ideal = run["tokens_per_cpu_second"], run["ideal_tokens_per_cpu_second"]
-        expect(where, row, *named, f"{pace:.0f}", f"{run['best_tokens_per_cpu_second']:.0f}", f"{run['gflops']:.1f}", f"{run['fma_gflops']:.1f}",
-               f"{100 * run['share_of_fma']:.1f}", f"{run['wall_ms']:.1f}", *peers_cells(all_, run, peers), f"{ideal:.0f}", f"{100 * pace / ideal:.1f}")
+        expect(
+            where,
+            row,
+            *named,
+            f"{pace:.0f}",
+            f"{run['best_tokens_per_cpu_second']:.0f}",
+            f"{run['gflops']:.1f}",
+            f"{run['fma_gflops']:.1f}",
+            f"{100 * run['share_of_fma']:.1f}",
+            f"{run['wall_ms']:.1f}",
+            *peers_cells(all_, run, peers),
+            f"{ideal:.0f}",
+            f"{100 * pace / ideal:.1f}",
+        )
         names = ["linear", "attention", "readout", "elementwise", "keys_values", "embedding", "planning"]
         rest = 1 - sum(run["parts"][name] for name in names)
-        expect(where + ", parts", parts, *named, *(f"{100 * run['parts'][name]:.1f}" for name in names), f"{100 * rest:.1f}".replace("-0.0", "0.0"))
+        expect(
+            where + ", parts",
+            parts,
+            *named,
+            *(f"{100 * run['parts'][name]:.1f}" for name in names),
+            f"{100 * rest:.1f}".replace("-0.0", "0.0"),
+        )
         if not -0.02 < rest < 0.3:
             wrong.append(f"{where}: {rest} of the time is nobody's")
         if run["rounds"] == 1:
@@ -90,19 +137,36 @@ def engine(all_, printed):
         if not 0.5 < run["wall_ms"] / run["cpu_ms"] < 50:
             wrong.append(f"{where}: {run['wall_ms']} ms by the clock, {run['cpu_ms']} of CPU")
         pass_ = f", {run['gflops'] * run['cpu_ms'] / 1e3:.4f} Gop" if run["rounds"] % 2 else ""
-        print(f"{where}: {pace * run['cpu_ms'] / 1e3:.0f} tokens{pass_}, at best {ideal / run['fma_gflops']:.4f} tokens a billion multiply-adds")
+        print(
+            f"{where}: {pace * run['cpu_ms'] / 1e3:.0f} tokens{pass_}, at best {ideal / run['fma_gflops']:.4f} tokens a billion multiply-adds"
+        )
     weights, resident = runs[0]["weight_bytes"], runs[0]["resident_bytes"]
     due = f"weights {weights / 1e6:.1f} MB as float32, resident once loaded {resident / 1e6:.1f} MB ({resident / weights:.2f} ×)"
-    wrong.extend(f"expected {line!r}" for line in [due, *(f"  {run['engine']}: {run['failure']}" for run in all_["failures"])] if line not in printed.text)
-    print(f"weights of {weights} bytes; peers: {', '.join(peers) or 'none'}; failed: {', '.join(run['engine'] for run in all_['failures']) or 'none'}")
+    wrong.extend(
+        f"expected {line!r}"
+        for line in [due, *(f"  {run['engine']}: {run['failure']}" for run in all_["failures"])]
+        if line not in printed.text
+    )
+    print(
+        f"weights of {weights} bytes; peers: {', '.join(peers) or 'none'}; failed: {', '.join(run['engine'] for run in all_['failures']) or 'none'}"
+    )
 
 
 def generate(all_, printed):
-    (_, rows), = printed.tables
+    ((_, rows),) = printed.tables
     for run, row in zip(all_["runs"], rows, strict=True):
-        expect(run["engine"], row, run["engine"], *(f"{run[name]:.2f}" for name in ("qps", "p50_ms", "p99_ms", "cpu_ms")),
-               percent(run["attention_share_of_fma"]), f"{run['kv_bytes_peak'] * 1e-6:.2f}", str(run["returned_items"]),
-               str(run["invalid_items"]), str(run["duplicate_items"]), "" if run["recall_at_10"] is None else f"{run['recall_at_10']:.4f}")
+        expect(
+            run["engine"],
+            row,
+            run["engine"],
+            *(f"{run[name]:.2f}" for name in ("qps", "p50_ms", "p99_ms", "cpu_ms")),
+            percent(run["attention_share_of_fma"]),
+            f"{run['kv_bytes_peak'] * 1e-6:.2f}",
+            str(run["returned_items"]),
+            str(run["invalid_items"]),
+            str(run["duplicate_items"]),
+            "" if run["recall_at_10"] is None else f"{run['recall_at_10']:.4f}",
+        )
         parts = run["cpu_ms_by_part"]
         cpu = run["cpu_ms"] * run["requests"]
         close(run["engine"], run["search_share_of_cpu"], parts["search"] / cpu, "share of the search")
@@ -111,10 +175,17 @@ def generate(all_, printed):
         if run["requests"] == 1:
             close(run["engine"], run["p50_ms"], run["p99_ms"], "of one request")
             close(run["engine"], run["p50_ms"], 1e3 / run["qps"], "of one request")
-        elif not 1e3 / run["qps"] / run["requests"] <= run["p50_ms"] <= run["p99_ms"] <= 1e3 * run["requests"] / run["qps"]:
+        elif (
+            not 1e3 / run["qps"] / run["requests"]
+            <= run["p50_ms"]
+            <= run["p99_ms"]
+            <= 1e3 * run["requests"] / run["qps"]
+        ):
             wrong.append(f"{run['engine']}: {run['p50_ms']}, {run['p99_ms']} ms at {run['qps']} a second")
-        print(f"{run['engine']}: attention of {run['attention_share_of_fma'] * run['fma_gflops'] * parts['attention'] / 1e3:.5f} Gop, "
-              f"keys and values of {run['kv_bytes_peak']} bytes, masks of {run['mask_bytes']}")
+        print(
+            f"{run['engine']}: attention of {run['attention_share_of_fma'] * run['fma_gflops'] * parts['attention'] / 1e3:.5f} Gop, "
+            f"keys and values of {run['kv_bytes_peak']} bytes, masks of {run['mask_bytes']}"
+        )
 
 
 def found(hit, computed):
@@ -123,44 +194,97 @@ def found(hit, computed):
 
 def rank(all_, printed):
     head, rows = printed.tables[0]
-    due = (f"item blocks {all_['item_bytes'] // 1000000} MB, user blocks {all_['user_bytes'] // 1000000} MB, key-value memory "
-           f"{all_['pool_bytes'] // 1000000} MB")
+    due = (
+        f"item blocks {all_['item_bytes'] // 1000000} MB, user blocks {all_['user_bytes'] // 1000000} MB, key-value memory "
+        f"{all_['pool_bytes'] // 1000000} MB"
+    )
     if due not in printed.text:
         wrong.append(f"expected {due!r}")
-    for number, (run, row) in enumerate(zip(all_["runs"], rows[:len(all_["runs"])], strict=True)):
+    for number, (run, row) in enumerate(zip(all_["runs"], rows[: len(all_["runs"])], strict=True)):
         users = found(run["user_blocks_hit"], run["user_blocks_computed"]) if run["plans_user"] else "-"
         items = found(run["item_blocks_hit"], run["item_blocks_computed"]) if run["plans_item"] else "-"
-        quality = [f"{run[name]:.4f}" for name in ("recall_at_10", "ndcg_at_10")] if "recall@10" in head else []
-        expect(run["policy"], row, run["policy"], str(run["requests"]), str(run["errors"]), f"{run['qps']:.1f}", f"{run['p50_ms']:.2f}",
-               f"{run['p99_ms']:.2f}", f"{run['cpu_seconds']:.1f}", *(str(run[f"tokens_{name}"]) for name in ("total", "computed", "reused")),
-               f"{run['hit_rate']:.3f}", str(run["plans_user"]), users, items,
-               ", ".join(f"{run[f'prediction_p{p}']:.2f}" for p in (10, 50, 90)), *quality)
+        quality = (
+            [f"{run[name]:.4f}" for name in ("recall_at_10", "ndcg_at_10")] if "recall@10" in head else []
+        )
+        expect(
+            run["policy"],
+            row,
+            run["policy"],
+            str(run["requests"]),
+            str(run["errors"]),
+            f"{run['qps']:.1f}",
+            f"{run['p50_ms']:.2f}",
+            f"{run['p99_ms']:.2f}",
+            f"{run['cpu_seconds']:.1f}",
+            *(str(run[f"tokens_{name}"]) for name in ("total", "computed", "reused")),
+            f"{run['hit_rate']:.3f}",
+            str(run["plans_user"]),
+            users,
+            items,
+            ", ".join(f"{run[f'prediction_p{p}']:.2f}" for p in (10, 50, 90)),
+            *quality,
+        )
         close(run["policy"], run["qps"], run["requests"] / run["seconds"], "requests a second")
-        close(run["policy"], run["hit_rate"], run["tokens_reused"] / max(1, run["tokens_total"]), "share reused")
-        if not run["prediction_p10"] <= run["prediction_p50"] <= run["prediction_p90"] or not run["p50_ms"] <= run["p99_ms"] <= 1e3 * run["seconds"]:
+        close(
+            run["policy"], run["hit_rate"], run["tokens_reused"] / max(1, run["tokens_total"]), "share reused"
+        )
+        if (
+            not run["prediction_p10"] <= run["prediction_p50"] <= run["prediction_p90"]
+            or not run["p50_ms"] <= run["p99_ms"] <= 1e3 * run["seconds"]
+        ):
             wrong.append(f"{run['policy']}: quantiles do not ascend")
         for room in printed.tables[1][1] if "profile" in run else []:
             seconds = run["profile"][room[0]]
-            expect(f"{run['policy']}, {room[0]}", room[1 + 2 * number:3 + 2 * number], f"{1e6 * seconds / run['requests']:.1f}",
-                   percent(seconds / run["cpu_seconds"]))
-        tenths = f"{run['policy']}: tokens reused by tenth of the requests: " + " ".join(f"{100 * rate:.1f}" for rate in run["hit_rate_by_tenth"]) + " %"
+            expect(
+                f"{run['policy']}, {room[0]}",
+                room[1 + 2 * number : 3 + 2 * number],
+                f"{1e6 * seconds / run['requests']:.1f}",
+                percent(seconds / run["cpu_seconds"]),
+            )
+        tenths = (
+            f"{run['policy']}: tokens reused by tenth of the requests: "
+            + " ".join(f"{100 * rate:.1f}" for rate in run["hit_rate_by_tenth"])
+            + " %"
+        )
         if all_["fresh"] and tenths not in printed.text:
             wrong.append(f"expected {tenths!r}")
-        print(f"{run['policy']}: {run['tokens_total']} tokens of {run['users']} users" + ("" if len(printed.tables) < 2 else ", by room: ") +
-              ", ".join(room[0] for room in (printed.tables[1][1] if "profile" in run else [])))
+        print(
+            f"{run['policy']}: {run['tokens_total']} tokens of {run['users']} users"
+            + ("" if len(printed.tables) < 2 else ", by room: ")
+            + ", ".join(room[0] for room in (printed.tables[1][1] if "profile" in run else []))
+        )
 
 
 def plans(all_, printed):
-    (_, rows), = printed.tables
+    ((_, rows),) = printed.tables
     names = ("recall@10", "mrr@10", "ndcg@10", "recall@5", "mrr@5", "ndcg@5")
     for run, row in zip(all_["runs"], rows, strict=True):
         where = f"{run['plan']}, {run['selection']}, {run['correction']}"
-        both = [f"{run[name]['mean']:.3f} ± {run[name]['standard_error']:.3f}" if run[name]["mean"] is not None else None
-                for name in ("ndcg@10 to full", "overlap@10")]
-        expect(where, row, run["plan"], run["selection"], run["correction"], *(f"{run[name]['mean']:.4f}" for name in names), *both,
-               f"{run['operations to full']:.3f}", f"{run['cpu_ms']:.2f}", f"{run['nll']:.4f}")
-        if not run["cpu_ms p50"] <= run["cpu_ms p99"] or not 0 < run["cpu_ms"] <= run["cpu_ms p99"] * all_["requests"]:
-            wrong.append(f"{where}: {run['cpu_ms']} ms, {run['cpu_ms p50']} at the median, {run['cpu_ms p99']} at most")
+        both = [
+            f"{run[name]['mean']:.3f} ± {run[name]['standard_error']:.3f}"
+            if run[name]["mean"] is not None
+            else None
+            for name in ("ndcg@10 to full", "overlap@10")
+        ]
+        expect(
+            where,
+            row,
+            run["plan"],
+            run["selection"],
+            run["correction"],
+            *(f"{run[name]['mean']:.4f}" for name in names),
+            *both,
+            f"{run['operations to full']:.3f}",
+            f"{run['cpu_ms']:.2f}",
+            f"{run['nll']:.4f}",
+        )
+        if (
+            not run["cpu_ms p50"] <= run["cpu_ms p99"]
+            or not 0 < run["cpu_ms"] <= run["cpu_ms p99"] * all_["requests"]
+        ):
+            wrong.append(
+                f"{where}: {run['cpu_ms']} ms, {run['cpu_ms p50']} at the median, {run['cpu_ms p99']} at most"
+            )
         if not (run["full to this, paired"]["mean"] or 0) > 0:
             wrong.append(f"{where}: how much longer the full one takes is {run['full to this, paired']}")
         if run["plan"] == all_["full"]:
@@ -175,15 +299,22 @@ def serve(all_, printed):
 
     def times(of):
         return f"P50 {of['p50_ms']:.2f}, P90 {of['p90_ms']:.2f}, P99 {of['p99_ms']:.2f}, longest {of['max_ms']:.2f} ms"
-    due = [f"{all_['answered']} of {all_['requests']} requests answered in {all_['seconds']:.2f} s: {all_['answered_qps']:.1f} per second" +
-           (f", asked at {all_['asked_qps']:.1f}" if open_loop else ""), times(all_["latency"]),
-           f"tokens reused {percent(all_['tokens_reused'] / all_['tokens_total'])} of {all_['tokens_total']}, in "
-           f"{percent(all_['answers_with_reuse'] / all_['answered'])} of the answers; blocks {all_['blocks_reused']} reused, "
-           f"{all_['blocks_written']} written", *(f"plan {plan}: {count}" for plan, count in all_["plans"].items())]
+
+    due = [
+        f"{all_['answered']} of {all_['requests']} requests answered in {all_['seconds']:.2f} s: {all_['answered_qps']:.1f} per second"
+        + (f", asked at {all_['asked_qps']:.1f}" if open_loop else ""),
+        times(all_["latency"]),
+        f"tokens reused {percent(all_['tokens_reused'] / all_['tokens_total'])} of {all_['tokens_total']}, in "
+        f"{percent(all_['answers_with_reuse'] / all_['answered'])} of the answers; blocks {all_['blocks_reused']} reused, "
+        f"{all_['blocks_written']} written",
+        *(f"plan {plan}: {count}" for plan, count in all_["plans"].items()),
+    ]
     if open_loop:
-        due += ["latency from sending: " + times(all_["latency_from_sending"]),
-                f"sent late, for no connection was free: {all_['sent_late']} ({percent(all_['sent_late'] / all_['requests'])}), by at most "
-                f"{all_['sent_late_ms_max']:.2f} ms"]
+        due += [
+            "latency from sending: " + times(all_["latency_from_sending"]),
+            f"sent late, for no connection was free: {all_['sent_late']} ({percent(all_['sent_late'] / all_['requests'])}), by at most "
+            f"{all_['sent_late_ms_max']:.2f} ms",
+        ]
     wrong.extend(f"expected {line!r}" for line in due if line not in text)
     close("all", all_["answered_qps"], all_["answered"] / all_["seconds"], "answers a second")
     if all_["tokens_computed"] + all_["tokens_reused"] != all_["tokens_total"]:
@@ -191,20 +322,31 @@ def serve(all_, printed):
     for of in ("latency", "latency_from_sending"):
         if not all_[of]["p50_ms"] <= all_[of]["p90_ms"] <= all_[of]["p99_ms"] <= all_[of]["max_ms"]:
             wrong.append(f"{of}: quantiles do not ascend")
-    print(f"{all_['loop']}: {all_['answered']} of {all_['requests']}, {all_['tokens_total']} tokens, {sum(all_['plans'].values())} plans"
-          + ("" if open_loop else f", {all_['connects']} connections"))
+    print(
+        f"{all_['loop']}: {all_['answered']} of {all_['requests']}, {all_['tokens_total']} tokens, {sum(all_['plans'].values())} plans"
+        + ("" if open_loop else f", {all_['connects']} connections")
+    )
 
 
 def calibrate(all_, printed):
-    (_, rows), = printed.tables
+    ((_, rows),) = printed.tables
     errors = {True: [], False: []}
     for run, row in zip(all_["runs"], rows, strict=True):
         error = run["predicted_us"] / run["measured_us"] - 1
         errors[run["held_out"]].append(abs(error))
         tokens = run["new_tokens"] // run["segments"]
         segments = f"{run['segments']}x" if run["segments"] > 1 else ""
-        expect(f"{segments}{tokens}", row, run["model"], f"{segments}{tokens}", None, f"{run['measured_us'] / 1e3:.3f}", f"{run['predicted_us'] / 1e3:.3f}",
-               ("" if error < 0 else "+") + f"{100 * error:.1f} %", "yes" if run["held_out"] else "")
+        expect(
+            f"{segments}{tokens}",
+            row,
+            run["model"],
+            f"{segments}{tokens}",
+            None,
+            f"{run['measured_us'] / 1e3:.3f}",
+            f"{run['predicted_us'] / 1e3:.3f}",
+            ("" if error < 0 else "+") + f"{100 * error:.1f} %",
+            "yes" if run["held_out"] else "",
+        )
         if run["mean_us"] < run["measured_us"] * 0.999999:
             wrong.append(f"{segments}{tokens}: the mean of the rounds is below the least")
     for held_out, name in ((False, "fitted"), (True, "held_out")):
@@ -212,19 +354,30 @@ def calibrate(all_, printed):
         if not min(errors[held_out]) <= all_["error"][name]["median"] <= max(errors[held_out]):
             wrong.append(f"{name}: the median error is none of these")
     device = all_["device"]
-    due = [f"{device['name']}: efficiency {device['efficiency']:.3f} of {device['peak_f32'] / 1e9:.0f} GF (float32) and "
-           f"{device['bandwidth'] / 1e9:.1f} GB/s, ", f"half saturation at {device['half_tokens']:.1f} tokens.",
-           f"Error: median {percent(all_['error']['fitted']['median'])}, largest {percent(all_['error']['fitted']['max'])} where it was fitted; median "
-           f"{percent(all_['error']['held_out']['median'])}, largest {percent(all_['error']['held_out']['max'])} on the passes held out."]
+    due = [
+        f"{device['name']}: efficiency {device['efficiency']:.3f} of {device['peak_f32'] / 1e9:.0f} GF (float32) and "
+        f"{device['bandwidth'] / 1e9:.1f} GB/s, ",
+        f"half saturation at {device['half_tokens']:.1f} tokens.",
+        f"Error: median {percent(all_['error']['fitted']['median'])}, largest {percent(all_['error']['fitted']['max'])} where it was fitted; median "
+        f"{percent(all_['error']['held_out']['median'])}, largest {percent(all_['error']['held_out']['max'])} on the passes held out.",
+    ]
     wrong.extend(f"expected {line!r}" for line in due if line not in printed.text)
-    print(f"{device['name']}: {len(errors[False])} passes fitted, {len(errors[True])} held out, {sum(run['pairs'] for run in all_['runs'])} pairs, "
-          f"8-bit {device['peak_int8'] / device['peak_f32']:.2f} x")
+    print(
+        f"{device['name']}: {len(errors[False])} passes fitted, {len(errors[True])} held out, {sum(run['pairs'] for run in all_['runs'])} pairs, "
+        f"8-bit {device['peak_int8'] / device['peak_f32']:.2f} x"
+    )
 
 
 def main(what, result, text):
     with open(result, encoding="utf-8") as one, open(text, encoding="utf-8") as other:
-        {"engine": engine, "generate": generate, "rank": rank, "plans": plans, "serve": serve, "calibrate": calibrate}[what](
-            json.load(one), Printed(other.read()))
+        {
+            "engine": engine,
+            "generate": generate,
+            "rank": rank,
+            "plans": plans,
+            "serve": serve,
+            "calibrate": calibrate,
+        }[what](json.load(one), Printed(other.read()))
     print("\n".join(wrong) if wrong else "what was printed is what was written")
     return 1 if wrong else 0
 

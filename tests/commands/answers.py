@@ -19,7 +19,11 @@ class Answer(http.server.BaseHTTPRequestHandler):
 
     def answer(self):
         body = self.rfile.read(int(self.headers.get("content-length", 0))).decode()
-        told = " ".join(f"{name}: {self.headers[name]}" for name in ("x-troupe-tenant", "authorization") if name in self.headers)
+        told = " ".join(
+            f"{name}: {self.headers[name]}"
+            for name in ("x-troupe-tenant", "authorization")
+            if name in self.headers
+        )
         with (FOLDER / "asked").open("a") as asked:
             asked.write(f"{self.command} {self.path} {told} {body}\n")
         file = FOLDER / (self.command + self.path.replace("/", "_"))

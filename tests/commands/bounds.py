@@ -10,7 +10,13 @@ NONE = "--no-such-option"
 
 
 def said(*words):
-    done = subprocess.run(["troupe", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    done = subprocess.run(
+        ["troupe", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
     return done.stdout.decode()
 
 

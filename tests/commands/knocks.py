@@ -36,7 +36,10 @@ def said(link):
 def tell(links):
     for number, link in enumerate(links, 1):
         answer = said(link)
-        print(f"{number}: " + ("open" if answer is None else "closed" + (", " + answer.split("\r\n")[0] if answer else "")))
+        print(
+            f"{number}: "
+            + ("open" if answer is None else "closed" + (", " + answer.split("\r\n")[0] if answer else ""))
+        )
 
 
 def open_(count):

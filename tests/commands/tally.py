@@ -16,8 +16,15 @@ WHOLE = re.compile(r"(?<![\w.])\d{1,15}(?![\w.])")
 
 
 def replay(seed, options):
-    return subprocess.run(["troupe", "sim", "--replay", str(seed), "--messages", "--figures", *options], check=False,
-                          stdout=subprocess.PIPE).stdout.decode().splitlines()
+    return (
+        subprocess.run(
+            ["troupe", "sim", "--replay", str(seed), "--messages", "--figures", *options],
+            check=False,
+            stdout=subprocess.PIPE,
+        )
+        .stdout.decode()
+        .splitlines()
+    )
 
 
 def main(first, last, *options):

@@ -39,8 +39,11 @@ class Page:
         self.path, self.lines = path, path.read_text().split("\n")
         first = next(i for i, line in enumerate(self.lines) if line.startswith("$ "))
         self.head = self.lines[:first]
-        self.masks = [(re.compile(words[1]), words[0] == "above0") for line in self.head
-                      if (words := line.split(" ", 1))[0] in ("mask", "above0")]
+        self.masks = [
+            (re.compile(words[1]), words[0] == "above0")
+            for line in self.head
+            if (words := line.split(" ", 1))[0] in ("mask", "above0")
+        ]
         self.commands = [line.removeprefix("$ ") for line in self.lines if line.startswith("$ ")]
 
 
@@ -50,9 +53,14 @@ class Typist:
     def __init__(self, troupe):
         self.folder, self.box = pathlib.Path(tempfile.mkdtemp(prefix="troupe-commands-")), None
         os.symlink(troupe, self.folder / "troupe")
-        self.environment = os.environ | {"DEMO": str(ROOT / "deploy" / "demo"), "SHARED": str(ROOT.parent / "shared"),
-                                         "COMMANDS": str(HERE), "PATH": f"{self.folder}:{os.environ['PATH']}",
-                                         "COLUMNS": "100", "LC_ALL": "C.UTF-8"}
+        self.environment = os.environ | {
+            "DEMO": str(ROOT / "deploy" / "demo"),
+            "SHARED": str(ROOT.parent / "shared"),
+            "COMMANDS": str(HERE),
+            "PATH": f"{self.folder}:{os.environ['PATH']}",
+            "COLUMNS": "100",
+            "LC_ALL": "C.UTF-8",
+        }
 
     def close(self):
         if self.box and self.box.poll() is None:
@@ -63,8 +71,13 @@ class Typist:
     def start(self, command):
         rest = command.removeprefix("serve")
         line = f"exec troupe serve --data-dir box --port 0 --port-file port --set node.log_file=log --set router.policy=bat{rest}"
-        self.box = subprocess.Popen(["bash", "-c", line], cwd=self.folder, env=self.environment,
-                                    stdout=subprocess.DEVNULL, stderr=(self.folder / "log.err").open("w"))
+        self.box = subprocess.Popen(
+            ["bash", "-c", line],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.DEVNULL,
+            stderr=(self.folder / "log.err").open("w"),
+        )
         end = time.monotonic() + SECONDS
         while not (port := self.folder / "port").is_file() or not port.read_text().strip():
             if self.box.poll() is not None or time.monotonic() > end:
@@ -76,10 +89,23 @@ class Typist:
     def type(self, command):
         if command.split()[0] == "serve":
             return self.start(command)
-        done = subprocess.run(["bash", "-c", f"umask 022; set -o pipefail; {command}"], cwd=self.folder, env=self.environment, timeout=SECONDS,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        said = re.sub(r"(^|\n)[^\n]*\r", r"\1", done.stdout.decode(errors="replace"))  # progress, written over
-        said = said.replace(str(self.folder), "FOLDER").replace(str(ROOT.parent / "shared"), "SHARED").replace(str(ROOT), "ROOT")
+        done = subprocess.run(
+            ["bash", "-c", f"umask 022; set -o pipefail; {command}"],
+            cwd=self.folder,
+            env=self.environment,
+            timeout=SECONDS,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        said = re.sub(
+            r"(^|\n)[^\n]*\r", r"\1", done.stdout.decode(errors="replace")
+        )  # progress, written over
+        said = (
+            said.replace(str(self.folder), "FOLDER")
+            .replace(str(ROOT.parent / "shared"), "SHARED")
+            .replace(str(ROOT), "ROOT")
+        )
         if said and not said.endswith("\n"):
             said += "\n"
         return said + (f"(status {done.returncode})\n" if done.returncode else "")
@@ -113,7 +139,9 @@ def told(page, troupe):
             for mask, above0 in page.masks:
                 said = mask.sub(lambda match: hidden(match, above0), said)
             said = "\n".join(line.rstrip() for line in said.split("\n"))
-            lines += [f"$ {command}"] + ["  " + line if line else "" for line in said.rstrip("\n").split("\n") if said.strip()]
+            lines += [f"$ {command}"] + [
+                "  " + line if line else "" for line in said.rstrip("\n").split("\n") if said.strip()
+            ]
     finally:
         typist.close()
     return lines + [""]
@@ -139,7 +167,9 @@ def same(a, b):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", type=pathlib.Path, required=True)
     parser.add_argument("--only", default="", help="pages whose names have this part")
     parser.add_argument("--write", action="store_true")
@@ -147,7 +177,11 @@ def main():
     failed = []
     for path in sorted(path for path in (HERE / "golden").glob("*.txt") if options.only in path.stem):
         page, start = Page(path), time.monotonic()
-        if missing := [line for line in page.head if line.startswith("needs ") and not is_here(line.removeprefix("needs "))]:
+        if missing := [
+            line
+            for line in page.head
+            if line.startswith("needs ") and not is_here(line.removeprefix("needs "))
+        ]:
             print(f"skipped: {path.stem}: {missing[0]}")
             continue
         now = told(page, options.troupe.resolve())
@@ -155,7 +189,13 @@ def main():
             path.write_text("\n".join(now))
         elif not same(page.lines, now):
             failed.append(path.stem)
-            print("\n".join(difflib.unified_diff(page.lines, now, f"{path.stem}: the page", "what is said", lineterm="")))
+            print(
+                "\n".join(
+                    difflib.unified_diff(
+                        page.lines, now, f"{path.stem}: the page", "what is said", lineterm=""
+                    )
+                )
+            )
         print(f"{path.stem}: {len(page.commands)} commands, {time.monotonic() - start:.1f} s", flush=True)
     if failed:
         print(f"said otherwise than on the pages: {', '.join(failed)}")

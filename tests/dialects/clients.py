@@ -29,10 +29,26 @@ class Box(Served):
     def __init__(self, troupe):
         super().__init__()
         common = ["--model", os.path.join(DEMO, "model"), "--data-dir", self.at("data")]
-        subprocess.run([troupe, "import", *common, "--data", os.path.join(DEMO, "world")], check=True, stdout=subprocess.DEVNULL)
-        self.key = subprocess.run([troupe, "keys", "add", self.at("keys")], check=True, capture_output=True, text=True).stdout.strip()
+        subprocess.run(
+            [troupe, "import", *common, "--data", os.path.join(DEMO, "world")],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        self.key = subprocess.run(
+            [troupe, "keys", "add", self.at("keys")], check=True, capture_output=True, text=True
+        ).stdout.strip()
         self.headers = {"authorization": "Bearer " + self.key}
-        self.serve([troupe, "serve", *common, "--set", f"http.api_keys={self.at('keys')}", "--set", "router.policy=item"])
+        self.serve(
+            [
+                troupe,
+                "serve",
+                *common,
+                "--set",
+                f"http.api_keys={self.at('keys')}",
+                "--set",
+                "router.policy=item",
+            ]
+        )
 
 
 def texts(name, values):
@@ -54,37 +70,73 @@ def try_protocol(box):
     version = box.ask("/v1/models")[1]["data"][0]["id"]
     for name in (version, "troupe"):
         status, model = box.ask("/v2/models/" + name)
-        check(status == 200 and model["versions"] == [version] and {"name": "candidates", "datatype": "BYTES", "shape": [-1]} in
-              model["inputs"], f"GET /v2/models/{name[:9]}: what it takes and gives")
-    check(box.ask("/v2/models/troupe/ready") == (200, {"name": "troupe", "ready": True}), "GET /v2/models/troupe/ready")
+        check(
+            status == 200
+            and model["versions"] == [version]
+            and {"name": "candidates", "datatype": "BYTES", "shape": [-1]} in model["inputs"],
+            f"GET /v2/models/{name[:9]}: what it takes and gives",
+        )
+    check(
+        box.ask("/v2/models/troupe/ready") == (200, {"name": "troupe", "ready": True}),
+        "GET /v2/models/troupe/ready",
+    )
     check(box.ask("/v2/models/other")[0] == 404, "a model that is not served is 404")
     candidates = ["camp-0001", "camp-0002", "camp-0003"]
-    ranked = {item["id"]: item["score"] for item in box.ask("/v1/rank", {"user": "ana", "candidates": candidates})[1]["items"]}
+    ranked = {
+        item["id"]: item["score"]
+        for item in box.ask("/v1/rank", {"user": "ana", "candidates": candidates})[1]["items"]
+    }
     asked = {"id": "17", "inputs": [texts("user", ["ana"]), texts("candidates", candidates)]}
     for path in ("/v2/models/troupe/infer", f"/v2/models/troupe/versions/{version}/infer"):
         status, reply = box.ask(path, asked)
         outputs = {output["name"]: output for output in reply.get("outputs", [])}
-        check(status == 200 and reply["id"] == "17" and reply["model_name"] == "troupe" and reply["model_version"] == version and
-              outputs["items"]["data"] == candidates and outputs["scores"]["shape"] == [3] and
-              all(abs(score - ranked[item]) < 1e-4 for item, score in zip(candidates, outputs["scores"]["data"])),
-              f"POST {path[:23]}…: the scores of /v1/rank, in the order of the candidates")
+        check(
+            status == 200
+            and reply["id"] == "17"
+            and reply["model_name"] == "troupe"
+            and reply["model_version"] == version
+            and outputs["items"]["data"] == candidates
+            and outputs["scores"]["shape"] == [3]
+            and all(
+                abs(score - ranked[item]) < 1e-4 for item, score in zip(candidates, outputs["scores"]["data"])
+            ),
+            f"POST {path[:23]}…: the scores of /v1/rank, in the order of the candidates",
+        )
     check(box.ask("/v2/models/other/infer", asked)[0] == 404, "an infer of a model that is not served is 404")
-    status, reply = box.ask("/v2/models/troupe/infer", {"inputs": [texts("user", ["ana"]), {**texts("candidates", ["a"]), "shape": [2]}]})
-    check(status == 400 and reply["error"]["where"] == "inputs[1].shape", "a shape that is not the data's is 400, by its place")
+    status, reply = box.ask(
+        "/v2/models/troupe/infer",
+        {"inputs": [texts("user", ["ana"]), {**texts("candidates", ["a"]), "shape": [2]}]},
+    )
+    check(
+        status == 400 and reply["error"]["where"] == "inputs[1].shape",
+        "a shape that is not the data's is 400, by its place",
+    )
     return wrong
 
 
 def install(folder):
     open(os.path.join(folder, "package.json"), "w").write('{"private": true}')
-    run = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", PACKAGE], cwd=folder,
-                         capture_output=True, text=True)
+    run = subprocess.run(
+        ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", PACKAGE],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
     return "" if run.returncode == 0 else "npm cannot install " + PACKAGE + ": " + run.stderr.strip()[-200:]
 
 
 def calls_fail(troupe):
     """By the system's Python, which has Debian's package. 77: it has not."""
     python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
-    return subprocess.run([python, "-B", os.path.join(os.path.dirname(os.path.abspath(__file__)), "calls.py"), "--troupe", troupe]).returncode not in (0, 77)
+    return subprocess.run(
+        [
+            python,
+            "-B",
+            os.path.join(os.path.dirname(os.path.abspath(__file__)), "calls.py"),
+            "--troupe",
+            troupe,
+        ]
+    ).returncode not in (0, 77)
 
 
 def why_no_client(args, folder):
@@ -94,11 +146,15 @@ def why_no_client(args, folder):
     if args.install and (why := install(folder)):
         return why
     there = os.path.isdir(os.path.join(folder, "node_modules", "cohere-ai"))
-    return "" if there else "no package cohere-ai; --install gets it, or TROUPE_COHERE=FOLDER says where it is"
+    return (
+        "" if there else "no package cohere-ai; --install gets it, or TROUPE_COHERE=FOLDER says where it is"
+    )
 
 
 def main(argv):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", required=True)
     parser.add_argument("--install", action="store_true")
     args = parser.parse_args(argv)

@@ -23,7 +23,9 @@ class Served:
         """`words`: the program, `serve`, and what it is told besides its port."""
         port, log = self.at("port"), self.at("log")
         with open(log, "w") as output:
-            self.process = subprocess.Popen([*words, "--port", "0", "--port-file", port], stdout=output, stderr=subprocess.STDOUT)
+            self.process = subprocess.Popen(
+                [*words, "--port", "0", "--port-file", port], stdout=output, stderr=subprocess.STDOUT
+            )
         while not os.path.exists(port) or not open(port).read().strip():
             if self.process.poll() is not None:
                 raise RuntimeError("troupe serve ended: " + open(log).read()[-500:])
@@ -48,8 +50,12 @@ class Served:
         self.folder.cleanup()
 
     def ask(self, path, body=None, method=None, headers=None):
-        request = urllib.request.Request(self.url + path, None if body is None else json.dumps(body).encode(),
-                                         self.headers if headers is None else headers, method=method)
+        request = urllib.request.Request(
+            self.url + path,
+            None if body is None else json.dumps(body).encode(),
+            self.headers if headers is None else headers,
+            method=method,
+        )
         try:
             with urllib.request.urlopen(request, timeout=60) as reply:
                 return reply.status, json.loads(reply.read())

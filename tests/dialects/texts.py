@@ -56,21 +56,61 @@ def alphabet():
 def write_model(folder):
     at = lambda name: os.path.join(folder, name)
     write_weights(at("model.safetensors"))
-    json.dump({"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "vocab_size": VOCABULARY, "hidden_size": HIDDEN,
-               "intermediate_size": INNER, "num_hidden_layers": LAYERS, "num_attention_heads": 2, "num_key_value_heads": 2,
-               "hidden_act": "silu", "max_position_embeddings": 256, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
-               "tie_word_embeddings": True, "torch_dtype": "float32"}, open(at("config.json"), "w"))
+    json.dump(
+        {
+            "architectures": ["Qwen2ForCausalLM"],
+            "model_type": "qwen2",
+            "vocab_size": VOCABULARY,
+            "hidden_size": HIDDEN,
+            "intermediate_size": INNER,
+            "num_hidden_layers": LAYERS,
+            "num_attention_heads": 2,
+            "num_key_value_heads": 2,
+            "hidden_act": "silu",
+            "max_position_embeddings": 256,
+            "rms_norm_eps": 1e-6,
+            "rope_theta": 10000.0,
+            "tie_word_embeddings": True,
+            "torch_dtype": "float32",
+        },
+        open(at("config.json"), "w"),
+    )
     vocab = {character: byte for byte, character in alphabet().items()}
     merges = [["r", "e"], ["re", "d"], ["b", "l"], ["bl", "ue"], ["u", "e"]]
     vocab |= {"re": 256, "red": 257, "bl": 258, "ue": 259, "blue": 260}
     merges[3], merges[4] = merges[4], merges[3]  # u e before bl ue
-    added = [{"id": id, "content": name} for name, id in
-             (("<sys>", SYSTEM), ("<h>", EVENT), ("<c>", ITEM), ("<score>", READ), ("<yes>", YES), ("<no>", NO))]
-    json.dump({"normalizer": {"type": "NFC"}, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
-               "decoder": {"type": "ByteLevel"}, "model": {"type": "BPE", "vocab": vocab, "merges": merges},
-               "added_tokens": added}, open(at("tokenizer.json"), "w"))
-    json.dump({"instruction": ["<sys>"], "history_item": ["<h>", {"text": "liked "}, "{words}"], "candidate": ["<c>", "{words}", "<score>"],
-               "read_at": "<score>", "yes": "<yes>", "no": "<no>"}, open(at("prompt.json"), "w"))
+    added = [
+        {"id": id, "content": name}
+        for name, id in (
+            ("<sys>", SYSTEM),
+            ("<h>", EVENT),
+            ("<c>", ITEM),
+            ("<score>", READ),
+            ("<yes>", YES),
+            ("<no>", NO),
+        )
+    ]
+    json.dump(
+        {
+            "normalizer": {"type": "NFC"},
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+            "decoder": {"type": "ByteLevel"},
+            "model": {"type": "BPE", "vocab": vocab, "merges": merges},
+            "added_tokens": added,
+        },
+        open(at("tokenizer.json"), "w"),
+    )
+    json.dump(
+        {
+            "instruction": ["<sys>"],
+            "history_item": ["<h>", {"text": "liked "}, "{words}"],
+            "candidate": ["<c>", "{words}", "<score>"],
+            "read_at": "<score>",
+            "yes": "<yes>",
+            "no": "<no>",
+        },
+        open(at("prompt.json"), "w"),
+    )
 
 
 class Box(Served):
@@ -79,9 +119,14 @@ class Box(Served):
         os.mkdir(self.at("model"))
         write_model(self.at("model"))
         os.mkdir(self.at("world"))
-        json.dump({"id": "b", "title": "B", "tokens": "blue", "identifier": "<no>"}, open(os.path.join(self.at("world"), "items.jsonl"), "w"))
+        json.dump(
+            {"id": "b", "title": "B", "tokens": "blue", "identifier": "<no>"},
+            open(os.path.join(self.at("world"), "items.jsonl"), "w"),
+        )
         common = ["--model", self.at("model"), "--data-dir", self.at("data")]
-        subprocess.run([troupe, "import", *common, "--data", self.at("world")], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [troupe, "import", *common, "--data", self.at("world")], check=True, stdout=subprocess.DEVNULL
+        )
         self.serve([troupe, "serve", *common, "--set", "router.policy=causal", "--set", "pool.memory=16MiB"])
 
 
@@ -98,50 +143,104 @@ def try_texts(box):
         wrong.extend([] if holds else [what])
 
     red, blue, liked = [257], [260], list(b"liked ")
-    truth = lambda query, items, labels: [row["scores"] for row in box.ask("/v1/score", {
-        "query": query, "items": [{"tokens": item} for item in items], "label_tokens": labels, "apply_softmax": True})[1]["items"]]
+    truth = lambda query, items, labels: [
+        row["scores"]
+        for row in box.ask(
+            "/v1/score",
+            {
+                "query": query,
+                "items": [{"tokens": item} for item in items],
+                "label_tokens": labels,
+                "apply_softmax": True,
+            },
+        )[1]["items"]
+    ]
 
-    pairs = [row[0] for row in truth([SYSTEM, EVENT, *liked, *red], [[ITEM, *blue, READ], [ITEM, *red, READ]], [YES, NO])]
+    pairs = [
+        row[0]
+        for row in truth([SYSTEM, EVENT, *liked, *red], [[ITEM, *blue, READ], [ITEM, *red, READ]], [YES, NO])
+    ]
     status, reply = box.ask("/score", {"text_1": "red", "text_2": ["blue", "red"]})
-    check(status == 200 and near([row["score"] for row in reply["data"]], pairs) and reply["object"] == "list" and
-          [row["index"] for row in reply["data"]] == [0, 1], "vLLM's /score of texts: the probability of yes behind each")
+    check(
+        status == 200
+        and near([row["score"] for row in reply["data"]], pairs)
+        and reply["object"] == "list"
+        and [row["index"] for row in reply["data"]] == [0, 1],
+        "vLLM's /score of texts: the probability of yes behind each",
+    )
     for names in (("queries", "documents"), ("queries", "items"), ("data_1", "data_2")):
         status, reply = box.ask("/v1/score", {names[0]: ["red", "red"], names[1]: ["blue", "red"]})
-        check(status == 200 and near([row["score"] for row in reply["data"]], pairs), f"the same by {names[0]} and {names[1]}, one for each")
-    status, reply = box.ask("/v1/rerank", {"query": "red", "documents": ["blue", {"text": "red"}], "return_documents": True})
+        check(
+            status == 200 and near([row["score"] for row in reply["data"]], pairs),
+            f"the same by {names[0]} and {names[1]}, one for each",
+        )
+    status, reply = box.ask(
+        "/v1/rerank", {"query": "red", "documents": ["blue", {"text": "red"}], "return_documents": True}
+    )
     best = 0 if pairs[0] >= pairs[1] else 1
-    check(status == 200 and reply["results"][0]["index"] == best and reply["results"][0]["document"] == {"text": ["blue", "red"][best]} and
-          near([row["relevance_score"] for row in reply["results"]], sorted(pairs, reverse=True)), "a reranking of texts, best first")
+    check(
+        status == 200
+        and reply["results"][0]["index"] == best
+        and reply["results"][0]["document"] == {"text": ["blue", "red"][best]}
+        and near([row["relevance_score"] for row in reply["results"]], sorted(pairs, reverse=True)),
+        "a reranking of texts, best first",
+    )
 
     labels = [YES, NO, 9]
     rows = truth(list(b"is it "), [[*red, 33], [*blue, 33]], labels)
     asked = {"query": "is it ", "items": ["red!", "blue!"], "label_token_ids": labels, "apply_softmax": True}
     status, reply = box.ask("/v1/score", asked)
-    check(status == 200 and reply["object"] == "scoring" and all(near(a, b) for a, b in zip(reply["scores"], rows)), "SGLang's /v1/score of texts")
-    status, reply = box.ask("/v1/score", asked | {"query": list(b"is it "), "items": [[*red, 33], [*blue, 33]]})
-    check(status == 200 and all(near(a, b) for a, b in zip(reply["scores"], rows)), "SGLang's /v1/score of token ids")
+    check(
+        status == 200
+        and reply["object"] == "scoring"
+        and all(near(a, b) for a, b in zip(reply["scores"], rows)),
+        "SGLang's /v1/score of texts",
+    )
+    status, reply = box.ask(
+        "/v1/score", asked | {"query": list(b"is it "), "items": [[*red, 33], [*blue, 33]]}
+    )
+    check(
+        status == 200 and all(near(a, b) for a, b in zip(reply["scores"], rows)),
+        "SGLang's /v1/score of token ids",
+    )
     first = truth([], [[*red, 33, *b"is it "], [*blue, 33, *b"is it "]], labels)
     status, reply = box.ask("/v1/score", asked | {"item_first": True})
-    check(status == 200 and all(near(a, b) for a, b in zip(reply["scores"], first)), "the same with items first")
+    check(
+        status == 200 and all(near(a, b) for a, b in zip(reply["scores"], first)), "the same with items first"
+    )
     asked.pop("apply_softmax")
     status, reply = box.ask("/generative_scoring", asked)
-    check(status == 200 and near([row["score"] for row in reply["data"]], [row[0] for row in rows]), "vLLM's /generative_scoring")
+    check(
+        status == 200 and near([row["score"] for row in reply["data"]], [row[0] for row in rows]),
+        "vLLM's /generative_scoring",
+    )
     status, reply = box.ask("/v1/score", asked)
-    check(status == 400 and reply["error"]["where"] == "apply_softmax", "without a softmax it is refused by name")
+    check(
+        status == 400 and reply["error"]["where"] == "apply_softmax",
+        "without a softmax it is refused by name",
+    )
 
     status, _ = box.ask("/v1/items/a", {"title": "A", "tokens": "red blue", "identifier": "<yes>"}, "PUT")
     reply = box.ask("/v1/items/a")[1]
-    check(status == 200 and reply["tokens"] == [*red, 32, *blue] and reply["text"] == "red blue", "an item of text, and as text again")
+    check(
+        status == 200 and reply["tokens"] == [*red, 32, *blue] and reply["text"] == "red blue",
+        "an item of text, and as text again",
+    )
     check(box.ask("/v1/items/b")[1].get("tokens") == blue, "an item that was imported as text")
     status, reply = box.ask("/v1/rank", {"history": ["a"], "candidates": ["a"]})
     check(status == 200 and near([reply["items"][0]["score"]], [0]) is False, "and it is ranked")
     status, reply = box.ask("/v1/completions", {"prompt": "red blue"})
-    check(status == 422 and reply["error"]["code"] == "not_a_generator", "a prompt of text is read, and a ranker completes none")
+    check(
+        status == 422 and reply["error"]["code"] == "not_a_generator",
+        "a prompt of text is read, and a ranker completes none",
+    )
     return wrong
 
 
 def main(argv):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", required=True)
     args = parser.parse_args(argv)
     with Box(args.troupe) as box:

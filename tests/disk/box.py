@@ -9,7 +9,14 @@ import time
 import urllib.parse
 
 DEMO = pathlib.Path(__file__).resolve().parents[2] / "deploy/demo"
-BUSY = ("no_worker", "worker_lost", "no_answer", "overloaded", "tenant_overloaded", "deadline_exceeded")  # of a box that has to wait for the machine
+BUSY = (
+    "no_worker",
+    "worker_lost",
+    "no_answer",
+    "overloaded",
+    "tenant_overloaded",
+    "deadline_exceeded",
+)  # of a box that has to wait for the machine
 READY_SECONDS = 60  # beside other work that has precedence it may take many
 SETTINGS = ["pool.memory=8MiB", "pool.precompute_items=false", "inference.executors=1", "router.policy=item"]
 
@@ -28,8 +35,9 @@ class Box:
         self.has_items = True  # or it says that it has none, and is not ready
 
     def command(self, *words, timeout=300):
-        return subprocess.run([self.troupe, *map(str, words)], capture_output=True, encoding="utf-8",
-                              timeout=timeout)  # what is no text must not be printed: it ends the run
+        return subprocess.run(
+            [self.troupe, *map(str, words)], capture_output=True, encoding="utf-8", timeout=timeout
+        )  # what is no text must not be printed: it ends the run
 
     def start(self, on_damage):
         """Until it is ready, or says that nothing stands in its way but that it has no items."""
@@ -37,7 +45,9 @@ class Box:
         words = [self.troupe, "serve", "--model", DEMO / "model", "--data-dir", self.data, "--port", "0"]
         for setting in [*SETTINGS, f"store.on_damage={on_damage}", f"node.log_file={self.log}"]:
             words += ["--set", setting]
-        self.process = subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            list(map(str, words)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         hello = self.process.stdout.readline()
         if "serves on" not in hello:
             said = self.process.stderr.read()
@@ -99,7 +109,9 @@ class Client:
                 return reply.status, reply.read()
             except (OSError, http.client.HTTPException):
                 self.connection = None
-                if method != "GET" and target != "/v1/rank":  # asking changes nothing: a connection kept long may be closed
+                if (
+                    method != "GET" and target != "/v1/rank"
+                ):  # asking changes nothing: a connection kept long may be closed
                     break
         return 0, b""
 
@@ -119,7 +131,7 @@ class Client:
         """The answer to each, with its status; fewer if there was an end before."""
         lines = "".join(json.dumps({"user": user, "candidates": items}) + "\n" for user in users)
         _, text = self.call("POST", "/v1/rank", lines, "application/x-ndjson")
-        return [json.loads(line) for line in text.splitlines()][:len(users)]
+        return [json.loads(line) for line in text.splitlines()][: len(users)]
 
     def write(self, kind, name, body):
         path = f"/v1/{kind}/{urllib.parse.quote(name, safe='')}"

@@ -26,11 +26,19 @@ DAMAGES = ("byte", "sector", "cut", "remove")
 
 # ---- damage ----
 
+
 def kind_of(file):
     name = file.name
-    for start, kind in (("MANIFEST", "manifest"), ("CURRENT", "current"), ("OPTIONS", "options"),
-                        ("IDENTITY", "identity"), ("LOCK", "lock"), ("acknowledged", "mark"),
-                        ("coordination.lock", "lock"), ("coordination", "coordination")):
+    for start, kind in (
+        ("MANIFEST", "manifest"),
+        ("CURRENT", "current"),
+        ("OPTIONS", "options"),
+        ("IDENTITY", "identity"),
+        ("LOCK", "lock"),
+        ("acknowledged", "mark"),
+        ("coordination.lock", "lock"),
+        ("coordination", "coordination"),
+    ):
         if name.startswith(start):
             return kind
     return {".log": "log", ".sst": "table", ".blob": "blob"}.get(file.suffix)
@@ -71,6 +79,7 @@ def damage(file, how, chance):
 
 
 # ---- writes until the box is killed ----
+
 
 class Writer(threading.Thread):
     def __init__(self, rounds, number):
@@ -120,9 +129,15 @@ class Writer(threading.Thread):
         code = code_of(answer)
         seen = answer["profile_version"] if status == 200 else None
         self.looks[code or "right"] += 1
-        was_older = isinstance(row.content, tuple) and row.content[:1] == ("of version",)  # since a loss that was named
+        was_older = isinstance(row.content, tuple) and row.content[:1] == (
+            "of version",
+        )  # since a loss that was named
         right = {row.content[1] if was_older else row.version} if row.present else {None}
-        if row.open or code in ("data_damaged", "unknown_item", *BUSY) or (code == "unknown_user" and None in right):
+        if (
+            row.open
+            or code in ("data_damaged", "unknown_item", *BUSY)
+            or (code == "unknown_user" and None in right)
+        ):
             return True
         if seen not in right:
             self.faults.append(f"users {name} of version {row.version} is served as {status} {seen or code}")
@@ -144,6 +159,7 @@ class Writer(threading.Thread):
 
 # ---- rounds ----
 
+
 class Rounds:
     def __init__(self, options, folder):
         self.seed, self.round, self.lock = options.seed, 0, threading.Lock()
@@ -157,8 +173,9 @@ class Rounds:
 
     def begin(self):
         self.items = {}  # of the demo, as they are put
-        done = self.box.command("import", "--model", DEMO / "model", "--data-dir", self.box.data, "--data",
-                                DEMO / "world")
+        done = self.box.command(
+            "import", "--model", DEMO / "model", "--data-dir", self.box.data, "--data", DEMO / "world"
+        )
         if done.returncode != 0:
             sys.exit(done.stderr)
         for line in (DEMO / "world/items.jsonl").read_text().splitlines():
@@ -228,7 +245,9 @@ class Rounds:
         row["emptied"] += verdicts["emptied"]
         row["masked"] += verdicts["named"] == verdicts["silent"] == 0 and check.returncode == 0
         row["whole"] += verdicts["named"] == verdicts["silent"] == 0
-        self.told.append({"round": number, "kind": kind, "done": done, "found": check.returncode == 1, **verdicts})
+        self.told.append(
+            {"round": number, "kind": kind, "done": done, "found": check.returncode == 1, **verdicts}
+        )
         for aside in self.box.data.glob("rocksdb.damaged*"):
             shutil.rmtree(aside)
         (self.box.data / "coordination.damaged").unlink(missing_ok=True)
@@ -247,7 +266,9 @@ class Rounds:
         row["adopted"] += 1
         if not Losses(said).names_note("made_for"):
             self.faults.append(f"round {number}: {done}: the note of the model is lost, unnamed")
-        adopted = self.box.command("import", "--adopt", "--model", DEMO / "model", "--data-dir", self.box.data)
+        adopted = self.box.command(
+            "import", "--adopt", "--model", DEMO / "model", "--data-dir", self.box.data
+        )
         if adopted.returncode != 0:
             self.faults.append(f"round {number}: {done}: cannot be adopted: {adopted.stderr}")
         self.box.start("refuse")
@@ -269,7 +290,9 @@ class Rounds:
             held = self.items
         any_item = next(iter(held), None)
         self.item = next((item for item in held if not item.startswith("item-")), self.item)
-        there = self.users_there(client, [name for name in self.ledger.rows["users"] if name != SOMEBODY], any_item)
+        there = self.users_there(
+            client, [name for name in self.ledger.rows["users"] if name != SOMEBODY], any_item
+        )
         for name, version in there.items():
             self.count(number, done, "users", name, version, losses, verdicts)
         return {verdict: verdicts[verdict] for verdict in ("kept", "named", "silent", "emptied")}
@@ -305,7 +328,9 @@ class Rounds:
         verdict = self.ledger.judge(kind, name, seen, losses)
         verdicts[verdict] += 1
         if verdict == "silent":
-            self.faults.append(f"round {number}: {done}: {kind} {name} of version {row.version} is lost, unnamed")
+            self.faults.append(
+                f"round {number}: {done}: {kind} {name} of version {row.version} is lost, unnamed"
+            )
 
     @staticmethod
     def content_at(row, version):
@@ -322,7 +347,7 @@ class Rounds:
         """The version of each, None: nobody. Whose line is refused for another reason is asked for alone."""
         there = {}
         for begin in range(0, len(names), AT_ONCE):
-            part = names[begin:begin + AT_ONCE]
+            part = names[begin : begin + AT_ONCE]
             for name, answer in zip(part, client.rank_each(part, [item])):
                 if answer.get("status") in (200, 404):
                     there[name] = answer.get("profile_version")
@@ -351,16 +376,29 @@ class Rounds:
         return held
 
     def print_table(self):
-        columns = ("rounds", "found", "masked", "whole", "refused", "named", "writes_named", "adopted", "emptied", "silent")
+        columns = (
+            "rounds",
+            "found",
+            "masked",
+            "whole",
+            "refused",
+            "named",
+            "writes_named",
+            "adopted",
+            "emptied",
+            "silent",
+        )
         print(f"{'file':22}" + "".join(f"{column:>13}" for column in columns))
         total = collections.Counter()
         for kind in sorted(self.table):
             total.update(self.table[kind])
             print(f"{kind:22}" + "".join(f"{self.table[kind][column]:13}" for column in columns))
         print(f"{'all':22}" + "".join(f"{total[column]:13}" for column in columns))
-        print(f"{self.acknowledged} acknowledged writes under way, {sum(len(r) for r in self.ledger.rows.values())} "
-              f"users and items asked for after each round; answers to writers that looked, and writes refused under damage: "
-              f"{dict(sorted(self.looks.items()))}")
+        print(
+            f"{self.acknowledged} acknowledged writes under way, {sum(len(r) for r in self.ledger.rows.values())} "
+            f"users and items asked for after each round; answers to writers that looked, and writes refused under damage: "
+            f"{dict(sorted(self.looks.items()))}"
+        )
 
 
 def end_once(*_):
@@ -370,10 +408,14 @@ def end_once(*_):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--under", type=float, default=0.3, help="share of the rounds whose damage is done while it serves")
+    parser.add_argument(
+        "--under", type=float, default=0.3, help="share of the rounds whose damage is done while it serves"
+    )
     parser.add_argument("--troupe", default=str(DEMO.parents[1] / "build/deploy/troupe"))
     parser.add_argument("--folder", help="where the data folder is made; kept at the end")
     parser.add_argument("--json", help="write each round here")
@@ -389,7 +431,10 @@ def main():
         for number in range(1, options.rounds + 1):
             rounds.run_one(number)
             if number % 50 == 0:
-                print(f"{number} rounds, {time.monotonic() - began:.0f} s, {len(rounds.faults)} faults", flush=True)
+                print(
+                    f"{number} rounds, {time.monotonic() - began:.0f} s, {len(rounds.faults)} faults",
+                    flush=True,
+                )
     finally:
         rounds.box.kill()
         rounds.print_table()

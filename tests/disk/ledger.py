@@ -19,7 +19,9 @@ class Row:
 
 
 def unescape(text):
-    return re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes([int(found.group(1), 16)]), text.encode("latin-1"))
+    return re.sub(
+        rb"\\x([0-9a-f]{2})", lambda found: bytes([int(found.group(1), 16)]), text.encode("latin-1")
+    )
 
 
 def key_of(kind, name):

@@ -33,9 +33,13 @@ class Judgement(unittest.TestCase):
             self.setUp()
             self.assertEqual(self.ledger.judge("users", "bob", seen, NOTHING), "silent")
             self.setUp()
-            self.assertEqual(self.ledger.judge("users", "bob", seen, lost(first_version="6", last_version="6")), "named")
+            self.assertEqual(
+                self.ledger.judge("users", "bob", seen, lost(first_version="6", last_version="6")), "named"
+            )
             self.setUp()
-            self.assertEqual(self.ledger.judge("users", "bob", seen, lost(first_version="7", last_version="9")), "silent")
+            self.assertEqual(
+                self.ledger.judge("users", "bob", seen, lost(first_version="7", last_version="9")), "silent"
+            )
 
     def test_a_range_of_keys_names_those_in_it(self):
         named = lost(**{"from": r"\x00\x00\x00\x00b", "to": r"\x00\x00\x00\x00c"})
@@ -71,7 +75,9 @@ class Judgement(unittest.TestCase):
         after = self.ledger.asked("users", "dora", "v8")
         self.assertIsNone(self.ledger.acknowledged("users", "dora", 8, "v8", after))
         self.assertIsNone(self.ledger.acknowledged("users", "finn", 10, "v10", 8))
-        self.assertIsNone(self.ledger.acknowledged("users", "gwen", 9, "v9", 8))  # answers overtake each other
+        self.assertIsNone(
+            self.ledger.acknowledged("users", "gwen", 9, "v9", 8)
+        )  # answers overtake each other
         self.assertIn("after 8", self.ledger.acknowledged("users", "eve", 8, "v8", 8))
         self.assertIn("twice", self.ledger.acknowledged("users", "eve", 9, "v9", 8))
 
@@ -95,12 +101,12 @@ class Damage(unittest.TestCase):
         zeroed = self.after("sector")
         at = zeroed.index(0)
         self.assertEqual(at % SECTOR, 0)
-        self.assertEqual(zeroed[at:at + SECTOR], bytes(min(SECTOR, len(self.content) - at)))
+        self.assertEqual(zeroed[at : at + SECTOR], bytes(min(SECTOR, len(self.content) - at)))
         self.assertEqual(len(zeroed), len(self.content))
         self.setUp()
         cut = self.after("cut")
         self.assertLess(len(cut), len(self.content))
-        self.assertEqual(cut, self.content[:len(cut)])
+        self.assertEqual(cut, self.content[: len(cut)])
         self.assertEqual(damage(self.file, "remove", random.Random(1)), "removed")
         self.assertFalse(self.file.exists())
 
@@ -153,7 +159,9 @@ class Readiness(unittest.TestCase):
         box, left = Box("", pathlib.Path()), list(answers)
         error = lambda why: (503, {"error": {"message": f"router@1 is not ready: {why}"}})
         ask = lambda: (200, {}) if left[0] is None else error(left[0])
-        return box.is_ready_but_for(obstacle, types.SimpleNamespace(ask=lambda *_: (ask(), len(left) > 1 and left.pop(0))[0]), 0.2)
+        return box.is_ready_but_for(
+            obstacle, types.SimpleNamespace(ask=lambda *_: (ask(), len(left) > 1 and left.pop(0))[0]), 0.2
+        )
 
     def test_only_what_it_may_lack_is_taken_for_an_answer(self):
         self.assertTrue(self.ready(None))

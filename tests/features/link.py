@@ -16,8 +16,12 @@ class Link:
     """Runs it, from another process."""
 
     def __init__(self, port, target, **what):
-        self.process = subprocess.Popen([sys.executable, "-B", __file__, str(port), str(target)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            [sys.executable, "-B", __file__, str(port), str(target)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.process.stdout.readline()  # it listens
         self.set(**what)
 
@@ -60,7 +64,9 @@ class Carrier:
         try:
             while not sender.done() and (data := await reader.read(16384)):
                 self.carried += len(data)
-                self.free[way] = max(self.free[way], time.monotonic()) + len(data) / self.what["bytes_per_second"]
+                self.free[way] = (
+                    max(self.free[way], time.monotonic()) + len(data) / self.what["bytes_per_second"]
+                )
                 await queue.put((self.free[way] + self.what["delay_ms"] / 1e3, data))
         finally:
             if not sender.done():
@@ -70,7 +76,9 @@ class Carrier:
     async def join(self, reader, writer):
         try:
             far_reader, far_writer = await asyncio.open_connection(ADDRESS, self.target)
-            await asyncio.gather(self.carry(reader, far_writer, "there"), self.carry(far_reader, writer, "back"))
+            await asyncio.gather(
+                self.carry(reader, far_writer, "there"), self.carry(far_reader, writer, "back")
+            )
         except OSError:  # nobody is there, or not any more
             writer.close()
 
@@ -79,7 +87,9 @@ async def run(port, target):
     carrier = Carrier(target)
     await asyncio.start_server(carrier.join, ADDRESS, port)
     orders = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(orders), sys.stdin
+    )
     print("ready", flush=True)
     while line := await orders.readline():
         carrier.set(json.loads(line))

@@ -41,8 +41,12 @@ HISTORIES, CANDIDATES, WRITES = 24, 8, 10  # writes a second, of all users
 NEAR = {"bytes_per_second": 2e6, "delay_ms": 0.5, "silent": False}
 FAR = {"bytes_per_second": 2e5, "delay_ms": 5.0}
 Row = collections.namedtuple("Row", "name door mode last_known")
-ROWS = [Row("exact, refuses", "strict", "exact", False), Row("waits, refuses", "strict", "wait", False),
-        Row("waits, last known", "known", "wait", True), Row("behind", "strict", "behind", False)]
+ROWS = [
+    Row("exact, refuses", "strict", "exact", False),
+    Row("waits, refuses", "strict", "wait", False),
+    Row("waits, last known", "known", "wait", True),
+    Row("behind", "strict", "behind", False),
+]
 Phase = collections.namedtuple("Phase", "name mended", defaults=(0.0,))
 
 
@@ -50,11 +54,20 @@ class Doors:
     """Routers, each with a door. `settings`: of all of them and of each."""
 
     def __init__(self, args, folder, store, far):
-        common = {"pool": "{memory: 24MiB, precompute_items: false}", "inference": "{executors: 1, cores: 1}",
-                  "router": "{deadline: 1s}"}
-        features = lambda url, away: (f"{{store: \"{url}\", when_away: {away}, time_limit: 200ms, expiry: {args.expiry_ms}ms, "
-                                      f"stale_for: {args.stale_ms}ms, unknown_expiry: {args.unknown_ms}ms}}")
-        own = {"strict": features(far, "refuse"), "known": features(far, "last_known"), "writer": features(store, "refuse")}
+        common = {
+            "pool": "{memory: 24MiB, precompute_items: false}",
+            "inference": "{executors: 1, cores: 1}",
+            "router": "{deadline: 1s}",
+        }
+        features = lambda url, away: (
+            f"{{store: \"{url}\", when_away: {away}, time_limit: 200ms, expiry: {args.expiry_ms}ms, "
+            f"stale_for: {args.stale_ms}ms, unknown_expiry: {args.unknown_ms}ms}}"
+        )
+        own = {
+            "strict": features(far, "refuse"),
+            "known": features(far, "last_known"),
+            "writer": features(store, "refuse"),
+        }
         self.args, self.folder, self.common, self.own = args, folder, common, own
         self.processes, self.doors, self.cluster = [], {}, None
 
@@ -64,23 +77,50 @@ class Doors:
     def _start_boxes(self, common, own):
         for name, features in own.items():
             data, file = self.folder / name, self.folder / f"{name}.yaml"
-            sections = {**common, "features": features, "model": f"{{directory: {DEMO}/model}}",
-                        "node": f"{{data_dir: {data}, log_file: {data}.log}}"}
+            sections = {
+                **common,
+                "features": features,
+                "model": f"{{directory: {DEMO}/model}}",
+                "node": f"{{data_dir: {data}, log_file: {data}.log}}",
+            }
             file.write_text("".join(f"{section}: {knobs}\n" for section, knobs in sections.items()))
-            self.processes.append(subprocess.Popen(
-                [self.args.troupe, "serve", "--config", file, "--port", "0", "--port-file", data.with_suffix(".port")],
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            self.processes.append(
+                subprocess.Popen(
+                    [
+                        self.args.troupe,
+                        "serve",
+                        "--config",
+                        file,
+                        "--port",
+                        "0",
+                        "--port-file",
+                        data.with_suffix(".port"),
+                    ],
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+            )
         for name in own:
             port = (self.folder / name).with_suffix(".port")
             until(f"{name} listens", lambda: port.exists() and port.read_text().strip(), limit=60)
             self.doors[name] = int(port.read_text())
-            until(f"{name} is ready", lambda: loopback.ask(self.doors[name], "GET", "/v2/health/ready")[0] == 200, limit=60)
+            until(
+                f"{name} is ready",
+                lambda: loopback.ask(self.doors[name], "GET", "/v2/health/ready")[0] == 200,
+                limit=60,
+            )
 
     def _start_cluster(self, common, own):
         settings = [f"{section}: {knobs}" for section, knobs in common.items()]
         settings += [f"features: {own['strict']}", f"model: {{directory: {DEMO}/model}}"]
-        self.cluster = loopback.Cluster(self.args.troupe, self.folder, 2, settings, tuple(own),
-                                        {name: f"features: {features}" for name, features in own.items()})
+        self.cluster = loopback.Cluster(
+            self.args.troupe,
+            self.folder,
+            2,
+            settings,
+            tuple(own),
+            {name: f"features: {features}" for name, features in own.items()},
+        )
         self.cluster.start_etcd()
         for name in self.cluster.names:
             self.cluster.start(name)
@@ -116,8 +156,23 @@ class Redis:
         self.folder.mkdir(exist_ok=True)
         self.truth.alive.append([time.monotonic(), float("inf")])
         self.process = subprocess.Popen(
-            ["redis-server", "--bind", loopback.ADDRESS, "--port", str(self.port), "--dir", self.folder, "--appendonly", "yes",
-             "--appendfsync", "always", "--save", ""], stdout=subprocess.DEVNULL)
+            [
+                "redis-server",
+                "--bind",
+                loopback.ADDRESS,
+                "--port",
+                str(self.port),
+                "--dir",
+                self.folder,
+                "--appendonly",
+                "yes",
+                "--appendfsync",
+                "always",
+                "--save",
+                "",
+            ],
+            stdout=subprocess.DEVNULL,
+        )
         until("Redis answers", lambda: talk(self.port, "PING") == "+PONG")
 
     def kill(self):
@@ -141,12 +196,18 @@ class World:
     def __init__(self, args, folder):
         self.args, self.folder, self.chance = args, folder, random.Random(args.seed)
         seconds = lambda ms: ms / 1e3
-        self.truth = Truth(Bounds(seconds(args.expiry_ms), seconds(args.stale_ms), seconds(args.unknown_ms), 0.1, 0.4))
+        self.truth = Truth(
+            Bounds(seconds(args.expiry_ms), seconds(args.stale_ms), seconds(args.unknown_ms), 0.1, 0.4)
+        )
         items = [json.loads(line) for line in open(DEMO / "world/items.jsonl")]
         self.items = [item["id"] for item in items]
         self.candidates = self.chance.sample(self.items, CANDIDATES)
-        self.users = {row.name: [f"{i}-of-{number}" for i in range(args.users)] for number, row in enumerate(ROWS)}
-        self.first = {user: 1 + i % (HISTORIES - 1) for i, user in enumerate(itertools.chain(*self.users.values()))}
+        self.users = {
+            row.name: [f"{i}-of-{number}" for i in range(args.users)] for number, row in enumerate(ROWS)
+        }
+        self.first = {
+            user: 1 + i % (HISTORIES - 1) for i, user in enumerate(itertools.chain(*self.users.values()))
+        }
         self._learn()
         self._write_data()
         redis_port, link_port = loopback.free_ports(2)
@@ -165,10 +226,36 @@ class World:
     def _learn(self):
         """Of a box that nothing happens to: each history's scores, all apart from each other."""
         folder, port = self.folder / "reference", self.folder / "reference.port"
-        loopback.run(self.args.troupe, "import", "--model", DEMO / "model", "--data-dir", folder, "--data", DEMO / "world")
-        box = subprocess.Popen([self.args.troupe, "serve", "--model", DEMO / "model", "--data-dir", folder, "--port", "0",
-                                "--port-file", port, "--set", "pool.precompute_items=false", "--set", "pool.memory=24MiB"],
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        loopback.run(
+            self.args.troupe,
+            "import",
+            "--model",
+            DEMO / "model",
+            "--data-dir",
+            folder,
+            "--data",
+            DEMO / "world",
+        )
+        box = subprocess.Popen(
+            [
+                self.args.troupe,
+                "serve",
+                "--model",
+                DEMO / "model",
+                "--data-dir",
+                folder,
+                "--port",
+                "0",
+                "--port-file",
+                port,
+                "--set",
+                "pool.precompute_items=false",
+                "--set",
+                "pool.memory=24MiB",
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         try:
             until("the reference box listens", lambda: port.exists() and port.read_text().strip(), limit=60)
             door = int(port.read_text())
@@ -177,8 +264,12 @@ class World:
             while len(self.histories) < HISTORIES:
                 history = self.chance.sample(self.items, 6) if self.histories else []
                 assert loopback.ask(door, "PUT", "/v1/users/somebody", {"history": history})[0] == 200
-                scores = self.scores(json.loads(loopback.ask(door, "POST", "/v1/rank", self.request("somebody", "exact"))[1]))
-                if all(max(abs(scores[i] - other[i]) for i in scores) > 8 * TOLERANCE for other in self.right):
+                scores = self.scores(
+                    json.loads(loopback.ask(door, "POST", "/v1/rank", self.request("somebody", "exact"))[1])
+                )
+                if all(
+                    max(abs(scores[i] - other[i]) for i in scores) > 8 * TOLERANCE for other in self.right
+                ):
                     self.histories.append(history)
                     self.right.append(scores)
         finally:
@@ -207,9 +298,20 @@ class World:
 
     def import_all(self):
         begin = time.monotonic()
-        loopback.run(self.args.troupe, "import", "--model", DEMO / "model", "--data-dir", self.folder / "import", "--data",
-                     self.folder / "data", "--set", f"features.store={self.store}", "--set",
-                     f"cluster.name={'loopback' if self.args.cluster else 'troupe'}")
+        loopback.run(
+            self.args.troupe,
+            "import",
+            "--model",
+            DEMO / "model",
+            "--data-dir",
+            self.folder / "import",
+            "--data",
+            self.folder / "data",
+            "--set",
+            f"features.store={self.store}",
+            "--set",
+            f"cluster.name={'loopback' if self.args.cluster else 'troupe'}",
+        )
         for user, history in self.first.items():
             self.truth.put(user, history, None, begin, time.monotonic())
         if self.truth.emptied:
@@ -222,7 +324,9 @@ class World:
             user = self.chance.choice(list(self.first))
             history = self.chance.randrange(1, HISTORIES)
             begin = time.monotonic()
-            status, reply = ask(self.doors.doors["writer"], "PUT", f"/v1/users/{user}", {"history": self.histories[history]})
+            status, reply = ask(
+                self.doors.doors["writer"], "PUT", f"/v1/users/{user}", {"history": self.histories[history]}
+            )
             code = reply.get("error", {}).get("code")
             if status == 200:
                 self.truth.put(user, history, reply["version"], begin, time.monotonic())
@@ -252,8 +356,12 @@ class Load:
         self.outcomes, self.lock, self.tickets, self.stopping = [], threading.Lock(), itertools.count(), False
         self.late = 0
         self.began = time.monotonic() + 0.1
-        self.threads = [threading.Thread(target=self._ask_on, daemon=True) for _ in range(max(16, int(rate * 0.6)))]
-        self.threads.append(threading.Thread(target=world.write_on, args=(lambda: not self.stopping,), daemon=True))
+        self.threads = [
+            threading.Thread(target=self._ask_on, daemon=True) for _ in range(max(16, int(rate * 0.6)))
+        ]
+        self.threads.append(
+            threading.Thread(target=world.write_on, args=(lambda: not self.stopping,), daemon=True)
+        )
         for thread in self.threads:
             thread.start()
 
@@ -272,12 +380,23 @@ class Load:
 
     def _ask(self, row, user):
         sent = time.monotonic()
-        status, reply = ask(self.world.doors.doors[row.door], "POST", "/v1/rank", self.world.request(user, row.mode))
+        status, reply = ask(
+            self.world.doors.doors[row.door], "POST", "/v1/rank", self.world.request(user, row.mode)
+        )
         done = time.monotonic()
         if status != 200:
             return Outcome(row.name, user, sent, done, f"{status} {reply['error']['code']}")
-        return Outcome(row.name, user, sent, done, "", self.world.history_of(reply), reply["profile_version"],
-                       reply["features_stale"], reply["features_missing"])
+        return Outcome(
+            row.name,
+            user,
+            sent,
+            done,
+            "",
+            self.world.history_of(reply),
+            reply["profile_version"],
+            reply["features_stale"],
+            reply["features_missing"],
+        )
 
     def stop(self):
         self.stopping = True
@@ -331,31 +450,50 @@ def table(phases, outcomes, faults_of):
                 before[o.user] = o.stale
             good = [o for o in some if not o.code and not faults_of.get(id(o))]
             took = sorted(1e3 * (o.done - o.sent) for o in good) or [0.0]
-            rows.append({"phase": phase.name, "row": row.name, "requests": len(some),
-                         "new": sum(1 for o in good if not o.stale and not o.missing), "stale": sum(o.stale for o in good),
-                         "missing": sum(o.missing for o in good), "refused": dict(collections.Counter(o.code for o in some if o.code)),
-                         "wrong": sum(1 for o in some if faults_of.get(id(o))), "p50_ms": took[len(took) // 2],
-                         "p99_ms": took[len(took) * 99 // 100],
-                         "recovered_s": last - phase.mended if phase.mended else None})
+            rows.append(
+                {
+                    "phase": phase.name,
+                    "row": row.name,
+                    "requests": len(some),
+                    "new": sum(1 for o in good if not o.stale and not o.missing),
+                    "stale": sum(o.stale for o in good),
+                    "missing": sum(o.missing for o in good),
+                    "refused": dict(collections.Counter(o.code for o in some if o.code)),
+                    "wrong": sum(1 for o in some if faults_of.get(id(o))),
+                    "p50_ms": took[len(took) // 2],
+                    "p99_ms": took[len(took) * 99 // 100],
+                    "recovered_s": last - phase.mended if phase.mended else None,
+                }
+            )
     return rows
 
 
 def show(rows):
-    print(f"{'phase':<22} {'clients':<18} {'asked':>6} {'new':>6} {'stale':>6} {'miss.':>6} {'ref.':>6} {'wrong':>5} {'p50 ms':>7} "
-          f"{'p99 ms':>7} {'well after s':>12}  refusals")
+    print(
+        f"{'phase':<22} {'clients':<18} {'asked':>6} {'new':>6} {'stale':>6} {'miss.':>6} {'ref.':>6} {'wrong':>5} {'p50 ms':>7} "
+        f"{'p99 ms':>7} {'well after s':>12}  refusals"
+    )
     for row in rows:
         refused = ", ".join(f"{count} × {code}" for code, count in sorted(row["refused"].items()))
         after = "" if row["recovered_s"] is None else f"{row['recovered_s']:.2f}"
-        print(f"{row['phase']:<22} {row['row']:<18} {row['requests']:>6} {row['new']:>6} {row['stale']:>6} {row['missing']:>6} "
-              f"{sum(row['refused'].values()):>6} {row['wrong']:>5} {row['p50_ms']:>7.1f} {row['p99_ms']:>7.1f} {after:>12}  {refused}")
+        print(
+            f"{row['phase']:<22} {row['row']:<18} {row['requests']:>6} {row['new']:>6} {row['stale']:>6} {row['missing']:>6} "
+            f"{sum(row['refused'].values()):>6} {row['wrong']:>5} {row['p50_ms']:>7.1f} {row['p99_ms']:>7.1f} {after:>12}  {refused}"
+        )
 
 
 # ---- judging ----
 
+
 def faults_by_outcome(truth, outcomes):
     rows = {row.name: row for row in ROWS}
     found = {id(o): truth.fault(o, rows[o.row].mode, rows[o.row].last_known) for o in outcomes}
-    found.update({id(o): "missing, and was known" for o in truth.lost_sight([o for o in outcomes if o.row == "behind"])})
+    found.update(
+        {
+            id(o): "missing, and was known"
+            for o in truth.lost_sight([o for o in outcomes if o.row == "behind"])
+        }
+    )
     return {key: fault for key, fault in found.items() if fault}
 
 
@@ -377,11 +515,20 @@ def judge_counts(world, outcomes):
 def judge_shown(rows):
     faults = []
     for row in rows:
-        calm = row["phase"] in ("nothing happens", "link as before", "started with its file", "imported again",
-                                "Redis speaks again")
+        calm = row["phase"] in (
+            "nothing happens",
+            "link as before",
+            "started with its file",
+            "imported again",
+            "Redis speaks again",
+        )
         if calm and row["new"] == 0:
             faults.append(f"{row['phase']}, {row['row']}: nobody was answered with a new profile")
-        if row["row"] == "behind" and row["phase"] in ("Redis killed", "Redis silent") and row["stale"] + row["new"] == 0:
+        if (
+            row["row"] == "behind"
+            and row["phase"] in ("Redis killed", "Redis silent")
+            and row["stale"] + row["new"] == 0
+        ):
             faults.append(f"{row['phase']}, behind: nobody was answered")
     return faults
 
@@ -389,9 +536,15 @@ def judge_shown(rows):
 def judge_judge(world, outcomes):
     """It finds what is planted: stale ones that are not told, one user's profile taken for another's."""
     untold = [dataclasses.replace(o, stale=0) for o in outcomes]
-    swapped = [dataclasses.replace(o, history=1 + o.history % (HISTORIES - 1)) for o in outcomes if not o.code and not o.missing]
+    swapped = [
+        dataclasses.replace(o, history=1 + o.history % (HISTORIES - 1))
+        for o in outcomes
+        if not o.code and not o.missing
+    ]
     found = [len(faults_by_outcome(world.truth, planted)) for planted in (untold, swapped)]
-    print(f"planted: {found[0]} found where no stale answer is told, {found[1]} of {len(swapped)} with another history")
+    print(
+        f"planted: {found[0]} found where no stale answer is told, {found[1]} of {len(swapped)} with another history"
+    )
     return ["what was planted was not found"] if found[0] == 0 or found[1] < 0.5 * len(swapped) else []
 
 
@@ -418,16 +571,33 @@ def run(args, folder):
         print("FAILED:", fault)
     if args.json:
         with open(args.json, "w") as file:
-            json.dump({"options": {key: value for key, value in vars(args).items() if key not in ("troupe", "json", "folder")},
-                       "rows": rows, "wrong": len(wrong), "late": load.late, "failed": faults}, file, indent=1)
+            json.dump(
+                {
+                    "options": {
+                        key: value
+                        for key, value in vars(args).items()
+                        if key not in ("troupe", "json", "folder")
+                    },
+                    "rows": rows,
+                    "wrong": len(wrong),
+                    "late": load.late,
+                    "failed": faults,
+                },
+                file,
+                indent=1,
+            )
             file.write("\n")
     return 1 if faults else 0
 
 
 def read_options():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", required=True)
-    parser.add_argument("--cluster", action="store_true", help="routers and two workers of a cluster, not boxes")
+    parser.add_argument(
+        "--cluster", action="store_true", help="routers and two workers of a cluster, not boxes"
+    )
     parser.add_argument("--seconds", type=float, default=10, help="of each phase")
     parser.add_argument("--rate", type=float, default=100, help="requests per second, of all rows together")
     parser.add_argument("--users", type=int, default=12, help="of each row")
@@ -440,14 +610,21 @@ def read_options():
     parser.add_argument("--json")
     args = parser.parse_args()
     if args.short:
-        args.seconds, args.rate, args.users, args.expiry_ms, args.stale_ms, args.unknown_ms = 1.4, 80, 4, 500, 700, 300
+        args.seconds, args.rate, args.users, args.expiry_ms, args.stale_ms, args.unknown_ms = (
+            1.4,
+            80,
+            4,
+            500,
+            700,
+            300,
+        )
     args.troupe = os.path.abspath(args.troupe)
     return args
 
 
 def main():
     args = read_options()
-    lacks = [program for program in ("redis-server", "etcd")[:1 + args.cluster] if not shutil.which(program)]
+    lacks = [program for program in ("redis-server", "etcd")[: 1 + args.cluster] if not shutil.which(program)]
     if lacks:
         print("skipped: no", lacks[0])
         return 77

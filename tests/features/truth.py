@@ -84,7 +84,11 @@ class Truth:
             if mode != "behind" and not last_known:
                 return "stale, and nobody asked for such"
             since = -math.inf if last_known else outcome.sent - bounds.expiry - bounds.stale_for
-            until = outcome.done if last_known else outcome.done - bounds.expiry * (1 - bounds.jitter) + bounds.reading
+            until = (
+                outcome.done
+                if last_known
+                else outcome.done - bounds.expiry * (1 - bounds.jitter) + bounds.reading
+            )
             return "" if self.may_read(outcome, since, until) else "stale, and not as it was then"
         since = outcome.sent - (0 if mode == "exact" else bounds.expiry)
         return "" if self.may_read(outcome, since, outcome.done) else "older than the reply says, or nobody's"
@@ -97,8 +101,11 @@ class Truth:
             if outcome.code:
                 continue
             known = seen.get(outcome.user, -math.inf)
-            if outcome.missing and outcome.done < known + self.bounds.stale_for - self.bounds.jitter * self.bounds.expiry \
-                    and not any(a <= outcome.done and known <= b for a, b in forgets):
+            if (
+                outcome.missing
+                and outcome.done < known + self.bounds.stale_for - self.bounds.jitter * self.bounds.expiry
+                and not any(a <= outcome.done and known <= b for a, b in forgets)
+            ):
                 found.append(outcome)
             elif not outcome.stale and not outcome.missing:
                 seen[outcome.user] = max(known, outcome.sent)

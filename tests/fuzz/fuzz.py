@@ -18,7 +18,11 @@ KEPT_BYTES, KEPT_FILES = 1024, 48  # of a corpus that is committed: a file's byt
 
 
 def targets_of(build, wanted):
-    found = {p.name[len("fuzz_"):]: p for p in sorted(build.glob("fuzz_*")) if p.name != "fuzz_replay" and p.is_file()}
+    found = {
+        p.name[len("fuzz_") :]: p
+        for p in sorted(build.glob("fuzz_*"))
+        if p.name != "fuzz_replay" and p.is_file()
+    }
     unknown = [name for name in wanted if name not in found]
     if unknown:
         sys.exit(f"{', '.join(unknown)}: no such target; expected {', '.join(found)}")
@@ -36,12 +40,21 @@ def fuzz(build, name, program, seconds):
     work.mkdir(parents=True, exist_ok=True)
     failures.mkdir(parents=True, exist_ok=True)
     before = set(failures.iterdir())
-    command = [program, work, CORPUS / name, f"-max_total_time={seconds}", f"-artifact_prefix={failures}/",
-               "-print_final_stats=1", *BOUNDS]
+    command = [
+        program,
+        work,
+        CORPUS / name,
+        f"-max_total_time={seconds}",
+        f"-artifact_prefix={failures}/",
+        "-print_final_stats=1",
+        *BOUNDS,
+    ]
     if (DICTIONARIES / f"{name}.dict").exists():
         command.append(f"-dict={DICTIONARIES / name}.dict")
     begin = time.monotonic()
-    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    run = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    )
     took = time.monotonic() - begin
     failed = sorted(str(p) for p in set(failures.iterdir()) - before)
     if run.returncode and not failed:
@@ -49,22 +62,33 @@ def fuzz(build, name, program, seconds):
     if failed:
         (failures / "log.txt").write_text(run.stdout)
     executions = number(r"stat::number_of_executed_units:\s+(\d+)", run.stdout)
-    return {"target": name, "executions": executions or number(r"#(\d+)\t", run.stdout), "seconds": round(took, 1),
-            "edges": number(r"cov: (\d+)", run.stdout), "edges_in_program": number(r"\((\d+) inline 8-bit", run.stdout),
-            "features": number(r"ft: (\d+)", run.stdout), "corpus": number(r"corp: (\d+)/", run.stdout),
-            "peak_mb": number(r"stat::peak_rss_mb:\s+(\d+)", run.stdout, number(r"rss: (\d+)Mb", run.stdout)),
-            "failed": failed[0] if failed else None}
+    return {
+        "target": name,
+        "executions": executions or number(r"#(\d+)\t", run.stdout),
+        "seconds": round(took, 1),
+        "edges": number(r"cov: (\d+)", run.stdout),
+        "edges_in_program": number(r"\((\d+) inline 8-bit", run.stdout),
+        "features": number(r"ft: (\d+)", run.stdout),
+        "corpus": number(r"corp: (\d+)/", run.stdout),
+        "peak_mb": number(r"stat::peak_rss_mb:\s+(\d+)", run.stdout, number(r"rss: (\d+)Mb", run.stdout)),
+        "failed": failed[0] if failed else None,
+    }
 
 
 def row(r):
     rate = r["executions"] / max(r["seconds"], 0.1)
-    return (f"{r['target']:9} {r['executions']:>12,} {r['seconds']:>8.1f} {rate:>11,.0f} "
-            f"{r['edges']:>6}/{r['edges_in_program']:<6} {r['features']:>8} {r['corpus']:>6} {r['peak_mb']:>7}")
+    return (
+        f"{r['target']:9} {r['executions']:>12,} {r['seconds']:>8.1f} {rate:>11,.0f} "
+        f"{r['edges']:>6}/{r['edges_in_program']:<6} {r['features']:>8} {r['corpus']:>6} {r['peak_mb']:>7}"
+    )
 
 
 def run_all(build, targets, minutes, json_path):
-    print(f"{'target':9} {'executions':>12} {'seconds':>8} {'a second':>11} {'edges':>13} {'features':>8} {'corpus':>6} "
-          f"{'peak MB':>7}", flush=True)
+    print(
+        f"{'target':9} {'executions':>12} {'seconds':>8} {'a second':>11} {'edges':>13} {'features':>8} {'corpus':>6} "
+        f"{'peak MB':>7}",
+        flush=True,
+    )
     results = []
     for name, program in targets.items():
         results.append(fuzz(build, name, program, max(1, round(minutes * 60 / len(targets)))))
@@ -72,11 +96,15 @@ def run_all(build, targets, minutes, json_path):
     failed = [r for r in results if r["failed"]]
     print(f"{sum(r['executions'] for r in results):,} executions, {len(failed)} targets failed")
     for r in failed:
-        print(f"{r['target']} failed; what it said is in {build}/failures/{r['target']}/log.txt; again:\n"
-              f"  {build}/fuzz_{r['target']} {r['failed']}\n"
-              f"  build/tests/fuzz/targets/fuzz_replay --one {r['target']} {r['failed']}")
+        print(
+            f"{r['target']} failed; what it said is in {build}/failures/{r['target']}/log.txt; again:\n"
+            f"  {build}/fuzz_{r['target']} {r['failed']}\n"
+            f"  build/tests/fuzz/targets/fuzz_replay --one {r['target']} {r['failed']}"
+        )
     if json_path:
-        json_path.write_text(json.dumps({"sanitizers": build.name == "build-fuzz", "targets": results}, indent=1) + "\n")
+        json_path.write_text(
+            json.dumps({"sanitizers": build.name == "build-fuzz", "targets": results}, indent=1) + "\n"
+        )
     return 1 if failed else 0
 
 
@@ -85,14 +113,26 @@ def reached(program, folders):
     with tempfile.TemporaryDirectory() as scratch:
         control = pathlib.Path(scratch, "control")
         pathlib.Path(scratch, "out").mkdir()
-        subprocess.run([program, "-set_cover_merge=1", "-use_counters=0", "-use_cmp=0", f"-max_len={KEPT_BYTES}", *BOUNDS[1:],
-                        f"-merge_control_file={control}", pathlib.Path(scratch, "out"), *folders],
-                       check=True, capture_output=True)
+        subprocess.run(
+            [
+                program,
+                "-set_cover_merge=1",
+                "-use_counters=0",
+                "-use_cmp=0",
+                f"-max_len={KEPT_BYTES}",
+                *BOUNDS[1:],
+                f"-merge_control_file={control}",
+                pathlib.Path(scratch, "out"),
+                *folders,
+            ],
+            check=True,
+            capture_output=True,
+        )
         lines = control.read_text(errors="replace").splitlines()
     count = int(lines[0])
-    paths = lines[2:2 + count]
+    paths = lines[2 : 2 + count]
     sets = {}
-    for line in lines[2 + count:]:
+    for line in lines[2 + count :]:
         words = line.split()
         if words[0] == "FT":
             sets[paths[int(words[1])]] = {int(w) for w in words[2:]}
@@ -102,8 +142,11 @@ def reached(program, folders):
 def minimise(build, targets):
     """Few small inputs that together reach the most, in place of the former ones without a name."""
     for name, program in targets.items():
-        sets = {p: s for p, s in reached(program, [CORPUS / name, build / "corpus" / name]).items()
-                if os.path.getsize(p) <= KEPT_BYTES}
+        sets = {
+            p: s
+            for p, s in reached(program, [CORPUS / name, build / "corpus" / name]).items()
+            if os.path.getsize(p) <= KEPT_BYTES
+        }
         everything, covered, kept = set().union(*sets.values()), set(), {}
         while len(kept) < KEPT_FILES and covered != everything:
             best = max(sets, key=lambda p: (len(sets[p] - covered), -os.path.getsize(p), p))
@@ -114,8 +157,10 @@ def minimise(build, targets):
                 path.unlink()
         for data in kept.values():
             (CORPUS / name / hashlib.sha1(data).hexdigest()[:12]).write_bytes(data)
-        print(f"{name:9} {len(kept):>4} files {sum(map(len, kept.values())):>7} bytes, "
-              f"{len(covered)} of {len(everything)} that are known")
+        print(
+            f"{name:9} {len(kept):>4} files {sum(map(len, kept.values())):>7} bytes, "
+            f"{len(covered)} of {len(everything)} that are known"
+        )
     return 0
 
 

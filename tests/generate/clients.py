@@ -25,13 +25,19 @@ PACKAGE = "openai@6.49.0"
 
 def install(folder):
     open(os.path.join(folder, "package.json"), "w").write('{"private": true}')
-    run = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", PACKAGE], cwd=folder,
-                         capture_output=True, text=True)
+    run = subprocess.run(
+        ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", PACKAGE],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
     return "" if run.returncode == 0 else "npm cannot install " + PACKAGE + ": " + run.stderr.strip()[-200:]
 
 
 def ask(troupe, folder):
-    golden_file, vocabulary = (os.path.join(model_folder(MODEL), name) for name in ("golden.json", "vocab.json"))
+    golden_file, vocabulary = (
+        os.path.join(model_folder(MODEL), name) for name in ("golden.json", "vocab.json")
+    )
     with Box(troupe, MODEL) as box:
         client = Client(box.server)
         for number, case in enumerate(json.load(open(golden_file))["cases"]):
@@ -47,7 +53,9 @@ def skip(why):
 
 
 def main(argv):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", required=True)
     parser.add_argument("--install", action="store_true")
     args = parser.parse_args(argv)

@@ -67,8 +67,11 @@ def run(troupe, model, events, width, args, policy):
         for user, history, _ in events:
             client.put_user(user, history)
         figures = Figures()
-        parts = [events[i::args.clients] for i in range(args.clients)]
-        threads = [threading.Thread(target=ask, args=(box.server, part, width, args.visits, figures)) for part in parts]
+        parts = [events[i :: args.clients] for i in range(args.clients)]
+        threads = [
+            threading.Thread(target=ask, args=(box.server, part, width, args.visits, figures))
+            for part in parts
+        ]
         begin = time.perf_counter()
         for thread in threads:
             thread.start()
@@ -78,24 +81,51 @@ def run(troupe, model, events, width, args, policy):
     if figures.failed:
         raise figures.failed[0]
     asked = sum(len(times) for times in figures.times)
-    return {"width": width, "policy": policy or "usual", "events": len(events), "requests": asked,
-            "recall_at_10": figures.hits / len(events), "hits": figures.hits, "requests_per_second": asked / seconds,
-            "tokens_reused": figures.reused,
-            "first_visit": {"p50_ms": at(figures.times[0], 0.5), "p99_ms": at(figures.times[0], 0.99)},
-            "again": {"p50_ms": at(figures.times[1], 0.5), "p99_ms": at(figures.times[1], 0.99)}}
+    return {
+        "width": width,
+        "policy": policy or "usual",
+        "events": len(events),
+        "requests": asked,
+        "recall_at_10": figures.hits / len(events),
+        "hits": figures.hits,
+        "requests_per_second": asked / seconds,
+        "tokens_reused": figures.reused,
+        "first_visit": {"p50_ms": at(figures.times[0], 0.5), "p99_ms": at(figures.times[0], 0.99)},
+        "again": {"p50_ms": at(figures.times[1], 0.5), "p99_ms": at(figures.times[1], 0.99)},
+    }
 
 
 def engine_recall(troupe, model, width, most):
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "accuracy.json")
-        subprocess.run([troupe, "bench", "accuracy", "--model", model_folder(model), "--data", data_folder(model),
-                        "--formats", "f32/f32", "--width", str(width), "--events", str(most), "--json", out],
-                       check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [
+                troupe,
+                "bench",
+                "accuracy",
+                "--model",
+                model_folder(model),
+                "--data",
+                data_folder(model),
+                "--formats",
+                "f32/f32",
+                "--width",
+                str(width),
+                "--events",
+                str(most),
+                "--json",
+                out,
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         return json.load(open(out))["runs"][0]["recall_at_10"]["mean"]
 
 
 def main(argv):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", required=True)
     parser.add_argument("--model", default="tiny-onerec", choices=MODELS)
     parser.add_argument("--widths", default="20,128")
@@ -114,14 +144,20 @@ def main(argv):
             figures = run(args.troupe, args.model, events, width, args, policy)
             runs.append({**figures, "engine_recall_at_10": engine})
             same = same and abs(figures["recall_at_10"] - engine) < 0.5 / len(events)
-            print(f"width {width:3}, policy {figures['policy']:9}: {figures['requests_per_second']:6.1f} requests/s, "
-                  f"first P50 {figures['first_visit']['p50_ms']:.2f} P99 {figures['first_visit']['p99_ms']:.2f} ms, "
-                  f"again P50 {figures['again']['p50_ms']:.2f} P99 {figures['again']['p99_ms']:.2f} ms; "
-                  f"recall@10 {figures['recall_at_10']:.4f} (engine {engine:.4f}), "
-                  f"{figures['tokens_reused']} tokens reused", flush=True)
+            print(
+                f"width {width:3}, policy {figures['policy']:9}: {figures['requests_per_second']:6.1f} requests/s, "
+                f"first P50 {figures['first_visit']['p50_ms']:.2f} P99 {figures['first_visit']['p99_ms']:.2f} ms, "
+                f"again P50 {figures['again']['p50_ms']:.2f} P99 {figures['again']['p99_ms']:.2f} ms; "
+                f"recall@10 {figures['recall_at_10']:.4f} (engine {engine:.4f}), "
+                f"{figures['tokens_reused']} tokens reused",
+                flush=True,
+            )
     if args.json:
-        json.dump({"model": args.model, "clients": args.clients, "visits": args.visits, "runs": runs},
-                  open(args.json, "w"), indent=1)
+        json.dump(
+            {"model": args.model, "clients": args.clients, "visits": args.visits, "runs": runs},
+            open(args.json, "w"),
+            indent=1,
+        )
     print("the same recall as the engine's" if same else "another recall than the engine's")
     return 0 if same else 1
 

@@ -38,12 +38,15 @@ class Box:
         self.folder = tempfile.TemporaryDirectory(prefix="troupe-generate-")
         data, port_file = os.path.join(self.folder.name, "data"), os.path.join(self.folder.name, "port")
         common = ["--model", model_folder(model), "--data-dir", data]
-        subprocess.run([troupe, "import", *common, "--data", data_folder(model)], check=True,
-                       stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [troupe, "import", *common, "--data", data_folder(model)], check=True, stdout=subprocess.DEVNULL
+        )
         knobs = [word for knob in sets for word in ("--set", knob)]
         self.process = subprocess.Popen(
             [troupe, "serve", *common, "--port", "0", "--port-file", port_file, *knobs],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         self.pid = self.process.pid
         while not os.path.exists(port_file) or not open(port_file).read().strip():
             if self.process.poll() is not None:

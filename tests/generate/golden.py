@@ -41,8 +41,10 @@ def difference(reply, beams, sharing):
         if abs(log - beam["logprob"]) > TOLERANCE:
             return f"{tokens} has {log}; expected {beam['logprob']}"
     for item in reply["items"]:
-        if len(item["token_logprobs"]) != len(item["tokens"]) or \
-                abs(sum(item["token_logprobs"]) - item["log_probability"]) > 1e-9:
+        if (
+            len(item["token_logprobs"]) != len(item["tokens"])
+            or abs(sum(item["token_logprobs"]) - item["log_probability"]) > 1e-9
+        ):
             return f"{item['tokens']} has {item['log_probability']}, and its tokens {item['token_logprobs']}"
     returned = collections.Counter(item["id"] for item in reply["items"])
     if max(returned.values()) > 1:
@@ -65,8 +67,9 @@ def check(troupe, model):
         for number, case in enumerate(golden["cases"]):
             client.put_user(f"golden-{number}", case["history"])
         for number, case in enumerate(golden["cases"]):
-            first, second = (client.generate(f"golden-{number}", width=width, top_k=width, logprobs=True)
-                                 for _ in range(2))
+            first, second = (
+                client.generate(f"golden-{number}", width=width, top_k=width, logprobs=True) for _ in range(2)
+            )
             if second["tokens_reused"] == 0:
                 print(f"{model} case {number}: nothing was reused"), (faults := faults + 1)
             for name, reply in (("computed", first), ("reused", second)):
@@ -103,7 +106,9 @@ def check_grown(troupe, model, part=16):
 
 
 def main(argv):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", required=True)
     args = parser.parse_args(argv)
     if missing():

@@ -40,18 +40,33 @@ def find_fault(value, schema, where="values"):
         return f"{where} is {value!r}; expected {schema['type']}"
     if "enum" in schema and value not in schema["enum"]:
         return f"{where} is {value!r}; expected one of {schema['enum']}"
-    if kind is str and len(value) < schema.get("minLength", 0) or kind is int and value < schema.get("minimum", value):
+    if (
+        kind is str
+        and len(value) < schema.get("minLength", 0)
+        or kind is int
+        and value < schema.get("minimum", value)
+    ):
         return f"{where} is {value!r}, which is too little"
     if kind is list:
-        return next(filter(None, (find_fault(one, schema["items"], f"{where}[{i}]") for i, one in enumerate(value))), "")
+        return next(
+            filter(None, (find_fault(one, schema["items"], f"{where}[{i}]") for i, one in enumerate(value))),
+            "",
+        )
     if kind is not dict:
         return ""
     known = schema.get("properties", {})
     missing = [name for name in schema.get("required", []) if name not in value]
-    unknown = [name for name in value if name not in known] if schema.get("additionalProperties") is False else []
+    unknown = (
+        [name for name in value if name not in known] if schema.get("additionalProperties") is False else []
+    )
     if missing or unknown:
         return f"{where}: {missing} are missing, {unknown} are not known"
-    return next(filter(None, (find_fault(value[name], known[name], f"{where}.{name}") for name in value if name in known)), "")
+    return next(
+        filter(
+            None, (find_fault(value[name], known[name], f"{where}.{name}") for name in value if name in known)
+        ),
+        "",
+    )
 
 
 def documents(values, release="shop"):
@@ -76,8 +91,16 @@ class Chart(unittest.TestCase):
 
     def test_the_values_are_those_of_the_schema_and_others_are_refused(self):
         self.assertEqual(find_fault(VALUES, SCHEMA), "")
-        for change in ({"image__tag": ""}, {"service__type": "Any"}, {"nodes__worker__replicas": 0}, {"nodes__worker__more": 1},
-                       {"unknown": 1}, {"networkPolicy": "yes"}, {"secrets": [1]}, {"gracePeriodSeconds": True}):
+        for change in (
+            {"image__tag": ""},
+            {"service__type": "Any"},
+            {"nodes__worker__replicas": 0},
+            {"nodes__worker__more": 1},
+            {"unknown": 1},
+            {"networkPolicy": "yes"},
+            {"secrets": [1]},
+            {"gracePeriodSeconds": True},
+        ):
             self.assertNotEqual(find_fault(self.with_values(**change), SCHEMA), "", change)
         lacking = copy.deepcopy(VALUES)
         del lacking["settings"]["cluster"]["coordination"]
@@ -92,7 +115,10 @@ class Chart(unittest.TestCase):
                 self.assertIn(part, at, name)
                 at = at[part]
         for name in VALUES:
-            self.assertTrue(any(one == name or one.startswith(name + ".") for one in used), f"{name} is used by no template")
+            self.assertTrue(
+                any(one == name or one.startswith(name + ".") for one in used),
+                f"{name} is used by no template",
+            )
         for role in VALUES["nodes"].values():
             for part in role:
                 self.assertIn(f"$of.{part}", text)
@@ -110,12 +136,20 @@ class Chart(unittest.TestCase):
             one = found["StatefulSet", f"shop-{role}"]
             pod = one["spec"]["template"]
             self.assertEqual(one["spec"]["replicas"], of["replicas"])
-            self.assertEqual({f"shop-{role}-{i}" for i in range(of["replicas"])}, {n for n in names if n.startswith(f"shop-{role}-")})
-            for selector in (one["spec"]["selector"]["matchLabels"], service["spec"]["selector"],
-                             found["PodDisruptionBudget", f"shop-{role}"]["spec"]["selector"]["matchLabels"]):
+            self.assertEqual(
+                {f"shop-{role}-{i}" for i in range(of["replicas"])},
+                {n for n in names if n.startswith(f"shop-{role}-")},
+            )
+            for selector in (
+                one["spec"]["selector"]["matchLabels"],
+                service["spec"]["selector"],
+                found["PodDisruptionBudget", f"shop-{role}"]["spec"]["selector"]["matchLabels"],
+            ):
                 self.assertLessEqual(selector.items(), pod["metadata"]["labels"].items())
             self.assertEqual(one["spec"]["serviceName"], "shop-nodes")
-            volumes = {volume["name"] for volume in pod["spec"]["volumes"]} | {c["metadata"]["name"] for c in one["spec"].get("volumeClaimTemplates", [])}
+            volumes = {volume["name"] for volume in pod["spec"]["volumes"]} | {
+                c["metadata"]["name"] for c in one["spec"].get("volumeClaimTemplates", [])
+            }
             for container in pod["spec"]["containers"] + pod["spec"]["initContainers"]:
                 self.assertLessEqual({mount["name"] for mount in container["volumeMounts"]}, volumes)
                 self.assertFalse(container["securityContext"]["allowPrivilegeEscalation"])
@@ -124,11 +158,17 @@ class Chart(unittest.TestCase):
             self.assertEqual("volumeClaimTemplates" in one["spec"], bool(of["storage"]))
 
     def test_pods_begin_anew_when_the_cluster_file_changes_and_secrets_lie_where_they_are_said_to(self):
-        digest = lambda values: documents(values)["StatefulSet", "shop-router"]["spec"]["template"]["metadata"]["annotations"]["cluster-file"]
+        digest = lambda values: documents(values)["StatefulSet", "shop-router"]["spec"]["template"][
+            "metadata"
+        ]["annotations"]["cluster-file"]
         self.assertEqual(digest(VALUES), digest(self.with_values(service__port=81)))
         self.assertNotEqual(digest(VALUES), digest(self.with_values(nodes__worker__replicas=5)))
-        pod = documents(self.with_values(secrets=["keys"]))["StatefulSet", "shop-router"]["spec"]["template"]["spec"]
-        self.assertIn("/run/troupe/secrets/keys", [mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]])
+        pod = documents(self.with_values(secrets=["keys"]))["StatefulSet", "shop-router"]["spec"]["template"][
+            "spec"
+        ]
+        self.assertIn(
+            "/run/troupe/secrets/keys", [mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]]
+        )
         self.assertIn("keys", [volume.get("secret", {}).get("secretName") for volume in pod["volumes"]])
         self.assertNotIn(("NetworkPolicy", "shop-door"), documents(self.with_values(networkPolicy=False)))
 
@@ -136,46 +176,78 @@ class Chart(unittest.TestCase):
         def door_and_probes(http):
             found = documents(self.with_values(settings__http=http))
             door = yaml.safe_load(found["ConfigMap", "shop-cluster"]["data"]["cluster.yaml"])["http"]
-            pods = [found["StatefulSet", f"shop-{role}"]["spec"]["template"]["spec"]["containers"][0] for role in VALUES["nodes"]]
-            return door, [pod[probe]["httpGet"] for pod in pods for probe in ("startupProbe", "livenessProbe", "readinessProbe")]
+            pods = [
+                found["StatefulSet", f"shop-{role}"]["spec"]["template"]["spec"]["containers"][0]
+                for role in VALUES["nodes"]
+            ]
+            return door, [
+                pod[probe]["httpGet"]
+                for pod in pods
+                for probe in ("startupProbe", "livenessProbe", "readinessProbe")
+            ]
 
-        place, keys = {"address": "0.0.0.0", "port": 8080}, {"api_keys": "/run/troupe/secrets/keys/keys.jsonl"}
-        files = {"tls_certificate": "/run/troupe/secrets/door/tls.crt", "tls_key": "/run/troupe/secrets/door/tls.key"}
+        place, keys = {"address": "0.0.0.0", "port": 8080}, {
+            "api_keys": "/run/troupe/secrets/keys/keys.jsonl"
+        }
+        files = {
+            "tls_certificate": "/run/troupe/secrets/door/tls.crt",
+            "tls_key": "/run/troupe/secrets/door/tls.key",
+        }
         for http in ({}, keys, files, {**keys, **files}):
             door, probes = door_and_probes(http)
             self.assertEqual(door, {**place, **http})
             for probe in probes:
                 self.assertEqual(probe["port"], "http")
-                self.assertEqual(probe.get("scheme", "HTTP"), "HTTPS" if "tls_certificate" in http else "HTTP")
+                self.assertEqual(
+                    probe.get("scheme", "HTTP"), "HTTPS" if "tls_certificate" in http else "HTTP"
+                )
 
     def test_kustomize_and_helm_run_the_same_pods(self):
         """But for names, images and what a value says."""
         mine = documents(VALUES, "x")
         for role, file in (("router", "routers"), ("cache-meta", "cache-metas"), ("worker", "workers")):
             text = (CHART.parent.parent / "kubernetes" / f"{file}.yaml").read_text()
-            theirs = next(one for one in yaml.safe_load_all(text) if one["kind"] == "StatefulSet")["spec"]["template"]["spec"]
+            theirs = next(one for one in yaml.safe_load_all(text) if one["kind"] == "StatefulSet")["spec"][
+                "template"
+            ]["spec"]
             pod = mine["StatefulSet", f"x-{role}"]["spec"]["template"]["spec"]
-            for container, other in zip(pod["containers"] + pod["initContainers"], theirs["containers"] + theirs["initContainers"]):
+            for container, other in zip(
+                pod["containers"] + pod["initContainers"], theirs["containers"] + theirs["initContainers"]
+            ):
                 container.pop("imagePullPolicy")
                 self.assertEqual(container, other)
-            for part in ("terminationGracePeriodSeconds", "securityContext", "automountServiceAccountToken", "enableServiceLinks"):
+            for part in (
+                "terminationGracePeriodSeconds",
+                "securityContext",
+                "automountServiceAccountToken",
+                "enableServiceLinks",
+            ):
                 self.assertEqual(pod[part], theirs[part])
 
     @unittest.skipUnless(TROUPE, "no program was named")
     def test_a_node_reads_the_clusters_file(self):
         """The model is not there, which is what it says, after it has read the file."""
-        text = documents(VALUES)["ConfigMap", "shop-cluster"]["data"]["cluster.yaml"].replace("certificates: /run/troupe/certificates", 'certificates: ""')
+        text = documents(VALUES)["ConfigMap", "shop-cluster"]["data"]["cluster.yaml"].replace(
+            "certificates: /run/troupe/certificates", 'certificates: ""'
+        )
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "cluster.yaml")
             path.write_text(text)
-            done = subprocess.run([TROUPE, "node", "--config", path, "--name", "shop-worker-3"], capture_output=True, text=True, timeout=60)
+            done = subprocess.run(
+                [TROUPE, "node", "--config", path, "--name", "shop-worker-3"],
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("/srv/troupe/model", done.stderr)
 
     @unittest.skipUnless(shutil.which("helm"), "no Helm on this machine")
     def test_helm_renders_the_same(self):
         done = subprocess.run(["helm", "template", "shop", CHART], capture_output=True, text=True, check=True)
-        theirs = {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(done.stdout) if one}
+        theirs = {
+            (one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(done.stdout) if one
+        }
         self.assertEqual(theirs, documents(VALUES))
 
 
@@ -185,12 +257,35 @@ class Templates(unittest.TestCase):
 
     def test_blanks_scopes_and_pipelines(self):
         self.assertEqual(self.render("a {{- \"b\" -}}  c"), "abc")
-        self.assertEqual(self.render("{{ range $k, $v := .Values }}{{ $k }}={{ $v.n | int }};{{ end }}", {"b": {"n": 2}, "a": {"n": 1}}), "a=1;b=2;")
-        self.assertEqual(self.render("{{ if eq .Values.x \"y\" }}1{{ else }}2{{ end }}{{ if not .Values.z }}3{{ end }}", {"x": "n"}), "23")
-        self.assertEqual(self.render('{{ define "d" }}<{{ .a }}>{{ end }}{{ include "d" (dict "a" (add 1 2)) | replace "3" "4" }}'), "<4>")
+        self.assertEqual(
+            self.render(
+                "{{ range $k, $v := .Values }}{{ $k }}={{ $v.n | int }};{{ end }}",
+                {"b": {"n": 2}, "a": {"n": 1}},
+            ),
+            "a=1;b=2;",
+        )
+        self.assertEqual(
+            self.render(
+                "{{ if eq .Values.x \"y\" }}1{{ else }}2{{ end }}{{ if not .Values.z }}3{{ end }}", {"x": "n"}
+            ),
+            "23",
+        )
+        self.assertEqual(
+            self.render(
+                '{{ define "d" }}<{{ .a }}>{{ end }}{{ include "d" (dict "a" (add 1 2)) | replace "3" "4" }}'
+            ),
+            "<4>",
+        )
 
     def test_what_is_not_understood_is_an_error(self):
-        for bad in ("{{ end }}", "{{ if .Values }}", "{{ nosuch 1 }}", '{{ include "nosuch" . }}', "{{ $x }}", "{{ .Values.a.b }}"):
+        for bad in (
+            "{{ end }}",
+            "{{ if .Values }}",
+            "{{ nosuch 1 }}",
+            '{{ include "nosuch" . }}',
+            "{{ $x }}",
+            "{{ .Values.a.b }}",
+        ):
             with self.assertRaises(TemplateError, msg=bad):
                 self.render(bad, {"a": "text"})
 

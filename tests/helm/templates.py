@@ -22,19 +22,27 @@ def printf(form, *values):
 
 
 FUNCTIONS = {
-    "toYaml": to_yaml, "printf": printf, "print": lambda *values: "".join(str(value) for value in values),
-    "nindent": lambda by, text: "\n" + "\n".join(" " * by + line if line else line for line in text.split("\n")),
-    "until": lambda count: list(range(count)), "int": int, "add": lambda *values: sum(values), "eq": lambda a, b: a == b,
-    "not": lambda value: not value, "replace": lambda old, new, text: text.replace(old, new),
+    "toYaml": to_yaml,
+    "printf": printf,
+    "print": lambda *values: "".join(str(value) for value in values),
+    "nindent": lambda by, text: "\n"
+    + "\n".join(" " * by + line if line else line for line in text.split("\n")),
+    "until": lambda count: list(range(count)),
+    "int": int,
+    "add": lambda *values: sum(values),
+    "eq": lambda a, b: a == b,
+    "not": lambda value: not value,
+    "replace": lambda old, new, text: text.replace(old, new),
     "dict": lambda *pairs: dict(zip(pairs[::2], pairs[1::2])),
-    "sha256sum": lambda text: hashlib.sha256(text.encode()).hexdigest()}
+    "sha256sum": lambda text: hashlib.sha256(text.encode()).hexdigest(),
+}
 
 
 def pieces_of(text, where):
     """Texts and actions in turn, with the blanks gone that an action trims."""
     found, at, trims = [], 0, False
     for match in ACTION.finditer(text):
-        before = text[at:match.start()]
+        before = text[at : match.start()]
         before = before.lstrip() if trims else before
         found.append(("text", before.rstrip() if match[1] else before, where))
         line = text.count("\n", 0, match.start()) + 1
@@ -112,7 +120,9 @@ class Renderer:
                 out += self._action(*rest, dot, names)
             elif what == "if":
                 text, inner, other, where = rest
-                out += self._render(inner if self._value(words_of(text, where), where, dot, names) else other, dot, names)
+                out += self._render(
+                    inner if self._value(words_of(text, where), where, dot, names) else other, dot, names
+                )
             else:
                 out += self._range(*rest, dot, names)
         return out
@@ -121,7 +131,7 @@ class Renderer:
         words = words_of(text, where)
         at = words.index(":=")
         variables = [word for word in words[:at] if word != ","]
-        over = self._value(words[at + 1:], where, dot, names)
+        over = self._value(words[at + 1 :], where, dot, names)
         pairs = sorted(over.items()) if isinstance(over, dict) else list(enumerate(over))
         if not pairs:
             return self._render(other, dot, names)

@@ -30,11 +30,27 @@ class Box:
         self.folder = tempfile.TemporaryDirectory(prefix="troupe-hstu-")
         port_file, data = os.path.join(self.folder.name, "port"), os.path.join(self.folder.name, "data")
         if imported:
-            subprocess.run([troupe, "import", "--model", model, "--data-dir", data, "--data", imported], check=True,
-                           stdout=subprocess.DEVNULL)
+            subprocess.run(
+                [troupe, "import", "--model", model, "--data-dir", data, "--data", imported],
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
         self.process = subprocess.Popen(
-            [troupe, "serve", "--model", model, "--data-dir", data, "--port", "0",
-             "--port-file", port_file, *(part for setting in ("pool.memory=256MiB", *settings) for part in ("--set", setting))], stdout=subprocess.DEVNULL)
+            [
+                troupe,
+                "serve",
+                "--model",
+                model,
+                "--data-dir",
+                data,
+                "--port",
+                "0",
+                "--port-file",
+                port_file,
+                *(part for setting in ("pool.memory=256MiB", *settings) for part in ("--set", setting)),
+            ],
+            stdout=subprocess.DEVNULL,
+        )
         while not os.path.exists(port_file) or not open(port_file).read().strip():
             if self.process.poll() is not None:
                 raise RuntimeError("troupe serve ended with " + str(self.process.returncode))
@@ -78,11 +94,16 @@ class Box:
     def metrics(self):
         self.link.request("GET", "/metrics")
         lines = self.link.getresponse().read().decode().splitlines()
-        return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line and line[0] != "#")}
+        return {
+            name: float(value)
+            for name, value in (line.rsplit(" ", 1) for line in lines if line and line[0] != "#")
+        }
 
     def rank(self, user, case, now):
         candidates = list(dict.fromkeys(str(item) for item in case["candidate_ids"]))
-        return self.send("POST", "/v1/rank", {"user": user, "candidates": candidates, "request_timestamp": now})
+        return self.send(
+            "POST", "/v1/rank", {"user": user, "candidates": candidates, "request_timestamp": now}
+        )
 
 
 def worst(reply, case, logits):
@@ -108,8 +129,11 @@ def check_rows(box, pages):
     used = seen['troupe_pages_used{kind="row"}']
     if used != pages:
         faults.append(f"{used:.0f} pages of rows; expected {pages}")
-    return faults + [f"{name} is {seen[name]}; expected 0" for name in
-                     ("troupe_boundary_bytes_copied_total", "troupe_rows_corrupt_total") if seen[name] != 0]
+    return faults + [
+        f"{name} is {seen[name]}; expected 0"
+        for name in ("troupe_boundary_bytes_copied_total", "troupe_rows_corrupt_total")
+        if seen[name] != 0
+    ]
 
 
 def check(troupe, name, model, cases, timed, chain=(), imported="", settings=(), row_pages=0):
@@ -129,9 +153,13 @@ def check(troupe, name, model, cases, timed, chain=(), imported="", settings=(),
             grown = number in chain and number - 1 in chain
             reused = (len(cases[number - 1][0]["item_ids"]) - 1) // BLOCK * BLOCK if grown else 0
             if first["tokens_reused"] < reused or first["plan"] != "history":
-                faults.append(f"case {number} reused {first['tokens_reused']} tokens; expected at least {reused}")
+                faults.append(
+                    f"case {number} reused {first['tokens_reused']} tokens; expected at least {reused}"
+                )
             if second["tokens_reused"] != events - 1:
-                faults.append(f"case {number} asked again reused {second['tokens_reused']}; expected {events - 1}")
+                faults.append(
+                    f"case {number} asked again reused {second['tokens_reused']}; expected {events - 1}"
+                )
             if timed and box.rank(user, case, now + 86400)["tokens_reused"] != events - 1:
                 faults.append(f"case {number} a day later did not reuse its history")
         if timed:
@@ -160,14 +188,35 @@ def main():
             print("skipped: no", folder)
             return SKIPPED
     logits = lambda cases: [(case, case["target_aware"]["task_logits"]) for case in cases]
-    faults = check(troupe, "trained model", tiny, logits(golden(os.path.join(tiny, "golden.json"))), True, range(9, 14), MOVIES)
+    faults = check(
+        troupe,
+        "trained model",
+        tiny,
+        logits(golden(os.path.join(tiny, "golden.json"))),
+        True,
+        range(9, 14),
+        MOVIES,
+    )
     inputs = golden(os.path.join(large, "golden.json"))
     faults += check(troupe, "research layer", large, logits(inputs[:3]), True)
-    faults += check(troupe, "trained model, rows apart", tiny, logits(golden(os.path.join(tiny, "golden.json"))), True, range(9, 14),
-                    MOVIES, *apart(tiny))
-    faults += check(troupe, "research layer, rows apart", large, logits(inputs[:3]), True, (), "", *apart(large))
-    plain = [case for case in golden(os.path.join(large, "golden-stu.json"))
-             if not case["contextual_sequence_length"] and not case["max_attention_length"]]
+    faults += check(
+        troupe,
+        "trained model, rows apart",
+        tiny,
+        logits(golden(os.path.join(tiny, "golden.json"))),
+        True,
+        range(9, 14),
+        MOVIES,
+        *apart(tiny),
+    )
+    faults += check(
+        troupe, "research layer, rows apart", large, logits(inputs[:3]), True, (), "", *apart(large)
+    )
+    plain = [
+        case
+        for case in golden(os.path.join(large, "golden-stu.json"))
+        if not case["contextual_sequence_length"] and not case["max_attention_length"]
+    ]
     with tempfile.TemporaryDirectory(prefix="troupe-hstu-model-") as model:
         shutil.copy(os.path.join(large, "config-stu.json"), os.path.join(model, "config.json"))
         shutil.copy(os.path.join(large, "generator.json"), model)

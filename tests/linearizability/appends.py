@@ -24,7 +24,9 @@ import loopback
 
 USERS = 12
 EVENTS_MAX = 700  # of a user: what the model has positions for, and some to spare
-Did = collections.namedtuple("Did", "user what start end seen")  # `seen`: of an append its id, of a read the list
+Did = collections.namedtuple(
+    "Did", "user what start end seen"
+)  # `seen`: of an append its id, of a read the list
 
 
 class Client(Asker):
@@ -38,7 +40,9 @@ class Client(Asker):
         try:
             while self.run_of.goes_on():
                 user = f"list-{self.chance.randrange(USERS)}"
-                self.append(user) if self.chance.random() < 0.6 and self.run_of.may_append(user) else self.read(user)
+                self.append(user) if self.chance.random() < 0.6 and self.run_of.may_append(
+                    user
+                ) else self.read(user)
         except Exception as error:  # what is no outcome that the interface documents
             self.fault = f"client {self.number}: {type(error).__name__}: {error}"
 
@@ -52,7 +56,11 @@ class Client(Asker):
             status, reply = self.ask(self.chance.choice(FRONTS), "POST", f"/v1/users/{user}/events", body)
             tries += status is not None
             if status == 200:
-                if reply["appended"] + reply["repeated"] != 1 or (reply["repeated"] and tries == 1) or reply["dropped"]:
+                if (
+                    reply["appended"] + reply["repeated"] != 1
+                    or (reply["repeated"] and tries == 1)
+                    or reply["dropped"]
+                ):
                     raise RuntimeError(f"an append is answered with {reply} after {tries} tries")
                 self.repeated += reply["repeated"]
                 self.done.append(Did(user, "append", start, time.monotonic(), event))
@@ -122,7 +130,7 @@ def judge_user(did, final):
     points = []
     for d in did:
         if d.what == "read":
-            if d.seen != final[:len(d.seen)]:
+            if d.seen != final[: len(d.seen)]:
                 faults.append(f"a read of {len(d.seen)} events is no beginning of the final {len(final)}")
             points.append((d.start, d.end, len(d.seen), len(d.seen), d))
         elif d.seen in place:
@@ -130,21 +138,28 @@ def judge_user(did, final):
         elif d.end != math.inf:
             faults.append(f"{d.seen} was answered, and is not there")
     # By time: what has ended has at least so many events; what begins later ends behind them, and an append begins behind them.
-    moments = sorted([(end, 0, behind, d) for _, end, behind, _, d in points if end != math.inf] +
-                     [(start, 1, before, d) for start, _, _, before, d in points], key=lambda m: m[:2])
+    moments = sorted(
+        [(end, 0, behind, d) for _, end, behind, _, d in points if end != math.inf]
+        + [(start, 1, before, d) for start, _, _, before, d in points],
+        key=lambda m: m[:2],
+    )
     least, by = 0, None
     for _, begins, count, d in moments:
         if not begins and count > least:
             least, by = count, d
         elif begins and count < least:
-            faults.append(f"{d.what} {d.seen if d.what == 'append' else len(d.seen)} began after {by.what} had seen {least} events, and stands behind {count}")
+            faults.append(
+                f"{d.what} {d.seen if d.what == 'append' else len(d.seen)} began after {by.what} had seen {least} events, and stands behind {count}"
+            )
     return faults
 
 
 def judge(did, finals):
     faults = []
     for user in sorted({d.user for d in did} | set(finals)):
-        faults += [f"{user}: {fault}" for fault in judge_user([d for d in did if d.user == user], finals[user])]
+        faults += [
+            f"{user}: {fault}" for fault in judge_user([d for d in did if d.user == user], finals[user])
+        ]
     return faults
 
 
@@ -152,17 +167,32 @@ def planted_missed():
     """Histories of which each has one fault, that the judge does not find."""
     a = lambda event, start, end: Did("u", "append", start, end, event)
     r = lambda start, end, *seen: Did("u", "read", start, end, list(seen))
-    sound = [([a("x", 0, 1), a("y", 2, 3), r(4, 5, "x", "y")], ["x", "y"]), ([a("x", 0, 9), a("y", 1, 8), r(2, 3, "y")], ["y", "x"]),
-             ([a("x", 0, math.inf), r(1, 2)], []), ([a("x", 0, math.inf), r(1, 2)], ["x"])]
-    bad = [([a("x", 0, 1)], []), ([a("x", 0, 1)], ["x", "x"]), ([], ["x"]), ([a("x", 0, 1), a("y", 2, 3)], ["y", "x"]),
-           ([a("x", 0, 1), r(2, 3)], ["x"]), ([a("x", 5, 6), r(2, 3, "x")], ["x"]), ([a("x", 0, 9), r(1, 2, "x"), r(3, 4)], ["x"]),
-           ([a("x", 0, 9), a("y", 0, 9), r(1, 2, "y")], ["x", "y"])]
+    sound = [
+        ([a("x", 0, 1), a("y", 2, 3), r(4, 5, "x", "y")], ["x", "y"]),
+        ([a("x", 0, 9), a("y", 1, 8), r(2, 3, "y")], ["y", "x"]),
+        ([a("x", 0, math.inf), r(1, 2)], []),
+        ([a("x", 0, math.inf), r(1, 2)], ["x"]),
+    ]
+    bad = [
+        ([a("x", 0, 1)], []),
+        ([a("x", 0, 1)], ["x", "x"]),
+        ([], ["x"]),
+        ([a("x", 0, 1), a("y", 2, 3)], ["y", "x"]),
+        ([a("x", 0, 1), r(2, 3)], ["x"]),
+        ([a("x", 5, 6), r(2, 3, "x")], ["x"]),
+        ([a("x", 0, 9), r(1, 2, "x"), r(3, 4)], ["x"]),
+        ([a("x", 0, 9), a("y", 0, 9), r(1, 2, "y")], ["x", "y"]),
+    ]
     missed = [f"sound, and found at fault: {did}" for did, final in sound if judge(did, {"u": final})]
-    return missed + [f"at fault, and found sound: {did} {final}" for did, final in bad if not judge(did, {"u": final})]
+    return missed + [
+        f"at fault, and found sound: {did} {final}" for did, final in bad if not judge(did, {"u": final})
+    ]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", default=str(ROOT / "build/deploy/troupe"))
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--every", type=float, default=4, help="seconds from one failover to the next")
@@ -186,10 +216,16 @@ def main():
         did = [d for client in run.clients for d in client.done]
         faults = run.faults() + judge(did, {f"list-{i}": run.final(f"list-{i}") for i in range(USERS)})
         appends = [d for d in did if d.what == "append"]
-        summary = {"appends": len(appends), "reads": len(did) - len(appends), "users": USERS,
-                   "appends_without_an_outcome": sum(d.end == math.inf for d in appends),
-                   "answered_as_repeated": sum(client.repeated for client in run.clients), "failovers": dict(run.failovers),
-                   "not_done": dict(sum((client.refused for client in run.clients), collections.Counter())), "violations": len(faults)}
+        summary = {
+            "appends": len(appends),
+            "reads": len(did) - len(appends),
+            "users": USERS,
+            "appends_without_an_outcome": sum(d.end == math.inf for d in appends),
+            "answered_as_repeated": sum(client.repeated for client in run.clients),
+            "failovers": dict(run.failovers),
+            "not_done": dict(sum((client.refused for client in run.clients), collections.Counter())),
+            "violations": len(faults),
+        }
         for what, value in summary.items():
             print(f"{what.replace('_', ' ')}: {value}")
         if len(appends) < 100 or not run.failovers:

@@ -17,6 +17,7 @@ READ, PUT, DELETE, PROMOTION = "read", "put", "delete", "promotion"
 class Operation:
     """`value`: of a put; of a read the set of those values that its answer may stand for. `end` is infinite where there
     was no outcome."""
+
     __slots__ = ("what", "value", "start", "end", "note")
 
     def __init__(self, what, value, start, end=math.inf, note=None):
@@ -100,7 +101,9 @@ class Search:
                         seen.add(then)
                         todo.append(then)
             if len(seen) > self.limit:
-                raise RuntimeError(f"more than {self.limit} configurations: fewer operations without an outcome, please")
+                raise RuntimeError(
+                    f"more than {self.limit} configurations: fewer operations without an outcome, please"
+                )
         return self.least(done)
 
     def candidates(self, state, happened):
@@ -116,10 +119,16 @@ class Search:
         needs_any = is_absent and any(self.operations[i].what == DELETE for i in waiting)
         if needs_any and unseen:
             yield min(unseen)  # rather than one that somebody may want to see later
-        yield from (i for i in open_puts if self.operations[i].value in wanted or
-                    (needs_any and not unseen and self.operations[i].value in self.seen))
+        yield from (
+            i
+            for i in open_puts
+            if self.operations[i].value in wanted
+            or (needs_any and not unseen and self.operations[i].value in self.seen)
+        )
         if ABSENT in wanted and not is_absent:
-            yield from sorted(i for i in left if self.operations[i].is_open and self.operations[i].what == DELETE)[:1]
+            yield from sorted(
+                i for i in left if self.operations[i].is_open and self.operations[i].what == DELETE
+            )[:1]
 
     def least(self, configurations):
         """Without those in which more of the open ones have happened to come to the same."""
@@ -138,9 +147,11 @@ def find_violation(operations, limit=200_000):
 
 # ---- numbers ----
 
+
 class Numbered:
     """An operation that named a place in the one order that the store gives to all writes of a kind: a write with its
     version, or a read of all that has versions up to this one."""
+
     __slots__ = ("version", "is_write", "start", "end", "note")
 
     def __init__(self, version, is_write, start, end, note=None):
@@ -168,7 +179,9 @@ def find_disorder(operations, reads_bind=True):
         if at == 0:
             continue
         before = newest[at - 1][1]
-        is_late = before.version >= operation.version if operation.is_write else before.version > operation.version
+        is_late = (
+            before.version >= operation.version if operation.is_write else before.version > operation.version
+        )
         if is_late and before is not operation:
             return before, operation
     return None

@@ -17,7 +17,9 @@ class Registers(unittest.TestCase):
         self.assertIs(found, operations[at], f"found {found}")
 
     def test_one_after_the_other(self):
-        self.right(read({ABSENT}, 0, 1), put("a", 2, 3), read({"a"}, 4, 5), delete(6, 7), read({ABSENT}, 8, 9))
+        self.right(
+            read({ABSENT}, 0, 1), put("a", 2, 3), read({"a"}, 4, 5), delete(6, 7), read({ABSENT}, 8, 9)
+        )
 
     def test_at_the_same_time_either_order_will_do(self):
         for seen in ("a", "b"):
@@ -41,8 +43,15 @@ class Registers(unittest.TestCase):
         self.wrong(1, put("a", 0, 1), read(set(), 2, 3))
 
     def test_two_orders_of_the_same_writes_are_found(self):
-        self.wrong(5, put("a", 0, 20), put("b", 0, 20), read({"a"}, 1, 2), read({"b"}, 3, 4), read({"b"}, 5, 6),
-                   read({"a"}, 7, 8))
+        self.wrong(
+            5,
+            put("a", 0, 20),
+            put("b", 0, 20),
+            read({"a"}, 1, 2),
+            read({"b"}, 3, 4),
+            read({"b"}, 5, 6),
+            read({"a"}, 7, 8),
+        )
 
     def test_a_deletion_of_what_is_not_there_is_found(self):
         self.wrong(0, delete(0, 1), put("a", 2, 3))
@@ -63,29 +72,57 @@ class Registers(unittest.TestCase):
     def test_many_without_an_outcome_are_no_burden(self):
         operations = [put(f"open {i}", i) for i in range(60)]
         for i in range(60):
-            operations += [put(f"done {i}", 100 + 3 * i, 101 + 3 * i), read({f"done {i}"}, 102 + 3 * i, 102.5 + 3 * i)]
+            operations += [
+                put(f"done {i}", 100 + 3 * i, 101 + 3 * i),
+                read({f"done {i}"}, 102 + 3 * i, 102.5 + 3 * i),
+            ]
         self.right(*operations, read({"open 7"}, 400, 401), read({"open 31"}, 402, 403))
-        self.assertIsNotNone(find_violation([*operations, read({"open 7"}, 400, 401), read({"open 31"}, 402, 403),
-                                             read({"open 7"}, 404, 405)]))
+        self.assertIsNotNone(
+            find_violation(
+                [
+                    *operations,
+                    read({"open 7"}, 400, 401),
+                    read({"open 31"}, 402, 403),
+                    read({"open 7"}, 404, 405),
+                ]
+            )
+        )
 
     def test_nor_are_deletions_without_an_outcome_beside_them(self):
         operations = [put(f"open {i}", i) for i in range(60)] + [delete(i + 0.5) for i in range(60)]
         for i in range(40):  # each of an open put
             operations += [delete(100 + 3 * i, 101 + 3 * i), read({ABSENT}, 102 + 3 * i, 102.5 + 3 * i)]
         for i in range(20):
-            operations += [read({f"open {i}"}, 300 + 2 * i, 300.5 + 2 * i), read({ABSENT}, 301 + 2 * i, 301.5 + 2 * i)]
+            operations += [
+                read({f"open {i}"}, 300 + 2 * i, 300.5 + 2 * i),
+                read({ABSENT}, 301 + 2 * i, 301.5 + 2 * i),
+            ]
         self.right(*operations)
         self.assertIsNotNone(find_violation([*operations, delete(400, 401)]))
 
     def test_a_promotion_undoes_what_was_not_acknowledged_and_nothing_else(self):
         self.right(put("a", 0, 1), put("b", 2), read({"b"}, 3, 4), promotion(5, 6), read({"a"}, 7, 8))
-        self.right(put("a", 0, 1), put("b", 2), put("c", 2), read({"b"}, 3, 4), read({"c"}, 4.2, 4.5), promotion(5, 6),
-                   read({"b"}, 7, 8))
+        self.right(
+            put("a", 0, 1),
+            put("b", 2),
+            put("c", 2),
+            read({"b"}, 3, 4),
+            read({"c"}, 4.2, 4.5),
+            promotion(5, 6),
+            read({"b"}, 7, 8),
+        )
         self.right(put("a", 0, 1), delete(2), read({ABSENT}, 3, 4), promotion(5, 6), read({"a"}, 7, 8))
         self.wrong(4, put("a", 0, 1), put("b", 2), read({"b"}, 3, 4), promotion(7, 8), read({"a"}, 5, 6))
         self.wrong(3, put("a", 0, 1), put("b", 2, 3), promotion(5, 6), read({"a"}, 7, 8))
-        self.wrong(5, put("a", 0, 1), put("b", 2), read({"b"}, 3, 4), put("c", 4.2, 4.5), promotion(5, 6),
-                   read({"a"}, 7, 8))
+        self.wrong(
+            5,
+            put("a", 0, 1),
+            put("b", 2),
+            read({"b"}, 3, 4),
+            put("c", 4.2, 4.5),
+            promotion(5, 6),
+            read({"a"}, 7, 8),
+        )
 
     def test_an_answer_that_may_stand_for_two_values(self):
         self.right(put("a", 0, 1), put("b", 2), put("c", 2), read({"b", "c"}, 3, 4), read({"c"}, 5, 6))
@@ -120,7 +157,7 @@ class AllOrders(unittest.TestCase):
         for count in range(len(open_ones) + 1):
             for some in itertools.combinations(open_ones, count):
                 for order in itertools.permutations([*closed, *some]):
-                    in_time = all(not a.end < b.start for i, b in enumerate(order) for a in order[i + 1:])
+                    in_time = all(not a.end < b.start for i, b in enumerate(order) for a in order[i + 1 :])
                     if not in_time:
                         continue
                     states = {(ABSENT,)}
@@ -144,10 +181,17 @@ class Versions(unittest.TestCase):
     def test_versions_follow_time(self):
         write = lambda version, start, end: Numbered(version, True, start, end)
         see = lambda version, start, end: Numbered(version, False, start, end)
-        self.assertIsNone(find_disorder([write(1, 0, 1), see(1, 2, 3), write(2, 2, 9), see(2, 4, 5), write(3, 10, 11)]))
+        self.assertIsNone(
+            find_disorder([write(1, 0, 1), see(1, 2, 3), write(2, 2, 9), see(2, 4, 5), write(3, 10, 11)])
+        )
         self.assertIsNone(find_disorder([write(2, 0, 5), write(1, 1, 6)]))  # at the same time
-        for bad in ([write(2, 0, 1), write(1, 2, 3)], [write(2, 0, 1), see(1, 2, 3)], [see(2, 0, 1), write(2, 2, 3)],
-                    [write(1, 0, 9), write(1, 0, 9)], [see(2, 0, 1), see(1, 2, 3)]):
+        for bad in (
+            [write(2, 0, 1), write(1, 2, 3)],
+            [write(2, 0, 1), see(1, 2, 3)],
+            [see(2, 0, 1), write(2, 2, 3)],
+            [write(1, 0, 9), write(1, 0, 9)],
+            [see(2, 0, 1), see(1, 2, 3)],
+        ):
             self.assertEqual(find_disorder(bad), (bad[0], bad[1]))
         self.assertIsNone(find_disorder([see(2, 0, 1), see(1, 2, 3)], reads_bind=False))
         self.assertIsNotNone(find_disorder([write(2, 0, 1), see(1, 2, 3)], reads_bind=False))
@@ -165,33 +209,64 @@ class Histories(unittest.TestCase):
         return Record("user", "u", what, value, version, start, end, outcome, "router")
 
     def test_what_two_routers_say_in_turn_is_right(self):
-        self.assertEqual(judge([
-            self.item("put", "i/0", 5, 0, 1), self.item("read", "i/0", 5, 2, 3), self.item("read", "i/0", 9, 4, 5),
-            self.item("delete", None, 10, 6, 7), self.item("read", None, None, 8, 9, "absent"),
-            self.item("delete", None, None, 8, 9, "absent"),
-            self.user("put", "u/0/4", 7, 0, 1), self.user("read", 4, 7, 2, 3), self.user("put", "u/1/5", None, 4, 9, "open"),
-            self.user("read", 5, 8, 5, 6), self.user("read", 5, 8, 7, 8)]), [])
+        self.assertEqual(
+            judge(
+                [
+                    self.item("put", "i/0", 5, 0, 1),
+                    self.item("read", "i/0", 5, 2, 3),
+                    self.item("read", "i/0", 9, 4, 5),
+                    self.item("delete", None, 10, 6, 7),
+                    self.item("read", None, None, 8, 9, "absent"),
+                    self.item("delete", None, None, 8, 9, "absent"),
+                    self.user("put", "u/0/4", 7, 0, 1),
+                    self.user("read", 4, 7, 2, 3),
+                    self.user("put", "u/1/5", None, 4, 9, "open"),
+                    self.user("read", 5, 8, 5, 6),
+                    self.user("read", 5, 8, 7, 8),
+                ]
+            ),
+            [],
+        )
 
     def found(self, words, *records, promotions=()):
         faults = judge(records, promotions)
         self.assertTrue(any(words in fault for fault in faults), faults)
 
     def test_what_is_wrong_is_told(self):
-        lost = [self.user("put", "u/0/4", 7, 0, 1), self.user("put", "u/1/5", 8, 2, 3), self.user("read", 4, 7, 4, 5)]
+        lost = [
+            self.user("put", "u/0/4", 7, 0, 1),
+            self.user("put", "u/1/5", 8, 2, 3),
+            self.user("read", 4, 7, 4, 5),
+        ]
         self.found("no order of what was acknowledged", *lost)
         self.found("no order of what was acknowledged", *lost, promotions=[(3.2, 3.4)])
         other_content = self.user("read", 9, 7, 2, 3)
         self.found("no order of what was acknowledged", self.user("put", "u/0/4", 7, 0, 1), other_content)
-        self.found("versions of users do not follow time", self.user("put", "u/0/4", 8, 0, 1),
-                   self.user("put", "u/1/5", 7, 2, 3))
-        self.found("versions of items do not follow time", self.item("put", "i/0", 5, 0, 1),
-                   self.item("put", "j/0", 6, 2, 3, key="j"), self.item("read", "i/0", 5, 4, 5))
-        self.found("not what the catalog held", self.item("put", "i/0", 5, 0, 9), self.item("put", "i/1", 6, 0, 9),
-                   self.item("read", "i/0", 6, 1, 2))
+        self.found(
+            "versions of users do not follow time",
+            self.user("put", "u/0/4", 8, 0, 1),
+            self.user("put", "u/1/5", 7, 2, 3),
+        )
+        self.found(
+            "versions of items do not follow time",
+            self.item("put", "i/0", 5, 0, 1),
+            self.item("put", "j/0", 6, 2, 3, key="j"),
+            self.item("read", "i/0", 5, 4, 5),
+        )
+        self.found(
+            "not what the catalog held",
+            self.item("put", "i/0", 5, 0, 9),
+            self.item("put", "i/1", 6, 0, 9),
+            self.item("read", "i/0", 6, 1, 2),
+        )
 
     def test_what_a_promotion_undoes_is_what_nobody_was_told_is_stored(self):
-        undone = [self.user("put", "u/0/4", 7, 0, 1), self.user("put", "u/1/5", None, 2, 9, "open"),
-                  self.user("read", 5, 8, 3, 4), self.user("read", 4, 7, 7, 8)]
+        undone = [
+            self.user("put", "u/0/4", 7, 0, 1),
+            self.user("put", "u/1/5", None, 2, 9, "open"),
+            self.user("read", 5, 8, 3, 4),
+            self.user("read", 4, 7, 7, 8),
+        ]
         self.assertEqual(judge(undone, [(5, 6)]), [])
         self.found("no order", *undone)
 

@@ -11,6 +11,7 @@ from checker import ABSENT, Numbered, delete, find_disorder, find_violation, pro
 class Record:
     """`what`: read, put or delete. `value`: what a put writes, or what a read saw (a user: its number of tokens).
     `version`: the answer's; none: it had none. `outcome`: ok, absent (404), or open: nobody knows."""
+
     __slots__ = ("kind", "key", "what", "value", "version", "start", "end", "outcome", "router")
 
     def __init__(self, kind, key, what, value, version, start, end, outcome, router=""):
@@ -59,8 +60,10 @@ def operations_of(records):
 
 
 def tell(record):
-    return (f"{record.what} of {record.kind} {record.key} by {record.router or 'nobody'}: {record.outcome} {record.value!r} "
-            f"version {record.version}, {record.start:.6f} to {record.end:.6f}")
+    return (
+        f"{record.what} of {record.kind} {record.key} by {record.router or 'nobody'}: {record.outcome} {record.value!r} "
+        f"version {record.version}, {record.start:.6f} to {record.end:.6f}"
+    )
 
 
 def judge_key(records, promotions):
@@ -69,8 +72,11 @@ def judge_key(records, promotions):
     if found is None:
         return None
     before = sorted((r for r in records if r.what != "read" and r.start < found.end), key=lambda r: r.start)
-    told = [f"no order of what was acknowledged explains this: {tell(found.note)}" if found.note else
-            f"no order explains what was seen before {found}"]
+    told = [
+        f"no order of what was acknowledged explains this: {tell(found.note)}"
+        if found.note
+        else f"no order explains what was seen before {found}"
+    ]
     return "\n  ".join(told + [tell(r) for r in before[-6:]])
 
 
@@ -102,7 +108,9 @@ def judge_item_reads(records):
         last = max((v for v in writes[r.key] if v <= r.version), default=None)
         right = may_be[r.key] | {writes[r.key][last] if last is not None else ABSENT}
         if r.value not in right:
-            faults.append(f"not what the catalog held at its version: {tell(r)}; expected one of {sorted(map(str, right))}")
+            faults.append(
+                f"not what the catalog held at its version: {tell(r)}; expected one of {sorted(map(str, right))}"
+            )
     return faults
 
 
@@ -115,5 +123,7 @@ def judge(records, promotions=()):
     for kind in ("user", "item"):
         pair = find_disorder(list(numbered(records, kind)), reads_bind=not promotions)
         if pair:
-            faults.append(f"versions of {kind}s do not follow time:\n  {tell(pair[0].note)}\n  {tell(pair[1].note)}")
+            faults.append(
+                f"versions of {kind}s do not follow time:\n  {tell(pair[0].note)}\n  {tell(pair[1].note)}"
+            )
     return faults + judge_item_reads(records)[:5]

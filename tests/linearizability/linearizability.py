@@ -40,6 +40,7 @@ SURELY_NOT = ("features_unavailable",)  # of a write: nothing was stored
 
 class Asker(threading.Thread):
     """A client of the doors of a run's cluster, with a connection to each that is kept while it holds."""
+
     def __init__(self, run, number):
         super().__init__(daemon=True)
         self.run_of, self.number, self.connections = run, number, {}
@@ -48,8 +49,9 @@ class Asker(threading.Thread):
         """Status and reply. 0: there was no outcome; none: nothing was asked."""
         try:
             if router not in self.connections:
-                connection = http.client.HTTPConnection(loopback.ADDRESS, self.run_of.cluster.door[router],
-                                                        timeout=ASK_LIMIT)
+                connection = http.client.HTTPConnection(
+                    loopback.ADDRESS, self.run_of.cluster.door[router], timeout=ASK_LIMIT
+                )
                 connection.connect()
                 self.connections[router] = connection
         except OSError:
@@ -96,8 +98,11 @@ class Client(Asker):
         if what == "delete":
             return "DELETE", path, None
         if what == "read":
-            wanted = {"user": key, "candidates": [FIXED_ITEM]} if kind == "user" else \
-                     {"user": FIXED_USER, "candidates": [key]}
+            wanted = (
+                {"user": key, "candidates": [FIXED_ITEM]}
+                if kind == "user"
+                else {"user": FIXED_USER, "candidates": [key]}
+            )
             return "POST", "/v1/rank", {**wanted, "policy": "item"}
         number, last = value.split("/")[1:] if kind == "user" else (value.split("/")[1], None)
         if kind == "user":
@@ -112,7 +117,10 @@ class Client(Asker):
             if record.what != "read":
                 record.version = reply["version"]
             elif record.kind == "user":
-                record.version, record.value = reply["profile_version"], reply["tokens_total"] - self.run_of.frame
+                record.version, record.value = (
+                    reply["profile_version"],
+                    reply["tokens_total"] - self.run_of.frame,
+                )
             else:
                 record.version, record.value = int(reply["catalog_version"][1:]), reply["items"][0]["title"]
             return True
@@ -182,13 +190,19 @@ def find_frame(cluster):
     totals = []
     for length in (10, 20):
         loopback.ask(cluster.door[FRONTS[0]], "PUT", "/v1/users/frame", {"tokens": [1] * length})
-        status, text = loopback.ask(cluster.door[FRONTS[0]], "POST", "/v1/rank",
-                                    {"user": "frame", "candidates": [FIXED_ITEM], "policy": "item"})
+        status, text = loopback.ask(
+            cluster.door[FRONTS[0]],
+            "POST",
+            "/v1/rank",
+            {"user": "frame", "candidates": [FIXED_ITEM], "policy": "item"},
+        )
         if status != 200:
             raise RuntimeError(f"a ranking for a user that was put: {status} {text}")
         totals.append(json.loads(text)["tokens_total"] - length)
     if totals[0] != totals[1]:
-        raise RuntimeError(f"a ranking's tokens beside the user's are {totals}; expected the same for each user")
+        raise RuntimeError(
+            f"a ranking's tokens beside the user's are {totals}; expected the same for each user"
+        )
     return totals[0]
 
 
@@ -198,9 +212,13 @@ class World:
     def __init__(self, options, folder, replicas=0):
         ports = loopback.free_ports(2)
         self.stores = Stores(folder, ports)
-        settings = [f"features: {{store: \"{self.stores.url}\", when_away: refuse, time_limit: 400ms, "
-                    f"wait_replicas: {replicas}}}", f"model: {{directory: {DEMO}/model}}",
-                    "pool: {memory: 16MiB, precompute_items: false}", "inference: {executors: 1, cores: 1}"]
+        settings = [
+            f"features: {{store: \"{self.stores.url}\", when_away: refuse, time_limit: 400ms, "
+            f"wait_replicas: {replicas}}}",
+            f"model: {{directory: {DEMO}/model}}",
+            "pool: {memory: 16MiB, precompute_items: false}",
+            "inference: {executors: 1, cores: 1}",
+        ]
         self.cluster = loopback.Cluster(options.troupe, folder, 1, settings, FRONTS)
         self.has_replica = replicas > 0
 
@@ -285,10 +303,18 @@ def show(run, found, took):
     records = run.records()
     outcomes = collections.Counter(f"{r.what} of {r.kind}s" for r in records)
     open_ones = sum(r.outcome == "open" for r in records)
-    summary = {"operations": len(records), "by_what": dict(sorted(outcomes.items())), "seconds": round(run.seconds, 1),
-               "keys": len({r.key for r in records}), "others_of_the_key_under_way": round(together(records), 2),
-               "writes_without_an_outcome": open_ones, "failovers": dict(run.failovers), "not_done": dict(run.refused()),
-               "violations": len(found), "judged_in_s": round(took, 1)}
+    summary = {
+        "operations": len(records),
+        "by_what": dict(sorted(outcomes.items())),
+        "seconds": round(run.seconds, 1),
+        "keys": len({r.key for r in records}),
+        "others_of_the_key_under_way": round(together(records), 2),
+        "writes_without_an_outcome": open_ones,
+        "failovers": dict(run.failovers),
+        "not_done": dict(run.refused()),
+        "violations": len(found),
+        "judged_in_s": round(took, 1),
+    }
     for what, value in summary.items():
         print(f"{what.replace('_', ' ')}: {value}")
     for fault in found[:10]:
@@ -323,6 +349,7 @@ def check(path):
 
 
 # ---- what is run ----
+
 
 def run_long(options, folder):
     world = World(options, folder, 1 if options.failover == "promote" and not options.plant else 0)
@@ -365,16 +392,22 @@ def run_short(options, folder):
         planted = Run(world.cluster, "b", 1_000_000, 8, 20, options.seed)
         plant(world, planted, "lost")
         lost = judge(planted.records(), planted.promotions)
-        print(f"planted: {len(lost)} violations by acknowledged writes that were lost, the first: {(lost or ['none'])[0]}")
+        print(
+            f"planted: {len(lost)} violations by acknowledged writes that were lost, the first: {(lost or ['none'])[0]}"
+        )
         if len(run.failovers) < 2 or len(run.records()) < 200:
-            found.append(f"{len(run.records())} operations with {dict(run.failovers)}: too few to show anything")
+            found.append(
+                f"{len(run.records())} operations with {dict(run.failovers)}: too few to show anything"
+            )
         return 1 if found or not lost else 0
     finally:
         world.down()
 
 
 def read_options():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", default=str(ROOT / "build/deploy/troupe"))
     parser.add_argument("--operations", type=int, default=100_000)
     parser.add_argument("--clients", type=int, default=12)

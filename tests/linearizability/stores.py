@@ -56,9 +56,27 @@ class Stores:
         data.mkdir(parents=True, exist_ok=True)
         with open(self.folder / f"{name}.out", "ab") as out:
             self.processes[name] = subprocess.Popen(
-                ["redis-server", "--bind", ADDRESS, "--port", str(port), "--dir", str(data), "--appendonly", "yes",
-                 "--appendfsync", "always", "--save", "", "--repl-diskless-sync-delay", "0", *words], stdout=out,
-                stderr=subprocess.STDOUT)
+                [
+                    "redis-server",
+                    "--bind",
+                    ADDRESS,
+                    "--port",
+                    str(port),
+                    "--dir",
+                    str(data),
+                    "--appendonly",
+                    "yes",
+                    "--appendfsync",
+                    "always",
+                    "--save",
+                    "",
+                    "--repl-diskless-sync-delay",
+                    "0",
+                    *words,
+                ],
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
         until(f"{name} answers", lambda: talk(port, "PING") == "+PONG")
 
     def start_primary(self):
@@ -66,7 +84,10 @@ class Stores:
 
     def start_replica(self):
         self._start(self.names[1], self.ports[1], "--replicaof", f"{ADDRESS} {self.ports[0]}")
-        until("the replica has it all", lambda: "master_link_status:up" in talk(self.ports[1], "INFO", "replication"))
+        until(
+            "the replica has it all",
+            lambda: "master_link_status:up" in talk(self.ports[1], "INFO", "replication"),
+        )
 
     def kill_primary(self):
         process = self.processes.pop(self.names[0])

@@ -25,13 +25,21 @@ BLOCK = 16
 
 
 def put(box, user, case):
-    box.send("PUT", f"/v1/users/{user}", {"history": [str(item) for item in case["item_ids"]],
-                                          "features": [{"name": "actions", "values": case["actions"]}]})
+    box.send(
+        "PUT",
+        f"/v1/users/{user}",
+        {
+            "history": [str(item) for item in case["item_ids"]],
+            "features": [{"name": "actions", "values": case["actions"]}],
+        },
+    )
 
 
 def rank(box, user, case, **more):
     candidates = list(dict.fromkeys(str(item) for item in case["candidate_ids"]))
-    return box.send("POST", "/v1/rank", {"user": user, "candidates": candidates, "scenario": case["scenario"], **more})
+    return box.send(
+        "POST", "/v1/rank", {"user": user, "candidates": candidates, "scenario": case["scenario"], **more}
+    )
 
 
 def worst(reply, case):
@@ -49,24 +57,40 @@ def check_case(box, number, case, faults):
     first, second = rank(box, user, case), rank(box, user, case)
     liked = rank(box, user, case, task="like")
     events = sum(case["subsequence_lengths"])
-    expect(first["plan"] == "towers" and first["tasks"] == ["click", "like"], f"plan {first['plan']}, tasks {first['tasks']}")
+    expect(
+        first["plan"] == "towers" and first["tasks"] == ["click", "like"],
+        f"plan {first['plan']}, tasks {first['tasks']}",
+    )
     expect(first["tokens_total"] == events + len(first["items"]), f"{first['tokens_total']} tokens")
-    expect(computed["tokens_reused"] == 0 and second["tokens_reused"] == events,
-           f"reused {computed['tokens_reused']} and {second['tokens_reused']} of {events}")
+    expect(
+        computed["tokens_reused"] == 0 and second["tokens_reused"] == events,
+        f"reused {computed['tokens_reused']} and {second['tokens_reused']} of {events}",
+    )
     for reply, task in ((second, 0), (liked, 1)):
         scores = [item["score"] for item in reply["items"]]
-        expect(scores == sorted(scores, reverse=True) and scores == [item["task_scores"][task] for item in reply["items"]],
-               "not ordered by the task that was asked")
+        expect(
+            scores == sorted(scores, reverse=True)
+            and scores == [item["task_scores"][task] for item in reply["items"]],
+            "not ordered by the task that was asked",
+        )
     cached = {item["id"]: item["task_scores"] for item in second["items"]}
-    apart = max(abs(a - b) for item in computed["items"] for a, b in zip(item["task_scores"], cached[item["id"]]))
+    apart = max(
+        abs(a - b) for item in computed["items"] for a, b in zip(item["task_scores"], cached[item["id"]])
+    )
     return max(worst(reply, case) for reply in (computed, first, second, liked)), apart
 
 
 def check_more(box, cases, faults):
     case = cases[0]
-    apart = {**case, "item_ids": case["item_ids"][1:61], "actions": case["actions"][1:61]}  # no other case has it
+    apart = {
+        **case,
+        "item_ids": case["item_ids"][1:61],
+        "actions": case["actions"][1:61],
+    }  # no other case has it
     put(box, "scenarios", apart)
-    reused = [rank(box, "scenarios", {**apart, "scenario": scenario})["tokens_reused"] for scenario in (0, 1, 0, 1)]
+    reused = [
+        rank(box, "scenarios", {**apart, "scenario": scenario})["tokens_reused"] for scenario in (0, 1, 0, 1)
+    ]
     if reused[:2] != [0, 0] or not reused[2] == reused[3] > 60:
         faults.append(f"two scenarios reused {reused} tokens")
     short = {**case, "item_ids": case["item_ids"][:40], "actions": [5] * 40}
@@ -78,19 +102,28 @@ def check_more(box, cases, faults):
     if reused != 2 * (40 // BLOCK) * BLOCK:
         faults.append(f"a history that has grown reused {reused} tokens")
     body = {"user": "golden-0", "candidates": ["1"]}
-    for path, more, code in (("/v1/rank", {"scenario": 2}, "bad_scenario"), ("/v1/rank", {"task": "buy"}, "unknown_task")):
+    for path, more, code in (
+        ("/v1/rank", {"scenario": 2}, "bad_scenario"),
+        ("/v1/rank", {"task": "buy"}, "unknown_task"),
+    ):
         status, reply = box.ask("POST", path, {**body, **more})
         if status != 400 or reply["error"]["code"] != code:
             faults.append(f"{more}: {status} {reply}")
-    status, reply = box.ask("POST", "/v1/score", {"query": [1], "items": [{"tokens": [2]}], "label_tokens": [3]})
+    status, reply = box.ask(
+        "POST", "/v1/score", {"query": [1], "items": [{"tokens": [2]}], "label_tokens": [3]}
+    )
     if status != 422 or reply["error"]["code"] != "not_a_scorer":
         faults.append(f"scores of labels: {status} {reply}")
-    status, reply = box.ask("PUT", "/v1/users/none", {"history": ["1"], "features": [{"name": "actions", "values": [6]}]})
+    status, reply = box.ask(
+        "PUT", "/v1/users/none", {"history": ["1"], "features": [{"name": "actions", "values": [6]}]}
+    )
     if status != 422 or reply["error"]["code"] != "bad_feature":
         faults.append(f"an action that the model does not know: {status} {reply}")
     check_behind(box, cases[0], faults)
     known = box.send("POST", "/v1/rank", {"user": "1", "candidates": ["50", "181", "1682"]})
-    if known["tokens_total"] != 64 + 64 + 3:  # of 272 imported ratings the last 64, and the last 64 of four and five
+    if (
+        known["tokens_total"] != 64 + 64 + 3
+    ):  # of 272 imported ratings the last 64, and the last 64 of four and five
         faults.append(f"an imported user's ranking: {known}")
 
 
@@ -98,7 +131,11 @@ def check_behind(box, case, faults):
     """Who does not wait is answered without a profile first, and with it soon afterwards."""
     put(box, "behind", case)
     first = rank(box, "behind", case, features="behind")
-    if (first["features_missing"], first["profile_version"], first["tokens_total"]) != (1, 0, len(first["items"])):
+    if (first["features_missing"], first["profile_version"], first["tokens_total"]) != (
+        1,
+        0,
+        len(first["items"]),
+    ):
         faults.append(f"nothing was known of a user, and the answer is {first}")
     for _ in range(500):
         later = rank(box, "behind", case, features="behind")
@@ -134,7 +171,9 @@ def main():
         golden, cached = (max(pair[i] for pair in differences) for i in (0, 1))
         if golden > hstu.TOLERANCE or cached > hstu.TOLERANCE:
             faults.append("a difference is too large")
-        print(f"{' '.join(tables) or 'tables in memory'}: {len(cases)} cases, largest difference {golden:.2g}; cached from computed {cached:.2g}")
+        print(
+            f"{' '.join(tables) or 'tables in memory'}: {len(cases)} cases, largest difference {golden:.2g}; cached from computed {cached:.2g}"
+        )
     for fault in faults:
         print(fault)
     return 1 if faults else 0

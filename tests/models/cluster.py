@@ -47,8 +47,20 @@ class Redis:
     def __init__(self, folder):
         self.port, folder = loopback.free_ports(1)[0], pathlib.Path(folder, "redis")
         folder.mkdir()
-        self.process = subprocess.Popen(["redis-server", "--bind", loopback.ADDRESS, "--port", str(self.port), "--dir", folder,
-                                         "--save", ""], stdout=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            [
+                "redis-server",
+                "--bind",
+                loopback.ADDRESS,
+                "--port",
+                str(self.port),
+                "--dir",
+                folder,
+                "--save",
+                "",
+            ],
+            stdout=subprocess.DEVNULL,
+        )
         until("Redis answers", lambda: talk(self.port, "PING") == "+PONG")
 
     def end(self):
@@ -57,11 +69,19 @@ class Redis:
 
 
 def settings_of(redis, versions):
-    lines = [f'features: {{store: "redis://{loopback.ADDRESS}:{redis.port}", time_limit: 1s}}', "pool: {memory: 24MiB}",
-             "inference: {executors: 1, cores: 1}", "router: {deadline: 3s}", "http: {admin_routes: true}", "models:"]
+    lines = [
+        f'features: {{store: "redis://{loopback.ADDRESS}:{redis.port}", time_limit: 1s}}',
+        "pool: {memory: 24MiB}",
+        "inference: {executors: 1, cores: 1}",
+        "router: {deadline: 3s}",
+        "http: {admin_routes: true}",
+        "models:",
+    ]
     for name, model, _ in MODELS:
-        more = {"clips": ", settings: {router: {history_part: 16}}",
-                "games": f", settings: {{model: {{versions: {versions.folder}}}}}"}.get(name, "")
+        more = {
+            "clips": ", settings: {router: {history_part: 16}}",
+            "games": f", settings: {{model: {{versions: {versions.folder}}}}}",
+        }.get(name, "")
         lines.append(f"  - {{name: {name}, directory: {model_folder(model)}{more}}}")
     return lines
 
@@ -80,13 +100,25 @@ def check_golden(front, where, faults):
 
 def check_shape(cluster, front, faults):
     listed = {model["id"]: model["serves"] for model in front.send("GET", "/v1/models")["data"]}
-    if listed != {"games": "rank, score", "goods": "generate, complete, score", "films": "rank", "clips": "rank"}:
+    if listed != {
+        "games": "rank, score",
+        "goods": "generate, complete, score",
+        "films": "rank",
+        "clips": "rank",
+    }:
         faults.append(f"/v1/models lists {listed}")
     seen = front.send("GET", "/v1/cluster")
-    of = collections.Counter((actor["role"], field["value"]) for actor in seen["actors"] for field in actor["fields"]
-                             if field["name"] == "model")
-    wanted = {(role, name): count for name, *_ in MODELS
-              for role, count in (("router", len(cluster.names)), ("inference_worker", len(cluster.workers())))}
+    of = collections.Counter(
+        (actor["role"], field["value"])
+        for actor in seen["actors"]
+        for field in actor["fields"]
+        if field["name"] == "model"
+    )
+    wanted = {
+        (role, name): count
+        for name, *_ in MODELS
+        for role, count in (("router", len(cluster.names)), ("inference_worker", len(cluster.workers())))
+    }
     if of != wanted or seen["silent"]:
         faults.append(f"/v1/cluster has {dict(of)}, silent {seen['silent']}; expected {wanted}")
 
@@ -153,13 +185,27 @@ def check_mistakes(cluster, front, faults):
         faults.append(f"a reload was answered {status} {reply}; expected a refusal")
     text = cluster.file.read_text()
     bad = cluster.folder / "bad.yaml"
-    cases = [(text.replace("{name: clips,", "{name: games,"), "two models are named games"),
-             (text.replace("features: {store", "features: {expiry: 1s}\n#features: {store"), "a model has no data_dir"),
-             (text.replace("{name: goods,", "{name: goods, settings: {features: {store: \"redis://elsewhere\"}},"),
-              "model goods: features.store is another than its node's")]
+    cases = [
+        (text.replace("{name: clips,", "{name: games,"), "two models are named games"),
+        (
+            text.replace("features: {store", "features: {expiry: 1s}\n#features: {store"),
+            "a model has no data_dir",
+        ),
+        (
+            text.replace(
+                "{name: goods,", "{name: goods, settings: {features: {store: \"redis://elsewhere\"}},"
+            ),
+            "model goods: features.store is another than its node's",
+        ),
+    ]
     for changed, words in cases:
         bad.write_text(changed)
-        done = subprocess.run([cluster.troupe, "node", "--config", bad, "--name", FRONTS[0]], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [cluster.troupe, "node", "--config", bad, "--name", FRONTS[0]],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         if done.returncode == 0 or words not in done.stderr:
             faults.append(f"a cluster's file was told {done.stderr!r}; expected {words}")
 
@@ -175,7 +221,11 @@ def check_stranger(cluster, faults):
     cluster.start(victim)
     words = "is of another cluster"
     try:
-        cluster.wait(f"{victim} is turned away", lambda: words in (cluster.folder / f"{victim}.log").read_text(), limit=20)
+        cluster.wait(
+            f"{victim} is turned away",
+            lambda: words in (cluster.folder / f"{victim}.log").read_text(),
+            limit=20,
+        )
     except RuntimeError as error:
         faults.append(str(error))
     cluster.kill(victim)
@@ -186,10 +236,23 @@ def check_stranger(cluster, faults):
 
 def run(troupe, kills, folder):
     faults, versions, redis = [], Versions(troupe, folder), Redis(folder)
-    cluster = loopback.Cluster(troupe, folder, 2, settings_of(redis, versions), FRONTS, worker="worker, router")
+    cluster = loopback.Cluster(
+        troupe, folder, 2, settings_of(redis, versions), FRONTS, worker="worker, router"
+    )
     try:
         for name, _, data in MODELS:
-            loopback.run(troupe, "import", "--config", cluster.file, "--node", FRONTS[0], "--served", name, "--data", data_folder(data))
+            loopback.run(
+                troupe,
+                "import",
+                "--config",
+                cluster.file,
+                "--node",
+                FRONTS[0],
+                "--served",
+                name,
+                "--data",
+                data_folder(data),
+            )
         cluster.start_etcd()
         for name in cluster.names:
             cluster.start(name)
@@ -221,13 +284,25 @@ def run(troupe, kills, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", required=True)
-    parser.add_argument("--kills", type=int, default=2, help="of a worker, a front, the other worker, the other front, and so on")
+    parser.add_argument(
+        "--kills",
+        type=int,
+        default=2,
+        help="of a worker, a front, the other worker, the other front, and so on",
+    )
     parser.add_argument("--folder", help="keep logs here")
     options = parser.parse_args()
     lacks = [program for program in ("etcd", "redis-server") if not shutil.which(program)]
-    lacks += [folder for _, model, data in MODELS for folder in (model_folder(model), data_folder(data)) if not os.path.isdir(folder)]
+    lacks += [
+        folder
+        for _, model, data in MODELS
+        for folder in (model_folder(model), data_folder(data))
+        if not os.path.isdir(folder)
+    ]
     if lacks:
         print("skipped: no", lacks[0])
         return several.SKIPPED

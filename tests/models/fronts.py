@@ -36,35 +36,69 @@ def field(actor, name):
 
 def leading(cluster, door):
     """The node whose cache-meta leads, as it says at that door."""
-    return next((actor["node"] for actor in actors(cluster, door) if actor["role"] == "cache_meta" and field(actor, "leader") == "yes"), None)
+    return next(
+        (
+            actor["node"]
+            for actor in actors(cluster, door)
+            if actor["role"] == "cache_meta" and field(actor, "leader") == "yes"
+        ),
+        None,
+    )
 
 
 def workers_heard(cluster, door, number):
-    router = next(actor for actor in actors(cluster, door) if actor["role"] == "router" and actor["node"] == number)
-    return {int(one["value"].split(":")[0]) for one in router["fields"] if one["name"] == "worker" and ": alive" in one["value"]}
+    router = next(
+        actor for actor in actors(cluster, door) if actor["role"] == "router" and actor["node"] == number
+    )
+    return {
+        int(one["value"].split(":")[0])
+        for one in router["fields"]
+        if one["name"] == "worker" and ": alive" in one["value"]
+    }
 
 
 def join(cluster, load, faults):
     began = time.monotonic()
     port, cluster.door[JOINER] = loopback.free_ports(2)
     (cluster.folder / JOINER).mkdir()
-    cluster.start(JOINER, "--join", f"{loopback.ADDRESS}:{port}", "--like", FRONTS[0], "--set", f"node.data_dir={cluster.folder / JOINER}",
-                  "--set", f"http.port={cluster.door[JOINER]}")
+    cluster.start(
+        JOINER,
+        "--join",
+        f"{loopback.ADDRESS}:{port}",
+        "--like",
+        FRONTS[0],
+        "--set",
+        f"node.data_dir={cluster.folder / JOINER}",
+        "--set",
+        f"http.port={cluster.door[JOINER]}",
+    )
     cluster.wait_until_ready(JOINER)
     there = members(cluster)[JOINER]
     if there["roles"] != "router, cache_meta" or there["node"] != len(FRONTS) + cluster.count + 1:
         faults.append(f"the front that joined is {there}")
-    cluster.wait("the workers at the front that joined",
-                 lambda: len(workers_heard(cluster, JOINER, there["node"])) == cluster.count)
+    cluster.wait(
+        "the workers at the front that joined",
+        lambda: len(workers_heard(cluster, JOINER, there["node"])) == cluster.count,
+    )
     load.fronts = (*FRONTS, JOINER)
-    cluster.wait("it at the other doors", lambda: all(any(actor["role"] == role and actor["node"] == there["node"] for actor in actors(cluster, front))
-                                                      for front in FRONTS for role in ("router", "cache_meta")))
+    cluster.wait(
+        "it at the other doors",
+        lambda: all(
+            any(actor["role"] == role and actor["node"] == there["node"] for actor in actors(cluster, front))
+            for front in FRONTS
+            for role in ("router", "cache_meta")
+        ),
+    )
     return there["node"], time.monotonic() - began
 
 
 def index_of(cluster, number):
     """How many blocks that cache-meta knows."""
-    meta = next(actor for actor in actors(cluster, JOINER) if actor["role"] == "cache_meta" and actor["node"] == number)
+    meta = next(
+        actor
+        for actor in actors(cluster, JOINER)
+        if actor["role"] == "cache_meta" and actor["node"] == number
+    )
     return int(field(meta, "index_blocks") or 0), int(field(meta, "syncing") or 0)
 
 
@@ -77,21 +111,47 @@ def leave(cluster, leaver, faults):
 
 
 def try_to_leave(cluster, name):
-    return subprocess.run([cluster.troupe, "leave", "--config", cluster.file, "--name", name], capture_output=True, text=True).stderr
+    return subprocess.run(
+        [cluster.troupe, "leave", "--config", cluster.file, "--name", name], capture_output=True, text=True
+    ).stderr
 
 
 def check_refusals(cluster, faults):
     """What cannot join is told so before the cluster hears of it."""
     text = cluster.file.read_text()
     file = cluster.folder / "other.yaml"
-    lone = text.replace("roles: [router, cache_meta]", "roles: [cache_meta]").replace("roles: [cache_meta]", "roles: [router, cache_meta]", 1)
-    for changed, expected in ((lone, "has one router, and model.versions is empty"),
-                              (re.sub(r"^features: .*\n", "", text, flags=re.M), "features.store is empty; expected a Redis on all routers")):
+    lone = text.replace("roles: [router, cache_meta]", "roles: [cache_meta]").replace(
+        "roles: [cache_meta]", "roles: [router, cache_meta]", 1
+    )
+    for changed, expected in (
+        (lone, "has one router, and model.versions is empty"),
+        (
+            re.sub(r"^features: .*\n", "", text, flags=re.M),
+            "features.store is empty; expected a Redis on all routers",
+        ),
+    ):
         file.write_text(changed)
-        said = subprocess.run([cluster.troupe, "node", "--config", file, "--name", "other", "--join", f"{loopback.ADDRESS}:1", "--like", FRONTS[0]],
-                              capture_output=True, text=True, timeout=20)
+        said = subprocess.run(
+            [
+                cluster.troupe,
+                "node",
+                "--config",
+                file,
+                "--name",
+                "other",
+                "--join",
+                f"{loopback.ADDRESS}:1",
+                "--like",
+                FRONTS[0],
+            ],
+            capture_output=True,
+            text=True,
+            timeout=20,
+        )
         if said.returncode == 0 or expected not in said.stderr or "other" in members(cluster):
-            faults.append(f"a front may join where {expected}: {said.returncode} {said.stderr}; members: {sorted(members(cluster))}")
+            faults.append(
+                f"a front may join where {expected}: {said.returncode} {said.stderr}; members: {sorted(members(cluster))}"
+            )
 
 
 def ask_around(cluster, load, options, faults):
@@ -118,19 +178,40 @@ def ask_around(cluster, load, options, faults):
         faults.append(f"the cache-meta of node {leader} leads, as it says")
     after = counted(cluster, (stays, JOINER))
     again = {name: after[name] + of_leaver[name] - before[name] for name in after}
-    faults += [f"{count:.0f} {name} again, {at_join[name] - before[name]:.0f} of them at the join, though a node had them" for name, count in again.items() if count]
-    parts = {"before": load.between(load.began, joins), "joins": load.between(joins, joined), "three": load.between(joined, leaves),
-             "leaves": load.between(leaves, left), "after": load.between(left, ended)}
+    faults += [
+        f"{count:.0f} {name} again, {at_join[name] - before[name]:.0f} of them at the join, though a node had them"
+        for name, count in again.items()
+        if count
+    ]
+    parts = {
+        "before": load.between(load.began, joins),
+        "joins": load.between(joins, joined),
+        "three": load.between(joined, leaves),
+        "leaves": load.between(leaves, left),
+        "after": load.between(left, ended),
+    }
     for name, outcomes in parts.items():
         judge(name, outcomes, faults, lossless=True)
     at_joined = sum(outcome[4] == JOINER for name in ("three", "leaves", "after") for outcome in parts[name])
-    print(f"joined in {took_join:.1f} s, {leaver}, which led, left in {took_leave:.1f} s; node {leader} leads then; {at_joined} requests at the door "
-          f"that joined; {known} blocks in the index that joined; computed again: {again}")
+    print(
+        f"joined in {took_join:.1f} s, {leaver}, which led, left in {took_leave:.1f} s; node {leader} leads then; {at_joined} requests at the door "
+        f"that joined; {known} blocks in the index that joined; computed again: {again}"
+    )
     if not at_joined:
         faults.append("nobody asked at the door that joined")
-    return {"join_s": took_join, "leave_s": took_leave, "computed_again": again, "index_blocks": known, "asked_at_joined": at_joined,
+    return (
+        {
+            "join_s": took_join,
+            "leave_s": took_leave,
+            "computed_again": again,
+            "index_blocks": known,
+            "asked_at_joined": at_joined,
             **{f"{name}_p99_ms": percentile(outcomes, 0.99) for name, outcomes in parts.items()},
-            "asked": {name: len(outcomes) for name, outcomes in parts.items()}}, stays, number
+            "asked": {name: len(outcomes) for name, outcomes in parts.items()},
+        },
+        stays,
+        number,
+    )
 
 
 def check_killed_worker(cluster, load, number, faults):
@@ -140,7 +221,10 @@ def check_killed_worker(cluster, load, number, faults):
     time.sleep(1)
     cluster.start("worker-1")
     cluster.wait_until_ready("worker-1")
-    cluster.wait("the worker at the front that joined", lambda: cluster.number("worker-1") in workers_heard(cluster, JOINER, number))
+    cluster.wait(
+        "the worker at the front that joined",
+        lambda: cluster.number("worker-1") in workers_heard(cluster, JOINER, number),
+    )
     cluster.wait("its blocks in the index that joined", lambda: index_of(cluster, number)[1] == 0)
     judge("a worker killed", load.between(began, time.monotonic()), faults, lossless=False)
 
@@ -176,7 +260,9 @@ def run(options, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--hold", type=int, default=5, help="seconds after each change")
     return under_load.main(parser, run)

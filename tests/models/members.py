@@ -29,14 +29,22 @@ ASKED_BEFORE = 4 * USERS  # turns until each user was asked about by both plans
 
 
 def settings_of(redis):
-    return [f'features: {{store: "redis://{loopback.ADDRESS}:{redis.port}", time_limit: 1s}}',
-            "pool: {memory: 48MiB, placement: hash, hot_share: 0}", "inference: {executors: 1, cores: 1}",
-            "router: {deadline: 3s, pull_share: 0.01, measure_pulls: false}", f"model: {{directory: {DEMO / 'model'}}}"]
+    return [
+        f'features: {{store: "redis://{loopback.ADDRESS}:{redis.port}", time_limit: 1s}}',
+        "pool: {memory: 48MiB, placement: hash, hot_share: 0}",
+        "inference: {executors: 1, cores: 1}",
+        "router: {deadline: 3s, pull_share: 0.01, measure_pulls: false}",
+        f"model: {{directory: {DEMO / 'model'}}}",
+    ]
 
 
 def router_fields(cluster, front):
     actors = json.loads(loopback.ask(cluster.door[front], "GET", "/v1/cluster")[1])["actors"]
-    fields = next(actor["fields"] for actor in actors if actor["role"] == "router" and actor["node"] == cluster.number(front))
+    fields = next(
+        actor["fields"]
+        for actor in actors
+        if actor["role"] == "router" and actor["node"] == cluster.number(front)
+    )
     return [(field["name"], field["value"]) for field in fields]
 
 
@@ -45,14 +53,23 @@ def counted(cluster, fronts=FRONTS):
     counts = dict.fromkeys(("user_blocks_computed", "item_blocks_computed", "item_blocks_precomputed"), 0)
     for front in fronts:
         text = loopback.ask(cluster.door[front], "GET", "/metrics")[1]
-        for kind, count in re.findall(r'^troupe_blocks_computed_total{[^}]*kind="(user|item)"[^}]*} (\S+)$', text, re.M):
+        for kind, count in re.findall(
+            r'^troupe_blocks_computed_total{[^}]*kind="(user|item)"[^}]*} (\S+)$', text, re.M
+        ):
             counts[f"{kind}_blocks_computed"] += float(count)
-        counts["item_blocks_precomputed"] += cluster.metrics(front).get("troupe_item_blocks_precomputed_total", 0)
+        counts["item_blocks_precomputed"] += cluster.metrics(front).get(
+            "troupe_item_blocks_precomputed_total", 0
+        )
     return counts
 
 
 def members(cluster):
-    told = subprocess.run([cluster.troupe, "members", "--config", cluster.file, "--json", "-"], capture_output=True, text=True, check=True)
+    told = subprocess.run(
+        [cluster.troupe, "members", "--config", cluster.file, "--json", "-"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return {member["name"]: member for member in json.loads(told.stdout)["members"]}
 
 
@@ -60,8 +77,17 @@ def start_joined(cluster, name, **node):
     """A worker on ports of its own, with these knobs. Its number."""
     port, cluster.door[name] = loopback.free_ports(2)
     (cluster.folder / name).mkdir()
-    knobs = {"node.data_dir": cluster.folder / name, "http.port": cluster.door[name], **{f"node.{knob}": value for knob, value in node.items()}}
-    cluster.start(name, "--join", f"{loopback.ADDRESS}:{port}", *(word for knob, value in knobs.items() for word in ("--set", f"{knob}={value}")))
+    knobs = {
+        "node.data_dir": cluster.folder / name,
+        "http.port": cluster.door[name],
+        **{f"node.{knob}": value for knob, value in node.items()},
+    }
+    cluster.start(
+        name,
+        "--join",
+        f"{loopback.ADDRESS}:{port}",
+        *(word for knob, value in knobs.items() for word in ("--set", f"{knob}={value}")),
+    )
     cluster.wait_until_ready(name)
     return members(cluster)[name]["node"]
 
@@ -75,9 +101,13 @@ def join(cluster, faults):
     def is_there():
         for front in FRONTS:
             fields = router_fields(cluster, front)
-            if not any(name == "worker" and value.startswith(f"{number}: alive") for name, value in fields) or ("handed_on", "yes") not in fields:
+            if (
+                not any(name == "worker" and value.startswith(f"{number}: alive") for name, value in fields)
+                or ("handed_on", "yes") not in fields
+            ):
                 return False
         return True
+
     cluster.wait("the worker that joined", is_there)
     if number != len(FRONTS) + cluster.count + 1:
         faults.append(f"the worker that joined is node {number}")
@@ -86,7 +116,9 @@ def join(cluster, faults):
 
 def pages_of_users(cluster, name):
     text = loopback.ask(cluster.door[name], "GET", "/metrics")[1]
-    return sum(float(pages) for pages in re.findall(r'^troupe_pages_used{[^}]*kind="user"[^}]*} (\S+)$', text, re.M))
+    return sum(
+        float(pages) for pages in re.findall(r'^troupe_pages_used{[^}]*kind="user"[^}]*} (\S+)$', text, re.M)
+    )
 
 
 def end_of_leaver(cluster, leaver):
@@ -117,7 +149,17 @@ def leave(cluster, leaver, faults):
 def users_handed_on(log):
     """What the leaver says of its users' blocks, or None."""
     lines = [line for line in log.splitlines() if "users_blocks_handed_on" in line]
-    return {name: int(count) for name, count in re.findall(r'"?(blocks|handed_on|held_elsewhere|left_behind)"?[=:] ?"?(\d+)', lines[-1].split("users_blocks_handed_on", 1)[1])} if lines else None
+    return (
+        {
+            name: int(count)
+            for name, count in re.findall(
+                r'"?(blocks|handed_on|held_elsewhere|left_behind)"?[=:] ?"?(\d+)',
+                lines[-1].split("users_blocks_handed_on", 1)[1],
+            )
+        }
+        if lines
+        else None
+    )
 
 
 def check_after(cluster, leaver, faults):
@@ -125,15 +167,25 @@ def check_after(cluster, leaver, faults):
     there = members(cluster)
     if leaver in there or there.get(JOINER, {}).get("since") != "joined":
         faults.append(f"troupe members says {there}")
-    again = subprocess.run([cluster.troupe, "node", "--config", cluster.file, "--name", leaver], capture_output=True, text=True, timeout=20)
+    again = subprocess.run(
+        [cluster.troupe, "node", "--config", cluster.file, "--name", leaver],
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
     if again.returncode == 0 or "has left the cluster" not in again.stderr:
         faults.append(f"{leaver} started again: {again.returncode} {again.stderr}")
     cluster.kill(FRONTS[1])
     cluster.start(FRONTS[1])
     cluster.wait_until_ready(FRONTS[1])
     number = there[JOINER]["node"]
-    cluster.wait("the joined worker at a front that started anew",
-                 lambda: any(name == "worker" and value.startswith(f"{number}: alive") for name, value in router_fields(cluster, FRONTS[1])))
+    cluster.wait(
+        "the joined worker at a front that started anew",
+        lambda: any(
+            name == "worker" and value.startswith(f"{number}: alive")
+            for name, value in router_fields(cluster, FRONTS[1])
+        ),
+    )
 
 
 def check_lost_etcd(cluster, faults):
@@ -146,7 +198,9 @@ def check_lost_etcd(cluster, faults):
     cluster.wait_until_ready(FRONTS[1])
     number = start_joined(cluster, HASTY, notice="3s", leave_for="1min")
     if number != given + 1:
-        faults.append(f"the worker that joined an etcd that has lost its data is node {number}, after {given}")
+        faults.append(
+            f"the worker that joined an etcd that has lost its data is node {number}, after {given}"
+        )
 
 
 def check_haste(cluster, faults):
@@ -156,7 +210,9 @@ def check_haste(cluster, faults):
     loopback.run(cluster.troupe, "leave", "--config", cluster.file, "--name", HASTY)
     time.sleep(4)  # its notice, and a little: a leave that were taken for a second signal would have ended it
     if process.poll() is not None or members(cluster).get(HASTY, {}).get("since") != "leaves":
-        faults.append(f"{HASTY} is away ({process.poll()}) before it was asked twice to end; members: {members(cluster)}")
+        faults.append(
+            f"{HASTY} is away ({process.poll()}) before it was asked twice to end; members: {members(cluster)}"
+        )
     process.terminate()
     try:
         status = process.wait(timeout=20)
@@ -174,26 +230,48 @@ def ask_around(cluster, load, options, faults):
     joined = time.monotonic()
     time.sleep(options.hold)
     leaves, at_join = time.monotonic(), counted(cluster)
-    leaver = max((f"worker-{number + 1}" for number in range(cluster.count)), key=lambda name: pages_of_users(cluster, name))
+    leaver = max(
+        (f"worker-{number + 1}" for number in range(cluster.count)),
+        key=lambda name: pages_of_users(cluster, name),
+    )
     took_leave, users = leave(cluster, leaver, faults)
     left = time.monotonic()
     time.sleep(options.hold)
     ended, after = time.monotonic(), counted(cluster)
-    parts = {"before": load.between(load.began, joins), "joins": load.between(joins, joined), "between": load.between(joined, leaves),
-             "leaves": load.between(leaves, left), "after": load.between(left, ended)}
+    parts = {
+        "before": load.between(load.began, joins),
+        "joins": load.between(joins, joined),
+        "between": load.between(joined, leaves),
+        "leaves": load.between(leaves, left),
+        "after": load.between(left, ended),
+    }
     for name, outcomes in parts.items():
         judge(name, outcomes, faults, lossless=True)
     again = {name: after[name] - before[name] for name in after}
     served = cluster.metrics(JOINER).get("troupe_batch_requests_sum", 0)
-    print(f"joined in {took_join:.1f} s, left in {took_leave:.1f} s; computed again: {again}, of that at the join "
-          f"{ {name: at_join[name] - before[name] for name in after} }; plans at the joined worker: {served:.0f}")
+    print(
+        f"joined in {took_join:.1f} s, left in {took_leave:.1f} s; computed again: {again}, of that at the join "
+        f"{ {name: at_join[name] - before[name] for name in after} }; plans at the joined worker: {served:.0f}"
+    )
     print(f"of the users of {leaver}: {users}")
-    faults += [f"{count:.0f} {name} again at the join, though another node had them" for name in again
-               if (count := at_join[name] - before[name])]
-    faults += [f"{count:.0f} {name} again, though another node had them" for name, count in again.items() if count]
-    return {"leaver": leaver, "join_s": took_join, "leave_s": took_leave, "users": users, "computed_again": again, "plans_at_joined": served,
-            **{f"{name}_p99_ms": percentile(outcomes, 0.99) for name, outcomes in parts.items()},
-            "asked": {name: len(outcomes) for name, outcomes in parts.items()}}
+    faults += [
+        f"{count:.0f} {name} again at the join, though another node had them"
+        for name in again
+        if (count := at_join[name] - before[name])
+    ]
+    faults += [
+        f"{count:.0f} {name} again, though another node had them" for name, count in again.items() if count
+    ]
+    return {
+        "leaver": leaver,
+        "join_s": took_join,
+        "leave_s": took_leave,
+        "users": users,
+        "computed_again": again,
+        "plans_at_joined": served,
+        **{f"{name}_p99_ms": percentile(outcomes, 0.99) for name, outcomes in parts.items()},
+        "asked": {name: len(outcomes) for name, outcomes in parts.items()},
+    }
 
 
 def run(options, folder):
@@ -211,9 +289,16 @@ def run(options, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--calm", type=float, default=4, help="seconds before the first change, beside those in which each user is asked about")
+    parser.add_argument(
+        "--calm",
+        type=float,
+        default=4,
+        help="seconds before the first change, beside those in which each user is asked about",
+    )
     parser.add_argument("--hold", type=int, default=6, help="seconds after each change")
     return under_load.main(parser, run)
 

@@ -24,8 +24,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SHARED = os.path.join(ROOT, "..", "shared")
 TOLERANCE, SKIPPED, CASES = 1e-4, 77, 6
 # Name in the box, model, data.
-MODELS = [("games", "tiny-ranker-games", "amazon-games"), ("goods", "tiny-onerec", "amazon-industrial"),
-          ("films", "tiny-hstu-movielens", "movielens-100k"), ("clips", "tiny-climber", "movielens-100k")]
+MODELS = [
+    ("games", "tiny-ranker-games", "amazon-games"),
+    ("goods", "tiny-onerec", "amazon-industrial"),
+    ("films", "tiny-hstu-movielens", "movielens-100k"),
+    ("clips", "tiny-climber", "movielens-100k"),
+]
 
 
 def model_folder(model):
@@ -40,8 +44,10 @@ class Box:
     def __init__(self, troupe, config, port_file):
         if os.path.exists(port_file):
             os.remove(port_file)
-        self.process = subprocess.Popen([troupe, "serve", "--config", config, "--port", "0", "--port-file", port_file],
-                                        stdout=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            [troupe, "serve", "--config", config, "--port", "0", "--port-file", port_file],
+            stdout=subprocess.DEVNULL,
+        )
         while not os.path.exists(port_file) or not open(port_file).read().strip():
             if self.process.poll() is not None:
                 raise RuntimeError("troupe serve ended with " + str(self.process.returncode))
@@ -78,6 +84,7 @@ class Box:
 
 # ---- golden answers: each takes a box and a number of a case, and says how far off the answer was ----
 
+
 def apart(items, wanted):
     """Scores of items by id against those that were expected."""
     if set(item["id"] for item in items) != set(wanted):
@@ -95,17 +102,37 @@ class Golden:
         strings = lambda items: [str(item) for item in items]
         user = f"golden-{number}"  # the same id for all models: each has its own users
         box.send("PUT", f"/v1/users/{user}?model=games", {"history": strings(self.ranker[number]["history"])})
-        box.send("PUT", f"/v1/users/{user}?model=goods", {"history": strings(self.generator["cases"][number]["history"])})
-        for name, case, feature, values in (("films", self.hstu[number], "timestamps", "timestamps"),
-                                            ("clips", self.climber[number], "actions", "actions")):
-            box.send("PUT", f"/v1/users/{user}?model={name}",
-                     {"history": strings(case["item_ids"]), "features": [{"name": feature, "values": case[values]}]})
+        box.send(
+            "PUT",
+            f"/v1/users/{user}?model=goods",
+            {"history": strings(self.generator["cases"][number]["history"])},
+        )
+        for name, case, feature, values in (
+            ("films", self.hstu[number], "timestamps", "timestamps"),
+            ("clips", self.climber[number], "actions", "actions"),
+        ):
+            box.send(
+                "PUT",
+                f"/v1/users/{user}?model={name}",
+                {
+                    "history": strings(case["item_ids"]),
+                    "features": [{"name": feature, "values": case[values]}],
+                },
+            )
 
     def games(self, box, number):
         case, most, reused = self.ranker[number], 0.0, 0
         for policy, plan in (("user", "up"), ("item", "ip")):
-            reply = box.send("POST", "/v1/rank", {"model": "games", "user": f"golden-{number}", "policy": policy,
-                                                  "candidates": [str(item) for item in case["candidates"]]})
+            reply = box.send(
+                "POST",
+                "/v1/rank",
+                {
+                    "model": "games",
+                    "user": f"golden-{number}",
+                    "policy": policy,
+                    "candidates": [str(item) for item in case["candidates"]],
+                },
+            )
             wanted = dict(zip((str(item) for item in case["candidates"]), case["plans"][plan]["logits"]))
             most, reused = max(most, apart(reply["items"], wanted)), reused + reply["tokens_reused"]
         return most, reused
@@ -118,7 +145,7 @@ class Golden:
         for item in reply["items"]:
             if not found or found[-1][0] != item["tokens"]:
                 found.append((item["tokens"], item["log_probability"]))
-        beams = [(beam["tokens"], beam["logprob"]) for beam in case["beams"]][:len(found)]
+        beams = [(beam["tokens"], beam["logprob"]) for beam in case["beams"]][: len(found)]
         if [tokens for tokens, _ in found] != [tokens for tokens, _ in beams]:
             return float("inf"), 0
         return max(abs(a - b) for (_, a), (_, b) in zip(found, beams)), reply["tokens_reused"]
@@ -126,22 +153,42 @@ class Golden:
     def films(self, box, number):
         case = self.hstu[number]
         candidates = list(dict.fromkeys(str(item) for item in case["candidate_ids"]))
-        reply = box.send("POST", "/v1/rank", {"user": f"golden-{number}", "candidates": candidates, "model": "films",
-                                              "request_timestamp": case["request_timestamp"]})
+        reply = box.send(
+            "POST",
+            "/v1/rank",
+            {
+                "user": f"golden-{number}",
+                "candidates": candidates,
+                "model": "films",
+                "request_timestamp": case["request_timestamp"],
+            },
+        )
         wanted = dict(zip((str(item) for item in case["candidate_ids"]), case["target_aware"]["task_logits"]))
         return apart(reply["items"], wanted), reply["tokens_reused"]
 
     def clips(self, box, number):
         case = self.climber[number]
         candidates = list(dict.fromkeys(str(item) for item in case["candidate_ids"]))
-        reply = box.send("POST", "/v1/rank", {"user": f"golden-{number}", "candidates": candidates,
-                                              "scenario": case["scenario"], "model": "clips"})
+        reply = box.send(
+            "POST",
+            "/v1/rank",
+            {
+                "user": f"golden-{number}",
+                "candidates": candidates,
+                "scenario": case["scenario"],
+                "model": "clips",
+            },
+        )
         wanted = dict(zip((str(item) for item in case["candidate_ids"]), case["logits"]["click"]))
         return apart(reply["items"], wanted), reply["tokens_reused"]
 
 
 def rows_of(box):
-    return dict(line.rsplit(" ", 1) for line in box.text("GET", "/metrics")[1].splitlines() if not line.startswith("#"))
+    return dict(
+        line.rsplit(" ", 1)
+        for line in box.text("GET", "/metrics")[1].splitlines()
+        if not line.startswith("#")
+    )
 
 
 def await_full(box, faults):
@@ -166,7 +213,9 @@ def check_golden(box, faults, models=tuple(name for name, *_ in MODELS)):
                 most[name] = max(most.get(name, 0), off)
                 reused[name] = reused.get(name, 0) + tokens * again
     for name in models:
-        print(f"{name}: {CASES} cases twice, largest difference {most[name]:.2g}, {reused[name]} tokens reused")
+        print(
+            f"{name}: {CASES} cases twice, largest difference {most[name]:.2g}, {reused[name]} tokens reused"
+        )
         if most[name] > TOLERANCE:
             faults.append(f"{name}: the largest difference is {most[name]:.2g}")
         if reused[name] == 0:
@@ -175,43 +224,131 @@ def check_golden(box, faults, models=tuple(name for name, *_ in MODELS)):
 
 def check_models(box, faults):
     listed = {model["id"]: model["serves"] for model in box.send("GET", "/v1/models")["data"]}
-    expected = {"games": "rank, score", "goods": "generate, complete, score", "films": "rank", "clips": "rank"}
+    expected = {
+        "games": "rank, score",
+        "goods": "generate, complete, score",
+        "films": "rank",
+        "clips": "rank",
+    }
     if listed != expected:
         faults.append(f"/v1/models lists {listed}")
     ready = box.ask("GET", "/v2/health/ready")
     if ready != (200, {"ready": True}):
         faults.append(f"ready: {ready}")
-    done = box.send("POST", "/v1/completions", {"model": "goods", "prompt": [1], "max_tokens": 3, "items": True})
+    done = box.send(
+        "POST", "/v1/completions", {"model": "goods", "prompt": [1], "max_tokens": 3, "items": True}
+    )
     if done["model"] != "goods" or len(done["choices"]) != 1:
         faults.append(f"a completion: {done}")
     actors = box.send("GET", "/v1/cluster")["actors"]
-    of = sorted((actor["role"], field["value"]) for actor in actors for field in actor["fields"] if field["name"] == "model")
+    of = sorted(
+        (actor["role"], field["value"])
+        for actor in actors
+        for field in actor["fields"]
+        if field["name"] == "model"
+    )
     names = sorted(name for name, *_ in MODELS)
-    if [value for role, value in of if role == "router"] != names or len(of) != 2 * len(names) or len(actors) != 2 * len(names) + 3:
+    if (
+        [value for role, value in of if role == "router"] != names
+        or len(of) != 2 * len(names)
+        or len(actors) != 2 * len(names) + 3
+    ):
         faults.append(f"/v1/cluster has {len(actors)} actors, of models {of}")
 
 
 # What is asked, and what of the answer has to be there: status, code, and words of message, where and expected.
 MISTAKES = [
-    ("POST", "/v1/generate", {"model": "games", "user": "golden-0"}, 422, "not_a_generator",
-     ["\"games\" does not generate items", "it serves rank, score", "model", "one of goods"]),
-    ("POST", "/v1/rank", {"model": "goods", "user": "golden-0", "candidates": ["1"]}, 422, "not_a_ranker",
-     ["\"goods\" does not rank", "model", "one of games, films, clips"]),
-    ("POST", "/v1/score", {"model": "clips", "query": [1], "items": [{"tokens": [2]}], "label_tokens": [3]}, 422, "not_a_scorer",
-     ["\"clips\" does not score", "games, goods"]),
-    ("POST", "/v1/rank", {"user": "golden-0", "candidates": ["1"]}, 400, "which_model",
-     ["no model is named", "one of games, films, clips", "`model` in the body"]),
-    ("POST", "/v1/score", {"query": [1], "items": [], "label_tokens": [3]}, 400, "which_model", ["games, goods"]),
-    ("PUT", "/v1/users/x", {"history": []}, 400, "which_model", ["games, goods, films, clips", "?model=NAME"]),
+    (
+        "POST",
+        "/v1/generate",
+        {"model": "games", "user": "golden-0"},
+        422,
+        "not_a_generator",
+        ["\"games\" does not generate items", "it serves rank, score", "model", "one of goods"],
+    ),
+    (
+        "POST",
+        "/v1/rank",
+        {"model": "goods", "user": "golden-0", "candidates": ["1"]},
+        422,
+        "not_a_ranker",
+        ["\"goods\" does not rank", "model", "one of games, films, clips"],
+    ),
+    (
+        "POST",
+        "/v1/score",
+        {"model": "clips", "query": [1], "items": [{"tokens": [2]}], "label_tokens": [3]},
+        422,
+        "not_a_scorer",
+        ["\"clips\" does not score", "games, goods"],
+    ),
+    (
+        "POST",
+        "/v1/rank",
+        {"user": "golden-0", "candidates": ["1"]},
+        400,
+        "which_model",
+        ["no model is named", "one of games, films, clips", "`model` in the body"],
+    ),
+    (
+        "POST",
+        "/v1/score",
+        {"query": [1], "items": [], "label_tokens": [3]},
+        400,
+        "which_model",
+        ["games, goods"],
+    ),
+    (
+        "PUT",
+        "/v1/users/x",
+        {"history": []},
+        400,
+        "which_model",
+        ["games, goods, films, clips", "?model=NAME"],
+    ),
     ("DELETE", "/v1/items/1", None, 400, "which_model", ["?model=NAME"]),
-    ("POST", "/v1/rank", {"model": "gmaes", "user": "golden-0", "candidates": ["1"]}, 404, "unknown_model",
-     ["\"gmaes\"", "one of games, goods, films, clips"]),
-    ("POST", "/v1/completions", {"model": "films", "prompt": [1]}, 422, "not_a_generator", ["\"films\"", "goods"]),
+    (
+        "POST",
+        "/v1/rank",
+        {"model": "gmaes", "user": "golden-0", "candidates": ["1"]},
+        404,
+        "unknown_model",
+        ["\"gmaes\"", "one of games, goods, films, clips"],
+    ),
+    (
+        "POST",
+        "/v1/completions",
+        {"model": "films", "prompt": [1]},
+        422,
+        "not_a_generator",
+        ["\"films\"", "goods"],
+    ),
     ("PUT", "/v1/users/x?model=nosuch", {"history": []}, 404, "unknown_model", ["\"nosuch\""]),
-    ("POST", "/v1/rank", {"model": 7, "user": "u", "candidates": ["1"]}, 400, "wrong_type", ["model", "as text"]),
+    (
+        "POST",
+        "/v1/rank",
+        {"model": 7, "user": "u", "candidates": ["1"]},
+        400,
+        "wrong_type",
+        ["model", "as text"],
+    ),
     # From here on the model that was asked answers, by its own limits, users and items.
-    ("POST", "/v1/rank", {"model": "games", "user": "golden-0", "candidates": ["nosuch"]}, 404, "unknown_item", ["nosuch"]),
-    ("POST", "/v1/rank", {"model": "films", "user": "golden-0", "candidates": ["16061"]}, 404, "unknown_item", ["16061"]),
+    (
+        "POST",
+        "/v1/rank",
+        {"model": "games", "user": "golden-0", "candidates": ["nosuch"]},
+        404,
+        "unknown_item",
+        ["nosuch"],
+    ),
+    (
+        "POST",
+        "/v1/rank",
+        {"model": "films", "user": "golden-0", "candidates": ["16061"]},
+        404,
+        "unknown_item",
+        ["16061"],
+    ),
     ("POST", "/v1/rank", {"model": "films", "user": "25374", "candidates": ["1"]}, 404, "unknown_user", []),
     ("PUT", "/v1/users/x?model=films", {"history": ["1"]}, 422, "missing_feature", ["timestamps"]),
 ]
@@ -232,9 +369,11 @@ def check_mistakes(box, faults):
 
 def check_metrics(box, faults):
     text, rows = box.text("GET", "/metrics")[1], rows_of(box)
-    expect = {'troupe_requests_total{model="games",kind="rank"}': 4 * CASES,
-              'troupe_requests_total{model="goods",kind="generate"}': 2 * CASES,
-              'troupe_requests_total{model="goods",kind="rank"}': 0}
+    expect = {
+        'troupe_requests_total{model="games",kind="rank"}': 4 * CASES,
+        'troupe_requests_total{model="goods",kind="generate"}': 2 * CASES,
+        'troupe_requests_total{model="goods",kind="rank"}': 0,
+    }
     for row, least in expect.items():
         if row not in rows or float(rows[row]) < least:
             faults.append(f"{row} is {rows.get(row)}; expected {least} or more")
@@ -257,35 +396,65 @@ def check_metrics(box, faults):
 
 # ---- files that cannot be meant ----
 
+
 def check_files(troupe, folder, faults):
     ranker = model_folder("tiny-ranker-games")
-    entry = lambda name, directory, data: f"  - {{name: {name}, directory: {directory}, data_dir: {folder}/{data}}}\n"
+    entry = (
+        lambda name, directory, data: f"  - {{name: {name}, directory: {directory}, data_dir: {folder}/{data}}}\n"
+    )
     start = f"node: {{data_dir: {folder}/box-bad}}\nmodels:\n"
     good = entry("games", ranker, "bad-1")
     cases = [
         (start + good + entry("games", ranker, "bad-2"), "bad.yaml:4", "two models are named games"),
         (start + good + entry("other", ranker, "bad-1"), "bad.yaml:4", "a folder of its own"),
-        (start + good + f"  - {{directory: {ranker}, data_dir: {folder}/bad-2}}\n", "bad.yaml:4", "a model has no name"),
+        (
+            start + good + f"  - {{directory: {ranker}, data_dir: {folder}/bad-2}}\n",
+            "bad.yaml:4",
+            "a model has no name",
+        ),
         (start + good + entry("other", f"{folder}/nowhere", "bad-2"), "nowhere", "config.json"),
-        (start + good + entry("other", ranker, "bad-2") + "features: {store: \"redis://127.0.0.1\"}\n", "model games", "features.store"),
-        (start + good + entry("other", ranker, "bad-2") + "cluster: {coordination: \"http://127.0.0.1:1\"}\n",
-         "cluster.coordination", "the box is alone"),
+        (
+            start + good + entry("other", ranker, "bad-2") + "features: {store: \"redis://127.0.0.1\"}\n",
+            "model games",
+            "features.store",
+        ),
+        (
+            start
+            + good
+            + entry("other", ranker, "bad-2")
+            + "cluster: {coordination: \"http://127.0.0.1:1\"}\n",
+            "cluster.coordination",
+            "the box is alone",
+        ),
     ]
     bad = os.path.join(folder, "bad.yaml")
     for text, *words in cases:
         with open(bad, "w") as file:
             file.write(text)
-        run = subprocess.run([troupe, "serve", "--config", bad, "--port", "0"], capture_output=True, text=True, timeout=60)
+        run = subprocess.run(
+            [troupe, "serve", "--config", bad, "--port", "0"], capture_output=True, text=True, timeout=60
+        )
         if run.returncode == 0 or any(word not in run.stderr for word in words):
             faults.append(f"{text!r} was told {run.stderr!r}; expected {words}")
     with open(bad, "w") as file:
-        file.write(start + good + "nodes:\n  - {node: 1, name: a, host: 127.0.0.1, port: 7001, roles: [router, cache_meta, worker]}\n")
-    for words, command in ((("--served is missing", "expected one of games"), ["import", "--config", bad, "--node", "a", "--data", folder]),
-                           (("--served is nosuch", "expected one of games"),
-                            ["import", "--config", bad, "--node", "a", "--served", "nosuch", "--data", folder]),
-                           (("--node",), ["import", "--config", bad, "--served", "games", "--data", folder]),
-                           (("`troupe serve`", "--data-dir"), ["import", "--config", bad, "--data", folder]),
-                           (("each model's own", "in the list of models"), None)):
+        file.write(
+            start
+            + good
+            + "nodes:\n  - {node: 1, name: a, host: 127.0.0.1, port: 7001, roles: [router, cache_meta, worker]}\n"
+        )
+    for words, command in (
+        (
+            ("--served is missing", "expected one of games"),
+            ["import", "--config", bad, "--node", "a", "--data", folder],
+        ),
+        (
+            ("--served is nosuch", "expected one of games"),
+            ["import", "--config", bad, "--node", "a", "--served", "nosuch", "--data", folder],
+        ),
+        (("--node",), ["import", "--config", bad, "--served", "games", "--data", folder]),
+        (("`troupe serve`", "--data-dir"), ["import", "--config", bad, "--data", folder]),
+        (("each model's own", "in the list of models"), None),
+    ):
         if command is None:
             with open(bad, "w") as file:
                 file.write(start + good)
@@ -305,6 +474,7 @@ def main():
                 print("skipped: no", folder)
                 return SKIPPED
     from several_versions import Versions  # which has this one's box
+
     faults, others = [], [name for name, *_ in MODELS if name != "games"]
     with tempfile.TemporaryDirectory(prefix="troupe-models-") as folder:
         check_files(troupe, folder, faults)
@@ -312,13 +482,31 @@ def main():
         config = os.path.join(folder, "box.yaml")
         # Room for some of the games' items, and so for what displaces them.
         with open(config, "w") as file:
-            file.write(f"node: {{data_dir: {folder}/box}}\npool: {{memory: 24MiB}}\nhttp: {{admin_routes: true}}\nmodels:\n")
+            file.write(
+                f"node: {{data_dir: {folder}/box}}\npool: {{memory: 24MiB}}\nhttp: {{admin_routes: true}}\nmodels:\n"
+            )
             for name, model, data in MODELS:
-                subprocess.run([troupe, "import", "--model", model_folder(model), "--data-dir", f"{folder}/{name}",
-                                "--data", data_folder(data)], check=True, stdout=subprocess.DEVNULL)
-                more = {"clips": ", settings: {router: {history_part: 16}}",
-                        "games": f", settings: {{model: {{versions: {versions.folder}}}}}"}.get(name, "")
-                file.write(f"  - {{name: {name}, directory: {model_folder(model)}, data_dir: {folder}/{name}{more}}}\n")
+                subprocess.run(
+                    [
+                        troupe,
+                        "import",
+                        "--model",
+                        model_folder(model),
+                        "--data-dir",
+                        f"{folder}/{name}",
+                        "--data",
+                        data_folder(data),
+                    ],
+                    check=True,
+                    stdout=subprocess.DEVNULL,
+                )
+                more = {
+                    "clips": ", settings: {router: {history_part: 16}}",
+                    "games": f", settings: {{model: {{versions: {versions.folder}}}}}",
+                }.get(name, "")
+                file.write(
+                    f"  - {{name: {name}, directory: {model_folder(model)}, data_dir: {folder}/{name}{more}}}\n"
+                )
         port_file = os.path.join(folder, "port")
         with Box(troupe, config, port_file) as box:
             await_full(box, faults)

@@ -16,8 +16,16 @@ MODEL = "games"
 
 def ranked(box, case, number):
     """The version that answered, and its scores by item."""
-    reply = box.send("POST", "/v1/rank", {"model": MODEL, "user": f"golden-{number}", "policy": "user",
-                                          "candidates": [str(item) for item in case["candidates"]]})
+    reply = box.send(
+        "POST",
+        "/v1/rank",
+        {
+            "model": MODEL,
+            "user": f"golden-{number}",
+            "policy": "user",
+            "candidates": [str(item) for item in case["candidates"]],
+        },
+    )
     return reply["model_version"], {item["id"]: item["score"] for item in reply["items"]}
 
 
@@ -25,7 +33,7 @@ class Versions:
     """A folder of two versions of the ranker, and what each of them answers where nothing is changed."""
 
     def __init__(self, troupe, folder):
-        self.cases = several.Golden().ranker[:several.CASES]
+        self.cases = several.Golden().ranker[: several.CASES]
         self.folder = pathlib.Path(folder, "versions")
         self.folder.mkdir()
         model = pathlib.Path(several.model_folder("tiny-ranker-games")).resolve()
@@ -36,14 +44,32 @@ class Versions:
 
     def learn(self, troupe, folder, model):
         own = f"{folder}/alone-{len(self.answers)}"
-        subprocess.run([troupe, "import", "--model", model, "--data-dir", own, "--data", several.data_folder("amazon-games")],
-                       check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [
+                troupe,
+                "import",
+                "--model",
+                model,
+                "--data-dir",
+                own,
+                "--data",
+                several.data_folder("amazon-games"),
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         with open(f"{own}.yaml", "w") as file:
-            file.write(f"node: {{data_dir: {own}-box}}\npool: {{memory: 24MiB, precompute_items: false}}\n"
-                       f"models:\n  - {{name: {MODEL}, directory: {model}, data_dir: {own}}}\n")
+            file.write(
+                f"node: {{data_dir: {own}-box}}\npool: {{memory: 24MiB, precompute_items: false}}\n"
+                f"models:\n  - {{name: {MODEL}, directory: {model}, data_dir: {own}}}\n"
+            )
         with several.Box(troupe, f"{own}.yaml", f"{own}.port") as box:
             for number, case in enumerate(self.cases):
-                box.send("PUT", f"/v1/users/golden-{number}?model={MODEL}", {"history": [str(item) for item in case["history"]]})
+                box.send(
+                    "PUT",
+                    f"/v1/users/golden-{number}?model={MODEL}",
+                    {"history": [str(item) for item in case["history"]]},
+                )
             answers = [ranked(box, case, number) for number, case in enumerate(self.cases)]
         version = answers[0][0]
         self.answers[version] = [scores for _, scores in answers]
@@ -75,9 +101,15 @@ class Versions:
             faults.append(f"a reload of no model in particular was answered {status} {reply}")
         doors[0].send("POST", f"/v1/models/reload?model={MODEL}", {"model": self.new, "share": 0.5})
         for box in doors:
-            listed = [(model["id"], model["version"], model.get("share")) for model in box.send("GET", "/v1/models")["data"]]
+            listed = [
+                (model["id"], model["version"], model.get("share"))
+                for model in box.send("GET", "/v1/models")["data"]
+            ]
             own = [model for model in listed if model[0] == MODEL]
-            if own != [(MODEL, self.old, None), (MODEL, self.new, 0.5)] or len(listed) != len(several.MODELS) + 1:
+            if (
+                own != [(MODEL, self.old, None), (MODEL, self.new, 0.5)]
+                or len(listed) != len(several.MODELS) + 1
+            ):
                 faults.append(f"half of the users: /v1/models lists {listed}")
         self.check(doors, "half of the users", {self.old, self.new}, faults)
         doors[-1].send("POST", f"/v1/models/reload?model={MODEL}", {"model": self.new})

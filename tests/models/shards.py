@@ -26,25 +26,51 @@ sys.path.append(str(HERE.parent / "bench"))
 import loopback
 import several
 
-MODELS, DATA = {"hstu": "tiny-hstu-movielens", "climber": "tiny-climber"}, several.data_folder("movielens-100k")
+MODELS, DATA = {"hstu": "tiny-hstu-movielens", "climber": "tiny-climber"}, several.data_folder(
+    "movielens-100k"
+)
 WORKERS, EVENTS, CANDIDATES, SKIPPED = 3, 24, 40, 77
-KNOBS = {"pool.memory": "3MiB", "pool.page_tokens": "2", "pool.item_share": "0.08", "pool.precompute_items": "false", "inference.executors": "1",
-         "inference.cores": "1"}
+KNOBS = {
+    "pool.memory": "3MiB",
+    "pool.page_tokens": "2",
+    "pool.item_share": "0.08",
+    "pool.precompute_items": "false",
+    "inference.executors": "1",
+    "inference.cores": "1",
+}
 
 
 def sections(knobs):
-    return [f"{room}: {{{', '.join(f'{knob.split(chr(46))[1]}: {value}' for knob, value in knobs.items() if knob.startswith(room + chr(46)))}}}"
-            for room in sorted({knob.split(".")[0] for knob in knobs})]
+    return [
+        f"{room}: {{{', '.join(f'{knob.split(chr(46))[1]}: {value}' for knob, value in knobs.items() if knob.startswith(room + chr(46)))}}}"
+        for room in sorted({knob.split(".")[0] for knob in knobs})
+    ]
 
 
 def requests(users, family):
     """Histories and candidates; item 12 is row 12."""
     chance = random.Random(7)
-    feature, more = {"hstu": ({"name": "timestamps", "values": list(range(1_000, 1_000 + EVENTS))}, {"request_timestamp": 2_000}),
-                     "climber": ({"name": "actions", "values": [1 + event % 5 for event in range(EVENTS)]}, {})}[family]
-    return [({"history": [str(item) for item in chance.sample(range(1, 1_600), EVENTS)], "features": [feature]},
-             {"user": f"user-{user}", "candidates": [str(item) for item in chance.sample(range(1, 1_600), CANDIDATES)], **more})
-            for user in range(users)]
+    feature, more = {
+        "hstu": (
+            {"name": "timestamps", "values": list(range(1_000, 1_000 + EVENTS))},
+            {"request_timestamp": 2_000},
+        ),
+        "climber": ({"name": "actions", "values": [1 + event % 5 for event in range(EVENTS)]}, {}),
+    }[family]
+    return [
+        (
+            {
+                "history": [str(item) for item in chance.sample(range(1, 1_600), EVENTS)],
+                "features": [feature],
+            },
+            {
+                "user": f"user-{user}",
+                "candidates": [str(item) for item in chance.sample(range(1, 1_600), CANDIDATES)],
+                **more,
+            },
+        )
+        for user in range(users)
+    ]
 
 
 def send(port, method, path, body):
@@ -70,8 +96,11 @@ def truth(troupe, model, folder, asked):
     data, port = f"{folder}/box", loopback.free_ports(1)[0]
     loopback.run(troupe, "import", "--model", model, "--data-dir", data, "--data", DATA)
     words = [word for knob, value in KNOBS.items() for word in ("--set", f"{knob}={value}")]
-    box = subprocess.Popen([troupe, "serve", "--model", model, "--data-dir", data, "--port", str(port), *words],
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    box = subprocess.Popen(
+        [troupe, "serve", "--model", model, "--data-dir", data, "--port", str(port), *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         until = time.monotonic() + 60
         while True:
@@ -93,12 +122,19 @@ def truth(troupe, model, folder, asked):
 def workers(cluster):
     """Fields of the inference workers, by node."""
     actors = json.loads(loopback.ask(cluster.door["front"], "GET", "/v1/cluster")[1])["actors"]
-    return {actor["node"]: {field["name"]: field["value"] for field in actor["fields"]} for actor in actors if actor["role"] == "inference_worker"}
+    return {
+        actor["node"]: {field["name"]: field["value"] for field in actor["fields"]}
+        for actor in actors
+        if actor["role"] == "inference_worker"
+    }
 
 
 def rows(cluster):
     """That passes missed, by where they came from."""
-    return {where: sum(int(fields.get("rows_from_" + where, 0)) for fields in workers(cluster).values()) for where in ("here", "nodes", "table")}
+    return {
+        where: sum(int(fields.get("rows_from_" + where, 0)) for fields in workers(cluster).values())
+        for where in ("here", "nodes", "table")
+    }
 
 
 def ask_all(cluster, asked, right, what, faults):
@@ -118,11 +154,13 @@ def ask_all(cluster, asked, right, what, faults):
 def check(cluster, asked, right, faults):
     def filled():
         return [int(fields.get("shards_filled", 0)) for fields in workers(cluster).values()]
+
     seen = []
 
     def is_filled():
         seen.append(filled())
         return len(seen[-1]) == WORKERS and min(seen[-1]) > 0 and len(seen) > 10 and seen[-1] == seen[-10]
+
     cluster.wait("shards on all workers", is_filled)
     print("shards filled, by worker:", seen[-1])
     put(cluster.door["front"], asked)
@@ -146,7 +184,9 @@ def check(cluster, asked, right, faults):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", required=True, type=os.path.abspath)
     parser.add_argument("--model", choices=MODELS, default="hstu")
     parser.add_argument("--users", type=int, default=40)
@@ -162,7 +202,13 @@ def main():
         if options.folder:
             os.makedirs(folder := options.folder)
         right = truth(options.troupe, model, folder, asked)
-        knobs = {**KNOBS, "pool.row_share": "0.01", "model.directory": model, "model.tables": "sharded", "router.deadline": "3s"}
+        knobs = {
+            **KNOBS,
+            "pool.row_share": "0.01",
+            "model.directory": model,
+            "model.tables": "sharded",
+            "router.deadline": "3s",
+        }
         cluster = loopback.Cluster(options.troupe, folder, WORKERS, sections(knobs))
         try:
             cluster.start_all(DATA)

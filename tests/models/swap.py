@@ -56,8 +56,16 @@ class Swaps:
             self.faults.append(f"{front} answers {body} with {status} {text}")
         time.sleep(self.hold)
         after = self.load.between(done, time.monotonic())
-        self.steps.append({"body": body, "front": front, "took_s": done - began, "asked_after": len(after),
-                           "p99_ms": percentile(self.load.between(began, done), 0.99), "p99_after_ms": percentile(after, 0.99)})
+        self.steps.append(
+            {
+                "body": body,
+                "front": front,
+                "took_s": done - began,
+                "asked_after": len(after),
+                "p99_ms": percentile(self.load.between(began, done), 0.99),
+                "p99_after_ms": percentile(after, 0.99),
+            }
+        )
         return versions_of(after)
 
     def expect(self, what, seen, allowed):
@@ -66,7 +74,9 @@ class Swaps:
             self.faults.append(f"{what}: only {len(seen)} users were answered")
         for user, versions in seen.items():
             if len(versions) > 1 or not versions <= set(allowed):
-                return self.faults.append(f"{what}: {user} was answered by {sorted(versions)}; expected one of {sorted(allowed)}")
+                return self.faults.append(
+                    f"{what}: {user} was answered by {sorted(versions)}; expected one of {sorted(allowed)}"
+                )
 
     def one_way(self, old, new, shares, around=None):
         """From the old version to the new one by these shares; `around`: what is done before each step. Who has the new one, by share."""
@@ -83,7 +93,9 @@ class Swaps:
             have = {user for user, versions in seen.items() if new in versions}
             missed = {user for user in had - have if user in seen}
             if missed:
-                self.faults.append(f"share {share}: {sorted(missed)[:3]} had the new version at a smaller share, and have it no more")
+                self.faults.append(
+                    f"share {share}: {sorted(missed)[:3]} had the new version at a smaller share, and have it no more"
+                )
             if abs(len(have) - share * len(seen)) > 4 * math.sqrt(share * (1 - share) * len(seen)):
                 self.faults.append(f"share {share}: {len(have)} of {len(seen)} users have the new version")
             self.steps[-1]["have_new"] = len(have) / max(1, len(seen))
@@ -115,19 +127,31 @@ def swap_under_load(cluster, load, versions, options, faults):
     judge("before", before, faults, lossless=True)
     counts = judge("meanwhile", meanwhile, faults, lossless=True)
     ratio = percentile(meanwhile, 0.99) / max(1e-9, percentile(before, 0.99))
-    print(f"P99 meanwhile / before: {ratio:.2f} (to be at most {RATIO_MAX} on a machine that does nothing else)")
+    print(
+        f"P99 meanwhile / before: {ratio:.2f} (to be at most {RATIO_MAX} on a machine that does nothing else)"
+    )
     for step in swaps.steps:
-        print(f"  {step['body']['model'][:8]} {step['body'].get('share', 1)} at {step['front']}: {step['took_s']:.2f} s, P99 {step['p99_ms']:.1f} ms, "
-              f"after it {step['p99_after_ms']:.1f} ms"
-              + (f", {100 * step['have_new']:.0f} % of the users have it" if "have_new" in step else ""))
-    return {"before_p99_ms": percentile(before, 0.99), "meanwhile_p99_ms": percentile(meanwhile, 0.99), "ratio": ratio,
-            "before": len(before), "meanwhile": dict(counts), "steps": swaps.steps}
+        print(
+            f"  {step['body']['model'][:8]} {step['body'].get('share', 1)} at {step['front']}: {step['took_s']:.2f} s, P99 {step['p99_ms']:.1f} ms, "
+            f"after it {step['p99_after_ms']:.1f} ms"
+            + (f", {100 * step['have_new']:.0f} % of the users have it" if "have_new" in step else "")
+        )
+    return {
+        "before_p99_ms": percentile(before, 0.99),
+        "meanwhile_p99_ms": percentile(meanwhile, 0.99),
+        "ratio": ratio,
+        "before": len(before),
+        "meanwhile": dict(counts),
+        "steps": swaps.steps,
+    }
 
 
 def swap_through_kills(cluster, load, versions, kills, hold, faults):
     """Back to the first version, while a worker or a front is killed before each of the first steps and started again, so that the
     versions of the step before outlive it; nobody is away when a step begins."""
-    victims = itertools.islice(itertools.cycle([cluster.names[-1], FRONTS[1], cluster.names[-2], FRONTS[0]]), kills)
+    victims = itertools.islice(
+        itertools.cycle([cluster.names[-1], FRONTS[1], cluster.names[-2], FRONTS[0]]), kills
+    )
     began = time.monotonic()
 
     def kill():
@@ -137,14 +161,22 @@ def swap_through_kills(cluster, load, versions, kills, hold, faults):
             time.sleep(0.5)
             cluster.start(victim)
             cluster.wait_until_ready(victim)
+
     Swaps(load, cluster.door, hold, faults).all_of_it(versions[1], versions[0], kill)
-    return dict(judge(f"through {kills} kills", load.between(began, time.monotonic()), faults, lossless=False))
+    return dict(
+        judge(f"through {kills} kills", load.between(began, time.monotonic()), faults, lossless=False)
+    )
 
 
 def settings_of(redis, model, folder):
-    return [f'features: {{store: "redis://{loopback.ADDRESS}:{redis.port}", time_limit: 1s}}', "pool: {memory: 48MiB}",
-            "inference: {executors: 1, cores: 1}", "router: {deadline: 3s}", "http: {admin_routes: true}",
-            f"model: {{directory: {model}, versions: {folder}}}"]
+    return [
+        f'features: {{store: "redis://{loopback.ADDRESS}:{redis.port}", time_limit: 1s}}',
+        "pool: {memory: 48MiB}",
+        "inference: {executors: 1, cores: 1}",
+        "router: {deadline: 3s}",
+        "http: {admin_routes: true}",
+        f"model: {{directory: {model}, versions: {folder}}}",
+    ]
 
 
 def run(options, folder):
@@ -155,23 +187,34 @@ def run(options, folder):
     versions.mkdir()
     shutil.copytree(DEMO / "model", versions / truth.versions[0])
     shutil.move(f"{folder}/other", versions / truth.versions[1])
-    with under_load.served(options, folder, lambda redis: settings_of(redis, versions / truth.versions[0], versions)) as cluster:
+    with under_load.served(
+        options, folder, lambda redis: settings_of(redis, versions / truth.versions[0], versions)
+    ) as cluster:
         with under_load.asked(cluster, truth, requests, options.rate) as load:
             found = swap_under_load(cluster, load, truth.versions, options, faults)
             metrics = loopback.ask(cluster.door[FRONTS[0]], "GET", "/metrics")[1]
-            faults += [f"no count of answers by {version}" for version in truth.versions
-                       if f'troupe_version_answered_total{{version="{version}"}}' not in metrics]
+            faults += [
+                f"no count of answers by {version}"
+                for version in truth.versions
+                if f'troupe_version_answered_total{{version="{version}"}}' not in metrics
+            ]
             if options.kills:
-                found["through_kills"] = swap_through_kills(cluster, load, truth.versions, options.kills, options.hold, faults)
+                found["through_kills"] = swap_through_kills(
+                    cluster, load, truth.versions, options.kills, options.hold, faults
+                )
     return found, faults
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--calm", type=float, default=10, help="seconds before the first change")
     parser.add_argument("--hold", type=float, default=3, help="seconds that each step is looked at")
-    parser.add_argument("--kills", type=int, default=2, help="of workers and fronts, in another round; 0: no such round")
+    parser.add_argument(
+        "--kills", type=int, default=2, help="of workers and fronts, in another round; 0: no such round"
+    )
     return under_load.main(parser, run)
 
 

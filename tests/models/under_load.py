@@ -30,7 +30,10 @@ POLICIES = ("item", "user")
 
 def demo_requests():
     with open(DEMO / "world" / "requests.jsonl") as file:
-        return [{key: json.loads(line)[key] for key in ("user", "candidates")} for line, _ in zip(file, range(USERS))]
+        return [
+            {key: json.loads(line)[key] for key in ("user", "candidates")}
+            for line, _ in zip(file, range(USERS))
+        ]
 
 
 class Truth:
@@ -42,10 +45,28 @@ class Truth:
             data = f"{folder}/box-{number}"
             loopback.run(troupe, "import", "--model", directory, "--data-dir", data, "--data", DEMO / "world")
             port = loopback.free_ports(1)[0]
-            box = subprocess.Popen([troupe, "serve", "--model", directory, "--data-dir", data, "--port", str(port), "--set",
-                                    "pool.precompute_items=false"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            box = subprocess.Popen(
+                [
+                    troupe,
+                    "serve",
+                    "--model",
+                    directory,
+                    "--data-dir",
+                    data,
+                    "--port",
+                    str(port),
+                    "--set",
+                    "pool.precompute_items=false",
+                ],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
             try:
-                until("the box is ready", lambda: loopback.ask(port, "GET", "/v2/health/ready")[0] == 200, limit=60)
+                until(
+                    "the box is ready",
+                    lambda: loopback.ask(port, "GET", "/v2/health/ready")[0] == 200,
+                    limit=60,
+                )
                 self._learn(port, requests)
             finally:
                 box.terminate()
@@ -53,13 +74,19 @@ class Truth:
 
     def _learn(self, port, requests):
         for request, policy in itertools.product(requests, POLICIES):
-            reply = json.loads(loopback.ask(port, "POST", "/v1/rank", {**request, "policy": policy}, limit=20)[1])
-            self.answers[reply["model_version"], request["user"], reply["plan"]] = {i["id"]: i["score"] for i in reply["items"]}
+            reply = json.loads(
+                loopback.ask(port, "POST", "/v1/rank", {**request, "policy": policy}, limit=20)[1]
+            )
+            self.answers[reply["model_version"], request["user"], reply["plan"]] = {
+                i["id"]: i["score"] for i in reply["items"]
+            }
         self.versions.append(reply["model_version"])
 
     def fault(self, user, reply):
         right = self.answers.get((reply["model_version"], user, reply["plan"]))
-        return find_fault(reply, right) if right else f"version {reply['model_version']}, plan {reply['plan']}"
+        return (
+            find_fault(reply, right) if right else f"version {reply['model_version']}, plan {reply['plan']}"
+        )
 
 
 class Client(threading.Thread):
@@ -80,7 +107,10 @@ class Client(threading.Thread):
     def _ask(self, turn):
         request = self.load.requests[turn // 2 % len(self.load.requests)]
         fronts = self.load.fronts
-        front, policy = fronts[turn % len(fronts)], POLICIES[(turn // 2 + turn // (2 * len(self.load.requests))) % 2]
+        front, policy = (
+            fronts[turn % len(fronts)],
+            POLICIES[(turn // 2 + turn // (2 * len(self.load.requests))) % 2],
+        )
         sent = time.monotonic()
         try:
             link, used = self.links.get(front, (None, 0))
@@ -94,9 +124,17 @@ class Client(threading.Thread):
             self.links.pop(front, None)
             return self.load.note(sent, "lost", request["user"], front, f"{type(error).__name__}: {error}")
         if status != 200:
-            return self.load.note(sent, "refused", request["user"], front, f"{status} {reply['error']['code']}: {reply['error']['message']}")
+            return self.load.note(
+                sent,
+                "refused",
+                request["user"],
+                front,
+                f"{status} {reply['error']['code']}: {reply['error']['message']}",
+            )
         fault = self.load.truth.fault(request["user"], reply)
-        self.load.note(sent, "wrong" if fault else "ok", request["user"], front, fault or reply["model_version"])
+        self.load.note(
+            sent, "wrong" if fault else "ok", request["user"], front, fault or reply["model_version"]
+        )
 
 
 class Load:
@@ -129,12 +167,16 @@ def percentile(outcomes, share):
 
 def judge(what, outcomes, faults, lossless):
     counts = collections.Counter(outcome[2] for outcome in outcomes)
-    print(f"{what}: {dict(counts)}, P50 {percentile(outcomes, 0.5):.1f} ms, P99 {percentile(outcomes, 0.99):.1f} ms")
+    print(
+        f"{what}: {dict(counts)}, P50 {percentile(outcomes, 0.5):.1f} ms, P99 {percentile(outcomes, 0.99):.1f} ms"
+    )
     for kind in ("wrong", *(("refused", "lost") if lossless else ())):
         bad = [outcome for outcome in outcomes if outcome[2] == kind]
         if bad:
             faults.append(f"{what}: {len(bad)} {kind}: {bad[0][3:]}")
-    untyped = [o for o in outcomes if o[2] == "refused" and not o[5].startswith(("429", "503", "504", "422 poison"))]
+    untyped = [
+        o for o in outcomes if o[2] == "refused" and not o[5].startswith(("429", "503", "504", "422 poison"))
+    ]
     if untyped:
         faults.append(f"{what}: refusals that were not promised: {untyped[0][5]}")
     return counts
@@ -179,7 +221,12 @@ def main(parser, run):
             os.makedirs(folder := options.folder)
         found, faults = run(options, folder)
     if options.json:
-        pathlib.Path(options.json).write_text(json.dumps({"workers": options.workers, "rate": options.rate, **found, "faults": faults}, indent=1) + "\n")
+        pathlib.Path(options.json).write_text(
+            json.dumps(
+                {"workers": options.workers, "rate": options.rate, **found, "faults": faults}, indent=1
+            )
+            + "\n"
+        )
     for fault in faults:
         print(fault)
     return 1 if faults else 0

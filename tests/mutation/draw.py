@@ -16,10 +16,14 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROOMS = ("kernels", "placement", "runtime", "actors", "router", "sim", "deploy")
-LEFT_OUT = re.compile(r"_test\.(cc|h)$|_test_\w+\.h$|/(test_\w+|inference_bench)\.(cc|h)$|^kernels/cuda/(bench|simt)/|_cuda\.(cc|h)$|"
-                      r"^kernels/cuda/\w+/\w*hopper\w*\.|^deploy/(bench|demo|examples|experiments)/")
-EMPTY = re.compile(r"^\s*(//.*|#.*|[{}()\[\];,]*|\}.*//.*|namespace .*|using .*|(public|private|protected):|class .*|"
-                   r"struct .*|enum .*|extern .*|template ?<.*>|(else|default:|return;|break;))\s*$")
+LEFT_OUT = re.compile(
+    r"_test\.(cc|h)$|_test_\w+\.h$|/(test_\w+|inference_bench)\.(cc|h)$|^kernels/cuda/(bench|simt)/|_cuda\.(cc|h)$|"
+    r"^kernels/cuda/\w+/\w*hopper\w*\.|^deploy/(bench|demo|examples|experiments)/"
+)
+EMPTY = re.compile(
+    r"^\s*(//.*|#.*|[{}()\[\];,]*|\}.*//.*|namespace .*|using .*|(public|private|protected):|class .*|"
+    r"struct .*|enum .*|extern .*|template ?<.*>|(else|default:|return;|break;))\s*$"
+)
 
 
 def lines_of_code():
@@ -40,7 +44,9 @@ def draw(lines, count, seed):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--count", type=int, required=True)
     parser.add_argument("--around", type=int, default=0, help="lines shown before and after each")

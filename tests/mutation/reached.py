@@ -36,13 +36,26 @@ class Unit:
 
 
 def call(command, folder, seconds, variables):
-    """"passes" or how it fails, what it said, and how long it took."""
+    """ "passes" or how it fails, what it said, and how long it took."""
     began = time.monotonic()
-    child = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                             start_new_session=True, env=os.environ | variables)
+    child = subprocess.Popen(
+        command,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        env=os.environ | variables,
+    )
     try:
         said, _ = child.communicate(timeout=seconds)
-        how = "passes" if child.returncode == 0 else "fails" if child.returncode > 0 else f"ends by signal {-child.returncode}"
+        how = (
+            "passes"
+            if child.returncode == 0
+            else "fails"
+            if child.returncode > 0
+            else f"ends by signal {-child.returncode}"
+        )
     except subprocess.TimeoutExpired:
         os.killpg(child.pid, signal.SIGKILL)
         said, how = child.communicate()[0], "hangs"
@@ -65,7 +78,12 @@ class Tests:
     def __init__(self, folder, build, programs, numbers, wrap, beside):
         self.book, self.build, self.programs, self.wrap = folder / "reached.json", build, programs, wrap
         self.names = {number: name for name, number in numbers.items()}
-        self.folder, self.beside, self.lock, self.recording = folder, beside, threading.Lock(), threading.Lock()
+        self.folder, self.beside, self.lock, self.recording = (
+            folder,
+            beside,
+            threading.Lock(),
+            threading.Lock(),
+        )
         self.kept = json.loads(self.book.read_text()) if self.book.is_file() else {}
         self.units = {}
 
@@ -75,9 +93,14 @@ class Tests:
         if path == "ctest":
             built = (self.build / "deploy" / "troupe").stat().st_mtime
             names = re.search(r"\^\((.*)\)\$", arguments[1])[1].split("|")
-            return [Unit(program, name, ["ctest", "-R", f"^{name}$", *arguments[2:]], str(self.build), built) for name in names]
+            return [
+                Unit(program, name, ["ctest", "-R", f"^{name}$", *arguments[2:]], str(self.build), built)
+                for name in names
+            ]
         place = self.build / path
-        start, built = [str(place), *arguments], (place if path[:2] != ".." else self.build / "deploy" / "troupe").stat().st_mtime
+        start, built = [str(place), *arguments], (
+            place if path[:2] != ".." else self.build / "deploy" / "troupe"
+        ).stat().st_mtime
         folder = str(place.parent)
         if path.endswith("transcripts.py"):
             pages = sorted(page.stem for page in (place.parent / "pages").glob("*.txt"))
@@ -86,7 +109,10 @@ class Tests:
         if "--abort-after=1" not in arguments:
             return [Unit(program, "all", start, folder, built)]
         _, listing, _ = call([*self.wrap, *start, "--list-test-cases", "--reporters=xml"], folder, 60, {})
-        return [Unit(program, name, [*start, f"--source-file=*/{name}"], folder, built) for name in source_files(listing)]
+        return [
+            Unit(program, name, [*start, f"--source-file=*/{name}"], folder, built)
+            for name in source_files(listing)
+        ]
 
     def record(self, unit):
         kept = self.kept.get(unit.key)
@@ -96,16 +122,27 @@ class Tests:
         marks = self.folder / f"marks-{threading.get_ident()}"
         for _ in range(3):
             marks.write_bytes(bytes(switched.MARKS))
-            how, said, unit.seconds = call([*self.wrap, *unit.command], unit.folder, 900, {switched.REACHED: str(marks)})
+            how, said, unit.seconds = call(
+                [*self.wrap, *unit.command], unit.folder, 900, {switched.REACHED: str(marks)}
+            )
             if how == "passes":
                 break
         unit.steady = how == "passes"
         if not unit.steady:
             print(f"{unit.key}: {how} without a bug, is not asked: {said[-300:]}", flush=True)
-        unit.reaches = [self.names[number] for number, mark in enumerate(marks.read_bytes()) if mark and number in self.names]
+        unit.reaches = [
+            self.names[number]
+            for number, mark in enumerate(marks.read_bytes())
+            if mark and number in self.names
+        ]
         with self.lock:
-            self.kept[unit.key] = {"built": unit.built, "of": len(self.names), "seconds": round(unit.seconds, 2),
-                                   "reaches": unit.reaches, "steady": unit.steady}
+            self.kept[unit.key] = {
+                "built": unit.built,
+                "of": len(self.names),
+                "seconds": round(unit.seconds, 2),
+                "reaches": unit.reaches,
+                "steady": unit.steady,
+            }
             self.book.write_text(json.dumps(self.kept))
 
     def of_program(self, program):
@@ -133,11 +170,19 @@ class Tests:
                     outcomes.append(self.ask(unit, number))
                 if all(how != "passes" for how, _ in outcomes):
                     how, said = outcomes[-1]
-                    return {"verdict": "caught", "by": program, "unit": unit.name, "how": how, "why": why(said)}
+                    return {
+                        "verdict": "caught",
+                        "by": program,
+                        "unit": unit.name,
+                        "how": how,
+                        "why": why(said),
+                    }
                 if len(outcomes) > 1:
                     unsteady.append(unit.key)
         return {"verdict": "survives", "reached": asked} | ({"unsteady": unsteady} if unsteady else {})
 
     def ask(self, unit, number):
-        how, said, _ = call([*self.wrap, *unit.command], unit.folder, 30 + 10 * unit.seconds, {switched.CHOSEN: str(number)})
+        how, said, _ = call(
+            [*self.wrap, *unit.command], unit.folder, 30 + 10 * unit.seconds, {switched.CHOSEN: str(number)}
+        )
         return how, said

@@ -41,33 +41,86 @@ def wider_test(name):
 
 
 # What runs: the CMake target, and the command below the build folder.
-PROGRAMS = {room: rooms_test(room) for room in ("kernels", "placement", "runtime", "actors", "router", "server", "sim", "deploy")}
+PROGRAMS = {
+    room: rooms_test(room)
+    for room in ("kernels", "placement", "runtime", "actors", "router", "server", "sim", "deploy")
+}
 PROGRAMS |= {name: wider_test(name) for name in ("scenario", "families", "fuzz")}
-PROGRAMS["reference"] = {"target": "reference_test", "command": ["tests/reference/reference_test", "--abort-after=1"]}
-PROGRAMS["cuda_emulated"] = {"target": "cuda_emulated_test",
-                             "command": ["kernels/cuda/cuda_emulated_test", "--profile", "90", "--abort-after=1"]}
+PROGRAMS["reference"] = {
+    "target": "reference_test",
+    "command": ["tests/reference/reference_test", "--abort-after=1"],
+}
+PROGRAMS["cuda_emulated"] = {
+    "target": "cuda_emulated_test",
+    "command": ["kernels/cuda/cuda_emulated_test", "--profile", "90", "--abort-after=1"],
+}
 PROGRAMS["swarm"] = {"target": "troupe", "command": ["deploy/troupe", "sim", "--seeds", "1..100"]}
-PROGRAMS |= {name: {"target": f"{name}_test", "command": [f"tests/hstu/{name}_test", "--abort-after=1", "--no-intro"]}
-             for name in ("hstu", "hstu_rows")}
-PROGRAMS |= {f"{name}_device": {"target": f"{name}_device_test",
-                                "command": [f"tests/{name}/{name}_device_test", "--profile", "90", "--abort-after=1", "--no-intro"]}
-             for name in ("hstu", "reference")}
+PROGRAMS |= {
+    name: {"target": f"{name}_test", "command": [f"tests/hstu/{name}_test", "--abort-after=1", "--no-intro"]}
+    for name in ("hstu", "hstu_rows")
+}
+PROGRAMS |= {
+    f"{name}_device": {
+        "target": f"{name}_device_test",
+        "command": [f"tests/{name}/{name}_device_test", "--profile", "90", "--abort-after=1", "--no-intro"],
+    }
+    for name in ("hstu", "reference")
+}
 PROGRAMS["readers"] = wider_test("readers")
-PROGRAMS["commands"] = {"target": "troupe", "command": ["../tests/commands/transcripts.py", "--troupe", "../../build/deploy/troupe"]}
-PROGRAMS["fuzz_targets"] = {"target": "fuzz_replay", "command": ["tests/fuzz/targets/fuzz_replay", str(ROOT / "tests/fuzz/corpus"), "20000"]}
+PROGRAMS["commands"] = {
+    "target": "troupe",
+    "command": ["../tests/commands/transcripts.py", "--troupe", "../../build/deploy/troupe"],
+}
+PROGRAMS["fuzz_targets"] = {
+    "target": "fuzz_replay",
+    "command": ["tests/fuzz/targets/fuzz_replay", str(ROOT / "tests/fuzz/corpus"), "20000"],
+}
 # What else asks boxes, by ctest's names.
-BOXES = ("mistakes|examples|climber_golden|generate_golden|repair_golden|repair_served|generate_clients|hstu_golden|request_cost|"
-         "papers_rcllm|papers_flame|disk|refresh|linearizability|dialects|appends|several_models|page|client|features_outage|foresight|"
-         "papers_hlem|several_models_cluster")
-PROGRAMS["boxes"] = {"target": "troupe", "command": ["ctest", "-R", f"^({BOXES})$", "--stop-on-failure", "--timeout", "300"]}
+BOXES = (
+    "mistakes|examples|climber_golden|generate_golden|repair_golden|repair_served|generate_clients|hstu_golden|request_cost|"
+    "papers_rcllm|papers_flame|disk|refresh|linearizability|dialects|appends|several_models|page|client|features_outage|foresight|"
+    "papers_hlem|several_models_cluster"
+)
+PROGRAMS["boxes"] = {
+    "target": "troupe",
+    "command": ["ctest", "-R", f"^({BOXES})$", "--stop-on-failure", "--timeout", "300"],
+}
 # Asked by --wider, in this order, about what survived a bug's own tests.
-WIDER = {"kernels": ["reference", "commands", "scenario", "fuzz", "boxes"], "placement": ["router", "actors", "commands", "boxes"],
-         "runtime": ["commands", "scenario", "readers", "fuzz", "boxes"], "actors": ["sim", "commands", "scenario", "boxes"],
-         "router": ["sim", "commands", "scenario", "readers", "boxes"], "server": ["commands", "scenario", "readers", "boxes"], "sim": ["commands", "boxes"],
-         "deploy": ["commands", "scenario", "fuzz", "boxes"]}
+WIDER = {
+    "kernels": ["reference", "commands", "scenario", "fuzz", "boxes"],
+    "placement": ["router", "actors", "commands", "boxes"],
+    "runtime": ["commands", "scenario", "readers", "fuzz", "boxes"],
+    "actors": ["sim", "commands", "scenario", "boxes"],
+    "router": ["sim", "commands", "scenario", "readers", "boxes"],
+    "server": ["commands", "scenario", "readers", "boxes"],
+    "sim": ["commands", "boxes"],
+    "deploy": ["commands", "scenario", "fuzz", "boxes"],
+}
 # Asked by --reached, in this order behind a bug's own: of whatever room, if it enters the bug's function.
-ALL = ["placement", "router", "server", "actors", "commands", "deploy", "sim", "scenario", "readers", "families", "kernels", "runtime", "fuzz",
-       "fuzz_targets", "hstu", "hstu_rows", "reference", "cuda_emulated", "hstu_device", "reference_device", "boxes", "swarm"]
+ALL = [
+    "placement",
+    "router",
+    "server",
+    "actors",
+    "commands",
+    "deploy",
+    "sim",
+    "scenario",
+    "readers",
+    "families",
+    "kernels",
+    "runtime",
+    "fuzz",
+    "fuzz_targets",
+    "hstu",
+    "hstu_rows",
+    "reference",
+    "cuda_emulated",
+    "hstu_device",
+    "reference_device",
+    "boxes",
+    "swarm",
+]
 BUILD_SECONDS = 1800
 FOLDER_SECONDS = 30  # that a folder's tests usually take, on a busy machine
 UNSTEADY_MAX = 5  # tests that fail and pass by turns, of one run of a program
@@ -84,14 +137,24 @@ class Scratch:
         self.tree, self.build = folder / "tree", folder / "tree" / "build"
         self.wrap, self.jobs = wrap, jobs
         self.usual = {}  # of a program, without a bug: its seconds
-        self.numbers = {bug.name: number for number, bug in enumerate(together, 1) if switched.switchable(whole(bug.file), bug)}
-        self.book = folder / "not_beside.txt"  # names of those that did not compile beside the others, from run to run
+        self.numbers = {
+            bug.name: number
+            for number, bug in enumerate(together, 1)
+            if switched.switchable(whole(bug.file), bug)
+        }
+        self.book = (
+            folder / "not_beside.txt"
+        )  # names of those that did not compile beside the others, from run to run
         for name in self.book.read_text().split() if self.book.is_file() else []:
             self.numbers.pop(name, None)
-        self.together = [bug for bug in together if bug.name in self.numbers]  # in one build; the number says which runs
+        self.together = [
+            bug for bug in together if bug.name in self.numbers
+        ]  # in one build; the number says which runs
         self.chosen = 0
         if (self.tree / ".git").exists():
-            sys.exit(f"{self.tree} is a checkout; expected a folder for a copy, in which other files are deleted")
+            sys.exit(
+                f"{self.tree} is a checkout; expected a folder for a copy, in which other files are deleted"
+            )
         self.copy()
         if not (self.build / "build.ninja").is_file():
             done = self.run(["cmake", "--preset", "release", *configure], BUILD_SECONDS, self.tree)
@@ -99,8 +162,16 @@ class Scratch:
                 sys.exit(f"{self.tree}: cannot be configured: {self.said}")
 
     def copy(self):
-        names = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, check=True,
-                               stdout=subprocess.PIPE).stdout.decode().split("\0")
+        names = (
+            subprocess.run(
+                ["git", "ls-files", "-coz", "--exclude-standard"],
+                cwd=ROOT,
+                check=True,
+                stdout=subprocess.PIPE,
+            )
+            .stdout.decode()
+            .split("\0")
+        )
         kept = {name for name in names if name and (ROOT / name).is_file()}
         for path in self.tree.rglob("*") if self.tree.is_dir() else []:
             name = path.relative_to(self.tree).as_posix()
@@ -109,7 +180,11 @@ class Scratch:
         self.write(switched.HEADER, switched.HEADER_TEXT.encode())
         for name in kept:
             those = [bug for bug in self.together if bug.file == name]
-            text = switched.switched(whole(name), those, self.numbers).encode() if those else (ROOT / name).read_bytes()
+            text = (
+                switched.switched(whole(name), those, self.numbers).encode()
+                if those
+                else (ROOT / name).read_bytes()
+            )
             self.write(name, text, (ROOT / name).stat().st_mode)
 
     def write(self, name, text, mode=0o644):
@@ -121,10 +196,16 @@ class Scratch:
         copy.chmod(mode)
 
     def run(self, command, seconds, folder):
-        """"passes", or how it fails; what it said is in `said`."""
-        child = subprocess.Popen([*self.wrap, *command], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                 stdin=subprocess.DEVNULL, start_new_session=True,
-                                 env=os.environ | ({switched.CHOSEN: str(self.chosen)} if self.chosen else {}))
+        """ "passes", or how it fails; what it said is in `said`."""
+        child = subprocess.Popen(
+            [*self.wrap, *command],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            env=os.environ | ({switched.CHOSEN: str(self.chosen)} if self.chosen else {}),
+        )
         try:
             said, _ = child.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -139,7 +220,10 @@ class Scratch:
 
     def make(self, program):
         command = ["cmake", "--build", str(self.build), "--target", PROGRAMS[program]["target"]]
-        return self.run(command + (["-j", str(self.jobs)] if self.jobs else []), BUILD_SECONDS, self.tree) == "passes"
+        return (
+            self.run(command + (["-j", str(self.jobs)] if self.jobs else []), BUILD_SECONDS, self.tree)
+            == "passes"
+        )
 
     def ask(self, program, *filters):
         """A test that fails and, alone, passes says nothing about the bug: the others are asked without it."""
@@ -163,10 +247,20 @@ class Scratch:
     def make_together(self, programs):
         """All programs with all bugs. Those that do not compile so are left to be built alone."""
         targets = sorted({PROGRAMS[program]["target"] for program in programs})
-        command = ["cmake", "--build", str(self.build), "--target", *targets, *(["-j", str(self.jobs)] if self.jobs else [])]
+        command = [
+            "cmake",
+            "--build",
+            str(self.build),
+            "--target",
+            *targets,
+            *(["-j", str(self.jobs)] if self.jobs else []),
+        ]
         while self.run(command + ["--", "-k", "0"], BUILD_SECONDS, self.tree) != "passes":
-            faulty = [bug for bug in self.together
-                      if re.search(rf"(^|/){re.escape(bug.file)}:\d+:\d+: (fatal )?error", self.said, re.M)]
+            faulty = [
+                bug
+                for bug in self.together
+                if re.search(rf"(^|/){re.escape(bug.file)}:\d+:\d+: (fatal )?error", self.said, re.M)
+            ]
             if not faulty:
                 sys.exit(f"the build of all bugs together fails:\n{self.said[-3000:]}")
             for bug in faulty:
@@ -229,8 +323,14 @@ def judge(scratch, bug, programs, within):
         for program in programs:
             if not together and not scratch.make(program):
                 return {"verdict": "does not build", "why": why(scratch.said)}
-            near = is_doctest(program) and program in bug.programs  # those in the bug's folder catch most, and soonest
-            outcome = scratch.ask(program, f"--source-file=*/{path.parent.relative_to(scratch.tree)}/*") if near else "passes"
+            near = (
+                is_doctest(program) and program in bug.programs
+            )  # those in the bug's folder catch most, and soonest
+            outcome = (
+                scratch.ask(program, f"--source-file=*/{path.parent.relative_to(scratch.tree)}/*")
+                if near
+                else "passes"
+            )
             if outcome == "passes" and not within:
                 outcome = scratch.ask(program)
             if outcome != "passes":
@@ -252,8 +352,10 @@ def summary(bugs, verdicts):
     print(f"\n{'room':<14}{'caught':>8}{'of':>6}{'survive':>10}{'do not build':>15}")
     for room in sorted(rows):
         row = rows[room]
-        print(f"{room:<14}{row['caught']:>8}{row['caught'] + row['survives']:>6}{row['survives']:>10}"
-              f"{row['does not build']:>15}")
+        print(
+            f"{room:<14}{row['caught']:>8}{row['caught'] + row['survives']:>6}{row['survives']:>10}"
+            f"{row['does not build']:>15}"
+        )
     for verdict in ("caught", "survives", "does not build"):
         counts[verdict] = sum(row[verdict] for row in rows.values())
     for bug in bugs:
@@ -264,8 +366,10 @@ def summary(bugs, verdicts):
             print(f"not equivalent: {bug.name} is caught by {seen['by']}: {seen['why']}")
     judged = counts["caught"] + counts["survives"]
     equivalent = sum(1 for bug in bugs if bug.equivalent)
-    print(f"{counts['caught']} of {judged} planted bugs caught ({100 * counts['caught'] / max(1, judged):.0f} %), "
-          f"{counts['does not build']} do not build, {equivalent} equivalent, {len(bugs) - len(verdicts)} not tried")
+    print(
+        f"{counts['caught']} of {judged} planted bugs caught ({100 * counts['caught'] / max(1, judged):.0f} %), "
+        f"{counts['does not build']} do not build, {equivalent} equivalent, {len(bugs) - len(verdicts)} not tried"
+    )
     return counts
 
 
@@ -274,23 +378,31 @@ def names(text):
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--check", action="store_true", help="only look whether every bug fits")
     parser.add_argument("--table", type=pathlib.Path, action="append", help="instead of bugs/*.txt")
-    parser.add_argument("--scratch", type=pathlib.Path, help="where the copy of the tree and its build are kept")
+    parser.add_argument(
+        "--scratch", type=pathlib.Path, help="where the copy of the tree and its build are kept"
+    )
     parser.add_argument("--rooms", type=names, default=[], help="only bugs of these")
     parser.add_argument("--only", type=names, default=[], help="only these bugs")
     parser.add_argument("--wider", action="store_true", help="ask what crosses rooms, too")
     parser.add_argument("--together", action="store_true", help="one build with all that can be switched")
     parser.add_argument("--within", action="store_true", help="ask only the tests in bugs' own folders")
-    parser.add_argument("--reached", action="store_true", help="ask exactly those tests that enter a bug's function")
+    parser.add_argument(
+        "--reached", action="store_true", help="ask exactly those tests that enter a bug's function"
+    )
     parser.add_argument("--beside", type=int, default=1, help="with --reached: so many bugs at once")
     parser.add_argument("--resume", action="store_true", help="keep the verdicts of an earlier run")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no bug after so many")
     parser.add_argument("--least", type=float, default=100, help="per cent that have to be caught")
     parser.add_argument("--wrap", type=shlex.split, default=[], help="a command before each build and test")
     parser.add_argument("--jobs", type=int, default=0, help="of a build; 0: the builder's own choice")
-    parser.add_argument("--configure", type=shlex.split, default=["-DTROUPE_CUDA=OFF"], help="options for cmake")
+    parser.add_argument(
+        "--configure", type=shlex.split, default=["-DTROUPE_CUDA=OFF"], help="options for cmake"
+    )
     parser.add_argument("--json", type=pathlib.Path, help="the verdicts go there, too")
     options = parser.parse_args()
     options.together |= options.reached
@@ -305,12 +417,24 @@ def programs_of(bug, wider, all_of_them=False):
 def judges(options, scratch, bugs, earlier):
     """Of each bug a function that asks about it, all of them to be called, in this order. `earlier`: of each, whom it has passed."""
     if not options.reached:
-        return [(bug, lambda bug=bug: asked_of(scratch, bug, options)) for bug in sorted(bugs, key=lambda bug: bug.name not in scratch.numbers)]
-    tests = reached.Tests(options.scratch.resolve(), scratch.build, PROGRAMS, scratch.numbers, scratch.wrap, options.beside)
+        return [
+            (bug, lambda bug=bug: asked_of(scratch, bug, options))
+            for bug in sorted(bugs, key=lambda bug: bug.name not in scratch.numbers)
+        ]
+    tests = reached.Tests(
+        options.scratch.resolve(), scratch.build, PROGRAMS, scratch.numbers, scratch.wrap, options.beside
+    )
+
     def judged(bug):
         if bug.name not in scratch.numbers:
             return {"verdict": "does not build", "why": "cannot be switched; ask about it without --reached"}
-        return tests.judge(bug, scratch.numbers[bug.name], programs_of(bug, options.wider, options.wider), why, earlier.get(bug.name, {}))
+        return tests.judge(
+            bug,
+            scratch.numbers[bug.name],
+            programs_of(bug, options.wider, options.wider),
+            why,
+            earlier.get(bug.name, {}),
+        )
 
     return [(bug, lambda bug=bug: judged(bug)) for bug in bugs]
 
@@ -324,22 +448,35 @@ def asked_of(scratch, bug, options):
 
 def run_bugs(options, bugs, table_bugs):
     start, verdicts, earlier = time.monotonic(), {}, {}
-    scratch = Scratch(options.scratch.resolve(), options.wrap, options.jobs, options.configure,
-                      table_bugs if options.together else [])  # all, so that a run in pieces has one build
+    scratch = Scratch(
+        options.scratch.resolve(),
+        options.wrap,
+        options.jobs,
+        options.configure,
+        table_bugs if options.together else [],
+    )  # all, so that a run in pieces has one build
     book = options.scratch / "verdicts.jsonl"
     entries = {bug.name: [bug.file, bug.present, bug.planted, bug.programs] for bug in bugs}
     asked = [options.within, options.wider, options.reached]  # who survived one question may be asked another
     if options.resume and book.is_file():
         for line in book.read_text().splitlines():
             row = json.loads(line)
-            if entries.get(row["name"]) == row["entry"] and (row["verdict"] == "caught" or row["asked"] == asked):
+            if entries.get(row["name"]) == row["entry"] and (
+                row["verdict"] == "caught" or row["asked"] == asked
+            ):
                 verdicts[row["name"]] = row
             elif entries.get(row["name"]) == row["entry"]:
                 earlier[row["name"]] = row.get("reached", {})
     elif book.is_file():
         book.unlink()
     if options.together:
-        scratch.make_together({program for bug in bugs for program in programs_of(bug, options.wider, options.reached and options.wider)})
+        scratch.make_together(
+            {
+                program
+                for bug in bugs
+                for program in programs_of(bug, options.wider, options.reached and options.wider)
+            }
+        )
 
     def one(bug, ask):
         if bug.name in verdicts or time.monotonic() - start > options.seconds:
@@ -375,15 +512,22 @@ def main():
     if unknown:
         sys.exit(f"no such bug or room: {', '.join(sorted(unknown))}")
     table_bugs = bugs
-    bugs = [bug for bug in bugs if (not options.only or bug.name in options.only) and
-            (not options.rooms or bug.room in options.rooms)]
+    bugs = [
+        bug
+        for bug in bugs
+        if (not options.only or bug.name in options.only) and (not options.rooms or bug.room in options.rooms)
+    ]
     options.scratch.mkdir(parents=True, exist_ok=True)
     verdicts = run_bugs(options, bugs, table_bugs)
     counts = summary(bugs, verdicts)
     if options.json:
         options.json.write_text(json.dumps(list(verdicts.values()), indent=1) + "\n")
     judged = counts["caught"] + counts["survives"]
-    return 0 if judged and not counts["does not build"] and 100 * counts["caught"] >= options.least * judged else 1
+    return (
+        0
+        if judged and not counts["does not build"] and 100 * counts["caught"] >= options.least * judged
+        else 1
+    )
 
 
 if __name__ == "__main__":

@@ -22,22 +22,48 @@ import switched
 import table
 
 QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])+\'|//.*')
-LEFT_OUT = re.compile(r"TROUPE_CHECK|static_assert|\bassert\(|reserve\(|shrink_to_fit|constexpr|\boperator\b|^\s*(using|typedef|case) |"
-                      r"R\"\(|\\$|#")
+LEFT_OUT = re.compile(
+    r"TROUPE_CHECK|static_assert|\bassert\(|reserve\(|shrink_to_fit|constexpr|\boperator\b|^\s*(using|typedef|case) |"
+    r"R\"\(|\\$|#"
+)
 # By kinds, whoever's code it is: what a slip there changes is no promise, or never happens.
-UNSEEN = {"hint": re.compile(r"\b(mallopt|madvise|posix_fadvise|readahead|__builtin_prefetch|Prefetch|expect_\w*reads|pthread_setname_np)\("),
-          "remark of a debug log": re.compile(r"LogLevel::debug"),
-          "mixer's constant": re.compile(r"0x[0-9a-fA-F]{15,}"),
-          "compile time": re.compile(r"\b(static_assert|consteval)\b")}
+UNSEEN = {
+    "hint": re.compile(
+        r"\b(mallopt|madvise|posix_fadvise|readahead|__builtin_prefetch|Prefetch|expect_\w*reads|pthread_setname_np)\("
+    ),
+    "remark of a debug log": re.compile(r"LogLevel::debug"),
+    "mixer's constant": re.compile(r"0x[0-9a-fA-F]{15,}"),
+    "compile time": re.compile(r"\b(static_assert|consteval)\b"),
+}
 DURATION = re.compile(r"(seconds|minutes|hours)[({]$")  # how long exactly a limit is
 DESCRIPTOR = re.compile(r"(descriptor|socket|\bfd)[\w.]* (<|>=) 0")  # 0 is the standard input's
 GUARD = re.compile(r"^\s+if \(.*\) (return\b.*|continue|break);$")
 CALL = re.compile(r"^\s+(?!return\b|if\b|for\b|while\b|throw\b|delete\b|switch\b)[\w.\->\[\]:]+\(.*\);$")
 SET = re.compile(r"^\s+[\w.\->\[\]]+ (=|\+=|-=|\|=) .*;$|^\s+(\+\+|--)[\w.\->\[\]]+;$")
-SWAPS = [(" < ", " <= "), (" <= ", " < "), (" > ", " >= "), (" >= ", " > "), (" == ", " != "), (" != ", " == "),
-         (" && ", " || "), (" || ", " && "), (" + 1", ""), (" - 1", ""), (" - ", " + "), (" += ", " -= "), ("std::min", "std::max"),
-         ("std::max", "std::min"), (".front()", ".back()"), (".back()", ".front()"), ("lower_bound(", "upper_bound("),
-         ("upper_bound(", "lower_bound("), ("(!", "("), (" !", " "), ("true", "false"), ("false", "true")]
+SWAPS = [
+    (" < ", " <= "),
+    (" <= ", " < "),
+    (" > ", " >= "),
+    (" >= ", " > "),
+    (" == ", " != "),
+    (" != ", " == "),
+    (" && ", " || "),
+    (" || ", " && "),
+    (" + 1", ""),
+    (" - 1", ""),
+    (" - ", " + "),
+    (" += ", " -= "),
+    ("std::min", "std::max"),
+    ("std::max", "std::min"),
+    (".front()", ".back()"),
+    (".back()", ".front()"),
+    ("lower_bound(", "upper_bound("),
+    ("upper_bound(", "lower_bound("),
+    ("(!", "("),
+    (" !", " "),
+    ("true", "false"),
+    ("false", "true"),
+]
 NUMBER = re.compile(r"(?<=[ (,])(\d+)(?=[;,) ])")
 WORD = re.compile(r"\w")
 
@@ -50,8 +76,13 @@ def masked(line):
 def at_words_end(line, begin, end):
     """Whether a word, or a number, would go on: `- 1` is not in `- 10`, nor `true` in `is_true`."""
     inside = line[begin:end]
-    return not (WORD.match(inside[-1]) and WORD.match(line[end:end + 1]) or
-                WORD.match(inside[0]) and begin and WORD.match(line[begin - 1]))
+    return not (
+        WORD.match(inside[-1])
+        and WORD.match(line[end : end + 1])
+        or WORD.match(inside[0])
+        and begin
+        and WORD.match(line[begin - 1])
+    )
 
 
 def slips_of(line):
@@ -61,14 +92,14 @@ def slips_of(line):
         if old == " += " and '"' in line:
             continue  # of texts
         for match in re.finditer(re.escape(old), shown):
-            if at_words_end(shown, *match.span()) and shown[match.end():match.end() + 1] not in (".", "="):
-                found.append((old.strip(), line[:match.start()] + new + line[match.end():]))
+            if at_words_end(shown, *match.span()) and shown[match.end() : match.end() + 1] not in (".", "="):
+                found.append((old.strip(), line[: match.start()] + new + line[match.end() :]))
     if DESCRIPTOR.search(shown):
         found = [(kind, text) for kind, text in found if kind not in ("<", ">=")]
     for match in NUMBER.finditer(shown):
-        if DURATION.search(shown[:match.start()]) or DESCRIPTOR.search(shown[:match.end()]):
+        if DURATION.search(shown[: match.start()]) or DESCRIPTOR.search(shown[: match.end()]):
             continue
-        found.append(("number", line[:match.start()] + str(int(match[0]) + 1) + line[match.end():]))
+        found.append(("number", line[: match.start()] + str(int(match[0]) + 1) + line[match.end() :]))
     if shown.count("(") == shown.count(")") and shown.count("{") == shown.count("}"):
         if GUARD.match(shown):
             found.append(("guard", ""))
@@ -79,7 +110,14 @@ def slips_of(line):
 
 def begins_statement(lines, number):
     """Whether the line before has ended: what is left out must be a statement of its own, and no branch of an if."""
-    before = next((lines[i].strip() for i in range(number - 1, -1, -1) if lines[i].strip() and not lines[i].strip().startswith("//")), "")
+    before = next(
+        (
+            lines[i].strip()
+            for i in range(number - 1, -1, -1)
+            if lines[i].strip() and not lines[i].strip().startswith("//")
+        ),
+        "",
+    )
     return before.endswith((";", "{", "}")) and not (before.endswith(")") or before.endswith("else"))
 
 
@@ -89,7 +127,9 @@ def unseen(line):
 
 def unseen_body(text, body):
     """Whether the compiler runs it, and nothing else."""
-    return unseen(text[max(text.rfind(end, 0, body.begin) for end in ";}") + 1:body.begin]) == "compile time"
+    return (
+        unseen(text[max(text.rfind(end, 0, body.begin) for end in ";}") + 1 : body.begin]) == "compile time"
+    )
 
 
 def slip_at(name, text, number, chance):
@@ -106,13 +146,24 @@ def slip_at(name, text, number, chance):
         kind = chance.choice(sorted(kinds))
         planted = chance.choice(kinds[kind])
         begin = number
-        while text.count("\n".join(lines[begin:number + 1])) != 1 and number - begin < 12 and begin > 0:
+        while text.count("\n".join(lines[begin : number + 1])) != 1 and number - begin < 12 and begin > 0:
             begin -= 1
         before = lines[begin:number]
-        bug = table.Bug(f"slip_{pathlib.Path(name).stem}_{number + 1}", "", name, f"slip: {kind}", present=before + [line],
-                        planted=before + ([planted] if planted else []))
+        bug = table.Bug(
+            f"slip_{pathlib.Path(name).stem}_{number + 1}",
+            "",
+            name,
+            f"slip: {kind}",
+            present=before + [line],
+            planted=before + ([planted] if planted else []),
+        )
         body = switched.switchable(text, bug)
-        if text.count("\n".join(bug.present)) == 1 and all(text for text in bug.present[:1]) and body and not unseen_body(text, body):
+        if (
+            text.count("\n".join(bug.present)) == 1
+            and all(text for text in bug.present[:1])
+            and body
+            and not unseen_body(text, body)
+        ):
             return bug
         del kinds[kind]
     return None
@@ -139,9 +190,13 @@ def includers():
 
 def make(count, seed, most):
     known, chance, counts, hidden = {}, random.Random(seed), includers(), collections.Counter()
-    places = [place for place in draw.lines_of_code() if not place[0].endswith(".h") or counts.get(place[0], 0) <= most]
+    places = [
+        place
+        for place in draw.lines_of_code()
+        if not place[0].endswith(".h") or counts.get(place[0], 0) <= most
+    ]
     for place in draw.draw(places, min(count, len(places)), seed):
-        for name, number in places[places.index(place):][:200]:
+        for name, number in places[places.index(place) :][:200]:
             text = (draw.ROOT / name).read_text()
             line = text.split("\n")[number - 1]
             bug = slip_at(name, text, number - 1, chance)
@@ -163,12 +218,20 @@ def write(bugs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--count", type=int, required=True)
     parser.add_argument("--includers", type=int, default=12)
     parser.add_argument("--of", type=pathlib.Path, help="a table, of which so many are drawn")
-    parser.add_argument("--without", type=pathlib.Path, action="append", default=[], help="tables whose bugs are not drawn again")
+    parser.add_argument(
+        "--without",
+        type=pathlib.Path,
+        action="append",
+        default=[],
+        help="tables whose bugs are not drawn again",
+    )
     options = parser.parse_args()
     if not options.of:
         return write(make(options.count, options.seed, options.includers))

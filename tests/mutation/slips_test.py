@@ -25,7 +25,10 @@ class Slips(unittest.TestCase):
     def test_bounds_tests_and_constants_go_wrong(self):
         self.assertEqual(slips.slips_of("  while (a < b)"), [("<", "  while (a <= b)")])
         self.assertEqual(slips.slips_of("  x = a || !b"), [("||", "  x = a && !b"), ("!", "  x = a || b")])
-        self.assertEqual(slips.slips_of("  f(7, 12, x7);")[:2], [("number", "  f(8, 12, x7);"), ("number", "  f(7, 13, x7);")])
+        self.assertEqual(
+            slips.slips_of("  f(7, 12, x7);")[:2],
+            [("number", "  f(8, 12, x7);"), ("number", "  f(7, 13, x7);")],
+        )
         self.assertEqual(kinds("  n = std::min(a, b - 1);"), ["-", "- 1", "number", "statement", "std::min"])
 
     def test_what_is_quoted_and_parts_of_words_stay(self):
@@ -51,8 +54,15 @@ class Slips(unittest.TestCase):
     def test_what_nobody_sees_is_left_alone(self):
         self.assertEqual(kinds("  if (descriptor.number < 0) fail(a);"), [])
         self.assertEqual(kinds("  limit = std::chrono::seconds(10);"), ["statement"])
-        for line in ("  mallopt(a, b);", "  log(LogLevel::debug, a + 1);", "  n = (n ^ (n >> 27)) * 0x94d049bb133111eb;"):
-            self.assertIsNone(slips.slip_at("router/x.cc", f"int f() {{\n{line}\n  return 1;\n}}\n", 1, random.Random(1)), line)
+        for line in (
+            "  mallopt(a, b);",
+            "  log(LogLevel::debug, a + 1);",
+            "  n = (n ^ (n >> 27)) * 0x94d049bb133111eb;",
+        ):
+            self.assertIsNone(
+                slips.slip_at("router/x.cc", f"int f() {{\n{line}\n  return 1;\n}}\n", 1, random.Random(1)),
+                line,
+            )
         text = "int f() { return 1; }\nstatic_assert(\n    [] {\n      int i = f(2);\n      return i == 1;\n    }());\n"
         self.assertIsNone(slips.slip_at("router/x.cc", text, 4, random.Random(1)), "the compiler runs it")
 

@@ -49,9 +49,14 @@ inline bool entered(int bug) {
 constexpr bool chosen(int bug) { return !std::is_constant_evaluated() && entered(bug); }
 }  // namespace troupe_planted
 """
-TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-zA-Z_])\'(?:\\.|[^\'\\\n])+\'|'
-                   r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*|[{};]", re.S | re.M)
-SCOPE = re.compile(r"(^|[\s;])(namespace|class|struct|union|extern)\b(?![^;]*\)\s*(const|noexcept|override|final|->.*)?\s*$)")
+TOKEN = re.compile(
+    r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-zA-Z_])\'(?:\\.|[^\'\\\n])+\'|'
+    r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*|[{};]",
+    re.S | re.M,
+)
+SCOPE = re.compile(
+    r"(^|[\s;])(namespace|class|struct|union|extern)\b(?![^;]*\)\s*(const|noexcept|override|final|->.*)?\s*$)"
+)
 
 
 @dataclass(frozen=True)
@@ -75,13 +80,17 @@ def opens_body(before):
 
 def bodies(text):
     """Of all functions that stand in no other one, in their order."""
-    found, scopes, start = [], [], 0  # scopes: of each open brace, the beginning of the body it opened, or what it is
+    found, scopes, start = (
+        [],
+        [],
+        0,
+    )  # scopes: of each open brace, the beginning of the body it opened, or what it is
     for token in TOKEN.finditer(text):
         mark, inside = token[0], any(scope != "scope" for scope in scopes)
         if mark not in ("{", "}", ";"):
             continue
         if mark == "{":
-            before = text[start:token.start()]
+            before = text[start : token.start()]
             if inside:
                 scopes.append("inner")
             elif opens_body(before):
@@ -107,7 +116,7 @@ def changed(text, bug):
     least = min(len(present), len(planted))
     before = next((i for i in range(least) if present[i] != planted[i]), least)
     after = next((i for i in range(least - before) if present[-1 - i] != planted[-1 - i]), least - before)
-    return at + before, at + len(present) - after, planted[before:len(planted) - after]
+    return at + before, at + len(present) - after, planted[before : len(planted) - after]
 
 
 def switchable(text, bug):
@@ -125,7 +134,9 @@ def switched(text, bugs, numbers):
         versions = ""
         for bug in of_body[body]:
             begin, end, planted = changed(present, bug)
-            version = present[body.begin:begin] + planted + present[end:body.end]
+            version = present[body.begin : begin] + planted + present[end : body.end]
             versions += f" if (::troupe_planted::chosen({numbers[bug.name]})) {{{version}\n}} else"
-        text = text[:body.begin] + versions + " {" + present[body.begin:body.end] + "\n}" + text[body.end:]
+        text = (
+            text[: body.begin] + versions + " {" + present[body.begin : body.end] + "\n}" + text[body.end :]
+        )
     return f'#include "{HEADER}"\n' + text

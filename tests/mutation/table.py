@@ -46,7 +46,9 @@ class Bug:
         """Returns (begin, end) of the present text in the text of its file; comments and white space may differ."""
         found = [match.span() for match in pattern_of("\n".join(self.present)).finditer(text)]
         if len(found) != 1:
-            raise TableError(f"{self.where}: {self.name}: its present text is {len(found)} times in {self.file}; expected once")
+            raise TableError(
+                f"{self.where}: {self.name}: its present text is {len(found)} times in {self.file}; expected once"
+            )
         return found[0]
 
     def plant(self, text):
@@ -63,8 +65,11 @@ def pattern_of(code):
     tokens = [token for token in TOKEN.findall(code) if not token.isspace() and not token.startswith("//")]
     between = r"(?:\s|//[^\n]*\n)*"
     text = "".join((between if i else "") + re.escape(token) for i, token in enumerate(tokens))
-    return re.compile((r"(?<!\w)" if tokens and re.match(r"\w", tokens[0]) else "") + text +
-                      (r"(?!\w)" if tokens and re.search(r"\w$", tokens[-1]) else ""))
+    return re.compile(
+        (r"(?<!\w)" if tokens and re.match(r"\w", tokens[0]) else "")
+        + text
+        + (r"(?!\w)" if tokens and re.search(r"\w$", tokens[-1]) else "")
+    )
 
 
 def read(path):
@@ -86,7 +91,9 @@ def read(path):
         elif word in WORDS:
             setattr(bugs[-1], word, rest.strip())
         else:
-            raise TableError(f"{where}: \"{word}\" is no word of the table; expected bug, {', '.join(WORDS)}, - or +")
+            raise TableError(
+                f"{where}: \"{word}\" is no word of the table; expected bug, {', '.join(WORDS)}, - or +"
+            )
     return bugs
 
 
@@ -97,7 +104,9 @@ def read_all(paths):
         if bug.name in seen:
             raise TableError(f"{bug.where}: there are two bugs {bug.name}")
         if not (bug.name and bug.file and bug.breaks and any(bug.present)):
-            raise TableError(f"{bug.where}: {bug.name}: expected a name, `file`, `breaks` and the present text behind `-`")
+            raise TableError(
+                f"{bug.where}: {bug.name}: expected a name, `file`, `breaks` and the present text behind `-`"
+            )
         if bug.present == bug.planted:
             raise TableError(f"{bug.where}: {bug.name} changes nothing")
         seen.add(bug.name)
@@ -116,6 +125,9 @@ def check(bugs, tree, programs):
             bug.plant(path.read_text())
         except TableError as error:
             faults.append(str(error))
-        faults += [f"{bug.where}: {bug.name}: no test program {name}; expected {', '.join(programs)}"
-                   for name in bug.programs if name not in programs]
+        faults += [
+            f"{bug.where}: {bug.name}: no test program {name}; expected {', '.join(programs)}"
+            for name in bug.programs
+            if name not in programs
+        ]
     return faults

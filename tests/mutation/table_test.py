@@ -34,7 +34,9 @@ class Table(unittest.TestCase):
 
     def test_a_bug_takes_the_place_of_the_present_text(self):
         bug = self.read("# why\n\n" + ONE)[0]
-        self.assertEqual((bug.name, bug.room, bug.programs, bug.where), ("a", "router", ["router"], "0.txt:3"))
+        self.assertEqual(
+            (bug.name, bug.room, bug.programs, bug.where), ("a", "router", ["router"], "0.txt:3")
+        )
         self.assertEqual(bug.plant("x\n  if (a)\n    b();\ny"), "x\n  b();\ny")
         self.assertEqual(self.faults(), [])
 
@@ -54,8 +56,14 @@ class Table(unittest.TestCase):
         self.assertIn("is no file of the tree", self.faults(ONE.replace("x.cc", "y.cc"))[0])
 
     def test_a_table_that_is_not_whole_is_refused(self):
-        for text in (ONE.replace("file", "fiel"), ONE.replace("bug a\n", ""), ONE + ONE, ONE.replace("breaks all\n", ""),
-                     ONE.replace("+  b();", "+  if (a)\n+    b();"), "bug a\nfile x\nbreaks y\n"):
+        for text in (
+            ONE.replace("file", "fiel"),
+            ONE.replace("bug a\n", ""),
+            ONE + ONE,
+            ONE.replace("breaks all\n", ""),
+            ONE.replace("+  b();", "+  if (a)\n+    b();"),
+            "bug a\nfile x\nbreaks y\n",
+        ):
             with self.subTest(text), self.assertRaises(table.TableError):
                 self.read(text)
 
@@ -64,14 +72,18 @@ class Table(unittest.TestCase):
             self.read(ONE, ONE)
 
     def test_the_test_that_failed_is_the_one_above_the_error(self):
-        said = ("TEST CASE:  first\n\nx.cc:1: MESSAGE: skipped\n\n"
-                "TEST CASE:  second, of *two\n\nx.cc:9: ERROR: CHECK( a ) is NOT correct!\n")
+        said = (
+            "TEST CASE:  first\n\nx.cc:1: MESSAGE: skipped\n\n"
+            "TEST CASE:  second, of *two\n\nx.cc:9: ERROR: CHECK( a ) is NOT correct!\n"
+        )
         self.assertEqual(run.failed_test(said), "second, of *two")
         self.assertEqual(run.pattern("second, of *two"), "second? of ?two")
         self.assertEqual(run.failed_test("TEST CASE:  first\n"), "")
 
     def test_the_count_is_of_those_that_tests_could_tell(self):
-        bugs = self.read(ONE, ONE.replace("bug a", "bug b"), ONE.replace("bug a", "bug c") + "equivalent it is\n")
+        bugs = self.read(
+            ONE, ONE.replace("bug a", "bug b"), ONE.replace("bug a", "bug c") + "equivalent it is\n"
+        )
         verdicts = {"a": {"verdict": "caught"}, "b": {"verdict": "survives"}, "c": {"verdict": "survives"}}
         self.assertEqual(run.summary(bugs, verdicts), {"caught": 1, "survives": 1, "does not build": 0})
 

@@ -36,12 +36,15 @@ def expect(holds, what):
 
 def body_of(document):
     """What is drawn: behind the page's own script everything is its own."""
-    return document[document.index("<body>"):document.index("<script>")]
+    return document[document.index("<body>") : document.index("<script>")]
 
 
 def check_harmless(where, document, console):
     body = body_of(document)
-    expect("pwned" not in re.search("<title>(.*?)</title>", document, re.S).group(1), f"{where}: no script of a name has run")
+    expect(
+        "pwned" not in re.search("<title>(.*?)</title>", document, re.S).group(1),
+        f"{where}: no script of a name has run",
+    )
     expect("<img" not in body and "<script" not in body, f"{where}: no name has become an element")
     expect("&lt;img src=x" in body, f"{where}: names are there, as text")
     expect("Content Security Policy" not in console, f"{where}: the page keeps its own policy")
@@ -63,8 +66,12 @@ class Box:
     def __init__(self, troupe, folder):
         port_file = folder / "port"
         model = ["--model", DEMO / "model", "--data-dir", folder / "data"]
-        subprocess.run([troupe, "import", *model, "--data", DEMO / "world"], check=True, stdout=subprocess.DEVNULL)
-        self.process = subprocess.Popen([troupe, "serve", *model, "--port", "0", "--port-file", port_file], stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [troupe, "import", *model, "--data", DEMO / "world"], check=True, stdout=subprocess.DEVNULL
+        )
+        self.process = subprocess.Popen(
+            [troupe, "serve", *model, "--port", "0", "--port-file", port_file], stdout=subprocess.DEVNULL
+        )
         while not port_file.exists() or not port_file.read_text().strip():
             if self.process.poll() is not None:
                 raise RuntimeError("troupe serve ended")
@@ -92,12 +99,20 @@ def check_box(troupe, pictures):
         box.ask("PUT", "/v1/items/%3Cimg%20src%3Dx%3E", {"title": HOSTILE, "tokens": [5, 6], "identifier": 7})
         box.ask("PUT", "/v1/users/eve", {"history": [item, shop]}, **{"x-troupe-tenant": tenant})
         for _ in range(20):
-            status, _, text = box.ask("POST", "/v1/rank", {"user": "eve", "candidates": [item, shop]}, **{"x-troupe-tenant": tenant, "x-request-id": tenant})
+            status, _, text = box.ask(
+                "POST",
+                "/v1/rank",
+                {"user": "eve", "candidates": [item, shop]},
+                **{"x-troupe-tenant": tenant, "x-request-id": tenant},
+            )
             if status != 200:
                 expect(False, "a tenant with a hostile name is served: " + text[:120])
         status, headers, html = box.ask("GET", "/")
         expect(status == 200 and headers["content-type"] == "text/html; charset=utf-8", "GET / is a page")
-        expect(headers["content-security-policy"] == mock_door.security_of(html), "its policy has the sums of its script and style")
+        expect(
+            headers["content-security-policy"] == mock_door.security_of(html),
+            "its policy has the sums of its script and style",
+        )
         document, console = browser.document(f"http://127.0.0.1:{box.port}/")
         check_harmless("a box", document, console)
         body = body_of(document)
@@ -109,7 +124,9 @@ def check_box(troupe, pictures):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", required=True)
     parser.add_argument("--pictures", type=pathlib.Path, help="leave pictures of the pages in this folder")
     arguments = parser.parse_args()
@@ -117,8 +134,19 @@ def main():
         print("skipped: there is no chromium (apt-get install chromium)")
         return 77
     check_harmless("hostile names", *play("hostile", None))
-    for kind, words in (("idle", ("All 8 nodes are well.", "No request yet.")), ("busy", ("All 8 nodes are well.", "turn at the router", "camp-0037")),
-                        ("wounded", ("2 of 8 nodes are sick: worker-2, worker-3.", "does not answer", "6.4 times as long as predicted", "its disk rests"))):
+    for kind, words in (
+        ("idle", ("All 8 nodes are well.", "No request yet.")),
+        ("busy", ("All 8 nodes are well.", "turn at the router", "camp-0037")),
+        (
+            "wounded",
+            (
+                "2 of 8 nodes are sick: worker-2, worker-3.",
+                "does not answer",
+                "6.4 times as long as predicted",
+                "its disk rests",
+            ),
+        ),
+    ):
         document, console = play(kind, arguments.pictures)
         for word in words:
             expect(word in body_of(document), f"{kind}: the page says {word}")

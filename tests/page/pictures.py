@@ -30,6 +30,7 @@ def proxy_to(port):
     class Proxy(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             import http.client
+
             link = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
             link.request("GET", self.path)
             reply = link.getresponse()
@@ -57,7 +58,9 @@ class Load:
 
     def __init__(self, port, per_second):
         self.port, self.pause, self.on, self.answered = port, 4 / per_second, True, 0
-        self.requests = [json.loads(line) for line in (DEMO / "world" / "requests.jsonl").read_text().splitlines()]
+        self.requests = [
+            json.loads(line) for line in (DEMO / "world" / "requests.jsonl").read_text().splitlines()
+        ]
         self.threads = [threading.Thread(target=self.run, args=(i,), daemon=True) for i in range(4)]
         for thread in self.threads:
             thread.start()
@@ -66,7 +69,11 @@ class Load:
         draw = random.Random(seed)
         while self.on:
             request = self.requests[min(len(self.requests) - 1, int(draw.expovariate(1 / 40)))]
-            body = {"user": request["user"], "candidates": request["candidates"], "policy": draw.choice(["planner", "planner", "bat", "user"])}
+            body = {
+                "user": request["user"],
+                "candidates": request["candidates"],
+                "policy": draw.choice(["planner", "planner", "bat", "user"]),
+            }
             try:
                 self.answered += loopback.ask(self.port, "POST", "/v1/rank", body, limit=20)[0] == 200
             except OSError:
@@ -80,7 +87,9 @@ class Load:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", required=True, type=pathlib.Path)
     parser.add_argument("--out", required=True, type=pathlib.Path)
     parser.add_argument("--rate", type=float, default=60)
@@ -91,7 +100,11 @@ def main():
         print(f"skipped: there is no {missing}")
         return 77
     with tempfile.TemporaryDirectory() as folder:
-        settings = [f"model: {{directory: {DEMO / 'model'}}}", "router: {policy: planner, deadline: 5s}", "pool: {memory: 12MiB}"]
+        settings = [
+            f"model: {{directory: {DEMO / 'model'}}}",
+            "router: {policy: planner, deadline: 5s}",
+            "pool: {memory: 12MiB}",
+        ]
         cluster = loopback.Cluster(arguments.troupe.resolve(), folder, 3, settings)
         try:
             cluster.up(DEMO / "world")

@@ -9,7 +9,15 @@ ONE_SEED_NOISE = 0.05
 
 
 def text(value):
-    return "" if value is None else value if isinstance(value, str) else f"{value:.3g}" if value < 10 else f"{value:.0f}"
+    return (
+        ""
+        if value is None
+        else value
+        if isinstance(value, str)
+        else f"{value:.3g}"
+        if value < 10
+        else f"{value:.0f}"
+    )
 
 
 def spread(values):
@@ -35,12 +43,24 @@ class Report:
 
     def add(self, figure, what, paper, troupe, error, bound, ok, in_view=False):
         """in_view: a constant of the model was chosen with this number in view, so that it says little."""
-        self.rows.append(dict(figure=figure, what=what, paper=paper, troupe=troupe, error=error, bound=bound, ok=ok,
-                              in_view=in_view))
+        self.rows.append(
+            dict(
+                figure=figure,
+                what=what,
+                paper=paper,
+                troupe=troupe,
+                error=error,
+                bound=bound,
+                ok=ok,
+                in_view=in_view,
+            )
+        )
 
     def say(self, figure, what, paper, troupe, note=""):
         """Judged by nobody."""
-        error = troupe / paper - 1 if isinstance(paper, (int, float)) and not isinstance(troupe, str) else None
+        error = (
+            troupe / paper - 1 if isinstance(paper, (int, float)) and not isinstance(troupe, str) else None
+        )
         self.add(figure, what, paper, troupe, error, note, None)
 
     def near(self, figure, what, paper, troupe, bound):
@@ -52,13 +72,23 @@ class Report:
         error is to the nearer end, if it is outside."""
         mean = statistics.mean(values)
         nearest = min(max(mean, low), high)
-        self.add(figure, what, f"{text(low)} to {text(high)}", spread(values), mean / nearest - 1, f"± {100 * slack:.0f} %",
-                 low * (1 - slack) <= mean <= high * (1 + slack), in_view)
+        self.add(
+            figure,
+            what,
+            f"{text(low)} to {text(high)}",
+            spread(values),
+            mean / nearest - 1,
+            f"± {100 * slack:.0f} %",
+            low * (1 - slack) <= mean <= high * (1 + slack),
+            in_view,
+        )
 
     def beside(self, figure, what, paper, values, bound, in_view=False):
         """Likewise, beside one number."""
         error = statistics.mean(values) / paper - 1
-        self.add(figure, what, paper, spread(values), error, f"± {100 * bound:.0f} %", abs(error) <= bound, in_view)
+        self.add(
+            figure, what, paper, spread(values), error, f"± {100 * bound:.0f} %", abs(error) <= bound, in_view
+        )
 
     def effect(self, figure, what, paper, values, in_view=False):
         """A ratio of two throughputs, with several seeds: as far from 1 as the paper's on the same side, between half and
@@ -71,8 +101,16 @@ class Report:
             low, high = -EFFECT_TIE, EFFECT_TIE
         else:
             low, high = sorted([size / 2, size * 2])
-        self.add(figure, what, f"{100 * size:+.1f} %", f"{100 * (mean - 1):+.1f} % ± {50 * noise:.1f}", None,
-                 f"{100 * low:+.1f} to {100 * high:+.1f} %", low - noise <= mean - 1 <= high + noise, in_view)
+        self.add(
+            figure,
+            what,
+            f"{100 * size:+.1f} %",
+            f"{100 * (mean - 1):+.1f} % ± {50 * noise:.1f}",
+            None,
+            f"{100 * low:+.1f} to {100 * high:+.1f} %",
+            low - noise <= mean - 1 <= high + noise,
+            in_view,
+        )
 
     def holds(self, figure, what, paper, troupe, ok, in_view=False):
         self.add(figure, what, paper, troupe, None, "as said", ok, in_view)
@@ -82,28 +120,55 @@ class Report:
         self.add(figure, "null: " + what, None, troupe, None, "must miss", ok)
 
     def least(self, figure, what, troupe, bound, slack, paper=None):
-        self.add(figure, what, paper, troupe, None, f">= {bound * (1 - slack):.2f}", troupe >= bound * (1 - slack))
+        self.add(
+            figure, what, paper, troupe, None, f">= {bound * (1 - slack):.2f}", troupe >= bound * (1 - slack)
+        )
 
     def at_least(self, figure, what, values, bound):
         """Of the same comparison with several seeds: the mean is not below the bound by more than noise, which is two
         standard errors of it."""
         mean, error = statistics.mean(values), statistics.stdev(values) / len(values) ** 0.5
-        self.add(figure, what, None, f"{mean:.3f} ± {error:.3f} ({' '.join(f'{value:.3f}' for value in values)})", None,
-                 f">= {bound:.2f} - 2 s.e.", mean >= bound - 2 * error)
+        self.add(
+            figure,
+            what,
+            None,
+            f"{mean:.3f} ± {error:.3f} ({' '.join(f'{value:.3f}' for value in values)})",
+            None,
+            f">= {bound:.2f} - 2 s.e.",
+            mean >= bound - 2 * error,
+        )
 
     def order(self, figure, what, paper, troupe):
         """Whatever is larger in the paper is larger here; ties of the paper may go either way."""
-        wrong = [f"{a} < {b}" for a in paper for b in paper
-                 if paper[a] > paper[b] * (1 + TIE) and troupe[a] <= troupe[b]]
+        wrong = [
+            f"{a} < {b}"
+            for a in paper
+            for b in paper
+            if paper[a] > paper[b] * (1 + TIE) and troupe[a] <= troupe[b]
+        ]
         names = sorted(troupe, key=troupe.get, reverse=True)
-        self.add(figure, what, " ".join(sorted(paper, key=paper.get, reverse=True)), " ".join(names), None,
-                 "the paper's" if not wrong else "not " + ", ".join(wrong), not wrong)
+        self.add(
+            figure,
+            what,
+            " ".join(sorted(paper, key=paper.get, reverse=True)),
+            " ".join(names),
+            None,
+            "the paper's" if not wrong else "not " + ", ".join(wrong),
+            not wrong,
+        )
 
     def ranked(self, figure, what, names, values, slack):
         """`names` from the largest to the smallest, by `slack` at most the other way round."""
         ok = all(values[a] >= values[b] - slack for a, b in zip(names, names[1:]))
-        self.add(figure, what, " ".join(names), " ".join(f"{100 * values[name]:.0f} %" for name in names), None,
-                 "falling", ok)
+        self.add(
+            figure,
+            what,
+            " ".join(names),
+            " ".join(f"{100 * values[name]:.0f} %" for name in names),
+            None,
+            "falling",
+            ok,
+        )
 
     def is_explained(self, row):
         return bool(self.explained) and f"{row['figure']}: {row['what']}".startswith(self.explained)
@@ -114,19 +179,34 @@ class Report:
     def print(self):
         head = ["figure", "what", "paper", "Troupe", "error", "bound", ""]
         verdict = {None: "", True: "ok", False: "MISSED"}
-        lines = [[row["figure"], row["what"], text(row["paper"]), text(row["troupe"]),
-                  "" if row["error"] is None else f"{100 * row['error']:+.1f} %",
-                  row["bound"] + (", in view" if row["in_view"] else ""),
-                  verdict[row["ok"]] + (", explained" if row["ok"] is False and self.is_explained(row) else "")]
-                 for row in self.rows]
+        lines = [
+            [
+                row["figure"],
+                row["what"],
+                text(row["paper"]),
+                text(row["troupe"]),
+                "" if row["error"] is None else f"{100 * row['error']:+.1f} %",
+                row["bound"] + (", in view" if row["in_view"] else ""),
+                verdict[row["ok"]] + (", explained" if row["ok"] is False and self.is_explained(row) else ""),
+            ]
+            for row in self.rows
+        ]
         widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
         for line in [head, ["-" * width for width in widths], *lines]:
             print("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
         judged = [row for row in self.rows if row["ok"] is not None]
         missed = [row for row in judged if not row["ok"]]
-        print(f"\n{len(judged) - len(missed)} of {len(judged)} bounds hold" +
-              ("" if not missed else "; missed: " + "; ".join(f"{row['figure']}: {row['what']}" for row in missed)))
+        print(
+            f"\n{len(judged) - len(missed)} of {len(judged)} bounds hold"
+            + (
+                ""
+                if not missed
+                else "; missed: " + "; ".join(f"{row['figure']}: {row['what']}" for row in missed)
+            )
+        )
         seen = [row for row in judged if row["in_view"]]
         if seen:
-            print(f"of these {sum(row['ok'] for row in seen)} of {len(seen)} were in view when a constant was chosen; of the "
-                  f"others {len(judged) - len(missed) - sum(row['ok'] for row in seen)} of {len(judged) - len(seen)} hold")
+            print(
+                f"of these {sum(row['ok'] for row in seen)} of {len(seen)} were in view when a constant was chosen; of the "
+                f"others {len(judged) - len(missed) - sum(row['ok'] for row in seen)} of {len(judged) - len(seen)} hold"
+            )

@@ -21,8 +21,12 @@ import time
 TOLERANCE, SKIPPED, UP_LIMIT_S = 1e-4, 77, 60
 MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../shared/models/tiny-ranker-titles")
 # Policy, where the golden file has its scores, share of the reused tokens that is left.
-ASKED = (("causal", None, 0.0), ("blocks", "reuse_candidates", 1.0), ("all_blocks", "reuse_all", 1.0),
-         ("all_blocks+30:attention", "reuse_all_repair_30", 0.7))
+ASKED = (
+    ("causal", None, 0.0),
+    ("blocks", "reuse_candidates", 1.0),
+    ("all_blocks", "reuse_all", 1.0),
+    ("all_blocks+30:attention", "reuse_all_repair_30", 0.7),
+)
 
 
 class Box:
@@ -31,8 +35,20 @@ class Box:
         port_file = os.path.join(folder, "port")
         subprocess.run([troupe, "import", *common, "--data", MODEL], check=True, stdout=subprocess.DEVNULL)
         self.process = subprocess.Popen(
-            [troupe, "serve", *common, "--port", "0", "--port-file", port_file, "--set", "router.policy=causal"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            [
+                troupe,
+                "serve",
+                *common,
+                "--port",
+                "0",
+                "--port-file",
+                port_file,
+                "--set",
+                "router.policy=causal",
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         end = time.monotonic() + UP_LIMIT_S
         while not os.path.exists(port_file) or not open(port_file).read().strip():
             if time.monotonic() > end or self.process.poll() is not None:
@@ -63,8 +79,11 @@ def expected_share(request, name, left):
 
 def faults_of(box, request, policy, name, left):
     golden = request["scores"] if name is None else request[name]["scores"]
-    body = {"user": str(request["user_id"]), "candidates": [str(item) for item in request["candidates"]],
-            "policy": policy}
+    body = {
+        "user": str(request["user_id"]),
+        "candidates": [str(item) for item in request["candidates"]],
+        "policy": policy,
+    }
     for again in ("computed", "reused"):
         status, text = box.ask("POST", "/v1/rank", body)
         where = f"user {request['user_id']}, {policy}, {again}"
@@ -84,7 +103,9 @@ def faults_of(box, request, policy, name, left):
 
 
 def main(argv):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", required=True)
     args = parser.parse_args(argv)
     if not os.path.exists(os.path.join(MODEL, "golden.json")):
@@ -96,8 +117,11 @@ def main(argv):
         try:
             faults = []
             for request in requests:
-                status, text = box.ask("PUT", f"/v1/users/{request['user_id']}",
-                                       {"history": [str(item) for item in request["history"]]})
+                status, text = box.ask(
+                    "PUT",
+                    f"/v1/users/{request['user_id']}",
+                    {"history": [str(item) for item in request["history"]]},
+                )
                 if status != 200:
                     faults.append(f"user {request['user_id']}: {status} {text}")
             for request in requests:

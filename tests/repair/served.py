@@ -28,8 +28,18 @@ class Box:
         port_file = os.path.join(folder, "port")
         if os.path.exists(port_file):
             os.remove(port_file)
-        command = [troupe, "serve", "--model", MODEL, "--data-dir", os.path.join(folder, "data"), "--port", "0",
-                   "--port-file", port_file]
+        command = [
+            troupe,
+            "serve",
+            "--model",
+            MODEL,
+            "--data-dir",
+            os.path.join(folder, "data"),
+            "--port",
+            "0",
+            "--port-file",
+            port_file,
+        ]
         for setting in settings:
             command += ["--set", setting]
         self.errors = open(os.path.join(folder, "errors"), "w+")
@@ -64,7 +74,9 @@ class Box:
             actors = json.loads(connection.getresponse().read())["actors"]
         finally:
             connection.close()
-        return sum(float(field["value"]) for actor in actors for field in actor["fields"] if field["name"] == what)
+        return sum(
+            float(field["value"]) for actor in actors for field in actor["fields"] if field["name"] == what
+        )
 
     def close(self):
         self.process.terminate()
@@ -88,11 +100,15 @@ class Check:
             self.faults.append(what)
 
     def ask(self, request, policy, approximate=None):
-        status, reply = self.box.rank(request["user"], request["candidates"][:CANDIDATES], policy, approximate)
+        status, reply = self.box.rank(
+            request["user"], request["candidates"][:CANDIDATES], policy, approximate
+        )
         if status != 200:
             raise RuntimeError(f"{policy}: {status} {reply}")
         allowed = approximate if approximate is not None else 0 if policy.startswith("planner") else 1
-        self.expect(reply["approximate"] <= allowed, f"{policy} leaves {reply['approximate']}, allowed {allowed}")
+        self.expect(
+            reply["approximate"] <= allowed, f"{policy} leaves {reply['approximate']}, allowed {allowed}"
+        )
         return reply
 
     def user(self, request):
@@ -100,35 +116,72 @@ class Check:
         full = self.ask(request, "causal")
         # Exact: what nobody allowed to be otherwise, and budgets that leave nothing.
         self.expect(self.ask(request, "planner")["plan"] in ("item", "user"), where + ": unasked for")
-        for policy, approximate in ((f"all_blocks+{REPAIR}:prototypes", 0), ("all_blocks+100:tail:history100:prototypes", None)):
+        for policy, approximate in (
+            (f"all_blocks+{REPAIR}:prototypes", 0),
+            ("all_blocks+100:tail:history100:prototypes", None),
+        ):
             reply = self.ask(request, policy, approximate)
-            self.expect(reply["approximate"] == 0 and apart(full, reply) < TOLERANCE, f"{where}: {policy} is not exact")
+            self.expect(
+                reply["approximate"] == 0 and apart(full, reply) < TOLERANCE,
+                f"{where}: {policy} is not exact",
+            )
         # A window over all that is reused computes all of it.
         reply = self.ask(request, "all_blocks+0:window100000:prototypes")
-        self.expect(reply["approximate"] == 0 and apart(full, reply) < TOLERANCE, where + ": a window over all is not exact")
-        for policy in (f"all_blocks+{REPAIR}:history20:window8:prototypes", f"all_blocks+{REPAIR}:history0:prototypes"):
+        self.expect(
+            reply["approximate"] == 0 and apart(full, reply) < TOLERANCE,
+            where + ": a window over all is not exact",
+        )
+        for policy in (
+            f"all_blocks+{REPAIR}:history20:window8:prototypes",
+            f"all_blocks+{REPAIR}:history0:prototypes",
+        ):
             first, second = self.ask(request, policy), self.ask(request, policy)
             self.expect(first["approximate"] > 0, f"{where}: {policy} is exact")
-            self.expect(apart(first, second) < TOLERANCE, f"{where}: {policy} is another answer from cached blocks")
-        best = {name: {item["id"] for item in reply["items"][:10]} for name, reply in (("full", full), ("other", first))}
+            self.expect(
+                apart(first, second) < TOLERANCE, f"{where}: {policy} is another answer from cached blocks"
+            )
+        best = {
+            name: {item["id"] for item in reply["items"][:10]}
+            for name, reply in (("full", full), ("other", first))
+        }
         self.overlaps.append(len(best["full"] & best["other"]) / 10)
         for approximate in (1, 0.2):
             self.plans.add(self.ask(request, "planner", approximate)["plan"])
-        left = [self.ask(request, f"all_blocks+{REPAIR}:prototypes", share)["approximate"] for share in (0.1, 0.4)]
+        left = [
+            self.ask(request, f"all_blocks+{REPAIR}:prototypes", share)["approximate"] for share in (0.1, 0.4)
+        ]
         self.expect(left[0] < left[1] or left[1] == 0, f"{where}: {left} are left of 0.1 and 0.4")
 
 
 def main(argv):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", required=True)
     args = parser.parse_args(argv)
     requests = [json.loads(line) for line in open(os.path.join(WORLD, "requests.jsonl"))][:USERS]
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "prototypes")
-        made = subprocess.run([args.troupe, "prototypes", "--model", MODEL, "--data", WORLD, "--out", file],
-                              check=True, stdout=subprocess.PIPE, text=True).stdout
-        subprocess.run([args.troupe, "import", "--model", MODEL, "--data-dir", os.path.join(folder, "data"), "--data", WORLD],
-                       check=True, stdout=subprocess.DEVNULL)
+        made = subprocess.run(
+            [args.troupe, "prototypes", "--model", MODEL, "--data", WORLD, "--out", file],
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        ).stdout
+        subprocess.run(
+            [
+                args.troupe,
+                "import",
+                "--model",
+                MODEL,
+                "--data-dir",
+                os.path.join(folder, "data"),
+                "--data",
+                WORLD,
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         box = Box(args.troupe, folder, "model.prototypes=" + file)
         check = Check(box)
         try:
@@ -139,24 +192,48 @@ def main(argv):
         policy = f"all_blocks+{REPAIR}:history0:prototypes"
         box = Box(args.troupe, folder, "model.prototypes=" + file)
         try:
-            from_file = [box.rank(request["user"], request["candidates"][:CANDIDATES], policy)[1] for request in requests]
-            check.expect(box.rows("rows_hit") + box.rows("rows_missed") == 0, "rows in the pool without model.tables: mapped")
+            from_file = [
+                box.rank(request["user"], request["candidates"][:CANDIDATES], policy)[1]
+                for request in requests
+            ]
+            check.expect(
+                box.rows("rows_hit") + box.rows("rows_missed") == 0,
+                "rows in the pool without model.tables: mapped",
+            )
         finally:
             box.close()
         # Pages for some of them only, so that they make room for each other.
-        box = Box(args.troupe, folder, "model.prototypes=" + file, "model.tables=mapped", "pool.row_share=0.02", "pool.memory=4MiB")
+        box = Box(
+            args.troupe,
+            folder,
+            "model.prototypes=" + file,
+            "model.tables=mapped",
+            "pool.row_share=0.02",
+            "pool.memory=4MiB",
+        )
         try:
             for again in range(2):
                 for request, expected in zip(requests, from_file):
                     status, reply = box.rank(request["user"], request["candidates"][:CANDIDATES], policy)
-                    check.expect(status == 200 and apart(expected, reply) < TOLERANCE, f"user {request['user']}: another answer through the pool")
-            check.expect(box.rows("rows_hit") > 0 and box.rows("rows_missed") > 0, "no row of a prototype was found in the pool, or none missed")
+                    check.expect(
+                        status == 200 and apart(expected, reply) < TOLERANCE,
+                        f"user {request['user']}: another answer through the pool",
+                    )
+            check.expect(
+                box.rows("rows_hit") > 0 and box.rows("rows_missed") > 0,
+                "no row of a prototype was found in the pool, or none missed",
+            )
         finally:
             box.close()
         box = Box(args.troupe, folder)
         try:
-            status, reply = box.rank(requests[0]["user"], requests[0]["candidates"], "all_blocks+30:prototypes")
-            check.expect(status == 400 and "no_prototypes" in json.dumps(reply), f"without prototypes: {status} {reply}")
+            status, reply = box.rank(
+                requests[0]["user"], requests[0]["candidates"], "all_blocks+30:prototypes"
+            )
+            check.expect(
+                status == 400 and "no_prototypes" in json.dumps(reply),
+                f"without prototypes: {status} {reply}",
+            )
         finally:
             box.close()
         with open(file, "r+b") as damaged:
@@ -172,9 +249,11 @@ def main(argv):
     for fault in check.faults:
         print(fault)
     print(made.strip())
-    print(f"{len(requests)} users; the planner took {', '.join(sorted(check.plans))} where it was allowed more; of the ten best "
-          f"{100 * sum(check.overlaps) / len(check.overlaps):.0f} % are those of the whole prompt with prototypes; "
-          f"{len(check.faults)} faults")
+    print(
+        f"{len(requests)} users; the planner took {', '.join(sorted(check.plans))} where it was allowed more; of the ten best "
+        f"{100 * sum(check.overlaps) / len(check.overlaps):.0f} % are those of the whole prompt with prototypes; "
+        f"{len(check.faults)} faults"
+    )
     return 1 if check.faults else 0
 
 

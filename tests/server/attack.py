@@ -27,12 +27,15 @@ BLOCK = b"x" * (64 << 10)
 MEMORY_BOUND, LATENCY_BOUND = 1.2, 5.0
 HONEST_PER_SECOND = 25
 QUERY, ITEM = 600, 200  # tokens of scores
-PATIENCE = 120  # seconds that a client waits: whether it is answered is judged, and how long that took apart from it
+PATIENCE = (
+    120  # seconds that a client waits: whether it is answered is judged, and how long that took apart from it
+)
 # On a busy machine the box measures a slow pace, and refuses what would be beyond its deadline: not where bounds alone are judged.
 UNTIMED = ["router.deadline=10min", "router.deadline_max=10min", "router.tenant_work_max=10min"]
 
 
 # ---- the attacker ----
+
 
 class Wire:
     """Connections from addresses of the attacker's own, and a budget of bytes a second for all of them."""
@@ -70,6 +73,7 @@ class Wire:
 
 def endless(beginning):
     """Sends what never ends, on one connection after the other."""
+
     def attack(wire, end):
         while time.monotonic() < end:
             link = wire.connect()
@@ -79,11 +83,13 @@ def endless(beginning):
             while going and time.monotonic() < end:
                 going = wire.send(link, BLOCK)
             link.close()
+
     return attack
 
 
 def crowd(count, beginning, drip=b"", growing=0):
     """Keeps so many connections open, which say something and then next to nothing, and opens those anew that are closed."""
+
     def attack(wire, end):
         links, waiting = set(), selectors.DefaultSelector()
 
@@ -115,11 +121,13 @@ def crowd(count, beginning, drip=b"", growing=0):
                     leave(link)
         for link in list(links):
             leave(link)
+
     return attack
 
 
 def repeated(requests, at_a_time=4):
     """Whole requests, several at a time, each answered before its connection has the next."""
+
     def attack(wire, end):
         busy, waiting, turn = {}, selectors.DefaultSelector(), 0
 
@@ -142,6 +150,7 @@ def repeated(requests, at_a_time=4):
                 leave(key.fileobj)
         for link in list(busy):
             leave(link)
+
     return attack
 
 
@@ -155,7 +164,15 @@ def numbers(count):
 
 def score_body(items, more=b""):
     row = b'{"tokens":' + numbers(ITEM) + b"}"
-    return b'{"query":' + numbers(QUERY) + b',"items":[' + b",".join([row] * items) + b'],"label_tokens":[1,2]' + more + b"}"
+    return (
+        b'{"query":'
+        + numbers(QUERY)
+        + b',"items":['
+        + b",".join([row] * items)
+        + b'],"label_tokens":[1,2]'
+        + more
+        + b"}"
+    )
 
 
 def score(items):
@@ -167,21 +184,25 @@ def attacks():
     chunked = line + b"transfer-encoding: chunked\r\n\r\n"
     half = line + b"content-length: 1000000\r\n\r\n{"
     many = b"[" + b",".join([b"{}"] * 300_000) + b"]"
-    big_json = [post("/v1/score", b'{"items":' + many + b"}"),
-                post("/v1/rank", b'{"candidates":' + many.replace(b"{}", b'""') + b"}"),
-                post("/v1/rank", b'{"junk":' + many + b"}"),
-                post("/v1/users/a", b'{"history":' + many.replace(b"{}", b'""') + b"}", "PUT"),
-                post("/v1/score", b'{"query":' + numbers(262_144) + b"}")]
+    big_json = [
+        post("/v1/score", b'{"items":' + many + b"}"),
+        post("/v1/rank", b'{"candidates":' + many.replace(b"{}", b'""') + b"}"),
+        post("/v1/rank", b'{"junk":' + many + b"}"),
+        post("/v1/users/a", b'{"history":' + many.replace(b"{}", b'""') + b"}", "PUT"),
+        post("/v1/score", b'{"query":' + numbers(262_144) + b"}"),
+    ]
     big_score = [score(1024), score(100), score(54), score(30)]  # of which some are taken
-    return {"header": endless(b"GET / HTTP/1.1\r\nhost: x\r\ny: "),
-            "extension": endless(chunked + b'1;a="'),
-            "trailer": endless(chunked + b"0\r\ny: "),
-            "trailers": endless(chunked + b"0\r\n" + b"y: z\r\n" * 10_000),
-            "idle": crowd(2_000, b""),
-            "slow_header": crowd(2_000, line + b"y: ", b"z"),
-            "slow_body": crowd(2_000, half, b" ", 400_000),
-            "big_json": repeated(big_json),
-            "big_score": repeated(big_score, 2)}
+    return {
+        "header": endless(b"GET / HTTP/1.1\r\nhost: x\r\ny: "),
+        "extension": endless(chunked + b'1;a="'),
+        "trailer": endless(chunked + b"0\r\ny: "),
+        "trailers": endless(chunked + b"0\r\n" + b"y: z\r\n" * 10_000),
+        "idle": crowd(2_000, b""),
+        "slow_header": crowd(2_000, line + b"y: ", b"z"),
+        "slow_body": crowd(2_000, half, b" ", 400_000),
+        "big_json": repeated(big_json),
+        "big_score": repeated(big_score, 2),
+    }
 
 
 def run_attack(name, server, addresses, rate, seconds):
@@ -190,6 +211,7 @@ def run_attack(name, server, addresses, rate, seconds):
 
 
 # ---- the honest client ----
+
 
 def honest(server, request, seconds, tell, per_second=HONEST_PER_SECOND):
     """Ranks at a steady pace, in turn on a new connection and on the one that it kept. As clients do, it opens a kept
@@ -257,7 +279,9 @@ def measure(box, seconds, attack=None):
 def ask_score(server, items, tell=None):
     link = http.client.HTTPConnection(*server, timeout=PATIENCE)
     link.putrequest("POST", "/v1/score", skip_accept_encoding=True)
-    body = score_body(items, b',"budget_us":%d' % (PATIENCE * 1_000_000))  # as much as router.deadline_max allows
+    body = score_body(
+        items, b',"budget_us":%d' % (PATIENCE * 1_000_000)
+    )  # as much as router.deadline_max allows
     link.putheader("content-length", str(len(body)))
     link.endheaders(body)
     reply = link.getresponse()
@@ -274,18 +298,25 @@ def compute_largest(box):
     status, text = ask_score(box.server, 1024)
     most = re.search(rb"at most (\d+) .*inference.memory_max", text)
     if status != 413 or not most:
-        raise RuntimeError(f"a score of any size is taken, or refused for another reason: {status} {text[:300]!r}")
+        raise RuntimeError(
+            f"a score of any size is taken, or refused for another reason: {status} {text[:300]!r}"
+        )
     items = (int(most[1]) - QUERY) // ITEM
     tell = multiprocessing.Queue()
     for part in (1, 2, 3, 4, 6, 8, 12, 16):
-        askers = [multiprocessing.Process(target=ask_score, args=(box.server, items // part, tell)) for _ in range(4)]
+        askers = [
+            multiprocessing.Process(target=ask_score, args=(box.server, items // part, tell))
+            for _ in range(4)
+        ]
         for asker in askers:
             asker.start()
         statuses = [tell.get() for _ in askers]
         for asker in askers:
             asker.join()
         if 200 not in statuses:
-            raise RuntimeError(f"scores of {items // part} items, which the door admits, are refused: {statuses}")
+            raise RuntimeError(
+                f"scores of {items // part} items, which the door admits, are refused: {statuses}"
+            )
     return items
 
 
@@ -293,7 +324,9 @@ def warm_up(box):
     """A box in use: batches of several requests were computed, the largest that there may be, and the allocator has
     what it needs."""
     tell = multiprocessing.Queue()
-    crowd_of = [multiprocessing.Process(target=honest, args=(box.server, box.large, 5, tell, 500)) for _ in range(4)]
+    crowd_of = [
+        multiprocessing.Process(target=honest, args=(box.server, box.large, 5, tell, 500)) for _ in range(4)
+    ]
     for one in crowd_of:
         one.start()
     for one in crowd_of:
@@ -301,11 +334,14 @@ def warm_up(box):
         one.join()
     idle = resident(box.pid)
     items = compute_largest(box)
-    print(f"resident {idle:.1f} MiB, and {resident(box.pid):.1f} MiB with the largest score, of {items * ITEM + QUERY} tokens")
+    print(
+        f"resident {idle:.1f} MiB, and {resident(box.pid):.1f} MiB with the largest score, of {items * ITEM + QUERY} tokens"
+    )
     measure(box, 3)
 
 
 # ---- the box ----
+
 
 class Running:
     def __init__(self, args):
@@ -328,11 +364,15 @@ class Own:
         world, model = os.path.join(ROOT, "deploy/demo/world"), os.path.join(ROOT, "deploy/demo/model")
         data, port_file = os.path.join(self.folder.name, "data"), os.path.join(self.folder.name, "port")
         common = ["--model", model, "--data-dir", data]
-        subprocess.run([args.troupe, "import", *common, "--data", world], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [args.troupe, "import", *common, "--data", world], check=True, stdout=subprocess.DEVNULL
+        )
         sets = [word for knob in [*(UNTIMED if args.untimed else []), *args.set] for word in ("--set", knob)]
         self.process = subprocess.Popen(
             [args.troupe, "serve", *common, "--port", "0", "--port-file", port_file, *sets],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL if not os.environ.get("BOX_STDERR") else None)
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL if not os.environ.get("BOX_STDERR") else None,
+        )
         self.pid = self.process.pid
         while not os.path.exists(port_file) or not open(port_file).read().strip():
             if self.process.poll() is not None:
@@ -357,7 +397,9 @@ class Own:
 
 def parse(argv):
     known = list(attacks())
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", help="the program: a box of its own is started")
     parser.add_argument("--set", action="append", default=[], metavar="KNOB=VALUE", help="for that box")
     parser.add_argument("--server", default="127.0.0.1:8080")
@@ -368,7 +410,11 @@ def parse(argv):
     parser.add_argument("--addresses", type=int, default=8, help="from which the attacker comes")
     parser.add_argument("--gbit", type=float, default=1.0)
     parser.add_argument("--attacks", default=",".join(known), help="some of " + ", ".join(known))
-    parser.add_argument("--untimed", action="store_true", help="times are printed and not judged, and nothing is refused for want of time")
+    parser.add_argument(
+        "--untimed",
+        action="store_true",
+        help="times are printed and not judged, and nothing is refused for want of time",
+    )
     parser.add_argument("--json", help="the figures go here too")
     args = parser.parse_args(argv)
     if not args.troupe and not args.pid:
@@ -390,22 +436,41 @@ def main(argv):
             return 1
         before = resident(box.pid)
         print(f"alone: P50 {at(alone, .5):.2f} ms, P99 {at(alone, .99):.2f} ms, resident {before:.1f} MiB")
-        print(f"{'attack':<12} {'P50 ms':>8} {'P99 ms':>8} {'refused':>8} {'most MiB':>9} {'after MiB':>9}  beyond")
+        print(
+            f"{'attack':<12} {'P50 ms':>8} {'P99 ms':>8} {'refused':>8} {'most MiB':>9} {'after MiB':>9}  beyond"
+        )
         for name in args.attacks.split(","):
             attack = (name, box.server, args.addresses, args.gbit * 125e6, args.seconds)
             times, refused, why, most = measure(box, args.seconds, attack)
             time.sleep(1)
-            row = {"attack": name, "p50_ms": at(times, .5), "p99_ms": at(times, .99), "refused": refused,
-                   "most_mib": most, "after_mib": resident(box.pid), "before_mib": before,
-                   "alone_p50_ms": at(alone, .5), "alone_p99_ms": at(alone, .99), "seconds": args.seconds}
-            beyond = [word for word, bad in (("memory", most > MEMORY_BOUND * before),
-                                             ("P99", not args.untimed and
-                                              row["p99_ms"] > LATENCY_BOUND * row["alone_p99_ms"]),
-                                             (f"refused ({why})", refused)) if bad]
+            row = {
+                "attack": name,
+                "p50_ms": at(times, 0.5),
+                "p99_ms": at(times, 0.99),
+                "refused": refused,
+                "most_mib": most,
+                "after_mib": resident(box.pid),
+                "before_mib": before,
+                "alone_p50_ms": at(alone, 0.5),
+                "alone_p99_ms": at(alone, 0.99),
+                "seconds": args.seconds,
+            }
+            beyond = [
+                word
+                for word, bad in (
+                    ("memory", most > MEMORY_BOUND * before),
+                    ("P99", not args.untimed and row["p99_ms"] > LATENCY_BOUND * row["alone_p99_ms"]),
+                    (f"refused ({why})", refused),
+                )
+                if bad
+            ]
             rows.append(row)
             faults += beyond
-            print(f"{name:<12} {row['p50_ms']:8.2f} {row['p99_ms']:8.2f} {refused:8} {most:9.1f} "
-                  f"{row['after_mib']:9.1f}  {', '.join(beyond) or '-'}", flush=True)
+            print(
+                f"{name:<12} {row['p50_ms']:8.2f} {row['p99_ms']:8.2f} {refused:8} {most:9.1f} "
+                f"{row['after_mib']:9.1f}  {', '.join(beyond) or '-'}",
+                flush=True,
+            )
     if args.json:
         with open(args.json, "w") as out:
             json.dump(rows, out, indent=1)

@@ -32,15 +32,21 @@ FLOOD, STEADY = "flood", "steady"
 
 
 def post(body, tenant):
-    return (f"POST /v1/rank HTTP/1.1\r\nhost: x\r\nx-troupe-tenant: {tenant}\r\n"
-            f"content-length: {len(body)}\r\n\r\n{body}").encode()
+    return (
+        f"POST /v1/rank HTTP/1.1\r\nhost: x\r\nx-troupe-tenant: {tenant}\r\n"
+        f"content-length: {len(body)}\r\n\r\n{body}"
+    ).encode()
 
 
 def put_user(server, tenant, user):
     """The demo's users are the default tenant's; others have users of their own."""
     link = http.client.HTTPConnection(*server, timeout=10)
-    link.request("PUT", f"/v1/users/{user}", json.dumps({"history": ["camp-0001", "camp-0002"] * 8}),
-                 {"x-troupe-tenant": tenant})
+    link.request(
+        "PUT",
+        f"/v1/users/{user}",
+        json.dumps({"history": ["camp-0001", "camp-0002"] * 8}),
+        {"x-troupe-tenant": tenant},
+    )
     reply = link.getresponse()
     if reply.status != 200:
         raise RuntimeError(f"PUT of a user: {reply.status} {reply.read()}")
@@ -76,7 +82,7 @@ class Link:
             if end < 0:
                 return None
             at_length = self.head.lower().index(b"content-length:") + 15
-            length = int(self.head[at_length:self.head.index(b"\r\n", at_length)])
+            length = int(self.head[at_length : self.head.index(b"\r\n", at_length)])
             self.left = length - (len(self.head) - end - 4)
         else:
             self.left -= len(data)
@@ -87,8 +93,10 @@ class Link:
 def refuse_all(tell, address, size):
     """Answers whatever comes, each so many bytes, as the door does whom it has just refused."""
     body = b'{"error":{"status":429,"code":"tenant_overloaded"}}'.ljust(300)
-    answer = (b"HTTP/1.1 429 Too Many Requests\r\nserver: sink\r\ncontent-type: application/json\r\nretry-after: 1\r\n"
-              b"content-length: %d\r\n\r\n%s" % (len(body), body))
+    answer = (
+        b"HTTP/1.1 429 Too Many Requests\r\nserver: sink\r\ncontent-type: application/json\r\nretry-after: 1\r\n"
+        b"content-length: %d\r\n\r\n%s" % (len(body), body)
+    )
     listener = socket.create_server((address, 0), backlog=1024)
     tell.put(listener.getsockname())
     waiting = selectors.DefaultSelector()
@@ -159,9 +167,13 @@ class Load:
             pause = end - now if per_second is None else begin + number / per_second - now
             self.collect(max(0.0, min(pause, end - now)))
         self.finish()
-        return {"seconds": time.monotonic() - begin, "asked": sum(self.statuses.values()) + self.unsent,
-                "unsent": self.unsent, "statuses": {str(k): v for k, v in sorted(self.statuses.items())},
-                "times": sorted(self.times)}
+        return {
+            "seconds": time.monotonic() - begin,
+            "asked": sum(self.statuses.values()) + self.unsent,
+            "unsent": self.unsent,
+            "statuses": {str(k): v for k, v in sorted(self.statuses.items())},
+            "times": sorted(self.times),
+        }
 
     def ask(self, due):
         """As clients do, it opens a connection anew that was closed while it was idle."""
@@ -232,20 +244,36 @@ def measure(*loads):
 
 def row_of(name, seconds, steady, flood=None):
     answered = steady["statuses"].get("200", 0)
-    row = {"load": name, "steady_asked": steady["asked"], "steady_errors": steady["asked"] - answered,
-           "p50_ms": at(steady["times"], .5), "p99_ms": at(steady["times"], .99), "worst_ms": at(steady["times"], 1)}
+    row = {
+        "load": name,
+        "steady_asked": steady["asked"],
+        "steady_errors": steady["asked"] - answered,
+        "p50_ms": at(steady["times"], 0.5),
+        "p99_ms": at(steady["times"], 0.99),
+        "worst_ms": at(steady["times"], 1),
+    }
     if flood:
-        row |= {"flood_per_s": flood["asked"] / seconds, "flood_unsent": flood["unsent"],
-                "flood_answered_per_s": flood["statuses"].get("200", 0) / flood["seconds"],
-                "flood_statuses": flood["statuses"], "flood_p50_ms": at(flood["times"], .5) if flood["times"] else None}
+        row |= {
+            "flood_per_s": flood["asked"] / seconds,
+            "flood_unsent": flood["unsent"],
+            "flood_answered_per_s": flood["statuses"].get("200", 0) / flood["seconds"],
+            "flood_statuses": flood["statuses"],
+            "flood_p50_ms": at(flood["times"], 0.5) if flood["times"] else None,
+        }
     return row
 
 
 def show(row):
-    flood = (f"{row['flood_per_s']:9.0f} {row['flood_answered_per_s']:9.1f}  {row['flood_statuses']}"
-             if "flood_per_s" in row else "")
-    print(f"{row['load']:<8} {row['steady_asked']:6} {row['steady_errors']:6} {row['p50_ms']:8.2f} {row['p99_ms']:8.2f} "
-          f"{row['worst_ms']:8.2f}  {flood}", flush=True)
+    flood = (
+        f"{row['flood_per_s']:9.0f} {row['flood_answered_per_s']:9.1f}  {row['flood_statuses']}"
+        if "flood_per_s" in row
+        else ""
+    )
+    print(
+        f"{row['load']:<8} {row['steady_asked']:6} {row['steady_errors']:6} {row['p50_ms']:8.2f} {row['p99_ms']:8.2f} "
+        f"{row['worst_ms']:8.2f}  {flood}",
+        flush=True,
+    )
 
 
 def faults_of(rows, capacity):
@@ -256,11 +284,15 @@ def faults_of(rows, capacity):
         if row["steady_errors"] > ERRORS:
             faults.append(f"{row['load']}: {row['steady_errors']} errors of tenant {STEADY}")
         if row["p99_ms"] > LATENCY_BOUND * alone["p99_ms"]:
-            faults.append(f"{row['load']}: P99 is {row['p99_ms'] / alone['p99_ms']:.2f} of that alone, "
-                          f"not at most {LATENCY_BOUND}")
+            faults.append(
+                f"{row['load']}: P99 is {row['p99_ms'] / alone['p99_ms']:.2f} of that alone, "
+                f"not at most {LATENCY_BOUND}"
+            )
         if row.get("flood_answered_per_s", capacity) < GOODPUT_BOUND * capacity:
-            faults.append(f"{row['load']}: {row['flood_answered_per_s']:.1f} a second are answered to tenant {FLOOD}, "
-                          f"of a capacity of {capacity:.1f}")
+            faults.append(
+                f"{row['load']}: {row['flood_answered_per_s']:.1f} a second are answered to tenant {FLOOD}, "
+                f"of a capacity of {capacity:.1f}"
+            )
     return faults
 
 
@@ -269,19 +301,27 @@ def floor_of(args, times, capacity, flood, steady):
     with Elsewhere(len(flood[1])) as sink:
         rest = (sink.server, *flood[1:])
         by_steady, by_flood, refused = measure(
-            (*steady, args.seconds, args.rate, 0), (*flood, args.links, args.seconds, 2 * capacity, 10),
-            (*rest, args.links, args.seconds, (float(times) - 2) * capacity, 10))
+            (*steady, args.seconds, args.rate, 0),
+            (*flood, args.links, args.seconds, 2 * capacity, 10),
+            (*rest, args.links, args.seconds, (float(times) - 2) * capacity, 10),
+        )
     return row_of(f"{times} x *", args.seconds, by_steady, by_flood) | {
-        "floor": True, "refused_elsewhere_per_s": refused["statuses"].get("429", 0) / refused["seconds"]}
+        "floor": True,
+        "refused_elsewhere_per_s": refused["statuses"].get("429", 0) / refused["seconds"],
+    }
 
 
 def parse(argv):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", required=True)
     parser.add_argument("--set", action="append", default=[], metavar="KNOB=VALUE", help="for the box")
     parser.add_argument("--seconds", type=float, default=60, help="of each part")
     parser.add_argument("--rate", type=float, default=5, help="requests a second of the steady tenant")
-    parser.add_argument("--candidates", type=int, default=400, help="of each request, computed anew each time")
+    parser.add_argument(
+        "--candidates", type=int, default=400, help="of each request, computed anew each time"
+    )
     parser.add_argument("--links", type=int, default=512, help="connections of the flood")
     parser.add_argument("--times", default="2,20", help="of the capacity, that the flood asks for")
     parser.add_argument("--floor", action="store_true", help="also with most of the flood sent elsewhere")
@@ -294,7 +334,7 @@ def main(argv):
     args = parse(argv)
     with Own(args) as box:
         whole = json.loads(box.large)
-        body = json.dumps({**whole, "candidates": whole["candidates"][:args.candidates]})
+        body = json.dumps({**whole, "candidates": whole["candidates"][: args.candidates]})
         addresses = [f"127.0.0.{2 + i}" for i in range(4)]
         for tenant in (FLOOD, STEADY):
             put_user(box.server, tenant, whole["user"])
@@ -303,15 +343,21 @@ def main(argv):
         measure((*flood, 4, 3, None, 0))
         capacity = measure((*flood, 8, max(5, args.seconds / 6), None, 10))[0]
         capacity = capacity["statuses"]["200"] / capacity["seconds"]
-        print(f"capacity {capacity:.1f} requests/s of {args.candidates} candidates; load of the machine before: "
-              f"{os.getloadavg()[0]:.2f}")
-        print(f"{'beside':<8} {'asked':>6} {'errors':>6} {'P50 ms':>8} {'P99 ms':>8} {'worst':>8}  "
-              f"{'flood/s':>9} {'answered':>9}  by status")
+        print(
+            f"capacity {capacity:.1f} requests/s of {args.candidates} candidates; load of the machine before: "
+            f"{os.getloadavg()[0]:.2f}"
+        )
+        print(
+            f"{'beside':<8} {'asked':>6} {'errors':>6} {'P50 ms':>8} {'P99 ms':>8} {'worst':>8}  "
+            f"{'flood/s':>9} {'answered':>9}  by status"
+        )
         rows = [row_of("alone", args.seconds, measure((*steady, args.seconds, args.rate, 0))[0])]
         show(rows[0])
         for times in args.times.split(","):
-            by_steady, by_flood = measure((*steady, args.seconds, args.rate, 0),
-                                          (*flood, args.links, args.seconds, float(times) * capacity, 10))
+            by_steady, by_flood = measure(
+                (*steady, args.seconds, args.rate, 0),
+                (*flood, args.links, args.seconds, float(times) * capacity, 10),
+            )
             rows.append(row_of(f"{times} x", args.seconds, by_steady, by_flood))
             show(rows[-1])
             if args.floor and float(times) > 2:
@@ -322,8 +368,18 @@ def main(argv):
         faults = [fault for fault in faults if "errors" in fault]
     if args.json:
         with open(args.json, "w") as out:
-            json.dump({"capacity_per_s": capacity, "candidates": args.candidates, "rate": args.rate,
-                       "seconds": args.seconds, "set": args.set, "rows": rows}, out, indent=1)
+            json.dump(
+                {
+                    "capacity_per_s": capacity,
+                    "candidates": args.candidates,
+                    "rate": args.rate,
+                    "seconds": args.seconds,
+                    "set": args.set,
+                    "rows": rows,
+                },
+                out,
+                indent=1,
+            )
     for fault in faults:
         print(fault)
     return 1 if faults else 0

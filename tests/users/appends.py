@@ -29,12 +29,34 @@ class Box:
     def __init__(self, troupe, model, data):
         self.folder = tempfile.TemporaryDirectory(prefix="troupe-appends-")
         port_file = os.path.join(self.folder.name, "port")
-        common = ["--model", os.path.join(SHARED, "models", model), "--data-dir", os.path.join(self.folder.name, "data")]
-        subprocess.run([troupe, "import", *common, "--data", os.path.join(SHARED, "data", data)], check=True,
-                       stdout=subprocess.DEVNULL)
+        common = [
+            "--model",
+            os.path.join(SHARED, "models", model),
+            "--data-dir",
+            os.path.join(self.folder.name, "data"),
+        ]
+        subprocess.run(
+            [troupe, "import", *common, "--data", os.path.join(SHARED, "data", data)],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         self.process = subprocess.Popen(
-            [troupe, "serve", *common, "--port", "0", "--port-file", port_file, "--set", f"router.history_part={PART}",
-             "--set", "pool.precompute_items=false"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            [
+                troupe,
+                "serve",
+                *common,
+                "--port",
+                "0",
+                "--port-file",
+                port_file,
+                "--set",
+                f"router.history_part={PART}",
+                "--set",
+                "pool.precompute_items=false",
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         while not os.path.exists(port_file) or not open(port_file).read().strip():
             if self.process.poll() is not None:
                 raise RuntimeError("troupe serve ended with " + str(self.process.returncode))
@@ -63,6 +85,7 @@ def history_of(kind, count):
     if kind == "hstu":
         return [str(1 + i * 37 % 1600) for i in range(count)], [880000000 + 60 * i for i in range(count)]
     import gzip
+
     with gzip.open(os.path.join(SHARED, "data", CASES[kind][1], "items.tsv.gz"), "rt") as lines:
         names = next(lines).rstrip("\n").split("\t")
         ids = [line.rstrip("\n").split("\t")[names.index("item_id")] for line in lines]
@@ -73,8 +96,16 @@ def ask(box, kind, user, policy, now):
     if kind == "generator":
         reply = box.send("POST", "/v1/generate", {"user": user, "width": 20, "top_k": 10})
         return reply, [(item["id"], round(item["log_probability"], 3)) for item in reply["items"]]
-    reply = box.send("POST", "/v1/rank", {"user": user, "candidates": ["1", "50", "181"], "request_timestamp": now,
-                                          **({"policy": policy} if policy else {})})
+    reply = box.send(
+        "POST",
+        "/v1/rank",
+        {
+            "user": user,
+            "candidates": ["1", "50", "181"],
+            "request_timestamp": now,
+            **({"policy": policy} if policy else {}),
+        },
+    )
     return reply, sorted((item["id"], round(item["score"], 3)) for item in reply["items"])
 
 
@@ -86,7 +117,9 @@ def is_same(answer, expected):
     """The same items with the same scores, but for those that are equal up to rounding."""
     mine, theirs = dict(answer), dict(expected)
     common = mine.keys() & theirs.keys()
-    return len(common) + 2 >= max(len(mine), len(theirs)) and all(abs(mine[item] - theirs[item]) < 2e-3 for item in common)
+    return len(common) + 2 >= max(len(mine), len(theirs)) and all(
+        abs(mine[item] - theirs[item]) < 2e-3 for item in common
+    )
 
 
 def run(troupe, kind):
@@ -106,31 +139,51 @@ def run(troupe, kind):
             now = times[at] + 30 if times else 0
             reply, answer = ask(box, kind, "grows", "", now)
             # A user of the same history that nothing is known of: put whole, under a name of its own.
-            whole = {"history": items[:at + 1]}
+            whole = {"history": items[: at + 1]}
             if times:
-                whole["features"] = [{"name": "timestamps", "values": times[:at + 1]}]
+                whole["features"] = [{"name": "timestamps", "values": times[: at + 1]}]
             box.send("PUT", f"/v1/users/new-{at}", whole)
             fresh, expected = ask(box, kind, f"new-{at}", "recompute", now)
             if not is_same(answer, expected):
                 faults.append(f"after event {at}: {answer[:3]} and not {expected[:3]}")
             computed, reused = computed + reply["tokens_computed"], reused + reply["tokens_reused"]
             again += reply["tokens_total"]
-            least = (at - 1) // PART * PART if kind == "hstu" else 3 * at // PART * PART  # whole parts of what was there before
+            least = (
+                (at - 1) // PART * PART if kind == "hstu" else 3 * at // PART * PART
+            )  # whole parts of what was there before
             if reply["history_cut"] == 0 and reply["tokens_reused"] < least:
-                faults.append(f"after event {at} only {reply['tokens_reused']} tokens are reused, and not {least}")
+                faults.append(
+                    f"after event {at} only {reply['tokens_reused']} tokens are reused, and not {least}"
+                )
         repeated = box.send("POST", "/v1/users/grows/events", {"events": [event_of(items, times, count - 1)]})
         stored = box.send("GET", "/v1/users/grows")
-        if repeated["repeated"] != 1 or stored["version"] != repeated["version"] or stored["history"] != items[:count] or \
-                stored["event_ids"] != [f"e{i}" for i in range(count)]:
+        if (
+            repeated["repeated"] != 1
+            or stored["version"] != repeated["version"]
+            or stored["history"] != items[:count]
+            or stored["event_ids"] != [f"e{i}" for i in range(count)]
+        ):
             faults.append(f"what is stored is not what was appended: {json.dumps(stored)[:200]}")
-    print(f"{kind}: {count - first} appends to a history of {first} events, asked after each: {computed} tokens computed of {again}, "
-          f"{reused} reused ({100 * reused / again:.0f} %)")
-    return {"kind": kind, "model": CASES[kind][0], "history_part": PART, "first_events": first, "appends": count - first,
-            "tokens_total": again, "tokens_computed": computed, "tokens_reused": reused}, faults
+    print(
+        f"{kind}: {count - first} appends to a history of {first} events, asked after each: {computed} tokens computed of {again}, "
+        f"{reused} reused ({100 * reused / again:.0f} %)"
+    )
+    return {
+        "kind": kind,
+        "model": CASES[kind][0],
+        "history_part": PART,
+        "first_events": first,
+        "appends": count - first,
+        "tokens_total": again,
+        "tokens_computed": computed,
+        "tokens_reused": reused,
+    }, faults
 
 
 def main(argv):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", required=True)
     parser.add_argument("--json")
     args = parser.parse_args(argv)

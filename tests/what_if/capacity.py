@@ -30,24 +30,65 @@ def run(words, codes=(0,)):
 class Capacity:
     def __init__(self, options):
         self.options = options
-        self.served = ["--model", options.model, "--data", options.data, *ONE_CORE, "--memory", options.memory]
+        self.served = [
+            "--model",
+            options.model,
+            "--data",
+            options.data,
+            *ONE_CORE,
+            "--memory",
+            options.memory,
+        ]
         self.bench = foresight.Bench(options.troupe, options.profiled, options.model)
         self.pace_then = self.bench.pace_at(sorted(options.profiled.glob("fit-*.json")))
 
     def asked(self, policy, *loop):
-        words = [self.options.troupe, "bench", "rank", *self.served, "--trace", self.options.trace, "--policy", policy,
-                 "--item-share", self.options.item_share, *loop]
+        words = [
+            self.options.troupe,
+            "bench",
+            "rank",
+            *self.served,
+            "--trace",
+            self.options.trace,
+            "--policy",
+            policy,
+            "--item-share",
+            self.options.item_share,
+            *loop,
+        ]
         return json.loads(run([*words, "--json", "-"]))["runs"][0]
 
     def planned(self, policy, speed, slower):
-        knobs = {"router.policy": policy, "router.deadline": "60s", "router.deadline_max": "60s", "pool.store_item_blocks": "false",
-                 "pool.item_share": self.options.item_share,
-                 "pool.precompute_items": "false" if policy in ("recompute", "user") else "true"}
+        knobs = {
+            "router.policy": policy,
+            "router.deadline": "60s",
+            "router.deadline_max": "60s",
+            "pool.store_item_blocks": "false",
+            "pool.item_share": self.options.item_share,
+            "pool.precompute_items": "false" if policy in ("recompute", "user") else "true",
+        }
         with tempfile.TemporaryDirectory() as folder:
-            device = foresight.at_pace(self.options.profiled / "ranker.device", slower, pathlib.Path(folder) / "device")
-            words = [self.options.troupe, "plan", *self.served, "--serve", self.options.trace, "--cores", 2,
-                     *[word for knob, value in knobs.items() for word in ("--set", f"{knob}={value}")],
-                     "--speed", f"{speed:.4f}", "--node", f"{device}=1", "--p99", self.options.p99, "--nodes-max", 4]
+            device = foresight.at_pace(
+                self.options.profiled / "ranker.device", slower, pathlib.Path(folder) / "device"
+            )
+            words = [
+                self.options.troupe,
+                "plan",
+                *self.served,
+                "--serve",
+                self.options.trace,
+                "--cores",
+                2,
+                *[word for knob, value in knobs.items() for word in ("--set", f"{knob}={value}")],
+                "--speed",
+                f"{speed:.4f}",
+                "--node",
+                f"{device}=1",
+                "--p99",
+                self.options.p99,
+                "--nodes-max",
+                4,
+            ]
             return self.told(words)
 
     def told(self, words):
@@ -55,7 +96,9 @@ class Capacity:
         return found["least"]["nodes"] if "least" in found else None, found["trials"][0]["p99_ms"]
 
     def rows(self, policy, rate):
-        closed = statistics.median(self.asked(policy, "--closed", "--in-flight", 4)["qps"] for _ in range(self.options.rounds))
+        closed = statistics.median(
+            self.asked(policy, "--closed", "--in-flight", 4)["qps"] for _ in range(self.options.rounds)
+        )
         for share in self.options.shares:
             speed = share * closed / rate
             paces, p99 = [self.bench.pace()], []
@@ -65,33 +108,57 @@ class Capacity:
             slower = statistics.mean(paces) / self.pace_then
             nodes, foreseen = self.planned(policy, speed, slower)
             seen = statistics.median(p99)
-            yield {"policy": policy, "share": share, "per_second": share * closed, "nodes": nodes, "foreseen_p99_ms": foreseen,
-                   "slower": slower, "p99_ms": p99, "one_holds": seen <= self.options.p99, "agree": (seen <= self.options.p99) == (nodes == 1)}
+            yield {
+                "policy": policy,
+                "share": share,
+                "per_second": share * closed,
+                "nodes": nodes,
+                "foreseen_p99_ms": foreseen,
+                "slower": slower,
+                "p99_ms": p99,
+                "one_holds": seen <= self.options.p99,
+                "agree": (seen <= self.options.p99) == (nodes == 1),
+            }
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", type=pathlib.Path, default=ROOT / "build/deploy/troupe")
     for name in ("model", "data", "trace", "memory"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--profiled", type=pathlib.Path, required=True)
     parser.add_argument("--item-share", type=float, default=0.93, help="of the memory, for items")
-    parser.add_argument("--rate", type=float, default=100, help="requests a second of the trace, before --speed")
+    parser.add_argument(
+        "--rate", type=float, default=100, help="requests a second of the trace, before --speed"
+    )
     parser.add_argument("--p99", type=float, default=25, help="milliseconds")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--policies", type=lambda text: text.split(","), default=["recompute", "item", "planner"])
-    parser.add_argument("--shares", type=lambda text: [float(share) for share in text.split(",")], default=[0.3, 0.5, 0.6, 0.7, 0.8, 0.9])
+    parser.add_argument(
+        "--policies", type=lambda text: text.split(","), default=["recompute", "item", "planner"]
+    )
+    parser.add_argument(
+        "--shares",
+        type=lambda text: [float(share) for share in text.split(",")],
+        default=[0.3, 0.5, 0.6, 0.7, 0.8, 0.9],
+    )
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     capacity = Capacity(options)
     rows = []
-    print(f"{'policy':12}{'share':>7}{'a second':>10}{'planned':>9}{'foreseen':>10}{'P99, ms':>10}{'one box':>10}")
+    print(
+        f"{'policy':12}{'share':>7}{'a second':>10}{'planned':>9}{'foreseen':>10}{'P99, ms':>10}{'one box':>10}"
+    )
     for policy in options.policies:
         for row in capacity.rows(policy, options.rate):
             rows.append(row)
-            print(f"{policy:12}{row['share']:>7.2f}{row['per_second']:>10.0f}{row['nodes'] or '> 4':>9}{row['foreseen_p99_ms']:>10.1f}"
-                  f"{statistics.median(row['p99_ms']):>10.1f}{'holds' if row['one_holds'] else 'does not':>10}"
-                  f"{'' if row['agree'] else '   not as planned'}", flush=True)
+            print(
+                f"{policy:12}{row['share']:>7.2f}{row['per_second']:>10.0f}{row['nodes'] or '> 4':>9}{row['foreseen_p99_ms']:>10.1f}"
+                f"{statistics.median(row['p99_ms']):>10.1f}{'holds' if row['one_holds'] else 'does not':>10}"
+                f"{'' if row['agree'] else '   not as planned'}",
+                flush=True,
+            )
     print(f"as planned: {sum(row['agree'] for row in rows)} of {len(rows)}")
     if options.json:
         options.json.write_text(json.dumps({"p99_ms": options.p99, "rows": rows}, indent=1) + "\n")

@@ -28,12 +28,25 @@ DEMO = ROOT / "deploy" / "demo"
 POLICIES = ["recompute", "user", "item", "bat", "planner"]
 ONE_CORE = ["--set", "inference.executors=1", "--set", "inference.cores=1"]
 # Error bounds of the table: of the median over all cells, and of the worst one.
-BOUNDS = {"throughput": (0.10, 0.25), "cpu_seconds": (0.10, 0.25), "hit_rate": (0.10, 0.25), "tokens_computed": (0.10, 0.25),
-          "user_hits": (0.10, 0.25), "item_hits": (0.10, 0.25), "p50_ms": (0.15, 0.15), "p99_ms": (0.30, 0.30)}
+BOUNDS = {
+    "throughput": (0.10, 0.25),
+    "cpu_seconds": (0.10, 0.25),
+    "hit_rate": (0.10, 0.25),
+    "tokens_computed": (0.10, 0.25),
+    "user_hits": (0.10, 0.25),
+    "item_hits": (0.10, 0.25),
+    "p50_ms": (0.15, 0.15),
+    "p99_ms": (0.30, 0.30),
+}
 # One request at a time: what does not depend on time is equal. The planner goes by times, and so does bringing hot items
 # back (pool.hot_share).
 EXACT = ["tokens_total", "tokens_computed", "hit_rate", "user_plans", "user_hits", "item_hits"]
-LOOPS = {"alone": ["--closed", "--in-flight", "1"], "closed": ["--closed", "--in-flight", "4"], "half": 0.5, "busy": 0.8}
+LOOPS = {
+    "alone": ["--closed", "--in-flight", "1"],
+    "closed": ["--closed", "--in-flight", "4"],
+    "half": 0.5,
+    "busy": 0.8,
+}
 TRACE_RATE = 100  # requests a second, before --speed
 
 
@@ -49,7 +62,13 @@ class Model:
     most used ones, as whose blocks are computed ahead before the clock starts; 0: all."""
 
     def __init__(self, name, folder, requests, items=0, candidates=100, settings=(), formats=()):
-        self.name, self.folder, self.requests, self.items, self.candidates = name, folder, requests, items, candidates
+        self.name, self.folder, self.requests, self.items, self.candidates = (
+            name,
+            folder,
+            requests,
+            items,
+            candidates,
+        )
         self.settings = [word for setting in settings for word in ("--set", setting)]
         self.formats = list(formats)
 
@@ -85,16 +104,30 @@ def reduced(out, data, items):
     if folder.exists():
         return folder
     lines = data.folder / "items.jsonl"
-    known = {row["id"]: row for row in map(json.loads, lines.read_text().splitlines())} if lines.exists() else {
-        row["item_id"]: row for row in rows_of_tsv(data.folder / "items.tsv.gz")}
-    histories = {row["user_id"]: row["items"].split() for row in rows_of_tsv(data.folder / "sequences.tsv.gz")}
+    known = (
+        {row["id"]: row for row in map(json.loads, lines.read_text().splitlines())}
+        if lines.exists()
+        else {row["item_id"]: row for row in rows_of_tsv(data.folder / "items.tsv.gz")}
+    )
+    histories = {
+        row["user_id"]: row["items"].split() for row in rows_of_tsv(data.folder / "sequences.tsv.gz")
+    }
     uses = collections.Counter(item for history in histories.values() for item in history if item in known)
     kept = [item for item, _ in uses.most_common(items)]
     folder.mkdir()
     with open(folder / "items.jsonl", "w") as file:
         for number, item in enumerate(kept):
-            file.write(json.dumps({"id": item, "title": item, "tokens": tokens_of(data.folder, known[item]),
-                                   "identifier": 1041 + number}) + "\n")
+            file.write(
+                json.dumps(
+                    {
+                        "id": item,
+                        "title": item,
+                        "tokens": tokens_of(data.folder, known[item]),
+                        "identifier": 1041 + number,
+                    }
+                )
+                + "\n"
+            )
     chosen = set(kept)
     with open(folder / "users.jsonl", "w") as file:
         for user, history in histories.items():
@@ -115,7 +148,10 @@ def made_movies(out, movies):
         for line in lines:
             number, title, _, genres = line.rstrip("\n").split("\t")
             tokens = [20 + zlib.crc32(word.lower().encode()) % 1000 for word in f"{title} {genres}".split()]
-            items.write(json.dumps({"id": number, "title": title, "tokens": tokens, "identifier": 1044 + int(number)}) + "\n")
+            items.write(
+                json.dumps({"id": number, "title": title, "tokens": tokens, "identifier": 1044 + int(number)})
+                + "\n"
+            )
     for name in ("ratings.tsv.gz", "sequences.tsv.gz"):
         (folder / name).symlink_to((movies / name).resolve())
     return folder
@@ -130,17 +166,55 @@ class Bench:
     def trace(self, data, requests, candidates):
         file = self.out / f"{data.name}-{requests}-{candidates}.jsonl.gz"
         if not file.exists():
-            run([self.troupe, "trace", "convert", "--data", data.folder, "--out", file, "--rate", TRACE_RATE, "--views", "3",
-                 "--requests", requests, "--start", data.start, "--candidates", candidates, "--return-share", "0.5",
-                 "--return-after", "2"])
+            run(
+                [
+                    self.troupe,
+                    "trace",
+                    "convert",
+                    "--data",
+                    data.folder,
+                    "--out",
+                    file,
+                    "--rate",
+                    TRACE_RATE,
+                    "--views",
+                    "3",
+                    "--requests",
+                    requests,
+                    "--start",
+                    data.start,
+                    "--candidates",
+                    candidates,
+                    "--return-share",
+                    "0.5",
+                    "--return-after",
+                    "2",
+                ]
+            )
         return file
 
     def measure(self, name, model, data, trace, policies, memory, loop, profile=False):
         """The file of the result; made if it is not there."""
         file = self.out / f"{name}.json"
         if not file.exists():
-            words = [self.troupe, "bench", "rank", "--model", model.folder, "--data", data.folder, "--trace", trace,
-                     *ONE_CORE, *model.settings, "--policy", ",".join(policies), "--json", file, *loop]
+            words = [
+                self.troupe,
+                "bench",
+                "rank",
+                "--model",
+                model.folder,
+                "--data",
+                data.folder,
+                "--trace",
+                trace,
+                *ONE_CORE,
+                *model.settings,
+                "--policy",
+                ",".join(policies),
+                "--json",
+                file,
+                *loop,
+            ]
             before = self.pace()
             run(words + (["--memory", memory] if memory else []) + (["--profile"] if profile else []))
             if before:
@@ -152,20 +226,52 @@ class Bench:
         for hours."""
         if not self.paced_by:
             return 0
-        timed = run([self.troupe, "bench", "calibrate", "--model", self.paced_by, "--rounds", "10", "--out", "/dev/null", "--json", "-"])
+        timed = run(
+            [
+                self.troupe,
+                "bench",
+                "calibrate",
+                "--model",
+                self.paced_by,
+                "--rounds",
+                "10",
+                "--out",
+                "/dev/null",
+                "--json",
+                "-",
+            ]
+        )
         return sum(row["mean_us"] for row in json.loads(timed.stdout)["runs"])
 
     def pace_at(self, files):
         """Of measured files, before and after each; 0: not known."""
-        paces = [pace for file in files if file.with_suffix(".pace").exists()
-                 for pace in json.loads(file.with_suffix(".pace").read_text())]
+        paces = [
+            pace
+            for file in files
+            if file.with_suffix(".pace").exists()
+            for pace in json.loads(file.with_suffix(".pace").read_text())
+        ]
         return statistics.mean(paces) if paces else 0
 
     def simulate(self, measured, device, cores, bounds=()):
         """Of each run: its policy and figures; and whether bounds and promises held."""
         compared = measured.with_suffix(".compared")
-        done = run([self.troupe, "sim", "--compare", measured, "--device", device, "--cores", cores, "--json", compared,
-                    *[word for bound in bounds for word in ("--bound", bound)]], check=False)
+        done = run(
+            [
+                self.troupe,
+                "sim",
+                "--compare",
+                measured,
+                "--device",
+                device,
+                "--cores",
+                cores,
+                "--json",
+                compared,
+                *[word for bound in bounds for word in ("--bound", bound)],
+            ],
+            check=False,
+        )
         if not compared.exists():
             sys.exit(done.stdout + done.stderr)
         return json.loads(compared.read_text())["compared"], done
@@ -185,17 +291,45 @@ def short(options):
         out = pathlib.Path(name)
         bench = Bench(options.troupe, out)
         # Hot items are brought back between requests, as there is time: not here.
-        model, data = Model("demo", DEMO / "model", 150, settings=["pool.hot_share=0"]), Data("world", DEMO / "world", 3)
+        model, data = Model("demo", DEMO / "model", 150, settings=["pool.hot_share=0"]), Data(
+            "world", DEMO / "world", 3
+        )
         trace = bench.trace(data, model.requests, 20)
         files = []
         for size, memory in (("all", None), ("short", "1MiB")):
             for policies in (POLICIES[:-1], POLICIES[-1:]):
-                files.append((policies, bench.measure(f"{size}-{len(policies)}", model, data, trace, policies, memory,
-                                                      LOOPS["alone"], profile=True)))
+                files.append(
+                    (
+                        policies,
+                        bench.measure(
+                            f"{size}-{len(policies)}",
+                            model,
+                            data,
+                            trace,
+                            policies,
+                            memory,
+                            LOOPS["alone"],
+                            profile=True,
+                        ),
+                    )
+                )
         timed, device = out / "timed.txt", out / "device.txt"
         run([options.troupe, "bench", "calibrate", "--model", model.folder, "--rounds", "2", "--out", timed])
-        run([options.troupe, "bench", "calibrate", "--profiles", ",".join(str(file) for _, file in files), "--device", timed,
-             "--machine-cores", "2", "--out", device])
+        run(
+            [
+                options.troupe,
+                "bench",
+                "calibrate",
+                "--profiles",
+                ",".join(str(file) for _, file in files),
+                "--device",
+                timed,
+                "--machine-cores",
+                "2",
+                "--out",
+                device,
+            ]
+        )
         for policies, file in files:
             # Of a full pool a chunk or two hang on when it was found to be full.
             exact = [f"{figure}={'0' if file.stem.startswith('all') else '0.05'}" for figure in EXACT]
@@ -225,10 +359,15 @@ def cells_of(out, models, sets, only):
         for whole in sets:
             data = whole
             if model.items > 0:
-                data = Data(f"{whole.name}{model.items}", reduced(out, whole, model.items), whole.start, whole.held_out)
+                data = Data(
+                    f"{whole.name}{model.items}",
+                    reduced(out, whole, model.items),
+                    whole.start,
+                    whole.held_out,
+                )
             for size in ("all", "short"):
                 for loop, how in LOOPS.items():
-                    for policy in ([None] if isinstance(how, list) else POLICIES):
+                    for policy in [None] if isinstance(how, list) else POLICIES:
                         cell = Cell(model, data, size, loop, policy)
                         if not only or any(word in cell.name for word in only):
                             yield cell
@@ -237,7 +376,9 @@ def cells_of(out, models, sets, only):
 def memory_of(bench, model, data, trace, size):
     if size == "all":
         return None
-    whole = bench.measure(f"{model.name}-{data.name}-all-closed", model, data, trace, POLICIES, None, LOOPS["closed"])
+    whole = bench.measure(
+        f"{model.name}-{data.name}-all-closed", model, data, trace, POLICIES, None, LOOPS["closed"]
+    )
     items, _, _ = bytes_of(whole)
     return max(1 << 20, items * 2 // 5)
 
@@ -247,11 +388,22 @@ def measure(bench, cell):
     memory = memory_of(bench, cell.model, cell.data, trace, cell.size)
     if cell.policy is None:
         return bench.measure(cell.name, cell.model, cell.data, trace, POLICIES, memory, LOOPS[cell.loop])
-    closed = bench.measure(f"{cell.model.name}-{cell.data.name}-{cell.size}-closed", cell.model, cell.data, trace, POLICIES,
-                           memory, LOOPS["closed"])
-    capacity = next(run["qps"] for run in json.loads(closed.read_text())["runs"] if run["policy"] == cell.policy)
+    closed = bench.measure(
+        f"{cell.model.name}-{cell.data.name}-{cell.size}-closed",
+        cell.model,
+        cell.data,
+        trace,
+        POLICIES,
+        memory,
+        LOOPS["closed"],
+    )
+    capacity = next(
+        run["qps"] for run in json.loads(closed.read_text())["runs"] if run["policy"] == cell.policy
+    )
     speed = LOOPS[cell.loop] * capacity / TRACE_RATE
-    return bench.measure(cell.name, cell.model, cell.data, trace, [cell.policy], memory, ["--speed", f"{speed:.4f}"])
+    return bench.measure(
+        cell.name, cell.model, cell.data, trace, [cell.policy], memory, ["--speed", f"{speed:.4f}"]
+    )
 
 
 def timed_passes(bench, model):
@@ -264,13 +416,27 @@ def timed_passes(bench, model):
 def profiled_runs(bench, model, data):
     """One request at a time of few, many and more candidates; many while blocks have to be computed; and now and then one, so
     that processors stand still between."""
+
     def fit(name, candidates, policies, memory=None, loop=LOOPS["alone"]):
-        return bench.measure(f"fit-{name}", model, data, bench.trace(data, 400, candidates), policies, memory, loop, profile=True)
+        return bench.measure(
+            f"fit-{name}",
+            model,
+            data,
+            bench.trace(data, 400, candidates),
+            policies,
+            memory,
+            loop,
+            profile=True,
+        )
+
     files = [fit(candidates, candidates, POLICIES) for candidates in (20, 100, 300)]
     items, _, _ = bytes_of(files[1])
     files.append(fit("short", 100, POLICIES, items * 2 // 5))
-    for name, policy, memory, of in (("recompute", "recompute", None, files[1]), ("item", "item", None, files[1]),
-                                     ("short", "item", items * 2 // 5, files[3])):
+    for name, policy, memory, of in (
+        ("recompute", "recompute", None, files[1]),
+        ("item", "item", None, files[1]),
+        ("short", "item", items * 2 // 5, files[3]),
+    ):
         alone = next(run["qps"] for run in json.loads(of.read_text())["runs"] if run["policy"] == policy)
         files.append(fit(f"half-{name}", 100, [policy], memory, ["--speed", f"{alone / 2 / TRACE_RATE:.4f}"]))
     return files
@@ -288,8 +454,23 @@ def device_of(bench, models, model, data):
     device = bench.out / f"{model.name}.device"
     if not device.exists():
         files = profiled_runs(bench, model, data)
-        print(run([bench.troupe, "bench", "calibrate", "--profiles", ",".join(map(str, files)), "--device", timed,
-                   "--machine-cores", "2", "--out", device]).stdout)
+        print(
+            run(
+                [
+                    bench.troupe,
+                    "bench",
+                    "calibrate",
+                    "--profiles",
+                    ",".join(map(str, files)),
+                    "--device",
+                    timed,
+                    "--machine-cores",
+                    "2",
+                    "--out",
+                    device,
+                ]
+            ).stdout
+        )
     return device
 
 
@@ -311,8 +492,16 @@ def at_pace(device, slower, out):
 def rows_of(cell, compared):
     for run_of in compared:
         for figure, value in run_of["figures"].items():
-            yield {"model": cell.model.name, "data": cell.data.name, "held_out": cell.data.held_out, "memory": cell.size,
-                   "loop": cell.loop, "policy": run_of["policy"], "figure": figure, **value}
+            yield {
+                "model": cell.model.name,
+                "data": cell.data.name,
+                "held_out": cell.data.held_out,
+                "memory": cell.size,
+                "loop": cell.loop,
+                "policy": run_of["policy"],
+                "figure": figure,
+                **value,
+            }
 
 
 def summary(rows):
@@ -321,8 +510,10 @@ def summary(rows):
     for row in rows:
         if row["figure"] in BOUNDS and row["error"] is not None:
             errors.setdefault(row["figure"], []).append(abs(row["error"]))
-    return {figure: {"cells": len(all_of), "median": statistics.median(all_of), "worst": max(all_of)}
-            for figure, all_of in errors.items()}
+    return {
+        figure: {"cells": len(all_of), "median": statistics.median(all_of), "worst": max(all_of)}
+        for figure, all_of in errors.items()
+    }
 
 
 def tell(title, sums):
@@ -333,8 +524,10 @@ def tell(title, sums):
             continue
         at = sums[figure]
         held = at["median"] <= median and at["worst"] <= worst
-        print(f"{figure:18}{at['cells']:>6}{100 * at['median']:>8.1f}%{100 * at['worst']:>8.1f}%   "
-              f"{100 * median:.0f} %, {100 * worst:.0f} %{'' if held else '   missed'}")
+        print(
+            f"{figure:18}{at['cells']:>6}{100 * at['median']:>8.1f}%{100 * at['worst']:>8.1f}%   "
+            f"{100 * median:.0f} %, {100 * worst:.0f} %{'' if held else '   missed'}"
+        )
         if not held:
             missed.append(figure)
     return missed
@@ -348,10 +541,12 @@ def print_rows(rows):
         key = f"{row['model']} {row['data']} {row['memory']} {row['loop']} {row['policy']}"
         cells.setdefault(key, {})[row["figure"]] = row
     for key, of in cells.items():
+
         def text(figure):
             row = of[figure]
             error = "" if row["error"] is None else f" {100 * row['error']:+.0f}%"
             return f"{row['measured']:.4g} / {row['simulated']:.4g}{error}"
+
         print(f"{key:44}" + "".join(f"{text(figure):>26}" for figure in figures))
 
 
@@ -361,9 +556,19 @@ def table(options):
     ranker = options.ranker or made_model(options.troupe, out, "tiny")
     bench = Bench(options.troupe, out, ranker)
     int8 = ["model.weights=int8"]
-    models = [Model("ranker", ranker, 800), Model("small", made_model(options.troupe, out, "small"), 100, items=1000),
-              Model("qwen05", made_model(options.troupe, out, "qwen05"), 16, items=200, candidates=20, settings=int8,
-                    formats=["--weights", "int8"])]
+    models = [
+        Model("ranker", ranker, 800),
+        Model("small", made_model(options.troupe, out, "small"), 100, items=1000),
+        Model(
+            "qwen05",
+            made_model(options.troupe, out, "qwen05"),
+            16,
+            items=200,
+            candidates=20,
+            settings=int8,
+            formats=["--weights", "int8"],
+        ),
+    ]
     sets = [Data("games", options.games, 8), Data("industrial", options.industrial, 4)]
     if options.movies:
         sets.append(Data("movies", made_movies(out, options.movies), 20))
@@ -399,8 +604,10 @@ def judge(bench, models, sets, cells, options):
             rows.extend(rows_of(cell, compared))
     print_rows(rows)
     if paces:
-        print(f"\npasses beside the cells took {min(paces):.2f} to {max(paces):.2f}, in the median {statistics.median(paces):.2f}, "
-              "of what they took when they were timed")
+        print(
+            f"\npasses beside the cells took {min(paces):.2f} to {max(paces):.2f}, in the median {statistics.median(paces):.2f}, "
+            "of what they took when they were timed"
+        )
     seen = [row for row in rows if not row["held_out"]]
     missed = tell("data sets that were looked at", summary(seen))
     if len(seen) < len(rows):
@@ -412,7 +619,9 @@ def judge(bench, models, sets, cells, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", type=pathlib.Path, default=ROOT / "build/deploy/troupe")
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--out", type=pathlib.Path)

@@ -20,7 +20,11 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SHAPES = {"tiny": "4,256,4,2,1024,32768", "small": "12,512,8,2,2048,32768", "qwen05": "24,896,14,2,4864,32768"}
+SHAPES = {
+    "tiny": "4,256,4,2,1024,32768",
+    "small": "12,512,8,2,2048,32768",
+    "qwen05": "24,896,14,2,4864,32768",
+}
 STEPS = 3
 
 
@@ -35,21 +39,45 @@ class Llama:
         weights = "f32" if blas else "f16"
         self.model = os.path.join(peers, "models", f"{shape}-{weights}.gguf")
         if not os.path.exists(self.model):
-            subprocess.run(["node", os.path.join(HERE, "make_model.mjs"), "gguf", weights, SHAPES[shape], self.model], check=True)
-        self.backends = os.path.join(peers, "blas") if blas else glob.glob(
-            os.path.join(peers, "npm/node_modules/@node-llama-cpp/*/bins/*"))[0]
+            subprocess.run(
+                ["node", os.path.join(HERE, "make_model.mjs"), "gguf", weights, SHAPES[shape], self.model],
+                check=True,
+            )
+        self.backends = (
+            os.path.join(peers, "blas")
+            if blas
+            else glob.glob(os.path.join(peers, "npm/node_modules/@node-llama-cpp/*/bins/*"))[0]
+        )
         self.program = os.path.join(peers, "llama_beams")
-        self.name = (f"llama.cpp{'+OpenBLAS f32' if blas else ' f16'}, {threads} thread{'s' if threads > 1 else ''}, "
-                     f"flash attention {flash}, {select} selection")
+        self.name = (
+            f"llama.cpp{'+OpenBLAS f32' if blas else ' f16'}, {threads} thread{'s' if threads > 1 else ''}, "
+            f"flash attention {flash}, {select} selection"
+        )
 
     def with_selection(self, select, peers, shape):
         return Llama(peers, shape, self.blas, self.threads, self.flash, select)
 
     def run(self, args, requests):
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": str(self.threads), "OPENBLAS_CORETYPE": openblas_core()}
-        words = [self.program, self.backends, self.model, self.threads, self.flash, self.select, args.width, args.prompt,
-                 STEPS, requests]
-        done = subprocess.run([str(word) for word in words], env=environment, check=True, capture_output=True, text=True)
+        environment = {
+            **os.environ,
+            "OPENBLAS_NUM_THREADS": str(self.threads),
+            "OPENBLAS_CORETYPE": openblas_core(),
+        }
+        words = [
+            self.program,
+            self.backends,
+            self.model,
+            self.threads,
+            self.flash,
+            self.select,
+            args.width,
+            args.prompt,
+            STEPS,
+            requests,
+        ]
+        done = subprocess.run(
+            [str(word) for word in words], env=environment, check=True, capture_output=True, text=True
+        )
         runs = [json.loads(line) for line in done.stdout.splitlines()]
         return [{**run, "search_ms": run["wall_ms"] - run["prompt_ms"]} for run in runs]
 
@@ -61,12 +89,36 @@ class Troupe:
 
     def run(self, args, requests):
         whole, search = self.call(args, requests, ["--prefill"]), self.call(args, requests, [])
-        return [{"wall_ms": whole["p50_ms"], "cpu_ms": whole["cpu_ms"], "search_ms": search["p50_ms"],
-                 "fma_gflops": whole["fma_gflops"]}] * requests
+        return [
+            {
+                "wall_ms": whole["p50_ms"],
+                "cpu_ms": whole["cpu_ms"],
+                "search_ms": search["p50_ms"],
+                "fma_gflops": whole["fma_gflops"],
+            }
+        ] * requests
 
     def call(self, args, requests, more):
-        words = [args.troupe, "bench", "generate", "--shape", self.shape, "--width", args.width, "--prompt", args.prompt,
-                 "--requests", requests, "--threads", self.threads, "--engines", self.engine, "--json", "-", *more]
+        words = [
+            args.troupe,
+            "bench",
+            "generate",
+            "--shape",
+            self.shape,
+            "--width",
+            args.width,
+            "--prompt",
+            args.prompt,
+            "--requests",
+            requests,
+            "--threads",
+            self.threads,
+            "--engines",
+            self.engine,
+            "--json",
+            "-",
+            *more,
+        ]
         done = subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True)
         return json.loads(done.stdout)["runs"][0]
 
@@ -81,14 +133,21 @@ def figures(name, runs):
 
 def race(args, shape):
     tried = []
-    settings = [(blas, threads, flash) for blas in (True, False) for threads in args.threads for flash in ("on", "off")]
+    settings = [
+        (blas, threads, flash)
+        for blas in (True, False)
+        for threads in args.threads
+        for flash in ("on", "off")
+    ]
     for blas, threads, flash in [(True, 1, "on")] if args.untried else settings:
         peer = Llama(args.peers, shape, blas, threads, flash)
         tried.append((peer, figures(peer.name, peer.run(args, 1))))
         print(f"{shape:7} tried {peer.name}: {tried[-1][1]['wall_ms']:.0f} ms", flush=True)
     best = min(tried, key=lambda one: one[1][args.by])[0]
     engines = [best, best.with_selection("plain", args.peers, shape)]
-    engines += [Troupe(shape, threads, engine) for threads in args.threads for engine in ("troupe", "unconstrained")]
+    engines += [
+        Troupe(shape, threads, engine) for threads in args.threads for engine in ("troupe", "unconstrained")
+    ]
     runs = {engine: [] for engine in engines}
     for _ in range(args.rounds):
         for engine in engines:
@@ -96,14 +155,18 @@ def race(args, shape):
     rows = [figures(engine.name, runs[engine]) for engine in engines]
     ours = min(row[args.by] for row in rows if row["engine"].startswith("troupe,"))
     for row in rows:
-        print(f"{shape:7} {row['engine']:75} {row['wall_ms']:9.1f} ms, {row['cpu_ms']:9.1f} CPU ms, {row[args.by] / ours:5.2f} x; the search "
-              f"{row['search_ms']:7.1f} ms",
-              flush=True)
+        print(
+            f"{shape:7} {row['engine']:75} {row['wall_ms']:9.1f} ms, {row['cpu_ms']:9.1f} CPU ms, {row[args.by] / ours:5.2f} x; the search "
+            f"{row['search_ms']:7.1f} ms",
+            flush=True,
+        )
     return {"shape": shape, "tried": [row for _, row in tried], "raced": rows}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe", required=True)
     parser.add_argument("--peers", required=True)
     parser.add_argument("--shapes", default="tiny")
@@ -112,10 +175,17 @@ def main():
     parser.add_argument("--threads", default="1,2", type=lambda text: [int(word) for word in text.split(",")])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--requests", type=int, default=3, help="of each engine in a round")
-    parser.add_argument("--untried", action="store_true",
-                        help="llama.cpp with its BLAS backend, one thread and flash attention only, where others take too long")
-    parser.add_argument("--by", default="wall_ms", choices=("wall_ms", "cpu_ms"),
-                        help="what is compared; CPU time where other work shares the cores, with one thread")
+    parser.add_argument(
+        "--untried",
+        action="store_true",
+        help="llama.cpp with its BLAS backend, one thread and flash attention only, where others take too long",
+    )
+    parser.add_argument(
+        "--by",
+        default="wall_ms",
+        choices=("wall_ms", "cpu_ms"),
+        help="what is compared; CPU time where other work shares the cores, with one thread",
+    )
     parser.add_argument("--json")
     args = parser.parse_args()
     races = [race(args, shape) for shape in args.shapes.split(",")]

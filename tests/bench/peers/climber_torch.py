@@ -28,11 +28,13 @@ def read_model(folder):
     data = open(os.path.join(folder, "model.safetensors"), "rb").read()
     size = struct.unpack("<Q", data[:8])[0]
     tensors = {}
-    for name, stored in json.loads(data[8:8 + size]).items():
+    for name, stored in json.loads(data[8 : 8 + size]).items():
         if name == "__metadata__":
             continue
         begin, end = (8 + size + offset for offset in stored["data_offsets"])
-        tensors[name] = torch.frombuffer(bytearray(data[begin:end]), dtype=torch.float32).reshape(stored["shape"]).clone()
+        tensors[name] = (
+            torch.frombuffer(bytearray(data[begin:end]), dtype=torch.float32).reshape(stored["shape"]).clone()
+        )
     return config, tensors
 
 
@@ -64,7 +66,11 @@ class Layer(nn.Module):
 
     def forward(self, x, mask):
         rows, hidden = x.shape
-        q, k, v = self.qkv(self.attention_norm(x)).view(rows, 3, self.heads, hidden // self.heads).permute(1, 2, 0, 3)
+        q, k, v = (
+            self.qkv(self.attention_norm(x))
+            .view(rows, 3, self.heads, hidden // self.heads)
+            .permute(1, 2, 0, 3)
+        )
         if self.form == "mask":
             mixed = torch.matmul(torch.softmax(torch.matmul(q, k.transpose(1, 2)) + mask, -1), v)
         else:
@@ -72,7 +78,9 @@ class Layer(nn.Module):
             qh, kh, vh, qc, kc, vc = q[:, :n], k[:, :n], v[:, :n], q[:, n:], k[:, n:], v[:, n:]
             keys = kh.transpose(1, 2)
             past = torch.matmul(torch.softmax(torch.matmul(qh, keys) + mask, -1), vh)
-            weights = torch.softmax(torch.cat([torch.matmul(qc, keys), (qc * kc).sum(-1, keepdim=True)], -1), -1)
+            weights = torch.softmax(
+                torch.cat([torch.matmul(qc, keys), (qc * kc).sum(-1, keepdim=True)], -1), -1
+            )
             mixed = torch.cat([past, torch.matmul(weights[:, :, :n], vh) + weights[:, :, n:] * vc], 1)
         x = x + self.output(mixed.permute(1, 0, 2).reshape(rows, hidden))
         return x + self.fc2(F.silu(self.fc1(self.ffn_norm(x))))
@@ -83,7 +91,9 @@ class Climber(nn.Module):
 
     def __init__(self, config, tensors, scenario, candidates, form):
         super().__init__()
-        self.items, self.actions = nn.Parameter(tensors["item_embedding.weight"]), nn.Parameter(tensors["action_embedding.weight"])
+        self.items, self.actions = nn.Parameter(tensors["item_embedding.weight"]), nn.Parameter(
+            tensors["action_embedding.weight"]
+        )
         self.positions, self.towers, self.norms = nn.ParameterList(), nn.ModuleList(), nn.ModuleList()
         self.lengths = [block["max_sequence_length"] for block in config["blocks"]]
         layers, heads = config["num_hidden_layers"], config["num_attention_heads"]
@@ -92,10 +102,19 @@ class Climber(nn.Module):
             at = f"blocks.{k}."
             table = tensors[at + "position_embedding.weight"]
             self.positions.append(nn.Parameter(torch.cat([table[:n], table[n:].expand(candidates, -1)])))
-            z = torch.cat([tensors["temperature.strategy_embedding.weight"][k], tensors["temperature.scenario_embedding.weight"][scenario]])
+            z = torch.cat(
+                [
+                    tensors["temperature.strategy_embedding.weight"][k],
+                    tensors["temperature.scenario_embedding.weight"][scenario],
+                ]
+            )
             g = fc2(torch.tanh(fc1(z))).view(layers, heads)
             scale = (math.sqrt(config["hidden_size"] // heads) * torch.exp(g)).tolist()
-            self.towers.append(nn.ModuleList(Layer(config, tensors, f"{at}layers.{l}.", scale[l], n, form) for l in range(layers)))
+            self.towers.append(
+                nn.ModuleList(
+                    Layer(config, tensors, f"{at}layers.{l}.", scale[l], n, form) for l in range(layers)
+                )
+            )
             self.norms.append(norm(tensors, at + "final_norm", config["layer_norm_eps"]))
             rows = n if form == "split" else n + candidates
             sees = torch.ones(rows, rows).tril()
@@ -166,8 +185,15 @@ def run(folder, events, candidates, threads, form):
 def export(folder, events, candidates, form, out):
     model, asked = build(folder, events, candidates, form)
     with torch.inference_mode(False), torch.no_grad():
-        torch.onnx.export(model, asked, out, opset_version=17, input_names=["items", "actions", "candidates"],
-                          output_names=["logits"], do_constant_folding=True)
+        torch.onnx.export(
+            model,
+            asked,
+            out,
+            opset_version=17,
+            input_names=["items", "actions", "candidates"],
+            output_names=["logits"],
+            do_constant_folding=True,
+        )
 
 
 if __name__ == "__main__":

@@ -30,11 +30,17 @@ U64 = (1 << 64) - 1
 
 
 def drawn(name, rows, columns, log2, base=0, only=None):
-    seed = 0xcbf29ce484222325
+    seed = 0xCBF29CE484222325
     for byte in name.encode():
-        seed = ((seed ^ byte) * 0x100000001b3) & U64
-    index = np.arange(rows * columns, dtype=np.uint64).reshape(rows, columns) if only is None else \
-        (np.array(only, dtype=np.uint64)[:, None] * np.uint64(columns) + np.arange(columns, dtype=np.uint64)[None, :])
+        seed = ((seed ^ byte) * 0x100000001B3) & U64
+    index = (
+        np.arange(rows * columns, dtype=np.uint64).reshape(rows, columns)
+        if only is None
+        else (
+            np.array(only, dtype=np.uint64)[:, None] * np.uint64(columns)
+            + np.arange(columns, dtype=np.uint64)[None, :]
+        )
+    )
     with np.errstate(over="ignore"):
         z = np.uint64(seed) + (index + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -65,7 +71,12 @@ class Hstu(torch.nn.Module):
     def __init__(self, layers, history, candidates, production):
         super().__init__()
         items, times, now, asked = request_of(history, candidates)
-        self.production, self.layers, self.rows, self.history = production, layers, history + candidates, history
+        self.production, self.layers, self.rows, self.history = (
+            production,
+            layers,
+            history + candidates,
+            history,
+        )
         positions = history + 1
         self.items = drawn("item_embedding.weight", 0, HIDDEN, -4, only=items + asked)
         at = torch.tensor(list(range(history)) + [history] * candidates)
@@ -76,7 +87,9 @@ class Hstu(torch.nn.Module):
         self.mask = self.mask.float()
         key = torch.tensor(times + [now] * candidates, dtype=torch.int64)
         query = torch.tensor(times[1:] + [now] * (candidates + 1), dtype=torch.int64)
-        boundaries = torch.tensor([math.ceil(math.exp(0.301 * (k + 1))) for k in range(100)], dtype=torch.int64)
+        boundaries = torch.tensor(
+            [math.ceil(math.exp(0.301 * (k + 1))) for k in range(100)], dtype=torch.int64
+        )
         between = (query[:, None] - key[None, :]).abs().clamp(min=1)
         self.bucket = torch.bucketize(between, boundaries, right=True)
         self.distance = positions - 1 + at[None, :] - at[:, None]
@@ -95,7 +108,9 @@ class Hstu(torch.nn.Module):
             else:
                 w["output"] = drawn(p + "output_proj.weight", HIDDEN, width, -4).t().contiguous()
                 w["output_bias"] = drawn(p + "output_proj.bias", 1, HIDDEN, -2)[0]
-                w["position"] = drawn(p + "relative_attention_bias.position_weight", 1, 2 * positions - 1, 0)[0]
+                w["position"] = drawn(p + "relative_attention_bias.position_weight", 1, 2 * positions - 1, 0)[
+                    0
+                ]
                 w["time"] = drawn(p + "relative_attention_bias.time_weight", 1, 129, 0)[0]
             self.weights.append(w)
         self.fc1 = drawn("task_head.fc1.weight", HEAD, HIDDEN, -4).t().contiguous()
@@ -140,12 +155,15 @@ class Hstu(torch.nn.Module):
         x = items * math.sqrt(HIDDEN) + self.positions
         for w in self.weights:
             x = self.layer(x, w, mask, distance, bucket)
-        s = self.norm(x[self.history:])
+        s = self.norm(x[self.history :])
         return torch.nn.functional.silu(s @ self.fc1 + self.fc1_bias) @ self.fc2 + self.fc2_bias
 
-
     def inputs(self):
-        return (self.items, self.mask) if self.production else (self.items, self.mask, self.distance, self.bucket)
+        return (
+            (self.items, self.mask)
+            if self.production
+            else (self.items, self.mask, self.distance, self.bucket)
+        )
 
 
 class Onnx:
@@ -154,18 +172,41 @@ class Onnx:
     def __init__(self, model, peers):
         self.folder = tempfile.TemporaryDirectory(prefix="troupe-hstu-onnx-")
         # Of opset 17's layer norms onnxruntime-node 1.30 makes something at which it crashes.
-        names = ["items", "mask", "distance", "bucket"][:len(model.inputs())]
+        names = ["items", "mask", "distance", "bucket"][: len(model.inputs())]
         with torch.no_grad():
-            torch.onnx.export(model, model.inputs(), os.path.join(self.folder.name, "model.onnx"), opset_version=16, input_names=names,
-                              output_names=["logits"])
+            torch.onnx.export(
+                model,
+                model.inputs(),
+                os.path.join(self.folder.name, "model.onnx"),
+                opset_version=16,
+                input_names=names,
+                output_names=["logits"],
+            )
         told = []
         for name, values in zip(names, model.inputs()):
             values.numpy().tofile(os.path.join(self.folder.name, name + ".bin"))
-            told.append({"name": name, "type": "int64" if values.dtype == torch.int64 else "float32", "shape": list(values.shape)})
+            told.append(
+                {
+                    "name": name,
+                    "type": "int64" if values.dtype == torch.int64 else "float32",
+                    "shape": list(values.shape),
+                }
+            )
         with open(os.path.join(self.folder.name, "inputs.json"), "w") as out:
             json.dump(told, out)
-        self.process = subprocess.Popen(["node", "--max-old-space-size=8192", os.path.join(HERE, "hstu_onnx.mjs"), peers, self.folder.name, "1"],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            [
+                "node",
+                "--max-old-space-size=8192",
+                os.path.join(HERE, "hstu_onnx.mjs"),
+                peers,
+                self.folder.name,
+                "1",
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.line()
 
     def line(self):
@@ -250,14 +291,24 @@ def race(bench, layers, history, candidates, production, options):
                 sys.exit(f"{name} disagrees by {gap}: {logits} for {result['task_logits']}")
     if onnx:
         onnx.end()
-    return {"layer": "production" if production else "research", "layers": layers, "history": history,
-            "candidates": candidates, "engine_ms": ours, **{f"{name}_ms": took for name, took in times.items()},
-            **{f"times_{name}": min(took) / min(ours) for name, took in times.items()},
-            "attention_share": shares, "floor_ms": floors, "logits_gap": gap}
+    return {
+        "layer": "production" if production else "research",
+        "layers": layers,
+        "history": history,
+        "candidates": candidates,
+        "engine_ms": ours,
+        **{f"{name}_ms": took for name, took in times.items()},
+        **{f"times_{name}": min(took) / min(ours) for name, took in times.items()},
+        "attention_share": shares,
+        "floor_ms": floors,
+        "logits_gap": gap,
+    }
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--bench", required=True)
     parser.add_argument("--peers")
     parser.add_argument("--json")
@@ -274,8 +325,14 @@ def main():
                 cells.append(race(options.bench, layers, history, 100, layer == "production", options))
                 cell = cells[-1]
                 peers = [name[6:] for name in cell if name.startswith("times_")]
-                print(f"{layer:10} {layers} layers, history {history}: engine {min(cell['engine_ms']):.1f} ms" +
-                      "".join(f", {name} {min(cell[name + '_ms']):.1f} ms ({cell['times_' + name]:.2f})" for name in peers), flush=True)
+                print(
+                    f"{layer:10} {layers} layers, history {history}: engine {min(cell['engine_ms']):.1f} ms"
+                    + "".join(
+                        f", {name} {min(cell[name + '_ms']):.1f} ms ({cell['times_' + name]:.2f})"
+                        for name in peers
+                    ),
+                    flush=True,
+                )
                 if options.json:  # what there is, should the next one take too long
                     with open(options.json, "w") as out:
                         json.dump({"torch": torch.__version__, "threads": 1, "cells": cells}, out, indent=1)

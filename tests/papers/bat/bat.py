@@ -11,8 +11,24 @@ import tempfile
 
 import dependence
 import judge
-from configurations import (DATASETS, EFFICIENCY, OPEN, PULLS, SEEDS, SHORT, SMALLER, experiment, figure_7, figure_8,  # noqa: F401
-                            figure_9, figure_10, figure_11, figures_5_and_6, table_4, table_4_from_the_log)
+from configurations import (
+    DATASETS,
+    EFFICIENCY,
+    OPEN,
+    PULLS,
+    SEEDS,
+    SHORT,
+    SMALLER,
+    experiment,
+    figure_7,
+    figure_8,  # noqa: F401
+    figure_9,
+    figure_10,
+    figure_11,
+    figures_5_and_6,
+    table_4,
+    table_4_from_the_log,
+)
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from checks import Report, simulation_options  # noqa: E402
@@ -55,7 +71,7 @@ def run_kept(options, experiments, batch=16):
 def longer_users():
     """Of log-normal users of Books that are drawn alike, the share whose tokens are at least the items'."""
     books, sigma = DATASETS["Books"], OPEN["user_sigma"]
-    median = books["user_tokens"] * math.exp(-sigma ** 2 / 2)  # few are cut
+    median = books["user_tokens"] * math.exp(-(sigma**2) / 2)  # few are cut
     items = 100 * books["item_tokens"]
     return 0.5 * math.erfc(math.log(items / median) / sigma / math.sqrt(2))
 
@@ -77,8 +93,12 @@ def main():
     parser = simulation_options(__doc__, "Table 4 of smaller runs: two minutes of a core")
     parser.add_argument("--json", help="write all results to this file")
     parser.add_argument("--parts", default=",".join(PARTS), help="only these of " + ", ".join(PARTS))
-    parser.add_argument("--kept", metavar="FILE", help="what is there is not run again, the rest is added to it")
-    parser.add_argument("--dependence", metavar="SVG", help="plot how Table 4 depends on what the paper leaves open")
+    parser.add_argument(
+        "--kept", metavar="FILE", help="what is there is not run again, the rest is added to it"
+    )
+    parser.add_argument(
+        "--dependence", metavar="SVG", help="plot how Table 4 depends on what the paper leaves open"
+    )
     options = parser.parse_args()
     if options.dependence:
         return dependence.plot(options, experiment, run)
@@ -107,8 +127,19 @@ def main():
         ours.print()
     if options.json:
         with open(options.json, "w") as file:
-            json.dump(dict(commit=commit, open=OPEN, efficiency=EFFICIENCY, seeds=SEEDS, rows=report.rows + ours.rows,
-                           experiments=experiments, results=list(results.values())), file, indent=1)
+            json.dump(
+                dict(
+                    commit=commit,
+                    open=OPEN,
+                    efficiency=EFFICIENCY,
+                    seeds=SEEDS,
+                    rows=report.rows + ours.rows,
+                    experiments=experiments,
+                    results=list(results.values()),
+                ),
+                file,
+                indent=1,
+            )
             file.write("\n")
     return max(report.missed(), ours.missed())
 

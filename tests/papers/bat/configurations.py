@@ -16,11 +16,22 @@ SYSTEMS = {"RE": "recompute", "UP": "user", "IP": "item", "BAT": "bat"}
 
 # ---- what it leaves open: one setting for all; README.md says what each was chosen by ----
 
-OPEN = dict(user_sigma=0.6, return_share=0.8, return_after=12e3, return_sigma=1, returns_by_length=1,
-            item_skew=1.1, window_s=3600, alpha=0.1, pulls_stall=True)
+OPEN = dict(
+    user_sigma=0.6,
+    return_share=0.8,
+    return_after=12e3,
+    return_sigma=1,
+    returns_by_length=1,
+    item_skew=1.1,
+    window_s=3600,
+    alpha=0.1,
+    pulls_stall=True,
+)
 # The share of its peak that an A100 reaches. An H20 keeps its profile's.
 EFFICIENCY = 0.475
-A100 = dict(nodes=4, device="A100-40G", link="100gbps", host_link="pcie3", memory_gb=150, efficiency=EFFICIENCY)
+A100 = dict(
+    nodes=4, device="A100-40G", link="100gbps", host_link="pcie3", memory_gb=150, efficiency=EFFICIENCY
+)
 H20 = dict(device="H20", link="100gbps", host_link="pcie5", memory_gb=500)
 SMALLER = dict(scale=32, warm_up=3000, measured=1800)
 RUN = dict(SMALLER, candidates=100, batch_tokens=4000, in_flight=8)
@@ -50,12 +61,22 @@ def table_4(prefix="4", *changes, seeds=SEEDS):
     """A: both prefixes; without B items are replicated, or hashed where that has no room; without C the longer side is the
     prefix."""
     yield from each_seed(f"{prefix}/none", "Books", dict(policy="user"), *changes, seeds=seeds)
-    plans = {"ABC": ("bat", "hrcs"), "AB": ("larger", "hrcs"), "AC": ("bat", "other"), "A": ("larger", "other")}
+    plans = {
+        "ABC": ("bat", "hrcs"),
+        "AB": ("larger", "hrcs"),
+        "AC": ("bat", "other"),
+        "A": ("larger", "other"),
+    }
     for name, items, other in [("280K", 280e3, "replicate"), ("1M", 1e6, "hash")]:
         for entry, (policy, placement) in plans.items():
             placement = other if placement == "other" else placement
-            yield from each_seed(f"{prefix}/{name}/{entry}", "Books",
-                                 dict(items=items, policy=policy, placement=placement), *changes, seeds=seeds)
+            yield from each_seed(
+                f"{prefix}/{name}/{entry}",
+                "Books",
+                dict(items=items, policy=policy, placement=placement),
+                *changes,
+                seeds=seeds,
+            )
 
 
 def table_4_from_the_log():
@@ -78,16 +99,22 @@ def figure_7(modes):
     for link in ["10gbps", "100gbps"]:
         for name, placement in [("BAT", "hrcs"), ("Replicate", "replicate"), ("Hash", "hash")]:
             for mode, own in modes.items():
-                yield from each_seed(f"7/{link}/{name}{mode}", "Books", dict(link=link, placement=placement), own,
-                                     seeds=SEEDS[:1] if mode else SEEDS)
+                yield from each_seed(
+                    f"7/{link}/{name}{mode}",
+                    "Books",
+                    dict(link=link, placement=placement),
+                    own,
+                    seeds=SEEDS[:1] if mode else SEEDS,
+                )
 
 
 def figure_8():
     """The items' area is what sharding takes, with what passes through it; users have 25 to 100 GB of each node."""
     for gigabytes in [25, 50, 100]:
         for policy in ["bat", "larger"]:
-            yield from each_seed(f"8/{gigabytes}/{policy}", "Books",
-                                 dict(policy=policy, item_gb=36, memory_gb=36 + gigabytes))
+            yield from each_seed(
+                f"8/{gigabytes}/{policy}", "Books", dict(policy=policy, item_gb=36, memory_gb=36 + gigabytes)
+            )
 
 
 LATENCY_MS = 200  # Figure 9's bound on P99
@@ -99,8 +126,11 @@ def figure_9(results):
     for system in ["RE", "UP", "BAT"]:
         most = results[f"5/{MODELS[0]}/Industry/{system}"]["requests_per_s"]
         for load in LOADS:
-            yield experiment(f"9/{system}/{load}", "Industry",
-                             dict(shape=MODELS[0], policy=SYSTEMS[system], requests_per_s=most * load))
+            yield experiment(
+                f"9/{system}/{load}",
+                "Industry",
+                dict(shape=MODELS[0], policy=SYSTEMS[system], requests_per_s=most * load),
+            )
 
 
 def figure_10():
@@ -109,14 +139,37 @@ def figure_10():
     for size, items in [("1M", 1e6), ("10M", 10e6), ("100M", 100e6)]:
         for system, policy in [*SYSTEMS.items(), ("planner", "planner")]:
             for seed in SEEDS if system in ["BAT", "planner"] else SEEDS[:1]:
-                yield experiment(seeded(f"10/{size}/{system}", seed), "Industry", H20,
-                                 dict(nodes=16, items=items, policy=policy, efficiency=0, scale=200, item_gb=180,
-                                      warm_up=4000, measured=2500, seed=seed))
+                yield experiment(
+                    seeded(f"10/{size}/{system}", seed),
+                    "Industry",
+                    H20,
+                    dict(
+                        nodes=16,
+                        items=items,
+                        policy=policy,
+                        efficiency=0,
+                        scale=200,
+                        item_gb=180,
+                        warm_up=4000,
+                        measured=2500,
+                        seed=seed,
+                    ),
+                )
 
 
 def figure_11():
     for nodes in [1, 2, 4, 8, 16]:
         share = nodes / 16  # of the requests: caches and their filling grow with the nodes
-        yield experiment(f"11/{nodes}", "Industry", H20,
-                         dict(nodes=nodes, policy="bat", efficiency=0, scale=128,
-                              warm_up=int(1000 + 4500 * share), measured=int(800 + 3000 * share)))
+        yield experiment(
+            f"11/{nodes}",
+            "Industry",
+            H20,
+            dict(
+                nodes=nodes,
+                policy="bat",
+                efficiency=0,
+                scale=128,
+                warm_up=int(1000 + 4500 * share),
+                measured=int(800 + 3000 * share),
+            ),
+        )

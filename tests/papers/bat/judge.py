@@ -12,14 +12,22 @@ TABLE_4 = {
 NONE = 83
 # Effect: size, the entry with it, the entry without it.
 EFFECTS = {
-    "A (A / none)": ("280K", "A", "none"), "B (AB / A)": ("280K", "AB", "A"), "C (AC / A)": ("280K", "AC", "A"),
-    "C with B (ABC / AB)": ("280K", "ABC", "AB"), "B with C (ABC / AC)": ("280K", "ABC", "AC"),
-    "A at 1M (A / none)": ("1M", "A", "none"), "B at 1M (AB / A)": ("1M", "AB", "A"), "C at 1M (AC / A)": ("1M", "AC", "A"),
-    "C with B at 1M (ABC / AB)": ("1M", "ABC", "AB"), "B with C at 1M (ABC / AC)": ("1M", "ABC", "AC"),
+    "A (A / none)": ("280K", "A", "none"),
+    "B (AB / A)": ("280K", "AB", "A"),
+    "C (AC / A)": ("280K", "AC", "A"),
+    "C with B (ABC / AB)": ("280K", "ABC", "AB"),
+    "B with C (ABC / AC)": ("280K", "ABC", "AC"),
+    "A at 1M (A / none)": ("1M", "A", "none"),
+    "B at 1M (AB / A)": ("1M", "AB", "A"),
+    "C at 1M (AC / A)": ("1M", "AC", "A"),
+    "C with B at 1M (ABC / AB)": ("1M", "ABC", "AB"),
+    "B with C at 1M (ABC / AC)": ("1M", "ABC", "AC"),
 }
 FIGURE_7 = {  # True: in view, by the 31 % of latency that are the network's (§6.4)
-    "BAT / Replicate, 10 Gbps": (1.10, False), "BAT / Replicate, 100 Gbps": (1.16, False),
-    "Hash / Replicate, 10 Gbps": (0.78, True), "BAT / Hash, 10 Gbps": (1.10 / 0.78, False),
+    "BAT / Replicate, 10 Gbps": (1.10, False),
+    "BAT / Replicate, 100 Gbps": (1.16, False),
+    "Hash / Replicate, 10 Gbps": (0.78, True),
+    "BAT / Hash, 10 Gbps": (1.10 / 0.78, False),
 }
 HEADLINES = {"BAT / RE, most": 2.3, "BAT / UP, most": 1.6}
 HIT_MOST = 0.58
@@ -36,7 +44,9 @@ def ratios(results, one, other):
 
 
 def first_ratio(results, one, other):
-    return results[seeded(one, SEEDS[0])]["requests_per_s"] / results[seeded(other, SEEDS[0])]["requests_per_s"]
+    return (
+        results[seeded(one, SEEDS[0])]["requests_per_s"] / results[seeded(other, SEEDS[0])]["requests_per_s"]
+    )
 
 
 def paper_of(size, entry):
@@ -45,22 +55,42 @@ def paper_of(size, entry):
 
 def judge_table_4(report, results):
     name = lambda size, entry: "4/none" if entry == "none" else f"4/{size}/{entry}"
-    report.beside("Table 4", "Books-280K none, requests/s", NONE, rates(results, "4/none"), 0.05, in_view=True)
+    report.beside(
+        "Table 4", "Books-280K none, requests/s", NONE, rates(results, "4/none"), 0.05, in_view=True
+    )
     for what, (size, one, other) in EFFECTS.items():
         paper = paper_of(size, one) / paper_of(size, other)
-        report.effect("Table 4", what, paper, ratios(results, name(size, one), name(size, other)), in_view=size == "280K")
+        report.effect(
+            "Table 4",
+            what,
+            paper,
+            ratios(results, name(size, one), name(size, other)),
+            in_view=size == "280K",
+        )
     for entry in ["ABC", "AB", "AC", "A"]:
-        report.say("Table 4", f"level of Books-280K {entry} / none", TABLE_4["280K"][entry] / NONE,
-                   statistics.mean(ratios(results, f"4/280K/{entry}", "4/none")))
-        report.effect("Table 4", f"{entry}: 1M / 280K", TABLE_4["1M"][entry] / TABLE_4["280K"][entry],
-                      ratios(results, f"4/1M/{entry}", f"4/280K/{entry}"))
+        report.say(
+            "Table 4",
+            f"level of Books-280K {entry} / none",
+            TABLE_4["280K"][entry] / NONE,
+            statistics.mean(ratios(results, f"4/280K/{entry}", "4/none")),
+        )
+        report.effect(
+            "Table 4",
+            f"{entry}: 1M / 280K",
+            TABLE_4["1M"][entry] / TABLE_4["280K"][entry],
+            ratios(results, f"4/1M/{entry}", f"4/280K/{entry}"),
+        )
 
 
 def judge_table_4_from_the_log(report, results):
     for size, entries in TABLE_4.items():
         for entry, paper in entries.items():
-            report.say("Table 4", f"new visits from the log: {size} {entry} / none", paper / NONE,
-                       first_ratio(results, f"4 log/{size}/{entry}", "4 log/none"))
+            report.say(
+                "Table 4",
+                f"new visits from the log: {size} {entry} / none",
+                paper / NONE,
+                first_ratio(results, f"4 log/{size}/{entry}", "4 log/none"),
+            )
 
 
 def judge_workload(report, lengths):
@@ -86,8 +116,15 @@ def judge_figures_5_and_6(report, results):
     industry = {system: results[f"5/{MODELS[0]}/Industry/{system}"] for system in SYSTEMS}
     report.near("§3.3", "Industry: hit rate of UP", INDUSTRY_UP_HIT, industry["UP"]["token_hit_rate"], 0.25)
     saves = 1 - industry["RE"]["requests_per_s"] / industry["UP"]["requests_per_s"]
-    report.add("§3.3", "Industry: what UP saves of the time", f"< {INDUSTRY_UP_SAVES}", saves, None, "as said",
-               saves < INDUSTRY_UP_SAVES)
+    report.add(
+        "§3.3",
+        "Industry: what UP saves of the time",
+        f"< {INDUSTRY_UP_SAVES}",
+        saves,
+        None,
+        "as said",
+        saves < INDUSTRY_UP_SAVES,
+    )
     busy = lambda system: industry[system]["requests_per_s"]
     report.effect("§6.2", "Industry: BAT / IP", 1.0, [busy("BAT") / busy("IP")])
 
@@ -108,16 +145,24 @@ def pair_of(what, mode):
 
 
 def judge_figure_8(report, results):
-    over = {size: statistics.mean(ratios(results, f"8/{size}/bat", f"8/{size}/larger")) for size in [25, 50, 100]}
-    report.holds("Figure 8", "BAT / cache-agnostic with 25, 50, 100 GB of users: above 1, falling", None,
-                 " ".join(f"{value:.2f}" for value in over.values()),
-                 over[25] > 1 and over[25] > over[50] > over[100])
+    over = {
+        size: statistics.mean(ratios(results, f"8/{size}/bat", f"8/{size}/larger")) for size in [25, 50, 100]
+    }
+    report.holds(
+        "Figure 8",
+        "BAT / cache-agnostic with 25, 50, 100 GB of users: above 1, falling",
+        None,
+        " ".join(f"{value:.2f}" for value in over.values()),
+        over[25] > 1 and over[25] > over[50] > over[100],
+    )
 
 
 def rate_at_latency(results, system):
     """Between the loads whose P99 lies around the bound; the highest that was tried where all are below it."""
-    points = [(experiment["requests_per_s"], experiment["p99_ms"])
-              for experiment in (results[f"9/{system}/{load}"] for load in LOADS)]
+    points = [
+        (experiment["requests_per_s"], experiment["p99_ms"])
+        for experiment in (results[f"9/{system}/{load}"] for load in LOADS)
+    ]
     if points[0][1] > LATENCY_MS:
         return None
     for (low, below), (high, above) in zip(points, points[1:]):
@@ -131,11 +176,17 @@ def judge_figure_9(report, results):
     for what, paper in FIGURE_9.items():
         one, other = what.split(" / ")
         if sustained[one] is None or sustained[other] is None:
-            report.holds("Figure 9", f"{what} at a P99 of {LATENCY_MS} ms", paper, "one is never below it", False)
+            report.holds(
+                "Figure 9", f"{what} at a P99 of {LATENCY_MS} ms", paper, "one is never below it", False
+            )
         else:
-            report.effect("Figure 9", f"{what} at a P99 of {LATENCY_MS} ms", paper, [sustained[one] / sustained[other]])
+            report.effect(
+                "Figure 9", f"{what} at a P99 of {LATENCY_MS} ms", paper, [sustained[one] / sustained[other]]
+            )
     for system, value in sustained.items():
-        report.say("Figure 9", f"{system}, requests/s at that", None, "none" if value is None else f"{value:.0f}")
+        report.say(
+            "Figure 9", f"{system}, requests/s at that", None, "none" if value is None else f"{value:.0f}"
+        )
 
 
 def judge_figure_10(report, results):
@@ -144,20 +195,35 @@ def judge_figure_10(report, results):
     for size in sizes:
         hits[size] = {system: of(size, system)["token_hit_rate"] for system in [*SYSTEMS, "planner"]}
         others = max(of(size, system)["requests_per_s"] for system in ["RE", "UP", "IP"])
-        report.least("Figure 10", f"Industry-{size}: BAT / best baseline", of(size, "BAT")["requests_per_s"] / others, 1.0,
-                     0.01)
-        report.say("Figure 10", f"Industry-{size}: hit rate of BAT, IP, UP; planner", None,
-                   " ".join(f"{100 * hits[size][s]:.0f} %" for s in ["BAT", "IP", "UP", "planner"]))
+        report.least(
+            "Figure 10",
+            f"Industry-{size}: BAT / best baseline",
+            of(size, "BAT")["requests_per_s"] / others,
+            1.0,
+            0.01,
+        )
+        report.say(
+            "Figure 10",
+            f"Industry-{size}: hit rate of BAT, IP, UP; planner",
+            None,
+            " ".join(f"{100 * hits[size][s]:.0f} %" for s in ["BAT", "IP", "UP", "planner"]),
+        )
     drop = {system: hits["1M"][system] - hits["100M"][system] for system in ["IP", "BAT"]}
-    report.least("Figure 10", "loss of hit rate 1M to 100M: IP / BAT", drop["IP"] / max(drop["BAT"], 1e-3), 1.0, 0)
+    report.least(
+        "Figure 10", "loss of hit rate 1M to 100M: IP / BAT", drop["IP"] / max(drop["BAT"], 1e-3), 1.0, 0
+    )
     users = [of(size, "BAT")["user_plans"] for size in ["1M", "100M"]]
     report.least("Figure 10", "user plans of BAT, 100M / 1M", users[1] / max(users[0], 1e-3), 1.0, 0)
 
 
 def judge_planner(report, results):
     for size in ["1M", "10M", "100M"]:
-        report.at_least("planner", f"Industry-{size}: planner / BAT's rule",
-                        ratios(results, f"10/{size}/planner", f"10/{size}/BAT"), 1.0)
+        report.at_least(
+            "planner",
+            f"Industry-{size}: planner / BAT's rule",
+            ratios(results, f"10/{size}/planner", f"10/{size}/BAT"),
+            1.0,
+        )
 
 
 def judge_figure_11(report, results):
@@ -186,7 +252,10 @@ def judge_nulls(report, null_report):
     nothing = null_report()
     for what, (paper, _) in FIGURE_7.items():
         nothing.effect("", what, paper, [1.0] * 3)
-    for what, null in [("every entry of Table 4 the same multiple of none", same), ("placement does nothing", nothing)]:
+    for what, null in [
+        ("every entry of Table 4 the same multiple of none", same),
+        ("placement does nothing", nothing),
+    ]:
         passed = sum(row["ok"] for row in null.rows)
         report.refuted("null", what, f"{passed} of {len(null.rows)} bounds hold", passed == 0)
 
@@ -194,7 +263,11 @@ def judge_nulls(report, null_report):
 # Misses that README.md explains, by figure and the beginning of the row.
 EXPLAINED = [
     "§5.3: Books: requests whose user",
-    "Table 4: A (A / none)", "Table 4: A at 1M", "Table 4: C (AC / A)", "Table 4: B with C (ABC / AC)",
-    "Table 4: AC: 1M / 280K", "Table 4: A: 1M / 280K",
+    "Table 4: A (A / none)",
+    "Table 4: A at 1M",
+    "Table 4: C (AC / A)",
+    "Table 4: B with C (ABC / AC)",
+    "Table 4: AC: 1M / 280K",
+    "Table 4: A: 1M / 280K",
     "Figure 7: BAT / Replicate, 10 Gbps",
 ]

@@ -31,10 +31,18 @@ from link import Link
 SHARED = os.path.join(HERE, "..", "..", "..", "..", "shared")
 MODEL, MOVIES = os.path.join(SHARED, "models", "tiny-climber"), os.path.join(SHARED, "data", "movielens-100k")
 # Thousands of pairs a second, latency and its 99th percentile in ms, MB/s.
-TABLE3 = [("-Cache, -Mem Opt", 67.4, 22.6, 60, 46.3), ("+Cache, -Mem Opt", 106.4, 18.5, 52.5, 28.6),
-          ("+Cache, +Mem Opt (Full PDA)", 126.6, 13.2, 46, 34)]
-ROWS = [("no cache", "exact", "recompute"), ("cache, waits", "wait", "recompute"), ("cache, behind", "behind", "recompute"),
-        ("cache, waits, and memory", "wait", ""), ("cache, behind, and memory", "behind", "")]
+TABLE3 = [
+    ("-Cache, -Mem Opt", 67.4, 22.6, 60, 46.3),
+    ("+Cache, -Mem Opt", 106.4, 18.5, 52.5, 28.6),
+    ("+Cache, +Mem Opt (Full PDA)", 126.6, 13.2, 46, 34),
+]
+ROWS = [
+    ("no cache", "exact", "recompute"),
+    ("cache, waits", "wait", "recompute"),
+    ("cache, behind", "behind", "recompute"),
+    ("cache, waits, and memory", "wait", ""),
+    ("cache, behind, and memory", "behind", ""),
+]
 
 
 def free_port():
@@ -47,12 +55,41 @@ class World:
     def __init__(self, args):
         self.args, self.folder = args, tempfile.TemporaryDirectory(prefix="troupe-features-")
         self.redis_port, self.link_port = free_port(), free_port()
-        self.redis = subprocess.Popen(["redis-server", "--port", str(self.redis_port), "--bind", "127.0.0.1", "--save", "",
-                                       "--dir", self.folder.name], stdout=subprocess.DEVNULL)
-        while subprocess.run(["redis-cli", "-p", str(self.redis_port), "ping"], capture_output=True).stdout != b"PONG\n":
+        self.redis = subprocess.Popen(
+            [
+                "redis-server",
+                "--port",
+                str(self.redis_port),
+                "--bind",
+                "127.0.0.1",
+                "--save",
+                "",
+                "--dir",
+                self.folder.name,
+            ],
+            stdout=subprocess.DEVNULL,
+        )
+        while (
+            subprocess.run(["redis-cli", "-p", str(self.redis_port), "ping"], capture_output=True).stdout
+            != b"PONG\n"
+        ):
             time.sleep(0.05)
-        subprocess.run([args.troupe, "import", "--model", MODEL, "--data", MOVIES, "--data-dir", self.folder.name + "/import",
-                        "--set", f"features.store=redis://127.0.0.1:{self.redis_port}"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [
+                args.troupe,
+                "import",
+                "--model",
+                MODEL,
+                "--data",
+                MOVIES,
+                "--data-dir",
+                self.folder.name + "/import",
+                "--set",
+                f"features.store=redis://127.0.0.1:{self.redis_port}",
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         self.link = Link(self.link_port, self.redis_port, bytes_per_second=args.rate, delay_ms=args.delay_ms)
 
     def __enter__(self):
@@ -69,12 +106,29 @@ class Box:
     def __init__(self, world, settings):
         self.folder = tempfile.TemporaryDirectory(prefix="troupe-features-box-")
         port_file = os.path.join(self.folder.name, "port")
-        settings = [f"features.store=redis://127.0.0.1:{world.link_port}", "features.time_limit=5s", "pool.memory=128MiB",
-                    *settings]
+        settings = [
+            f"features.store=redis://127.0.0.1:{world.link_port}",
+            "features.time_limit=5s",
+            "pool.memory=128MiB",
+            *settings,
+        ]
         self.process = subprocess.Popen(
-            [world.args.troupe, "serve", "--model", MODEL, "--data-dir", self.folder.name + "/data", "--port", "0",
-             "--port-file", port_file, *(part for setting in settings for part in ("--set", setting))],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            [
+                world.args.troupe,
+                "serve",
+                "--model",
+                MODEL,
+                "--data-dir",
+                self.folder.name + "/data",
+                "--port",
+                "0",
+                "--port-file",
+                port_file,
+                *(part for setting in settings for part in ("--set", setting)),
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         while not os.path.exists(port_file) or not open(port_file).read().strip():
             if self.process.poll() is not None:
                 raise RuntimeError("troupe serve ended with " + str(self.process.returncode))
@@ -121,13 +175,25 @@ def rows_of(path):
 def put(client, row, drop=0):
     items, actions = row["items"].split(), [int(action) for action in row["actions"].split()]
     keep = max(0, len(items) - drop)
-    client.send("PUT", f"/v1/users/{row['user_id']}", {"history": items[:keep],
-                                                       "features": [{"name": "actions", "values": actions[:keep]}]})
+    client.send(
+        "PUT",
+        f"/v1/users/{row['user_id']}",
+        {"history": items[:keep], "features": [{"name": "actions", "values": actions[:keep]}]},
+    )
 
 
 def rank(client, row, top=0, **more):
-    return client.send("POST", "/v1/rank", {"user": row["user_id"], "candidates": row["candidates"].split(),
-                                            "scenario": int(row["scenario"]), "top_k": top, **more})
+    return client.send(
+        "POST",
+        "/v1/rank",
+        {
+            "user": row["user_id"],
+            "candidates": row["candidates"].split(),
+            "scenario": int(row["scenario"]),
+            "top_k": top,
+            **more,
+        },
+    )
 
 
 def at(values, share):
@@ -162,19 +228,36 @@ def measure(world, rows, visits, name, freshness, policy):
             thread.start()
         for thread in threads:
             thread.join()
-        wall, cpu, carried = time.perf_counter() - began, box.cpu_seconds() - cpu, world.link.bytes() - carried
+        wall, cpu, carried = (
+            time.perf_counter() - began,
+            box.cpu_seconds() - cpu,
+            world.link.bytes() - carried,
+        )
         if faults:
             raise faults[0]
         metrics = http.client.HTTPConnection("127.0.0.1", box.port, timeout=10)
         metrics.request("GET", "/metrics")
-        hits = sum(float(line.split()[-1]) for line in metrics.getresponse().read().decode().splitlines()
-                   if line.startswith('troupe_features_total{from="cache"}'))
+        hits = sum(
+            float(line.split()[-1])
+            for line in metrics.getresponse().read().decode().splitlines()
+            if line.startswith('troupe_features_total{from="cache"}')
+        )
     requests = len(times)
-    return {"row": name, "features": freshness, "policy": policy or "as shipped", "requests": requests,
-            "pairs_per_second": requests * 100 / wall, "latency_ms": sum(times) / requests, "p99_ms": at(times, 0.99),
-            "link_mb_per_second": carried / wall / 1e6, "link_bytes_per_request": carried / requests,
-            "cpu_ms_per_request": 1e3 * cpu / requests, "hits": hits / requests, "stale": counts["stale"] / requests,
-            "missing": counts["missing"] / requests}
+    return {
+        "row": name,
+        "features": freshness,
+        "policy": policy or "as shipped",
+        "requests": requests,
+        "pairs_per_second": requests * 100 / wall,
+        "latency_ms": sum(times) / requests,
+        "p99_ms": at(times, 0.99),
+        "link_mb_per_second": carried / wall / 1e6,
+        "link_bytes_per_request": carried / requests,
+        "cpu_ms_per_request": 1e3 * cpu / requests,
+        "hits": hits / requests,
+        "stale": counts["stale"] / requests,
+        "missing": counts["missing"] / requests,
+    }
 
 
 # The true item among 100: how many of the others it is above, and whether it is among the first ten.
@@ -205,18 +288,26 @@ def qualities(world, rows):
 def show(results):
     print("Table 3: pairs/s, latency, P99, MB/s over the link, over no cache; hits, stale, missing")
     for name, pairs, latency, tail, carried in TABLE3:
-        print(f"  paper: {name:34} {pairs:8.1f} k {latency:7.2f} ms {tail:7.2f} ms {carried:7.2f} MB/s {pairs / 67.4:6.2f} x {22.6 / latency:6.2f} x")
+        print(
+            f"  paper: {name:34} {pairs:8.1f} k {latency:7.2f} ms {tail:7.2f} ms {carried:7.2f} MB/s {pairs / 67.4:6.2f} x {22.6 / latency:6.2f} x"
+        )
     base = results["rows"][0]
     for row in results["rows"]:
-        print(f"  {row['row']:41} {row['pairs_per_second'] / 1e3:8.1f} k {row['latency_ms']:7.2f} ms {row['p99_ms']:7.2f} ms "
-              f"{row['link_mb_per_second']:7.2f} MB/s {row['pairs_per_second'] / base['pairs_per_second']:6.2f} x "
-              f"{base['latency_ms'] / row['latency_ms']:6.2f} x  {row['hits']:5.1%} {row['stale']:5.1%} {row['missing']:5.1%}")
+        print(
+            f"  {row['row']:41} {row['pairs_per_second'] / 1e3:8.1f} k {row['latency_ms']:7.2f} ms {row['p99_ms']:7.2f} ms "
+            f"{row['link_mb_per_second']:7.2f} MB/s {row['pairs_per_second'] / base['pairs_per_second']:6.2f} x "
+            f"{base['latency_ms'] / row['latency_ms']:6.2f} x  {row['hits']:5.1%} {row['stale']:5.1%} {row['missing']:5.1%}"
+        )
     for name, found in results.get("quality", {}).items():
-        print(f"  the true item among 100, profiles {name:14} AUC {found['auc']:.4f}  HR@10 {found['hr_10']:.4f}")
+        print(
+            f"  the true item among 100, profiles {name:14} AUC {found['auc']:.4f}  HR@10 {found['hr_10']:.4f}"
+        )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--troupe")
     parser.add_argument("--results", help="print what --json wrote")
     parser.add_argument("--seconds", type=float, default=6)
@@ -238,8 +329,14 @@ def main():
         return 77
     rows = {row["user_id"]: row for row in rows_of(os.path.join(MODEL, "eval.tsv.gz"))}
     visits = [row["user_id"] for row in rows_of(os.path.join(MOVIES, "ratings.tsv.gz"))]
-    results = {"rate": args.rate, "delay_ms": args.delay_ms, "expiry_ms": args.expiry_ms, "clients": args.clients,
-               "seconds": args.seconds, "rows": []}
+    results = {
+        "rate": args.rate,
+        "delay_ms": args.delay_ms,
+        "expiry_ms": args.expiry_ms,
+        "clients": args.clients,
+        "seconds": args.seconds,
+        "rows": [],
+    }
     with World(args) as world:
         for _ in range(args.rounds):
             results["rows"] += [measure(world, rows, visits, *row) for row in ROWS]

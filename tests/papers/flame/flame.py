@@ -19,10 +19,18 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 # Thousands of user-item pairs a second, latency and its 99th percentile in ms.
-TABLE4 = {"base": [("ONNX Model Conversion", 180.5, 5.69, 8.16), ("TensorRT API Impl.", 588.8, 1.51, 1.54),
-                   ("TensorRT API Impl. + Kernel Fusion", 843.8, 1.24, 1.28)],
-          "long": [("ONNX Model Conversion", 220.2, 18.57, 18.94), ("TensorRT API Impl.", 756.7, 5.49, 5.56),
-                   ("TensorRT API Impl. + Kernel Fusion", 1381.4, 3.03, 3.12)]}
+TABLE4 = {
+    "base": [
+        ("ONNX Model Conversion", 180.5, 5.69, 8.16),
+        ("TensorRT API Impl.", 588.8, 1.51, 1.54),
+        ("TensorRT API Impl. + Kernel Fusion", 843.8, 1.24, 1.28),
+    ],
+    "long": [
+        ("ONNX Model Conversion", 220.2, 18.57, 18.94),
+        ("TensorRT API Impl.", 756.7, 5.49, 5.56),
+        ("TensorRT API Impl. + Kernel Fusion", 1381.4, 3.03, 3.12),
+    ],
+}
 TABLE5 = [("Default (Implicit Shape)", 912, 13.6, 49), ("DSO (Explicit Shape)", 1190.4, 7.8, 35)]
 SIZES = {"base": "512+128", "long": "1024+512"}
 
@@ -45,12 +53,19 @@ def table4(rows):
             baseline = next(row for row in here if is_baseline(row))
             for row in sorted(here, key=lambda row: row["pairs_per_second"]):
                 note = ", history cached" if row["workload"] == "history cached" else ""
-                line(f"{row['engine']}{note}, {threads} thread{'s' * (threads > 1)}", row["pairs_per_second"], row["wall_ms"],
-                     row["wall_ms_p99"], row["pairs_per_second"] / baseline["pairs_per_second"])
+                line(
+                    f"{row['engine']}{note}, {threads} thread{'s' * (threads > 1)}",
+                    row["pairs_per_second"],
+                    row["wall_ms"],
+                    row["wall_ms_p99"],
+                    row["pairs_per_second"] / baseline["pairs_per_second"],
+                )
 
 
 def table5(lines):
-    print("\nTable 5, candidates of 128, 256, 512 and 1,024 alike, history of 1,024: pairs/s, latency, P99, over the default")
+    print(
+        "\nTable 5, candidates of 128, 256, 512 and 1,024 alike, history of 1,024: pairs/s, latency, P99, over the default"
+    )
     for name, pairs, latency, tail in TABLE5:
         line("paper: " + name, 1e3 * pairs, latency, tail, pairs / TABLE5[0][1])
     rows = [json.loads(text) for text in lines]
@@ -58,15 +73,25 @@ def table5(lines):
     for row in rows:  # of several runs the first, whose sizes are the paper's
         if "way" in row:
             ways.setdefault(row["way"], row)
-    for way, name in (("dynamic", "Troupe: whatever size comes"), ("fixed", "Troupe: fixed shapes"),
-                      ("first", "Troupe: whatever size comes, memory not there yet")):
+    for way, name in (
+        ("dynamic", "Troupe: whatever size comes"),
+        ("fixed", "Troupe: fixed shapes"),
+        ("first", "Troupe: whatever size comes, memory not there yet"),
+    ):
         row = ways[way]
-        line(name[:44], row["pairs_per_cpu_second"], row["latency_ms"], row["p99_ms"],
-             row["pairs_per_cpu_second"] / ways["dynamic"]["pairs_per_cpu_second"])
+        line(
+            name[:44],
+            row["pairs_per_cpu_second"],
+            row["latency_ms"],
+            row["p99_ms"],
+            row["pairs_per_cpu_second"] / ways["dynamic"]["pairs_per_cpu_second"],
+        )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--peers")
     parser.add_argument("--results")
     parser.add_argument("--shapes-results")
@@ -76,11 +101,25 @@ def main():
     parser.add_argument("--requests", default="200")
     options = parser.parse_args()
     if not options.peers and not options.results:
-        sys.exit("flame.py needs --peers FOLDER (tests/bench/peers/setup.sh FOLDER installs them) or --results FILE")
+        sys.exit(
+            "flame.py needs --peers FOLDER (tests/bench/peers/setup.sh FOLDER installs them) or --results FILE"
+        )
     results = options.results or os.path.join(tempfile.mkdtemp(), "climber.json")
     if not options.results:
-        subprocess.check_call([f"{ROOT}/tests/bench/climber.py", "--peers", options.peers, "--rounds", options.rounds,
-                               "--threads", options.threads, "--json", results], stdout=subprocess.DEVNULL)
+        subprocess.check_call(
+            [
+                f"{ROOT}/tests/bench/climber.py",
+                "--peers",
+                options.peers,
+                "--rounds",
+                options.rounds,
+                "--threads",
+                options.threads,
+                "--json",
+                results,
+            ],
+            stdout=subprocess.DEVNULL,
+        )
     if options.features_results:
         subprocess.check_call([f"{HERE}/features.py", "--results", options.features_results])
     elif options.peers:
@@ -89,7 +128,12 @@ def main():
     if options.shapes_results:
         table5(open(options.shapes_results))
     elif options.peers:
-        bench = [f"{ROOT}/build/tests/shapes_bench", f"{options.peers}/models/flame-long", "1024", options.requests]
+        bench = [
+            f"{ROOT}/build/tests/shapes_bench",
+            f"{options.peers}/models/flame-long",
+            "1024",
+            options.requests,
+        ]
         table5(subprocess.check_output(bench, text=True).splitlines())
 
 

@@ -23,13 +23,16 @@ def systems(blocks):
     placed = dict(placement=None)  # the workload's
     exact = {policy: dict(placed, policy=policy) for policy in EXACT}
     approximate = {**exact, blocks: dict(placed, policy=blocks)}
-    planner = "planner" + blocks[blocks.index("+"):]
-    return {"exact": (exact, dict(placed, policy="planner")),
-            "approximate": (approximate, dict(placed, policy=planner, approximate=1))}
+    planner = "planner" + blocks[blocks.index("+") :]
+    return {
+        "exact": (exact, dict(placed, policy="planner")),
+        "approximate": (approximate, dict(placed, policy=planner, approximate=1)),
+    }
 
 
 def workloads(short, only):
     """Name → experiment of a policy, its placement included, and the policy of blocks."""
+
     def asked(paper, data, in_short):
         return f"{paper} {data}" in only if only else data in in_short or not short
 
@@ -58,8 +61,12 @@ def ask(short, only):
                 for seed in SEEDS:
                     # An exact policy is the same run in both modes.
                     kind = mode if system == "planner" else "any"
-                    e = dict(base, **{key: value for key, value in changes.items() if value is not None}, seed=seed,
-                             name=f"{name}/{kind}/{system}/seed {seed}")
+                    e = dict(
+                        base,
+                        **{key: value for key, value in changes.items() if value is not None},
+                        seed=seed,
+                        name=f"{name}/{kind}/{system}/seed {seed}",
+                    )
                     if e["name"] not in {other["name"] for other in asked}:
                         asked.append(e)
             groups.append((name, mode, list(singles)))
@@ -74,18 +81,28 @@ def judge(report, results, name, mode, singles):
     of = {system: rates(results, name, "any", system) for system in singles}
     best = max(of, key=lambda system: statistics.mean(of[system]))
     mine = rates(results, name, mode, "planner")
-    report.at_least(name, f"{mode}: planner / {best}, the best of {len(of)}", [a / b for a, b in zip(mine, of[best])], 1)
+    report.at_least(
+        name, f"{mode}: planner / {best}, the best of {len(of)}", [a / b for a, b in zip(mine, of[best])], 1
+    )
     for system in sorted(of, key=lambda system: -statistics.mean(of[system])):
-        report.say(name, f"{mode}: planner / {system}, requests/s {statistics.mean(of[system]):.1f}", None,
-                   f"{statistics.mean(a / b for a, b in zip(mine, of[system])):.3f}")
+        report.say(
+            name,
+            f"{mode}: planner / {system}, requests/s {statistics.mean(of[system]):.1f}",
+            None,
+            f"{statistics.mean(a / b for a, b in zip(mine, of[system])):.3f}",
+        )
 
 
 def main():
     parser = simulation_options(__doc__, "three of seven workloads, on smaller runs")
     parser.add_argument("--json", help="write all results to this file")
-    parser.add_argument("--workloads", help="only these, with commas between: BAT Games, RcLLM Yelp, …; with --short, too")
+    parser.add_argument(
+        "--workloads", help="only these, with commas between: BAT Games, RcLLM Yelp, …; with --short, too"
+    )
     options = parser.parse_args()
-    asked, groups = ask(options.short, [name.strip() for name in (options.workloads or "").split(",") if name.strip()])
+    asked, groups = ask(
+        options.short, [name.strip() for name in (options.workloads or "").split(",") if name.strip()]
+    )
     commit, results = bat.run(options.troupe, asked, options.threads)
     report = Report()
     for name, mode, singles in groups:
@@ -93,8 +110,17 @@ def main():
     report.print()
     if options.json:
         with open(options.json, "w") as file:
-            json.dump(dict(commit=commit, seeds=SEEDS, rows=report.rows, experiments=asked, results=list(results.values())),
-                      file, indent=1)
+            json.dump(
+                dict(
+                    commit=commit,
+                    seeds=SEEDS,
+                    rows=report.rows,
+                    experiments=asked,
+                    results=list(results.values()),
+                ),
+                file,
+                indent=1,
+            )
             file.write("\n")
     return report.missed()
 

@@ -15,18 +15,24 @@ import sys
 COLUMNS = ["HR@1", "HR@3", "HR@5", "HR@10", "MRR", "NDCG@5", "NDCG@10", "NDCG@20"]
 KEYS = ["hr@1", "hr@3", "recall@5", "recall@10", "mrr", "ndcg@5", "ndcg@10", "ndcg@20"]
 PAPER = {
-    "Amazon": {"Full-Recompute": [.160, .380, .520, .700, .333, .346, .403, .480],
-               "RcLLM": [.220, .340, .500, .740, .360, .360, .438, .485],
-               "CacheBlend": [.142, .300, .420, .620, .294, .295, .360, .403],
-               "EPIC": [.100, .200, .280, .440, .209, .191, .241, .346]},
-    "Goodreads": {"Full-Recompute": [.163, .408, .510, .776, .338, .344, .427, .484],
-                  "RcLLM": [.143, .286, .469, .776, .287, .295, .393, .468],
-                  "CacheBlend": [.122, .224, .387, .653, .244, .246, .329, .370],
-                  "EPIC": [.102, .265, .387, .551, .249, .248, .300, .400]},
-    "Yelp": {"Full-Recompute": [.256, .558, .628, .698, .413, .456, .477, .497],
-             "RcLLM": [.140, .442, .535, .744, .307, .341, .407, .414],
-             "CacheBlend": [.043, .128, .277, .489, .150, .149, .220, .255],
-             "EPIC": [.021, .192, .319, .468, .153, .169, .219, .259]},
+    "Amazon": {
+        "Full-Recompute": [0.160, 0.380, 0.520, 0.700, 0.333, 0.346, 0.403, 0.480],
+        "RcLLM": [0.220, 0.340, 0.500, 0.740, 0.360, 0.360, 0.438, 0.485],
+        "CacheBlend": [0.142, 0.300, 0.420, 0.620, 0.294, 0.295, 0.360, 0.403],
+        "EPIC": [0.100, 0.200, 0.280, 0.440, 0.209, 0.191, 0.241, 0.346],
+    },
+    "Goodreads": {
+        "Full-Recompute": [0.163, 0.408, 0.510, 0.776, 0.338, 0.344, 0.427, 0.484],
+        "RcLLM": [0.143, 0.286, 0.469, 0.776, 0.287, 0.295, 0.393, 0.468],
+        "CacheBlend": [0.122, 0.224, 0.387, 0.653, 0.244, 0.246, 0.329, 0.370],
+        "EPIC": [0.102, 0.265, 0.387, 0.551, 0.249, 0.248, 0.300, 0.400],
+    },
+    "Yelp": {
+        "Full-Recompute": [0.256, 0.558, 0.628, 0.698, 0.413, 0.456, 0.477, 0.497],
+        "RcLLM": [0.140, 0.442, 0.535, 0.744, 0.307, 0.341, 0.407, 0.414],
+        "CacheBlend": [0.043, 0.128, 0.277, 0.489, 0.150, 0.149, 0.220, 0.255],
+        "EPIC": [0.021, 0.192, 0.319, 0.468, 0.153, 0.169, 0.219, 0.259],
+    },
 }
 
 
@@ -37,9 +43,16 @@ def line(data, method, values, full, overlap="", operations=""):
 
 def methods(runs):
     """Name, run; in the order of the paper, for each kind of plan that was measured."""
+
     def found(plan, selection, correction="none"):
-        return [run for run in runs if run["plan"].split(" +")[0] == plan and run["selection"] == selection and
-                run["correction"] == correction]
+        return [
+            run
+            for run in runs
+            if run["plan"].split(" +")[0] == plan
+            and run["selection"] == selection
+            and run["correction"] == correction
+        ]
+
     yield "Full-Recompute, Prefix-Cache", found("causal", "none")[0]
     for plan in ["blocks", "all_blocks"]:
         if not found(plan, "none"):
@@ -48,9 +61,13 @@ def methods(runs):
         rcllm = min(found(plan, "importance"), key=lambda run: abs(run["repair"] - 0.3))
         cost = rcllm["operations to full"]
         yield "RcLLM (r = 0.3)" + where, rcllm
-        yield "CacheBlend-like" + where, min(found(plan, "deviation"), key=lambda run: abs(run["operations to full"] - cost))
+        yield "CacheBlend-like" + where, min(
+            found(plan, "deviation"), key=lambda run: abs(run["operations to full"] - cost)
+        )
         yield "EPIC-like" + where, found(plan, "none")[0]
-        yield "tail + mean + layer 2" + where, min(found(plan, "tail", "mean+layer2"), key=lambda run: abs(run["repair"] - 0.3))
+        yield "tail + mean + layer 2" + where, min(
+            found(plan, "tail", "mean+layer2"), key=lambda run: abs(run["repair"] - 0.3)
+        )
 
 
 def main():
@@ -69,7 +86,14 @@ def main():
             values = [run[key]["mean"] for key in KEYS]
             full = run["ndcg@10"]["mean"] / run["ndcg@10 to full"]["mean"]
             label = method + (f" {100 * run['repair']:.0f} %" if method.startswith("CacheBlend") else "")
-            line(name, label, values, full, f"{run['overlap@10']['mean']:.3f}", f"{run['operations to full']:.3f}")
+            line(
+                name,
+                label,
+                values,
+                full,
+                f"{run['overlap@10']['mean']:.3f}",
+                f"{run['operations to full']:.3f}",
+            )
     return 0
 
 
