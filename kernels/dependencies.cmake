@@ -1,4 +1,4 @@
-# The libraries of this room. On a machine without their packages they lie in a folder with include/ and lib/
+# The libraries of kernels/. On a machine without their packages, take them from a folder with include/ and lib/
 # (gpu_check.sh --collect fills one): -DTROUPE_DEPENDENCIES=FOLDER.
 set(TROUPE_DEPENDENCIES "" CACHE PATH "Folder with include/ and lib/ of libraries that are not installed")
 if(TROUPE_DEPENDENCIES)
@@ -16,7 +16,7 @@ if(NOT TARGET nlohmann_json::nlohmann_json)  # headers without their package fil
   target_include_directories(nlohmann_json::nlohmann_json INTERFACE ${NLOHMANN_JSON_INCLUDE})
 endif()
 
-# Fibers, for the GPU emulator; it is left out where there are none.
+# Fibers, for the GPU emulator, which is left out without them.
 find_library(BOOST_CONTEXT_LIBRARY NAMES boost_context libboost_context.a)
 find_path(BOOST_CONTEXT_INCLUDE boost/context/fiber.hpp)
 if(BOOST_CONTEXT_LIBRARY AND BOOST_CONTEXT_INCLUDE AND NOT TARGET Boost::context)

@@ -1,33 +1,39 @@
 #!/usr/bin/env bash
-# Builds, tests and times the CUDA kernels on a machine that may have little more than nvcc, cmake and g++, and no
-# network. Prints one table last.
+# Builds, tests and times the CUDA kernels on a machine that may have little more than nvcc, cmake and
+# g++, and no network. Prints one table last.
 #
 #   kernels/gpu_check.sh [--dependencies DIR] [--json FILE] [--parts LIST] [--seed N] [--rounds N]
 #                        [--build DIR] [--jobs N]
 #   kernels/gpu_check.sh --collect DIR
 #
-# --dependencies  folder with include/ and lib/ of what kernels/ needs and the machine lacks
-# --collect       fills such a folder, on a machine of the same kind of processor that has the packages
-#                   apt-get install doctest-dev nlohmann-json3-dev libssl-dev libhwy-dev libboost-context1.81-dev
-#                 and ends. About 20 MB; carry it along with the sources. Boost.Context is for the emulator alone.
-# --parts         of build,test,sanitize,peers,bench (all). Parts find what earlier runs left in the build folder, so that
-#                 a limit on a command's time can be met. Under ten minutes on 16 cores, the most wanted first:
+# --dependencies  folder with include/ and lib/ of the libraries that kernels/ needs and the machine lacks
+# --collect       fills such a folder and ends. Run it on a machine with the same kind of processor that has
+#                 the packages
+#                   apt-get install doctest-dev nlohmann-json3-dev libssl-dev libhwy-dev \
+#                     libboost-context1.81-dev
+#                 The folder takes about 20 MB; copy it together with the sources. Only the emulator needs
+#                 Boost.Context.
+# --parts         some of build,test,sanitize,peers,bench (default: all). A part uses the results of
+#                 earlier runs in the build folder, so that the parts fit a limit on a command's time.
+#                 Each of these takes under ten minutes on 16 cores, the most important first:
 #                   build,test,bench   then   peers,bench   then   sanitize
-#   build     compiles for the GPU that is here, else for sm_80 and sm_90a
-#   test      the kernels' tests, on the emulator and on the device; every row of the benchmark against its definition
-#             on numbers drawn from the seed, outputs poisoned
-#   sanitize  the device's tests under compute-sanitizer (memcheck, racecheck, synccheck), where it is
-#   peers     the benchmark's models and shapes in PyTorch, where it is: same weights, logits compared
-#   bench     times beside floors, rates beside ceilings of the same run, PyTorch's times beside both
-# --jobs          compilers at once (as many as there are cores)
-# --seed          of all numbers drawn; drawn itself, and printed, where it is not given
-# --json          what the table says, and more, as JSON
+#   build     compiles for the GPU of this machine; without one for sm_80 and sm_90a
+#   test      runs the kernels' tests on the emulator and on the device, and every row of the benchmark
+#             against its reference on numbers drawn from the seed, with poisoned outputs
+#   sanitize  runs the device's tests under compute-sanitizer (memcheck, racecheck, synccheck), if installed
+#   peers     runs the benchmark's models and shapes in PyTorch, if installed: same weights, logits compared
+#   bench     prints times beside floors, rates beside ceilings of the same run, and PyTorch's times
+#             beside both
+# --jobs          compilers to run at once (default: one per core)
+# --seed          of all numbers drawn; by default it is drawn itself, and printed
+# --json          file for the table's contents, and more, as JSON
 #
-# Ends with 0: everything was right. 1: something failed. 2: bad arguments. 3: no GPU; what can be done without was
-# right, and a line says what was skipped. Leaves the device's settings alone.
+# Exit status: 0: everything passed. 1: something failed. 2: bad arguments. 3: no GPU; all that needs none
+# passed, and a line says what was skipped. Does not change the device's settings.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-dependencies="" json="" parts=build,test,sanitize,peers,bench seed=$RANDOM$RANDOM rounds=15 build=$root/build-gpu
+dependencies="" json="" parts=build,test,sanitize,peers,bench
+seed=$RANDOM$RANDOM rounds=15 build=$root/build-gpu
 jobs=$(nproc)
 sanitizer_seconds=180 test_seconds=240 peer_seconds=240
 failed="" skipped=""
@@ -41,7 +47,7 @@ fail() { failed+="  $*"$'\n'; echo "FAILED: $*"; }
 skip() { skipped+="  $*"$'\n'; echo "skipped: $*"; }
 wants() { [[ ,$parts, == *,$1,* ]]; }
 
-# A command under a limit, with a line that says how long it took.
+# Runs a command under a time limit and prints how long it took.
 run() {  # seconds, command...
   local limit=$1 begin=$SECONDS status=0
   shift
@@ -58,10 +64,13 @@ collect() {
     for from in /usr/include "/usr/include/$multiarch"; do
       [ -d "$from/$folder" ] && cp -rL "$from/$folder" "$to/include/"
     done
-    [ -d "$to/include/$folder" ] || { echo "no headers of $folder; install the packages that $0 names" >&2; exit 1; }
+    [ -d "$to/include/$folder" ] && continue
+    echo "no headers of $folder; install the packages that $0 names" >&2
+    exit 1
   done
-  # Of Boost, what the emulator includes.
-  grep -rhoE '<boost/[^>]+>' "$root/kernels" --include='*.cc' --include='*.h' | sort -u | sed 's/^/#include /' |
+  # Boost: only the headers that the emulator includes.
+  grep -rhoE '<boost/[^>]+>' "$root/kernels" --include='*.cc' --include='*.h' | sort -u |
+    sed 's/^/#include /' |
     g++ -std=c++20 -M -x c++ - | tr ' \\' '\n\n' | grep -E '/boost/' | while read -r header; do
     name=boost/${header#*/boost/}
     mkdir -p "$to/include/$(dirname "$name")"
@@ -180,9 +189,11 @@ sanitize() {
 peers() {
   local status=0
   [ -n "$gpu" ] || { skip "peers: no GPU here"; return; }
-  python3 -c 'import torch; assert torch.cuda.is_available()' 2> /dev/null || { skip "peers: no PyTorch with a GPU"; return; }
+  python3 -c 'import torch; assert torch.cuda.is_available()' 2> /dev/null ||
+    { skip "peers: no PyTorch with a GPU"; return; }
   rm -f "$build/peers.json"
-  run $test_seconds "$build/cuda/cuda_bench" --export "$build/exported" --seed "$seed" || { fail "cuda_bench --export"; return; }
+  run $test_seconds "$build/cuda/cuda_bench" --export "$build/exported" --seed "$seed" ||
+    { fail "cuda_bench --export"; return; }
   run $peer_seconds python3 "$root/kernels/cuda/bench/bench_torch.py" "$build/exported" --rounds "$rounds" \
     --out "$build/peers.json" || status=$?
   case $status in

@@ -1,6 +1,7 @@
 #pragma once
-// A broken promise between parts of this program is a bug, and a bug stops the process: TROUPE_CHECK is on in
-// release builds too. Never for input from outside, which gets an error value or, at an edge, an exception.
+// A violated invariant is a bug, and a bug stops the process: TROUPE_CHECK is on in release builds
+// too. Never use it on input from outside: such input gets an error value or, at an edge, an
+// exception.
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>

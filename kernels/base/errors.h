@@ -1,5 +1,5 @@
 #pragma once
-// The errors of this room's edges: files that are not what they claim to be.
+// Errors at the edges of this component: files that are not what they claim to be.
 #include <stdexcept>
 #include <string>
 

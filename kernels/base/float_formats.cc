@@ -5,8 +5,8 @@
 namespace troupe::kernels {
 namespace {
 
-// `bits` without its lowest `dropped` bits, rounded to nearest, ties to even. A carry runs into the exponent,
-// where it is right: the next power of two.
+// Returns `bits` without its lowest `dropped` bits, rounded to nearest, ties to even. A carry into
+// the exponent is right: it gives the next power of two.
 std::uint32_t round_off(std::uint32_t bits, int dropped) {
   const std::uint32_t odd = bits >> dropped & 1;
   return (bits + (std::uint32_t{1} << (dropped - 1)) - 1 + odd) >> dropped;

@@ -8,9 +8,9 @@ namespace troupe::kernels {
 
 inline float from_bf16(std::uint16_t stored) { return std::bit_cast<float>(std::uint32_t{stored} << 16); }
 
-// Exponent and fraction move to their float32 places; 2^112 makes up for the difference of the exponent
-// biases and turns a subnormal into what it means. The largest exponent (infinity, NaN) must become float32's
-// largest.
+// Exponent and fraction move to their float32 positions. Multiplying by 2^112 makes up for the
+// difference of the exponent biases and gives subnormals their value. The largest exponent
+// (infinity, NaN) must become float32's largest.
 inline float from_f16(std::uint16_t stored) {
   const std::uint32_t sign = std::uint32_t{stored} << 16 & 0x80000000u;
   const std::uint32_t magnitude = (std::uint32_t{stored} & 0x7fffu) << 13;

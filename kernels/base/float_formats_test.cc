@@ -9,7 +9,7 @@
 namespace troupe::kernels {
 namespace {
 
-TEST_CASE("every 16-bit pattern survives being widened and narrowed") {
+TEST_CASE("float formats: every 16-bit pattern survives widening and narrowing") {
   for (std::uint32_t i = 0; i < 0x10000; ++i) {
     const auto bits = static_cast<std::uint16_t>(i);
     const float half = from_f16(bits), brain = from_bf16(bits);
@@ -24,7 +24,7 @@ TEST_CASE("every 16-bit pattern survives being widened and narrowed") {
   }
 }
 
-TEST_CASE("half precision has the values of IEEE 754") {
+TEST_CASE("float formats: widening gives the values of IEEE 754") {
   CHECK(from_f16(0x3c00) == 1.0f);
   CHECK(from_f16(0xc000) == -2.0f);
   CHECK(from_f16(0x7bff) == 65504.0f);
@@ -36,7 +36,7 @@ TEST_CASE("half precision has the values of IEEE 754") {
   CHECK(from_bf16(0x3fc0) == 1.5f);
 }
 
-TEST_CASE("narrowing takes the nearest value, the even one of two") {
+TEST_CASE("float formats: narrowing rounds to nearest, ties to even") {
   CHECK(to_f16(1 + 0x1p-11f) == 0x3c00);      // tie, down to even
   CHECK(to_f16(1 + 3 * 0x1p-11f) == 0x3c02);  // tie, up to even
   CHECK(to_f16(1 + 0x1p-11f + 0x1p-20f) == 0x3c01);
@@ -49,7 +49,7 @@ TEST_CASE("narrowing takes the nearest value, the even one of two") {
   CHECK(to_bf16(std::numeric_limits<float>::max()) == 0x7f80);
 }
 
-TEST_CASE("no neighbour is nearer than the value that narrowing takes") {
+TEST_CASE("float formats: no neighbour is nearer than the narrowed value") {
   constexpr std::uint32_t kSeed = 7;
   CAPTURE(kSeed);
   std::mt19937 chance(kSeed);

@@ -1,7 +1,7 @@
 #pragma once
-// In which formats a decoder keeps its numbers. Arithmetic is float32 (int8 products accumulate in int32);
-// these say what is stored: the weights of linear layers, and keys and values. Both belong to what a model
-// computes: a block made under one format is not a block of another.
+// Formats in which a decoder stores its numbers: the weights of linear layers, and keys and values.
+// Arithmetic is float32 (int8 products accumulate in int32). Both formats belong to what a model
+// computes: a block made under one format is not valid under another.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace troupe::kernels {
 
-// Keys and values. They are rounded once, when they are made, so that it makes no difference to a result
+// Keys and values. They are rounded once, when they are made, so a result does not depend on
 // whether a segment was computed in the pass or read from pages.
 enum class KvFormat : std::uint8_t { f32, f16, bf16 };
 
-// Weights of linear layers. int8: symmetric, one scale per output feature; activations are quantised to 8
-// bits per row (token) when they are multiplied (W8A8). Embeddings, norms, biases and the output projection
-// stay float32.
+// Weights of linear layers. int8: symmetric, one scale per output feature; activations are
+// quantised to 8 bits per row (token) when they are multiplied (W8A8). Embeddings, norms, biases
+// and the output projection stay float32.
 enum class WeightFormat : std::uint8_t { f32, int8 };
 
 inline constexpr std::array<std::string_view, 3> kv_format_names = {"f32", "f16", "bf16"};

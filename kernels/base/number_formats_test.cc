@@ -5,7 +5,7 @@
 namespace troupe::kernels {
 namespace {
 
-TEST_CASE("every format is found by its name, and nothing by others") {
+TEST_CASE("number formats: each format is found by its name, and an unknown name finds none") {
   for (const KvFormat format : {KvFormat::f32, KvFormat::f16, KvFormat::bf16})
     CHECK(find_kv_format(format_name(format)) == format);
   for (const WeightFormat format : {WeightFormat::f32, WeightFormat::int8})

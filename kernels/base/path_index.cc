@@ -1,7 +1,7 @@
-// Built level by level, so that nodes come in their order. Items with the same beginning stand together; on
-// each level such a group is sorted by its items' next tokens, which splits it into the groups of the next
-// level. A key is a token and an item in one number: sorting reads nothing else, and each level reads each
-// path once.
+// Builds the tree level by level, so that nodes are created in the order of their numbers. Items
+// with the same beginning form a group. On each level a group is sorted by its items' next tokens,
+// which splits it into the groups of the next level. A key packs a token and an item into one
+// number: sorting reads nothing else, and each level reads each path once.
 #include "kernels/base/path_index.h"
 
 #include <algorithm>
@@ -22,16 +22,16 @@ std::uint32_t item_of(std::uint64_t key) { return static_cast<std::uint32_t>(key
 }  // namespace
 
 struct PathIndex::Builder {
-  struct Group {  // items keys[begin, end), whose paths go on from `node`
+  struct Group {  // items keys[begin, end), whose paths continue from `node`
     Node node;
     std::size_t begin, end;
   };
 
   PathIndex& index;
   std::span<const std::span<const Token>> paths;
-  std::vector<std::uint64_t> keys = {};  // of items whose paths go on; ascending items where tokens are equal
+  std::vector<std::uint64_t> keys = {};  // items whose paths continue; among equal tokens items ascend
   std::vector<Group> groups = {}, next_groups = {};
-  std::size_t kept = 0;  // keys of the next level so far, in place of ones that were looked at
+  std::size_t kept = 0;  // keys of the next level so far; they overwrite keys already read
 
   void start() {
     keys.reserve(paths.size());
@@ -48,7 +48,7 @@ struct PathIndex::Builder {
 
   Node end() const { return static_cast<Node>(index.tokens_.size()); }
 
-  // The children of the nodes from `begin` on, which are a whole level.
+  // Adds the children of a whole level, whose first node is `begin`.
   void add_level(Node begin) {
     const Node level_end = end();
     Node node = begin;
@@ -78,7 +78,7 @@ struct PathIndex::Builder {
   }
 
   void add_child(Token token, std::size_t from, std::size_t to) {
-    TROUPE_CHECK(index.tokens_.size() < none, "an index of more paths than can be numbered");
+    TROUPE_CHECK(index.tokens_.size() < none, "an index has at most UINT32_MAX - 1 nodes");
     const std::size_t length = index.depth_ + 1, items = index.items_.size(), begin = kept;
     const Node node = end();
     index.tokens_.push_back(token);
@@ -100,7 +100,7 @@ struct PathIndex::Builder {
 };
 
 PathIndex::PathIndex(std::span<const std::span<const Token>> paths) {
-  TROUPE_CHECK(paths.size() < none, "more items than can be numbered");
+  TROUPE_CHECK(paths.size() < none, "an index has at most UINT32_MAX - 1 items");
   Builder builder{*this, paths};
   builder.start();
   for (Node begin = root; begin < builder.end();) {

@@ -1,11 +1,11 @@
 #pragma once
-// The paths that a beam search may return: the semantic identifiers of a catalog's items, as a tree. A node
-// is the beginning of a path. Nodes are numbered level by level, and on a level in the order of their tokens,
-// so a node's children are neighbours and, among paths of one length, a lower number is a smaller path: what
-// breaks ties.
+// The paths that a beam search may return: the semantic identifiers of a catalog's items, as a
+// tree. A node is the beginning of a path. Nodes are numbered level by level, and within a level in
+// the order of their tokens. So a node's children are neighbours and, among paths of one length, a
+// lower number is a smaller path; this breaks ties.
 //
-// An identifier may have any length. Where one is the beginning of another nothing could say which of them
-// was meant; the longer one is left out, and counted.
+// An identifier may have any length. If one is the beginning of another, an answer could not tell
+// which is meant: the longer one is left out and counted.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -20,7 +20,7 @@ class PathIndex {
   using Node = std::uint32_t;
   static constexpr Node root = 0, none = UINT32_MAX;
 
-  // Item i has paths[i]. An empty path is no path: its item is left out.
+  // Item i has paths[i]. An item with an empty path is left out.
   explicit PathIndex(std::span<const std::span<const Token>> paths);
 
   bool empty() const { return leaves_ == 0; }
@@ -29,25 +29,25 @@ class PathIndex {
   std::uint32_t leaves() const { return leaves_; }  // different paths
   std::uint32_t left_out() const { return left_out_; }
 
-  // What may follow `node`: ascending tokens; the i-th leads to first_child(node) + i. Empty: the path is
-  // whole.
+  // Returns the tokens that may follow `node`, ascending; the i-th leads to first_child(node) + i.
+  // Empty: the path is complete.
   std::span<const Token> next(Node node) const {
     return {tokens_.data() + first_child_[node], tokens_.data() + first_child_[node + 1]};
   }
   Node first_child(Node node) const { return first_child_[node]; }
   bool is_leaf(Node node) const { return first_child_[node] == first_child_[node + 1]; }
-  Node child(Node node, Token token) const;      // none: it may not follow
-  Node find(std::span<const Token> path) const;  // none: it begins no path
-  // Items whose path this is, ascending; none for what is only the beginning of paths.
+  Node child(Node node, Token token) const;      // none: the token may not follow
+  Node find(std::span<const Token> path) const;  // none: no path begins with it
+  // Returns the items with this path, ascending; empty for a node that is not a leaf.
   std::span<const std::uint32_t> items(Node leaf) const;
-  std::uint32_t width_max() const { return width_max_; }  // of next()
+  std::uint32_t width_max() const { return width_max_; }  // maximum size of next()
   bool within(std::int32_t vocabulary) const { return empty() || (least_ >= 0 && most_ < vocabulary); }
   std::size_t bytes() const;
 
  private:
   struct Builder;
 
-  std::vector<Token> tokens_;               // [node]: the last token of its path; of the root none
+  std::vector<Token> tokens_;               // [node]: the last token of its path; 0 for the root
   std::vector<std::uint32_t> first_child_;  // [node + 1]
   std::vector<std::uint32_t> first_item_;   // [node + 1]
   std::vector<std::uint32_t> items_;

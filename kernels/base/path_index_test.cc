@@ -27,8 +27,8 @@ Path next_of(const PathIndex& index, const Path& path) {
   return {next.begin(), next.end()};
 }
 
-// What an index of `paths` holds, found without one: the paths of which no other is the beginning, with their
-// items.
+// Computes without an index what an index of `paths` holds: the paths that no other path is a
+// beginning of, with their items.
 std::map<Path, std::vector<std::uint32_t>> plainly(const std::vector<Path>& paths) {
   std::map<Path, std::vector<std::uint32_t>> whole;
   for (std::uint32_t i = 0; i < paths.size(); ++i) {
@@ -41,7 +41,7 @@ std::map<Path, std::vector<std::uint32_t>> plainly(const std::vector<Path>& path
   return whole;
 }
 
-// The paths below `node`, in the order of the tree.
+// Collects the paths below `node`, in the order of the tree.
 void walk(const PathIndex& index, PathIndex::Node node, Path& path, std::vector<Path>& found) {
   if (index.is_leaf(node)) found.push_back(path);
   for (std::uint32_t i = 0; i < index.next(node).size(); ++i) {
@@ -51,7 +51,7 @@ void walk(const PathIndex& index, PathIndex::Node node, Path& path, std::vector<
   }
 }
 
-TEST_CASE("tokens that may follow ascend, and paths lead to their items") {
+TEST_CASE("path index: tokens that may follow ascend, and paths lead to their items") {
   const PathIndex index = index_of({{7, 2, 9}, {3, 5, 1}, {7, 2, 4}, {7, 0, 4}});
   CHECK(index.depth() == 3);
   CHECK(index.leaves() == 4);
@@ -69,14 +69,14 @@ TEST_CASE("tokens that may follow ascend, and paths lead to their items") {
   CHECK_FALSE(index_of({{-1}}).within(10));
 }
 
-TEST_CASE("items of one identifier share its leaf") {
+TEST_CASE("path index: items of one identifier share its leaf") {
   const PathIndex index = index_of({{1, 2}, {4, 4}, {1, 2}, {1, 3}, {1, 2}});
   CHECK(index.leaves() == 3);
   CHECK(index.left_out() == 0);
   CHECK(items_at(index, {1, 2}) == std::vector<std::uint32_t>{0, 2, 4});
 }
 
-TEST_CASE("a path that goes on where another ends is left out, as an empty one is, and counted") {
+TEST_CASE("path index: an empty path, and one that continues a shorter path, is left out and counted") {
   const PathIndex index = index_of({{1, 2, 3}, {1, 2}, {}, {1, 2, 4}, {5}, {1, 6, 3, 3}, {1, 2}});
   CHECK(index.left_out() == 3);
   CHECK(index.leaves() == 3);
@@ -86,7 +86,7 @@ TEST_CASE("a path that goes on where another ends is left out, as an empty one i
   CHECK(items_at(index, {5}) == std::vector<std::uint32_t>{4});
 }
 
-TEST_CASE("an index of nothing leads nowhere") {
+TEST_CASE("path index: an empty index has no paths") {
   for (const PathIndex& index : {index_of({}), index_of({{}, {}})}) {
     CHECK(index.empty());
     CHECK(index.nodes() == 1);
@@ -97,7 +97,7 @@ TEST_CASE("an index of nothing leads nowhere") {
   }
 }
 
-TEST_CASE("random paths: all that no other begins, in the order of their tokens, numbered level by level") {
+TEST_CASE("path index: random paths are found, ordered by their tokens and numbered level by level") {
   for (std::uint32_t seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);

@@ -8,8 +8,8 @@
 namespace troupe::kernels {
 namespace {
 
-// A member of a plan, such as segments[3].tokens. Its text is made only when it is at fault: a sound plan,
-// which is checked before every pass, allocates nothing.
+// A member of a plan, such as segments[3].tokens. Its text is made only for a fault: checking a
+// sound plan, which happens before every pass, allocates nothing.
 struct Place {
   const char* list;
   std::size_t index;
@@ -23,7 +23,7 @@ std::string fault(const std::string& where, std::int64_t found, const std::strin
   return where + " is " + std::to_string(found) + "; expected " + expected;
 }
 
-// Empty, or a fault, for the first of `tokens` outside the vocabulary.
+// Returns a fault for the first of `tokens` outside the vocabulary, or "".
 std::string tokens_fault(std::span<const Token> tokens, const Place& place, const PlanLimits& limits) {
   for (std::size_t i = 0; i < tokens.size(); ++i)
     if (tokens[i] < 0 || tokens[i] >= limits.vocabulary)
@@ -62,7 +62,7 @@ std::string replaces_fault(const Plan& plan, std::size_t index) {
   const std::size_t length = plan.segments[replaced].tokens.size(), offset = segment.replaces.offset;
   if (offset > length || segment.tokens.size() > length - offset)
     return fault(place.text() + ".offset", segment.replaces.offset,
-                 "one that leaves room for " + std::to_string(segment.tokens.size()) + " of " +
+                 "one that leaves space for " + std::to_string(segment.tokens.size()) + " of " +
                      std::to_string(length) + " tokens");
   if (segment.sees.contains(replaced)) return fault(place.text(), replaced, "a segment that it does not see");
   if (plan.segments[replaced].replaces.segment != Replaced::none)
@@ -83,7 +83,7 @@ std::string start_fault(const Segment& segment, std::size_t index, const PlanLim
                      shown = std::int64_t{segment.start} + segment.shift;
   if (segment.start < 0 || segment.start > most)
     return fault(Place{"segments", index, ".start"}.text(), segment.start,
-                 "a position from 0 that leaves room for " + std::to_string(length) + " tokens below " +
+                 "a position from 0 that leaves space for " + std::to_string(length) + " tokens below " +
                      std::to_string(limits.positions_max));
   if (shown < 0 || shown > most)
     return fault(Place{"segments", index, ".shift"}.text(), segment.shift,
@@ -125,17 +125,18 @@ std::string readout_fault(const Plan& plan, std::size_t index, const PlanLimits&
     return fault(Place{"readouts", index, ".head"}.text(), readout.head,
                  "below the model's " + std::to_string(limits.heads) + " heads");
   if (readout.what == Readout::What::state && limits.state == 0)
-    return Place{"readouts", index}.text() + " is of a state; expected a readout that the model gives";
+    return Place{"readouts", index}.text() + " reads a state; expected a readout that the model supports";
   return tokens_fault(readout.rows, {"readouts", index, ".rows"}, limits);
 }
 
-// Where the first token of a search's paths stands: behind its segment as others see it.
+// Position of the first token of a search's paths: after its segment, where others see it.
 std::int64_t path_start(const Plan& plan) {
   const Segment& segment = plan.segments[plan.search.segment];
   return std::int64_t{segment.start} + segment.shift + static_cast<std::int64_t>(segment.tokens.size());
 }
 
-// A path's last token is never computed, so it needs no position.
+// Checks that paths of this length have positions left. A path's last token is never computed, so
+// it needs none.
 std::string room_fault(const Plan& plan, std::size_t path_tokens, const char* what,
                        const PlanLimits& limits) {
   const std::int64_t room = limits.positions_max - path_start(plan) + 1;
@@ -163,7 +164,7 @@ std::string width_fault(const Search& search, const PlanLimits& limits) {
   return "";
 }
 
-// What the search's own members say of its paths.
+// Checks the paths and steps that the search itself names.
 std::string search_paths_fault(const Plan& plan, const PlanLimits& limits) {
   const Search& search = plan.search;
   if (search.steps > 0 && !search.allowed.empty())

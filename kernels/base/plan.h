@@ -1,8 +1,9 @@
 #pragma once
-// A segment plan: the one form of every prompt that Troupe computes, from the router to the kernels. A plan
-// lists segments (runs of tokens that are attended to as a unit) in an order in which each comes after those
-// that it sees, and says where scores are read. The plan fixes the mathematics completely; where keys and
-// values come from (computed now, or cached) does not change the result. ARCHITECTURE.md, "Segments".
+// A segment plan: the one form of every prompt that Troupe computes, from the router to the
+// kernels. A plan lists segments (runs of tokens that are attended to as a unit), each after those
+// that it sees, and says which scores are read. The plan fixes the mathematics completely: whether
+// keys and values are computed now or cached does not change the result. See ARCHITECTURE.md,
+// "Segments".
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,33 +18,33 @@ class PathIndex;
 
 enum class SegmentKind : std::uint8_t { system, user, item, instruction, discriminant, beam };
 
-// Tokens of an earlier segment in whose place later ones stand (a block's tokens that were computed again
-// where the prompt has them): whoever sees both segments sees the later one's tokens only. Neither sees the
-// other.
+// Tokens of an earlier segment that this segment replaces, such as tokens of a block that are
+// computed again in the prompt. A segment that sees both sees only the replacing tokens. Neither of
+// the two sees the other.
 struct Replaced {
   static constexpr std::uint32_t none = UINT32_MAX;
   std::uint32_t segment = none;
-  std::uint32_t offset = 0;  // of the first token; as many as the replacing segment has
+  std::uint32_t offset = 0;  // first replaced token; the replacing segment's length says how many
   bool operator==(const Replaced&) const = default;
 };
 
 struct Segment {
   SegmentKind kind = SegmentKind::user;
   Tokens tokens;
-  std::int32_t start = 0;  // position id of tokens[0]; positions run on inside the segment
+  std::int32_t start = 0;  // position id of tokens[0]; later tokens have consecutive ids
   Sees sees;               // earlier segments whose keys all its tokens attend to
-  // Positions by which others see its keys moved: where a block stands that was computed alone, at its own
-  // start.
+  // Positions by which its keys are moved for segments that see it: a block is computed alone, at
+  // its own start, and seen elsewhere.
   std::int32_t shift = 0;
   Replaced replaces;
-  // Of each token as many numbers as the model's family takes (times, actions; [token][feature]); none for
-  // decoders.
+  // Numbers per token ([token][feature]), as many as the model's architecture takes, such as times
+  // and actions; empty for decoders.
   std::vector<std::int64_t> features;
   bool operator==(const Segment&) const = default;
 };
 
-// What is read of one token's final hidden state: dot products with the named rows of the output projection,
-// with all of them, a head of the model by its number, or the state itself.
+// A value to read from one token's final hidden state: its dot products with the named rows of the
+// output projection or with all rows, one head of the model, or the state itself.
 struct Readout {
   enum class What : std::uint8_t { rows, all_rows, head, state };
   std::uint32_t segment = 0;
@@ -54,36 +55,36 @@ struct Readout {
   bool operator==(const Readout&) const = default;
 };
 
-// A beam search behind a plan (xGR §6): paths of tokens that follow the last token of one segment, whose
-// first token sees all that this segment sees, the segment, and nothing else; the most probable ones are
-// found level by level. A path's value is the sum of its tokens' log-probabilities. Paths are ordered by
-// value, and equal ones by their tokens, so that there is one right answer.
+// A beam search that follows a plan (xGR §6). Its paths are tokens that follow the last token of
+// one segment. A path's first token sees that segment, what the segment sees, and nothing else. The
+// most probable paths are found level by level. A path's value is the sum of its tokens'
+// log-probabilities. Paths are ordered by value, then by tokens, so there is one right answer.
 struct Search {
-  // Over which tokens a token's probability is normalised.
+  // Set of tokens over which a token's probability is normalised.
   enum class Normalised : std::uint8_t {
-    vocabulary,  // all of them: a path is as probable as the model says
-    allowed      // those that may follow: rows of the output projection that none asks for are not computed
+    vocabulary,  // all tokens: a path is as probable as the model says
+    allowed      // tokens that may follow: other rows of the output projection are not computed
   };
   std::uint32_t segment = 0;
-  std::uint32_t width = 0;    // paths that are kept at each level; 0: there is no search
-  std::uint32_t results = 0;  // paths that are returned, at most: 1 to width
-  // Tokens of a path. With an index or with `allowed` their paths say how many; then it is 0.
+  std::uint32_t width = 0;    // paths kept at each level; 0: there is no search
+  std::uint32_t results = 0;  // maximum number of paths returned: 1 to width
+  // Tokens of a path; 0 if an index or `allowed` determines it.
   std::uint32_t steps = 0;
   Normalised normalised = Normalised::vocabulary;
-  std::vector<Tokens> allowed;  // whole paths; not empty: only these, whatever the index has
+  std::vector<Tokens> allowed;  // whole paths; not empty: only these may be returned, and no index is used
   std::vector<Tokens> denied;   // whole paths that are not returned
-  bool by_token = false;        // each token's log-probability comes back, too
+  bool by_token = false;        // each token's log-probability is returned too
 
-  // Whether what it may return is said by the index of a catalog, and not here.
+  // Returns true if the paths it may return come from a catalog's index.
   bool wants_index() const { return width > 0 && steps == 0 && allowed.empty(); }
   bool operator==(const Search&) const = default;
 };
 
-// What a search found.
+// A path that a search found.
 struct Beam {
   std::vector<Token> path;
-  double log_probability = 0;         // the sum over its tokens
-  std::vector<double> by_token = {};  // what each added, where the search was asked for it
+  double log_probability = 0;         // sum over its tokens
+  std::vector<double> by_token = {};  // log-probability of each token; empty unless the search asks for it
   bool operator==(const Beam&) const = default;
 };
 
@@ -95,29 +96,34 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-// What a model allows; a plan outside it is refused before anything is computed.
+// Limits of a model; a plan outside them is refused before anything is computed.
 struct PlanLimits {
   std::int32_t vocabulary = 0;
   std::int32_t positions_max = 0;
-  std::uint32_t features = 0;  // of each token
+  std::uint32_t features = 0;  // per token
   std::uint32_t heads = 0;
-  std::uint32_t width_max = 0;  // of a search; 0: the model does not generate
-  std::uint32_t state = 0;      // numbers of a hidden state; 0: it is not given out
-  bool moves = true;     // a segment may be seen elsewhere than where it stands, or be replaced in part
-  bool repairs = false;  // plans with a repair are computed
+  std::uint32_t width_max = 0;  // maximum width of a search; 0: the model does not generate
+  std::uint32_t state = 0;      // size of a hidden state; 0: states cannot be read
+  bool moves = true;            // a segment may have a shift, or be replaced in part
+  bool repairs = false;         // plans with a repair are computed
   std::string prototypes =
-      {};  // checksum of those that blocks of a repair may be made of; empty: there are none
+      {};  // checksum of the prototypes that blocks of a repair may be made of; empty: none
 };
 
-// Empty if the plan is sound: non-empty segments, tokens and readout rows inside the vocabulary, positions
-// inside [0, positions_max) also where others see them, `sees` ascending and earlier, what is replaced inside
-// one earlier segment and once, readouts inside their segment, a search within what is said at its members
-// and with room for its paths behind the prompt, a sound repair. Otherwise what is wrong, where and what was
-// expected.
+// Returns "" if the plan is sound, otherwise what is wrong, where and what was expected. Checks:
+//
+// - segments are not empty; tokens and readout rows are inside the vocabulary;
+// - positions are inside [0, positions_max), also where others see them;
+// - `sees` is ascending and earlier;
+// - replaced tokens are inside one earlier segment and are replaced once;
+// - readouts are inside their segment;
+// - the search has the values documented at its members and positions left for its paths;
+// - the repair is sound.
 std::string find_fault(const Plan& plan, const PlanLimits& limits);
 
-// The rest of it, where the index of a sound plan's search is known (null: there is none): steps only without
-// paths that say how many, tokens inside the vocabulary, and room for the longest path.
+// Checks what depends on the index of a sound plan's search (null: there is none): `steps` is given
+// only if no paths determine it, tokens are inside the vocabulary, and the longest path has
+// positions left.
 std::string find_fault(const Plan& plan, const PathIndex* paths, const PlanLimits& limits);
 
 std::size_t token_count(const Plan& plan);

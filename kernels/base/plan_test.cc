@@ -27,13 +27,13 @@ std::string fault_after(Change change) {
   return find_fault(plan, kLimits);
 }
 
-TEST_CASE("a sound plan has no fault, up to the last token, position and row") {
+TEST_CASE("plan: a sound plan has no fault, up to the last token, position and row") {
   CHECK(find_fault(sound(), kLimits) == "");
   CHECK(token_count(sound()) == 6);
   CHECK(token_count({}) == 0);
 }
 
-TEST_CASE("faults of segments are named with their place") {
+TEST_CASE("plan: a fault of a segment names the segment and its member") {
   CHECK(fault_after([](Plan& p) { p.segments.clear(); }) ==
         "segments is empty; expected at least one segment");
   CHECK(fault_after([](Plan& p) { p.segments[1].tokens = {}; }) ==
@@ -46,16 +46,16 @@ TEST_CASE("faults of segments are named with their place") {
         }) == "segments[0].tokens[0] is -1; expected from 0 to below the vocabulary's 10");
 }
 
-TEST_CASE("positions stay inside the model's") {
+TEST_CASE("plan: positions must stay inside the model's") {
   CHECK(fault_after([](Plan& p) { p.segments[1].start = 18; }) ==
-        "segments[1].start is 18; expected a position from 0 that leaves room for 3 tokens below 20");
+        "segments[1].start is 18; expected a position from 0 that leaves space for 3 tokens below 20");
   CHECK(fault_after([](Plan& p) { p.segments[1].start = 17; }) == "");
   CHECK(fault_after([](Plan& p) { p.segments[1].start = -1; }) != "");
   CHECK(fault_after([](Plan& p) { p.segments[1].start = std::numeric_limits<std::int32_t>::max(); }) != "");
   CHECK(fault_after([](Plan& p) { p.segments[1].tokens = Tokens(21, 0); }) != "");
 }
 
-TEST_CASE("a segment sees earlier ones, each once and in order") {
+TEST_CASE("plan: a segment must see earlier segments, each once and in order") {
   CHECK(fault_after([](Plan& p) { p.segments[1].sees = {1}; }) ==
         "segments[1].sees[0] is 1; expected an earlier segment than 1");
   CHECK(fault_after([](Plan& p) {
@@ -69,7 +69,7 @@ TEST_CASE("a segment sees earlier ones, each once and in order") {
   CHECK(fault_after([](Plan& p) { p.segments[2].sees.add({3, 2}); }) != "");
 }
 
-TEST_CASE("a block stands where its keys are seen, inside the model's positions") {
+TEST_CASE("plan: a shifted segment must stay inside the model's positions") {
   CHECK(fault_after([](Plan& p) { p.segments[1].shift = 15; }) == "");
   CHECK(fault_after([](Plan& p) { p.segments[1].shift = -2; }) == "");
   CHECK(
@@ -79,7 +79,8 @@ TEST_CASE("a block stands where its keys are seen, inside the model's positions"
   CHECK(fault_after([](Plan& p) { p.segments[1].shift = std::numeric_limits<std::int32_t>::max(); }) != "");
 }
 
-TEST_CASE("tokens stand in for those of one earlier segment, which their own segment does not see") {
+TEST_CASE(
+    "plan: replaced tokens must belong to one earlier segment that the replacing segment does not see") {
   const auto replacing = [](std::uint32_t segment, std::uint32_t offset, std::size_t tokens = 1) {
     return [=](Plan& p) {
       p.segments.push_back({SegmentKind::item, Tokens(tokens, 5), 3, {0}, 0, {segment, offset}, {}});
@@ -90,7 +91,7 @@ TEST_CASE("tokens stand in for those of one earlier segment, which their own seg
   CHECK(fault_after(replacing(1, 0, 3)) == "");
   CHECK(fault_after(replacing(3, 0)) == "segments[3].replaces is 3; expected an earlier segment than 3");
   CHECK(fault_after(replacing(1, 2, 2)) ==
-        "segments[3].replaces.offset is 2; expected one that leaves room for 2 of 3 tokens");
+        "segments[3].replaces.offset is 2; expected one that leaves space for 2 of 3 tokens");
   CHECK(fault_after(replacing(0, 0)) == "segments[3].replaces is 0; expected a segment that it does not see");
   CHECK(fault_after([&](Plan& p) {
           replacing(1, 0, 2)(p);
@@ -102,7 +103,7 @@ TEST_CASE("tokens stand in for those of one earlier segment, which their own seg
         }) == "segments[4].replaces is 3; expected a segment that replaces none itself");
 }
 
-TEST_CASE("each token has as many features as the model's family takes") {
+TEST_CASE("plan: each token must have the model's number of features") {
   Plan plan = sound();
   PlanLimits limits = kLimits;
   limits.features = 2;
@@ -112,7 +113,7 @@ TEST_CASE("each token has as many features as the model's family takes") {
   CHECK(find_fault(plan, kLimits) == "segments[0].features has 4 numbers; expected 0 for each token");
 }
 
-TEST_CASE("a readout is of a token that is there, and of rows that are there") {
+TEST_CASE("plan: a readout must name an existing token and existing rows") {
   CHECK(fault_after([](Plan& p) { p.readouts[0].segment = 3; }) ==
         "readouts[0].segment is 3; expected below 3");
   CHECK(fault_after([](Plan& p) { p.readouts[1].offset = 3; }) ==
@@ -125,7 +126,7 @@ TEST_CASE("a readout is of a token that is there, and of rows that are there") {
 
 constexpr PlanLimits kSearchLimits{10, 20, 0, 0, 8};
 
-// A search behind segment 1, which ends at position 5: paths of up to 16 tokens have room.
+// A search behind segment 1, which ends at position 5: paths of up to 16 tokens fit.
 template <class Change>
 std::string search_fault_after(Change change, const PlanLimits& limits = kSearchLimits) {
   Plan plan = sound();
@@ -134,7 +135,7 @@ std::string search_fault_after(Change change, const PlanLimits& limits = kSearch
   return find_fault(plan, limits);
 }
 
-TEST_CASE("a search is as wide as the model allows, behind a segment that is there") {
+TEST_CASE("plan: a search must follow an existing segment and be no wider than the model allows") {
   CHECK(search_fault_after([](Plan&) {}) == "");
   CHECK(search_fault_after([](Plan& p) { p.search.width = 8; }) == "");
   CHECK(search_fault_after([](Plan& p) { p.search.width = 9; }) == "search.width is 9; expected 1 to 8");
@@ -150,7 +151,7 @@ TEST_CASE("a search is as wide as the model allows, behind a segment that is the
   CHECK(search_fault_after([](Plan& p) { p.search.results = 0; }) != "");
 }
 
-TEST_CASE("a search's paths have tokens of the vocabulary, and say themselves how many") {
+TEST_CASE("plan: allowed and denied paths must have tokens of the vocabulary, and exclude steps") {
   const auto allow = [](Tokens path) {
     return [=](Plan& p) {
       p.search.steps = 0;
@@ -170,7 +171,7 @@ TEST_CASE("a search's paths have tokens of the vocabulary, and say themselves ho
   CHECK(search_fault_after([](Plan& p) { p.search.denied = {{-1}}; }) != "");
 }
 
-TEST_CASE("all of a path but its last token has a position behind the prompt") {
+TEST_CASE("plan: every token of a path but the last must have a position behind the prompt") {
   const auto steps = [](std::uint32_t count, std::int32_t shift) {
     return [=](Plan& p) {
       p.search.steps = count;
@@ -189,11 +190,11 @@ TEST_CASE("all of a path but its last token has a position behind the prompt") {
         }) != "");
   CHECK(search_fault_after([](Plan& p) {
           p.search = {2, 1, 1, 1};
-        }) == "");  // its one path stands behind position 19
+        }) == "");  // its one path begins at position 20; its only token is not computed
   CHECK(search_fault_after([](Plan& p) { p.search = {2, 1, 1, 2}; }) != "");
 }
 
-TEST_CASE("an index says how long paths are, and has to have room for them") {
+TEST_CASE("plan: an index determines the path length, and its longest path must fit behind the prompt") {
   const auto fault_with = [](const std::vector<Token>& path, std::uint32_t steps,
                              std::vector<Tokens> allowed = {}) {
     Plan plan = sound();
@@ -209,11 +210,11 @@ TEST_CASE("an index says how long paths are, and has to have room for them") {
         "the index's longest path has 17 tokens; expected at most 16 behind segments[1] below position 20");
   CHECK(fault_with({1, 2}, 3) == "search.steps is 3; expected 0, as the index of paths says how many");
   CHECK(fault_with({1, 10}, 0) == "the index of paths has a token outside the vocabulary's 10");
-  CHECK(fault_with({1, 10}, 0, {{1}}) == "");  // it is not looked at
+  CHECK(fault_with({1, 10}, 0, {{1}}) == "");  // the index is not used
   CHECK(find_fault(sound(), nullptr, kLimits) == "");
 }
 
-TEST_CASE("a model whose keys stay where they are takes no segment that moved or stands in another's place") {
+TEST_CASE("plan: a model without moves refuses a shifted and a replacing segment") {
   PlanLimits limits = kLimits;
   limits.moves = false;
   Plan plan = sound();

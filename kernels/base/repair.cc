@@ -32,19 +32,19 @@ std::string place_fault(const Plan& plan, std::size_t index) {
   if (place.block >= place.segment)
     return fault_of(name + ".block", place.block, "an earlier segment than " + number(place.segment));
   if (is_place(plan, place.block))
-    return fault_of(name + ".block", place.block, "a segment that is no place");
+    return fault_of(name + ".block", place.block, "a segment that is not a reused span");
   const Segment &segment = plan.segments[place.segment], &block = plan.segments[place.block];
   if (segment.tokens != block.tokens)
     return fault_of(name + ".block", place.block, "a segment with the tokens of " + number(place.segment));
   if (segment.shift != 0 || segment.replaces.segment != Replaced::none)
-    return fault_of(name + ".segment", place.segment,
-                    "one that stands where it is seen and replaces nothing");
+    return fault_of(name + ".segment", place.segment, "a segment without a shift that replaces nothing");
   if (place.budget >= repair.budgets.size())
     return fault_of(name + ".budget", place.budget, "below " + number(repair.budgets.size()));
   if (place.of_prototypes && repair.prototypes.empty())
     return "repair." + name + ".of_prototypes is true; expected false, as the repair names no prototypes";
   for (const std::uint32_t seen : block.sees)
-    if (is_place(plan, seen)) return fault_of(name + ".block", place.block, "a segment that sees no place");
+    if (is_place(plan, seen))
+      return fault_of(name + ".block", place.block, "a segment that sees no reused span");
   return "";
 }
 
@@ -62,7 +62,7 @@ std::string budgets_fault(const Plan& plan) {
       return fault_of("budgets[" + number(i) + "]", repair.budgets[i], "0, as scores have no weight");
     if (repair.budgets[i] > tokens[i])
       return fault_of("budgets[" + number(i) + "]", repair.budgets[i],
-                      "at most the " + number(tokens[i]) + " tokens of its places");
+                      "at most the " + number(tokens[i]) + " tokens of its spans");
   }
   return "";
 }

@@ -1,14 +1,17 @@
 #pragma once
-// What of a plan is computed approximately, and how (RcLLM §III-C): tokens of the prompt that have the keys
-// and values of a block that was computed apart from it, in all layers but the first few, save for some that
-// are chosen because they matter. Together with the plan it fixes the mathematics completely, so that every
-// executor chooses the same tokens but for those whose scores differ by rounding.
+// Describes which part of a plan is computed approximately, and how (RcLLM §III-C). A reused span
+// is a segment of the prompt whose tokens take the keys and values of a block that was computed
+// apart from the prompt. Only the first few layers, and the tokens that are chosen because they
+// matter, are computed exactly. Plan and repair together fix the mathematics completely: every
+// executor chooses the same tokens, except those whose scores differ by rounding.
 //
-// The first `exact_layers` layers are computed in full: keys and values of all tokens. From then on only
-// chosen tokens are computed, over keys and values of all; a token that is not chosen has its block's, keys
-// turned to its position. With `mean` these are corrected: by the average of what the chosen tokens of the
-// same budget and the same offset in their places differ from their blocks' (keys before they are rotated);
-// where none of that offset is chosen, of all offsets; by nothing where none is chosen at all.
+// The first `exact_layers` layers compute keys and values of all tokens. Later layers compute only
+// the chosen tokens, which attend to keys and values of all tokens. A token that is not chosen has
+// its block's keys and values, with the keys rotated to the token's position. With `mean` these are
+// corrected by the mean difference between the chosen tokens and their blocks (keys before
+// rotation), taken over the chosen tokens of the same budget and the same offset in their spans. If
+// no token of that offset is chosen, the mean is over all offsets of the budget; if no token is
+// chosen at all, nothing is added.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,42 +22,46 @@ struct Plan;
 struct PlanLimits;
 
 struct Repair {
-  // A segment of the prompt, which sees what is before it and is seen as any other, and an earlier one with
-  // the same tokens, the block: computed alone or cached, whether or not anybody sees it.
+  // A reused span: a segment of the prompt, which sees and is seen like any other, and its block,
+  // an earlier segment with the same tokens. The block is computed alone or cached, whether or not
+  // any segment sees it.
   struct Place {
     std::uint32_t segment = 0, block = 0;
-    std::uint32_t budget = 0;  // into budgets
-    // The block is not computed: each of its tokens has the keys and values of the prototype that is nearest
-    // to it where the place has it (decoder/prototypes.h). Nobody keeps such a block.
+    std::uint32_t budget = 0;  // index into budgets
+    // The block is not computed: each token has the keys and values of the prototype nearest to it
+    // at its position in the prompt (decoder/prototypes.h). Such a block is never cached.
     bool of_prototypes = false;
     bool operator==(const Place&) const = default;
   };
   static constexpr std::uint32_t budgets_max = 4;
 
-  std::vector<Place> places;  // by segment, ascending; none: the plan is exact
+  std::vector<Place> places;  // reused spans, by ascending segment; none: the plan is exact
   std::vector<std::uint32_t>
-      budgets;  // tokens of its places that are chosen by their score, beside those below
-  // Chosen whatever their score: numbers among all tokens of the places, one place after the other;
-  // ascending.
+      budgets;  // number of tokens of its spans chosen by score, in addition to `always`
+  // Tokens chosen whatever their score, ascending: numbers among the tokens of all spans, counted
+  // span after span.
   std::vector<std::uint32_t> always;
-  // A token's score: the attention that it receives in the first layer, summed over heads and over the tokens
-  // of segments from `attending` on, and how far its own keys and values of the second layer are from its
-  // block's (the length of the difference of both side by side). Each as a multiple of its mean over the
-  // tokens of its budget, times its weight here. Higher scores first, then lower numbers.
+  // Weights of a token's score, which is a sum of two measures. `attention`: the attention that the
+  // token receives in the first layer, summed over heads and over the tokens of segments from
+  // `attending` on. `divergence`: the distance between the token's own keys and values of the
+  // second layer (both as one vector) and its block's. Each measure is divided by its mean over the
+  // tokens of the budget, then multiplied by its weight. Higher scores are chosen first, then lower
+  // numbers.
   float attention = 0, divergence = 0;
   std::uint32_t attending = 0;
   std::uint32_t exact_layers = 1;
   bool mean = false;
-  std::string prototypes;  // of which file those are, by its checksum; empty: no block is made of any
+  std::string prototypes;  // checksum of the file with the prototypes; empty: no block is made of prototypes
   bool operator==(const Repair&) const = default;
 };
 
-// Empty if the repair of an otherwise sound plan is sound, too: what is said at its members; none of it for a
-// model that does not repair; places that stand where they are seen, replace nothing and are not replaced,
-// are not read out and not blocks themselves; no search behind it.
+// Returns "" if the repair of an otherwise sound plan is sound too, otherwise what is wrong. Checks
+// the members as documented above, and that the model repairs at all. Spans must not have a shift,
+// replace tokens, be replaced, be read out or be blocks themselves. No search may follow a plan
+// with a repair.
 std::string find_repair_fault(const Plan& plan, const PlanLimits& limits);
 
-// Of all places.
+// Counts the tokens of all spans.
 std::size_t repaired_tokens(const Plan& plan);
 
 }  // namespace troupe::kernels

@@ -17,7 +17,8 @@ PlanLimits limits(bool repairs = true) {
   return limits;
 }
 
-// Two blocks, a user, their places with a delimiter between, and what is read.
+// Two blocks, a user, their reused spans with a delimiter between them, and a discriminant that is
+// read.
 Plan sound() {
   Plan plan;
   plan.segments = {{SegmentKind::item, {1, 2, 3}, 0, {}},
@@ -42,7 +43,7 @@ std::string fault_after(Change change) {
   return find_fault(plan, limits());
 }
 
-TEST_CASE("a sound repair has no fault, up to the last token, segment and budget") {
+TEST_CASE("repair: a sound repair has no fault, up to the last token, segment and budget") {
   CHECK(find_fault(sound(), limits()) == "");
   CHECK(repaired_tokens(sound()) == 5);
   CHECK(fault_after([](Plan& p) { p.repair.budgets = {3, 2}; }) == "");
@@ -51,7 +52,7 @@ TEST_CASE("a sound repair has no fault, up to the last token, segment and budget
   CHECK(fault_after([](Plan& p) { p.repair = {}; }) == "");
 }
 
-TEST_CASE("a model that does not repair refuses it, and says so") {
+TEST_CASE("repair: a model that does not repair refuses a repair") {
   CHECK(find_fault(sound(), limits(false)) ==
         "repair.places has 2; expected none, as this model's executor does not repair");
   Plan plan = sound();
@@ -59,7 +60,7 @@ TEST_CASE("a model that does not repair refuses it, and says so") {
   CHECK(find_fault(plan, limits(false)) == "");
 }
 
-TEST_CASE("places are segments of the prompt, ascending, with a block of the same tokens before them") {
+TEST_CASE("repair: spans must be ascending segments of the prompt with an earlier block of the same tokens") {
   const auto place = [](std::size_t which, Repair::Place to) {
     return [=](Plan& p) { p.repair.places[which] = to; };
   };
@@ -70,23 +71,23 @@ TEST_CASE("places are segments of the prompt, ascending, with a block of the sam
   CHECK(fault_after(place(1, {5, 0, 1})) ==
         "repair.places[1].block is 0; expected a segment with the tokens of 5");
   CHECK(fault_after(place(1, {5, 3, 1})) ==
-        "repair.places[1].block is 3; expected a segment that is no place");
+        "repair.places[1].block is 3; expected a segment that is not a reused span");
   CHECK(fault_after(place(1, {5, 1, 2})) == "repair.places[1].budget is 2; expected below 2");
   CHECK(fault_after([](Plan& p) { p.segments[3].shift = 1; }) ==
-        "repair.places[0].segment is 3; expected one that stands where it is seen and replaces nothing");
+        "repair.places[0].segment is 3; expected a segment without a shift that replaces nothing");
   CHECK(fault_after([](Plan& p) { p.repair.places.clear(); }) ==
         "repair.places is empty; expected at least one, or nothing else of a repair");
   CHECK(fault_after([](Plan& p) {
           p.segments[4].tokens = {4, 5};
           p.segments[4].sees = {3};
           p.repair.places[1].block = 4;
-        }) == "repair.places[1].block is 4; expected a segment that sees no place");
+        }) == "repair.places[1].block is 4; expected a segment that sees no reused span");
 }
 
-TEST_CASE("budgets and tokens that are chosen anyhow are of the places, and scores have weights") {
+TEST_CASE("repair: budgets and tokens chosen always must be of the spans, and scores need weights") {
   CHECK(fault_after([](Plan& p) {
           p.repair.budgets = {4, 1};
-        }) == "repair.budgets[0] is 4; expected at most the 3 tokens of its places");
+        }) == "repair.budgets[0] is 4; expected at most the 3 tokens of its spans");
   CHECK(fault_after([](Plan& p) { p.repair.budgets.resize(5); }) ==
         "repair.budgets has 5; expected at most 4");
   CHECK(fault_after([](Plan& p) { p.repair.budgets.resize(4); }) == "");
@@ -103,7 +104,7 @@ TEST_CASE("budgets and tokens that are chosen anyhow are of the places, and scor
   CHECK(fault_after([](Plan& p) { p.repair.attending = 8; }) == "repair.attending is 8; expected at most 7");
 }
 
-TEST_CASE("nothing is read from a place, searched behind it or put in its stead") {
+TEST_CASE("repair: a span must not be read, searched behind or replaced") {
   CHECK(fault_after([](Plan& p) { p.readouts[0].segment = 5; }) ==
         "readouts[0].segment is 5; expected one that is not repaired");
   CHECK(fault_after([](Plan& p) {

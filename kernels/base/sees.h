@@ -1,6 +1,7 @@
 #pragma once
-// Which earlier segments a segment sees, as ascending ranges of their indices: a causal prompt of a thousand
-// segments needs one range each, not a list of all before it. Up to two ranges take no memory of their own.
+// Earlier segments that a segment sees, as ascending ranges of their indices: in a causal prompt of
+// a thousand segments each needs one range, not a list of all before it. Up to two ranges take no
+// memory of their own.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -32,8 +33,8 @@ class Sees {
     return all;
   }
 
-  // Behind those that are there; one that begins where the last ends continues it. Whether ranges ascend is a
-  // plan's soundness (find_fault), not checked here.
+  // Appends a range. A range that begins where the last one ends extends it. Whether ranges ascend
+  // is checked by find_fault, not here.
   void add(Range range) {
     if (range.begin == range.end) return;
     if (count_ > 0 && last().end == range.begin && range.begin < range.end) {
@@ -62,7 +63,8 @@ class Sees {
     return std::equal(a.begin(), a.end(), b.begin(), b.end());
   }
 
-  // The segments one by one. Only of a sound plan: a range from outside may end anywhere.
+  // Iterates over the segments one by one. Use it only on a sound plan: a range from outside may
+  // end anywhere.
   class Iterator {
    public:
     using iterator_category = std::forward_iterator_tag;

@@ -1,6 +1,6 @@
 #pragma once
-// CPU time of the calling thread, in seconds: what other programs on the machine do does not count. Reading
-// it takes some 0.2 us.
+// CPU time of the calling thread, in seconds: time used by other programs on the machine is not
+// included. Reading it takes about 0.2 us.
 #include <time.h>
 
 namespace troupe::kernels {

@@ -1,6 +1,6 @@
 #pragma once
-// An immutable run of tokens that may be shared: a plan's segments point into the catalog, a profile or a
-// model's prompt instead of copying them, and keep alive what they point into. Copying costs a reference
+// An immutable run of tokens that may be shared. A plan's segments point into the catalog, a
+// profile or a model's prompt instead of copying them, and keep it alive. Copying costs a reference
 // count.
 #include <algorithm>
 #include <cstddef>
@@ -26,7 +26,7 @@ class Tokens {
     owner_ = std::move(owned);
   }
   Tokens(std::size_t count, Token token) : Tokens(std::vector<Token>(count, token)) {}
-  // A part of what `owner` keeps alive.
+  // A view of tokens that `owner` keeps alive.
   Tokens(std::shared_ptr<const void> owner, std::span<const Token> run)
       : owner_(std::move(owner)), run_(run) {}
 

@@ -1,5 +1,6 @@
-// Model directories damaged at random: whatever is in the files, loading ends in a LoadError or in a model.
-// Run with -DTROUPE_SANITIZE=address,undefined it also shows that nothing is read that is not there.
+// Loads model directories that are damaged at random: whatever the files contain, loading ends in a
+// LoadError or in a model. Run with -DTROUPE_SANITIZE=address,undefined it also shows that nothing
+// is read out of bounds.
 #include <doctest/doctest.h>
 
 #include <cctype>
@@ -46,7 +47,7 @@ Files sound_files(bool sharded) {
   return files;
 }
 
-// Bits, bytes, runs and ends of a file, with no regard to what they mean.
+// Damages bits, bytes, runs and ends of a file, without regard to their meaning.
 void damage_bytes(std::string& bytes, Chance& chance) {
   if (bytes.empty()) return;
   const std::size_t at = draw(chance, bytes.size()), length = draw(chance, bytes.size() - at) + 1;
@@ -73,7 +74,7 @@ void damage_bytes(std::string& bytes, Chance& chance) {
   }
 }
 
-// Puts a lie in the place of a number, a string or a bracket of a JSON text.
+// Replaces a number, a string or a bracket of a JSON text by a wrong value.
 void damage_json(std::string& text, Chance& chance) {
   static const std::string lies[] = {"0",
                                      "-1",
@@ -115,11 +116,12 @@ void damage_json(std::string& text, Chance& chance) {
   text.replace(begin, end - begin, pick(chance, lies));
 }
 
-// The header of a safetensors file, with a length that fits it, or that does not.
+// Damages the header of a safetensors file; its length field fits the damaged header or does not.
 void damage_safetensors(std::string& bytes, Chance& chance) {
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof(length));
-  if (length > bytes.size() - 8) return damage_bytes(bytes, chance);  // damaged before
+  // an earlier damage left no valid header
+  if (length > bytes.size() - 8) return damage_bytes(bytes, chance);
   if (draw(chance, 4) == 0) {
     const std::uint64_t lies[] = {0,
                                   1,
@@ -162,7 +164,7 @@ bool loads(const Files& files) {
   return message.empty();
 }
 
-TEST_CASE("damaged model directories end in a LoadError or in a model") {
+TEST_CASE("checkpoint: a damaged model directory ends in a LoadError or in a model") {
   constexpr std::uint64_t kSeeds = 1000;
   const Files sound[] = {sound_files(false), sound_files(true)};
   CHECK(loads(sound[0]));
@@ -175,7 +177,7 @@ TEST_CASE("damaged model directories end in a LoadError or in a model") {
     for (std::size_t times = draw(chance, 2) + 1; times > 0; --times) damage(files, chance);
     refused += !loads(files);
   }
-  // Most damage is seen; a flipped bit of a weight is a weight.
+  // Most damage is detected; a flipped bit of a weight gives a valid weight.
   CHECK(refused > kSeeds / 2);
   CHECK(refused < kSeeds);
 }

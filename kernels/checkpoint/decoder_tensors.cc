@@ -65,7 +65,8 @@ void add_layer(const DecoderConfig& config, const std::string& prefix, Layer& la
 
 template <class Weights>
 std::vector<TensorSlot<Weights>> tensors_of(const DecoderConfig& config, Weights& weights) {
-  TROUPE_CHECK(weights.layers.size() == config.layers, "weights have the configuration's layers");
+  TROUPE_CHECK(weights.layers.size() == config.layers,
+               "decoder tensors: expected as many layers of weights as the configuration has");
   Table<Weights> table;
   table.naming("", ".weight");
   table.matrix("model.embed_tokens", weights.embedding);

@@ -1,7 +1,7 @@
 #pragma once
-// The one table of a decoder's tensors: Hugging Face name, shape, and where the values are kept. Reading,
-// writing, filling at random and naming a version all walk this table, so they cannot disagree about what a
-// model consists of.
+// The table of a decoder's tensors: Hugging Face name, shape, and where the values are kept.
+// Reading, writing, random filling and version hashing all use this table, so they cannot disagree
+// about what a model consists of.
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -21,16 +21,16 @@ struct TensorSlot {
   std::uint64_t size() const { return shape.size() == 2 ? shape[0] * shape[1] : shape[0]; }
 };
 
-// Weights of this shape without any values: layers and matrices have their sizes.
+// Returns weights of this shape without values: only layers and matrices have their sizes.
 DecoderWeights empty_weights(const DecoderConfig& config);
 
-// All tensors that a checkpoint of this configuration has, in the order of their names. `weights` has the
-// shape that empty_weights gives it.
+// Returns all tensors that a checkpoint of this configuration has, in the order of their names.
+// `weights` has the shape that empty_weights gives it.
 std::vector<TensorSlot<DecoderWeights>> decoder_tensors(const DecoderConfig& config, DecoderWeights& weights);
 std::vector<TensorSlot<const DecoderWeights>> decoder_tensors(const DecoderConfig& config,
                                                               const DecoderWeights& weights);
 
-// DecoderModel::version of these weights.
+// Returns the DecoderModel::version of these weights.
 std::string decoder_version(const DecoderConfig& config, const DecoderWeights& weights);
 
 }  // namespace troupe::kernels

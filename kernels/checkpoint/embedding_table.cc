@@ -39,7 +39,8 @@ MappedTable::MappedTable(std::shared_ptr<const SafetensorsFile> file, const std:
 
 void MappedTable::fetch(std::span<const Token> rows, float* out) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    TROUPE_CHECK(rows[i] >= 0 && static_cast<std::uint32_t>(rows[i]) < rows_, "a row is inside its table");
+    TROUPE_CHECK(rows[i] >= 0 && static_cast<std::uint32_t>(rows[i]) < rows_,
+                 "embedding table: expected a row inside the table");
     const std::span<float> row(out + i * columns_, columns_);
     if (!file_->read(tensor_, static_cast<std::uint64_t>(rows[i]) * columns_, row))
       load_fault(file_->path(),

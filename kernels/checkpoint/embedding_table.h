@@ -1,7 +1,7 @@
 #pragma once
-// An embedding table that need not be in memory: who computes with it asks for the rows of a pass, which come
-// from a file that is mapped, from what generates them, or from whatever stands before one of those (a cache,
-// a slow link). Its rows are those that the whole table in memory would have, to the bit.
+// An embedding table that need not be in memory: a pass fetches the rows that it needs. They come
+// from a mapped file, from a generator, or through something in front of those (a cache, a slow
+// link). Rows are bit-equal to those of the whole table in memory.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,16 +19,16 @@ class EmbeddingTable {
   virtual ~EmbeddingTable() = default;
   virtual std::uint32_t rows() const = 0;
   virtual std::uint32_t columns() const = 0;
-  // out[i][c] is row rows[i]; rows are inside the table, and may be named several times. Thread-safe. What
-  // throws is an error of where the rows are; `out` is worth nothing then.
+  // Sets out[i][c] to row rows[i]. Rows must be inside the table and may repeat. Thread-safe.
+  // Throws the errors of the rows' source; `out` is undefined then.
   virtual void fetch(std::span<const Token> rows, float* out) = 0;
 };
 
-// A matrix of a safetensors file, in F32, F16 or BF16. The file stays mapped, and is not read ahead of what
-// is asked for.
+// A matrix of a safetensors file, in F32, F16 or BF16. The file stays mapped, and the system does
+// not read ahead.
 class MappedTable final : public EmbeddingTable {
  public:
-  // Throws LoadError where there is no such tensor of this shape.
+  // Throws LoadError if the file has no such tensor of this shape.
   MappedTable(std::shared_ptr<const SafetensorsFile> file, const std::string& name, std::uint32_t rows,
               std::uint32_t columns);
   std::uint32_t rows() const override { return rows_; }
@@ -42,15 +42,14 @@ class MappedTable final : public EmbeddingTable {
   const std::uint32_t rows_, columns_;
 };
 
-// Whether a model's item embedding, which may be larger than all else together, is read into memory or stays
-// where it is.
+// Where a model's item embedding, which may be larger than all else together, is kept: read into
+// memory, or left in its file.
 enum class ItemRows : std::uint8_t { in_memory, apart };
 
-// All rows in order, as one part: what the whole matrix in memory adds. Reads the table once.
+// Hashes all rows in order, as one part, like the whole matrix in memory. Reads the table once.
 void hash_rows(EmbeddingTable& table, VersionHash& hash);
-// Of a table of more than sampled_rows, only so many rows, one from each of as many equal parts: what a table
-// that is larger than memory adds. Another table of the same size whose sampled rows are the same is taken
-// for this one.
+// Hashes only sampled_rows rows of a larger table, one from each of as many equal parts: for tables
+// larger than memory. Tables of the same size whose sampled rows are equal hash alike.
 inline constexpr std::uint32_t sampled_rows = 2'048;
 void hash_sampled_rows(EmbeddingTable& table, VersionHash& hash);
 

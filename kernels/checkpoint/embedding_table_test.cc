@@ -8,7 +8,7 @@ using namespace troupe::kernels;
 
 namespace {
 
-// Row r is r and its double; which rows were asked for is remembered.
+// Row r holds r and 2r; remembers which rows were fetched.
 struct Counted final : EmbeddingTable {
   explicit Counted(std::uint32_t rows) : count(rows) {}
   std::uint32_t rows() const override { return count; }
@@ -32,7 +32,7 @@ std::string hash(Counted& table, void (*add)(EmbeddingTable&, VersionHash&)) {
   return hash.hex();
 }
 
-TEST_CASE("of a table of as many rows as are sampled all are read, of a larger one a row of each part") {
+TEST_CASE("embedding table: sampling reads every row of a small table and one row per part of a large one") {
   Counted small(sampled_rows), large(sampled_rows + 1), twice(2 * sampled_rows);
   CHECK(hash(small, hash_sampled_rows) == hash(small, hash_rows));
   CHECK(small.seen.size() == sampled_rows);
@@ -44,7 +44,7 @@ TEST_CASE("of a table of as many rows as are sampled all are read, of a larger o
   CHECK(parts.size() == sampled_rows);
 }
 
-TEST_CASE("another row makes another table, if it is read") {
+TEST_CASE("embedding table: a changed row changes the hash only if the row is read") {
   Counted table(3 * sampled_rows);
   const std::string right = hash(table, hash_sampled_rows);
   const std::set<Token> seen = table.seen;

@@ -8,8 +8,8 @@
 namespace troupe::kernels {
 namespace {
 
-// Bounds that no decoder of this kind comes near, small enough that no product of two or three of them
-// overflows.
+// Limits far above any decoder of this kind, and small enough that a product of two or three of
+// them does not overflow.
 constexpr std::uint64_t kLayersMax = 1024, kHeadsMax = 1024, kHeadDimMax = 256;
 constexpr std::uint64_t kWidthMax = std::uint64_t{1} << 20;       // hidden and intermediate
 constexpr std::uint64_t kVocabularyMax = std::uint64_t{1} << 26;  // item ids can be vocabulary rows
@@ -96,7 +96,7 @@ void read_rope(const std::filesystem::path& file, const JsonFields& fields, Deco
     fields.fault("partial_rotary_factor", "1: all of a head is rotated");
 }
 
-// A sliding window that no position reaches is no window.
+// A sliding window that covers all positions has no effect and is accepted.
 void refuse_windows(const JsonFields& fields, const DecoderConfig& config) {
   const std::uint64_t window = fields.maybe_integer("sliding_window", 0, kPositionsMax).value_or(4096);
   if (window >= config.positions_max) return;

@@ -1,6 +1,6 @@
 #pragma once
-// The decoder's configuration as Hugging Face writes it (config.json). Whatever in it would change the
-// mathematics and is not implemented here is refused by name, never ignored.
+// The decoder's configuration as Hugging Face writes it (config.json). A field that would change
+// the mathematics and is not implemented here is refused by name, never ignored.
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -11,11 +11,12 @@ namespace troupe::kernels {
 
 inline constexpr char kConfigFile[] = "config.json";
 
-// What config.json says; `file` is for errors. Throws LoadError.
+// Reads the configuration from config.json; `file` is for errors. Throws LoadError.
 DecoderConfig decoder_config_of(const std::filesystem::path& file, const nlohmann::json& document);
 
-// The configuration as config.json text: reading it back gives the same configuration. Fixed key order and
-// shortest exact numbers, so that equal configurations are equal texts.
+// Returns the configuration as config.json text; reading it back gives the same configuration.
+// Equal configurations give equal texts: key order is fixed and numbers are the shortest exact
+// ones.
 std::string config_text(const DecoderConfig& config, StoredAs stored_as);
 
 }  // namespace troupe::kernels

@@ -24,21 +24,21 @@ DecoderConfig read(const json& document) {
   return read_decoder_config(folder.path());
 }
 
-// `changes` over the Llama configuration (a null removes nothing, it stays as null).
+// Merges `changes` into the Llama configuration (a null removes nothing: it stays null).
 json with(const json& changes) {
   json document = llama();
   document.update(changes);
   return document;
 }
 
-// The fault of a configuration, without the folder's name.
+// Returns the error for a configuration, without the folder's name.
 std::string fault(const json& document) {
   const std::string message = load_error_of([&] { read(document); });
   const std::size_t at = message.find("config.json: ");
   return at == std::string::npos ? message : message.substr(at);
 }
 
-TEST_CASE("what a configuration leaves out has Hugging Face's defaults") {
+TEST_CASE("hf config: an absent field has Hugging Face's default") {
   const DecoderConfig config = read(llama());
   CHECK(config.family == Family::llama);
   CHECK(config.kv_heads == 4);
@@ -52,7 +52,8 @@ TEST_CASE("what a configuration leaves out has Hugging Face's defaults") {
   CHECK(read(with({{"head_dim", nullptr}, {"rope_scaling", nullptr}})).head_dim == 16);
 }
 
-const char taken_of_llama[] = R"takes(/attention_bias takes null true false nothing; true or false
+const char taken_of_llama[] =
+    R"takes(/attention_bias takes null true false nothing; true or false
 /head_dim takes null 2 2 256 nothing; an even number up to 256 for each head; an integer from 2 to 256
 /hidden_act takes null nothing; "silu"; a string
 /hidden_size takes 1 2 5 1 1048576; an integer from 1 to 1048576
@@ -61,7 +62,8 @@ const char taken_of_llama[] = R"takes(/attention_bias takes null true false noth
 /max_position_embeddings takes 1 2 5 1 16777216; an integer from 1 to 16777216
 /mlp_bias takes null false nothing; false; true or false
 /model_type takes; a string; one of "qwen2", "qwen3", "llama"
-/num_attention_heads takes 2 1024; a divisor of num_attention_heads, 1; a divisor of num_attention_heads, 5; an integer from 1 to 1024
+/num_attention_heads takes 2 1024; a divisor of num_attention_heads, 1; )takes"
+    R"takes(a divisor of num_attention_heads, 5; an integer from 1 to 1024
 /num_hidden_layers takes 1 2 5 1 1024; an integer from 1 to 1024
 /num_key_value_heads takes null 1 2 1 nothing; a divisor of num_attention_heads, 4; an integer from 1 to 1024
 /partial_rotary_factor takes null 1 nothing; 1: all of a head is rotated; a number from 0 to 1
@@ -74,11 +76,12 @@ const char taken_of_llama[] = R"takes(/attention_bias takes null true false noth
 /rope_theta takes null 1 2 5 nothing; a number from 1 to 1000000000000
 /sliding_window takes null 0 1 2 5 0 0 16777216 nothing; an integer from 0 to 16777216
 /tie_word_embeddings takes null true false nothing; true or false
-/use_sliding_window takes null false nothing; false, or a sliding_window of at least max_position_embeddings, 64; true or false
+/use_sliding_window takes null false nothing; )takes"
+    R"takes(false, or a sliding_window of at least max_position_embeddings, 64; true or false
 /vocab_size takes 1 2 5 1 67108864; an integer from 1 to 67108864
 )takes";
 
-TEST_CASE("each field takes what is within its bounds, and its fault says what that is") {
+TEST_CASE("hf config: each field accepts values within its limits, and its error names them") {
   const json all = with({{"num_key_value_heads", 2},
                          {"head_dim", 16},
                          {"rope_theta", 1e6},
@@ -101,7 +104,7 @@ TEST_CASE("each field takes what is within its bounds, and its fault says what t
         }) == taken_of_llama);
 }
 
-TEST_CASE("a configuration is written in Hugging Face's words, each as it is") {
+TEST_CASE("hf config: a configuration is written in Hugging Face's terms") {
   DecoderConfig config =
       read(with({{"num_key_value_heads", 2}, {"tie_word_embeddings", true}, {"rope_theta", 5e5}}));
   const auto written = json::parse(config_text(config, StoredAs::bf16));
@@ -129,7 +132,7 @@ TEST_CASE("a configuration is written in Hugging Face's words, each as it is") {
   CHECK(json::parse(config_text(config, StoredAs::f16))["torch_dtype"] == "float16");
 }
 
-TEST_CASE("the family decides on biases and on norms of queries and keys") {
+TEST_CASE("hf config: the architecture determines biases and the norms of queries and keys") {
   CHECK(read(with({{"model_type", "qwen2"}})).qkv_bias);
   CHECK_FALSE(read(with({{"model_type", "qwen2"}})).o_bias());
   CHECK(read(with({{"model_type", "qwen3"}})).qk_norm);
@@ -139,7 +142,7 @@ TEST_CASE("the family decides on biases and on norms of queries and keys") {
   CHECK(biased.o_bias());
 }
 
-TEST_CASE("rope scaling is read in its older and newer spellings") {
+TEST_CASE("hf config: rope scaling is read in its older and newer spellings") {
   const json llama3{{"rope_type", "llama3"},
                     {"factor", 8},
                     {"low_freq_factor", 1.5},
@@ -160,7 +163,7 @@ TEST_CASE("rope scaling is read in its older and newer spellings") {
   CHECK(newer.rope_scaling.kind == RopeScaling::Kind::none);
 }
 
-TEST_CASE("a window that no position reaches is no window") {
+TEST_CASE("hf config: a sliding window that covers all positions is accepted") {
   CHECK(fault(with({{"use_sliding_window", true}, {"sliding_window", 64}})) == "");
   CHECK(fault(with({{"use_sliding_window", false}, {"sliding_window", 8}})) == "");
   CHECK(fault(with({{"use_sliding_window", true}, {"sliding_window", 63}})) ==
@@ -168,7 +171,7 @@ TEST_CASE("a window that no position reaches is no window") {
         "max_position_embeddings, 64");
 }
 
-TEST_CASE("a fault says which key holds what, and what was expected") {
+TEST_CASE("hf config: an error names the key, what was found and what was expected") {
   CHECK(fault(with({{"model_type", "gpt2"}})) ==
         "config.json: model_type is \"gpt2\"; expected one of \"qwen2\", \"qwen3\", \"llama\"");
   CHECK(fault(with({{"hidden_size", "64"}})) ==
@@ -185,7 +188,7 @@ TEST_CASE("a fault says which key holds what, and what was expected") {
       "config.json: rope_scaling.rope_type is \"yarn\"; expected one of \"default\", \"linear\", \"llama3\"");
 }
 
-TEST_CASE("values of the wrong type or out of range, and what is not computed here, are refused") {
+TEST_CASE("hf config: wrong types, values out of range and features not implemented are refused") {
   const json llama3{{"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", 4}, {"high_freq_factor", 1}};
   const json refused[] = {
       {{"hidden_size", -64}},
@@ -222,7 +225,7 @@ TEST_CASE("values of the wrong type or out of range, and what is not computed he
   CHECK(fault(json::array()) == "config.json: the top level is an array; expected an object");
 }
 
-TEST_CASE("a configuration survives being written and read") {
+TEST_CASE("hf config: a configuration survives writing and reading") {
   DecoderConfig config;
   config.family = Family::qwen3;
   config.layers = 3, config.hidden = 40, config.heads = 6, config.kv_heads = 2, config.head_dim = 24;

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kDepthMax = 32;  // the deepest of the files that we know has 4
+constexpr int kDepthMax = 32;  // the deepest known file has 4
 constexpr std::size_t kShownMax = 100;
 
 std::string shown(double value) {
@@ -21,8 +21,8 @@ std::string shown(double value) {
   return text.str();
 }
 
-// Watches the parser: refuses what is nested too deep or has too many values, each of which takes some tens
-// of bytes, and what has one key twice (nlohmann keeps the last one).
+// Watches the parser. Refuses a document that is nested too deep, has too many values (each takes
+// some tens of bytes) or has a key twice in one object (nlohmann keeps the last one).
 class ParseWatch {
  public:
   ParseWatch(const std::filesystem::path& file, std::size_t values_max)

@@ -1,7 +1,7 @@
 #pragma once
-// JSON that came from outside: read with a size limit, parsed with a depth limit and without duplicate keys,
-// and taken apart field by field. Every fault is a LoadError that names the file, the key, what was found and
-// what was expected; no exception of the JSON library gets past this file.
+// JSON from outside: read with a size limit, parsed with a depth limit and without duplicate keys,
+// and taken apart field by field. Every error is a LoadError that names the file, the key, what was
+// found and what was expected. No exception of the JSON library leaves this file.
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -13,21 +13,22 @@
 
 namespace troupe::kernels {
 
-// The one form of a LoadError: "<file>: <what is wrong>; expected <what>".
+// Throws LoadError with the text "<file>: <what is wrong>; expected <what>".
 [[noreturn]] void load_fault(const std::filesystem::path& file, const std::string& wrong,
                              const std::string& expected);
 
-// Text from a file, fit for a message: in quotes, control characters masked, cut after 100 bytes.
+// Returns text from a file in a form fit for a message: quoted, control characters masked, cut
+// after 100 bytes.
 std::string in_quotes(std::string_view text);
 
-// What a JSON value is, in a few words, for a message.
+// Describes a JSON value in a few words, for a message.
 std::string described(const nlohmann::json& value);
 
-// Values are counted with the names of members; as a tree each takes some tens of bytes, however short its
-// text.
+// Maximum number of values and member names of a document: as a tree each takes some tens of bytes,
+// however short its text.
 inline constexpr std::size_t json_values_max = 100'000;
 
-// `text` is the content of `file`, or a part of it.
+// Parses `text`, which is the content of `file` or a part of it.
 nlohmann::json parse_json(const std::filesystem::path& file, std::string_view text,
                           std::size_t values_max = json_values_max);
 
@@ -35,8 +36,8 @@ nlohmann::json parse_json(const std::filesystem::path& file, std::string_view te
 nlohmann::json read_json_file(const std::filesystem::path& file, std::uint64_t bytes_max,
                               std::size_t values_max = json_values_max);
 
-// The fields of one JSON object. An absent optional field and one that is null are the same thing: without a
-// value. Views the file name and the object, which must outlive it.
+// The fields of one JSON object. An absent optional field and a null one both count as without a
+// value. Holds references to the file name and the object, which must outlive it.
 class JsonFields {
  public:
   // `where` is the key of the object inside the file; empty for the file's top level.
@@ -53,7 +54,7 @@ class JsonFields {
   std::optional<bool> maybe_boolean(std::string_view key) const;
   std::optional<std::string> maybe_text(std::string_view key) const;
 
-  // The value of a key is not what it should be.
+  // Throws LoadError: the value of `key` is not the expected one.
   [[noreturn]] void fault(std::string_view key, const std::string& expected) const;
 
  private:

@@ -42,7 +42,7 @@ MappedFile::MappedFile(const std::filesystem::path& file) {
 
 MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
 
-// Advice: whether it is taken changes nothing but speed.
+// Only advice: whether the system follows it changes nothing but speed.
 void MappedFile::expect_scattered_reads() const {
   if (!bytes_.empty()) ::madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_RANDOM);
 }

@@ -1,7 +1,7 @@
 #pragma once
-// A file's bytes, mapped read-only for the lifetime of the object, so that a checkpoint is read without a
-// second copy. Somebody who cuts the file short meanwhile stops the process (SIGBUS): checkpoints are
-// replaced, not edited.
+// A file's bytes, mapped read-only for the lifetime of the object, so that a checkpoint is read
+// without a second copy. If the file is truncated meanwhile, the process stops (SIGBUS): replace
+// checkpoints, do not edit them.
 #include <cstddef>
 #include <filesystem>
 #include <span>
@@ -18,7 +18,7 @@ class MappedFile {
   ~MappedFile();
 
   std::span<const std::byte> bytes() const { return bytes_; }
-  // From now on a read brings no more into memory than what it asks for.
+  // Stops read-ahead: later reads bring only what they ask for into memory.
   void expect_scattered_reads() const;
 
  private:

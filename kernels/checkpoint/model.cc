@@ -18,7 +18,7 @@ constexpr std::size_t kIndexValuesMax = 2'000'000;
 
 // The files of a checkpoint and which tensor is in which.
 struct Checkpoint {
-  std::filesystem::path named_by;  // whose fault a missing tensor is
+  std::filesystem::path named_by;  // file that an error about a missing tensor names
   std::vector<SafetensorsFile> files;
   std::map<std::string, const SafetensorsFile*> place;  // tensor name → one of `files`
 };
@@ -86,7 +86,7 @@ Checkpoint open_checkpoint(const std::filesystem::path& directory) {
   return sharded ? open_sharded(directory / kIndexFile) : open_single(directory / kWeightsFile);
 }
 
-// Buffers that older checkpoints carry, and a copy of the embedding that tying makes redundant.
+// Buffers of older checkpoints, and a copy of the embedding that tying makes redundant.
 bool ignored(const DecoderConfig& config, const std::string& name) {
   return name.ends_with(".rotary_emb.inv_freq") || (config.tied_embeddings && name == "lm_head.weight");
 }
@@ -115,7 +115,7 @@ void check_tensors(const DecoderConfig& config, const Slots& slots, const Checkp
 
 // Cuts the tensors into `shards` runs of about the same size, each with at least one tensor.
 std::vector<std::vector<NamedTensor>> cut(std::vector<NamedTensor> tensors, std::uint32_t shards) {
-  TROUPE_CHECK(shards >= 1 && shards <= tensors.size(), "at least one tensor in each shard");
+  TROUPE_CHECK(shards >= 1 && shards <= tensors.size(), "shards: expected at least one tensor in each");
   std::uint64_t total = 0, before = 0;
   for (const NamedTensor& tensor : tensors) total += tensor.values.size();
   std::vector<std::vector<NamedTensor>> cuts(shards);
@@ -139,7 +139,7 @@ void write_text(const std::filesystem::path& file, const std::string& text) {
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
   out << text;
   out.close();
-  if (!out) load_fault(file, "cannot be written", "a writable place with room for it");
+  if (!out) load_fault(file, "cannot be written", "a writable path with enough free space");
 }
 
 void write_shards(const std::filesystem::path& directory, const std::vector<std::vector<NamedTensor>>& cuts,
@@ -179,7 +179,7 @@ void write_decoder(const DecoderModel& model, const std::filesystem::path& direc
   for (const auto& slot : decoder_tensors(model.config, model.weights))
     tensors.push_back({slot.name, slot.shape, *slot.values});
   write_text(directory / kConfigFile, config_text(model.config, stored_as));
-  // What an earlier write left in the other form would make the directory ambiguous.
+  // Removes what an earlier write left in the other form; both would make the directory ambiguous.
   std::filesystem::remove(directory / (shards == 1 ? kIndexFile : kWeightsFile));
   if (shards == 1)
     write_safetensors(directory / kWeightsFile, tensors, stored_as);

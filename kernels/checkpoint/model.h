@@ -1,7 +1,7 @@
 #pragma once
-// The decoder family: Qwen2, Qwen3 and Llama checkpoints in Hugging Face form (config.json + safetensors).
-// `read_decoder` loads a directory into plain float32 tensors and trusts nothing in it; backends pack the
-// tensors into their own form and drop them.
+// The decoder architectures Qwen2, Qwen3 and Llama, as checkpoints in Hugging Face form
+// (config.json + safetensors). `read_decoder` loads a directory into plain float32 tensors and
+// checks everything in it. Backends pack the tensors into their own form and drop them.
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -35,7 +35,8 @@ struct DecoderConfig {
   bool qk_norm = false;   // Qwen3: RMSNorm over each head's query and key
   bool tied_embeddings = false;
 
-  // Llama's and Qwen3's "attention_bias" also adds one to the output projection; Qwen2 has none there.
+  // True if the output projection has a bias: "attention_bias" adds one in Llama and Qwen3; Qwen2
+  // has none.
   bool o_bias() const { return qkv_bias && family != Family::qwen2; }
 };
 
@@ -71,12 +72,12 @@ struct DecoderModel {
 DecoderConfig read_decoder_config(const std::filesystem::path& directory);  // throws LoadError
 DecoderModel read_decoder(const std::filesystem::path& directory);          // throws LoadError
 
-// Inverse RoPE frequencies, one per pair: head_dim / 2 values (with the scaling that the configuration
-// names). Pairs are (i, i + head_dim/2), as in Hugging Face.
+// Returns the inverse RoPE frequencies, one per pair: head_dim / 2 values, with the scaling that
+// the configuration names. Pairs are (i, i + head_dim/2), as in Hugging Face.
 std::vector<double> rope_frequencies(const DecoderConfig& config);
 
-// A model of this shape with seeded random weights (normal, scaled so that activations stay near 1), for
-// tests and benchmarks; and its Hugging Face directory form.
+// Returns a model of this shape with seeded random weights (normal, scaled so that activations stay
+// near 1), for tests and benchmarks. write_decoder writes its Hugging Face directory form.
 DecoderModel random_decoder(const DecoderConfig& config, std::uint64_t seed);
 enum class StoredAs : std::uint8_t { f32, f16, bf16 };
 void write_decoder(const DecoderModel& model, const std::filesystem::path& directory, StoredAs stored_as,

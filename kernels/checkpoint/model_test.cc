@@ -28,7 +28,7 @@ float as_stored(float value, StoredAs stored_as) {
   return stored_as == StoredAs::bf16 ? from_bf16(to_bf16(value)) : value;
 }
 
-// The fault of a model directory after `break_it`, without the path before the file's name.
+// Returns the error of a model directory after `break_it`, without the path before the file's name.
 template <class Break>
 std::string fault_after(Family family, std::uint32_t shards, Break break_it) {
   const TestFolder folder;
@@ -47,7 +47,7 @@ void replace(const TestFolder& folder, const std::string& file, const std::strin
   folder.write(file, text.replace(at, from.size(), to));
 }
 
-TEST_CASE("a model survives being written and read, in every format and number of files") {
+TEST_CASE("checkpoint: a model survives writing and reading, in every format and number of files") {
   for (const Family family : {Family::qwen2, Family::qwen3, Family::llama})
     for (const StoredAs stored_as : {StoredAs::f32, StoredAs::f16, StoredAs::bf16})
       for (const std::uint32_t shards : {1u, 3u}) {
@@ -68,7 +68,7 @@ TEST_CASE("a model survives being written and read, in every format and number o
       }
 }
 
-TEST_CASE("the index of several files says how many bytes all tensors are") {
+TEST_CASE("checkpoint: the index of several files says how many bytes all tensors have") {
   const DecoderModel model = random_decoder(small(Family::llama), 3);
   std::size_t values = 0;
   DecoderModel written = model;
@@ -81,7 +81,7 @@ TEST_CASE("the index of several files says how many bytes all tensors are") {
   }
 }
 
-TEST_CASE("writing in the other form replaces the files of the first") {
+TEST_CASE("checkpoint: writing the other form replaces the files of the first") {
   const TestFolder folder;
   const DecoderModel model = random_decoder(small(Family::llama), 3);
   for (const std::uint32_t shards : {1u, 4u, 1u}) {
@@ -90,7 +90,8 @@ TEST_CASE("writing in the other form replaces the files of the first") {
   }
 }
 
-TEST_CASE("a version is 64 hex digits and changes with the configuration, every tensor and the seed") {
+TEST_CASE(
+    "checkpoint: a version is 64 hex digits and depends on the configuration, every tensor and the seed") {
   const DecoderModel model = random_decoder(small(Family::qwen2), 3);
   CHECK(model.version.size() == 64);
   CHECK(model.version.find_first_not_of("0123456789abcdef") == std::string::npos);
@@ -109,7 +110,7 @@ TEST_CASE("a version is 64 hex digits and changes with the configuration, every 
   }
 }
 
-TEST_CASE("tensors have Hugging Face's names and the shapes of the configuration") {
+TEST_CASE("checkpoint: tensors have Hugging Face's names and the shapes of the configuration") {
   DecoderWeights weights = empty_weights(small(Family::llama));
   const auto tensors = decoder_tensors(small(Family::llama), weights);
   CHECK(tensors.size() == 3 + 2 * (9 + 4));
@@ -128,7 +129,7 @@ TEST_CASE("tensors have Hugging Face's names and the shapes of the configuration
   CHECK(shape_of("model.norm.weight") == std::vector<std::uint64_t>{12});
 }
 
-TEST_CASE("a checkpoint that is not the configuration's is refused by tensor") {
+TEST_CASE("checkpoint: a tensor that does not match the configuration is refused by name") {
   CHECK(fault_after(Family::llama, 1,
                     [](const TestFolder& folder) {
                       replace(folder, "config.json", "\"intermediate_size\": 10",
@@ -150,7 +151,7 @@ TEST_CASE("a checkpoint that is not the configuration's is refused by tensor") {
         "that the model of config.json has");
 }
 
-TEST_CASE("a tied model's own lm_head and rotary buffers are passed over, nothing else is") {
+TEST_CASE("checkpoint: a tied model's own lm_head and rotary buffers are ignored, and no other tensor is") {
   const auto renamed = [](const char* name, bool tied) {
     return fault_after(Family::llama, 1, [&](const TestFolder& folder) {
       if (tied)
@@ -163,7 +164,7 @@ TEST_CASE("a tied model's own lm_head and rotary buffers are passed over, nothin
   CHECK(renamed("lm_head.weighs", false).find("\"lm_head.weight\" is missing") != std::string::npos);
 }
 
-TEST_CASE("an index that does not fit its files is refused") {
+TEST_CASE("checkpoint: an index that does not match its files is refused") {
   const std::string index = "model.safetensors.index.json", second = "model-00002-of-00003.safetensors";
   CHECK(fault_after(Family::qwen3, 3, [](const TestFolder&) {}) == "");
   CHECK(
@@ -194,7 +195,7 @@ TEST_CASE("an index that does not fit its files is refused") {
         }).find("has both") != std::string::npos);
 }
 
-TEST_CASE("random weights have the deviation that keeps activations near 1") {
+TEST_CASE("checkpoint: random weights have the deviation that keeps activations near 1") {
   DecoderConfig config = small(Family::llama);
   config.hidden = 96, config.vocabulary = 400;
   const DecoderModel model = random_decoder(config, 9);
@@ -210,8 +211,7 @@ TEST_CASE("random weights have the deviation that keeps activations near 1") {
 
 }  // namespace
 
-TEST_CASE(
-    "a model for which there is no room is said to be not written, whichever file it is that does not fit") {
+TEST_CASE("checkpoint: a full disk fails the write with an error that names the file") {
   for (const std::uint32_t shards : {1u, 2u}) {
     for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json",
                              "model-00002-of-00002.safetensors"}) {

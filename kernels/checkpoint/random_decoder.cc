@@ -12,9 +12,9 @@ struct Distribution {
   float mean, deviation;
 };
 
-// Matrices keep the length of what they are applied to; those that add to the residual stream are smaller, so
-// that it does not grow with depth. Biases and norms differ enough from 0 and 1 to be missed when they are
-// left out.
+// Matrices keep the length of the vector they are applied to. Matrices that add to the residual
+// stream are smaller, so that it does not grow with depth. Biases and norms differ enough from 0
+// and 1 that omitting one changes the result.
 Distribution distribution(const DecoderConfig& config, const TensorSlot<DecoderWeights>& slot) {
   const std::string_view name = slot.name;
   if (slot.shape.size() == 1) return {name.ends_with(".bias") ? 0.0f : 1.0f, 0.2f};

@@ -1,6 +1,6 @@
 #pragma once
-// Seeded values for the weights of models that nobody trained. Values are a function of their index, so that
-// a model of billions is made as fast as memory takes it.
+// Seeded random values for the weights of untrained models. Each value is a function of its index,
+// so a model of billions of weights is made as fast as memory can be written.
 #include <cstdint>
 
 namespace troupe::kernels {

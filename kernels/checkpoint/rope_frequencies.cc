@@ -6,9 +6,9 @@
 namespace troupe::kernels {
 namespace {
 
-// Llama 3.1's rule: wavelengths shorter than original/high stay, those longer than original/low are stretched
-// by `factor`, and between the two the frequency is a mean of both, weighted by where original/wavelength
-// lies.
+// Llama 3.1's rule. Wavelengths below original/high keep their frequency, and those above
+// original/low are stretched by `factor`. Between the two, the frequency is a mean of both,
+// weighted by original/wavelength.
 double llama3_scaled(double frequency, const RopeScaling& scaling) {
   const double turns = scaling.original_positions * frequency / (2 * std::numbers::pi);
   if (turns > scaling.high_frequency_factor) return frequency;

@@ -15,21 +15,22 @@ DecoderConfig config_of(std::uint32_t head_dim, double theta, RopeScaling scalin
   return config;
 }
 
-TEST_CASE("frequencies fall from 1 by powers of theta") {
+TEST_CASE("rope frequencies: they fall from 1 by powers of theta") {
   const std::vector<double> f = rope_frequencies(config_of(4, 10000));
   REQUIRE(f.size() == 2);
   CHECK(f[0] == 1);
   CHECK(f[1] == doctest::Approx(0.01).epsilon(1e-14));
 }
 
-TEST_CASE("linear scaling divides every frequency") {
+TEST_CASE("rope frequencies: linear scaling divides every frequency") {
   const std::vector<double> f = rope_frequencies(config_of(4, 10000, {RopeScaling::Kind::linear, 4}));
   CHECK(f[0] == 0.25);
   CHECK(f[1] == doctest::Approx(0.0025).epsilon(1e-14));
 }
 
-// Llama 3.1's own configuration; the values were computed apart from this code, from the published rule.
-TEST_CASE("Llama 3 scaling keeps short waves, stretches long ones and blends between") {
+// Llama 3.1's own configuration; the values were computed from the published rule, independently of
+// this code.
+TEST_CASE("rope frequencies: Llama 3 scaling keeps short waves, stretches long ones and blends between") {
   const std::vector<double> f =
       rope_frequencies(config_of(128, 500000, {RopeScaling::Kind::llama3, 8, 1, 4, 8192}));
   REQUIRE(f.size() == 64);

@@ -16,7 +16,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "tensors are stored little-endian and copied as they are");
 
-constexpr std::uint64_t kHeaderBytesMax = 100'000'000;  // the format's own bound
+constexpr std::uint64_t kHeaderBytesMax = 100'000'000;  // the format's own limit
 constexpr std::size_t kHeaderValuesMax = 4'000'000;     // a dozen for each tensor
 constexpr std::size_t kLengthBytes = 8, kRankMax = 8;
 
@@ -62,7 +62,7 @@ std::vector<std::uint64_t> unsigned_array(const JsonFields& fields, std::string_
   return result;
 }
 
-// Bytes of a tensor, or no value if they do not fit into 64 bits.
+// Sets `bytes` to the size of a tensor; returns false if it does not fit into 64 bits.
 bool checked_bytes(std::span<const std::uint64_t> shape, std::uint64_t element_bytes, std::uint64_t& bytes) {
   bytes = element_bytes;
   for (const std::uint64_t extent : shape)
@@ -88,7 +88,8 @@ StoredTensor read_entry(const JsonFields& fields, std::uint64_t data_bytes) {
   return tensor;
 }
 
-// out[i] = widen(stored[i]); false if any is not finite. Tensors need not be aligned in the file.
+// Sets out[i] = widen(stored[i]); returns false if any value is not finite. Tensors need not be
+// aligned in the file.
 template <class Stored, class Widen>
 bool widen_all(const std::byte* in, std::span<float> out, Widen widen) {
   std::uint32_t not_finite = 0;

@@ -1,8 +1,8 @@
 #pragma once
-// The safetensors file format: an 8-byte little-endian header length, a JSON header (name → dtype, shape,
-// byte range) and the tensors' bytes. The reader trusts nothing: every length, name, type, shape and offset
-// is checked before a byte is used, and the tensors must tile the data exactly, without overlaps and holes.
-// Faults are LoadErrors.
+// The safetensors file format: an 8-byte little-endian header length, a JSON header (name → dtype,
+// shape, byte range) and the tensors' bytes. The reader trusts nothing: every length, name, type,
+// shape and offset is checked before a byte is used, and the tensors must tile the data exactly,
+// without overlaps and holes. Errors are LoadErrors.
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -21,7 +21,7 @@ struct StoredTensor {
   std::uint64_t begin = 0, end = 0;  // bytes, relative to the first byte after the header
 };
 
-// What the bytes of a file say. Views them.
+// A parsed view of a file's bytes, which must outlive it.
 class Safetensors {
  public:
   // `file` is for errors. Throws LoadError.
@@ -30,11 +30,11 @@ class Safetensors {
   const std::filesystem::path& path() const { return path_; }
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
 
-  // The elements of an F32, F16 or BF16 tensor as float32. Any other type, and any value that is not finite,
-  // is a LoadError that names the tensor.
+  // Returns the elements of an F32, F16 or BF16 tensor as float32. Any other type and any value
+  // that is not finite is a LoadError that names the tensor.
   std::vector<float> values(const std::string& name) const;
-  // The same of the elements from `first` on, of a tensor of this file that has them and one of those types;
-  // false, and no fault, where a value is not finite.
+  // Reads elements from `first` on into `out`. The tensor must be of this file, of one of those
+  // types, and have the elements. Returns false, without an error, if a value is not finite.
   bool read(const StoredTensor& tensor, std::uint64_t first, std::span<float> out) const;
 
  private:
@@ -59,12 +59,12 @@ struct NamedTensor {
   std::span<const float> values;
 };
 
-// Writes the tensors in the order given. Values that `stored_as` cannot hold, and failures to write, are
-// LoadErrors.
+// Writes the tensors in the order given. Throws LoadError if `stored_as` cannot hold a value or if
+// writing fails.
 void write_safetensors(const std::filesystem::path& file, std::span<const NamedTensor> tensors,
                        StoredAs stored_as);
 
-// "[2, 3]", for messages.
+// Formats a shape as "[2, 3]", for messages.
 std::string shape_text(std::span<const std::uint64_t> shape);
 
 }  // namespace troupe::kernels

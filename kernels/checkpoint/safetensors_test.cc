@@ -15,7 +15,7 @@ std::string file_of(const std::string& header, const std::string& data) {
   return std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + header + data;
 }
 
-// The fault of a file with these bytes, after the file's name.
+// Returns the error for a file with these bytes, without the file's name.
 std::string fault(const std::string& bytes) {
   const TestFolder folder;
   folder.write("x.safetensors", bytes);
@@ -28,7 +28,8 @@ std::string entry(const std::string& dtype, const std::string& shape, const std:
   return R"({"dtype":)" + dtype + R"(,"shape":)" + shape + R"(,"data_offsets":)" + offsets + "}";
 }
 
-TEST_CASE("tensors come back in every format, exactly where it can hold them") {
+TEST_CASE(
+    "safetensors: tensors survive writing and reading in every format, exactly where it can hold them") {
   const TestFolder folder;
   const std::vector<float> a{0.0f, -1.0f, 0.5f, 65504.0f, 0x1p-24f, -0.0f}, b{3.0f};
   const NamedTensor tensors[] = {{"a", {2, 3}, a}, {"b", {1}, b}};
@@ -45,7 +46,7 @@ TEST_CASE("tensors come back in every format, exactly where it can hold them") {
   }
 }
 
-TEST_CASE("a header may have metadata, scalars, empty tensors and spaces at its end") {
+TEST_CASE("safetensors: a header may have metadata, scalars, empty tensors and trailing spaces") {
   CHECK(fault(file_of("{}", "")) == "");
   CHECK(fault(file_of(R"({"__metadata__":{"format":"pt"}}   )", "")) == "");
   CHECK(fault(file_of(R"({"s":)" + entry("\"F32\"", "[]", "[0,4]") + R"(,"e":)" +
@@ -53,7 +54,7 @@ TEST_CASE("a header may have metadata, scalars, empty tensors and spaces at its 
                       "1234")) == "");
 }
 
-TEST_CASE("a header that lies about the file is refused with what is wrong") {
+TEST_CASE("safetensors: a header that does not match the file is refused with what is wrong") {
   CHECK(fault("") == "0 bytes long; expected 8 bytes of header length and a header");
   CHECK(fault(std::string(8, '\xff')) ==
         "the header length is 18446744073709551615; expected at most 0 in this file");
@@ -75,7 +76,7 @@ TEST_CASE("a header that lies about the file is refused with what is wrong") {
         "tensor \"a\" begins at byte 4; expected 0, where the data before it ends");
 }
 
-TEST_CASE("numbers of the wrong kind and products that overflow are refused") {
+TEST_CASE("safetensors: numbers of the wrong kind and products that overflow are refused") {
   const auto one = [](const std::string& entry) {
     return fault(file_of("{\"a\":" + entry + "}", "12345678"));
   };
@@ -93,7 +94,7 @@ TEST_CASE("numbers of the wrong kind and products that overflow are refused") {
   CHECK(one(entry("4", "[2]", "[0,8]")) != "");
 }
 
-TEST_CASE("tensors that overlap, or one name twice, are refused") {
+TEST_CASE("safetensors: overlapping tensors and duplicate names are refused") {
   const std::string whole = entry("\"F32\"", "[2]", "[0,8]"), half = entry("\"F32\"", "[1]", "[4,8]");
   CHECK(fault(file_of("{\"a\":" + whole + ",\"b\":" + half + "}", "12345678")) ==
         "tensor \"b\" begins at byte 4; expected 8, where the data before it ends");
@@ -101,7 +102,7 @@ TEST_CASE("tensors that overlap, or one name twice, are refused") {
         "key \"a\" occurs twice in one object; expected unique keys");
 }
 
-TEST_CASE("values that are not finite, or of a type that no weight has, are refused by name") {
+TEST_CASE("safetensors: values that are not finite, and types that no weight has, are refused by name") {
   const TestFolder folder;
   const auto values_fault = [&](const std::string& dtype, const std::string& data) {
     folder.write(
@@ -120,7 +121,7 @@ TEST_CASE("values that are not finite, or of a type that no weight has, are refu
         "tensor \"w\" has dtype I64; expected F32, F16 or BF16");
 }
 
-TEST_CASE("values that do not fit are not written") {
+TEST_CASE("safetensors: values that the format cannot hold are not written") {
   const TestFolder folder;
   const auto write_fault = [&](float value, StoredAs stored_as) {
     const std::vector<float> values{value};
@@ -133,7 +134,7 @@ TEST_CASE("values that do not fit are not written") {
   CHECK(write_fault(NAN, StoredAs::f32) != "");
 }
 
-TEST_CASE("what is not a file that can be read is refused") {
+TEST_CASE("safetensors: a path that is not a readable file is refused") {
   const TestFolder folder;
   CHECK(load_error_of([&] { SafetensorsFile(folder.path() / "none"); }).find("open failed") !=
         std::string::npos);

@@ -27,7 +27,7 @@ std::string header_text(std::span<const NamedTensor> tensors, StoredAs stored_as
     begin = end;
   }
   std::string text = header.dump();
-  text.append((8 - text.size() % 8) % 8, ' ');  // so that tensors begin aligned
+  text.append((8 - text.size() % 8) % 8, ' ');  // aligns the first tensor
   return text;
 }
 
@@ -72,7 +72,7 @@ void write_safetensors(const std::filesystem::path& file, std::span<const NamedT
       write_bytes(out, narrow.data(), narrow.size() * sizeof(std::uint16_t));
   }
   out.close();
-  if (!out) load_fault(file, "cannot be written", "a writable place with room for it");
+  if (!out) load_fault(file, "cannot be written", "a writable path with enough free space");
 }
 
 }  // namespace troupe::kernels

@@ -1,5 +1,6 @@
 #pragma once
-// SHA-256 over all that a model computes with, part by part: what its version is made of.
+// SHA-256, part by part, over everything that a model computes with; the result is the model's
+// version.
 #include <openssl/evp.h>
 
 #include <array>
@@ -16,14 +17,14 @@ class VersionHash {
  public:
   VersionHash() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
     TROUPE_CHECK(context_ && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1,
-                 "SHA-256 is there");
+                 "SHA-256 is available");
   }
-  // Each part goes in with its length, so that no two sequences of parts are the same bytes.
+  // Adds one part. Its length is hashed too, so different sequences of parts hash different bytes.
   void part(std::span<const std::byte> bytes) {
     begin_part(bytes.size());
     add(bytes);
   }
-  // A part that comes little by little, in bytes that are together as many.
+  // Begins a part of `size` bytes, which later calls of add() supply.
   void begin_part(std::uint64_t size) { add(&size, sizeof(size)); }
   void add(std::span<const std::byte> bytes) { add(bytes.data(), bytes.size()); }
   void part(const std::string& text) { part(std::as_bytes(std::span(text))); }
@@ -40,7 +41,7 @@ class VersionHash {
 
  private:
   void add(const void* bytes, std::size_t size) {
-    TROUPE_CHECK(EVP_DigestUpdate(context_.get(), bytes, size) == 1, "SHA-256 takes bytes");
+    TROUPE_CHECK(EVP_DigestUpdate(context_.get(), bytes, size) == 1, "SHA-256 accepts bytes");
   }
   std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
 };

@@ -1,7 +1,7 @@
 #pragma once
-// The token names of a model directory (vocab.json: {"<bos>": 1, …}), by name and by id. Importers use it to
-// turn catalogs and histories, which are written in names, into tokens. The file is trusted no more than the
-// weights.
+// The token names of a model directory (vocab.json: {"<bos>": 1, …}), by name and by id. Importers
+// use it to turn catalogs and histories, which are written in names, into tokens. The file is
+// checked as strictly as the weights.
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
@@ -19,9 +19,9 @@ namespace troupe::kernels {
 class Vocabulary {
  public:
   std::optional<Token> find(std::string_view name) const;
-  // The name of a token of the model; empty if the file gives it none.
+  // Returns the name of a token of the model; empty if the file gives it none.
   const std::string& name(Token token) const { return names_.at(static_cast<std::size_t>(token)); }
-  // Names that the file gives; at most the vocabulary that it was read for.
+  // Counts the names in the file; at most the vocabulary's size.
   std::size_t named() const { return tokens_.size(); }
 
  private:
@@ -35,9 +35,9 @@ class Vocabulary {
   std::vector<std::string> names_;  // [vocabulary]
 };
 
-// Reads vocab.json; every id is below `vocabulary` and has one name. Throws LoadError.
+// Reads vocab.json; every id must be below `vocabulary` and have one name. Throws LoadError.
 Vocabulary read_vocabulary(const std::filesystem::path& directory, std::uint32_t vocabulary);
-// The same of what the file says.
+// Reads the vocabulary from a parsed file. Throws LoadError.
 Vocabulary vocabulary_of(const std::filesystem::path& file, const nlohmann::json& document,
                          std::uint32_t vocabulary);
 

@@ -19,7 +19,7 @@ std::string fault(const std::string& text) {
   return at == std::string::npos ? message : message.substr(at);
 }
 
-TEST_CASE("tokens are found by name and names by token") {
+TEST_CASE("vocabulary: tokens are found by name and names by token") {
   const Vocabulary vocabulary = read(R"({"<pad>": 0, "<a_1>": 3, "süß": 1})", 4);
   CHECK(vocabulary.find("<a_1>") == 3);
   CHECK(vocabulary.find("süß") == 1);
@@ -30,7 +30,8 @@ TEST_CASE("tokens are found by name and names by token") {
   CHECK(vocabulary.named() == 3);
 }
 
-TEST_CASE("ids outside the model's vocabulary, taken twice or of another type are refused") {
+TEST_CASE(
+    "vocabulary: ids outside the model's vocabulary, duplicate ids and ids of another type are refused") {
   CHECK(fault(R"({"x": 4})") == "vocab.json: \"x\" is 4; expected an id below 4");
   CHECK(fault(R"({"x": -1})") == "vocab.json: \"x\" is -1; expected an id below 4");
   CHECK(fault(R"({"x": 18446744073709551615})") != "");
@@ -40,7 +41,7 @@ TEST_CASE("ids outside the model's vocabulary, taken twice or of another type ar
         "vocab.json: \"y\" and \"x\" both are 1; expected one name for each id");
 }
 
-TEST_CASE("names that occur twice or are empty, and files that are no JSON object, are refused") {
+TEST_CASE("vocabulary: duplicate names, empty names and files that are no JSON object are refused") {
   CHECK(fault(R"({"x": 1, "x": 2})") ==
         "vocab.json: key \"x\" occurs twice in one object; expected unique keys");
   CHECK(fault(R"({"": 1})") == "vocab.json: an empty name; expected names of at least one character");

@@ -41,7 +41,7 @@ std::string features_fault(const Segment& segment, std::size_t index, const Clim
   return "";
 }
 
-// Of a segment whose features are sound.
+// Checks the position of a segment whose features are sound.
 std::string place_fault(const Plan& plan, std::size_t index, const ClimberConfig& config) {
   const Segment& segment = plan.segments[index];
   const bool candidate = is_candidate(segment);
@@ -55,7 +55,7 @@ std::string place_fault(const Plan& plan, std::size_t index, const ClimberConfig
              "; expected histories of the same scenario, and those of a history of its own tower";
   }
   for (std::size_t k = 0; k < config.towers.size(); ++k) {
-    std::int64_t behind = 0;  // events that it has before it in this tower
+    std::int64_t behind = 0;  // events before it in this tower
     for (const std::uint32_t seen : segment.sees)
       if (tower_of(plan.segments[seen]) == static_cast<std::int64_t>(k))
         behind += static_cast<std::int64_t>(plan.segments[seen].tokens.size());
@@ -91,13 +91,13 @@ std::string find_fault(const Plan& plan, const ClimberConfig& config) {
   for (std::size_t i = 0; i < plan.readouts.size(); ++i) {
     const Readout& readout = plan.readouts[i];
     if (readout.what != Readout::What::head || !is_candidate(plan.segments[readout.segment]))
-      return "readouts[" + std::to_string(i) + "] is of something else; expected a head of a candidate";
+      return "readouts[" + std::to_string(i) + "] reads something else; expected a head of a candidate";
   }
   return "";
 }
 
 Plan climber_plan(const ClimberConfig& config, const ClimberRequest& request) {
-  TROUPE_CHECK(request.items.size() == request.actions.size(), "an action for each event");
+  TROUPE_CHECK(request.items.size() == request.actions.size(), "climber: expected an action for each event");
   Plan plan;
   for (std::size_t k = 0; k < config.towers.size(); ++k) {
     std::vector<std::size_t> chosen;
@@ -132,14 +132,15 @@ Plan climber_plan(const ClimberConfig& config, const ClimberRequest& request) {
 void ClimberPlanner::check(const Request& request) const {
   const Plan& plan = *request.plan;
   const std::string fault = find_fault(plan, plan_limits(config_));
-  TROUPE_CHECK(fault.empty() && find_fault(plan, config_).empty(), "a plan is sound");
-  TROUPE_CHECK(request.kv.size() == plan.segments.size(), "one source per segment");
+  TROUPE_CHECK(fault.empty() && find_fault(plan, config_).empty(), "climber: expected a sound plan");
+  TROUPE_CHECK(request.kv.size() == plan.segments.size(), "climber: expected one source per segment");
   for (std::size_t s = 0; s < plan.segments.size(); ++s) {
     const SegmentKv& kv = request.kv[s];
-    TROUPE_CHECK(kv.source == Source::compute || !is_candidate(plan.segments[s]), "a candidate is computed");
+    TROUPE_CHECK(kv.source == Source::compute || !is_candidate(plan.segments[s]),
+                 "climber: a candidate must be computed");
     const bool none = kv.source == Source::compute && kv.pages.empty();
     TROUPE_CHECK(none || kv.pages.size() == layout_.pages_for(plan.segments[s].tokens.size()),
-                 "pages hold their segment");
+                 "climber: expected pages for the whole segment");
   }
 }
 
@@ -186,7 +187,7 @@ void ClimberPlanner::add_row(Token token, std::int64_t action, std::uint32_t pos
   batch_.visible_end.push_back(to);
 }
 
-// Appends where those of a tower lie that a segment sees. Returns how many tokens they are.
+// Appends the spans of a tower that a segment sees. Returns how many tokens they have.
 std::uint32_t ClimberPlanner::add_context(const Request& request, std::size_t first_segment, const Sees& sees,
                                           std::uint32_t tower) {
   std::uint32_t seen_tokens = 0;
@@ -231,7 +232,7 @@ void ClimberPlanner::add_histories(std::span<const Request> requests, std::uint3
   }
 }
 
-// Neighbours that see the same are one group.
+// Puts consecutive candidates that see the same into one group.
 void ClimberPlanner::add_candidates(const Request& request, std::size_t first_segment, std::uint32_t tower) {
   const std::vector<Segment>& segments = request.plan->segments;
   const Segment* before = nullptr;

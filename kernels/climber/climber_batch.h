@@ -1,7 +1,8 @@
 #pragma once
-// Plans one pass of Climber before any number is computed: which tokens are rows of which tower, which rows
-// attend together, and where what they see lies. Rows are in the order of towers; a tower's are its histories
-// and then the candidates of all requests, a row each, so that those that are read lie side by side.
+// Plans one pass of Climber before any number is computed: which tokens are rows of which tower,
+// which rows attend together, and where the keys and values that they see are. Rows are in the
+// order of towers. A tower's rows are its histories and then the candidates of all requests, one
+// row each, so that the rows that are read are contiguous.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -15,8 +16,8 @@ struct ClimberRows {
   std::uint32_t begin = 0, candidates = 0, end = 0;  // histories up to `candidates`, then candidates
 };
 
-// Rows of one tower and one scenario that see the same histories. A history's row sees the group's rows up to
-// itself, a candidate of them only itself.
+// Rows of one tower and one scenario that see the same histories. A history's row sees the group's
+// rows up to itself; a candidate sees only itself.
 struct ClimberGroup {
   std::uint32_t tower = 0, scenario = 0;
   std::uint32_t row_begin = 0, row_end = 0;
@@ -29,7 +30,7 @@ struct ClimberReadout {
   std::uint32_t candidate = 0, task = 0;
 };
 
-// Spans point into the requests, which must outlive the pass.
+// Plan of one pass. Its spans point into the requests, which must outlive the pass.
 struct ClimberBatch {
   std::vector<Token> tokens;                              // per row
   std::vector<std::uint32_t> actions, positions;          // per row
@@ -38,7 +39,7 @@ struct ClimberBatch {
   std::vector<ClimberGroup> groups;
   std::vector<ContextSpan> spans;
   std::vector<KeptSegment> kept;
-  // Pages that were given for candidates. Nobody reads them; they are moved and checksummed all the same, so
+  // Pages given for candidates. No computation reads them, but they are moved and checksummed, so
   // the executor clears them.
   std::vector<std::byte*> unread;
   std::uint32_t candidates = 0;
@@ -51,8 +52,8 @@ class ClimberPlanner {
  public:
   ClimberPlanner(const ClimberConfig& config, const KvLayout& layout) : config_(config), layout_(layout) {}
 
-  // Plans are sound (both find_faults), pages as many as the layout asks for, and candidates computed:
-  // CHECKs. The batch is valid until the next call.
+  // Plans a pass. CHECKs that plans are sound (both find_faults), that there are as many pages as
+  // the layout needs, and that candidates are computed. The batch is valid until the next call.
   const ClimberBatch& plan(std::span<const Request> requests);
 
  private:
@@ -69,8 +70,7 @@ class ClimberPlanner {
   const ClimberConfig& config_;
   const KvLayout layout_;
   ClimberBatch batch_;
-  std::vector<std::uint32_t>
-      place_;  // of each segment of all requests: its first row, or a candidate's number
+  std::vector<std::uint32_t> place_;  // [segment of all requests]: first row, or number of the candidate
 };
 
 }  // namespace troupe::kernels

@@ -11,7 +11,8 @@
 namespace troupe::kernels {
 namespace {
 
-// Bounds that no model of this kind comes near, small enough that no product of two of them overflows.
+// Limits far above any model of this kind, and small enough that a product of two of them does not
+// overflow.
 constexpr std::uint64_t kLayersMax = 1024, kHeadsMax = 1024, kHeadDimMax = 256, kTowersMax = 64;
 constexpr std::uint64_t kWidthMax = std::uint64_t{1} << 16, kItemsMax = (std::uint64_t{1} << 26) - 1;
 constexpr std::uint64_t kPositionsMax = std::uint64_t{1} << 20, kSmallMax = 4096;
@@ -24,10 +25,10 @@ std::uint32_t count(const JsonFields& fields, std::string_view key, std::uint64_
   return static_cast<std::uint32_t>(fields.integer(key, 1, most));
 }
 
-// What is fixed here may be absent from the file.
+// Checks a field whose value is fixed here; it may be absent from the file.
 void expect(const JsonFields& fields, std::string_view key, const std::string& text) {
   if (fields.has(key) && fields.maybe_text(key) != text)
-    fields.fault(key, "\"" + text + "\", which is what is computed");
+    fields.fault(key, "\"" + text + "\", the only value supported");
 }
 
 ClimberStrategy read_strategy(const JsonFields& fields) {

@@ -1,5 +1,5 @@
-// Climber's tensors: one table of names, shapes and places, which reading, writing, drawing at random and
-// naming a version all walk.
+// Climber's tensors: one table of names, shapes and members serves reading, writing, random filling
+// and version hashing.
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -21,7 +21,7 @@ namespace troupe::kernels {
 namespace {
 
 constexpr char kWeights[] = "model.safetensors";
-constexpr std::string_view item_tensor = "item_embedding";  // and its end, .weight
+constexpr std::string_view item_tensor = "item_embedding";  // without its suffix ".weight"
 
 void give_shape(Matrix& matrix, std::uint32_t rows, std::uint32_t columns) { matrix = {rows, columns, {}}; }
 void give_shape(Affine& affine, std::uint32_t rows, std::uint32_t columns) {
@@ -130,8 +130,9 @@ std::string version_of(const ClimberModel& model) {
   return hash.hex();
 }
 
-// Mean and deviation. Matrices keep the length of what they are applied to; those that add to the residual
-// stream are smaller. Biases and norms differ enough from 0 and 1 to be missed when they are left out.
+// Mean and deviation. Matrices keep the length of the vector they are applied to; those that add to
+// the residual stream are smaller. Biases and norms differ enough from 0 and 1 that omitting one
+// changes the result.
 std::pair<float, float> distribution(const ClimberConfig& config, const TensorSlot<ClimberWeights>& slot) {
   const std::string_view name = slot.name;
   if (slot.shape.size() == 1) return {name.find("norm.weight") != name.npos ? 1.0f : 0.0f, 0.2f};
@@ -145,7 +146,7 @@ void write_text(const std::filesystem::path& file, const std::string& text) {
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
   out << text;
   out.close();
-  if (!out) load_fault(file, "cannot be written", "a writable place with room for it");
+  if (!out) load_fault(file, "cannot be written", "a writable path with enough free space");
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace troupe::kernels {
 namespace {
 namespace climber_files_test {
 
-TEST_CASE("a model that is written is read back, with the same version") {
+TEST_CASE("climber files: a written model is read back with the same version") {
   const TestFolder folder;
   const ClimberModel model = random_climber(small_climber_config(), 7);
   write_climber(model, folder.path());
@@ -24,7 +24,7 @@ TEST_CASE("a model that is written is read back, with the same version") {
   CHECK(read.weights.towers[1].layers[2].fc2.bias == model.weights.towers[1].layers[2].fc2.bias);
 }
 
-TEST_CASE("the item embedding may stay in the file, row by row, and changes nothing of the model's name") {
+TEST_CASE("climber files: the item embedding may stay in the file without changing the model's version") {
   const TestFolder folder;
   const ClimberModel model = random_climber(small_climber_config(), 7);
   write_climber(model, folder.path());
@@ -43,7 +43,7 @@ TEST_CASE("the item embedding may stay in the file, row by row, and changes noth
             model.weights.items.values[static_cast<std::size_t>(rows[i]) * model.config.hidden + c]);
 }
 
-TEST_CASE("a bad value of config.json is named, with what was expected") {
+TEST_CASE("climber config: an error names the bad value and what was expected") {
   const auto fault_of = [](auto&& change) {
     const TestFolder folder;
     auto document = nlohmann::json::parse(config_text(small_climber_config()));
@@ -63,34 +63,37 @@ TEST_CASE("a bad value of config.json is named, with what was expected") {
   CHECK(fault_of([](auto& d) { d["blocks"][1]["strategy"] = "hated"; }) ==
         "blocks[1].strategy is \"hated\"; expected one of \"recent\", \"liked\"");
   CHECK(fault_of([](auto& d) { d["fusion"] = "sum"; }) ==
-        "fusion is \"sum\"; expected \"elementwise_sigmoid_gate\", which is what is computed");
+        "fusion is \"sum\"; expected \"elementwise_sigmoid_gate\", the only value supported");
   CHECK(fault_of([](auto& d) {
           d["tasks"] = {"click", "click"};
         }).find("different names") != std::string::npos);
   CHECK(fault_of([](auto& d) { d["temperature"].erase("hidden"); }).find("temperature.hidden") !=
         std::string::npos);
   CHECK(fault_of([](auto& d) { d["hidden_activation"] = "gelu"; }) ==
-        "hidden_activation is \"gelu\"; expected \"silu\", which is what is computed");
+        "hidden_activation is \"gelu\"; expected \"silu\", the only value supported");
   CHECK(fault_of([](auto& d) { d["model_type"] = "qwen2"; }) ==
         "model_type is \"qwen2\"; expected \"climber\"");
 }
 
 const char taken_of_climber[] =
-    R"takes(/attention_mask takes null nothing; "causal_history_independent_candidates", which is what is computed; a string
+    R"takes(/attention_mask takes null nothing; )takes"
+    R"takes("causal_history_independent_candidates", the only value supported; a string
 /blocks/0/max_sequence_length takes 1 2 5 1 1048576; an integer from 1 to 1048576
 /blocks/0/strategy takes; a string; one of "recent", "liked"
 /blocks/1/max_sequence_length takes 1 2 5 1 1048576; an integer from 1 to 1048576
 /blocks/1/strategy takes; a string; one of "recent", "liked"
 /expert_size takes 1 2 5 1 65536; an integer from 1 to 65536
-/fusion takes null nothing; "elementwise_sigmoid_gate", which is what is computed; a string
-/hidden_activation takes null nothing; "silu", which is what is computed; a string
-/hidden_size takes; a divisor of hidden_size, 1; a divisor of hidden_size, 2; a divisor of hidden_size, 5; a divisor of hidden_size, 65536; an integer from 1 to 65536
+/fusion takes null nothing; "elementwise_sigmoid_gate", the only value supported; a string
+/hidden_activation takes null nothing; "silu", the only value supported; a string
+/hidden_size takes; a divisor of hidden_size, 1; a divisor of hidden_size, 2; )takes"
+    R"takes(a divisor of hidden_size, 5; a divisor of hidden_size, 65536; an integer from 1 to 65536
 /intermediate_size takes 1 2 5 1 65536; an integer from 1 to 65536
 /layer_norm_eps takes null nothing; a number from 9.9999999999999998e-13 to 0.10000000000000001
 /model_type takes; "climber"; a string
 /num_actions takes 1 2 5 1 4096; an integer from 1 to 4096
 /num_attention_heads takes 1 2 1; a divisor of hidden_size, 24; an integer from 1 to 1024
-/num_blocks takes 2; an array of num_blocks, 1; an array of num_blocks, 5; an array of num_blocks, 64; an integer from 1 to 64
+/num_blocks takes 2; an array of num_blocks, 1; an array of num_blocks, 5; )takes"
+    R"takes(an array of num_blocks, 64; an integer from 1 to 64
 /num_experts takes 1 2 5 1 4096; an integer from 1 to 4096
 /num_hidden_layers takes 1 2 5 1 1024; an integer from 1 to 1024
 /num_items takes 1 2 5 1 67108863; an integer from 1 to 67108863
@@ -98,15 +101,15 @@ const char taken_of_climber[] =
 /pad_item_id takes null 0 0 0 nothing; 0; an integer from 0 to 67108863
 /tasks/0 takes "x"; an array of up to 64 different names
 /tasks/1 takes "x"; an array of up to 64 different names
-/temperature/activation takes null nothing; "tanh", which is what is computed; a string
+/temperature/activation takes null nothing; "tanh", the only value supported; a string
 /temperature/embedding_dim takes 1 2 5 1 4096; an integer from 1 to 4096
-/temperature/form takes null nothing; "sqrt(head_dim) * exp(mlp)", which is what is computed; a string
+/temperature/form takes null nothing; "sqrt(head_dim) * exp(mlp)", the only value supported; a string
 /temperature/hidden takes 1 2 5 1 4096; an integer from 1 to 4096
 /torch_dtype takes null -1 0 1 2 5 0.5 "x" true false nothing
 /tower_size takes 1 2 5 1 65536; an integer from 1 to 65536
 )takes";
 
-TEST_CASE("each field takes what is within its bounds, and its fault says what that is") {
+TEST_CASE("climber config: each field accepts values within its limits, and its error names them") {
   const TestFolder folder;
   const auto read = [&](const nlohmann::json& document) {
     folder.write("config.json", document.dump());
@@ -116,7 +119,7 @@ TEST_CASE("each field takes what is within its bounds, and its fault says what t
   CHECK(takes(nlohmann::json::parse(config_text(small_climber_config())), read) == taken_of_climber);
 }
 
-TEST_CASE("tensors that are missing, of another shape or unknown are named") {
+TEST_CASE("climber files: tensors that are missing, of another shape or unknown are refused by name") {
   const TestFolder folder;
   ClimberModel model = random_climber(small_climber_config(), 7);
   write_climber(model, folder.path());
@@ -135,7 +138,7 @@ TEST_CASE("tensors that are missing, of another shape or unknown are named") {
         std::string::npos);
 }
 
-TEST_CASE("temperatures depend on tower, scenario, layer and head") {
+TEST_CASE("climber: temperatures depend on tower, scenario, layer and head") {
   const ClimberConfig c = small_climber_config();
   const std::vector<double> table = climber_temperatures(c, random_climber(c, 7).weights);
   REQUIRE(table.size() == 2 * 2 * 3 * 3);

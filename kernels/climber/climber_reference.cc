@@ -66,7 +66,7 @@ Sequence embed(const ClimberModel& model, const ClimberRequest& request, std::si
   return sequence;
 }
 
-// One row's mixed values of all heads.
+// Returns one row's mixed values of all heads.
 Row attend_row(const std::vector<Row>& qkv, std::size_t row, std::size_t history, const ClimberConfig& c,
                const double* temperatures) {
   const std::size_t d = c.hidden, dh = c.head_dim();

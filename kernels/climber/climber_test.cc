@@ -19,7 +19,7 @@ namespace troupe::kernels {
 namespace {
 namespace climber_test {
 
-// Float32 against float64 over a few layers of activations near 1.
+// Error of float32 against float64 over a few layers of activations near 1.
 constexpr double tolerance = 2e-5;
 
 std::unique_ptr<Executor> small_climber(const DecoderOptions& options = {}) {
@@ -40,7 +40,7 @@ double largest_difference(const Reply& reply, const ClimberAnswer& answer, std::
 
 Request computed(const Plan& plan) { return {&plan, std::vector<SegmentKv>(plan.segments.size())}; }
 
-// A table that counts what it is asked for.
+// A table that counts the rows fetched from it.
 struct AskedTable final : EmbeddingTable {
   Matrix items;
   std::vector<std::size_t> asked = {};
@@ -55,8 +55,7 @@ struct AskedTable final : EmbeddingTable {
   }
 };
 
-TEST_CASE(
-    "a model whose item embedding is elsewhere asks for a pass's rows at once, and answers to the bit") {
+TEST_CASE("climber: an item embedding that is apart is fetched once per pass, and answers are bit-equal") {
   ClimberModel model = random_climber(small_climber_config(), 5);
   std::mt19937 random(7);
   const ClimberRequest request = random_climber_request(model.config, random, 12, 9);
@@ -79,7 +78,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("cores that are busy when a pass begins may help it later") {
+TEST_CASE("climber: a core that is busy when a pass begins may join it later") {
   const ClimberModel model = random_climber(small_climber_config(), 5);
   std::mt19937 random(7);
   const ClimberRequest request = random_climber_request(model.config, random, 12, 3'000);
@@ -89,7 +88,7 @@ TEST_CASE("cores that are busy when a pass begins may help it later") {
   for (int round = 0; round < 40; ++round) {
     const auto team = std::make_shared<Team>(2, CpuSet(), 0.0);
     const auto executor = make_cpu_climber(model, {}, kernels, team);
-    std::optional<Team::Pass> other(*team);  // ends sooner or later in the pass below
+    std::optional<Team::Pass> other(*team);  // ends at some time during the pass below
     std::thread ending([&] {
       for (std::atomic<int> spins = 0; spins < round * 10'000; ++spins) continue;
       other.reset();
@@ -100,8 +99,7 @@ TEST_CASE("cores that are busy when a pass begins may help it later") {
   }
 }
 
-TEST_CASE(
-    "random models and requests are what the reference says, on every instruction set and several cores") {
+TEST_CASE("climber: random models agree with the reference on every instruction set and several cores") {
   const unsigned seed = std::random_device{}();
   CAPTURE(seed);
   std::mt19937 random(seed);
@@ -134,14 +132,14 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("requests of one batch do not touch each other, and empty sub-sequences are none") {
+TEST_CASE("climber: requests of one batch are independent, and a sub-sequence may be empty") {
   const ClimberConfig c = small_climber_config();
   const ClimberModel model = random_climber(c, 5);
   std::mt19937 random(3);
   std::vector<ClimberRequest> asked;
   for (const std::size_t events : {0, 1, 5, 60})
     asked.push_back(random_climber_request(c, random, events, 1 + events));
-  asked[1].actions[0] = 2;  // nothing is liked
+  asked[1].actions[0] = 2;  // no event is liked
   std::vector<Plan> plans;
   std::vector<Request> requests;
   for (const ClimberRequest& request : asked) plans.push_back(climber_plan(c, request));
@@ -153,7 +151,7 @@ TEST_CASE("requests of one batch do not touch each other, and empty sub-sequence
     CHECK(largest_difference(replies[i], compute_climber(model, asked[i])) < tolerance);
 }
 
-TEST_CASE("candidates get the same numbers, up to rounding, however they are split") {
+TEST_CASE("climber: candidates have the same scores, up to rounding, however they are split") {
   const ClimberConfig c = small_climber_config();
   std::mt19937 random(4);
   const ClimberRequest request = random_climber_request(c, random, 30, 37);
@@ -178,7 +176,8 @@ TEST_CASE("candidates get the same numbers, up to rounding, however they are spl
   }
 }
 
-TEST_CASE("a history from pages gives what computing it gives, in every format and page size") {
+TEST_CASE(
+    "climber: a cached history gives the same scores as a computed one, in every format and page size") {
   const ClimberConfig c = small_climber_config();
   std::mt19937 random(6);
   const ClimberRequest request = random_climber_request(c, random, 30, 9);
@@ -200,7 +199,7 @@ TEST_CASE("a history from pages gives what computing it gives, in every format a
     }
 }
 
-TEST_CASE("a history in two segments, the later of which sees the earlier, is one history") {
+TEST_CASE("climber: a history in two segments, the later of which sees the earlier, equals one history") {
   const ClimberConfig c = small_climber_config();
   std::mt19937 random(8);
   const ClimberRequest request = random_climber_request(c, random, 30, 4);
@@ -223,7 +222,7 @@ TEST_CASE("a history in two segments, the later of which sees the earlier, is on
   CHECK(largest_difference(small_climber()->run({&one, 1})[0], answer) < tolerance);
 }
 
-TEST_CASE("scenarios differ, and so do the blocks that they make") {
+TEST_CASE("climber: scenarios differ in scores and in the blocks that they make") {
   const ClimberConfig c = small_climber_config();
   std::mt19937 random(9);
   ClimberRequest request = random_climber_request(c, random, 10, 3);
@@ -237,7 +236,7 @@ TEST_CASE("scenarios differ, and so do the blocks that they make") {
   CHECK(executor->run({&a, 1})[0].readouts != executor->run({&b, 1})[0].readouts);
 }
 
-TEST_CASE("a batch beyond the memory is run in several passes, with the same answers") {
+TEST_CASE("climber: a batch beyond the memory runs in several passes with the same answers") {
   const ClimberConfig c = small_climber_config();
   std::mt19937 random(10);
   const ClimberRequest request = random_climber_request(c, random, 30, 60);
@@ -252,16 +251,16 @@ TEST_CASE("a batch beyond the memory is run in several passes, with the same ans
   }
 }
 
-TEST_CASE("each part of a pass takes its time, and the parts together no more than the pass") {
+TEST_CASE("climber: each part of a pass takes time, and the parts together no more than the pass") {
   const ClimberConfig c = small_climber_config();
   std::mt19937 random(14);
   const Plan plan = climber_plan(c, random_climber_request(c, random, 30, 20));
   PassParts parts = all_parts();
-  parts.pop_back();  // nothing is searched
+  parts.pop_back();  // without the search
   check_pass_times(*small_climber(), computed(plan), parts);
 }
 
-TEST_CASE("what a plan has that Climber does not take is named") {
+TEST_CASE("climber: a plan that Climber does not accept is refused by name") {
   const ClimberConfig c = small_climber_config();
   std::mt19937 random(11);
   const Plan sound = climber_plan(c, random_climber_request(c, random, 30, 2));
@@ -300,7 +299,7 @@ TEST_CASE("what a plan has that Climber does not take is named") {
   CHECK(fault_of([](Plan& p) { p.segments[1].start = 1; }) ==
         "segments[1] needs 8 events of tower 1; expected at most 7");
   CHECK(fault_of([](Plan& p) { p.readouts[0].what = Readout::What::rows; }) ==
-        "readouts[0] is of something else; expected a head of a candidate");
+        "readouts[0] reads something else; expected a head of a candidate");
 }
 
 }  // namespace climber_test

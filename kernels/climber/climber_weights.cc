@@ -7,12 +7,13 @@
 namespace troupe::kernels {
 namespace {
 
-// Rows of several layers that read the same input, one under the other.
+// Stacks the rows of several layers that read the same input.
 Affine stacked(std::vector<Affine*> layers) {
   Affine all;
   all.weight.columns = layers.at(0)->weight.columns;
   for (Affine* layer : layers) {
-    TROUPE_CHECK(layer->weight.columns == all.weight.columns, "layers of one input have the same columns");
+    TROUPE_CHECK(layer->weight.columns == all.weight.columns,
+                 "climber: stacked layers must have the same columns");
     all.weight.rows += layer->weight.rows;
     all.weight.values.insert(all.weight.values.end(), layer->weight.values.begin(),
                              layer->weight.values.end());
@@ -69,7 +70,7 @@ PackedClimber pack_climber(ClimberModel model, const Linear::Form& form) {
   Linear fusion = packer.linear(std::move(w.fusion_gate));
   TROUPE_CHECK(!model.items || (model.items->rows() == model.config.items + 1 &&
                                 model.items->columns() == model.config.hidden),
-               "a table has one row of features per item, and one for none");
+               "climber: expected a table with one row of features per item and one for padding");
   return {std::move(model.config), std::move(w.items), std::move(w.actions), std::move(model.items),
           std::move(scales),       std::move(towers),  std::move(fusion),    std::move(all_experts),
           std::move(all_gates),    std::move(tasks)};

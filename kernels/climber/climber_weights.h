@@ -1,6 +1,7 @@
 #pragma once
-// Climber's weights in the form that the CPU computes with. What reads the same input is one product: the
-// experts, and the tasks' gates over them. Shared, unchanged, by every executor of the process.
+// Climber's weights in the form that the CPU computes with. Layers that read the same input are one
+// product: the experts, and the tasks' gates over them. Immutable and shared by every executor of
+// the process.
 #include <memory>
 #include <vector>
 
@@ -16,7 +17,7 @@ struct PackedClimberLayer {
 struct PackedClimberTower {
   Matrix positions;
   std::vector<PackedClimberLayer> layers;
-  Linear last_kv;  // the last layer's keys and values alone: nobody asks for a history's queries there
+  Linear last_kv;  // the last layer's keys and values alone: a history needs no queries there
   NormWeights final_norm;
 };
 struct PackedClimberTask {
@@ -27,7 +28,7 @@ struct PackedClimberTask {
 struct PackedClimber {
   ClimberConfig config;
   Matrix items, actions;
-  std::shared_ptr<EmbeddingTable> table;  // not null: it has the rows of items
+  std::shared_ptr<EmbeddingTable> table;  // not null: has the rows of items
   std::vector<float> scales;              // 1 / temperature: [tower][scenario][layer][head]
   std::vector<PackedClimberTower> towers;
   Linear fusion_gate, experts, task_gates;

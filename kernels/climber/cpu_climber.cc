@@ -12,10 +12,10 @@
 namespace troupe::kernels {
 namespace {
 
-// Rows of a chunk at most: weights are read often per load, and the rows' activations stay in the
-// second-level cache.
+// Maximum rows of a chunk: enough rows per load of the weights, while the rows' activations stay in
+// the second-level cache.
 constexpr std::uint32_t chunk_rows_max = 192, tile_rows = 12;
-// Who attends packs the keys that it sees, for itself: so few rows would not be worth it.
+// Each part of attention packs the keys that it sees for itself; fewer rows would not pay for that.
 constexpr std::uint32_t attention_rows_min = 96;
 constexpr std::uint32_t scored_at_once = 96;
 constexpr double copies_cost = 20;  // operations in the time of copying one value
@@ -46,7 +46,7 @@ ClimberPassMemory pass_memory(const ClimberConfig& config, const DecoderOptions&
                           8 * sizeof(std::uint32_t) + 2 * layout.kv_heads * layout.vector_bytes();
   ClimberPassMemory memory{config.towers.size() * (row + config.hidden * sizeof(float)), SIZE_MAX};
   if (options.memory_bytes == 0) return memory;
-  std::size_t longest = 1;  // all histories, and one candidate
+  std::size_t longest = 1;  // all histories and one candidate
   for (const ClimberTower& tower : config.towers) longest += tower.positions;
   memory.tokens_max = std::max({options.memory_bytes / std::max(1u, options.executors) / memory.token_bytes,
                                 std::size_t{options.batch_tokens}, longest});
@@ -100,7 +100,7 @@ std::string CpuClimber::run_pass(std::span<const Request> requests, std::span<Re
   return "";
 }
 
-// Makes room for the pass, and cuts it.
+// Allocates the pass's memory, and partitions its work.
 void CpuClimber::start(std::uint32_t workers) {
   const std::size_t rows = batch_->rows();
   cut_rows(workers);
@@ -114,7 +114,7 @@ void CpuClimber::start(std::uint32_t workers) {
   const std::size_t wide = std::max(c_.intermediate, 2 * c_.hidden);
   const std::size_t inner =
       std::size_t{c_.experts} * (c_.expert_size + c_.tasks.size()) + c_.expert_size + c_.head_size;
-  for (Workspace& w : workspaces_) {  // a core that is busy now may help later in this pass
+  for (Workspace& w : workspaces_) {  // a core that is busy now may join this pass later
     w.normed.reserve(chunk_rows_ * c_.hidden);
     w.gate_up.reserve(std::max(chunk_rows_ * wide, std::size_t{scored_at_once} * c_.fused()));
     w.activated.reserve(scored_at_once * inner);
@@ -144,7 +144,7 @@ void CpuClimber::cut_rows(std::uint32_t workers) {
   for (const Chunk& chunk : chunks_) chunk_rows_ = std::max<std::size_t>(chunk_rows_, chunk.rows);
 }
 
-// Candidates come first, as the last layer has only theirs.
+// Parts of candidates come first, as the last layer has only these.
 void CpuClimber::cut_attention(std::uint32_t workers) {
   parts_.clear();
   pairs_ = 0;
@@ -171,8 +171,8 @@ void CpuClimber::cut_attention(std::uint32_t workers) {
   }
 }
 
-// Those of all rows, where `embed` looks for them: in one question, so that each is fetched once for all
-// towers.
+// Gathers the items of all rows to where `embed` reads them, in one call: each row is fetched once
+// for all towers.
 void CpuClimber::gather_items() {
   timed(workspaces_[0], &PassTimes::embedding,
         [&] { weights_->table->fetch(batch_->tokens, state_.data()); });
@@ -202,7 +202,8 @@ void CpuClimber::norm(const float* in, const NormWeights& weights, float* out, s
   });
 }
 
-// From the mixed heads of the layer before (or the embedding) to this layer's queries, keys and values.
+// Computes a layer's queries, keys and values from the mixed heads of the layer before (or the
+// embedding).
 void CpuClimber::run_rows(Team::Pass& pass, std::uint32_t layer) {
   const double row_operations = 2.0 * c_.hidden * (4.0 * c_.hidden + 2.0 * c_.intermediate);
   pass.run(chunks_.size(), row_operations * batch_->rows(), [&](std::size_t part, std::uint32_t worker) {
@@ -242,7 +243,7 @@ void CpuClimber::make_queries_keys_values(const Chunk& chunk, std::uint32_t laye
         [&] { kv_.store(chunk.begin, chunk.rows, keys, keys + d, ends_here ? 2 * d : 3 * d); });
 }
 
-// The rest of a layer, behind its attention.
+// Computes the part of a layer after its attention.
 void CpuClimber::finish_layer(const Chunk& chunk, std::uint32_t layer, Workspace& w) {
   const PackedClimberLayer& weights = weights_->towers[chunk.tower].layers[layer];
   multiply(weights.output, mixed_.data() + std::size_t{chunk.begin} * c_.hidden, state(chunk.begin),
@@ -255,7 +256,8 @@ void CpuClimber::finish_layer(const Chunk& chunk, std::uint32_t layer, Workspace
   multiply(weights.fc2, inner, state(chunk.begin), chunk.rows, true, w);
 }
 
-// Keys and values that are to stay go to their pages beside attention: both only read this layer's.
+// Keys and values that are kept go to their pages while attention runs: both only read this
+// layer's.
 void CpuClimber::run_attention(Team::Pass& pass, std::uint32_t layer) {
   const std::size_t parts = is_last(layer) ? candidate_parts_ : parts_.size();
   double operations = 4 * (is_last(layer) ? candidate_pairs_ : pairs_) * c_.hidden;
@@ -292,7 +294,8 @@ void CpuClimber::attend_part(const AttentionPart& part, std::uint32_t layer, Wor
   vector_kernels_.attend(task, w.attend);
 }
 
-// The candidates' rest of the last layer; their final states lie beside those of the other towers.
+// Finishes the last layer for candidates; their final states are side by side with those of the
+// other towers.
 void CpuClimber::finish_towers(Team::Pass& pass) {
   const double row_operations = 2.0 * c_.hidden * (1.0 * c_.hidden + 2.0 * c_.intermediate);
   const double rows = static_cast<double>(batch_->candidates) * static_cast<double>(c_.towers.size());
@@ -320,7 +323,7 @@ void CpuClimber::score(Team::Pass& pass) {
       });
 }
 
-// Fusion, experts and heads of neighbouring candidates.
+// Computes fusion, experts and heads of consecutive candidates.
 void CpuClimber::score_candidates(std::size_t begin, std::size_t count, Workspace& w) {
   const std::size_t experts = c_.experts, size = c_.expert_size, tasks = c_.tasks.size();
   float* const ends = ends_.data() + begin * c_.fused();

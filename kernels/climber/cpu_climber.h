@@ -1,8 +1,9 @@
 #pragma once
-// The executor of the Climber family on the CPU. A pass runs the rows of all towers through the layers
-// together: a layer has two regions of work that idle cores share, chunks of rows (as in
-// cpu/engine/decoder.cc: from one layer's mixed heads to the next layer's keys and values) and attention, by
-// tower, head and block of rows. Towers do not wait for each other before they are fused.
+// The executor of Climber on the CPU. A pass runs the rows of all towers through the layers
+// together. A layer has two regions of work that idle cores share: chunks of rows (as in
+// cpu/engine/decoder.cc, from one layer's mixed heads to the next layer's keys and values), and
+// attention, by tower, head and block of rows. Towers do not wait for each other before they are
+// fused.
 #include <memory>
 #include <span>
 #include <vector>
@@ -19,7 +20,7 @@
 
 namespace troupe::kernels {
 
-// With vector kernels and team named outright, for tests.
+// For tests: vector kernels and a team given explicitly.
 struct ClimberKernels {
   const Elementwise* elementwise;
   const Gates* gates;
@@ -45,7 +46,7 @@ class CpuClimber final : public Executor {
   }
 
  private:
-  // Neighbouring rows of one tower, all candidates or none.
+  // Consecutive rows of one tower, all candidates or none.
   struct Chunk {
     std::uint32_t tower, begin, rows;
     bool candidates;
@@ -90,14 +91,14 @@ class CpuClimber final : public Executor {
   const Gates& gates_ = *vector_kernels_.gates;
   ClimberPlanner planner_;
   LayerKv kv_;
-  const RopeTable turns_;  // none: positions are in the embeddings
+  const RopeTable turns_;  // empty: positions are in the embeddings
   PassTimes* times_ = nullptr;
 
-  // The pass at hand.
+  // State of the current pass.
   const ClimberBatch* batch_ = nullptr;
-  std::size_t chunk_rows_ = 0;  // of the largest
+  std::size_t chunk_rows_ = 0;  // rows of the largest chunk
   std::vector<Chunk> chunks_, candidate_chunks_;
-  std::vector<AttentionPart> parts_;  // candidates' first
+  std::vector<AttentionPart> parts_;  // candidates' parts first
   std::size_t candidate_parts_ = 0;
   double pairs_ = 0, candidate_pairs_ = 0;  // visible (row, key) pairs of one head
   FloatBuffer state_, qkv_, mixed_;         // [rows] × hidden, 3 hidden, hidden

@@ -6,7 +6,8 @@
 namespace troupe::kernels {
 namespace {
 
-// `weight` over the mean of what was measured of the budget's tokens; 0 where that says nothing.
+// Returns `weight` divided by the mean of the measure over the budget's tokens; 0 if the weight or
+// the sum is 0.
 double factor(float weight, const std::vector<float>& measured, const std::vector<std::uint32_t>& budget,
               std::uint32_t which) {
   if (weight == 0) return 0;

@@ -1,6 +1,6 @@
 #pragma once
-// Which tokens of a repair are computed (base/repair.h): those that are in any case, and of each budget's
-// others so many with the highest scores.
+// Chooses the tokens of a repair that are computed (base/repair.h): those listed in `always`, and
+// for each budget the given number of its other tokens with the highest scores.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -9,14 +9,15 @@
 
 namespace troupe::kernels {
 
-// Of each token of the repair's places, by its number. A score that is not a number is the lowest.
+// Values per token of the repair's spans, indexed by the token's number. A score that is not finite
+// counts as the lowest.
 struct RepairTokens {
   std::vector<std::uint32_t> budget;
-  std::vector<float> attention, divergence;  // what was measured; not yet weighed
+  std::vector<float> attention, divergence;  // as measured, without weights
   std::vector<std::uint8_t> chosen;
 };
 
-// Fills `chosen` in. `order` is working memory.
+// Fills `chosen`. `order` is working memory.
 void choose_tokens(const Repair& repair, RepairTokens& tokens, std::vector<std::uint32_t>& order);
 
 }  // namespace troupe::kernels

@@ -24,7 +24,7 @@ Flags chosen(const Repair& repair, RepairTokens tokens = six_tokens()) {
   return tokens.chosen;
 }
 
-TEST_CASE("each budget has its highest scores, and the lower number of equal ones") {
+TEST_CASE("choose tokens: each budget chooses its highest scores, and the lower number of equal ones") {
   Repair repair{.budgets = {2, 1}, .attention = 1};
   CHECK(chosen(repair) == Flags{0, 1, 1, 1, 0, 0});
   repair.budgets = {3, 0};
@@ -33,14 +33,15 @@ TEST_CASE("each budget has its highest scores, and the lower number of equal one
   CHECK(chosen(repair) == Flags{1, 1, 1, 1, 1, 1});
 }
 
-TEST_CASE("what is chosen anyhow is not counted, and what is left of a budget without others is nothing") {
+TEST_CASE(
+    "choose tokens: tokens chosen always do not count against a budget, and a budget may run out of tokens") {
   Repair repair{.budgets = {1, 2}, .always = {1, 2}, .attention = 1};
   CHECK(chosen(repair) == Flags{0, 1, 1, 1, 1, 0});
   repair.budgets = {0, 0};
   CHECK(chosen(repair) == Flags{0, 1, 1, 0, 0, 0});
 }
 
-TEST_CASE("attention and divergence count as multiples of their means, by their weights") {
+TEST_CASE("choose tokens: attention and divergence are divided by their means and weighted") {
   Repair repair{.budgets = {1, 0}, .attention = 1, .divergence = 1};
   CHECK(chosen(repair) == Flags{1, 0, 0, 0, 0, 0});  // 0.5 + 4 against 2 + 0
   repair.divergence = 0.25;
@@ -49,7 +50,7 @@ TEST_CASE("attention and divergence count as multiples of their means, by their 
   CHECK(chosen(repair) == Flags{1, 0, 0, 0, 0, 0});
 }
 
-TEST_CASE("scores that are no numbers, and measures that are all zero, say nothing") {
+TEST_CASE("choose tokens: scores that are not finite, and measures that are all zero, have no effect") {
   RepairTokens tokens = six_tokens();
   tokens.attention[1] = NAN;
   CHECK(chosen({.budgets = {2, 1}, .attention = 1}, tokens) == Flags{1, 0, 1, 1, 0, 0});

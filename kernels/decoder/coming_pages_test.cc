@@ -13,11 +13,11 @@
 namespace troupe::kernels {
 namespace coming_pages_test {
 
-// Pages that are filled from others only when they are waited for, and only so far.
+// Pages that are filled from other pages only when they are waited for, and only as far.
 struct Filler final : ComingPages {
   std::vector<std::byte*> from, to;
   std::vector<std::size_t> asked;
-  std::size_t ends_before = SIZE_MAX;  // what lies behind does not come
+  std::size_t ends_before = SIZE_MAX;  // bytes from here on never arrive
 
   bool wait(std::size_t bytes) override {
     const std::size_t before = asked.empty() ? 0 : asked.back();
@@ -29,7 +29,7 @@ struct Filler final : ComingPages {
   }
 };
 
-// A prompt of ten tokens that are cached, and three that see them.
+// A prompt of ten cached tokens and three that see them.
 struct Bench {
   explicit Bench(DecoderOptions options)
       : executor(make_cpu_decoder(random_decoder(small_config(), 5), options)) {
@@ -58,18 +58,18 @@ struct Bench {
 };
 
 TEST_SUITE("coming_pages") {
-  TEST_CASE("each layer waits for its own part of the pages, and reads nothing behind it") {
+  TEST_CASE("pages in flight: each layer waits for its own part of the pages and reads nothing beyond it") {
     for (const KvFormat format : {KvFormat::f32, KvFormat::f16}) {
       Bench b({.page_tokens = 4, .kv = format});
       CHECK(b.executor->waits_by_layer());
       const auto right = b.scores(b.kept);
-      CHECK(b.scores(b.coming) == right);  // what is read too early is no number
+      CHECK(b.scores(b.coming) == right);  // reading too early would give NaN
       const std::size_t layer = b.executor->layout().page_bytes() / small_config().layers;
       CHECK(b.filler.asked == std::vector<std::size_t>{layer, 2 * layer});
     }
   }
 
-  TEST_CASE("what does not come ends the pass, and the next is as if there had been none") {
+  TEST_CASE("pages in flight: a page that does not arrive ends the pass, and the next pass is unaffected") {
     Bench b({.page_tokens = 4});
     const auto right = b.scores(b.kept);
     b.filler.ends_before = b.executor->layout().page_bytes() / 2 + 1;
@@ -78,7 +78,7 @@ TEST_SUITE("coming_pages") {
     CHECK(b.scores(b.kept) == right);
   }
 
-  TEST_CASE("a search behind a prompt that is all cached waits for all of it") {
+  TEST_CASE("pages in flight: a search behind a prompt that is all cached waits for all of it") {
     Bench b({.page_tokens = 4});
     for (Request* request : {&b.kept, &b.coming}) request->kv.resize(1);
     b.plan.segments.resize(1);

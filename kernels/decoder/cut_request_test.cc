@@ -1,4 +1,4 @@
-// Requests in parts, on the decoder: what comes together is what one pass gives.
+// Tests of requests in parts, on the decoder: the parts together give the answer of one pass.
 #include "kernels/executor/cut_request.h"
 
 #include <doctest/doctest.h>
@@ -14,7 +14,7 @@
 namespace troupe::kernels {
 namespace {
 
-// A query of 10 tokens and 6 candidates of 4 behind it, each read at its end.
+// A query of 10 tokens followed by 6 candidates of 4, each read at its end.
 Plan candidates() {
   Plan plan;
   plan.segments.push_back({SegmentKind::user, Tokens(10, 3), 0, {}});
@@ -39,10 +39,10 @@ struct Pages {
   }
 };
 
-// The decoder, with passes of at most so many tokens.
+// The decoder, with passes of at most `tokens_max` tokens.
 struct Bounded {
   std::unique_ptr<Executor> decoder = make_cpu_decoder(random_decoder(small_config(), 7), {.page_tokens = 4});
-  std::vector<std::size_t> passes;  // computed tokens of each
+  std::vector<std::size_t> passes;  // computed tokens of each pass
 
   Reply run(const Request& request, std::size_t tokens_max) {
     Reply reply;
@@ -66,7 +66,7 @@ double difference(const Reply& a, const Reply& b) {
   return worst;
 }
 
-TEST_CASE("candidates are scored in parts, each with the query before it") {
+TEST_CASE("cut request: candidates are scored in parts, each with the query before it") {
   Bounded bounded;
   const Plan plan = candidates();
   const Request request{&plan, std::vector<SegmentKv>(7)};
@@ -79,10 +79,11 @@ TEST_CASE("candidates are scored in parts, each with the query before it") {
   CHECK(bounded.run(request, 13).too_large == "34 tokens");
 }
 
-TEST_CASE("what one part keeps, the next ones read") {
+TEST_CASE("cut request: later parts read what an earlier part keeps") {
   Bounded bounded;
   Plan plan = candidates();
-  for (std::uint32_t i = 1; i <= 6; ++i) plan.segments[i].sees = {};  // blocks alone, shown behind each other
+  // blocks that see nothing, seen one after another
+  for (std::uint32_t i = 1; i <= 6; ++i) plan.segments[i].sees = {};
   for (std::uint32_t i = 1; i <= 6; ++i) plan.segments[i].shift = static_cast<std::int32_t>(4 * i);
   plan.segments.push_back({SegmentKind::instruction, {7, 8}, 12, {}});
   plan.segments.back().replaces = {3, 1};

@@ -87,32 +87,37 @@ void BatchPlanner::clear() {
 }
 
 void BatchPlanner::check(const Request& request) const {
-  TROUPE_CHECK(request.plan != nullptr, "a request has a plan");
+  TROUPE_CHECK(request.plan != nullptr, "batch: a request must have a plan");
   const std::string fault = find_fault(*request.plan, limits_);
   TROUPE_CHECK(fault.empty(), fault);
   const auto& segments = request.plan->segments;
-  TROUPE_CHECK(request.kv.size() == segments.size(), "a request says for every segment where its keys are");
+  TROUPE_CHECK(request.kv.size() == segments.size(), "batch: a request must have a source for every segment");
   for (std::size_t s = 0; s < segments.size(); ++s) {
     const SegmentKv& kv = request.kv[s];
     const bool full = kv.pages.size() == layout_.pages_for(segments[s].tokens.size());
-    TROUPE_CHECK(full || (kv.pages.empty() && kv.source == Source::compute), "pages hold the whole segment");
-    TROUPE_CHECK(std::all_of(kv.pages.begin(), kv.pages.end(), is_page), "pages are aligned to 64 bytes");
+    TROUPE_CHECK(full || (kv.pages.empty() && kv.source == Source::compute),
+                 "batch: pages must hold the whole segment");
+    TROUPE_CHECK(std::all_of(kv.pages.begin(), kv.pages.end(), is_page),
+                 "batch: pages must be aligned to 64 bytes");
   }
   for (const Readout& readout : request.plan->readouts) {
-    TROUPE_CHECK(request.kv[readout.segment].source == Source::compute, "a cached segment has no readout");
+    TROUPE_CHECK(request.kv[readout.segment].source == Source::compute,
+                 "batch: a cached segment must not have a readout");
   }
   check_repair(request);
 }
 
-// What sees a place is exact for this request alone, and approximate at that.
+// Checks that reused spans and the segments that see them are computed and not kept: they are
+// approximate, and right for this request only.
 void BatchPlanner::check_repair(const Request& request) const {
   const auto& segments = request.plan->segments;
   for (const Repair::Place& place : request.plan->repair.places) {
     const SegmentKv& kv = request.kv[place.segment];
-    TROUPE_CHECK(kv.source == Source::compute && kv.pages.empty(), "a place is computed and not kept");
+    TROUPE_CHECK(kv.source == Source::compute && kv.pages.empty(),
+                 "batch: a reused span must be computed and not kept");
     for (std::uint32_t s = place.segment + 1; s < segments.size(); ++s)
       TROUPE_CHECK(request.kv[s].source == Source::compute || !segments[s].sees.contains(place.segment),
-                   "what sees a place is computed");
+                   "batch: a segment that sees a reused span must be computed");
   }
 }
 
@@ -160,9 +165,9 @@ void BatchPlanner::form_groups(const Request& request) {
   }
 }
 
-// Whether `segment` sees the group's context and, beyond that, exactly the last few (or none) of its members.
-// What is below the first member can only be context, since that member's own sight is the context; a range
-// takes one step, however many members it has.
+// Returns true if `segment` sees the group's context and, beyond that, exactly the last few (or
+// none) of its members. Segments before the first member can only be context, since that member
+// sees exactly the context. A range takes one step, however many members it has.
 bool BatchPlanner::join(const Plan& plan, std::uint32_t segment, std::uint32_t group) {
   const OpenGroup& open = open_[group];
   const std::span<const Sees::Range> sees = plan.segments[segment].sees.ranges();
@@ -193,7 +198,7 @@ bool BatchPlanner::sees_bent(std::uint32_t group, std::uint32_t first_seen) cons
   return false;
 }
 
-// Gives every computed segment its rows: groups one after the other, their segments in plan order.
+// Assigns rows to every computed segment: group after group, segments in plan order.
 void BatchPlanner::place_rows(const Request& request) {
   const Plan& plan = *request.plan;
   std::uint32_t row = batch_.rows();
@@ -242,7 +247,7 @@ void BatchPlanner::add_spans(const Request& request, const OpenGroup& group) {
   out.span_end = static_cast<std::uint32_t>(batch_.spans.size());
 }
 
-// All of it, but for the tokens in whose place the group sees others.
+// Adds all tokens of a segment, except those whose replacements the group sees.
 void BatchPlanner::add_segment(const Request& request, std::uint32_t segment, const OpenGroup& group) {
   const auto seen = [&](std::uint32_t other) {
     return std::any_of(group.context.begin(), group.context.end(),
@@ -280,7 +285,7 @@ void BatchPlanner::add_tokens(const Request& request, std::uint32_t segment, std
   }
 }
 
-// Neighbouring rows become one span: long runs are what makes attention fast.
+// Merges neighbouring rows into one span: attention is fast on long runs.
 void BatchPlanner::add_own_rows(const ContextSpan& rows, std::size_t first_span) {
   if (batch_.spans.size() > first_span) {
     ContextSpan& last = batch_.spans.back();
@@ -313,7 +318,7 @@ void BatchPlanner::note_repair(const Request& request, std::uint32_t index) {
   }
 }
 
-// Leaves the row of the pass in `read_row`; number_read_rows turns it into an index.
+// Stores the row of the pass in `read_row`; number_read_rows turns it into an index.
 void BatchPlanner::note_readouts(const Request& request, std::uint32_t index) {
   const auto& readouts = request.plan->readouts;
   for (std::uint32_t i = 0; i < readouts.size(); ++i) {

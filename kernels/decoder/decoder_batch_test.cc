@@ -46,11 +46,11 @@ struct PlannerCase {
   const DecoderBatch& run() { return planner.plan(requests); }
 };
 
-TEST_CASE("tokens in whose place others are seen are left out of their span, for those who see both") {
+TEST_CASE("decoder batch: a group that sees both segments leaves out the replaced tokens") {
   PlannerCase given;
   Plan& plan = given.request();
   given.add(10, {}, true);  // two pages and a half
-  given.add(2, {});         // in the place of tokens 5 and 6
+  given.add(2, {});         // replaces tokens 5 and 6
   plan.segments[1].replaces = {0, 5};
   given.add(3, {0, 1});
   given.add(1, {0});
@@ -67,7 +67,8 @@ TEST_CASE("tokens in whose place others are seen are left out of their span, for
   CHECK(spans_of(batch.groups[2]) == std::vector<Numbers>{{1, 0, 4}, {1, 0, 4}, {1, 0, 2}});
 }
 
-TEST_CASE("a segment that stands elsewhere turns for those that see it, and has its group for itself") {
+TEST_CASE(
+    "decoder batch: a shifted segment is rotated for the segments that see it, and these start a new group") {
   PlannerCase given;
   Plan& plan = given.request();
   given.add(3, {});
@@ -79,13 +80,13 @@ TEST_CASE("a segment that stands elsewhere turns for those that see it, and has 
   const DecoderBatch& batch = given.run();
   CHECK(batch.turns == std::vector<std::int32_t>{7});
   REQUIRE(batch.groups.size() == 3);
-  CHECK(batch.groups[0].row_end == 7);  // what turns continues a group; those that see it do not
+  CHECK(batch.groups[0].row_end == 7);  // a shifted segment continues a group; segments that see it do not
   Numbers turns;
   for (const ContextSpan& span : batch.spans) turns.push_back(span.turn);
   CHECK(turns == Numbers{0, 1, 0, 1, 0, 1, 1});
 }
 
-TEST_CASE("the turns of a pass are its own, whatever the pass before had") {
+TEST_CASE("decoder batch: the rotations of a pass do not depend on the pass before") {
   PlannerCase given;
   Plan& plan = given.request();
   given.add(3, {});
@@ -96,7 +97,7 @@ TEST_CASE("the turns of a pass are its own, whatever the pass before had") {
   CHECK(given.run().turns == std::vector<std::int32_t>{-5});
 }
 
-TEST_CASE("a plain causal prompt of many segments is one group without context") {
+TEST_CASE("decoder batch: a plain causal prompt of many segments is one group without context") {
   PlannerCase given;
   given.request();
   given.add(3, {});
@@ -112,7 +113,8 @@ TEST_CASE("a plain causal prompt of many segments is one group without context")
 }
 
 TEST_CASE(
-    "candidates behind a cached prefix are one group, and the instruction that sees them all joins it") {
+    "decoder batch: candidates behind a cached prefix are one group, which an instruction that sees all "
+    "joins") {
   PlannerCase given;
   given.request();
   given.add(6, {}, true);
@@ -129,7 +131,7 @@ TEST_CASE(
   CHECK(batch.visible_end == Numbers{1, 2, 3, 4, 5});
 }
 
-TEST_CASE("computed context that lies side by side is one span") {
+TEST_CASE("decoder batch: adjacent computed context is one span") {
   PlannerCase given;
   given.request();
   given.add(2, {});
@@ -144,7 +146,7 @@ TEST_CASE("computed context that lies side by side is one span") {
   CHECK(batch.spans[batch.groups[1].span_begin].tokens == 2);
 }
 
-TEST_CASE("rows with a readout are listed once, and each group knows its own") {
+TEST_CASE("decoder batch: rows with a readout are listed once, and each group knows its own") {
   PlannerCase given;
   given.request().readouts = {{1, 0, {7}}, {0, 1, {8, 9}}};
   given.add(2, {});
@@ -164,8 +166,8 @@ TEST_CASE("rows with a readout are listed once, and each group knows its own") {
 }
 
 TEST_CASE(
-    "a place of a repair knows its rows and where its block's keys lie, turning to it; who pays is known by "
-    "group") {
+    "decoder batch: a reused span has its rows and its block's keys with their rotation, and groups know the "
+    "rows that measure attention") {
   PlannerCase given;
   given.request();
   given.add(6, {}, true);  // at 0: two pages
@@ -199,7 +201,7 @@ TEST_CASE(
   CHECK(some.index_of(13) == 2);
 }
 
-TEST_CASE("an empty batch and a request with nothing to compute have no rows") {
+TEST_CASE("decoder batch: an empty batch and a request with nothing to compute have no rows") {
   PlannerCase given;
   CHECK(given.run().rows() == 0);
   given.request();
@@ -209,7 +211,7 @@ TEST_CASE("an empty batch and a request with nothing to compute have no rows") {
   CHECK(computed_tokens(given.requests[0]) == 0);
 }
 
-// Whether planning these requests stops the process, as a bug of the caller does.
+// Returns true if planning these requests stops the process, as for a bug of the caller.
 bool stops(PlannerCase& given) {
   const pid_t child = fork();
   REQUIRE(child >= 0);
@@ -224,7 +226,7 @@ bool stops(PlannerCase& given) {
   return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
 }
 
-TEST_CASE("requests whose pages or plans do not fit stop the process") {
+TEST_CASE("decoder batch: requests whose pages or plans do not fit stop the process") {
   PlannerCase given;
   given.request();
   given.add(5, {}, true);
@@ -247,7 +249,7 @@ TEST_CASE("requests whose pages or plans do not fit stop the process") {
   CHECK(stops(given));
 }
 
-// What a row attends to, as (segment, token) counted up to `last`, by the definition of a plan.
+// Returns what a row attends to, as (segment, token) up to `last`, by the definition of a plan.
 std::multiset<std::uint32_t> defined_sight(const Plan& plan, std::uint32_t segment, std::uint32_t last) {
   std::multiset<std::uint32_t> seen;
   for (const std::uint32_t s : plan.segments[segment].sees) {
@@ -257,7 +259,8 @@ std::multiset<std::uint32_t> defined_sight(const Plan& plan, std::uint32_t segme
   return seen;
 }
 
-// The same through the batch. Token ids name (segment, token), and so do the addresses of pages.
+// Returns the same through the batch. Token ids encode (segment, token), and so do the addresses of
+// pages.
 std::multiset<std::uint32_t> planned_sight(const DecoderBatch& batch, const std::byte* pages,
                                            std::uint32_t row) {
   std::multiset<std::uint32_t> seen;
@@ -277,7 +280,7 @@ std::multiset<std::uint32_t> planned_sight(const DecoderBatch& batch, const std:
   return seen;
 }
 
-TEST_CASE("every row of a random plan sees exactly what the plan says") {
+TEST_CASE("decoder batch: every row of a random plan sees exactly what the plan says") {
   const std::uint64_t seed = std::random_device()();
   CAPTURE(seed);
   std::mt19937_64 random(seed);

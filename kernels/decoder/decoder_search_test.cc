@@ -1,5 +1,5 @@
-// Beam searches of the CPU's decoder against a search that computes every path as a prompt of its own, keeps
-// all of them and sorts them all.
+// Tests beam searches of the CPU's decoder against a search that computes every path as a prompt of
+// its own, keeps all paths and sorts all of them.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::unique_ptr<Executor> small_decoder(const DecoderOptions& options = {}) {
   return make_cpu_decoder(random_decoder(small_config(), 7), options);
 }
 
-TEST_CASE("a search finds the paths, in the order, that a search over whole prompts finds") {
+TEST_CASE("decoder search: it finds the same paths in the same order as a search over whole prompts") {
   std::mt19937 random(11);
   const auto decoder = small_decoder();
   for (const auto normalised : {Search::Normalised::vocabulary, Search::Normalised::allowed})
@@ -45,7 +45,7 @@ TEST_CASE("a search finds the paths, in the order, that a search over whole prom
       }
 }
 
-TEST_CASE("each part of a search takes its time, and the parts together no more than the search") {
+TEST_CASE("decoder search: each part takes time, and the parts together no more than the search") {
   std::mt19937 random(13);
   const std::vector<Path> paths = random_paths(30, 3, random);
   Plan plan = prompt_plan(random);
@@ -53,7 +53,7 @@ TEST_CASE("each part of a search takes its time, and the parts together no more 
   check_pass_times(*small_decoder(), computed(plan, index_of(paths)), all_parts());
 }
 
-TEST_CASE("paths that are copied, or a masked tree, and levels that are sorted whole, find the same") {
+TEST_CASE("decoder search: copied paths, a masked tree and fully sorted levels give the same answers") {
   std::mt19937 random(17);
   for (const KvFormat kv : {KvFormat::f32, KvFormat::bf16}) {
     const auto decoder = small_decoder({.page_tokens = 4, .kv = kv});
@@ -80,7 +80,7 @@ TEST_CASE("paths that are copied, or a masked tree, and levels that are sorted w
   }
 }
 
-TEST_CASE("where the prompt's keys and values come from makes no difference to a search") {
+TEST_CASE("decoder search: answers do not depend on where the prompt's keys and values come from") {
   std::mt19937 random(12);
   for (const KvFormat kv : {KvFormat::f32, KvFormat::f16}) {
     const auto decoder = small_decoder({.page_tokens = 4, .kv = kv});
@@ -102,7 +102,7 @@ TEST_CASE("where the prompt's keys and values come from makes no difference to a
   }
 }
 
-TEST_CASE("a search that follows one token of history has nothing cached before it") {
+TEST_CASE("decoder search: a search that follows one token of history caches nothing before it") {
   std::mt19937 random(13);
   const auto decoder = small_decoder();
   PoisonedPages memory{decoder->layout(), {}};
@@ -118,7 +118,7 @@ TEST_CASE("a search that follows one token of history has nothing cached before 
   CHECK(difference(decoder->run({&request, 1})[0].beams, expected) == "");
 }
 
-TEST_CASE("searches of several requests share passes, whatever is beside them") {
+TEST_CASE("decoder search: searches of several requests share passes, whatever else is in the batch") {
   std::mt19937 random(14);
   for (const std::uint32_t batch_tokens : {0u, 20u}) {
     const auto decoder = small_decoder({.memory_bytes = batch_tokens, .batch_tokens = batch_tokens});
@@ -150,7 +150,7 @@ TEST_CASE("searches of several requests share passes, whatever is beside them") 
   }
 }
 
-TEST_CASE("paths without an index are of all tokens, as many as were asked for") {
+TEST_CASE("decoder search: without an index, paths are of all tokens, as many as asked for") {
   std::mt19937 random(15);
   const auto decoder = small_decoder();
   Plan plan = prompt_plan(random);
@@ -163,7 +163,7 @@ TEST_CASE("paths without an index are of all tokens, as many as were asked for")
   CHECK(difference(decoder->run({&request, 1})[0].beams, plain_search(*decoder, plan, all)) == "");
 }
 
-TEST_CASE("a state that is not finite is not an answer") {
+TEST_CASE("decoder search: a state that is not finite gives no answer") {
   DecoderModel model = random_decoder(small_config(), 7);
   model.weights.final_norm[3] = INFINITY;
   const auto decoder = make_cpu_decoder(std::move(model), {});

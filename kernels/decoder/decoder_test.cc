@@ -18,7 +18,7 @@ namespace decoder_test {
 
 constexpr std::uint32_t page_tokens = 4;
 
-// The three families' features between them: bias, q/k norm, tied and own output rows.
+// Covers the features of the three architectures: bias, q/k norm, tied and own output rows.
 DecoderConfig small_config(Family family) {
   DecoderConfig config;
   config.family = family;
@@ -38,7 +38,8 @@ Segment segment(std::vector<Token> tokens, std::int32_t start, std::vector<std::
   return {SegmentKind::item, std::move(tokens), start, Sees(sees)};
 }
 
-// System, two items that see it, a user that sees all, a discriminant with one readout.
+// A system prompt, two items that see it, a user that sees all, and a discriminant with one
+// readout.
 Plan item_prefix_plan() {
   Plan plan;
   plan.segments = {segment({1, 2, 3}, 0, {}), segment({10, 11, 12, 13, 14}, 3, {0}),
@@ -50,7 +51,7 @@ Plan item_prefix_plan() {
 
 Request computed(const Plan& plan) { return {&plan, std::vector<SegmentKv>(plan.segments.size())}; }
 
-// Largest difference of two results; infinite if the shapes differ or a value is no number.
+// Returns the largest difference of two results; infinite if shapes differ or a value is NaN.
 double difference(const Reply& a, const Reply& b) {
   const double infinite = std::numeric_limits<double>::infinity();
   if (a.readouts.size() != b.readouts.size()) return infinite;
@@ -67,7 +68,7 @@ double difference(const Reply& a, const Reply& b) {
 
 constexpr double rounding = 1e-4;  // logits are near 1; float32 sums in another order
 
-TEST_CASE("segments read from pages give the logits that computing them gives") {
+TEST_CASE("decoder: segments read from pages give the logits that computing them gives") {
   for (const Family family : {Family::qwen2, Family::qwen3, Family::llama}) {
     const auto decoder = small_decoder(family);
     PoisonedPages memory{decoder->layout(), {}};
@@ -85,7 +86,7 @@ TEST_CASE("segments read from pages give the logits that computing them gives") 
   }
 }
 
-TEST_CASE("a request of cached segments from which nothing is read has nothing to compute") {
+TEST_CASE("decoder: a request of cached segments without readouts computes nothing") {
   for (const WeightFormat weights : {WeightFormat::f32, WeightFormat::int8}) {
     const auto decoder = make_cpu_decoder(random_decoder(small_config(Family::qwen2), 7),
                                           {.page_tokens = page_tokens, .weights = weights});
@@ -100,7 +101,7 @@ TEST_CASE("a request of cached segments from which nothing is read has nothing t
   }
 }
 
-TEST_CASE("a prompt cut into segments gives the logits of the whole prompt") {
+TEST_CASE("decoder: a prompt cut into segments gives the logits of the whole prompt") {
   const auto decoder = small_decoder();
   Plan whole, cut;
   whole.segments = {segment({1, 2, 3, 4, 5, 6, 7}, 0, {})};
@@ -112,7 +113,7 @@ TEST_CASE("a prompt cut into segments gives the logits of the whole prompt") {
   CHECK(difference(logits[0], logits[1]) < rounding);
 }
 
-TEST_CASE("a token that is not seen does not matter, one that is seen does") {
+TEST_CASE("decoder: only tokens that are seen affect the logits") {
   const auto decoder = small_decoder();
   Plan plan = item_prefix_plan(), unseen = plan, seen = plan;
   plan.segments[4].sees = unseen.segments[4].sees = {0, 2, 3};
@@ -125,7 +126,7 @@ TEST_CASE("a token that is not seen does not matter, one that is seen does") {
   CHECK(difference(logits[2], logits[3]) > 10 * rounding);
 }
 
-TEST_CASE("a batch gives every request what it gets alone, whatever ran before") {
+TEST_CASE("decoder: a batch gives every request the answer it gets alone, whatever ran before") {
   const auto decoder = small_decoder();
   Plan a = item_prefix_plan(), b = a, c;
   b.segments[3].tokens = {40, 41};
@@ -142,16 +143,16 @@ TEST_CASE("a batch gives every request what it gets alone, whatever ran before")
   CHECK(decoder->run({}).empty());
 }
 
-TEST_CASE("each part of a pass takes its time, and the parts together no more than the pass") {
+TEST_CASE("decoder: each part of a pass takes time, and the parts together no more than the pass") {
   const Plan plan = item_prefix_plan();
   const Request request = computed(plan);
   PassParts parts = all_parts();
-  parts.pop_back();  // nothing is searched
+  parts.pop_back();  // without the search
   for (const Family family : {Family::qwen2, Family::qwen3})
     check_pass_times(*small_decoder(family), request, parts);
 }
 
-TEST_CASE("readouts and their rows come in the order of the plan") {
+TEST_CASE("decoder: readouts and their rows come in the order of the plan") {
   const auto decoder = small_decoder();
   Plan plan = item_prefix_plan();
   plan.readouts = {{3, 2, {5, 4, 5}}, {0, 1, {}}, {3, 2, {4}}, {1, 0, {30, 31}}};
@@ -166,7 +167,7 @@ TEST_CASE("readouts and their rows come in the order of the plan") {
   CHECK(std::abs(decoder->run({&request, 1})[0].readouts[0][0] - all[3][1]) < rounding);
 }
 
-TEST_CASE("an executor over shared weights gives the same logits, and outlives the first") {
+TEST_CASE("decoder: an executor over shared weights gives the same logits, and outlives the first") {
   auto first = small_decoder(Family::llama);
   const Plan plan = item_prefix_plan();
   const Request request = computed(plan);
@@ -181,7 +182,7 @@ bool all_bytes(const std::byte* from, std::size_t count, std::byte value) {
   return std::all_of(from, from + count, [&](std::byte b) { return b == value; });
 }
 
-TEST_CASE("kept pages are written whole: tokens with numbers, the rest with zeros") {
+TEST_CASE("decoder: kept pages are written whole, with zeros behind the last token") {
   for (const KvFormat format : {KvFormat::f32, KvFormat::f16, KvFormat::bf16}) {
     const auto decoder = small_decoder(Family::qwen2, format);
     const KvLayout layout = kv_layout(small_config(Family::qwen2), page_tokens, format);
@@ -205,7 +206,7 @@ TEST_CASE("kept pages are written whole: tokens with numbers, the rest with zero
   }
 }
 
-TEST_CASE("16-bit formats take half the bytes") {
+TEST_CASE("decoder: 16-bit formats take half the bytes") {
   for (const KvFormat format : {KvFormat::f16, KvFormat::bf16}) {
     const KvLayout layout = kv_layout(small_config(Family::qwen2), page_tokens, format);
     CHECK(small_decoder(Family::qwen2, format)->layout() == page_layout(layout));
@@ -215,7 +216,7 @@ TEST_CASE("16-bit formats take half the bytes") {
   }
 }
 
-TEST_CASE("a key or value too large for its format is an answer that is no number, computed or read") {
+TEST_CASE("decoder: a key or value too large for its format gives NaN, computed or read") {
   DecoderModel model = random_decoder(small_config(Family::qwen2), 7);
   for (float& x : model.weights.layers[1].v.values) x *= 1e6f;
   Plan plan = item_prefix_plan();

@@ -1,5 +1,5 @@
-// An executor over another one: blocks of prototypes are made into pages of its own before a batch runs, and
-// the other one finds them there as if they were cached.
+// An executor in front of another one. Before a batch runs, it makes blocks of prototypes into
+// pages of its own, and the inner executor finds them there as cached blocks.
 #include <algorithm>
 #include <cstdlib>
 #include <new>
@@ -37,14 +37,14 @@ class PrototypeExecutor final : public Executor {
  private:
   using Page = std::unique_ptr<std::byte, decltype(&std::free)>;
   std::byte* page(std::size_t number);
-  // Of a place's tokens; fewer where one has none.
+  // Returns the prototypes of a span's tokens; stops at the first token without one.
   std::vector<std::uint32_t> find(const Plan& plan, const Repair::Place& place) const;
 
   std::unique_ptr<Executor> executor_;
   const KvLayout kv_layout_;
   std::shared_ptr<const Prototypes> prototypes_;
-  std::shared_ptr<EmbeddingTable> rows_;  // null: straight from the file
-  std::vector<Page> pages_;               // as many as a batch has needed
+  std::shared_ptr<EmbeddingTable> rows_;  // null: read from the file
+  std::vector<Page> pages_;               // as many as the largest batch so far needed
 };
 
 std::vector<std::uint32_t> PrototypeExecutor::find(const Plan& plan, const Repair::Place& place) const {
@@ -65,7 +65,7 @@ std::string PrototypeExecutor::fault(const Plan& plan) const {
     const std::size_t found = find(plan, place).size(), tokens = plan.segments[place.segment].tokens.size();
     if (found < tokens)
       return "token " + std::to_string(found) + " of segment " + std::to_string(place.segment) +
-             " has no prototype; expected one of each token of a block that is made of them";
+             " has no prototype; expected one of each token of a block that is made of prototypes";
   }
   return executor_->fault(plan);
 }
@@ -86,7 +86,7 @@ void PrototypeExecutor::run(std::span<const Request> batch, std::vector<Reply>& 
   };
   if (std::ranges::none_of(batch, needs)) return executor_->run(batch, replies);
   std::vector<Request> filled(batch.begin(), batch.end());
-  std::vector<Plan> plans;  // as the other one knows them: of blocks that are cached
+  std::vector<Plan> plans;  // plans for the inner executor, in which these blocks are cached
   plans.reserve(batch.size());
   std::size_t used = 0;
   for (Request& request : filled) {
@@ -98,10 +98,11 @@ void PrototypeExecutor::run(std::span<const Request> batch, std::vector<Reply>& 
       if (!std::exchange(place.of_prototypes, false)) continue;
       SegmentKv& kv = request.kv[place.block];
       TROUPE_CHECK(kv.source == Source::compute && kv.pages.empty(),
-                   "a block of prototypes is neither cached nor kept");
+                   "a block of prototypes must be neither cached nor kept");
       const std::vector<std::uint32_t> numbers = find(plan, place);
       const Segment& block = plan.segments[place.block];
-      TROUPE_CHECK(numbers.size() == block.tokens.size(), "each of its tokens has a prototype");
+      TROUPE_CHECK(numbers.size() == block.tokens.size(),
+                   "prototypes: expected a prototype for each token of the block");
       kv.source = Source::cached;
       for (std::size_t i = 0; i < kv_layout_.pages_for(numbers.size()); ++i) kv.pages.push_back(page(used++));
       prototypes_->fill(kv_layout_, numbers, block.start, kv.pages, rows_.get());

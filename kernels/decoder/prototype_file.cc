@@ -1,6 +1,7 @@
-// The file of prototypes: a head; of each token of the vocabulary its row of the embedding, and whether no
-// prototype ever stands for it; of each prototype its token, its position and how many tokens it stands for;
-// their keys and values; then the SHA-256 of all that. Little-endian, arrays from multiples of 64 bytes on.
+// The file of prototypes. In order: a head; per token of the vocabulary, its row of the embedding
+// and whether it never has a prototype; per prototype, its token, its position and the number of
+// tokens that it represents; the prototypes' keys and values; the SHA-256 of all that.
+// Little-endian; arrays begin at multiples of 64 bytes.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -20,7 +21,7 @@ constexpr std::uint32_t prototypes_most = 1u << 26;
 
 struct Head {
   char magic[8];
-  char model[version_bytes];  // its version
+  char model[version_bytes];  // version of the model
   std::uint32_t layers, kv_heads, head_dim, hidden, vocabulary, tables, planes, prototypes;
   std::uint64_t seed;
   double place_weight, cosine_min;
@@ -39,7 +40,7 @@ std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 struct Sections {
   std::size_t table, never, records, numbers, checksum, end;
 };
-// All factors are bounded before: nothing overflows.
+// All factors were checked against limits before, so nothing overflows.
 Sections sections_of(const Head& head) {
   Sections at{.table = rounded(sizeof(Head))};
   at.never = at.table + rounded(std::size_t{head.vocabulary} * head.hidden * 4);
@@ -71,7 +72,7 @@ Head read_head(const std::filesystem::path& file, std::span<const std::byte> byt
     load_fault(file, "has " + std::to_string(bytes.size()) + " bytes", "a file of prototypes");
   std::memcpy(&head, bytes.data(), sizeof head);
   if (std::memcmp(head.magic, magic, sizeof magic) != 0)
-    load_fault(file, "begins otherwise", "a file of prototypes");
+    load_fault(file, "does not begin with the prototypes' magic bytes", "a file of prototypes");
   check_number(file, "layers", head.layers, config.layers);
   check_number(file, "kv_heads", head.kv_heads, config.kv_heads);
   check_number(file, "head_dim", head.head_dim, config.head_dim);
@@ -84,7 +85,7 @@ Head read_head(const std::filesystem::path& file, std::span<const std::byte> byt
                "has " + std::to_string(head.tables) + " tables of " + std::to_string(head.planes) + " planes",
                "1 to 64 of 1 to 24");
   if (!(head.place_weight >= 0 && head.place_weight <= 1) || !(head.cosine_min >= -1 && head.cosine_min <= 1))
-    load_fault(file, "has a weight or a cosine that is none", "0 to 1, and -1 to 1");
+    load_fault(file, "has a position weight or a minimum cosine out of range", "0 to 1, and -1 to 1");
   if (head.prototypes > prototypes_most)
     load_fault(file, "has " + std::to_string(head.prototypes) + " prototypes",
                "at most " + std::to_string(prototypes_most));
@@ -105,7 +106,7 @@ Prototypes::Prototypes(const std::filesystem::path& file, const DecoderConfig& c
     load_fault(file, "has " + std::to_string(bytes.size()) + " bytes", std::to_string(at.end));
   checksum_ = checksum_of(bytes.first(at.checksum));
   if (std::memcmp(bytes.data() + at.checksum, checksum_.data(), checksum_bytes) != 0)
-    load_fault(file, "is not what was written: its checksum differs", "a whole file; make it again");
+    load_fault(file, "is damaged: its checksum differs", "a whole file; make it again");
   count_ = head.prototypes;
   cosine_min_ = static_cast<float>(head.cosine_min);
   never_ = bytes.subspan(at.never, head.vocabulary);
@@ -128,7 +129,7 @@ Prototypes::Prototypes(const std::filesystem::path& file, const DecoderConfig& c
   }
   const float* const end = kv_ + std::size_t{count_} * head.layers * head.kv_heads * 2 * head.head_dim;
   if (!std::all_of(kv_, end, [](float number) { return std::isfinite(number); }))
-    load_fault(file, "has a key or a value that is no number", "finite numbers");
+    load_fault(file, "has a key or a value that is not finite", "finite numbers");
 }
 
 void PrototypeMaker::write(const std::filesystem::path& file) const {
@@ -167,13 +168,13 @@ void PrototypeMaker::write(const std::filesystem::path& file) const {
   std::ranges::copy(std::as_bytes(std::span(numbers)),
                     bytes.begin() + static_cast<std::ptrdiff_t>(at.numbers));
   const std::string checksum = checksum_of(bytes);
-  // Under another name first: whoever has the former file mapped keeps it whole.
+  // Writes under another name first: processes that have the former file mapped keep it whole.
   const std::filesystem::path whole = file.string() + ".new";
   {
     std::ofstream out(whole, std::ios::binary | std::ios::trunc);
     out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     out << checksum << std::flush;
-    if (!out) load_fault(whole, "cannot be written", "a folder with room");
+    if (!out) load_fault(whole, "cannot be written", "a folder with enough free space");
   }
   std::filesystem::rename(whole, file);
 }

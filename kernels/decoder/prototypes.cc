@@ -17,7 +17,7 @@ double dot(std::span<const float> a, std::span<const float> b) {
   return sum;
 }
 
-// One head's key of a token, turned by so many positions.
+// Rotates one head's key of a token by so many positions.
 void turn(std::span<double> key, const std::vector<double>& frequencies, double positions) {
   const std::size_t half = key.size() / 2;
   for (std::size_t i = 0; i < half; ++i) {
@@ -41,7 +41,7 @@ void store(KvFormat format, std::byte* at, double number) {
 
 std::vector<float> PlacedEmbedding::direction(Token token, std::uint32_t position) const {
   TROUPE_CHECK(token >= 0 && (std::size_t(token) + 1) * hidden_ <= table_.size(),
-               "the token is in the vocabulary");
+               "prototypes: expected a token of the vocabulary");
   const std::span<const float> row = table_.subspan(std::size_t(token) * hidden_, hidden_);
   std::vector<float> made(width());
   const double length = std::sqrt(dot(row, row));
@@ -73,7 +73,8 @@ std::uint32_t HashTables::bucket(std::span<const float> direction, std::uint32_t
 }
 
 void HashTables::add(std::span<const float> direction, std::uint32_t number) {
-  TROUPE_CHECK(directions_.size() == std::size_t{number} * width_, "numbers come one after the other");
+  TROUPE_CHECK(directions_.size() == std::size_t{number} * width_,
+               "hash tables: expected numbers in ascending order without gaps");
   directions_.insert(directions_.end(), direction.begin(), direction.end());
   for (std::uint32_t table = 0; table < tables_.size(); ++table)
     tables_[table][bucket(direction, table)].push_back(number);
@@ -101,7 +102,7 @@ std::optional<Prototypes::Match> Prototypes::nearest(Token token, std::uint32_t 
 }
 
 std::span<const float> Prototypes::row(std::uint32_t prototype) const {
-  TROUPE_CHECK(prototype < count_, "there is such a prototype");
+  TROUPE_CHECK(prototype < count_, "prototypes: expected the number of a prototype");
   return {kv_ + std::size_t{prototype} * columns(), columns()};
 }
 
@@ -114,8 +115,9 @@ void Prototypes::fill(const KvLayout& layout, std::span<const std::uint32_t> pro
                       std::span<std::byte* const> pages, EmbeddingTable* rows) const {
   TROUPE_CHECK(layout.layers == config_.layers && layout.kv_heads == config_.kv_heads &&
                    layout.head_dim == config_.head_dim,
-               "pages of the prototypes' model");
-  TROUPE_CHECK(pages.size() == layout.pages_for(prototypes.size()), "pages hold the whole block");
+               "prototypes: expected pages of the layout of the prototypes' model");
+  TROUPE_CHECK(pages.size() == layout.pages_for(prototypes.size()),
+               "prototypes: expected pages for the whole block");
   std::vector<float> fetched;
   if (rows) {
     const std::vector<Token> numbers(prototypes.begin(), prototypes.end());
@@ -148,7 +150,8 @@ PrototypeMaker::PrototypeMaker(const DecoderModel& model, const PrototypeOptions
       embedding_(model.weights.embedding.values, model.config.hidden, options.place_weight),
       hash_(embedding_.width(), options),
       frequencies_(rope_frequencies(model.config)) {
-  TROUPE_CHECK(never_.size() == model.config.vocabulary, "it is said of each token of the vocabulary");
+  TROUPE_CHECK(never_.size() == model.config.vocabulary,
+               "prototypes: `never` must have an entry for each token of the vocabulary");
 }
 
 void PrototypeMaker::see(Token token, std::uint32_t position) {
@@ -159,7 +162,7 @@ void PrototypeMaker::see(Token token, std::uint32_t position) {
     ++counts_[{token, position}];
 }
 
-// Frequent ones first, so that they stand for themselves.
+// Frequent tokens come first, so that they become prototypes themselves.
 void PrototypeMaker::settle() {
   std::vector<std::pair<std::pair<Token, std::uint32_t>, std::uint64_t>> order(counts_.begin(),
                                                                                counts_.end());
@@ -185,7 +188,7 @@ void PrototypeMaker::settle() {
 
 void PrototypeMaker::take(Token token, std::uint32_t position, const KvLayout& layout,
                           std::span<std::byte* const> pages, std::size_t index) {
-  TROUPE_CHECK(layout.format == KvFormat::f32, "keys and values of 32 bits");
+  TROUPE_CHECK(layout.format == KvFormat::f32, "prototypes: expected keys and values of 32 bits");
   if (never_.at(static_cast<std::size_t>(token)) != 0) return;
   const auto found = hash_.nearest(embedding_.direction(token, position));
   if (!found || found->cosine < options_.cosine_min) return;

@@ -1,17 +1,18 @@
 #pragma once
-// Prototypes of histories (RcLLM §III-B): tokens as they stand in many users' histories, each with keys and
-// values of all layers that stand for those of every token that is close to it. Close is by direction: a
-// token's row of the embedding beside waves of its position, so that the same word far from there is another
-// token (the paper's position-aware embedding, whose form it leaves open). A hash of random hyperplanes
-// (several tables, seeded) finds the nearest prototype without a look at all of them; one that is not as
-// close as asked for is none.
+// Prototypes of histories (RcLLM §III-B). A prototype is a token at a position of many users'
+// histories, with keys and values of all layers that are used for every similar token. Similarity
+// is the cosine of two directions. A direction is a token's row of the embedding joined with waves
+// of its position, so the same word far away counts as another token (the paper's position-aware
+// embedding, whose form it leaves open). A hash of random hyperplanes (several tables, seeded)
+// finds the nearest prototype without comparing all. A prototype below the minimum cosine does not
+// match.
 //
-// They are made once for a model, from histories (PrototypeMaker): the most frequent tokens first, each joins
-// the nearest prototype or becomes one. A prototype's keys, as they were before they were rotated, and values
-// are the mean over its tokens where they stood. The file is an asset of the model's version, with the
-// embedding in it: mapped, not read, and checked when it is opened. Which tokens never have a prototype
-// (identifiers, timestamps, delimiters) is for those to say who know what tokens are, when they are made; the
-// file remembers it.
+// Prototypes are made once for a model, from histories (PrototypeMaker): the most frequent tokens
+// first; each joins the nearest prototype or becomes a new one. A prototype's keys (before
+// rotation) and values are the mean over its tokens at their positions. The file is an asset of the
+// model's version and includes the embedding. It is mapped, not read, and checked when it is
+// opened. The maker is told which tokens never have a prototype (identifiers, timestamps,
+// delimiters), and the file records it.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -35,16 +36,16 @@ namespace troupe::kernels {
 struct PrototypeOptions {
   std::uint32_t tables = 8, planes = 12;  // of the hash: 1 to 64, 1 to 24
   std::uint64_t seed = 1;
-  double place_weight = 0.2;  // of the squared length of a token's direction, what its position has: 0 to 1
-  double cosine_min = 0.9;    // of a token and its prototype: −1 to 1
+  double place_weight = 0.2;  // share of the position in the squared length of a token's direction: 0 to 1
+  double cosine_min = 0.9;    // minimum cosine of a token and its prototype: −1 to 1
   std::uint32_t prototypes_max = 65'536;
 };
 
-// The direction of a token where it stands, of length one.
+// Computes the direction of a token at a position, with length one.
 class PlacedEmbedding {
  public:
   static constexpr std::uint32_t waves = 16;
-  // `table`, [vocabulary][hidden], outlives it.
+  // `table` is [vocabulary][hidden] and must outlive this object.
   PlacedEmbedding(std::span<const float> table, std::uint32_t hidden, double place_weight)
       : table_(table), hidden_(hidden), place_weight_(place_weight) {}
   std::uint32_t width() const { return hidden_ + waves; }
@@ -56,12 +57,12 @@ class PlacedEmbedding {
   const double place_weight_;
 };
 
-// Finds directions that fell on the same side of all hyperplanes of a table.
+// Finds directions that are on the same side of all hyperplanes of a table.
 class HashTables {
  public:
   HashTables(std::uint32_t width, const PrototypeOptions& options);
   void add(std::span<const float> direction, std::uint32_t number);
-  // Of all that were added: the one of the largest cosine among those found, the lowest number among equals.
+  // The candidate of the largest cosine; the lowest number among equals.
   struct Found {
     std::uint32_t number = 0;
     float cosine = 0;
@@ -79,7 +80,7 @@ class HashTables {
 
 class Prototypes {
  public:
-  // Throws LoadError where the file is damaged, or is of another model than this version.
+  // Throws LoadError if the file is damaged or belongs to another version of the model.
   Prototypes(const std::filesystem::path& file, const DecoderConfig& config,
              const std::string& model_version);
 
@@ -87,18 +88,19 @@ class Prototypes {
   std::uint32_t size() const { return count_; }
   const std::string& checksum() const {
     return checksum_;
-  }  // part of the names of blocks that are made of them
+  }  // part of the names of blocks made of these prototypes
   using Match = HashTables::Found;
-  // Of a token at this position of the prompt; none: it is computed.
+  // Returns the prototype of a token at this position of the prompt; none: the token must be
+  // computed.
   std::optional<Match> nearest(Token token, std::uint32_t position) const;
 
-  // Leaves the keys and values of a block there whose tokens have these prototypes, as if it had been
-  // computed with its first token at `start`. They are read through `rows` (PrototypeRows, or what stands
-  // before it), else from the file; what `rows` throws is passed on.
+  // Fills `pages` with the keys and values of a block whose tokens have these prototypes, as if it
+  // had been computed with its first token at `start`. Reads them through `rows` (PrototypeRows or
+  // a cache in front of it) if given, else from the file. Passes on what `rows` throws.
   void fill(const KvLayout& layout, std::span<const std::uint32_t> prototypes, std::int32_t start,
             std::span<std::byte* const> pages, EmbeddingTable* rows = nullptr) const;
 
-  // Of a prototype, one row: [layer][head][key, value][head_dim].
+  // Length of a prototype's row: [layer][head][key, value][head_dim].
   std::uint32_t columns() const { return config_.layers * config_.kv_heads * 2 * config_.head_dim; }
   std::span<const float> row(std::uint32_t prototype) const;
 
@@ -115,8 +117,8 @@ class Prototypes {
   std::vector<double> frequencies_;
 };
 
-// Their keys and values as a table of which a pass asks for the rows that it needs, so that a cache may stand
-// before the file.
+// The prototypes' keys and values as a table whose rows a pass fetches, so that a cache can be put
+// in front of the file.
 class PrototypeRows final : public EmbeddingTable {
  public:
   explicit PrototypeRows(std::shared_ptr<const Prototypes> prototypes) : prototypes_(std::move(prototypes)) {}
@@ -128,35 +130,37 @@ class PrototypeRows final : public EmbeddingTable {
   const std::shared_ptr<const Prototypes> prototypes_;
 };
 
-// Runs plans whose repairs have blocks made of prototypes, too: makes these, read through `rows` if there is
-// one, and has `executor` run the plans with them.
+// Returns an executor that also runs plans whose repairs have blocks made of prototypes. It makes
+// these blocks, reading through `rows` if given, and lets `executor` run the plans with them.
 std::unique_ptr<Executor> with_prototypes(std::unique_ptr<Executor> executor, const KvLayout& layout,
                                           std::shared_ptr<const Prototypes> prototypes,
                                           std::shared_ptr<EmbeddingTable> rows = nullptr);
 
-// First `see` all histories, then `settle`, then `take` the keys and values of some or all of them, then
-// `write`.
+// Makes prototypes. First `see` all histories, then `settle`, then `take` the keys and values of
+// some or all of them, then `write`.
 class PrototypeMaker {
  public:
-  // `never`: of each token of the vocabulary, 1 if none ever stands for it; empty: of all, 0. `model`
-  // outlives it.
+  // `never` is [vocabulary]: 1 if the token never has a prototype; empty: 0 for all. `model` must
+  // outlive this object.
   PrototypeMaker(const DecoderModel& model, const PrototypeOptions& options,
                  std::vector<std::uint8_t> never = {});
 
   void see(Token token, std::uint32_t position);
   void settle();
-  // Keys and values of one token at this position of a prompt, in pages of 32-bit numbers.
+  // Adds the keys and values of one token at this position of a prompt, from pages of 32-bit
+  // numbers.
   void take(Token token, std::uint32_t position, const KvLayout& layout, std::span<std::byte* const> pages,
             std::size_t index);
-  // Prototypes of which nothing was taken are left out. Throws LoadError where the file cannot be written.
+  // Writes the file, without prototypes that got no keys and values. Throws LoadError if it cannot
+  // be written.
   void write(const std::filesystem::path& file) const;
 
   struct Report {
     std::uint64_t tokens = 0, never = 0,
-                  covered = 0;  // that were seen; for which none stands; that have a prototype
-    std::uint32_t places = 0;   // different tokens at different positions
+                  covered = 0;  // tokens seen, tokens that never have a prototype, tokens with a prototype
+    std::uint32_t places = 0;   // distinct pairs of token and position
     std::uint32_t prototypes = 0;
-    double cosine = 0;  // of the covered ones, in the mean
+    double cosine = 0;  // mean over the covered tokens
   };
   const Report& report() const { return report_; }
 

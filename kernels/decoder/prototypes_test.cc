@@ -22,16 +22,16 @@ double cosine(const std::vector<float>& a, const std::vector<float>& b) {
   return sum;
 }
 
-// A history of different tokens behind a token of its own, computed once.
+// A history of distinct tokens behind a first token of another kind, computed once.
 struct History {
   DecoderModel model = random_decoder(small_config(), 5);
   std::unique_ptr<Executor> decoder = make_cpu_decoder(model, {.page_tokens = 4});
   KvLayout layout = kv_layout(model.config, 4, KvFormat::f32);
   std::vector<Token> tokens{3, 17, 4, 31, 9, 26, 5};
-  std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> memory;  // of all rooms
+  std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> memory;  // of all allocated pages
   std::vector<std::byte*> pages = room(tokens.size());
 
-  // For the prompt's first token, which is none of the history's.
+  // The prompt's first token is not part of the history.
   static constexpr std::uint32_t start = 1;
 
   std::vector<std::byte*> room(std::size_t count) {
@@ -56,7 +56,7 @@ struct History {
     const Request request{&plan, std::move(kv)};
     return decoder->run({&request, 1})[0].readouts[0];
   }
-  // Every token of it is a prototype of its own.
+  // Makes prototypes; each token of the history is its own.
   PrototypeMaker made(PrototypeOptions options = {.cosine_min = 0.999}) {
     const Plan plan = plain();
     run(plan, {{}, {Source::compute, pages}, {}});
@@ -68,7 +68,7 @@ struct History {
   }
 };
 
-TEST_CASE("a token is close to itself nearby, less so far away, and not to others") {
+TEST_CASE("prototypes: a token is close to itself nearby, less so far away, and not to others") {
   const DecoderModel model = random_decoder(small_config(), 5);
   const PlacedEmbedding embedding(model.weights.embedding.values, model.config.hidden, 0.3);
   const std::vector<float> here = embedding.direction(7, 20);
@@ -81,7 +81,8 @@ TEST_CASE("a token is close to itself nearby, less so far away, and not to other
   CHECK(cosine(nowhere.direction(7, 20), nowhere.direction(7, 250)) == doctest::Approx(1));
 }
 
-TEST_CASE("tables of hyperplanes find what is near, the lowest number among equals, and the same each time") {
+TEST_CASE(
+    "prototypes: hash tables find near directions, the lowest number among equals, and the same each time") {
   std::mt19937 random(3);
   std::normal_distribution<float> normal;
   const auto draw = [&](const std::vector<float>& near, float off) {
@@ -112,7 +113,8 @@ TEST_CASE("tables of hyperplanes find what is near, the lowest number among equa
   CHECK(tables.nearest(all[4])->number == 4);
 }
 
-TEST_CASE("frequent tokens stand for themselves, close ones join them, and no more are made than may be") {
+TEST_CASE(
+    "prototypes: frequent tokens become prototypes, close ones join them, and their number is limited") {
   const DecoderModel model = random_decoder(small_config(), 5);
   PrototypeMaker maker(model, {.place_weight = 0.1, .cosine_min = 0.9});
   for (int i = 0; i < 5; ++i) maker.see(7, 20);
@@ -132,7 +134,7 @@ TEST_CASE("frequent tokens stand for themselves, close ones join them, and no mo
   CHECK(few.report().covered == 5);
 }
 
-TEST_CASE("for what names one thing, or separates, nothing ever stands, however close it is") {
+TEST_CASE("prototypes: identifiers and separators never get a prototype, however close one is") {
   History history;
   history.made();
   std::vector<std::uint8_t> never(history.model.config.vocabulary);
@@ -165,7 +167,7 @@ struct AskedRows final : EmbeddingTable {
   std::vector<Token> asked;
 };
 
-TEST_CASE("a history made of its own prototypes is what it is when it is computed") {
+TEST_CASE("prototypes: a history made of its own prototypes equals the computed history") {
   History history;
   const TestFolder folder;
   history.made().write(folder.path() / "p");
@@ -182,7 +184,7 @@ TEST_CASE("a history made of its own prototypes is what it is when it is compute
   CHECK_FALSE(prototypes.nearest(40, 3));
   CHECK_FALSE(prototypes.nearest(history.tokens[0], 200));
 
-  // As a block at 0, whose place is where the history stands, and nothing of it computed.
+  // As a block at 0 that is reused where the history is, with nothing of it computed.
   const std::vector<std::byte*> block = history.room(numbers.size());
   prototypes.fill(history.layout, numbers, 0, block);
   Plan reusing = history.plain();
@@ -196,7 +198,7 @@ TEST_CASE("a history made of its own prototypes is what it is when it is compute
   const std::vector<float> reused = history.run(reusing, {{}, {Source::cached, block}, {}, {}});
   for (std::size_t i = 0; i < exact.size(); ++i) CHECK(std::abs(exact[i] - reused[i]) < 1e-4);
 
-  // So it is where the executor makes it, in a batch with plans that know of none.
+  // The executor makes the same block, in a batch with plans that have no prototypes.
   const auto shared =
       std::make_shared<Prototypes>(folder.path() / "p", history.model.config, history.model.version);
   const auto making =
@@ -221,7 +223,7 @@ TEST_CASE("a history made of its own prototypes is what it is when it is compute
     }
   }
 
-  // And where their rows come through something that stands before the file.
+  // The same holds if the rows are read through a table in front of the file.
   const auto rows = std::make_shared<AskedRows>(shared);
   const auto through =
       with_prototypes(make_cpu_decoder(history.model, {.page_tokens = 4}), history.layout, shared, rows)
@@ -243,7 +245,7 @@ TEST_CASE("a history made of its own prototypes is what it is when it is compute
   CHECK(off > 1e-3);
 }
 
-TEST_CASE("a prototype has the mean of its tokens, and numbers are narrowed as pages are") {
+TEST_CASE("prototypes: a prototype has the mean of its tokens, and numbers are narrowed as pages are") {
   History history;
   PrototypeMaker maker =
       history.made({.tables = 4, .planes = 1, .place_weight = 0, .cosine_min = -1, .prototypes_max = 1});
@@ -275,7 +277,9 @@ TEST_CASE("a prototype has the mean of its tokens, and numbers are narrowed as p
   }
 }
 
-TEST_CASE("a file that is damaged, cut, of another model or none at all is refused, and says why") {
+TEST_CASE(
+    "prototypes: a file that is damaged, truncated, of another model or no prototype file is refused with a "
+    "reason") {
   History history;
   const TestFolder folder;
   history.made().write(folder.path() / "p");

@@ -17,7 +17,7 @@ namespace {
 constexpr KvFormat kFormats[] = {KvFormat::f32, KvFormat::f16, KvFormat::bf16};
 constexpr std::byte kPoison{0xff};  // NaN in every format
 
-// Of rounding to nearest, relative; and half the step between the smallest numbers.
+// Relative error of rounding to nearest; `smallest_step` is half the distance between the smallest numbers.
 double unit_roundoff(KvFormat format) {
   return format == KvFormat::f32 ? 0x1p-24 : format == KvFormat::f16 ? 0x1p-11 : 0x1p-8;
 }
@@ -42,7 +42,7 @@ double load(KvFormat format, const std::byte* from, std::size_t i) {
   return format == KvFormat::f32 ? wide : format == KvFormat::f16 ? from_f16(half) : from_bf16(half);
 }
 
-// Keys before any rotation, and what is stored of them at a position.
+// Keys before rotation, and what is stored of them at a position.
 struct Keys {
   std::size_t count, head_dim;
   std::vector<double> plain, frequencies;
@@ -53,7 +53,7 @@ struct Keys {
     for (std::size_t i = 0; i < head_dim / 2; ++i)
       frequencies.push_back(std::pow(10000.0, -2.0 * double(i) / double(head_dim)));
   }
-  // In double, exactly at the position.
+  // Returns the key rotated exactly to the position, in double.
   std::vector<double> at(double position) const {
     std::vector<double> turned(plain.size());
     const std::size_t half = head_dim / 2;
@@ -66,7 +66,7 @@ struct Keys {
       }
     return turned;
   }
-  // The length of the pair that number n belongs to.
+  // Returns the length of the pair that number n belongs to.
   double pair(std::size_t n) const {
     const std::size_t half = head_dim / 2, first = n % head_dim < half ? n : n - half;
     return std::hypot(plain[first], plain[first + half]);
@@ -86,8 +86,8 @@ void for_every_version(Check check) {
   }
 }
 
-// Turned keys, from a place of their own or in place: numbers are aligned, vectors are not, and poison around
-// them must stay.
+// Returns the rotated keys, copied or in place. Numbers are aligned, vectors are not, and the
+// poison around them must stay.
 std::vector<std::byte> turned(const RealignVersion& version, KvFormat format, const Keys& keys,
                               const std::vector<std::byte>& stored, const Turn& turn, bool in_place) {
   constexpr std::ptrdiff_t gap = 4;
@@ -103,7 +103,7 @@ std::vector<std::byte> turned(const RealignVersion& version, KvFormat format, co
   return {begin, end};
 }
 
-TEST_CASE("keys turned from p to q are those of q, up to the rounding at p and at q") {
+TEST_CASE("realign: keys rotated from p to q are those of q, up to the rounding at p and at q") {
   const unsigned seed = std::random_device{}();
   CAPTURE(seed);
   std::mt19937 random(seed);
@@ -122,7 +122,8 @@ TEST_CASE("keys turned from p to q are those of q, up to the rounding at p and a
           CHECK(turned(version, format, keys, stored, turn, true) == got);
           if (q == p) continue;
           for (std::size_t n = 0; n < want.size(); ++n) {
-            // The errors of a pair at p are turned with it; angles and sums add a few roundings of float32.
+            // The errors of a pair at p are rotated with it; angles and sums add a few roundings of
+            // float32.
             const double u = unit_roundoff(format), bound = (2 * u * (1 + u) + 0x1p-21) * keys.pair(n);
             REQUIRE(std::abs(load(format, got.data(), n) - want[n]) <= bound + 2 * smallest_step(format));
           }
@@ -130,7 +131,7 @@ TEST_CASE("keys turned from p to q are those of q, up to the rounding at p and a
   });
 }
 
-TEST_CASE("a turn's angles are exact for the farthest distances, and a turn by 0 is none") {
+TEST_CASE("realign: angles are exact for the farthest distances, and a rotation by 0 is the identity") {
   const Turn turn = make_turn(std::vector<double>{1.0, 0.5}, -131071);
   CHECK(turn.cosines[0] == float(std::cos(131071.0)));
   CHECK(turn.sines[0] == float(-std::sin(131071.0)));
@@ -138,7 +139,7 @@ TEST_CASE("a turn's angles are exact for the farthest distances, and a turn by 0
   CHECK(make_turn(std::vector<double>{1.0}, 0).cosines.empty());
 }
 
-// A block in pages of its own, every byte drawn unless it is beyond the last token.
+// A block in its own pages, with random bytes up to the last token.
 struct Block {
   KvLayout layout;
   std::uint32_t tokens;
@@ -162,7 +163,7 @@ struct Block {
     for (auto& page : pages) all.push_back(page.data());
     return all;
   }
-  // The bytes of one token's key or value.
+  // Returns the bytes of one token's key or value.
   std::vector<std::byte> vector(std::uint32_t token, std::size_t start) const {
     const auto first = pages[token / layout.page_tokens].begin() +
                        std::ptrdiff_t(start + token % layout.page_tokens * layout.vector_bytes());
@@ -172,7 +173,7 @@ struct Block {
 
 constexpr KvLayout kLayout{.layers = 2, .kv_heads = 3, .head_dim = 20, .page_tokens = 4};
 
-TEST_CASE("a turn by 0 copies every bit that there is, or leaves it where it is") {
+TEST_CASE("realign: a rotation by 0 copies every bit, or leaves it in place") {
   std::mt19937 random(1);
   for (const KvFormat format : kFormats) {
     KvLayout layout = kLayout;
@@ -186,7 +187,7 @@ TEST_CASE("a turn by 0 copies every bit that there is, or leaves it where it is"
   }
 }
 
-TEST_CASE("a block on other pages has turned keys, the same values, and zeros behind its last token") {
+TEST_CASE("realign: a realigned block has rotated keys, the same values, and zeros behind its last token") {
   std::mt19937 random(2);
   for (const KvFormat format : kFormats) {
     KvLayout layout = kLayout;
@@ -213,7 +214,8 @@ TEST_CASE("a block on other pages has turned keys, the same values, and zeros be
           for (std::size_t i = 0; i < layout.head_dim; ++i) {
             const double expected = load(format, want.data(), i), found = load(format, got.data(), i);
             const double size = std::abs(load(format, key.data(), i)) +
-                                std::abs(load(format, key.data(), (i + 10) % 20));  // any bits: huge ones too
+                                // any bit pattern, huge numbers too
+                                std::abs(load(format, key.data(), (i + 10) % 20));
             if (!std::isfinite(size) || !std::isfinite(expected)) continue;
             REQUIRE(std::abs(found - expected) <=
                     2 * unit_roundoff(format) * size + 2 * smallest_step(format) + 0x1p-140);
@@ -229,7 +231,7 @@ TEST_CASE("a block on other pages has turned keys, the same values, and zeros be
   }
 }
 
-// A decoder's pages, aligned as passes want them.
+// A decoder's pages, aligned as passes require.
 struct DecoderPages {
   struct alignas(64) Line {
     std::byte bytes[64];
@@ -254,9 +256,11 @@ DecoderConfig small_config(Family family) {
   return config;
 }
 
-// A block that sees nothing is the same block at any position but for its keys' angles: so whoever sees it
-// where it was realigned to must compute what it computes with the block that was made there.
-TEST_CASE("a decoder answers from a realigned block as from one that was made at its position") {
+// A block that sees nothing is the same block at any position except for its keys' angles. So a
+// segment that sees the realigned block must compute the same as with the block made at that
+// position.
+TEST_CASE(
+    "realign: a decoder gives the same answer from a realigned block as from one made at its position") {
   const unsigned seed = std::random_device{}();
   CAPTURE(seed);
   std::mt19937 random(seed);
@@ -287,7 +291,8 @@ TEST_CASE("a decoder answers from a realigned block as from one that was made at
         return decoder->run({&request, 1})[0].readouts[0];
       };
       const std::vector<float> want = answer(at_q), got = answer(moved), unturned = answer(at_p);
-      // Scores move by the keys' roundings, logits of size 1 or so by no more than a few of them.
+      // Roundings of the keys change the scores, and change logits of size about 1 by no more than
+      // a few of them.
       const double tolerance = 64 * unit_roundoff(format) + 1e-5;
       double off = 0, wrong = 0;
       for (std::size_t i = 0; i < want.size(); ++i) {

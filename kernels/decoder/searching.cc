@@ -26,7 +26,8 @@ void PathRows::begin(std::uint32_t width, std::uint32_t steps) {
 }
 
 void PathRows::follow(std::span<const std::uint32_t> parents) {
-  TROUPE_CHECK(keeps() && parents.size() <= width_, "a search goes on for as long as it said");
+  TROUPE_CHECK(keeps() && parents.size() <= width_,
+               "path rows: expected a level that the search keeps, and at most `width` parents");
   std::swap(rows_, before_);
   for (std::uint32_t level = 0; level < level_; ++level)
     for (std::size_t r = 0; r < parents.size(); ++r)
@@ -77,7 +78,7 @@ void Searching::begin(std::size_t number, const Request& asked, const PlanLimits
   failed = false;
   search.begin(plan.search, asked.paths(), static_cast<std::uint32_t>(limits.vocabulary), select);
   TROUPE_CHECK(end + search.steps() <= static_cast<std::uint32_t>(limits.positions_max) + 1,
-               "paths end inside the model's positions");
+               "search: expected paths that end inside the model's positions");
 }
 
 void Searching::take_state(Reply& answer) {

@@ -29,7 +29,7 @@ class Unconstrained final : public Executor {
 
  private:
   static bool is_constrained(const Request& request) { return request.paths() != nullptr; }
-  // All paths of the search come back, for most may be no items.
+  // Makes all paths of the search come back, as most may be no items.
   static void widen(Request& request, Plan& plan) {
     plan = *request.plan;
     plan.search.steps = request.paths()->depth();

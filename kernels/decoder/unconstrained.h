@@ -1,6 +1,7 @@
 #pragma once
-// What a search costs that does not know the catalog (xGR §9, a baseline): an executor that searches over the
-// whole vocabulary where it was given an index of items, and then drops what is no item. For measuring.
+// A baseline for measuring (xGR §9): an executor whose searches do not know the catalog. It
+// searches the whole vocabulary where it is given an index of items, then drops paths that are no
+// item.
 #include <memory>
 
 #include "kernels/executor/executor.h"

@@ -30,8 +30,8 @@ struct SmallGenerator {
 };
 
 TEST_CASE(
-    "what is found in the whole vocabulary and is no item is dropped; the items are those of a search among "
-    "them") {
+    "unconstrained search: paths that are no item are dropped, and the items are those of a constrained "
+    "search") {
   const SmallGenerator small;
   const auto& decoder = small.decoder;
   const auto whole = unconstrained(decoder->share(1));
@@ -54,7 +54,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("what has no index, or brings its own paths, is left as it is") {
+TEST_CASE("unconstrained search: a search without an index, or with its own paths, is left as it is") {
   const SmallGenerator small;
   const auto& decoder = small.decoder;
   const auto whole = unconstrained(decoder->share(1));

@@ -36,7 +36,7 @@ class Cutter {
     take(segment);
   }
 
-  // A segment and all that it needs here.
+  // Adds a segment and all that it needs to this part.
   void take(std::uint32_t segment) {
     if (taken_[segment]) return;
     taken_[segment] = 1;
@@ -45,7 +45,7 @@ class Cutter {
     for (const std::uint32_t seen : plan_.segments[segment].sees) take(seen);
   }
 
-  // What this part keeps, later ones read.
+  // Ends this part. Segments that it leaves in pages are cached for later parts.
   void end_part() {
     if (tokens_ == 0) return;
     RequestPart& part = parts_.emplace_back();

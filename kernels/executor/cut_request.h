@@ -1,8 +1,9 @@
 #pragma once
-// A request that is too large for one pass, cut into parts that can be computed one after the other: what is
-// to be read or kept is computed with all that it needs, and what one part leaves in pages the next ones read
-// there. What several parts need and no page keeps, such as the query of many candidates, each computes for
-// itself. The answers together are the request's (up to rounding).
+// Cuts a request that is too large for one pass into parts that run one after the other. Each
+// segment that is read or kept is computed together with all that it needs; later parts read from
+// pages what earlier parts left there. A segment that several parts need and no page keeps, such as
+// the query of many candidates, is computed by each part. The parts' answers together are the
+// request's, up to rounding.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -14,11 +15,11 @@ namespace troupe::kernels {
 struct RequestPart {
   Plan plan;
   std::vector<SegmentKv> kv;
-  std::vector<std::uint32_t> readouts;  // of the request, by the part's
+  std::vector<std::uint32_t> readouts;  // [readout of the part]: readout of the request
 };
 
-// In the order in which they are to run. Each computes at most `tokens_max` tokens, unless one segment alone,
-// with what it needs, takes more.
+// Returns the parts in the order in which they must run. Each computes at most `tokens_max` tokens,
+// unless one segment alone, with what it needs, takes more.
 std::vector<RequestPart> cut_request(const Request& request, std::size_t tokens_max);
 
 }  // namespace troupe::kernels

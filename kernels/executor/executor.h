@@ -1,8 +1,8 @@
 #pragma once
-// What every model family looks like to those who run it: an executor answers several requests at a time,
-// each a plan whose segments are computed now or taken from cached pages. What a family computes with, how
-// many forward passes that takes, and what lies in a page are its own affair. Shapes and sources are checked
-// (CHECK) by the executor; plans from outside go through find_fault first.
+// The interface of every model architecture: an executor answers several requests at a time, each a
+// plan whose segments are computed now or taken from cached pages. Each architecture decides what
+// it computes with, how many forward passes that takes, and what lies in a page. The executor
+// CHECKs shapes and sources; plans from outside must pass find_fault first.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,10 +16,11 @@
 
 namespace troupe::kernels {
 
-// Pages as everybody sees them who moves, counts and sums them: so many bytes for so many tokens of one
-// block. `content` says what the family keeps there; layouts that differ in it are not each other's.
+// The layout of pages as seen by code that moves, counts and checksums them: so many bytes for so
+// many tokens of one block. `content` names what the architecture keeps there; layouts that differ
+// in it are incompatible.
 struct PageLayout {
-  std::size_t bytes = 0;  // of a page
+  std::size_t bytes = 0;  // size of a page
   std::uint32_t page_tokens = 0;
   std::string content;
 
@@ -30,7 +31,7 @@ struct PageLayout {
 };
 
 enum class Source : std::uint8_t {
-  compute,  // compute the segment; if `pages` is not empty, also leave there what others need of it
+  compute,  // compute the segment; if `pages` is not empty, also leave there what later requests need of it
   cached    // take it from `pages`; its tokens are not computed
 };
 
@@ -40,29 +41,31 @@ struct SegmentKv {
       pages;  // layout.pages_for(tokens) addresses, 64-byte aligned; may be empty for compute
 };
 
-// Cached pages of a request that are still being filled, from their beginnings on.
+// Cached pages of a request that are still in flight, each filled from its beginning.
 class ComingPages {
  public:
   virtual ~ComingPages() = default;
-  // Waits until the first `bytes` bytes of each of them are there. False: they will not be, and the pass is
-  // in vain.
+  // Waits until the first `bytes` bytes of each page have arrived. Returns false if they will not
+  // arrive; the pass is then abandoned.
   virtual bool wait(std::size_t bytes) = 0;
 };
 
-// Thrown by run() when they will not be. The executor is as it was; what was to be left in pages is not.
+// Thrown by run() when pages will not arrive. The executor stays usable; pages that the pass should
+// have filled are not filled.
 struct PagesMissing : std::runtime_error {
-  PagesMissing() : std::runtime_error("cached keys and values did not come") {}
+  PagesMissing() : std::runtime_error("cached keys and values did not arrive") {}
 };
 
-// What a model computes with beside its weights, and makes of a state of the catalog. It never changes.
+// Data that a model computes with beside its weights, made from one state of the catalog.
+// Immutable.
 class CatalogAssets {
  public:
   virtual ~CatalogAssets() = default;
-  // What a search may return: the identifiers of the items. Null: these assets have none.
+  // Returns the identifiers of the items, which a search may return; null: these assets have none.
   virtual std::shared_ptr<const PathIndex> paths() const { return nullptr; }
 };
 
-// Of a family that needs no more of a catalog than what its searches may return.
+// Assets of an architecture that needs only the paths of its searches from a catalog.
 class PathAssets final : public CatalogAssets {
  public:
   explicit PathAssets(std::shared_ptr<const PathIndex> paths) : paths_(std::move(paths)) {}
@@ -76,12 +79,14 @@ class PathAssets final : public CatalogAssets {
 struct Request {
   const Plan* plan = nullptr;
   std::vector<SegmentKv> kv;  // one per segment
-  // Of the catalog that the plan was made against; null: the plan needs none.
+  // Assets of the catalog that the plan was made against; null: the plan needs none.
   std::shared_ptr<const CatalogAssets> assets = nullptr;
-  // Not null: cached pages may be read only as far as these say. For executors that wait by layer.
+  // Not null: cached pages are in flight; wait for them before reading. Only for executors that
+  // wait by layer.
   ComingPages* coming = nullptr;
 
-  // What the plan's search may return where it does not say so itself; null: all tokens of the vocabulary.
+  // Returns the paths that the plan's search may return if the plan itself does not name them;
+  // null: any tokens of the vocabulary.
   std::shared_ptr<const PathIndex> paths() const {
     return assets && plan->search.wants_index() ? assets->paths() : nullptr;
   }
@@ -89,17 +94,17 @@ struct Request {
 
 struct Reply {
   std::vector<std::vector<float>> readouts;  // [readout][row], in plan order
-  // Of the plan's search, the best first, at most as many as were asked for. Fewer: there are no more paths.
+  // Results of the plan's search, best first, at most as many as were asked for; fewer if there are
+  // no more paths.
   std::vector<Beam> beams;
-  // Of the plan's repair: the tokens that were chosen, by their numbers among all tokens of its places;
-  // ascending.
+  // Tokens that the plan's repair chose, ascending: numbers among the tokens of all its spans.
   std::vector<std::uint32_t> chosen;
-  // Not empty: this executor has no room for the request, however few run with it. What was found, what was
-  // expected; the pages that it should have left are not to be used.
+  // Not empty: the request is too large for this executor even alone. Says what was found and what
+  // was expected; pages that the request should have filled must not be used.
   std::string too_large;
 };
 
-// Where the time of passes went, in CPU seconds of all threads that took part; on a device in its own.
+// CPU seconds of passes by part, over all threads that took part; on a device, device seconds.
 struct PassTimes {
   double planning = 0, embedding = 0, linear = 0, attention = 0, elementwise = 0, keys_values = 0,
          readout = 0, search = 0;
@@ -109,30 +114,31 @@ class Executor {
  public:
   virtual ~Executor() = default;
   virtual PlanLimits limits() const = 0;
-  // What a plan within the limits has that this family does not take; empty: nothing. Plans from outside are
-  // asked for it before they are run.
+  // Returns what this architecture does not accept of a plan within the limits; empty: nothing.
+  // Plans from outside must pass it before they run.
   virtual std::string fault(const Plan&) const { return ""; }
   virtual const PageLayout& layout() const = 0;
-  // Whether run() heeds Request::coming, and waits for each layer before it reads it. The others want all
-  // pages there.
+  // Returns true if run() waits for Request::coming before it reads a layer. Other executors need
+  // all pages filled.
   virtual bool waits_by_layer() const { return false; }
-  // Computes all requests: replies[i] becomes the answer to batch[i], and its memory is used again. The
-  // answer to each does not depend on the others (up to rounding). It may take as many passes as the
-  // executor's bounds ask for; its working memory is its own, and within those. Not safe to call
-  // from two threads at once; make one executor per lane with `share`.
+  // Computes all requests: replies[i] becomes the answer to batch[i], and its memory is reused. An
+  // answer does not depend on the other requests (up to rounding). May take as many passes as the
+  // executor's limits require; it allocates its own working memory, within those limits. Not safe
+  // to call from two threads at once; make one executor per thread with `share`.
   virtual void run(std::span<const Request> batch, std::vector<Reply>& replies) = 0;
   std::vector<Reply> run(std::span<const Request> batch) {
     std::vector<Reply> replies;
     run(batch, replies);
     return replies;
   }
-  // From now on adds what passes take to *times, which outlives them; null stops it.
+  // Adds the times of later passes to *times, which must outlive them; null stops measuring.
   virtual void measure(PassTimes* times) = 0;
-  // The executor of that number over the same weights, with its own buffers. The first is number 0.
+  // Returns executor number `executor` over the same weights, with its own buffers. This one is
+  // number 0.
   virtual std::unique_ptr<Executor> share(std::uint32_t executor) const = 0;
 };
 
-// Tokens that are computed for a request: the sum over segments whose source is compute.
+// Counts the tokens that are computed for a request: the sum over segments whose source is compute.
 std::size_t computed_tokens(const Request& request);
 
 }  // namespace troupe::kernels

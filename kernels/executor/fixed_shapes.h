@@ -1,8 +1,8 @@
 #pragma once
-// Fixed shapes (FLAME §3.3): a request's candidates cut by size, the largest shape first, so that each part
-// runs on an executor that was made for its shape. What is left in the end is padded to the smallest shape
-// that holds it. On a CPU nothing is made for a shape, so only tests/bench asks for it: what there is to gain
-// stands in its results.
+// Fixed shapes (FLAME §3.3): cuts a request's candidates by size, the largest shape first, so that
+// each part runs on an executor made for its shape. The last part is padded to the smallest shape.
+// On a CPU nothing is made for a shape, so only tests/bench uses this; its results show the
+// possible gain.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -11,11 +11,12 @@ namespace troupe::kernels {
 
 struct ShapedPart {
   std::uint32_t begin = 0, count = 0;  // candidates of the request
-  std::uint32_t shape = 0;             // at least `count`: the others are padding
+  std::uint32_t shape = 0;             // at least `count`; the difference is padding
   bool operator==(const ShapedPart&) const = default;
 };
 
-// `shapes` descend, and there is at least one: CHECKs. Parts are in order and hold each candidate once.
+// Cuts `candidates` into parts, in order, each candidate once. CHECKs that `shapes` descend and are
+// not empty.
 std::vector<ShapedPart> cut_to_shapes(std::uint32_t candidates, std::span<const std::uint32_t> shapes);
 
 }  // namespace troupe::kernels

@@ -11,20 +11,21 @@ namespace fixed_shapes_test {
 using Parts = std::vector<ShapedPart>;
 constexpr std::uint32_t flame[] = {1024, 512, 256, 128};
 
-TEST_CASE("what is of a shape is one part, and what is larger begins with the largest") {
+TEST_CASE(
+    "fixed shapes: a count equal to a shape is one part, and a larger one starts with the largest shape") {
   for (const std::uint32_t shape : flame) CHECK(cut_to_shapes(shape, flame) == Parts{{0, shape, shape}});
   CHECK(cut_to_shapes(2432, flame) ==
         Parts{{0, 1024, 1024}, {1024, 1024, 1024}, {2048, 256, 256}, {2304, 128, 128}});
   CHECK(cut_to_shapes(0, flame) == Parts{});
 }
 
-TEST_CASE("what is left in the end is padded to the smallest shape") {
+TEST_CASE("fixed shapes: the last part is padded to the smallest shape") {
   CHECK(cut_to_shapes(1, flame) == Parts{{0, 1, 128}});
   CHECK(cut_to_shapes(700, flame) == Parts{{0, 512, 512}, {512, 128, 128}, {640, 60, 128}});
   CHECK(cut_to_shapes(5, std::vector<std::uint32_t>{2}) == Parts{{0, 2, 2}, {2, 2, 2}, {4, 1, 2}});
 }
 
-TEST_CASE("any number of candidates is in parts once each, in order, of shapes that descend") {
+TEST_CASE("fixed shapes: random counts are cut into parts in order, each candidate once, shapes descending") {
   const unsigned seed = std::random_device{}();
   CAPTURE(seed);
   std::mt19937 random(seed);

@@ -5,7 +5,8 @@
 namespace troupe::kernels {
 namespace {
 
-// What of them is beyond the bounds, if so.
+// Runs the parts in order. Returns "" or, for the first part that does not fit, the limit that it
+// exceeds.
 std::string run_parts(const std::vector<RequestPart>& parts, ComingPages* coming, Reply& reply,
                       const OnePass& pass) {
   for (const RequestPart& part : parts) {
@@ -18,12 +19,13 @@ std::string run_parts(const std::vector<RequestPart>& parts, ComingPages* coming
   return "";
 }
 
-// In parts, smaller and smaller ones. Which tokens a repair chooses, and what their mean is, takes all of its
-// prompt. What an attempt in vain has left in pages the next one writes again.
+// Runs the request in parts, halving their size until all fit. A repair needs its whole prompt to
+// choose tokens and to compute means, so it is not cut. A later attempt overwrites pages that a
+// failed one filled.
 void run_cut(const Request& request, Reply& reply, std::string beyond, const OnePass& pass) {
   reply.readouts.resize(request.plan->readouts.size());
   if (!request.plan->repair.places.empty()) {
-    reply.too_large = std::move(beyond) + "; a plan with a repair is not cut";
+    reply.too_large = std::move(beyond) + "; a plan with a repair cannot be computed in parts";
     return;
   }
   std::size_t parts_before = 1;

@@ -1,8 +1,8 @@
 #pragma once
-// Batches on executors whose passes have bounds: what does not fit into one pass is run in several, fewer
-// requests at a time, and one request in parts (cut_request.h); what no cut makes fit is too large. Bounds
-// differ from family to family and are not foreseen: a pass that is beyond them says so before it computes
-// anything.
+// Runs batches on executors whose passes have limits. A batch that does not fit into one pass runs
+// in several, with fewer requests each, and a single request in parts (cut_request.h). A request
+// that does not fit even then is too large. Limits differ between architectures and are not
+// predicted: a pass beyond its limits says so before it computes anything.
 #include <functional>
 #include <span>
 #include <string>
@@ -11,7 +11,8 @@
 
 namespace troupe::kernels {
 
-// Answers these requests in one pass, or says what is beyond its bounds; then nothing was computed.
+// Answers these requests in one pass and returns "", or computes nothing and returns the limit that
+// they exceed.
 using OnePass = std::function<std::string(std::span<const Request> requests, std::span<Reply> replies)>;
 
 void run_in_passes(std::span<const Request> batch, std::span<Reply> replies, const OnePass& pass);

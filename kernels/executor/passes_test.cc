@@ -8,7 +8,7 @@ namespace {
 // Answers with each plan's first token; a pass holds `tokens_max` computed tokens.
 struct Bounded {
   std::size_t tokens_max;
-  std::vector<std::size_t> passes;  // requests of each
+  std::vector<std::size_t> passes;  // requests of each pass
 
   std::string run(std::span<const Request> requests, std::span<Reply> replies) {
     std::size_t tokens = 0;
@@ -41,7 +41,7 @@ struct Batch {
   }
 };
 
-TEST_CASE("a batch that fits is one pass; a larger one is run in parts, and each request has its answer") {
+TEST_CASE("passes: a batch that fits is one pass, and a larger one is run in parts with an answer each") {
   Batch batch({3, 3, 3, 3, 3});
   CHECK(batch.run(15) == std::vector<std::size_t>{5});
   CHECK(batch.run(7) == std::vector<std::size_t>{2, 1, 2});
@@ -49,8 +49,7 @@ TEST_CASE("a batch that fits is one pass; a larger one is run in parts, and each
   CHECK(Batch({}).run(0) == std::vector<std::size_t>{0});
 }
 
-TEST_CASE(
-    "a request that does not fit alone is too large, its neighbours are answered, and the next time is new") {
+TEST_CASE("passes: a request that does not fit alone is too large, and its neighbours are answered") {
   Batch batch({3, 9, 3});
   CHECK(batch.run(8) == std::vector<std::size_t>{1, 1});
   CHECK(batch.replies[0].readouts[0][0] == 1);

@@ -1,5 +1,5 @@
-// HSTU on the CPU: one forward pass runs all computed tokens of all requests through the layers as rows of
-// one matrix.
+// HSTU on the CPU: one forward pass runs all computed tokens of all requests through the layers as
+// rows of one matrix.
 #include "kernels/hstu/cpu_hstu.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace troupe::kernels {
 namespace {
 
-// Rows of a chunk: as the decoders', so many that weights are read often per load, whole tiles of the
+// Rows per chunk, as for the decoders: enough rows per load of the weights, in whole tiles of the
 // product.
 std::size_t hstu_chunk_rows(std::size_t rows, std::uint32_t workers) {
   constexpr std::size_t most = 192, tile = 12;
@@ -31,7 +31,7 @@ float length_of(const float* values, std::size_t count) {
   return static_cast<float>(std::sqrt(squares));
 }
 
-// Of next-item logits: one over the length of an item's row and the temperature.
+// Scale of next-item logits: 1 / (length of the item's row × temperature).
 float scale_of(const HstuConfig& c, const float* item) {
   return 1 / (std::max(length_of(item, c.hidden), float(c.l2_epsilon)) * float(c.temperature));
 }
@@ -75,7 +75,7 @@ PackedHstu pack_hstu(HstuModel model, const Linear::Form& form) {
   const HstuConfig& c = model.config;
   HstuWeights& weights = model.weights;
   TROUPE_CHECK(weights.layers.size() == c.layers,
-               "the weights have as many layers as the configuration says");
+               "hstu: expected as many layers of weights as the configuration has");
   PackedHstu packed{c,
                     TimeBuckets(c.bucket_divisor, c.time_buckets),
                     std::move(weights.items),
@@ -86,9 +86,9 @@ PackedHstu pack_hstu(HstuModel model, const Linear::Form& form) {
                     {},
                     {}};
   TROUPE_CHECK(packed.items.rows == c.vocabulary && packed.items.columns == c.hidden,
-               "one row of features per item");
+               "hstu: expected one row of features per item");
   TROUPE_CHECK(!packed.table || (packed.table->rows() == c.vocabulary && packed.table->columns() == c.hidden),
-               "a table has one row of features per item");
+               "hstu: expected a table with one row of features per item");
   WeightMemory memory;
   for (HstuLayer& layer : weights.layers)
     packed.layers.push_back({Linear(std::move(layer.uvqk), std::move(layer.uvqk_bias), form, memory),
@@ -143,7 +143,7 @@ std::string CpuHstu::run_pass(std::span<const Request> requests, std::span<Reply
   return beyond;
 }
 
-// The next large pass may be anybody's.
+// Frees a large pass's memory, so that the next large pass may be any executor's.
 void CpuHstu::give_back() {
   const std::size_t rows = memory_.tokens_kept;
   state_.shrink(rows * c_.hidden);
@@ -179,7 +179,7 @@ std::string CpuHstu::compute(std::span<const Request> requests, std::span<Reply>
   return "";
 }
 
-// Makes room for the pass.
+// Allocates the pass's memory.
 void CpuHstu::start(std::uint32_t workers) {
   rows_ = batch_->rows();
   chunk_rows_ = hstu_chunk_rows(rows_, workers);
@@ -188,13 +188,13 @@ void CpuHstu::start(std::uint32_t workers) {
   state_.reserve(rows_ * c_.hidden);
   uvqk_.reserve(rows_ * uvqk_width());
   mixed_.reserve(rows_ * c_.width());
-  for (HstuWorkspace& workspace : workspaces_)  // a core that is busy now may help later in this pass
+  for (HstuWorkspace& workspace : workspaces_)  // a core that is busy now may join this pass later
     workspace.normed.reserve(chunk_rows_ * std::max<std::size_t>(c_.hidden, mixed_width()));
   kv_.reserve(batch_->rows());
 }
 
-// Those of all tokens, where `embed` looks for them, and behind them those that are read out: in one
-// question, so that each row is fetched once.
+// Gathers the items of all tokens to where `embed` reads them, and behind them the items that are
+// read out, in one call: each row is fetched once.
 void CpuHstu::gather_items() {
   PartTimer timer(timed(workspaces_[0], &PassTimes::embedding));
   gathered_.assign(batch_->tokens.begin(), batch_->tokens.end());
@@ -219,8 +219,8 @@ void CpuHstu::for_rows(Team::Pass& pass, Work&& work) {
   });
 }
 
-// From the mixed heads of the layer before (or the embedding) to this layer's gates, values, queries and
-// keys.
+// Computes a layer's gates, values, queries and keys from the mixed heads of the layer before (or
+// the embedding).
 void CpuHstu::run_rows(Team::Pass& pass, std::uint32_t layer) {
   for_rows(pass, [&](HstuRows rows, HstuWorkspace& w) {
     if (layer == 0)
@@ -270,7 +270,8 @@ void CpuHstu::make_projections(const PackedHstuLayer& layer, HstuRows rows, Hstu
             uvqk + width, stride);
 }
 
-// Keys and values that are to stay go to their pages beside attention: both only read this layer's.
+// Keys and values that are kept go to their pages while attention runs: both only read this
+// layer's.
 void CpuHstu::run_attention(Team::Pass& pass, std::uint32_t layer) {
   if (is_last(layer)) keep_read_rows();
   const AttentionParts& attention = is_last(layer) ? read_rows_ : all_rows_;
@@ -286,8 +287,8 @@ void CpuHstu::run_attention(Team::Pass& pass, std::uint32_t layer) {
   });
 }
 
-// Moves the rows with a readout to the front; the others end here. Their gates and queries are needed from
-// now on.
+// Moves the rows with a readout to the front; the others end here. The remaining rows need their
+// gates and queries.
 void CpuHstu::keep_read_rows() {
   const std::vector<std::uint32_t>& read_rows = batch_->read.rows;
   const std::size_t stride = uvqk_width();
@@ -339,8 +340,8 @@ void CpuHstu::attend_part(const AttentionPart& part, std::uint32_t layer, HstuWo
   kernels_.attend(task, w.attend);
 }
 
-// state += output projection of the gated, normed heads; in the production layer of gates, heads and that
-// side by side.
+// Adds the output projection of the gated, normed heads to the state; in the production layer, of
+// gates, heads and gated heads side by side.
 void CpuHstu::add_output(const PackedHstuLayer& layer, HstuRows rows, HstuWorkspace& w) {
   const std::size_t width = c_.width(), stride = uvqk_width(), out_stride = mixed_width();
   const float* const gates = uvqk_.data() + rows.begin * stride;
@@ -384,7 +385,8 @@ void CpuHstu::read(std::span<const Request> requests, std::span<Reply> replies) 
   }
 }
 
-// From this readout on, those of logits of the same items; one of another kind is by itself.
+// Returns the end of the readouts from `first` on that ask for logits of the same items; a readout
+// of another kind is a run of one.
 std::size_t CpuHstu::end_of_alike(std::size_t first) const {
   const std::span<const BatchReadout> all = batch_->readouts;
   const auto reads_items = [](const BatchReadout& readout) {
@@ -414,7 +416,7 @@ void CpuHstu::read_head(const BatchReadout& readout, std::vector<float>& out) {
   out.assign(1, logits[readout.head]);
 }
 
-// Logits of the same items for the readouts [first, end).
+// Computes logits of the same items for the readouts [first, end).
 void CpuHstu::read_next_items(std::size_t first, std::size_t end, std::span<Reply> replies) {
   const std::span<const BatchReadout> all = batch_->readouts;
   std::span<const Token> rows = all[first].vocabulary_rows;
@@ -460,9 +462,9 @@ void CpuHstu::collect_times() {
 
 std::unique_ptr<Executor> make_cpu_hstu(HstuModel model, const DecoderOptions& options,
                                         const HstuKernels& kernels, Teams teams) {
-  TROUPE_CHECK(options.page_tokens > 0, "a page holds at least one token");
-  TROUPE_CHECK(!teams.empty(), "an executor has at least one team");
-  TROUPE_CHECK(options.weights == WeightFormat::f32, "weights are float32");
+  TROUPE_CHECK(options.page_tokens > 0, "hstu: expected page_tokens above 0");
+  TROUPE_CHECK(!teams.empty(), "hstu: an executor needs at least one team");
+  TROUPE_CHECK(options.weights == WeightFormat::f32, "hstu: expected float32 weights");
   return std::make_unique<CpuHstu>(
       std::make_shared<const PackedHstu>(pack_hstu(std::move(model), {options.weights, *kernels.product})),
       std::make_shared<const Teams>(std::move(teams)), std::make_shared<std::mutex>(), 0, options, kernels);

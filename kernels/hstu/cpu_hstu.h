@@ -1,8 +1,8 @@
 #pragma once
-// The executor of the HSTU family on the CPU. Plans, pages, teams and cuts of attention are those of the
-// decoders; the layer is its own: between two attentions every row is on its own, so a layer has two regions
-// of parallel work, chunks of rows and parts of attention. In the last layer only rows with a readout go on
-// after keys and values.
+// The executor of HSTU on the CPU. It shares plans, pages, teams and the partition of attention
+// with the decoders; the layer is its own. Between two attentions rows are independent, so a layer
+// has two regions of parallel work: chunks of rows, and parts of attention. In the last layer only
+// rows with a readout go on after keys and values.
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -39,19 +39,20 @@ struct PackedHstuLayer {
   std::vector<float> input_norm, input_norm_bias, output_norm, output_norm_bias;
 };
 
-// Shared, unchanged, by every executor of the process.
+// Packed weights, immutable, shared by every executor of the process.
 struct PackedHstu {
   HstuConfig config;
   TimeBuckets buckets;
   Matrix items, positions;
-  std::shared_ptr<EmbeddingTable> table;  // null: `items` has the rows; else each pass gathers its own
-  std::vector<float> item_scales;         // of `items`: one over the length of a row and the temperature
+  // null: `items` has the rows; otherwise each pass gathers its own rows
+  std::shared_ptr<EmbeddingTable> table;
+  std::vector<float> item_scales;  // [item]: 1 / (length of the row × temperature)
   std::vector<PackedHstuLayer> layers;
   std::optional<Linear> fc1, fc2;
 };
 PackedHstu pack_hstu(HstuModel model, const Linear::Form& form);
 
-// For tests: with its kernels and teams named outright.
+// For tests: takes its kernels and teams explicitly.
 std::unique_ptr<Executor> make_cpu_hstu(HstuModel model, const DecoderOptions& options,
                                         const HstuKernels& kernels, Teams teams);
 
@@ -74,9 +75,9 @@ class CpuHstu final : public Executor {
   struct HstuRows {
     std::size_t begin, count;
   };
-  // What each thread of a pass has for itself.
+  // Working memory of one thread of a pass.
   struct HstuWorkspace {
-    FloatBuffer normed;  // [rows of a chunk] × what the output projection reads, or hidden
+    FloatBuffer normed;  // [rows of a chunk] × input of the output projection, or hidden
     AttendScratch attend;
     std::vector<KvRun> context, tail;
     PassTimes times;
@@ -112,7 +113,7 @@ class CpuHstu final : public Executor {
 
   const std::shared_ptr<const PackedHstu> weights_;
   const std::shared_ptr<const Teams> teams_;
-  const std::shared_ptr<std::mutex> large_;  // held by the one pass whose memory is given back after it
+  const std::shared_ptr<std::mutex> large_;  // held by the one pass whose memory is freed after it
   Team& team_;
   const HstuConfig& c_;
   const DecoderOptions options_;
@@ -125,17 +126,17 @@ class CpuHstu final : public Executor {
   RopeTable no_turns_;
   PassTimes* times_ = nullptr;
 
-  // The pass at hand.
+  // State of the current pass.
   const DecoderBatch* batch_ = nullptr;
-  std::size_t rows_ = 0;  // rows that still take part: all, then those with a readout
+  std::size_t rows_ = 0;  // rows still computed: all, then those with a readout
   std::size_t chunk_rows_ = 0;
   FloatBuffer state_, uvqk_, mixed_;  // [rows] × hidden, uvqk_width, width
   AttentionParts all_rows_, read_rows_;
   HstuBias bias_;
-  // Where the table is apart: rows of `state_` behind those of the pass, one for each item that is read out;
-  // and those items as a readout has them.
+  // For a table that is apart: rows of `state_` behind those of the pass, one for each item that is
+  // read out; and these items as readouts name them.
   std::vector<Token> gathered_;
-  std::vector<std::size_t> gathered_at_;  // per readout: its first item's row
+  std::vector<std::size_t> gathered_at_;  // [readout]: row of its first item
   Matrix read_items_;
   std::vector<Token> read_item_rows_;
   std::vector<const float*> readout_states_;

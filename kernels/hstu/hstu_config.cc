@@ -8,7 +8,8 @@
 namespace troupe::kernels {
 namespace {
 
-// Bounds that no such model comes near, small enough that no product of two or three of them overflows.
+// Limits far above any such model, and small enough that a product of two or three of them does not
+// overflow.
 constexpr std::uint64_t layers_max = 1024, heads_max = 1024, head_dim_max = 256, width_max = 1 << 16;
 constexpr std::uint64_t items_max = std::uint64_t{1} << 26, positions_max = std::uint64_t{1} << 20;
 constexpr std::uint64_t config_bytes_max = 1 << 20;
@@ -17,7 +18,8 @@ std::uint32_t count(const JsonFields& fields, std::string_view key, std::uint64_
   return static_cast<std::uint32_t>(fields.integer(key, 1, most));
 }
 
-// A field that says how something is computed has the one value that is implemented.
+// Checks a field that names a method of computing: only the one value that is implemented is
+// accepted.
 void must_be(const JsonFields& fields, std::string_view key, const std::string& only) {
   if (fields.maybe_text(key) != only) fields.fault(key, in_quotes(only));
 }

@@ -20,9 +20,14 @@ std::string error_with(const std::string& pointer, const nlohmann::json& value) 
   return load_error_of([&] { hstu_config_of("config.json", document); });
 }
 
-const char taken_of_research[] = R"takes(/attention_activation takes; "silu"; a string
+const char taken_of_research[] =
+    R"takes(/attention_activation takes; "silu"; a string
 /attention_alpha takes 1 2 5 0.5; a number from 9.9999999999999995e-07 to 1000000
-/attention_dim takes; an integer from 1 to 256; attention_dim, 1, as pages hold keys and values of one width; attention_dim, 2, as pages hold keys and values of one width; attention_dim, 256, as pages hold keys and values of one width; attention_dim, 5, as pages hold keys and values of one width
+/attention_dim takes; an integer from 1 to 256; )takes"
+    R"takes(attention_dim, 1, as pages hold keys and values of one width; )takes"
+    R"takes(attention_dim, 2, as pages hold keys and values of one width; )takes"
+    R"takes(attention_dim, 256, as pages hold keys and values of one width; )takes"
+    R"takes(attention_dim, 5, as pages hold keys and values of one width
 /attention_normalizer takes 1 2 5; a number from 1 to 1000000000
 /concat_ua takes false; false; true or false
 /hidden_size takes 1 2 5 1 65536; an integer from 1 to 65536
@@ -32,7 +37,10 @@ const char taken_of_research[] = R"takes(/attention_activation takes; "silu"; a 
 /layer_norm_eps takes 0 1 0.5; a number from 0 to 1
 /linear_activation takes; "silu"; a string
 /linear_dim takes; an integer from 1 to 65536; attention_dim, 4, as pages hold keys and values of one width
-/max_sequence_length takes; an integer from 1 to 1048576; an integer from 1048577 to 1048577; an integer from 2 to 2; an integer from 3 to 3; an integer from 4 to 4; an integer from 5 to 5; an integer from 6 to 6; an integer from 7 to 7; an integer from 8 to 8
+/max_sequence_length takes; an integer from 1 to 1048576; an integer from 1048577 to 1048577; )takes"
+    R"takes(an integer from 2 to 2; an integer from 3 to 3; an integer from 4 to 4; )takes"
+    R"takes(an integer from 5 to 5; an integer from 6 to 6; an integer from 7 to 7; )takes"
+    R"takes(an integer from 8 to 8
 /model_type takes; "hstu"; a string
 /num_attention_heads takes 1 2 5 1 1024; an integer from 1 to 1024
 /num_hidden_layers takes 1 2 5 1 1024; an integer from 1 to 1024
@@ -40,10 +48,12 @@ const char taken_of_research[] = R"takes(/attention_activation takes; "silu"; a 
 /pad_item_id takes null 0 0 0 0 nothing; an integer from 0 to 0
 /position_embedding takes; "absolute"; a string
 /relative_attention_bias/max_positions takes 11 11; an integer from 11 to 11
-/relative_attention_bias/num_time_buckets takes 1 2 5 1; an integer from 1 to 1024; at most 43 divided by time_bucket_divisor
+/relative_attention_bias/num_time_buckets takes 1 2 5 1; an integer from 1 to 1024; )takes"
+    R"takes(at most 43 divided by time_bucket_divisor
 /relative_attention_bias/per_layer takes true; true; true or false
 /relative_attention_bias/shared_by_heads takes true; true; true or false
-/relative_attention_bias/time_bucket_divisor takes; a number from 0.001 to 100; at most 43 divided by time_bucket_divisor
+/relative_attention_bias/time_bucket_divisor takes; a number from 0.001 to 100; )takes"
+    R"takes(at most 43 divided by time_bucket_divisor
 /relative_attention_bias/time_bucket_function takes; "log"; a string
 /relative_attention_bias/time_reference takes; "next"; a string
 /relative_attention_bias/type takes; "bucketed_time_and_position"; a string
@@ -52,9 +62,14 @@ const char taken_of_research[] = R"takes(/attention_activation takes; "silu"; a 
 /task_head/num_tasks takes 1 2 5 1 1024; an integer from 1 to 1024
 /temperature takes 1 2 5 0.5; a number from 9.9999999999999995e-07 to 1000000
 )takes";
-const char taken_of_production[] = R"takes(/attention_activation takes; "silu"; a string
+const char taken_of_production[] =
+    R"takes(/attention_activation takes; "silu"; a string
 /attention_alpha takes 1 2 5 0.5; a number from 9.9999999999999995e-07 to 1000000
-/attention_dim takes; an integer from 1 to 256; attention_dim, 1, as pages hold keys and values of one width; attention_dim, 2, as pages hold keys and values of one width; attention_dim, 256, as pages hold keys and values of one width; attention_dim, 5, as pages hold keys and values of one width
+/attention_dim takes; an integer from 1 to 256; )takes"
+    R"takes(attention_dim, 1, as pages hold keys and values of one width; )takes"
+    R"takes(attention_dim, 2, as pages hold keys and values of one width; )takes"
+    R"takes(attention_dim, 256, as pages hold keys and values of one width; )takes"
+    R"takes(attention_dim, 5, as pages hold keys and values of one width
 /attention_normalizer takes 1 2 5; a number from 1 to 1000000000
 /concat_ua takes true; true; true or false
 /contextual_sequence_length takes null 0 1 2 5 0 0 10 nothing; an integer from 0 to 10
@@ -83,7 +98,7 @@ const char taken_of_production[] = R"takes(/attention_activation takes; "silu"; 
 }  // namespace
 
 TEST_SUITE("configuration of hstu") {
-  TEST_CASE("what would change the mathematics is refused by name") {
+  TEST_CASE("hstu config: a field that would change the mathematics is refused by name") {
     CHECK(error_with("/hidden_size", 8u).empty());
     CHECK(error_with("/linear_dim", 5u) ==
           "config.json: linear_dim is 5; expected attention_dim, 4, as pages hold keys and values of one "
@@ -104,7 +119,7 @@ TEST_SUITE("configuration of hstu") {
           "config.json: temperature is null; expected a number from 9.9999999999999995e-07 to 1000000");
   }
 
-  TEST_CASE("each field takes what is within its bounds, and its fault says what that is") {
+  TEST_CASE("hstu config: each field accepts values within its limits, and its error names them") {
     nlohmann::json document = nlohmann::json::parse(small_hstu());
     const auto read = [](const nlohmann::json& changed) {
       return load_error_of([&] { hstu_config_of("c", changed); });
@@ -120,7 +135,8 @@ TEST_SUITE("configuration of hstu") {
     CHECK(takes(document, read) == taken_of_production);
   }
 
-  TEST_CASE("generated weights depend on name and index, and the version on the configuration") {
+  TEST_CASE(
+      "hstu weights: generated weights depend on name and index, and the version on the configuration") {
     HstuConfig config = hstu_config_of("config.json", nlohmann::json::parse(small_hstu()));
     const HstuModel model = generated_hstu(config);
     CHECK(model.weights.items.values[0] ==
@@ -138,21 +154,24 @@ TEST_SUITE("configuration of hstu") {
   }
 
   TEST_CASE(
-      "a model directory has a generator or a file of weights, and a generator must say what is generated") {
+      "hstu model: a directory has a generator or a weights file, and a generator must describe the "
+      "generated values") {
     const TestFolder folder;
     folder.write("config.json", small_hstu());
     CHECK(load_error_of([&] { read_hstu(folder.path()); }).find("model.safetensors") != std::string::npos);
     folder.write("generator.json", R"({"task_head.fc2.bias":{"shape":[1],"log2_scale":-3}})");
     CHECK(load_error_of([&] { read_hstu(folder.path()); }) ==
           (folder.path() / "generator.json").string() +
-              ": task_head.fc2.bias.log2_scale is -3; expected -2, which is what is generated");
+              ": task_head.fc2.bias.log2_scale is -3; expected -2, the generated value");
     folder.write("generator.json", "{}");
     CHECK(read_hstu(folder.path()).version.size() == 64);
     folder.write("model.safetensors", "");
     CHECK(load_error_of([&] { read_hstu(folder.path()); }).find("has both") != std::string::npos);
   }
 
-  TEST_CASE("a bucket's boundary is the first whole second in it, and steps are the buckets key by key") {
+  TEST_CASE(
+      "hstu time buckets: a boundary is the first whole second of its bucket, and steps equal the buckets "
+      "per key") {
     const TimeBuckets buckets(0.301, 128);
     CHECK(buckets.bucket(0) == 0);
     CHECK(buckets.bucket(1) == 0);

@@ -77,7 +77,8 @@ std::uint64_t size_of(const TensorPlace& place) {
   return place.shape.size() == 2 ? place.shape[0] * place.shape[1] : place.shape[0];
 }
 
-// How a tensor's numbers are drawn: base + integer * 2^(log2_scale - 7), the integer from -128 to 127.
+// Distribution of a tensor's numbers: base + integer * 2^(log2_scale - 7), the integer from -128 to
+// 127.
 struct Drawn {
   int log2_scale = 0, base = 0;
 };
@@ -104,7 +105,7 @@ int drawn_integer(std::uint64_t seed, std::uint64_t index) {
   return static_cast<int>(z >> 56) - 128;
 }
 
-// The values of a tensor from an index on.
+// Generates the values of a tensor from an index on.
 class DrawnValues {
  public:
   DrawnValues(const HstuConfig& config, std::string_view name)
@@ -125,7 +126,7 @@ void generate(const HstuConfig& config, const TensorPlace& place) {
   DrawnValues(config, place.name).write(0, *place.values);
 }
 
-// Rows are drawn when they are asked for.
+// Item rows that are generated when they are fetched.
 class GeneratedItems final : public EmbeddingTable {
  public:
   explicit GeneratedItems(const HstuConfig& config)
@@ -142,7 +143,7 @@ class GeneratedItems final : public EmbeddingTable {
   const DrawnValues values_;
 };
 
-// What a generator file says of a tensor of this shape is what is generated here.
+// Checks that a generator file describes a tensor of this shape as it is generated here.
 void check_generator(const std::filesystem::path& file, const nlohmann::json& document,
                      const HstuConfig& config, const TensorPlace& place) {
   const JsonFields tensors(file, document);
@@ -152,10 +153,10 @@ void check_generator(const std::filesystem::path& file, const nlohmann::json& do
   const JsonFields fields(file, *entry, place.name);
   const nlohmann::json* const shape = fields.find("shape");
   if (shape == nullptr || *shape != nlohmann::json(place.shape))
-    return;  // of another model's tensor of that name
+    return;  // another model's tensor of that name
   const auto must_be = [&](const char* key, const nlohmann::json& value) {
     const nlohmann::json* const found = fields.find(key);
-    if (found != nullptr && *found != value) fields.fault(key, value.dump() + ", which is what is generated");
+    if (found != nullptr && *found != value) fields.fault(key, value.dump() + ", the generated value");
   };
   const Drawn how = drawn(config, place.name);
   must_be("log2_scale", how.log2_scale);
@@ -189,7 +190,7 @@ void read_tensors(const SafetensorsFile& file, const std::vector<TensorPlace>& p
                  "only tensors that the model of config.json has");
 }
 
-// All of a configuration that the numbers depend on.
+// Returns all fields of a configuration that affect the numbers, as text.
 std::string text_of(const HstuConfig& c) {
   const nlohmann::json all{c.production,   c.layers,         c.hidden,     c.heads,       c.head_dim,
                            c.vocabulary,   c.positions,      c.normaliser, c.scale,       c.epsilon,

@@ -1,7 +1,8 @@
 #pragma once
-// The weights of an HSTU model: from model.safetensors, or, where the directory has generator.json instead,
-// each a small function of its name and index, so that a model of serving size takes no file. Names and
-// shapes are in one table (hstu_model.cc), which reading, generating and naming a version walk.
+// The weights of an HSTU model, from model.safetensors or generated. If the directory has
+// generator.json instead, each weight is a small function of its name and index, so that a model of
+// serving size needs no file. One table of names and shapes (hstu_model.cc) serves reading,
+// generating and version hashing.
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -33,15 +34,16 @@ struct HstuWeights {
 struct HstuModel {
   HstuConfig config;
   HstuWeights weights;
-  std::shared_ptr<EmbeddingTable> items;  // null: weights.items has the rows; else that has none
-  std::string version;  // hex SHA-256 over the configuration and the weights, or what generates them
+  // null: weights.items has the rows; otherwise weights.items is empty
+  std::shared_ptr<EmbeddingTable> items;
+  std::string version;  // hex SHA-256 over the configuration and the weights, or over their generator
 };
 
 HstuModel read_hstu(const std::filesystem::path& directory,
                     ItemRows items = ItemRows::in_memory);  // throws LoadError
 
-// The generator: a weight of a tensor depends on its name and index only. Every scale is a function of the
-// name and, of the output projection, of the layer's kind.
+// Generates a model: a weight depends on its tensor's name and its index only. Every scale is a
+// function of the name and, for the output projection, of the layer's kind.
 HstuModel generated_hstu(const HstuConfig& config, ItemRows items = ItemRows::in_memory);
 
 }  // namespace troupe::kernels

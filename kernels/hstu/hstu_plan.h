@@ -1,5 +1,5 @@
 #pragma once
-// A request of the HSTU family as a plan that reads all that the model says of it.
+// Builds an HSTU request as a plan that reads everything the model can answer about it.
 #include <cstdint>
 #include <vector>
 
@@ -8,18 +8,20 @@
 
 namespace troupe::kernels {
 
-// A history of at least one event that leaves candidates a position, oldest first, and candidates.
+// A history of at least one event, oldest first, that leaves a position for candidates; and
+// candidates.
 struct HstuRequest {
   std::vector<Token> items;
   std::vector<std::int64_t>
-      times;             // of the events, in seconds; not looked at in the production layer, nor is `now`
-  std::int64_t now = 0;  // the request's
+      times;             // of the events, in seconds; not used by the production layer, nor is `now`
+  std::int64_t now = 0;  // the request's time
   std::vector<Token> candidates;
 };
 
-// Segments: the history but its last event, its last event, and each candidate; with context tokens the
-// history is one segment. Readouts: next-item logits of all candidates at the last event (not in the
-// production layer), the first task of each candidate, and the last event's state.
+// Returns the plan. Segments: the history but its last event, its last event, and each candidate;
+// with context tokens the history is one segment. Readouts: next-item logits of all candidates at
+// the last event (not in the production layer), the first task of each candidate, and the last
+// event's state.
 Plan hstu_plan(const HstuConfig& config, const HstuRequest& request);
 
 }  // namespace troupe::kernels

@@ -60,7 +60,7 @@ void HstuBias::note_keys(const DecoderBatch& batch, const RowGroup& group, Group
   add_rows(group.row_begin, group.row_end);
 }
 
-// Rows of one time that follow each other, as candidates do, have the steps of the last one, which sees the
+// Consecutive rows of one time, such as candidates, share the steps of the last one, which sees the
 // most keys.
 std::string HstuBias::note_steps(const DecoderBatch& batch, const RowGroup& group, const Group& keys,
                                  std::size_t allowed) {
@@ -83,8 +83,8 @@ std::string HstuBias::note_steps(const DecoderBatch& batch, const RowGroup& grou
   return "";
 }
 
-// The production layer's window counts identities: context tokens are 0, the others follow; a context token
-// sees all.
+// The production layer's window counts identities: context tokens are 0, the others follow; a
+// context token sees all.
 void HstuBias::note_window(const RowGroup& group, const Group& keys) {
   const std::int64_t front = c_.context_tokens > 0 ? c_.context_tokens - 1 : 0;
   for (std::uint32_t row = group.row_begin; row < group.row_end; ++row) {

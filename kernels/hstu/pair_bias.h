@@ -1,7 +1,7 @@
 #pragma once
-// What a pass of HSTU biases pairs by, and how far back rows see, once for all its layers and heads, whatever
-// computes it: positions and times of the keys that groups of rows see, and the steps of time buckets along
-// them (time_steps.h).
+// Biases of pairs and windows of rows of an HSTU pass, computed once for all its layers and heads,
+// on any backend. Holds positions and times of the keys that groups of rows see, and the steps of
+// time buckets along them (time_steps.h).
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -15,13 +15,13 @@ namespace troupe::kernels {
 
 class HstuBias {
  public:
-  // Of the keys that a group sees, context and then its own rows.
+  // The keys that a group sees: its context, then its own rows.
   struct Group {
     std::vector<std::int32_t> key_positions;
     std::vector<std::int64_t> key_times;
     std::size_t context = 0;  // keys
   };
-  // Per row.
+  // Arrays per row.
   struct Rows {
     std::vector<std::int32_t> positions;
     std::vector<std::uint32_t> step_begin, step_end;  // into steps
@@ -30,13 +30,14 @@ class HstuBias {
 
   HstuBias(const HstuConfig& config, const TimeBuckets& buckets) : c_(config), buckets_(buckets) {}
 
-  // Empty, or what is beyond the bound: `steps_max` for each row (many more are allowed to small passes).
+  // Computes the biases of a batch. Returns "" or the limit that it exceeds: `steps_max` steps for
+  // each row (small passes are allowed many more).
   std::string note(const DecoderBatch& batch, std::size_t steps_max);
-  void give_back();  // all memory
+  void give_back();  // frees all memory
 
   const std::vector<Group>& groups() const { return groups_; }
   const Rows& rows() const { return rows_; }
-  const Rows& read_rows() const { return read_; }  // the same of the batch's read rows
+  const Rows& read_rows() const { return read_; }  // the same for the batch's read rows
   const std::vector<BucketStep>& steps() const { return steps_; }
 
  private:

@@ -5,8 +5,8 @@
 
 namespace troupe::kernels {
 
-// e^(k * divisor) where the divisor is a decimal fraction: what rounding takes from the exponent, the last
-// factor gives back.
+// e^(k * divisor) for a divisor that is a decimal fraction; the last factor corrects the rounding
+// of the exponent.
 TimeBuckets::TimeBuckets(double divisor, std::uint32_t last) {
   constexpr long double places = 1e9L;
   const long double scaled = std::round(static_cast<long double>(divisor) * places);
@@ -33,8 +33,8 @@ void append_steps(const TimeBuckets& buckets, std::int64_t row, std::span<const 
       steps.push_back({static_cast<std::uint32_t>(key), bucket});
   };
   std::size_t key = 0;
-  // Keys before the row's time come nearer one after the other, so a bucket ends where the next lower one
-  // begins.
+  // Keys before the row's time come nearer one after another, so a bucket ends where the next lower
+  // one begins.
   while (ascending && key < keys.size() && keys[key] <= row) {
     const std::uint32_t bucket = bucket_at(key);
     step_to(key, bucket);

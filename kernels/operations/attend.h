@@ -1,12 +1,13 @@
 #pragma once
-// Streaming-softmax attention over spans: the queries of one key-value head, for a group of segments which
-// all see the same earlier segments (FlashAttention's online softmax, Dao et al. 2022; spans and groups are
-// segments.md's "attend"). Every row attends to all of `context`; of `tail` (the group's own keys,
-// concatenated in row order) row r attends to [tail_begin[r], tail_end[r]): causal inside a segment, nothing
-// across segments. Keys are used as stored (already rotated), or turned on the way by one angle a pair for
-// all of a run (realign.h says why that moves them). Arithmetic is float32 whatever keys and values are
-// stored as. An infinity or NaN in a key or value that a row sees makes the row's output infinite or NaN, so
-// that an overflow of a 16-bit format cannot pass for an answer; what a row does not see has no effect on it.
+// Streaming-softmax attention over spans: the queries of one key-value head, for a group of
+// segments that all see the same earlier segments (FlashAttention's online softmax, Dao et al.
+// 2022; spans and groups are "attend" in segments.md). Every row attends to all of `context`. In
+// `tail` (the group's own keys, concatenated in row order) row r attends to [tail_begin[r],
+// tail_end[r]): causal inside a segment, nothing across segments. Keys are used as stored (already
+// rotated), or rotated on the way by one angle per pair for all of a run (realign.h explains why).
+// Arithmetic is float32 whatever keys and values are stored as. An infinity or NaN in a key or
+// value that a row sees makes the row's output infinite or NaN, so that an overflow of a 16-bit
+// format cannot pass for an answer. A key or value that a row does not see has no effect on it.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -25,7 +26,7 @@ struct KvRun {
   std::uint32_t tokens = 0;
   std::uint32_t stride = 0;
   KvFormat format = KvFormat::f32;
-  const float* cosines = nullptr;  // head_dim/2 each, by which its keys turn; null: they do not
+  const float* cosines = nullptr;  // [head_dim/2] each, by which its keys are rotated; null: not rotated
   const float* sines = nullptr;
 };
 
@@ -40,12 +41,13 @@ struct AttendTask {
   std::span<const KvRun> context;
   std::span<const KvRun> tail;
   std::span<const std::uint32_t> tail_begin, tail_end;  // [rows]; begin < end whenever context is empty
-  // Not null: of each token of context, then of tail, the attention that rows from `mass_from` on pay to it,
-  // summed over them and the heads, is added there. It costs the scores a second time.
+  // Not null, [tokens of context, then of tail]: adds, per token, its attention weight summed over
+  // the rows from `mass_from` on and over the heads. The scores are computed a second time for it.
   float* mass = nullptr;
   std::uint32_t mass_from = 0;
-  // Not null: row r sees token t of its interval of the tail only if mask[r*mask_stride + t] is not 0. The
-  // stride is a multiple of attend_mask_tokens, and a token that is masked from somebody has a finite value.
+  // Not null: row r sees token t of its interval of the tail only if mask[r*mask_stride + t] is not
+  // 0. The stride must be a multiple of attend_mask_tokens, and a token that is masked for some row
+  // must have a finite value.
   const float* mask = nullptr;
   std::size_t mask_stride = 0;
 };

@@ -12,7 +12,7 @@ using namespace troupe::kernels;
 namespace {
 namespace attend_mass_test {
 
-// Causal rows behind a context of a few runs, all of it random.
+// Causal rows behind a context of a few runs, with random values.
 struct Case {
   Case(std::uint32_t rows, std::uint32_t heads, std::uint32_t head_dim, std::vector<std::uint32_t> runs,
        unsigned seed)
@@ -65,7 +65,8 @@ struct Case {
   AttendTask task;
 };
 
-// What is paid by `rows` × heads adds up to as much; a weight is off by what its score is, some 1e-6 of it.
+// Each row and head distributes a weight of one, so the sum must be `rows` × heads. A weight has
+// the relative error of its score, about 1e-6.
 void check(const AttendVersion& version, std::uint32_t rows, std::uint32_t heads, std::uint32_t head_dim,
            const std::vector<std::uint32_t>& runs, std::uint32_t from) {
   CAPTURE(std::string(version.name));
@@ -92,7 +93,7 @@ void check(const AttendVersion& version, std::uint32_t rows, std::uint32_t heads
 }
 
 TEST_CASE(
-    "what tokens are paid agrees with the reference, from the first row that counts, on every version") {
+    "attend: attention mass agrees with the reference from the first counting row on, for every version") {
   for (const AttendVersion& version : attend_versions()) {
     if (!version.usable) continue;
     for (const std::uint32_t rows : {1u, 2u, 5u, 13u, 100u, 259u})

@@ -1,5 +1,5 @@
-// The definition of attention over spans: softmax over every visible key, in double, one row and head at a
-// time.
+// Reference for attention over spans: softmax over every visible key, in double, one row and head
+// at a time.
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +11,7 @@ namespace {
 
 struct Token {
   const KvRun* run;
-  std::size_t at;  // of its first number, in the run's keys and in its values
+  std::size_t at;  // index of its first number in the run's keys and values
 };
 
 double number(const void* numbers, KvFormat format, std::size_t i) {
@@ -25,7 +25,7 @@ void append(std::span<const KvRun> runs, std::vector<Token>& tokens) {
     for (std::size_t t = 0; t < run.tokens; ++t) tokens.push_back({&run, t * run.stride});
 }
 
-// Number i of the token's key, turned if its run turns.
+// Returns number i of the token's key, rotated if its run is.
 double key_number(const Token& token, std::uint32_t i, std::uint32_t head_dim) {
   const KvRun& run = *token.run;
   const auto stored = [&](std::uint32_t n) { return number(run.keys, run.format, token.at + n); };
@@ -36,9 +36,9 @@ double key_number(const Token& token, std::uint32_t i, std::uint32_t head_dim) {
                   : second * run.cosines[pair] + first * run.sines[pair];
 }
 
-// out = sum of softmax(scale * query . key) * value over `visible`; zeros when nothing is visible. A score
-// that is not finite makes the weight NaN: minus infinity is an overflow too, not a key of no importance.
-// The weights go to `weights`, adding up to one.
+// Sets out to the sum of softmax(scale * query . key) * value over `visible`, or to zeros if
+// nothing is visible. A score that is not finite makes the weight NaN: minus infinity is an
+// overflow too, not an unimportant key. `weights` receives the weights, which add up to one.
 void attend_one(const float* query, std::span<const Token> visible, const AttendTask& task, float* out,
                 std::vector<double>& weights) {
   weights.clear();
@@ -72,7 +72,7 @@ void attend_reference(const AttendTask& task, AttendScratch&) {
   std::vector<double> weights, mass(context.size() + tail.size());
   for (std::uint32_t row = 0; row < task.rows; ++row) {
     std::vector<Token> visible = context;
-    std::vector<std::size_t> place;  // of what is visible of the tail
+    std::vector<std::size_t> place;  // indices of the visible tokens of the tail
     for (std::uint32_t t = task.tail_begin[row]; t < task.tail_end[row]; ++t) {
       if (task.mask != nullptr && task.mask[row * task.mask_stride + t] == 0) continue;
       visible.push_back(tail[t]);

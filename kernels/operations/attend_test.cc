@@ -87,7 +87,7 @@ struct Case {
     return {keys, values, tokens, std::uint32_t(s.head_dim + s.gap), s.format};
   }
 
-  // By one random angle a pair.
+  // Rotates a run by one random angle per pair.
   void turn(KvRun& run) {
     std::vector<float> cosines, sines;
     for (std::uint32_t pair = 0; pair < task.head_dim / 2; ++pair) {
@@ -127,7 +127,7 @@ struct Case {
   AttendTask task;
 };
 
-// How large number i of a key may be at most, before or after it turns.
+// Returns a bound of number i of a key, before and after rotation.
 double key_magnitude(const KvRun& run, std::uint32_t t, std::uint32_t i, std::uint32_t head_dim) {
   const auto stored = [&](std::uint32_t n) {
     return std::abs(double(number(run.keys, run.format, std::size_t{t} * run.stride + n)));
@@ -213,7 +213,7 @@ void check_shape(const AttendVersion& version, const Shape& shape, unsigned seed
 
 }  // namespace
 
-TEST_CASE("attention agrees with the reference for every head size around the vector widths") {
+TEST_CASE("attend: every head size around the vector widths agrees with the reference") {
   for_every_version_and_format([](const AttendVersion& version, KvFormat format) {
     for (std::uint32_t d :
          {1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 48, 64, 80, 100, 128, 129, 255, 256}) {
@@ -225,8 +225,7 @@ TEST_CASE("attention agrees with the reference for every head size around the ve
   });
 }
 
-TEST_CASE(
-    "attention agrees with the reference for every number of query vectors around the tiles and blocks") {
+TEST_CASE("attend: every number of query vectors around the tiles and blocks agrees with the reference") {
   for_every_version_and_format([](const AttendVersion& version, KvFormat format) {
     for (std::uint32_t heads : {1, 2, 3, 7, 8})
       for (std::uint32_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 14, 23, 24, 25, 26, 36, 37, 49, 97}) {
@@ -240,7 +239,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("attention agrees with the reference for every number of keys around the panels") {
+TEST_CASE("attend: every number of keys around the panels agrees with the reference") {
   for_every_version_and_format([](const AttendVersion& version, KvFormat format) {
     for (std::uint32_t keys : {0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1000})
       for (std::uint32_t rows : {1u, 40u}) {
@@ -251,7 +250,7 @@ TEST_CASE("attention agrees with the reference for every number of keys around t
   });
 }
 
-TEST_CASE("candidates on a shared context, short runs and long prompts agree with the reference") {
+TEST_CASE("attend: shared context, short runs and long prompts agree with the reference") {
   for_every_version_and_format([](const AttendVersion& version, KvFormat format) {
     check_shape(
         version,
@@ -274,7 +273,7 @@ TEST_CASE("candidates on a shared context, short runs and long prompts agree wit
   });
 }
 
-TEST_CASE("of its interval of the tail a row sees what a mask leaves it") {
+TEST_CASE("attend: a mask restricts what a row sees of its interval of the tail") {
   for_every_version_and_format([](const AttendVersion& version, KvFormat format) {
     for (const std::uint32_t rows : {1u, 2u, 5u, 30u, 97u})
       for (const std::uint32_t context : {0u, 40u}) {
@@ -301,14 +300,14 @@ TEST_CASE("of its interval of the tail a row sees what a mask leaves it") {
   });
 }
 
-TEST_CASE("no rows write nothing") {
+TEST_CASE("attend: a task without rows writes nothing") {
   for_every_version([](const AttendVersion& version) {
     check_shape(version, {.context = {5}}, 1);
     check_shape(version, {}, 1);
   });
 }
 
-TEST_CASE("a row that sees no key is zero, beside rows that see some") {
+TEST_CASE("attend: a row that sees no key is zero, beside rows that see some") {
   for_every_version([](const AttendVersion& version) {
     for (std::uint32_t rows : {4, 30, 60}) {
       Case c({.head_dim = 24, .segments = {rows}}, rows);
@@ -324,7 +323,7 @@ TEST_CASE("a row that sees no key is zero, beside rows that see some") {
   });
 }
 
-TEST_CASE("an item's output does not depend on the other items of its group, to the bit") {
+TEST_CASE("attend: an item's output is bit-equal whatever the other items of its group are") {
   for_every_version([](const AttendVersion& version) {
     Case c({.heads = 2, .head_dim = 32, .context = {50}, .segments = std::vector<std::uint32_t>(9, 5)}, 7);
     AttendScratch scratch;
@@ -340,7 +339,7 @@ TEST_CASE("an item's output does not depend on the other items of its group, to 
   });
 }
 
-TEST_CASE("equal keys share the weight equally") {
+TEST_CASE("attend: equal keys share the weight equally") {
   for_every_version([](const AttendVersion& version) {
     for (std::uint32_t keys : {1, 2, 16, 100, 700}) {
       Case c({.head_dim = 16, .context = {keys}, .segments = {3}}, keys);
@@ -359,8 +358,7 @@ TEST_CASE("equal keys share the weight equally") {
   });
 }
 
-TEST_CASE(
-    "one overwhelming key takes all the weight, wherever it stands and however large or low the scores") {
+TEST_CASE("attend: one overwhelming key takes all the weight, at any index and for scores of any size") {
   for_every_version([](const AttendVersion& version) {
     for (float size : {30.0f, 1e3f, 1e6f, 1e12f, 1e17f})
       for (float sign : {1.0f, -1.0f})
@@ -370,7 +368,7 @@ TEST_CASE(
           CAPTURE(winner);
           Case c({.head_dim = 16, .context = {70}, .segments = {2}}, 3);
           for (float& x : c.queries) x = sign * size;
-          // All scores but the winner's lie below it by a factor of the size squared.
+          // Scales every other score to be lower than the winner's by a factor of the size squared.
           c.change_tokens(c.context, [&](std::size_t token, float* key, float*) {
             const float level = token == winner ? 1.0f : -1.0f;
             std::fill(key, key + 16, sign * size * (sign > 0 ? level : level - 2));
@@ -386,7 +384,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("the weights of two keys follow the exponential over its whole range") {
+TEST_CASE("attend: the weights of two keys follow the exponential over its whole range") {
   for_every_version([](const AttendVersion& version) {
     constexpr std::uint32_t kRows = 400;
     Case c({.head_dim = 1, .context = {2}, .segments = {kRows}}, 1);
@@ -408,7 +406,7 @@ TEST_CASE("the weights of two keys follow the exponential over its whole range")
   });
 }
 
-TEST_CASE("scores that rise or fall from key to key agree with the reference") {
+TEST_CASE("attend: scores that rise or fall from key to key agree with the reference") {
   for_every_version_and_format([](const AttendVersion& version, KvFormat format) {
     for (float step : {0.01f, -0.01f, 1.0f, -1.0f, 40.0f, -40.0f}) {
       CAPTURE(step);
@@ -422,7 +420,7 @@ TEST_CASE("scores that rise or fall from key to key agree with the reference") {
   });
 }
 
-TEST_CASE("any mixture of runs, segments, heads and strides agrees with the reference") {
+TEST_CASE("attend: random mixtures of runs, segments, heads and strides agree with the reference") {
   for_every_version([](const AttendVersion& version) {
     std::mt19937 random(std::random_device{}());
     AttendScratch scratch;
@@ -451,7 +449,7 @@ TEST_CASE("any mixture of runs, segments, heads and strides agrees with the refe
   });
 }
 
-TEST_CASE("a run that turns is attended to as one whose keys were stored turned") {
+TEST_CASE("attend: a rotated run is attended to as if its keys were stored rotated") {
   for_every_version([](const AttendVersion& version) {
     for (const std::uint32_t rows : {1, 30, 200}) {  // in place, panel by panel, all panels at once
       Case c({.heads = 1, .head_dim = 32, .context = {45, 20}, .segments = {rows}}, rows);
@@ -482,8 +480,8 @@ TEST_CASE("a run that turns is attended to as one whose keys were stored turned"
   });
 }
 
-// Puts `bad` into one key or value of one tail token; every row that sees the token must come out not finite,
-// every other one as if the token were sound.
+// Puts `bad` into one key or value of one tail token. Every row that sees the token must be not
+// finite, and every other row as with a sound token.
 void check_poison(const AttendVersion& version, const Shape& shape, std::uint32_t token, bool in_key,
                   float bad) {
   Case c(shape, 5);
@@ -513,7 +511,7 @@ void check_poison(const AttendVersion& version, const Shape& shape, std::uint32_
   }
 }
 
-TEST_CASE("infinity or NaN in a key or value spoils the rows that see it, and no other") {
+TEST_CASE("attend: infinity or NaN in a key or value spoils exactly the rows that see it") {
   for_every_version_and_format([](const AttendVersion& version, KvFormat format) {
     const float odd_nan =
         std::bit_cast<float>(0x7f800fffu);  // bits that leak into an exponent if they are added
@@ -536,7 +534,7 @@ TEST_CASE("infinity or NaN in a key or value spoils the rows that see it, and no
   });
 }
 
-TEST_CASE("infinity or NaN in the context spoils every row, however unlikely its key") {
+TEST_CASE("attend: infinity or NaN in the context spoils every row, however unlikely its key") {
   for_every_version([](const AttendVersion& version) {
     for (const float bad : {kNan, INFINITY, -INFINITY})
       for (const bool in_key : {true, false})
@@ -554,7 +552,7 @@ TEST_CASE("infinity or NaN in the context spoils every row, however unlikely its
   });
 }
 
-TEST_CASE("every 16-bit pattern is widened to the number it stands for") {
+TEST_CASE("attend: every 16-bit pattern is widened to its number") {
   for_every_version([](const AttendVersion& version) {
     for (const KvFormat format : {KvFormat::f16, KvFormat::bf16})
       for (const std::uint32_t rows : {1, 20}) {  // in place and packed
@@ -565,7 +563,7 @@ TEST_CASE("every 16-bit pattern is widened to the number it stands for") {
         AttendScratch scratch;
         for (std::uint32_t first = 0; first < 0x10000; first += 256) {
           for (std::uint32_t i = 0; i < 256; ++i) values[i] = std::uint16_t(first + i);
-          version.run(c.task, scratch);  // all the weight is on this one value
+          version.run(c.task, scratch);  // this value has all the weight
           for (std::uint32_t i = 0; i < 256; ++i) {
             const float want = number(values, format, i), got = c.out[i];
             // The weight and the total are the same number near one: product, inverse and product round.
@@ -579,7 +577,7 @@ TEST_CASE("every 16-bit pattern is widened to the number it stands for") {
   });
 }
 
-TEST_CASE("the scratch stops growing after the first call") {
+TEST_CASE("attend: the scratch stops growing after the first call") {
   for_every_version([](const AttendVersion& version) {
     if (version.run == attend_reference) return;
     Case c({.heads = 2, .head_dim = 64, .context = {100}, .segments = {64}}, 9);
@@ -591,7 +589,7 @@ TEST_CASE("the scratch stops growing after the first call") {
   });
 }
 
-TEST_CASE("attend picks a version that agrees with the reference, and the table ends with the reference") {
+TEST_CASE("attend: the chosen version agrees with the reference, and the table ends with the reference") {
   CHECK(attend_versions().back().name == "reference");
   CHECK(attend_versions().back().usable);
   Case c({.head_dim = 64, .context = {10}, .segments = {10}}, 11);

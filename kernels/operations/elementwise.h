@@ -17,7 +17,8 @@ using RmsNorm = void(const float* in, std::size_t in_stride, const float* weight
 using Rope = void(float* values, std::size_t stride, std::size_t rows, std::size_t heads,
                   std::size_t head_dim, const float* cosines, const float* sines);
 
-// out[r][i] = silu(gate_up[r][i]) * gate_up[r][width + i]: gate and up projections lie side by side.
+// out[r][i] = silu(gate_up[r][i]) * gate_up[r][width + i]: gate and up projections are side by
+// side.
 using SwiGlu = void(const float* gate_up, std::size_t in_stride, float* out, std::size_t out_stride,
                     std::size_t rows, std::size_t width);
 
@@ -25,7 +26,8 @@ using SwiGlu = void(const float* gate_up, std::size_t in_stride, float* out, std
 using AddRows = void(const float* in, std::size_t in_stride, float* out, std::size_t out_stride,
                      std::size_t rows, std::size_t width);
 
-// out[r][i] = in[r][i] / (1 + e^-gate[r][i]); gates lie as `out` does, and `out` may be the gates.
+// out[r][i] = in[r][i] / (1 + e^-gate[r][i]). Gates have the stride of `out`, and `out` may be the
+// gates.
 using SigmoidGate = void(const float* in, std::size_t in_stride, const float* gate, float* out,
                          std::size_t out_stride, std::size_t rows, std::size_t width);
 

@@ -71,7 +71,7 @@ void for_every_version(Check check) {
   }
 }
 
-TEST_CASE("rms_norm agrees with the reference, also in place") {
+TEST_CASE("rms_norm: it agrees with the reference, also in place") {
   for_every_version([](const Elementwise& version, const Elementwise& reference, std::size_t width,
                        std::size_t rows, std::size_t gap, std::mt19937& random) {
     for (float size : {1e-6f, 1.0f, 1e6f}) {
@@ -93,7 +93,7 @@ TEST_CASE("rms_norm agrees with the reference, also in place") {
   });
 }
 
-TEST_CASE("rope rotates like the reference and leaves an odd last value alone") {
+TEST_CASE("rope: it agrees with the reference and leaves an odd last value alone") {
   for_every_version([](const Elementwise& version, const Elementwise& reference, std::size_t head_dim,
                        std::size_t rows, std::size_t gap, std::mt19937& random) {
     for (std::size_t heads : {1, 3}) {
@@ -119,7 +119,7 @@ TEST_CASE("rope rotates like the reference and leaves an odd last value alone") 
   });
 }
 
-TEST_CASE("swiglu agrees with the reference from tiny to overwhelming gates") {
+TEST_CASE("swiglu: it agrees with the reference from tiny to overwhelming gates") {
   for_every_version([](const Elementwise& version, const Elementwise& reference, std::size_t width,
                        std::size_t rows, std::size_t gap, std::mt19937& random) {
     for (float size : {1e-3f, 1.0f, 30.0f, 1e3f, 1e30f}) {
@@ -138,7 +138,7 @@ TEST_CASE("swiglu agrees with the reference from tiny to overwhelming gates") {
   });
 }
 
-TEST_CASE("sigmoid_gate agrees with the reference from tiny to overwhelming gates, also in place") {
+TEST_CASE("sigmoid_gate: it agrees with the reference from tiny to overwhelming gates, also in place") {
   for_every_version([](const Elementwise& version, const Elementwise& reference, std::size_t width,
                        std::size_t rows, std::size_t gap, std::mt19937& random) {
     for (float size : {1e-3f, 1.0f, 30.0f, 1e3f, 1e30f}) {
@@ -154,7 +154,7 @@ TEST_CASE("sigmoid_gate agrees with the reference from tiny to overwhelming gate
   });
 }
 
-TEST_CASE("add_rows is exact") {
+TEST_CASE("add_rows: it is exact") {
   for_every_version([](const Elementwise& version, const Elementwise& reference, std::size_t width,
                        std::size_t rows, std::size_t gap, std::mt19937& random) {
     Matrix in(rows, width, gap), got(rows, width, gap + 2);
@@ -167,7 +167,7 @@ TEST_CASE("add_rows is exact") {
   });
 }
 
-TEST_CASE("the chosen elementwise version is usable, and the table ends with the reference") {
+TEST_CASE("elementwise: the chosen version is usable, and the table ends with the reference") {
   CHECK(elementwise().usable);
   CHECK(elementwise_versions().back().name == "reference");
   CHECK(elementwise_versions().back().usable);

@@ -1,6 +1,6 @@
 #pragma once
-// The reference versions of the elementwise kernels (elementwise_reference.cc): what the table in
-// elementwise.cc ends with, and what every other version is tested against.
+// Reference versions of the elementwise kernels (elementwise_reference.cc): the last entry of the
+// table in elementwise.cc, and the standard that every other version is tested against.
 #include "kernels/operations/elementwise.h"
 
 namespace troupe::kernels::reference {

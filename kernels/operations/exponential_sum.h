@@ -1,6 +1,7 @@
 #pragma once
-// The sum of the exponentials of a run of logits, as its largest logit and the sum of what the others are
-// beside it, so that the sums of parts can be put together whatever their size: the normaliser of a softmax.
+// The sum of the exponentials of a run of logits, the normaliser of a softmax. It is kept as the
+// largest logit and the sum relative to it, so that the sums of parts can be merged whatever their
+// size.
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -27,7 +28,7 @@ struct ExponentialSum {
   double log() const { return double{largest} + std::log(double{sum}); }
 };
 
-// Of `count` logits; of none it is an ExponentialSum().
+// Returns the sum of `count` logits; an ExponentialSum() for none.
 using SumExponentials = ExponentialSum(const float* logits, std::size_t count);
 
 SumExponentials sum_exponentials_reference;  // exponential_sum_reference.cc: the definition, in double

@@ -18,7 +18,7 @@ std::vector<float> random_logits(std::size_t count, float spread, std::mt19937& 
   return logits;
 }
 
-TEST_CASE("every version of the sum of exponentials is the reference's to rounding") {
+TEST_CASE("exponential sum: every version agrees with the reference up to rounding") {
   std::mt19937 random(3);
   for (const SumExponentialsVersion& version : sum_exponentials_versions()) {
     const std::string name(version.name);
@@ -41,7 +41,7 @@ TEST_CASE("every version of the sum of exponentials is the reference's to roundi
   }
 }
 
-TEST_CASE("a logit that is not finite is not lost in the sum") {
+TEST_CASE("exponential sum: a logit that is not finite makes the sum NaN") {
   for (const SumExponentialsVersion& version : sum_exponentials_versions()) {
     if (!version.usable) continue;
     for (const float bad : {INFINITY, -INFINITY, NAN})
@@ -53,7 +53,7 @@ TEST_CASE("a logit that is not finite is not lost in the sum") {
   }
 }
 
-TEST_CASE("sums of parts are put together, whichever has the largest logit") {
+TEST_CASE("exponential sum: sums of parts merge, whichever has the largest logit") {
   std::mt19937 random(4);
   const std::vector<float> logits = random_logits(100, 40, random);
   const double whole = sum_exponentials_reference(logits.data(), 100).log();

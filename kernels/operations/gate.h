@@ -1,7 +1,7 @@
 #pragma once
-// What HSTU computes between its products (Zhai et al. 2024, §3.1): SiLU, and a norm of rows with a gate on
-// them. Each is bound by memory: bytes moved = inputs + outputs, once. Strides are in floats; in-place use is
-// allowed where out == in.
+// The kernels of HSTU between its products (Zhai et al. 2024, §3.1): SiLU, and a norm of rows with
+// a gate on them. Each is memory-bound: bytes moved = inputs + outputs, once. Strides are in
+// floats; in-place use is allowed where out == in.
 #include <cstddef>
 #include <span>
 #include <string_view>

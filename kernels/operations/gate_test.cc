@@ -25,7 +25,9 @@ std::vector<float> some_floats(std::size_t count, unsigned seed, float size) {
 TEST_SUITE("gates and norms") {
   using namespace gate_test;
 
-  TEST_CASE("every version of silu is the reference, also far from zero, and leaves what is between rows") {
+  TEST_CASE(
+      "silu rows: every version agrees with the reference, also far from zero, and leaves gaps between rows "
+      "alone") {
     for (const std::size_t width : {1u, 15u, 16u, 64u, 67u}) {
       const std::size_t stride = width + 5;
       const std::vector<float> in = some_floats(7 * stride, 1, 40);
@@ -43,7 +45,8 @@ TEST_SUITE("gates and norms") {
   }
 
   TEST_CASE(
-      "every version of the norm is the reference, with and without weight, bias and gate, in place too") {
+      "gated norm: every version agrees with the reference, with and without weight, bias and gate, in place "
+      "too") {
     for (const std::size_t width : {1u, 15u, 16u, 64u, 67u, 512u})
       for (const int parts : {0, 1, 2, 3}) {
         const std::vector<float> in = some_floats(5 * width, 2, 3), gate = some_floats(5 * (width + 2), 3, 1);

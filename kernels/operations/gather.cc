@@ -1,5 +1,5 @@
-// The fast gather: a row is copied with the widest moves that the C library has, while the rows a few places
-// ahead are on their way from memory. No operations; a row's bytes are moved once each way.
+// The fast gather: copies a row with the widest moves that the C library has, while the next few
+// rows are prefetched. No arithmetic; a row's bytes are moved once each way.
 #include "kernels/operations/gather.h"
 
 #include <algorithm>
@@ -9,7 +9,8 @@ namespace troupe::kernels {
 namespace {
 
 constexpr std::size_t rows_ahead = 6, line = 64;
-constexpr std::size_t lines_ahead = 8;  // of a row; those behind them are found by the processor itself
+// cache lines prefetched per row; the processor prefetches the others itself
+constexpr std::size_t lines_ahead = 8;
 
 void ask_for(const float* row, std::size_t bytes) {
   const auto* at = reinterpret_cast<const char*>(row);

@@ -1,14 +1,14 @@
 #pragma once
-// Rows of an embedding table side by side, from wherever each is: what a pass computes with. Bound by memory:
-// bytes moved = rows * columns * 4, read once and written once; rows lie far apart, so a fast version asks
-// for those ahead.
+// Copies rows of an embedding table, each from its own address, side by side into one matrix.
+// Memory-bound: bytes moved = rows * columns * 4, read once and written once. Rows are far apart,
+// so a fast version prefetches the next ones.
 #include <cstddef>
 #include <span>
 #include <string_view>
 
 namespace troupe::kernels {
 
-// out[i][c] = rows[i][c], of `columns` values. Rows may be the same; none overlaps `out`.
+// out[i][c] = rows[i][c], for `columns` values. Rows may repeat; none overlaps `out`.
 using GatherRows = void(std::span<const float* const> rows, std::size_t columns, float* out);
 
 GatherRows gather_rows_reference;

@@ -10,7 +10,7 @@ using namespace troupe::kernels;
 
 namespace {
 
-TEST_CASE("every version copies each row to its place, and nothing else") {
+TEST_CASE("gather: every version copies each row and writes nothing else") {
   const auto seed = std::random_device()();
   CAPTURE(seed);
   std::mt19937 random(seed);

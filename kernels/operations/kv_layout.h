@@ -15,7 +15,7 @@ struct KvLayout {
   std::uint32_t layers = 0, kv_heads = 0, head_dim = 0, page_tokens = 0;
   KvFormat format = KvFormat::f32;
 
-  // One head's keys, or its values, of one token; and of a page.
+  // Bytes of one head's keys (or values) of one token, of a token, and of a page.
   std::size_t vector_bytes() const { return head_dim * value_bytes(format); }
   std::size_t head_bytes() const { return page_tokens * vector_bytes(); }
   std::size_t page_bytes() const { return std::size_t{layers} * kv_heads * 2 * head_bytes(); }

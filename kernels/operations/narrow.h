@@ -1,7 +1,7 @@
 #pragma once
-// Float32 rounded to the 16-bit formats that keys and values may be stored in: to nearest, ties to even, too
-// large becomes infinity, NaN stays NaN (though not the same one). Every version gives exactly what to_f16
-// and to_bf16 give. Memory-bound: 6 bytes moved per value.
+// Rounds float32 to the 16-bit formats in which keys and values may be stored: to nearest, ties to
+// even; values too large become infinity, and NaN stays NaN (though not bit-equal). Every version
+// gives exactly the results of to_f16 and to_bf16. Memory-bound: 6 bytes moved per value.
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -26,7 +26,7 @@ void for_every_version(Check check) {
   }
 }
 
-// Whether the stored values are those of the scalar functions; one NaN is as good as another.
+// Returns true if the stored values equal those of the scalar functions; any two NaNs are equal.
 bool exact(const NarrowVersion& version, const std::vector<float>& values) {
   std::vector<std::uint16_t> f16(values.size(), 0xaaaa), bf16 = f16;
   version.to_f16(values.data(), 0, f16.data(), 1, values.size());
@@ -41,7 +41,7 @@ bool exact(const NarrowVersion& version, const std::vector<float>& values) {
   return equal;
 }
 
-TEST_CASE("every edge of rounding falls as in the scalar functions") {
+TEST_CASE("narrow: every edge of rounding agrees with the scalar functions") {
   // Each value of a 16-bit format, the middle between it and the next, and their neighbours in float32:
   // subnormals, ties, overflow, infinity and NaN are among them.
   for_every_version([](const NarrowVersion& version) {
@@ -59,7 +59,7 @@ TEST_CASE("every edge of rounding falls as in the scalar functions") {
   });
 }
 
-TEST_CASE("halfway between subnormal halves goes to the even one") {
+TEST_CASE("narrow: halfway between subnormal halves rounds to the even one") {
   for_every_version([](const NarrowVersion& version) {
     std::vector<float> values;
     for (int i = 0; i < 4 * 1024; ++i)
@@ -69,7 +69,7 @@ TEST_CASE("halfway between subnormal halves goes to the even one") {
   });
 }
 
-TEST_CASE("any bits are rounded as the scalar functions round them") {
+TEST_CASE("narrow: any bit pattern is rounded as by the scalar functions") {
   const std::uint32_t seed = std::random_device{}();
   CAPTURE(seed);
   std::mt19937 random(seed);
@@ -78,7 +78,7 @@ TEST_CASE("any bits are rounded as the scalar functions round them") {
   for_every_version([&](const NarrowVersion& version) { CHECK(exact(version, values)); });
 }
 
-TEST_CASE("rows of any width and stride are packed, and nothing beside them is touched") {
+TEST_CASE("narrow: rows of any width and stride are packed, and nothing beside them is written") {
   for_every_version([](const NarrowVersion& version) {
     for (const std::size_t width : {0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 80}) {
       constexpr std::size_t rows = 3;
@@ -101,7 +101,7 @@ TEST_CASE("rows of any width and stride are packed, and nothing beside them is t
   });
 }
 
-TEST_CASE("the chosen version is usable, and the table ends with the reference") {
+TEST_CASE("narrow: the chosen version is usable, and the table ends with the reference") {
   CHECK(narrowing().usable);
   CHECK(narrow_versions().back().name == "reference");
   CHECK(narrow_versions().back().usable);

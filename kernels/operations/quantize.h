@@ -1,8 +1,8 @@
 #pragma once
-// Numbers as bytes, for the int8 linear layers (W8A8): how activations become unsigned bytes with a scale and
-// a zero point per row, weights signed bytes with a scale per output feature, and how the int32 sums of their
-// products become float32 again. Every rounding is to nearest, ties to even, of float32 arithmetic that is
-// spelled out here, so that all versions make the same bytes.
+// Converts numbers to bytes for the int8 linear layers (W8A8). Activations become unsigned bytes
+// with a scale and a zero point per row, weights signed bytes with a scale per output feature, and
+// the int32 sums of their products become float32 again. Every rounding is to nearest, ties to
+// even, of float32 arithmetic that is spelled out here, so all versions make the same bytes.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -13,7 +13,7 @@
 
 namespace troupe::kernels {
 
-// A byte b of the row stands for scale * (b - zero).
+// A byte b of the row represents scale * (b - zero).
 struct RowScale {
   float scale;
   std::int32_t zero;  // 0..255: the byte of the value 0, which is always exact
@@ -36,7 +36,7 @@ using QuantizeRows = void(const float* in, std::size_t in_stride, std::uint8_t* 
 using QuantizeWeights = void(const float* in, std::size_t in_stride, std::int8_t* out, float* scales,
                              std::int32_t* sums, std::size_t rows, std::size_t width, std::int32_t limit);
 
-// What belongs to the columns of a product, `width` of each: scales and sums are QuantizeWeights' of the
+// Scales and sums of a product's columns, `width` of each, as QuantizeWeights makes them from the
 // weight.
 struct ColumnScales {
   const float* scales;
@@ -61,10 +61,10 @@ struct Quantize {
 std::span<const Quantize> quantize_versions();  // the last is "reference"
 const Quantize& quantize();
 
-// The greatest number of products of a byte and a weight that an int32 sum holds for certain.
+// Maximum number of products of a byte and a weight whose sum certainly fits an int32.
 inline constexpr std::uint32_t int8_columns_max = 65536;
 
-// A weight matrix as QuantizeWeights makes it.
+// A weight matrix made by QuantizeWeights.
 struct QuantizedMatrix {
   std::uint32_t rows = 0, columns = 0;
   std::vector<std::int8_t> values;  // rows × columns

@@ -1,4 +1,4 @@
-// The definitions of quantize.h, one value after the other.
+// References for quantize.h, one value at a time.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -38,7 +38,8 @@ void for_every_version(Check check) {
   }
 }
 
-// Rows of every kind: ordinary ones of several sizes, then those that quantising could get wrong.
+// Returns rows of every kind: ordinary ones of several sizes, then those that quantising could get
+// wrong.
 std::vector<std::vector<float>> rows_of_every_kind(std::size_t width, std::mt19937& random) {
   std::vector<std::vector<float>> rows;
   for (const float size : {1.0f, 1e-6f, 1e6f, 1e-29f, 1e-31f, 1e-38f, 1e-44f}) {
@@ -69,7 +70,7 @@ bool same_bits(float a, float b) {
   return std::memcmp(&a, &b, sizeof a) == 0 || (std::isnan(a) && std::isnan(b));
 }
 
-TEST_CASE("every version makes the reference's bytes, scales and zero points of activations") {
+TEST_CASE("quantize: every version makes the reference's bytes, scales and zero points of activations") {
   for_every_version([](const Quantize& version, std::size_t width, std::mt19937& random) {
     const auto kinds = rows_of_every_kind(width, random);
     const std::size_t rows = kinds.size(), stride = width + random() % 5;
@@ -89,7 +90,7 @@ TEST_CASE("every version makes the reference's bytes, scales and zero points of 
   });
 }
 
-TEST_CASE("every version makes the reference's bytes, scales and sums of weights") {
+TEST_CASE("quantize: every version makes the reference's bytes, scales and sums of weights") {
   for_every_version([](const Quantize& version, std::size_t width, std::mt19937& random) {
     const auto kinds = rows_of_every_kind(width, random);
     const std::size_t rows = kinds.size();
@@ -112,7 +113,7 @@ TEST_CASE("every version makes the reference's bytes, scales and sums of weights
   });
 }
 
-TEST_CASE("a byte is off by half a scale at most, and zero is exact") {
+TEST_CASE("quantize: a byte is off by at most half a scale, and zero is exact") {
   for_every_version([](const Quantize& version, std::size_t width, std::mt19937& random) {
     for (std::vector<float> row : rows_of_every_kind(width, random)) {
       if (std::any_of(row.begin(), row.end(), [](float x) { return !std::isfinite(x); })) continue;
@@ -124,8 +125,8 @@ TEST_CASE("a byte is off by half a scale at most, and zero is exact") {
       REQUIRE((scale.zero >= 0 && scale.zero <= 255));
       for (std::size_t i = 0; i < width; ++i) {
         const double back = double(scale.scale) * (bytes[i] - scale.zero);
-        // 255 steps, of which scale, inverse and product round 4 times; a row that counts as zeros is below
-        // 2^-92.
+        // Over 255 steps, scale, inverse and product round 4 times; a row that counts as zeros is
+        // below 2^-92.
         const double step = 0.5 + 255 * 4 * std::ldexp(1.0, -24);
         CHECK(std::abs(back - row[i]) <= (scale.scale == 0 ? std::ldexp(1.0, -92) : step * scale.scale));
         if (row[i] == 0) CHECK(bytes[i] == scale.zero);
@@ -134,7 +135,7 @@ TEST_CASE("a byte is off by half a scale at most, and zero is exact") {
   });
 }
 
-TEST_CASE("a row that is not finite has scale NaN and bytes of zero") {
+TEST_CASE("quantize: a row that is not finite has scale NaN and bytes of zero") {
   for_every_version([](const Quantize& version, std::size_t width, std::mt19937& random) {
     for (const float bad : {kNan, -kNan, kInfinity, -kInfinity}) {
       if (width == 0) continue;
@@ -150,7 +151,7 @@ TEST_CASE("a row that is not finite has scale NaN and bytes of zero") {
   });
 }
 
-TEST_CASE("every version turns sums back into values like the reference, and writes nothing else") {
+TEST_CASE("quantize: every version dequantizes sums like the reference, and writes nothing else") {
   for_every_version([](const Quantize& version, std::size_t width, std::mt19937& random) {
     const std::size_t rows = random() % 10, stride = width + 1 + random() % 5;
     std::uniform_int_distribution<std::int32_t> any_sum(-150'000'000, 150'000'000), any_zero(0, 255),
@@ -187,7 +188,7 @@ TEST_CASE("every version turns sums back into values like the reference, and wri
   });
 }
 
-TEST_CASE("the chosen quantising version is usable, and the table ends with the reference") {
+TEST_CASE("quantize: the chosen version is usable, and the table ends with the reference") {
   CHECK(quantize().usable);
   CHECK(quantize_versions().back().name == "reference");
   CHECK(quantize_versions().back().usable);

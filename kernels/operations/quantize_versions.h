@@ -1,6 +1,6 @@
 #pragma once
-// The reference versions of the quantising kernels (quantize_reference.cc): what the table in quantize.cc
-// ends with, and what every other version is tested against.
+// Reference versions of the quantising kernels (quantize_reference.cc): the last entry of the table
+// in quantize.cc, and the standard that every other version is tested against.
 #include "kernels/operations/quantize.h"
 
 namespace troupe::kernels {

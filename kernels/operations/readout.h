@@ -1,7 +1,7 @@
 #pragma once
-// Logits of named rows of the output projection: only they are computed, never the whole projection. States
-// that ask for the same rows (beams; candidates scored over one list) are done together, so that a row is
-// read once for several of them.
+// Computes logits of named rows of the output projection, without computing the whole projection.
+// States that ask for the same rows (beams; candidates scored over one list) are computed together,
+// so that a row is read once for several of them.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -11,8 +11,8 @@
 
 namespace troupe::kernels {
 
-// out[s][i] = dot(states[s], row rows[i] of `output`); every state has output.columns values, rows are inside
-// the matrix, out[s] has rows.size() places. Accumulates in float32.
+// out[s][i] = dot(states[s], row rows[i] of `output`). Every state has output.columns values, rows
+// must be inside the matrix, and out[s] has rows.size() values. Accumulates in float32.
 using ReadoutRows = void(std::span<const float* const> states, const Matrix& output,
                          std::span<const Token> rows, std::span<float* const> out);
 

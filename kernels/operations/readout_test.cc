@@ -12,7 +12,8 @@ using namespace troupe::kernels;
 
 namespace {
 
-// A projection of random rows, states that lie one float off alignment, and the places for their logits.
+// A projection of random rows, states that are one float off alignment, and the memory for their
+// logits.
 struct Instance {
   Instance(std::size_t columns, std::size_t state_count, std::size_t row_count, std::mt19937& random)
       : output{37, static_cast<std::uint32_t>(columns), std::vector<float>(37 * columns)},
@@ -39,7 +40,7 @@ struct Instance {
   std::vector<Token> rows;
 };
 
-TEST_CASE("every version gives the dot products, and writes nothing else") {
+TEST_CASE("readout: every version gives the dot products and writes nothing else") {
   std::mt19937 random(5);
   for (const ReadoutVersion& version : readout_versions()) {
     const std::string name(version.name);
@@ -66,8 +67,8 @@ TEST_CASE("every version gives the dot products, and writes nothing else") {
           CAPTURE(states);
           CAPTURE(rows);
           CHECK(rest_untouched);
-          // A sum of n rounded products of normal numbers is off by about sqrt(n) units of its own size,
-          // sqrt(n); 8 leaves room for the worst of some thousand sums.
+          // A sum of n rounded products of normal numbers is off by about sqrt(n) units of its own
+          // size, sqrt(n); the factor 8 covers the worst of some thousand sums.
           CHECK(worst <= 8 * 0x1p-24 * double(columns));
         }
   }

@@ -22,7 +22,7 @@ void turn_run(const RealignVersion& version, const KvLayout& layout, const std::
     std::memcpy(to, from, tokens * layout.vector_bytes());
 }
 
-// Keys and values of one head.
+// Realigns the keys of one head, and copies its values if the pages differ.
 void realign_head(const RealignVersion& version, const KvLayout& layout, const std::byte* from, std::byte* to,
                   std::size_t tokens, const Turn& turn) {
   const std::size_t filled = tokens * layout.vector_bytes(), head = layout.head_bytes();
@@ -49,12 +49,13 @@ Turn make_turn(std::span<const double> frequencies, std::int64_t distance) {
 void realign(const RealignTask& task, const Turn& turn, const RealignVersion& version) {
   const KvLayout& layout = task.layout;
   TROUPE_CHECK(task.from.size() == layout.pages_for(task.tokens) && task.to.size() == task.from.size(),
-               "as many pages as the tokens fill, in both places");
-  TROUPE_CHECK(layout.head_dim % 2 == 0, "heads of an even number of numbers");
-  TROUPE_CHECK(turn.cosines.empty() || turn.cosines.size() == layout.head_dim / 2, "a turn for other heads");
+               "realign: expected as many pages as the tokens fill, on both sides");
+  TROUPE_CHECK(layout.head_dim % 2 == 0, "realign: expected an even head_dim");
+  TROUPE_CHECK(turn.cosines.empty() || turn.cosines.size() == layout.head_dim / 2,
+               "realign: expected angles for this head_dim");
   for (std::size_t p = 0; p < task.to.size(); ++p) {
     TROUPE_CHECK(task.from[p] == task.to[p] || !overlap(task.from[p], task.to[p], layout.page_bytes()),
-                 "pages that overlap");
+                 "realign: expected pages that do not overlap");
     const std::size_t tokens =
         std::min<std::size_t>(layout.page_tokens, task.tokens - p * layout.page_tokens);
     for (std::uint32_t layer = 0; layer < layout.layers; ++layer)

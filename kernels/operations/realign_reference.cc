@@ -1,4 +1,4 @@
-// The definition of turning keys, in double.
+// Reference for rotating keys, in double.
 #include "kernels/base/float_formats.h"
 #include "kernels/operations/realign_versions.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The reference versions of realign.h, for the table in realign.cc.
+// Reference versions of realign.h, for the table in realign.cc.
 #include "kernels/operations/realign.h"
 
 namespace troupe::kernels::reference {

@@ -17,13 +17,13 @@
 
 namespace troupe::kernels {
 
-// From this key on up to the next step's one, pairs have the weight of this bucket.
+// From key `key` up to the next step's key, pairs have the weight of this bucket.
 struct BucketStep {
   std::uint32_t key = 0, bucket = 0;
 };
 
 struct PairBias {
-  const float* by_distance = nullptr;  // [key's minus row's position], also below 0; null: there is no bias
+  const float* by_distance = nullptr;  // [key's minus row's position], also below 0; null: no bias
   std::span<const float> by_bucket;
   std::span<const std::int32_t> row_positions;  // [rows]
   std::span<const std::int32_t> key_positions;  // [keys]
@@ -38,8 +38,8 @@ struct SiluAttendTask {
   std::uint32_t rows = 0;
   std::uint32_t head_dim = 0;  // 1..256
   float scale = 1, factor = 1;
-  std::span<const KvRun> context, tail;                 // turned keys are not for this operation
-  std::span<const std::uint32_t> context_begin;         // [rows]; none: 0
+  std::span<const KvRun> context, tail;                 // keys must not be rotated by a run's angles
+  std::span<const std::uint32_t> context_begin;         // [rows]; empty: 0
   std::span<const std::uint32_t> tail_begin, tail_end;  // [rows]
   PairBias bias;
 };

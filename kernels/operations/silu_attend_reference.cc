@@ -1,4 +1,4 @@
-// The definition of attention by SiLU: every visible pair, in double, one row at a time.
+// Reference for attention by SiLU: every visible pair, in double, one row at a time.
 #include "kernels/operations/silu_attend.h"
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace {
 
 struct SeenToken {
   const KvRun* run;
-  std::size_t at;  // of its first number, in the run's keys and in its values
+  std::size_t at;  // index of its first number in the run's keys and values
 };
 
 double stored_number(const void* numbers, KvFormat format, std::size_t i) {

@@ -20,7 +20,7 @@ struct SiluShape {
   KvFormat format = KvFormat::f32;
 };
 
-// A task on its own memory; outputs are NaN beforehand.
+// A task on its own memory; outputs start as NaN.
 struct SiluCase {
   SiluCase(const SiluShape& shape, unsigned seed) : random(seed) {
     const std::uint32_t stride = shape.head_dim + 3;
@@ -87,7 +87,8 @@ struct SiluCase {
   SiluAttendTask task;
 };
 
-// The largest difference of a version from the reference; infinite where one of them is no number.
+// Returns the largest difference of a version from the reference; infinite where one of them is
+// NaN.
 double difference(SiluCase& of, SiluAttend* version) {
   AttendScratch scratch;
   silu_attend_reference(of.task, scratch);
@@ -119,7 +120,9 @@ void every_version(Check check) {
 TEST_SUITE("attention by silu") {
   using namespace silu_attend_test;
 
-  TEST_CASE("every version is the reference at every kind of size, with and without bias and window") {
+  TEST_CASE(
+      "silu attend: every version agrees with the reference at every kind of size, with and without bias and "
+      "window") {
     const unsigned seed = std::random_device()();
     CAPTURE(seed);
     unsigned round = seed;
@@ -138,7 +141,7 @@ TEST_SUITE("attention by silu") {
           }
   }
 
-  TEST_CASE("a large score is itself, a very negative one nothing") {
+  TEST_CASE("silu attend: the SiLU of a large score is the score, and of a very negative one zero") {
     for (const float size : {-200.0f, 200.0f}) {
       SiluCase tried({.head_dim = 16, .rows = 20, .biased = true}, 5);
       tried.buckets.assign(9, size);
@@ -147,7 +150,7 @@ TEST_SUITE("attention by silu") {
     }
   }
 
-  TEST_CASE("an infinity reaches the rows that see it, and no other") {
+  TEST_CASE("silu attend: an infinity reaches exactly the rows that see it") {
     for (const float bad : {INFINITY, -INFINITY, std::numeric_limits<float>::quiet_NaN()})
       for (const std::size_t where : {0, 1}) {  // in a key, in a value
         SiluCase tried({.head_dim = 16, .rows = 30, .context = {40}}, 6);

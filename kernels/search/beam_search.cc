@@ -34,11 +34,11 @@ double log_sum_exp(std::span<const float> logits) {
 
 void BeamSearch::begin(const Search& search, std::shared_ptr<const PathIndex> paths, std::uint32_t vocabulary,
                        SelectBest* select) {
-  TROUPE_CHECK(search.width > 0, "a search that keeps nothing");
+  TROUPE_CHECK(search.width > 0, "search: expected a width above 0");
   select_ = select;
   paths_ =
       search.allowed.empty() ? std::move(paths) : std::make_shared<const PathIndex>(runs_of(search.allowed));
-  TROUPE_CHECK(paths_ || search.steps > 0, "a search of no tokens");
+  TROUPE_CHECK(paths_ || search.steps > 0, "search: expected steps above 0, as there is no index of paths");
   vocabulary_ = vocabulary;
   steps_ = paths_ ? paths_->depth() : search.steps;
   width_ = search.width;
@@ -58,7 +58,7 @@ void BeamSearch::begin(const Search& search, std::shared_ptr<const PathIndex> pa
   list_rows();
 }
 
-// Whether this is a whole path of the search.
+// Returns true if this is a whole path of the search.
 bool BeamSearch::is_path(const Tokens& path) const {
   if (!paths_) return path.size() == steps_;
   const PathIndex::Node node = paths_->find({path.begin(), path.end()});
@@ -69,8 +69,8 @@ std::size_t BeamSearch::children(const Kept& kept) const {
   return paths_ ? paths_->next(kept.node).size() : vocabulary_;
 }
 
-// An index of the denied paths. Its nodes are dead from the leaves on up: one is as soon as all that may
-// follow it are.
+// Builds an index of the denied paths and marks its dead nodes, from the leaves up: a node is dead
+// if it is a denied path or if all that may follow it is dead.
 void BeamSearch::deny(std::span<const Tokens> denied) {
   denied_.reset();
   std::vector<std::span<const Token>> found;
@@ -78,7 +78,7 @@ void BeamSearch::deny(std::span<const Tokens> denied) {
     if (is_path(path)) found.emplace_back(path.begin(), path.end());
   if (found.empty()) return;
   denied_.emplace(found);
-  std::vector<Kept> nodes(denied_->nodes());  // where the same paths lead in paths_
+  std::vector<Kept> nodes(denied_->nodes());  // the nodes of paths_ with the same paths
   for (PathIndex::Node node = 0; paths_ && node < nodes.size(); ++node)
     for (std::uint32_t i = 0; i < denied_->next(node).size(); ++i)
       nodes[denied_->first_child(node) + i].node = paths_->child(nodes[node].node, denied_->next(node)[i]);
@@ -93,7 +93,7 @@ void BeamSearch::deny(std::span<const Tokens> denied) {
   barred_.reserve(dead_.size());
 }
 
-// Which of what may follow `kept` this token is; it may.
+// Returns the number of `token` among the tokens that may follow `kept`, of which it must be one.
 std::uint32_t BeamSearch::child_of(const Kept& kept, Token token) const {
   return paths_ ? paths_->child(kept.node, token) - paths_->first_child(kept.node)
                 : static_cast<std::uint32_t>(token);
@@ -113,7 +113,7 @@ std::size_t BeamSearch::denied_children(std::uint32_t row) const {
   return kept.denied == PathIndex::none ? 0 : denied_->next(kept.denied).size();
 }
 
-// Those that are kept, and in front of them those that are not entered.
+// Enough for the kept children, even if denied ones rank before them.
 std::uint32_t BeamSearch::enough(std::uint32_t row) const {
   return static_cast<std::uint32_t>(std::min(width_ + denied_children(row), children(kept_[rows_[row]])));
 }
@@ -142,7 +142,7 @@ bool BeamSearch::advance(std::span<const double> log_totals, std::span<const flo
                          std::span<const Likely> likely) {
   TROUPE_CHECK(!done() && log_totals.size() == rows() && logits.size() == rows() &&
                    (likely.empty() || likely.size() == rows()),
-               "logits of other rows");
+               "search: expected logits for each row of this level");
   chosen_.clear();
   for (std::uint32_t place = 0; place < kept_.size(); ++place)
     if (kept_[place].whole) chosen_.push_back({kept_[place].value, candidate_key(place, 0)});
@@ -172,7 +172,7 @@ BeamSearch::Kept BeamSearch::continued(const Kept& kept, const Candidate& candid
   return longer;
 }
 
-// From the chosen to the next level.
+// Advances from the chosen candidates to the next level.
 void BeamSearch::go_on() {
   std::sort(chosen_.begin(), chosen_.end(),
             [](const Candidate& a, const Candidate& b) { return a.key < b.key; });
@@ -191,8 +191,9 @@ void BeamSearch::go_on() {
   list_rows();
 }
 
-// The rows of kept_, in its order; `row` of each still says which one it was, and `token` is not in its path
-// yet. (Of one that was whole before, it goes where nothing is read.)
+// Lists the rows of kept_, in its order. At entry, `row` of each path is its row of the previous
+// level, and `token` is not in its path yet. (For a path that was whole before, the token is
+// written where nothing reads it.)
 void BeamSearch::list_rows() {
   rows_.clear();
   row_tokens_.clear();

@@ -13,7 +13,7 @@ bool begins(const PlainPath& beginning, const PlainPath& path) {
   return beginning.size() <= path.size() && std::equal(beginning.begin(), beginning.end(), path.begin());
 }
 
-// All paths of a search, without those on which another goes on.
+// Returns all paths of a search, without those that continue another.
 std::set<PlainPath> all_paths(const Search& search, std::span<const PlainPath> paths,
                               std::uint32_t vocabulary) {
   std::set<PlainPath> given(paths.begin(), paths.end()), all;

@@ -21,9 +21,10 @@ std::shared_ptr<const PathIndex> shared_index(const std::vector<Path>& paths) {
   return std::make_shared<const PathIndex>(runs);
 }
 
-// A model of chance: logits that only the path decides. Few different ones make ties.
+// A random model whose logits depend on the path only. A small number of distinct logits makes
+// ties.
 struct ChanceModel {
-  std::uint32_t vocabulary = 0, seed = 0, different = 0;  // 0: all different
+  std::uint32_t vocabulary = 0, seed = 0, different = 0;  // 0: all distinct
 
   std::vector<float> operator()(std::span<const Token> path) const {
     std::uint32_t state = seed;
@@ -37,7 +38,7 @@ struct ChanceModel {
   }
 };
 
-// Leaves the `count` largest logits, of equal ones the first, and says which these are.
+// Keeps the `count` largest logits, the first among equals, and returns their indices.
 std::vector<std::uint32_t> keep_likeliest(std::vector<float>& logits, std::uint32_t count) {
   std::vector<std::uint32_t> likely(logits.size());
   std::iota(likely.begin(), likely.end(), 0);
@@ -49,7 +50,8 @@ std::vector<std::uint32_t> keep_likeliest(std::vector<float>& logits, std::uint3
   return likely;
 }
 
-// What an engine does: it holds each row's path by the row's parent and token, and computes what is wanted.
+// Runs a search as an engine does: tracks each row's path by its parent and token, and computes
+// what is wanted.
 std::vector<Beam> run(BeamSearch& search, const Search& what, const std::vector<Path>& paths, bool indexed,
                       const ChanceModel& model, bool likeliest = false) {
   search.begin(what, indexed ? shared_index(paths) : nullptr, model.vocabulary);
@@ -119,7 +121,8 @@ std::vector<Path> random_catalog(std::size_t items, std::uint32_t depth, std::ui
 const std::vector<Path> kShop{{1, 2, 3}, {1, 2, 4}, {1, 5, 3}, {6, 2, 3}, {7}};
 
 TEST_CASE(
-    "a search is as wide as the catalog: all its paths, the most probable first, with their probabilities") {
+    "beam search: with a width of the whole catalog it returns all paths, best first, with their "
+    "probabilities") {
   const ChanceModel model{10, 3};
   const std::vector<Beam> found = run({0, 8, 8}, kShop, model);
   REQUIRE(found.size() == kShop.size());
@@ -138,9 +141,7 @@ TEST_CASE(
                        [](const Beam& a, const Beam& b) { return a.log_probability > b.log_probability; }));
 }
 
-TEST_CASE(
-    "each token's log-probability is its own, also of paths that change their places, and only where it is "
-    "asked for") {
+TEST_CASE("beam search: each token's log-probability follows its path, and is returned only if asked for") {
   const ChanceModel model{10, 3};
   Search search{0, 3, 3};
   for (const Beam& beam : run(search, kShop, model)) CHECK(beam.by_token.empty());
@@ -158,25 +159,26 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("over the tokens that may follow, all paths of a catalog are as probable as one") {
+TEST_CASE("beam search: normalised over allowed tokens, the paths of a catalog sum to probability one") {
   double sum = 0;
   for (const Beam& beam : run({0, 8, 8, 0, Search::Normalised::allowed}, kShop, {10, 3}))
     sum += std::exp(beam.log_probability);
   CHECK(sum == doctest::Approx(1).epsilon(1e-12));
 }
 
-TEST_CASE("equal paths come in the order of their tokens, shorter ones among them") {
+TEST_CASE("beam search: equal paths come in the order of their tokens, shorter ones included") {
   const std::vector<Path> paths{{5, 1}, {3}, {4, 0}, {9, 2}, {7}, {4, 1}};
   Search search{0, 6, 6};
   search.normalised = Search::Normalised::allowed;
-  // Under equal logits a path of two tokens is as probable as one of one token where nothing else may follow.
+  // Under equal logits, a path of two tokens is as probable as one of one token if its second token
+  // has no alternative.
   CHECK(paths_of(run(search, paths, {10, 1, 1})) ==
         std::vector<Path>{{3}, {5, 1}, {7}, {9, 2}, {4, 0}, {4, 1}});
   search.width = search.results = 3;
   CHECK(paths_of(run(search, paths, {10, 1, 1})) == std::vector<Path>{{3}, {5, 1}, {4, 0}});
 }
 
-TEST_CASE("denied paths are not returned, and others take their places") {
+TEST_CASE("beam search: denied paths are not returned, and others take their positions") {
   Search search{0, 2, 2};
   for (const Path& path : kShop) {
     const std::size_t denied = search.denied.size();
@@ -190,11 +192,11 @@ TEST_CASE("denied paths are not returned, and others take their places") {
   state.begin(search, shared_index(kShop), 10);
   CHECK(state.done());
   CHECK(run(search, kShop, {10, 3}).empty());
-  search.denied = {{1, 2}, {1, 2, 3, 4}, {8}, {7, 7}};  // no paths of the catalog
+  search.denied = {{1, 2}, {1, 2, 3, 4}, {8}, {7, 7}};  // these are not paths of the catalog
   CHECK(run(search, kShop, {10, 3}) == run({0, 2, 2}, kShop, {10, 3}));
 }
 
-TEST_CASE("allowed paths are all that there is, whatever the index has") {
+TEST_CASE("beam search: with allowed paths the index is not used") {
   Search search{0, 4, 4};
   search.allowed = {{8, 8}, {1, 2, 3}, {8, 8}};
   std::vector<Path> found = paths_of(run(search, kShop, {10, 3}));
@@ -204,9 +206,12 @@ TEST_CASE("allowed paths are all that there is, whatever the index has") {
   CHECK(paths_of(run(search, kShop, {10, 3})) == std::vector<Path>{{1, 2, 3}});
 }
 
-TEST_CASE("a search of nothing is done before it begins") { CHECK(run({0, 4, 4}, {}, {10, 3}).empty()); }
+TEST_CASE("beam search: a search without paths is done at once") {
+  CHECK(run({0, 4, 4}, {}, {10, 3}).empty());
+}
 
-// Logits of which the one at `bad` is `what`, with a total of their own or a given one.
+// Advances a search of logits in which the one at `bad` is `what`, with the total of these logits
+// or a given one.
 bool advances(std::size_t bad, float what, std::optional<double> given = {}) {
   BeamSearch search;
   search.begin({0, 2, 2}, shared_index({{1}, {3}, {5}}), 6);
@@ -222,20 +227,21 @@ bool advances(std::size_t bad, float what, std::optional<double> given = {}) {
   return went_on;
 }
 
-TEST_CASE("a logit that is not finite ends the search") {
+TEST_CASE("beam search: a logit that is not finite ends the search") {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   CHECK(advances(0, 1));
   CHECK_FALSE(
-      advances(0, 1, std::numeric_limits<double>::quiet_NaN()));  // of another token of the vocabulary
+      // the logit of another token of the vocabulary is not finite
+      advances(0, 1, std::numeric_limits<double>::quiet_NaN()));
   CHECK_FALSE(advances(0, 1, infinity));
   for (const float what : {infinity, -infinity, std::numeric_limits<float>::quiet_NaN()})
     for (const std::size_t at : {0u, 1u, 2u}) {
       CHECK_FALSE(advances(at, what));
-      if (what != -infinity) CHECK_FALSE(advances(at, what, 4));  // found where it would be chosen
+      if (what != -infinity) CHECK_FALSE(advances(at, what, 4));  // detected when it would be chosen
     }
 }
 
-TEST_CASE("a probability is at most one, also where a total was rounded down") {
+TEST_CASE("beam search: a probability is at most one, even if a total is rounded down") {
   BeamSearch search;
   search.begin({0, 1, 1}, shared_index({{1}}), 6);
   const float logit = 1;
@@ -247,7 +253,7 @@ TEST_CASE("a probability is at most one, also where a total was rounded down") {
   CHECK(found == std::vector<Beam>{{{1}, 0}});
 }
 
-TEST_CASE("random searches, one after the other in the same memory, find what the definition finds") {
+TEST_CASE("beam search: random searches in reused memory agree with the reference") {
   BeamSearch search;
   for (std::uint32_t seed = 1; seed <= 400; ++seed) {
     CAPTURE(seed);
@@ -282,7 +288,8 @@ TEST_CASE("random searches, one after the other in the same memory, find what th
   }
 }
 
-TEST_CASE("a width of all paths is an exhaustive search, a smaller one returns as many as it is wide") {
+TEST_CASE(
+    "beam search: a width of all paths is an exhaustive search, and a smaller one returns `width` paths") {
   for (std::uint32_t seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);

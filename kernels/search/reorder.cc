@@ -9,7 +9,7 @@ namespace troupe::kernels {
 
 void reorder_rows(std::byte* rows, std::size_t bytes, std::span<const std::uint32_t> parents) {
   TROUPE_CHECK(std::is_sorted(parents.begin(), parents.end()),
-               "parents that descend cannot be reordered in place");
+               "reorder: expected parents that do not descend");
   const auto move = [&](std::size_t to) {
     std::memcpy(rows + to * bytes, rows + parents[to] * bytes, bytes);
   };

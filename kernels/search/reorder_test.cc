@@ -17,7 +17,7 @@ std::vector<std::byte> random_rows(std::size_t rows, std::mt19937& random) {
   return bytes;
 }
 
-// The same with a second buffer; what lies behind the last row stays.
+// Reorders with a second buffer; bytes behind the last row stay.
 std::vector<std::byte> copied(const std::vector<std::byte>& rows, const std::vector<std::uint32_t>& parents) {
   std::vector<std::byte> copy = rows;
   for (std::size_t r = 0; r < parents.size(); ++r)
@@ -31,7 +31,7 @@ std::vector<std::byte> reordered(std::vector<std::byte> rows, const std::vector<
   return rows;
 }
 
-TEST_CASE("rows that multiply, vanish, move up and move down are where a copy has them") {
+TEST_CASE("reorder: rows that multiply, vanish, move up and move down end where a copy has them") {
   std::mt19937 random(3);
   const std::vector<std::byte> rows = random_rows(5, random);
   for (const std::vector<std::uint32_t>& parents : std::vector<std::vector<std::uint32_t>>{{},
@@ -45,7 +45,7 @@ TEST_CASE("rows that multiply, vanish, move up and move down are where a copy ha
     CHECK(reordered(rows, parents) == copied(rows, parents));
 }
 
-TEST_CASE("every list of parents that does not descend, of up to six rows from up to six") {
+TEST_CASE("reorder: every list of parents that does not descend, of up to six rows, agrees with a copy") {
   std::mt19937 random(4);
   const std::vector<std::byte> rows = random_rows(6, random);
   std::size_t lists = 0;
@@ -59,7 +59,7 @@ TEST_CASE("every list of parents that does not descend, of up to six rows from u
   CHECK(lists == 6 * 462);
 }
 
-TEST_CASE("random wide levels") {
+TEST_CASE("reorder: random wide levels agree with a copy") {
   for (std::uint32_t seed = 1; seed <= 200; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);

@@ -13,7 +13,7 @@ bool is_barred(const Extensions& beam, std::size_t child) {
   return !beam.barred.empty() && std::binary_search(beam.barred.begin(), beam.barred.end(), child);
 }
 
-// The best so far; once there are `width`, a heap with the worst in front.
+// The best candidates so far; once there are `width`, a heap with the worst at the front.
 class BestSoFar {
  public:
   BestSoFar(std::uint32_t width, std::vector<Candidate>& kept) : width_(width), kept_(kept) {
@@ -47,7 +47,8 @@ class BestSoFar {
   std::vector<Candidate>& kept_;
 };
 
-// A logit below this leads to no value that `best` takes, with room for the rounding of three additions.
+// Returns a logit below which no child enters `best`, with a margin for the rounding of three
+// additions.
 float least_logit(const Extensions& beam, const BestSoFar& best) {
   constexpr float infinity = std::numeric_limits<float>::infinity(), most = std::numeric_limits<float>::max();
   if (!best.full()) return -infinity;
@@ -57,7 +58,7 @@ float least_logit(const Extensions& beam, const BestSoFar& best) {
   return std::nextafter(static_cast<float>(std::clamp<double>(least, -most, most)), -infinity);
 }
 
-// Whether one of `count` logits is not below `least`; not a number never is.
+// Returns true if one of `count` logits is not below `least`; NaN counts.
 bool any_at_least(const float* logits, std::size_t count, float least) {
   int any = 0;
   for (std::size_t i = 0; i < count; ++i) any |= !(logits[i] < least);
@@ -66,7 +67,7 @@ bool any_at_least(const float* logits, std::size_t count, float least) {
 
 constexpr std::size_t kBlockLogits = 64;
 
-// Logits [from, to) of a beam. False: a logit is not finite.
+// Takes logits [from, to) of a beam. Returns false if a logit is not finite.
 bool take_block(const Extensions& beam, std::size_t from, std::size_t to, BestSoFar& best, float& least) {
   for (std::size_t i = from; i < to; ++i) {
     if (beam.logits[i] < least) continue;
@@ -111,7 +112,7 @@ bool select_by_full_sort(std::span<const Extensions> beams, std::uint32_t width,
 
 bool select_best(std::span<const Extensions> beams, std::uint32_t width, std::vector<Candidate>& kept) {
   TROUPE_CHECK(width > 0 && kept.size() <= width,
-               "a selection of none, or from more whole paths than are kept");
+               "selection: expected a width above 0, and at most `width` whole paths");
   BestSoFar best(width, kept);
   for (const Extensions& beam : beams) {
     if (!best.takes({beam.value, candidate_key(beam.place, 0)})) return true;

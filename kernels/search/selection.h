@@ -1,6 +1,7 @@
 #pragma once
-// One level of a beam search: of all tokens that may follow all beams, the `width` best continuations.
-// Results do not depend on the version: a higher value is better, and of equal ones the lower key.
+// One level of a beam search: selects the `width` best continuations among all tokens that may
+// follow all beams. Results do not depend on the version: a higher value is better, and among
+// equals the lower key.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -8,9 +9,9 @@
 
 namespace troupe::kernels {
 
-// A path that may be kept. The key orders paths by their tokens: the place of the beam that it continues
-// among all paths that are kept, which is in that order, and the place of its token among those that may
-// follow.
+// A path that may be kept. Its key orders paths by their tokens. The key is the index of the beam
+// among all kept paths, which are in that order, followed by the index of the token among those
+// that may follow.
 struct Candidate {
   double value = 0;
   std::uint64_t key = 0;
@@ -26,15 +27,15 @@ inline bool better(const Candidate& a, const Candidate& b) {
   return a.value != b.value ? a.value > b.value : a.key < b.key;
 }
 
-// What may follow one beam. A child of logit l has value + min(0, l - log_total): a probability is at most 1
-// also where rounding says otherwise, so no child is better than its beam.
+// The continuations of one beam. A child of logit l has value + min(0, l - log_total): a
+// probability is at most 1 even where rounding gives more, so no child is better than its beam.
 struct Extensions {
-  double value = 0;                       // of the beam
+  double value = 0;                       // value of the beam
   double log_total = 0;                   // finite
-  std::uint32_t place = 0;                // of the beam
+  std::uint32_t place = 0;                // index of the beam among the kept paths
   std::span<const float> logits;          // in the order of tokens
-  std::span<const std::uint32_t> barred;  // children that are not entered, ascending
-  std::span<const std::uint32_t> likely;  // the children that logits are of, ascending; empty: all
+  std::span<const std::uint32_t> barred;  // children that must not be kept, ascending
+  std::span<const std::uint32_t> likely;  // [logit]: its child, ascending; empty: logits of all children
 
   double value_of(std::size_t logit) const;
   std::uint32_t child(std::size_t logit) const {
@@ -42,18 +43,18 @@ struct Extensions {
   }
 };
 
-// `kept` comes with whole paths that compete (at most `width`) and leaves with the `width` best of them and
-// all children, in any order. `beams` are ordered: better ones first. False: a logit is not finite; `kept` is
-// useless. Only logits that might have been kept are looked at.
+// Adds children to `kept`, which comes with competing whole paths (at most `width`) and leaves with
+// the `width` best of all, in any order. `beams` are ordered best first. Returns false if a logit
+// is not finite; `kept` is undefined then. Logits that cannot be kept may be left unread.
 using SelectBest = bool(std::span<const Extensions> beams, std::uint32_t width, std::vector<Candidate>& kept);
 
-// Every child is made and all are sorted; how it is commonly done, and what the other is measured by.
+// Makes and sorts every child: the usual way, and the baseline of the other.
 SelectBest select_by_full_sort;
 
-// A heap of the `width` best so far (xGR §6.2). Beams come best first; as soon as one could not enter the
-// heap with a child of its own value, neither could any that follows. Inside a beam logits are compared in
-// blocks with the least that could enter; only blocks that have one touch the heap. Paper's sub-beams are
-// sorted for that; these need not be.
+// Keeps a heap of the `width` best so far (xGR §6.2). Beams come best first: as soon as a beam's
+// own value could not enter the heap, no later beam can. Within a beam, blocks of logits are
+// compared with the least logit that could enter; only blocks that have one touch the heap. The
+// paper sorts its sub-beams for that; these need no sorting.
 SelectBest select_best;
 
 }  // namespace troupe::kernels

@@ -10,8 +10,8 @@
 namespace troupe::kernels {
 namespace {
 
-// Beams of a level with random logits, whole paths between them, and totals that leave probabilities below
-// one.
+// Beams of a level with random logits, whole paths between them, and totals that leave
+// probabilities below one.
 struct Level {
   Level(std::uint32_t beams, std::size_t children, std::uint32_t whole, bool ties, std::mt19937& random) {
     std::normal_distribution<float> normal;
@@ -27,7 +27,8 @@ struct Level {
       for (float& logit : logits[place]) logit = ties ? static_cast<float>(random() % 3) : normal(random);
       for (std::uint32_t child = 0; child < logits[place].size(); ++child)
         if (random() % 8 == 0) barred[place].push_back(child);
-      // Totals down to the greatest logit, and normal ones even below it: children as good as their beam.
+      // Totals may be as low as the greatest logit, or even below it, which makes children as good
+      // as their beam.
       const double log_total = 2 + static_cast<double>(random() % 4);
       this->beams.push_back({value(), log_total, place, logits[place], barred[place]});
     }
@@ -49,7 +50,9 @@ struct Level {
   std::vector<Candidate> finished;
 };
 
-TEST_CASE("the heap keeps exactly what a full sort keeps: any width, ties, barred children, whole paths") {
+TEST_CASE(
+    "selection: the heap keeps exactly what a full sort keeps, for any width, ties, barred children and "
+    "whole paths") {
   for (std::uint32_t seed = 1; seed <= 300; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);
@@ -60,7 +63,7 @@ TEST_CASE("the heap keeps exactly what a full sort keeps: any width, ties, barre
   }
 }
 
-TEST_CASE("values that differ in their last bits are told apart, however large the logits") {
+TEST_CASE("selection: values that differ in their last bits are distinguished, however large the logits") {
   for (std::uint32_t seed = 1; seed <= 100; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);
@@ -80,7 +83,7 @@ TEST_CASE("values that differ in their last bits are told apart, however large t
   }
 }
 
-TEST_CASE("logits that vanish beside their beam's value are ties, whichever is greater") {
+TEST_CASE("selection: logits that vanish beside their beam's value are ties, whichever is greater") {
   for (std::uint32_t seed = 1; seed <= 100; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);
@@ -99,7 +102,7 @@ TEST_CASE("logits that vanish beside their beam's value are ties, whichever is g
   }
 }
 
-TEST_CASE("what is not finite is not selected among") {
+TEST_CASE("selection: a logit that is not finite fails the selection") {
   for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()})
     for (const std::size_t at : {0u, 63u, 64u, 150u, 199u}) {
       std::vector<float> logits(200, -1.0f);
@@ -112,7 +115,7 @@ TEST_CASE("what is not finite is not selected among") {
     }
 }
 
-TEST_CASE("beams that cannot matter are not looked at") {
+TEST_CASE("selection: beams that cannot matter are not read") {
   const std::vector<float> good{5, 5, 5}, poison(3, std::numeric_limits<float>::quiet_NaN());
   const std::vector<Extensions> beams{{-1, 5, 0, good, {}}, {-1, 5, 1, poison, {}}, {-2, 5, 2, poison, {}}};
   std::vector<Candidate> kept;

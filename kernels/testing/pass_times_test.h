@@ -1,5 +1,5 @@
 #pragma once
-// For tests of executors on the CPU: what they say of the parts of a pass.
+// Test helper: checks the pass times that executors on the CPU report.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -17,8 +17,8 @@ inline PassParts all_parts() {
           &PassTimes::elementwise, &PassTimes::keys_values, &PassTimes::readout, &PassTimes::search};
 }
 
-// Of an executor on one core: these parts of a pass, and no others, take time, none of it is counted twice,
-// passes add up, and one that is not measured counts nothing.
+// Checks an executor on one core. Exactly the parts in `wanted` take time, none of it is counted
+// twice, passes add up, and a pass that is not measured counts nothing.
 inline void check_pass_times(Executor& executor, const Request& request, const PassParts& wanted) {
   PassTimes times;
   executor.measure(&times);

@@ -1,6 +1,6 @@
 #pragma once
-// For tests of beam searches: prompts and paths of chance, and a search that computes every path as a prompt
-// of its own, keeps all of them and sorts them all.
+// Test helper for beam searches: random prompts and paths, and a reference search that computes
+// every path as a prompt of its own, keeps all paths and sorts all of them.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -32,7 +32,8 @@ inline std::shared_ptr<const PathIndex> index_of(const std::vector<Path>& paths)
   return std::make_shared<PathIndex>(std::vector<std::span<const Token>>(paths.begin(), paths.end()));
 }
 
-// Instruction, two items that see it, a history that sees all: the paths follow the history.
+// Returns an instruction, two items that see it, and a history that sees all; the paths follow the
+// history.
 inline Plan prompt_plan(std::mt19937& random, std::size_t history = 9) {
   const auto tokens = [&](std::size_t count) {
     Path drawn;
@@ -54,7 +55,7 @@ inline Request computed(const Plan& plan, std::shared_ptr<const PathIndex> paths
           .assets = std::make_shared<PathAssets>(std::move(paths))};
 }
 
-// Log-probabilities of all tokens after the prompt and a path.
+// Returns the log-probabilities of all tokens after the prompt and a path.
 inline std::vector<double> after(Executor& decoder, Plan plan, const Path& path) {
   Segment& last = plan.segments[plan.search.segment];
   Path tokens = last.tokens.copy();
@@ -76,7 +77,7 @@ inline bool better(const Beam& a, const Beam& b) {
   return a.log_probability != b.log_probability ? a.log_probability > b.log_probability : a.path < b.path;
 }
 
-// The best `count`, in order; *margin: at most the difference to the next one.
+// Keeps the best `count`, in order, and lowers *margin to the difference to the next one.
 inline void keep_best(std::vector<Beam>& beams, std::size_t count, double* margin) {
   std::ranges::sort(beams, better);
   if (beams.size() <= count) return;
@@ -84,7 +85,8 @@ inline void keep_best(std::vector<Beam>& beams, std::size_t count, double* margi
   beams.resize(count);
 }
 
-// *margin: what separates at least, at any level, the paths that were kept from those that were not.
+// Searches plainly. *margin: the smallest difference, at any level, between a path that was kept
+// and one that was not.
 inline std::vector<Beam> plain_search(Executor& decoder, const Plan& plan, const std::vector<Path>& paths,
                                       double* margin = nullptr) {
   if (margin) *margin = INFINITY;
@@ -115,7 +117,7 @@ inline std::vector<Beam> plain_search(Executor& decoder, const Plan& plan, const
   return beams;
 }
 
-// Empty, or where two searches differ by more than rounding.
+// Returns "" or where two searches differ by more than rounding.
 inline std::string difference(const std::vector<Beam>& found, const std::vector<Beam>& expected) {
   if (found.size() != expected.size())
     return std::to_string(found.size()) + " paths; expected " + std::to_string(expected.size());

@@ -1,5 +1,5 @@
 #pragma once
-// For tests: page memory, poisoned: all bits set is NaN in every format.
+// Test helper: page memory with all bits set, which is NaN in every format.
 #include <cstddef>
 #include <cstring>
 #include <vector>

@@ -1,5 +1,5 @@
 #pragma once
-// For tests: small Climber models and requests.
+// Test helper: small Climber models and requests.
 #include <random>
 
 #include "kernels/climber/climber.h"

@@ -1,5 +1,6 @@
 #pragma once
-// For tests: a decoder of two layers with grouped queries, whose widths are no multiples of a vector's.
+// Test helper: a decoder of two layers with grouped queries, whose widths are not multiples of a
+// vector's.
 #include "kernels/checkpoint/model.h"
 
 namespace troupe::kernels {

@@ -1,6 +1,6 @@
 #pragma once
-// Of a document that is read, what each of its fields takes: every bound, every field that may be left out
-// and every word that is expected is in one text, which a test compares whole.
+// Test helper: writes down what each field of a document accepts. One text, which a test compares
+// whole, has every limit, every optional field and every "expected" of an error.
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -8,14 +8,14 @@
 
 namespace troupe::kernels {
 
-// A line for each field: what it takes of a few values, and of those at and beyond each bound that its fault
-// names; "nothing": it may be left out; then what is expected. `read`: what reading it says; "": the document
-// is taken.
+// Returns a line for each field of `document`: which of a few values it accepts, and of the values
+// at and beyond each limit that its error names; then "nothing" if it may be absent; then what is
+// expected. `read` returns the error of reading a document, or "" if it is accepted.
 inline std::string takes(const nlohmann::json& document,
                          const std::function<std::string(const nlohmann::json&)>& read) {
   const auto fault_of = [&](const nlohmann::json& changed) {
     return read(nlohmann::json::parse(changed.dump()));
-  };  // as from a file
+  };  // as read from a file
   std::string text = fault_of(document);
   const nlohmann::json fields = document.flatten();
   for (const auto& [place, value] : fields.items()) {

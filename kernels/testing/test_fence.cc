@@ -12,19 +12,20 @@
 #include <functional>
 #include <new>
 
-extern "C" const char __executable_start, etext;  // the linker's: where the program's own code lies
+extern "C" const char __executable_start, etext;  // from the linker: where the program's own code lies
 
 namespace {
 
 constexpr std::size_t page = 4096, room = std::size_t{1} << 39;
-// Each costs two calls of the system: of small ones, and once there were many, it is one of so many.
+// Each fenced allocation costs two system calls. So only one of `one_of` small allocations is
+// fenced, and one of `one_of` large ones after the first `all_of_first`.
 constexpr std::size_t bytes_from = 1024, small_from = 48, one_of = 64, all_of_first = 100'000;
 constexpr std::size_t live_max =
-    12'000;  // of a process' 65,530 mappings each takes two; what is beyond is not fenced
+    12'000;  // fenced allocations alive at once: each takes two of a process's 65,530 mappings
 
 struct Fence {
   std::byte* begin = nullptr;
-  std::uint32_t* pages = nullptr;  // of what begins in a page, how many
+  std::uint32_t* pages = nullptr;  // [page]: pages of the allocation that begins there
   std::atomic<std::size_t> used = 0, live = 0, large = 0, others = 0;
   std::atomic<int> off = 0;
 
@@ -47,7 +48,7 @@ struct Fence {
   void* take(std::size_t bytes, std::size_t alignment) {
     const std::size_t wide = (bytes + alignment - 1) / alignment * alignment,
                       count = (wide + page - 1) / page;
-    const std::size_t at = used.fetch_add((count + 1) * page);  // one page more, which stays forbidden
+    const std::size_t at = used.fetch_add((count + 1) * page);  // plus one page, which stays inaccessible
     if (at + (count + 1) * page > room || mprotect(begin + at, count * page, PROT_READ | PROT_WRITE) != 0)
       return nullptr;
     pages[at / page] = static_cast<std::uint32_t>(count);
@@ -66,13 +67,13 @@ Fence& fence() {
   return one;
 }
 
-// A type's size is a multiple of its alignment: so much, and no more, what has this size may need. Bytes may
-// be somebody's room for whatever comes.
+// Alignment that an object of this size may need: a type's size is a multiple of its alignment. An
+// array of bytes may hold objects of any type.
 std::size_t alignment_of(std::size_t bytes) {
   return bytes % 8 == 4 ? 4 : bytes % 16 == 8 ? 8 : alignof(std::max_align_t);
 }
 
-// Not a library's, whose bounds are not ours.
+// True if the caller is this program's code: libraries' accesses are not checked.
 bool is_ours(const void* caller) {
   return std::less_equal<>()(static_cast<const void*>(&__executable_start), caller) &&
          std::less<>()(caller, static_cast<const void*>(&etext));
@@ -101,7 +102,7 @@ bool is_ours(const void* caller) {
 
 }  // namespace
 
-// Those without exceptions call these.
+// The nothrow forms call these.
 void* operator new(std::size_t bytes) {
   return take(bytes, alignment_of(bytes), __builtin_return_address(0));
 }

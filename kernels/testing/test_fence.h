@@ -1,13 +1,13 @@
 #pragma once
-// Memory with an end, for all test programs: what operator new gives ends at a page that nobody may touch,
-// and stays forbidden when it was given back. So what reads or writes one element beyond an array, or after
-// its life, ends the test there and then. New memory is full of 0xff, as a number NaN. All is so from 1,024
-// bytes on until there were many, and then, and of less, a part. Sanitizers see more, in a build of their
-// own; this costs none, and is left out of theirs.
+// Guard pages for all test programs: memory from operator new ends at an inaccessible page, and
+// becomes inaccessible when it is freed. So a read or write one element beyond an array, or after
+// its lifetime, ends the test at once. New memory is filled with 0xff, which is NaN as a number.
+// Allocations from 1,024 bytes on are all fenced up to a count; after that, and below that size, a
+// fraction is. Builds with sanitizers, which detect more, leave this out.
 
 namespace troupe {
 
-// While there is one, new memory is malloc's: for tests that count what that gives.
+// While an object of this class is alive, new memory is malloc's: for tests that count allocations.
 class Unfenced {
  public:
   Unfenced();

@@ -1,5 +1,6 @@
 #pragma once
-// For the tests of what reads files: a folder that goes when the test ends, and the message of a LoadError.
+// Test helper for code that reads files: a folder that is deleted when the test ends, and the
+// message of a LoadError.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -34,7 +35,8 @@ class TestFolder {
   std::filesystem::path path_;
 };
 
-// The message of the LoadError that `load` ends in; empty if it succeeds. Other exceptions pass through.
+// Returns the message of the LoadError that `load` throws; empty if it succeeds. Other exceptions
+// pass through.
 template <class Load>
 std::string load_error_of(Load load) {
   try {

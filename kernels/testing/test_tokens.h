@@ -1,5 +1,5 @@
 #pragma once
-// Tokens are immutable; tests that want others take a changed copy.
+// Test helper: tokens are immutable, so a test makes a changed copy.
 #include "kernels/base/tokens.h"
 
 namespace troupe::kernels {

@@ -16,7 +16,7 @@ KvLayout layout_of(KvLayout model, std::uint32_t width, std::uint32_t steps, Bea
   return model;
 }
 
-// The last pass has the widest: all levels that are kept, and its own.
+// The last pass has the widest rows: all levels that are kept, and its own.
 std::size_t stride_of(std::uint32_t width, std::uint32_t steps) {
   const std::size_t tokens = std::size_t{width} * (PathRows::levels(steps) + 1);
   return (tokens + attend_mask_tokens - 1) / attend_mask_tokens * attend_mask_tokens;

@@ -1,7 +1,8 @@
 #pragma once
-// Keys and values of the paths of one beam search while it runs (xGR §5.1, the unshared cache), token by
-// token: each level's beams lie side by side where they were computed (PathRows). Of copied paths each has
-// pages of its own; of a tree all that was computed stays in sight, and a mask says which of it a path sees.
+// Keys and values of the paths of one beam search while it runs (xGR §5.1, the unshared cache),
+// token by token. Each level's beams are side by side where they were computed (PathRows). Copied
+// paths have pages of their own. A tree keeps all that was computed, and a mask says which of it a
+// path sees.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -16,47 +17,49 @@ namespace troupe::kernels {
 
 class BeamTails {
  public:
-  // Of a search with so many paths of so many tokens: its keys and values, and the mask of a tree.
+  // Bytes of the mask of a tree, and of keys, values and mask together, for a search with so many
+  // paths of so many tokens.
   static std::size_t mask_bytes(std::uint32_t width, std::uint32_t steps, BeamPaths paths);
   static std::size_t bytes(const KvLayout& model, std::uint32_t width, std::uint32_t steps,
                            BeamPaths paths = BeamPaths::together);
 
   void begin(const KvLayout& model, std::uint32_t width, std::uint32_t steps,
              BeamPaths paths = BeamPaths::together);
-  // The next level's row r follows this level's row parents[r]. Not for the first level, whose parent is the
-  // prompt.
+  // Advances to the next level, whose row r follows this level's row parents[r]. Not called for the
+  // first level, whose parent is the prompt.
   void follow(std::span<const std::uint32_t> parents);
-  // Tokens of a path that its newest one sees, itself included.
+  // Number of tokens of a path that its newest one sees, itself included.
   std::uint32_t path() const { return rows_.path(); }
 
-  // Of a tree: the next pass has so many rows; makes the mask of what they see. Tokens of the tree, these
-  // rows with it.
+  // Trees only: adds the `rows` rows of the next pass and makes the mask of what they see. Returns
+  // the tokens of the tree, these rows included.
   std::uint32_t grow(std::uint32_t rows);
-  // Of a row of this level; null where paths are no tree.
+  // Returns the mask of a row of this level; null if the paths are not a tree.
   const float* mask(std::uint32_t row) const;
   std::size_t mask_stride() const { return mask_stride_; }
 
-  // Takes a layer of this level's rows [0, rows), which are first_row and so on of the pass, unless no later
-  // level asks for it.
+  // Copies a layer of this level's rows [0, rows), which are rows [first_row, first_row + rows) of
+  // the pass. Does nothing if no later level needs them.
   void keep(const LayerKv& pass, std::uint32_t first_row, std::uint32_t rows, std::uint32_t layer);
-  // Replaces `runs` by the paths of rows [row, row + rows), one after the other: path() tokens each, the
-  // newest one in the pass, where row 0 is first_row. Of a tree: by all its tokens, whichever the row.
+  // Sets `runs` to the paths of rows [row, row + rows), path after path: path() tokens each. The
+  // newest token is in the pass, where row 0 is first_row. For a tree, sets `runs` to all its
+  // tokens, whatever the row.
   void resolve(const LayerKv& pass, std::uint32_t first_row, std::uint32_t row, std::uint32_t rows,
                std::uint32_t layer, std::uint32_t head, std::vector<KvRun>& runs) const;
 
  private:
-  std::byte* page_of(std::uint32_t row) const;  // of a path that is copied
+  std::byte* page_of(std::uint32_t row) const;  // of a copied path
   void resolve_tree(const LayerKv& pass, std::uint32_t first_row, std::uint32_t layer, std::uint32_t head,
                     std::vector<KvRun>& runs) const;
 
   BeamPaths paths_ = BeamPaths::together;
-  KvLayout layout_;   // one page with room for all tokens; of copied paths each has one
-  bool odd_ = false;  // which half of the copies is this level's
+  KvLayout layout_;   // one page that holds all tokens; copied paths have one page each
+  bool odd_ = false;  // which half of the copies belongs to this level
   std::uint32_t width_ = 0;
   PathRows rows_;
   FloatBuffer tokens_;  // [level][row], in layout_
-  // Of a tree.
-  std::vector<std::uint32_t> level_rows_;  // [level], the one at hand included
+  // Trees only.
+  std::vector<std::uint32_t> level_rows_;  // [level], the current one included
   std::size_t mask_stride_ = 0;
   FloatBuffer mask_;  // [row of this level][token of the tree]
 };

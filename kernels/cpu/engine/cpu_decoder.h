@@ -1,7 +1,7 @@
 #pragma once
-// The CPU backend with its vector kernels and its team named outright, so that a test can run the whole
-// decoder on every instruction set that this CPU has, and split even the smallest pass. Everybody else calls
-// make_cpu_decoder of decoder.h, which takes the best.
+// The CPU backend with its vector kernels and its team given explicitly. So a test can run the
+// whole decoder on every instruction set that this CPU has, and split even the smallest pass. Other
+// code calls make_cpu_decoder of decoder.h, which takes the best.
 #include <cstdint>
 #include <memory>
 

@@ -1,10 +1,10 @@
-// The decoder on the CPU. One forward pass runs all computed tokens of all requests through the layers as the
-// rows of one matrix; BatchPlanner says beforehand which rows belong together, LayerKv holds their keys and
-// values. Between two attentions every row is on its own: a chunk of rows goes from one layer's mixed heads
-// through its feed-forward part to the next layer's keys and values while it is in cache, and chunks are what
-// idle cores take. So a layer has two regions of parallel work, rows and attention; where rows are few,
-// products are shared by output features instead. In the last layer only rows with a readout go on past the
-// keys and values: a ranking request has one.
+// The decoder on the CPU. One forward pass runs all computed tokens of all requests through the
+// layers as the rows of one matrix. BatchPlanner has decided which rows belong together; LayerKv
+// holds their keys and values. Between two attentions rows are independent: a chunk of rows goes
+// from one layer's mixed heads through its feed-forward part to the next layer's keys and values
+// while it is in cache, and idle cores take chunks. So a layer has two regions of parallel work,
+// rows and attention. With few rows, cores share products by output features instead. In the last
+// layer only rows with a readout go on past the keys and values: a ranking request has one.
 #include <algorithm>
 #include <cmath>
 #include <mutex>
@@ -20,8 +20,8 @@
 namespace troupe::kernels {
 namespace {
 
-// Rows of a chunk: so many that weights are read often per load, so few that their activations stay near,
-// whole tiles of the matrix product, and as many chunks for each worker.
+// Rows per chunk: enough rows per load of the weights, few enough that their activations stay in
+// cache, whole tiles of the matrix product, and the same number of chunks for each worker.
 std::size_t chunk_rows(std::size_t rows, std::uint32_t workers) {
   constexpr std::size_t most = 256, tile = 12;
   const std::size_t rounds = std::max<std::size_t>(1, (rows + workers * most - 1) / (workers * most));
@@ -29,8 +29,8 @@ std::size_t chunk_rows(std::size_t rows, std::uint32_t workers) {
   return std::max(tile, ((rows + chunks - 1) / chunks + tile - 1) / tile * tile);
 }
 
-// Up to so many rows idle cores share each product's output features instead of its rows: reading the weight
-// takes most of the time, and then everybody reads a part of it.
+// Up to so many rows, idle cores share each product's output features instead of its rows: reading
+// the weight takes most of the time, and then each core reads a part of it.
 constexpr std::size_t few_rows = 64;
 constexpr std::size_t readout_rows_at_once = 256;
 constexpr double copies_cost = 20;  // operations in the time of copying one value
@@ -40,7 +40,7 @@ constexpr double copies_cost = 20;  // operations in the time of copying one val
 void CpuDecoder::run(std::span<const Request> requests, std::vector<Reply>& replies) {
   replies.resize(requests.size());
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    if (requests[i].plan->search.width == 0) replies[i].beams.clear();  // else their memory is used again
+    if (requests[i].plan->search.width == 0) replies[i].beams.clear();  // otherwise their memory is reused
     replies[i].chosen.clear();
   }
   const bool searches =
@@ -63,14 +63,16 @@ std::string CpuDecoder::run_pass(std::span<const Request> requests, std::span<Re
     compute(requests, replies);
     return "";
   }
-  wait_for(requests, c_.layers - 1);  // others' large passes do not wait for this one's blocks
+  // before taking the large memory, so that other large passes do not wait for this pass's pages
+  wait_for(requests, c_.layers - 1);
   const std::lock_guard one_at_a_time(*large_);
   struct Memory {
     CpuDecoder& of;
-    ~Memory() {  // also of a pass in vain, or one for which there was too little of it
+    ~Memory() {  // also after a pass that threw, or for which memory ran out
       try {
         of.give_back();
-      } catch (const std::bad_alloc&) {  // what is new and small; the large is gone by then
+        // only small new memory can fail; the large memory is free by then
+      } catch (const std::bad_alloc&) {
       }
     }
   } const memory{*this};
@@ -78,7 +80,7 @@ std::string CpuDecoder::run_pass(std::span<const Request> requests, std::span<Re
   return "";
 }
 
-// The next large pass may be anybody's.
+// Frees a large pass's memory, so that the next large pass may be any executor's.
 void CpuDecoder::give_back() {
   const std::size_t rows = memory_.tokens_kept;
   state_.shrink(rows * widths_.state);
@@ -107,7 +109,7 @@ void CpuDecoder::compute(std::span<const Request> requests, std::span<Reply> rep
   if (times_ != nullptr) collect_times();
 }
 
-// Up to the final states of the rows that are read.
+// Runs the layers up to the final states of the rows that are read.
 void CpuDecoder::run_layers(Team::Pass& pass, std::span<const Request> requests) {
   for (std::uint32_t layer = 0; layer < c_.layers; ++layer) {
     run_rows(pass, layer);
@@ -119,13 +121,14 @@ void CpuDecoder::run_layers(Team::Pass& pass, std::span<const Request> requests)
   finish_rows(pass);
 }
 
-// A layer's rows need nothing of its pages; whatever follows may.
+// Waits for pages in flight. Computing a layer's rows needs none of its pages; everything after
+// may.
 void CpuDecoder::wait_for(std::span<const Request> requests, std::uint32_t layer) const {
   for (const Request& request : requests)
     if (request.coming != nullptr && !request.coming->wait(layout_.keys(layer + 1, 0))) throw PagesMissing();
 }
 
-// The thread that runs passes computes beside its helpers.
+// Binds the thread that runs passes to the node of its helpers.
 void CpuDecoder::stay_on_node() {
   thread_local CpuSet beside;
   if (beside == team_.cpus()) return;
@@ -133,7 +136,7 @@ void CpuDecoder::stay_on_node() {
   stay_on(beside);
 }
 
-// Makes room for the pass.
+// Allocates the pass's memory.
 void CpuDecoder::start(const DecoderBatch& batch, std::uint32_t workers) {
   PartTimer timer(timed(workspaces_[0], &PassTimes::planning));
   batch_ = &batch;
@@ -146,7 +149,8 @@ void CpuDecoder::start(const DecoderBatch& batch, std::uint32_t workers) {
   state_.reserve(rows_ * widths_.state);
   qkv_.reserve(rows_ * widths_.qkv);
   mixed_.reserve(rows_ * widths_.mixed);
-  // Whoever may take a chunk has room for it before it comes; what is never touched is never backed.
+  // Each core that may take a chunk gets memory for it beforehand; memory that is never touched
+  // takes no pages.
   const std::uint32_t working = workers > 1 ? team_.cores() : 1;
   for (std::uint32_t worker = 0; worker < working; ++worker) workspace(worker);
   kv_.reserve(batch_->rows());
@@ -155,20 +159,21 @@ void CpuDecoder::start(const DecoderBatch& batch, std::uint32_t workers) {
   repairs_.start(*batch_);
 }
 
-// For the rows that there are now. Chunks do not grow within a pass: there is room for the first ones.
+// Sets the chunks of the current rows. Chunks do not grow within a pass: the first ones fit the
+// memory.
 void CpuDecoder::set_chunks(std::uint32_t workers) {
   const std::size_t rows =
       rows_ <= few_rows && options_.weights == WeightFormat::f32 ? few_rows : chunk_rows(rows_, workers);
   chunk_rows_ = chunk_rows_ == 0 ? rows : std::min(chunk_rows_, rows);
 }
 
-// Does `work` for all rows: chunk by chunk, shared among idle cores, or in one chunk whose products they
-// share.
+// Runs `work` for all rows: chunk by chunk, shared among idle cores, or in one chunk whose products
+// they share.
 template <class Work>
 void CpuDecoder::for_rows(Team::Pass& pass, Work&& work) {
   if (rows_ <= chunk_rows_) {
-    // Few rows, in float32: idle cores share each product. A pass that ends in a throw leaves this for the
-    // next.
+    // Few float32 rows: idle cores share each product. After a pass that threw this stays set for
+    // the next to overwrite.
     sharing_ = rows_ <= few_rows && options_.weights == WeightFormat::f32 ? &pass : nullptr;
     if (rows_ > 0) work(Rows{0, rows_}, workspace(0));
     sharing_ = nullptr;
@@ -197,7 +202,7 @@ void CpuDecoder::multiply(const Linear& linear, const float* in, float* out, std
     product({}, w);
     return;
   }
-  // With few rows reading the weight is what takes time: as long as these many rows.
+  // With few rows, reading the weight dominates: it costs as much as computing this many rows.
   constexpr std::size_t rows_worth_reading = 12;
   const double operations =
       2.0 * linear.rows() * linear.columns() * static_cast<double>(std::max(rows, rows_worth_reading));
@@ -207,7 +212,8 @@ void CpuDecoder::multiply(const Linear& linear, const float* in, float* out, std
   });
 }
 
-// From the mixed heads of the layer before (or the embedding) to this layer's queries, keys and values.
+// Computes a layer's queries, keys and values from the mixed heads of the layer before (or the
+// embedding).
 void CpuDecoder::run_rows(Team::Pass& pass, std::uint32_t layer) {
   for_rows(pass, [&](Rows rows, Workspace& w) {
     if (layer == 0) {
@@ -220,7 +226,8 @@ void CpuDecoder::run_rows(Team::Pass& pass, std::uint32_t layer) {
   });
 }
 
-// Keys and values that are to stay go to their pages beside attention: both only read this layer's.
+// Keys and values that are kept go to their pages while attention runs: both only read this
+// layer's.
 void CpuDecoder::run_attention(Team::Pass& pass, std::uint32_t layer) {
   if (is_last(layer)) keep_read_rows();
   const AttentionParts& attention = is_last(layer) ? read_rows_ : set_ != nullptr ? some_rows_ : all_rows_;
@@ -248,7 +255,7 @@ void CpuDecoder::run_attention(Team::Pass& pass, std::uint32_t layer) {
   });
 }
 
-// Has room for a chunk.
+// Returns the worker's memory, which holds a chunk.
 Workspace& CpuDecoder::workspace(std::uint32_t worker) {
   Workspace& w = workspaces_[worker];
   w.normed.reserve(chunk_rows_ * c_.hidden);
@@ -293,7 +300,7 @@ void CpuDecoder::make_queries_keys_values(const PackedLayer& layer, Rows rows, W
   store_keys_values(rows, qkv + q_width());
 }
 
-// Rows that follow each other in the pass go together.
+// Consecutive rows of the pass are stored together.
 void CpuDecoder::store_keys_values(Rows rows, const float* keys) {
   const std::size_t stride = qkv_width();
   for (std::size_t at = 0, end = 0; at < rows.count; at = end) {
@@ -306,11 +313,11 @@ void CpuDecoder::store_keys_values(Rows rows, const float* keys) {
   }
 }
 
-// The others end here. Only their queries are needed from now on.
+// Ends the rows without a readout. The remaining rows need only their queries from now on.
 void CpuDecoder::keep_read_rows() { keep_rows(batch_->read, Carried::queries); }
 
-// Moves the set's rows to the front; the others end here. What is carried beside their state is their
-// queries, or what they have attended to.
+// Moves the set's rows to the front; the others end here. Beside their state, the rows keep their
+// queries or their attention outputs.
 void CpuDecoder::keep_rows(const RowSet& set, Carried carried) {
   for (std::size_t to = 0; to < set.rows.size(); ++to) {
     const std::size_t from = set_ == nullptr ? set.rows[to] : set_->index_of(set.rows[to]);
@@ -391,7 +398,7 @@ void CpuDecoder::norm(const float* in, const std::vector<float>& weight, std::si
                 c_.hidden);
 }
 
-// The rest of the last layer for the rows with a readout.
+// Computes the rest of the last layer for the rows with a readout.
 void CpuDecoder::finish_rows(Team::Pass& pass) {
   for_rows(pass, [&](Rows rows, Workspace& w) {
     add_attention(weights_->layers.back(), rows, w);
@@ -428,7 +435,7 @@ void CpuDecoder::read(Team::Pass& pass, std::span<const Request> requests, std::
   }
 }
 
-// Logits of the same vocabulary rows for all of readout_states_.
+// Computes logits of the same vocabulary rows for all of readout_states_.
 void CpuDecoder::read_rows(Team::Pass& pass, std::span<const Token> rows) {
   const std::size_t parts = (rows.size() + readout_rows_at_once - 1) / readout_rows_at_once;
   const double operations = 2.0 * static_cast<double>(rows.size() * readout_states_.size()) * c_.hidden;
@@ -466,8 +473,8 @@ std::string weight_variant(WeightFormat format) {
 
 std::unique_ptr<Executor> make_cpu_decoder(DecoderModel model, const DecoderOptions& options,
                                            const VectorKernels& vector_kernels, Teams teams) {
-  TROUPE_CHECK(options.page_tokens > 0, "a page holds at least one token");
-  TROUPE_CHECK(!teams.empty(), "a decoder has at least one team");
+  TROUPE_CHECK(options.page_tokens > 0, "decoder: expected page_tokens above 0");
+  TROUPE_CHECK(!teams.empty(), "decoder: an executor needs at least one team");
   return std::make_unique<CpuDecoder>(std::make_shared<const PackedDecoder>(pack_decoder(
                                           std::move(model), {options.weights, *vector_kernels.product})),
                                       std::make_shared<const Teams>(std::move(teams)),

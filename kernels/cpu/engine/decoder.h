@@ -1,5 +1,5 @@
 #pragma once
-// The executor of the decoder family on the CPU: decoder.cc is a forward pass, decoder_search.cc beam
+// The executor of the decoders on the CPU: decoder.cc is a forward pass, decoder_search.cc beam
 // searches.
 #include <cstddef>
 #include <cstdint>
@@ -120,14 +120,14 @@ class CpuDecoder final : public Executor {
   std::size_t kv_width() const { return (widths_.qkv - widths_.mixed) / 2; }
   std::size_t qkv_width() const { return widths_.qkv; }
   bool is_last(std::uint32_t layer) const { return layer + 1 == c_.layers; }
-  double row_operations() const;  // of the linear layers of one layer, per row
+  double row_operations() const;  // linear-layer operations of one layer, per row
   double* timed(Workspace& w, double PassTimes::*part) const {
     return times_ == nullptr ? nullptr : &(w.times.*part);
   }
 
   const std::shared_ptr<const PackedDecoder> weights_;
-  const std::shared_ptr<const Teams> teams_;  // one for each memory node
-  const std::shared_ptr<std::mutex> large_;   // held by the one pass whose memory is given back after it
+  const std::shared_ptr<const Teams> teams_;  // [memory node]
+  const std::shared_ptr<std::mutex> large_;   // held by the one pass whose memory is freed after it
   Team& team_;
   const DecoderConfig& c_;
   const RowWidths widths_ = row_widths(c_);
@@ -139,31 +139,31 @@ class CpuDecoder final : public Executor {
   const Elementwise& ops_ = *vector_kernels_.elementwise;
   BatchPlanner planner_;
   LayerKv kv_;
-  RopeTable rope_, turns_;  // of rows; of spans whose keys turn
-  RopeTable some_rope_;     // of the rows that go on, where others have ended
+  RopeTable rope_, turns_;  // angles of rows; of spans whose keys are rotated
+  RopeTable some_rope_;     // of the remaining rows, once others have ended
   RepairPass repairs_;
   PassTimes* times_ = nullptr;
 
-  // The pass at hand.
+  // State of the current pass.
   const DecoderBatch* batch_ = nullptr;
-  std::size_t rows_ = 0;  // rows that still take part: all, then some of them, then those with a readout
-  const RowSet* set_ = nullptr;  // which they are; null: all
-  RowSet some_[2];               // where some have ended: the set at hand and the next
+  std::size_t rows_ = 0;         // rows still computed: all, then some of them, then those with a readout
+  const RowSet* set_ = nullptr;  // the rows still computed; null: all
+  RowSet some_[2];               // once rows have ended: the current set and the next
   std::vector<std::uint32_t> ended_;
   std::size_t chunk_rows_ = 0;
-  Team::Pass* sharing_ = nullptr;    // while its few rows share products
+  Team::Pass* sharing_ = nullptr;    // set while few rows share products
   FloatBuffer state_, qkv_, mixed_;  // [rows] × hidden, qkv_width, q_width
   AttentionParts all_rows_, some_rows_, read_rows_;
   std::vector<const float*> readout_states_;
   std::vector<float*> readout_out_;
   std::vector<Workspace> workspaces_;  // [worker]
 
-  // The searches at hand; what they are kept in is used again.
+  // The current searches; their memory is reused.
   std::vector<std::unique_ptr<CpuSearching>> searching_;
   std::vector<CpuSearching*> going_on_, live_;
-  std::vector<Request> begun_;    // the requests of a batch, up to where their searches begin
-  std::vector<BeamRows> levels_;  // of the pass at hand
-  std::vector<BeamGroup> tails_;  // [group] of the pass at hand; none if it is not of beams
+  std::vector<Request> begun_;    // the requests of a batch, up to the start of their searches
+  std::vector<BeamRows> levels_;  // of the current pass
+  std::vector<BeamGroup> tails_;  // [group of the current pass]; empty if it has no beams
   SearchReadout search_readout_;
 };
 

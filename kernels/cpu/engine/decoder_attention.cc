@@ -6,7 +6,8 @@
 namespace troupe::kernels {
 namespace {
 
-// A part packs the keys it sees for itself; with fewer query vectors than this that would cost too much.
+// Each part packs the keys that it sees for itself; with fewer query vectors that would cost too
+// much.
 constexpr std::uint32_t query_vectors_min = 384;
 
 }  // namespace
@@ -38,7 +39,7 @@ void cut_attention(const DecoderBatch& batch, const RowSet* attending, std::uint
       for (; part.head < kv_heads; ++part.head) out.parts.push_back(part);
     }
   }
-  // By group and rows where they are equal, so that nothing depends on the sort.
+  // Equal parts are ordered by group and rows, so that results do not depend on the sort.
   std::ranges::sort(out.parts, [](const AttentionPart& a, const AttentionPart& b) {
     if (a.pairs != b.pairs) return a.pairs > b.pairs;
     return std::tie(a.group, a.row_begin, a.head) < std::tie(b.group, b.row_begin, b.head);

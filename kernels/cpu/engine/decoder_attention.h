@@ -1,6 +1,6 @@
 #pragma once
-// Cuts the attention of a pass into parts that threads can take: one key-value head of one group of rows, or
-// a block of those rows where there are fewer heads than threads.
+// Partitions the attention of a pass for threads: a part is one key-value head of one group of
+// rows, or of a block of those rows if there are fewer heads than threads.
 #include <cstdint>
 #include <vector>
 
@@ -15,11 +15,11 @@ struct AttentionPart {
 };
 
 struct AttentionParts {
-  std::vector<AttentionPart> parts;  // those that take longest first
+  std::vector<AttentionPart> parts;  // longest first
   double pairs = 0;                  // visible (row, key) pairs, summed over the rows: the work of one head
 };
 
-// Replaces `out`. `attending`: which rows do; null: all. `heads` and `kv_heads` are the model's.
+// Sets `out`. `attending`: the rows that attend; null: all. `heads` and `kv_heads` are the model's.
 void cut_attention(const DecoderBatch& batch, const RowSet* attending, std::uint32_t heads,
                    std::uint32_t kv_heads, std::uint32_t workers, AttentionParts& out);
 

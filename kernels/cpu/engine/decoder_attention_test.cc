@@ -22,7 +22,7 @@ DecoderBatch causal_batch(std::uint32_t rows, std::uint32_t context) {
   return batch;
 }
 
-// Every (row, head) exactly once.
+// Checks that every (row, head) is covered exactly once.
 void check_covered(const AttentionParts& cut, std::uint32_t rows, std::uint32_t kv_heads) {
   std::vector<int> seen(rows * kv_heads);
   for (const AttentionPart& part : cut.parts)
@@ -30,14 +30,14 @@ void check_covered(const AttentionParts& cut, std::uint32_t rows, std::uint32_t 
   CHECK(std::ranges::all_of(seen, [](int n) { return n == 1; }));
 }
 
-TEST_CASE("one worker takes each head of each group whole") {
+TEST_CASE("attention parts: one worker takes each head of each group whole") {
   AttentionParts cut;
   cut_attention(causal_batch(3000, 100), nullptr, 4, 2, 1, cut);
   CHECK(cut.parts.size() == 2);
   check_covered(cut, 3000, 2);
 }
 
-TEST_CASE("two workers get row blocks, the longest first, and every row and head once") {
+TEST_CASE("attention parts: two workers get row blocks, the longest first, and every row and head once") {
   AttentionParts cut;
   cut_attention(causal_batch(3001, 100), nullptr, 4, 2, 2, cut);
   CHECK(cut.parts.size() == 4);
@@ -46,13 +46,13 @@ TEST_CASE("two workers get row blocks, the longest first, and every row and head
   check_covered(cut, 3001, 2);
 }
 
-TEST_CASE("few rows are not cut: each block would pack the keys again") {
+TEST_CASE("attention parts: few rows are not split, as each block would pack the keys again") {
   AttentionParts cut;
   cut_attention(causal_batch(40, 1000), nullptr, 4, 2, 8, cut);
   CHECK(cut.parts.size() == 2);
 }
 
-TEST_CASE("the pairs are those that rows see, and in the last layer those of read rows alone") {
+TEST_CASE("attention parts: pairs count what rows see, and in the last layer only for read rows") {
   AttentionParts cut;
   cut_attention(causal_batch(10, 7), nullptr, 2, 1, 1, cut);
   CHECK(cut.pairs == 10 * 7 + 55);
@@ -63,7 +63,7 @@ TEST_CASE("the pairs are those that rows see, and in the last layer those of rea
   CHECK(cut.parts[0].row_end == 1);
 }
 
-TEST_CASE("parts of a long group come before those of a short one that is earlier") {
+TEST_CASE("attention parts: parts of a long group come before those of an earlier short one") {
   DecoderBatch batch = causal_batch(3, 0);
   for (std::uint32_t r = 0; r < 50; ++r) {
     batch.visible_begin.push_back(0);
@@ -77,7 +77,7 @@ TEST_CASE("parts of a long group come before those of a short one that is earlie
   CHECK(cut.pairs == 6 + 50 * 51 / 2);
 }
 
-TEST_CASE("a batch without rows has no parts") {
+TEST_CASE("attention parts: a batch without rows has no parts") {
   AttentionParts cut;
   cut_attention(DecoderBatch(), nullptr, 2, 1, 4, cut);
   CHECK(cut.parts.empty());

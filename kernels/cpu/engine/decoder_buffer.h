@@ -1,6 +1,6 @@
 #pragma once
-// A block of floats, aligned to a cache line: the working memory of a forward pass, sized by the largest
-// batch seen until it is told to shrink. Growing loses the content, so does shrinking.
+// A block of floats, aligned to a cache line: working memory of a forward pass. Its size is that of
+// the largest batch so far, until shrink() is called. Growing and shrinking lose the content.
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
@@ -18,7 +18,7 @@ class FloatBuffer {
     TROUPE_CHECK(data_ != nullptr, "out of memory for the activations of a batch");
     count_ = count;
   }
-  // Gives all of it back if it is more than that.
+  // Frees all of it if it is larger than `count`.
   void shrink(std::size_t count) {
     if (count_ <= count) return;
     data_.reset();

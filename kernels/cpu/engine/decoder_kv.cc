@@ -13,7 +13,7 @@ void copy_tokens(const void* from, std::size_t bytes, std::byte* page, std::size
   std::memset(page + bytes, 0, page_bytes - bytes);
 }
 
-// Dense rows of `width` values at `to`, as `format`.
+// Rounds rows of `width` values to `format`, stored densely at `to`.
 void round_rows(KvFormat format, const float* from, std::size_t stride, std::byte* to, std::size_t rows,
                 std::size_t width) {
   if (format == KvFormat::f32) {

@@ -1,8 +1,9 @@
 #pragma once
-// Keys and values of one forward pass, one layer at a time. Those of computed rows lie here, head by head, so
-// that the rows of a group are one run whatever their segments; the next layer overwrites them. They are
-// rounded to the layout's format when they arrive, once: segments that are to stay are copied to their pages
-// bit by bit, and it makes no difference whether a segment is read from here or, in a later pass, from pages.
+// Keys and values of one forward pass, one layer at a time. Computed rows are stored here, head by
+// head, so that the rows of a group are one run whatever their segments; the next layer overwrites
+// them. They are rounded to the layout's format once, when they are stored. Segments to be kept are
+// copied to their pages bit by bit, so results do not depend on whether a segment is read from here
+// or, in a later pass, from pages.
 #include <span>
 #include <vector>
 
@@ -19,26 +20,27 @@ class LayerKv {
   explicit LayerKv(const KvLayout& layout) : layout_(layout) {}
 
   void reserve(std::uint32_t rows);
-  void shrink(std::size_t rows);  // gives memory for more than these back
-  // Takes rows [first_row, first_row + rows): row r's keys, all heads side by side, are at
-  // keys + (r - first_row)*stride, its values likewise. Safe from several threads for rows of their own.
+  void shrink(std::size_t rows);  // frees memory for more rows
+  // Stores rows [first_row, first_row + rows). Row r's keys, all heads side by side, are at keys +
+  // (r - first_row)*stride, its values likewise. Safe from several threads for distinct rows.
   void store(std::uint32_t first_row, std::uint32_t rows, const float* keys, const float* values,
              std::size_t stride);
-  // One head's key and value of a row.
+  // Stores one head's key and value of a row.
   void store(std::uint32_t row, std::uint32_t head, const float* key, const float* value);
   // Copies the segment's rows to its pages and zeroes the tokens of the last page that it does not fill:
   // pages are moved and checksummed whole.
   void keep(const KeptSegment& segment, std::uint32_t layer) const;
 
-  // Keys and values of rows [row, row + tokens).
+  // Returns keys and values of rows [row, row + tokens).
   KvRun rows(std::uint32_t head, std::uint32_t row, std::uint32_t tokens) const;
-  // Replaces `runs` by where the spans lie. `turns`: of the batch.
+  // Sets `runs` to the addresses of the spans' keys and values. `turns`: angles of the batch's
+  // rotations.
   void resolve(std::span<const ContextSpan> spans, const RopeTable& turns, std::uint32_t layer,
                std::uint32_t head, std::vector<KvRun>& runs) const;
 
  private:
   std::size_t floats(std::size_t rows) const;
-  // Where the first of a head's keys, or of its values, is.
+  // Returns the address of a head's first key, or first value.
   std::byte* keys_of(std::uint32_t head) const;
   std::byte* values_of(std::uint32_t head) const;
 

@@ -1,9 +1,9 @@
-// Plans with a repair on the CPU (base/repair.h): their places have rows like all else, of which those that
-// are not chosen end in an early layer; the others move together, so that linear layers and attention have as
-// many rows as there is work for. What has ended gets its block's keys and values at each layer, in the
-// places of the pass, so attention reads them in one run with all others. Operations: of a row that ends,
-// those of the layers behind are spared; a copy of its keys and values is left, 2 × its numbers, 8 with a
-// mean.
+// Plans with a repair on the CPU (base/repair.h). All tokens of their spans begin as rows; those
+// that are not chosen end in an early layer. The remaining rows move together, so that linear
+// layers and attention compute only these. At each layer the ended rows get their block's keys and
+// values in the pass's LayerKv, so attention reads them in one run with all others. Operations: a
+// row that ends saves those of all later layers; what remains is copying its keys and values, 2 per
+// number, 8 with a mean.
 #include <algorithm>
 
 #include "kernels/cpu/engine/decoder.h"
@@ -15,7 +15,7 @@ constexpr std::size_t places_at_once = 8;
 
 }  // namespace
 
-// After a layer's keys and values are made, before anybody attends to them.
+// Called after a layer's keys and values are made, before attention.
 void CpuDecoder::repair_keys(Team::Pass& pass, std::uint32_t layer) {
   const std::size_t parts = (repairs_.places() + places_at_once - 1) / places_at_once;
   const double operations = 8.0 * static_cast<double>(2 * kv_width() * batch_->rows());
@@ -41,7 +41,7 @@ void CpuDecoder::repair_keys(Team::Pass& pass, std::uint32_t layer) {
   for_places([&](std::uint32_t place, std::vector<KvRun>& runs) { repairs_.fill(place, layer, runs); });
 }
 
-// Behind the first layer's.
+// Called after the first layer's attention.
 void CpuDecoder::repair_after_attention(Team::Pass& pass) {
   if (is_last(0)) return;
   repairs_.add_up(set_ != nullptr ? some_rows_ : all_rows_);

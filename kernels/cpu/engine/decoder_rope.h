@@ -1,7 +1,7 @@
 #pragma once
-// Cosines and sines of rotary positions. Angles are computed in double, once per position ever seen, because
-// sine and cosine would otherwise cost as much as a layer; a pass then only copies rows. The table grows to
-// the largest position seen.
+// Cosines and sines of rotary positions. Angles are computed in double, once per position ever
+// seen: otherwise sine and cosine would cost as much as a layer. A pass only copies rows of the
+// table, which grows to the largest position seen.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -14,11 +14,11 @@ class RopeTable {
  public:
   explicit RopeTable(std::vector<double> frequencies) : frequencies_(std::move(frequencies)) {}
 
-  // Makes cosines() and sines() hold one row of frequencies per position, in this order; or per distance of
-  // either sign, by which keys turn.
+  // Sets cosines() and sines() to one row of frequencies per position, in this order, or per
+  // distance (of either sign) by which keys are rotated.
   void gather(std::span<const std::uint32_t> positions);
   void gather_turns(std::span<const std::int32_t> distances);
-  void shrink(std::size_t rows);  // gives memory for more than these back
+  void shrink(std::size_t rows);  // frees memory for more rows
   const float* cosines() const { return cosines_.data(); }
   const float* sines() const { return sines_.data(); }
 

@@ -6,7 +6,8 @@
 
 using namespace troupe::kernels;
 
-TEST_CASE("every position has its own angles, also the last of a table and the first of a larger one") {
+TEST_CASE(
+    "rope table: every position has its own angles, at the end of a table and the start of a larger one") {
   const std::vector<double> frequencies{1, 0.1, 0.001};
   for (const std::uint32_t last : {0U, 1U, 255U, 256U, 257U, 511U, 512U, 768U}) {
     CAPTURE(last);
@@ -21,7 +22,7 @@ TEST_CASE("every position has its own angles, also the last of a table and the f
   }
 }
 
-TEST_CASE("a table that has grown keeps what it knew") {
+TEST_CASE("rope table: a table that grows keeps its earlier angles") {
   RopeTable table({0.5});
   for (const std::uint32_t position : {3U, 1'000U, 3U}) {
     table.gather(std::vector<std::uint32_t>{position});

@@ -1,12 +1,12 @@
-// Beam searches on the CPU (xGR §5, §6). The prompts of a batch are computed in one pass; then all its
-// searches go on level by level, one pass for each: the rows of a pass are the newest tokens of all paths. A
-// prompt's keys and values are read where they lie, once for all paths that see them; a path's own few lie in
-// its search's tails. What a pass leaves are states; which paths go on is decided outside (kernels/search),
-// from the logits of those tokens that may follow.
+// Beam searches on the CPU (xGR §5, §6). The prompts of a batch are computed in one pass; then all
+// its searches advance level by level, one pass for each. The rows of such a pass are the newest
+// tokens of all paths. A prompt's keys and values are read where they are, once for all paths that
+// see them; a path's own few are in its search's tails. A pass computes states; kernels/search
+// decides which paths go on, from the logits of the tokens that may follow.
 //
-// Operations of a level: those of its rows in the layers, and of the output projection where probabilities
-// are normalised over the vocabulary: 2 × hidden × vocabulary × paths, which is most of the work of a small
-// model.
+// Operations of a level: those of its rows in the layers, and of the output projection if
+// probabilities are normalised over the vocabulary: 2 × hidden × vocabulary × paths, which is most
+// of the work of a small model.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -18,13 +18,14 @@ namespace troupe::kernels {
 namespace {
 
 constexpr std::size_t vocabulary_rows_at_once = 256, states_at_once = 96;
-// From so many states on a product with the packed projection is faster than dots with its rows.
+// From this many states on, a product with the packed projection is faster than dot products with
+// its rows.
 constexpr std::size_t states_worth_packing = 12;
-// A row of the projection that several states ask for is read for all of them at a time, so a logit that
-// nobody asked for costs less than one that is computed alone.
+// A row of the projection that several states need is read once for all of them. So a logit that
+// nothing needs costs less than one that is computed alone: by this factor.
 constexpr std::size_t alone_costs = 4;
 
-// One request's part of the memory of searches that are computed together.
+// Memory that one request takes of searches that are computed together.
 struct Room {
   std::size_t tokens = 0, bytes = 0;
 };
@@ -40,8 +41,8 @@ ReadJob& SearchReadout::add_job(std::size_t begin, std::size_t end, bool normali
   return job;
 }
 
-// So many requests at a time as there is room for: for what is computed before the searches, for a row of
-// each of their paths, and for what they keep between passes.
+// Runs as many requests at a time as fit: their computed tokens, one row for each of their paths,
+// and what they keep between passes.
 void CpuDecoder::run_with_searches(std::span<const Request> requests, std::span<Reply> replies) {
   Room used;
   std::size_t begin = 0;
@@ -61,7 +62,7 @@ void CpuDecoder::run_with_searches(std::span<const Request> requests, std::span<
 }
 
 void CpuDecoder::run_searches(std::span<const Request> requests, std::span<Reply> replies) {
-  wait_for(requests, c_.layers - 1);  // a prompt that is all cached has no pass that would
+  wait_for(requests, c_.layers - 1);  // a prompt that is all cached has no pass that would wait
   begun_.assign(requests.begin(), requests.end());
   std::size_t used = 0;
   for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -87,9 +88,9 @@ void CpuDecoder::run_searches(std::span<const Request> requests, std::span<Reply
   for (const CpuSearching* searching : going_on_) searching->finish(replies[searching->request].beams);
 }
 
-// A search beyond all bounds comes alone.
+// Refuses a search that exceeds the memory even alone.
 void CpuDecoder::too_large(std::span<const Request> requests, std::span<Reply> replies, std::size_t bytes) {
-  TROUPE_CHECK(requests.size() == 1, "a search beyond the memory of passes runs alone");
+  TROUPE_CHECK(requests.size() == 1, "decoder search: a search beyond the memory of passes must run alone");
   replies[0].beams.clear();
   replies[0].too_large = "a search of " + std::to_string(requests[0].plan->search.width) +
                          " paths that takes " + std::to_string(bytes) + " bytes; expected at most " +
@@ -123,7 +124,7 @@ void CpuDecoder::search(std::span<CpuSearching* const> searches) {
   if (times_ != nullptr) collect_times();
 }
 
-// Of prompts that are all cached: the last token is computed again, for its state.
+// For prompts that are all cached: recomputes the last token for its state.
 void CpuDecoder::run_last_tokens(std::span<CpuSearching* const> searches) {
   levels_.clear();
   for (const CpuSearching* s : searches) {
@@ -167,7 +168,8 @@ void CpuDecoder::run_level(Team::Pass& pass, std::span<CpuSearching* const> sear
   tails_.clear();
 }
 
-// The logits that the searches ask for, from the states of their rows, one after the other; then they go on.
+// Computes the logits that the searches need from the states of their rows, then advances the
+// searches.
 void CpuDecoder::read_level(Team::Pass& pass, std::span<CpuSearching* const> searches) {
   plan_readout(searches);
   SearchReadout& r = search_readout_;
@@ -209,7 +211,7 @@ void CpuDecoder::plan_readout(std::span<CpuSearching* const> searches) {
   for (std::size_t row = 0; row < r.at.size(); ++row) r.at[row] = r.logits.data() + r.first[row];
 }
 
-// For the rows from `begin` on.
+// Adds a job for the rows from `begin` on.
 void CpuDecoder::add_job(std::size_t begin, bool over_vocabulary) {
   SearchReadout& r = search_readout_;
   const std::size_t end = r.states.size();
@@ -257,7 +259,7 @@ void CpuDecoder::run_job(Team::Pass& pass, const ReadJob& job) {
     r.log_totals[row] = vector_kernels_.sum_exponentials(r.at[row], r.wanted[row].size()).log();
 }
 
-// One row's own logits.
+// Computes one row's own logits.
 void CpuDecoder::read_wanted(std::size_t row, Workspace& w) {
   PartTimer timer(timed(w, &PassTimes::readout));
   SearchReadout& r = search_readout_;
@@ -265,8 +267,8 @@ void CpuDecoder::read_wanted(std::size_t row, Workspace& w) {
   vector_kernels_.readout({&r.states[row], 1}, weights_->output_rows(), r.wanted[row], {&out, 1});
 }
 
-// One part of the job's rows of the projection against all its states: their exponentials are summed, and
-// what is wanted of them is kept, while they are in cache.
+// Multiplies one part of the job's rows of the projection with all its states. While the logits are
+// in cache, their exponentials are summed and the wanted ones are kept.
 void CpuDecoder::read_part(const ReadJob& job, std::size_t part, Workspace& w) {
   PartTimer timer(timed(w, &PassTimes::readout));
   SearchReadout& r = search_readout_;
@@ -293,7 +295,7 @@ void CpuDecoder::read_part(const ReadJob& job, std::size_t part, Workspace& w) {
   }
 }
 
-// Dots of `rows` states, one behind the other, with vocabulary rows from `first` on, a part of them.
+// Multiplies `rows` states with a part of the vocabulary's rows, from `first` on.
 void CpuDecoder::multiply_output(const float* states, std::size_t rows, std::size_t first, Workspace& w) {
   const ProductVersion& version = *vector_kernels_.product;
   const PackedMatrix& output = weights_->packed_output->get(weights_->output_rows(), version.panel_width);
@@ -301,7 +303,7 @@ void CpuDecoder::multiply_output(const float* states, std::size_t rows, std::siz
   ProductTask task;
   task.in = states;
   task.in_stride = c_.hidden;
-  task.out = w.dots.data() - first;  // the product writes to the columns of its panels
+  task.out = w.dots.data() - first;  // the product writes to its panels' columns
   task.out_stride = vocabulary_rows_at_once;
   task.rows = rows;
   task.panel_begin = first / version.panel_width;
@@ -309,7 +311,7 @@ void CpuDecoder::multiply_output(const float* states, std::size_t rows, std::siz
   version.run(output, task);
 }
 
-// Of the logits of `tokens`, those that the row wants; both ascend.
+// Copies from the logits of `tokens` those that the row wants; both ascend.
 void CpuDecoder::keep_wanted(std::size_t row, std::span<const Token> tokens, const float* logits) {
   SearchReadout& r = search_readout_;
   const std::span<const Token> wanted = r.wanted[row];

@@ -7,14 +7,14 @@
 namespace troupe::kernels {
 namespace {
 
-// Puts the rows of `below` under those of `above`.
+// Appends the rows of `below` to `above`.
 void append_rows(Matrix& above, Matrix below) {
-  TROUPE_CHECK(above.columns == below.columns, "projections of one input have the same columns");
+  TROUPE_CHECK(above.columns == below.columns, "projections of one input must have the same columns");
   above.rows += below.rows;
   above.values.insert(above.values.end(), below.values.begin(), below.values.end());
 }
 
-// Packs the layers of one model, side by side in one memory.
+// Packs the layers of one model side by side in one memory.
 struct Packer {
   Linear::Form form;
   WeightMemory memory;
@@ -43,15 +43,15 @@ void check_shapes(const PackedLayer& layer, const DecoderConfig& c) {
     return linear.rows() == rows && linear.columns() == columns;
   };
   TROUPE_CHECK(is(layer.qkv, (c.heads + 2 * c.kv_heads) * c.head_dim, c.hidden),
-               "q, k, v fit the configuration");
-  TROUPE_CHECK(is(layer.o, c.hidden, c.heads * c.head_dim), "o fits the configuration");
-  TROUPE_CHECK(is(layer.gate_up, 2 * c.intermediate, c.hidden), "gate and up fit the configuration");
-  TROUPE_CHECK(is(layer.down, c.hidden, c.intermediate), "down fits the configuration");
+               "q, k and v must match the configuration");
+  TROUPE_CHECK(is(layer.o, c.hidden, c.heads * c.head_dim), "o must match the configuration");
+  TROUPE_CHECK(is(layer.gate_up, 2 * c.intermediate, c.hidden), "gate and up must match the configuration");
+  TROUPE_CHECK(is(layer.down, c.hidden, c.intermediate), "down must match the configuration");
   TROUPE_CHECK(layer.input_norm.size() == c.hidden && layer.post_attention_norm.size() == c.hidden,
-               "norms have one value per hidden feature");
+               "norms must have one value per hidden feature");
   const std::size_t head_norm = c.qk_norm ? c.head_dim : 0;
   TROUPE_CHECK(layer.q_norm.size() == head_norm && layer.k_norm.size() == head_norm,
-               "q and k norms are per head");
+               "q and k norms must be per head");
 }
 
 }  // namespace
@@ -60,15 +60,14 @@ PackedDecoder pack_decoder(DecoderModel model, const Linear::Form& form) {
   const DecoderConfig& c = model.config;
   DecoderWeights& weights = model.weights;
   TROUPE_CHECK(weights.layers.size() == c.layers,
-               "the weights have as many layers as the configuration says");
-  TROUPE_CHECK(c.kv_heads > 0 && c.heads % c.kv_heads == 0,
-               "query heads divide evenly among key-value heads");
-  TROUPE_CHECK(weights.final_norm.size() == c.hidden, "norms have one value per hidden feature");
+               "decoder: expected as many layers of weights as the configuration has");
+  TROUPE_CHECK(c.kv_heads > 0 && c.heads % c.kv_heads == 0, "expected heads to be a multiple of kv_heads");
+  TROUPE_CHECK(weights.final_norm.size() == c.hidden, "norms must have one value per hidden feature");
   PackedDecoder packed{
       c, {}, std::move(weights.embedding), std::move(weights.final_norm), std::move(weights.output)};
   for (const Matrix* table : {&std::as_const(packed.embedding), &packed.output_rows()}) {
     TROUPE_CHECK(table->rows == c.vocabulary && table->columns == c.hidden,
-                 "one row of hidden features per token");
+                 "expected one row of hidden features per token");
   }
   Packer packer{form, WeightMemory()};
   packed.layers.reserve(c.layers);

@@ -1,6 +1,7 @@
 #pragma once
-// A decoder's weights in the form that the CPU computes with. Projections that read the same input are one
-// product: query|key|value and gate|up. Shared, unchanged, by every executor of the process.
+// A decoder's weights in the form that the CPU computes with. Projections that read the same input
+// are one product: query|key|value and gate|up. Immutable and shared by every executor of the
+// process.
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,11 +18,11 @@ struct PackedLayer {
   Linear qkv, o, gate_up, down;
 };
 
-// The output projection packed as the layers are: a second copy of it, made for the first who multiplies many
-// states with all of it. Beam searches do; rankers read a few named rows and never ask.
+// The output projection packed like the layers: a second copy, made at the first product of many
+// states with all of it. Beam searches need it; rankers, which read a few named rows, never do.
 class PackedOutput {
  public:
-  // From several threads at once. `output` and the width are the same at each call.
+  // Returns the packed copy. Thread-safe. `output` and the width must be the same at each call.
   const PackedMatrix& get(const Matrix& output, std::size_t panel_width) {
     std::call_once(once_, [&] {
       WeightMemory memory;
@@ -46,7 +47,7 @@ struct PackedDecoder {
   const Matrix& output_rows() const { return output.rows == 0 ? embedding : output; }
 };
 
-// Packs layer by layer and drops each original on the way, so that the peak is one model and one layer.
+// Packs layer by layer and drops each original, so that the peak is one model and one layer.
 PackedDecoder pack_decoder(DecoderModel model, const Linear::Form& form);
 
 }  // namespace troupe::kernels

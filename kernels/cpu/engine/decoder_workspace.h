@@ -1,5 +1,6 @@
 #pragma once
-// What each thread of a forward pass has for itself: working memory, and the times of the parts it did.
+// Per-thread state of a forward pass: working memory, and the times of the parts that the thread
+// computed.
 #include <vector>
 
 #include "kernels/base/thread_clock.h"
@@ -15,11 +16,11 @@ struct Workspace {
   AttendScratch attend;
   std::vector<KvRun> context, tail;
   std::vector<float*> logits;
-  FloatBuffer dots;  // of beams: [rows of a block] × vocabulary rows of a part
+  FloatBuffer dots;  // for beams: [rows of a block] × vocabulary rows of a part
   PassTimes times;
 };
 
-// Adds the CPU time of one stretch of work to a part of the times; nothing where `part` is null.
+// Adds the CPU time of its scope to a part of the times; does nothing if `part` is null.
 class PartTimer {
  public:
   explicit PartTimer(double* part) : part_(part), begin_(part != nullptr ? thread_cpu_seconds() : 0) {}

@@ -12,14 +12,14 @@
 namespace troupe::kernels {
 namespace {
 
-// The CPUs that the calling thread may use.
+// Returns the CPUs that the calling thread may use.
 cpu_set_t own_cpus() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) != 0) CPU_ZERO(&set);
   return set;
 }
 
-// A number at the front of `text`, which loses it; -1 if there is none.
+// Removes a number from the front of `text` and returns it; -1 if there is none.
 int take_number(std::string_view& text) {
   int value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -48,7 +48,7 @@ CpuSet parse_cpu_list(std::string_view text) {
 
 std::vector<CpuSet> read_memory_nodes(const std::filesystem::path& nodes) {
   const cpu_set_t own = own_cpus();
-  std::map<int, CpuSet> found;  // by the node's number; numbers may have gaps
+  std::map<int, CpuSet> found;  // node number → CPUs; numbers may have gaps
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator(nodes, none)) {
     const std::string name = entry.path().filename().string();
@@ -69,12 +69,12 @@ std::vector<CpuSet> read_memory_nodes(const std::filesystem::path& nodes) {
 }
 
 void stay_on(const CpuSet& cpus) {
-  thread_local const cpu_set_t own = own_cpus();  // as it was before the first call
+  thread_local const cpu_set_t own = own_cpus();  // CPUs of the thread before the first call
   cpu_set_t set;
   CPU_ZERO(&set);
   for (const int cpu : cpus)
     if (CPU_ISSET(cpu, &own)) CPU_SET(cpu, &set);
-  sched_setaffinity(0, sizeof set, cpus.empty() ? &own : &set);  // refuses an empty set
+  sched_setaffinity(0, sizeof set, cpus.empty() ? &own : &set);  // the system refuses an empty set
 }
 
 }  // namespace troupe::kernels

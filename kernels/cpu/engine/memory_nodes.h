@@ -1,7 +1,7 @@
 #pragma once
-// The memory nodes (NUMA) of this machine, and keeping threads on one: a thread that computes beside the
-// memory it reads is spared the way across. On a machine with one node nothing is kept anywhere; the
-// scheduler knows best.
+// The memory nodes (NUMA) of this machine, and binding threads to one: a thread that computes
+// beside the memory it reads avoids access across nodes. On a machine with one node nothing is
+// bound, and the scheduler decides.
 #include <filesystem>
 #include <string_view>
 #include <vector>
@@ -10,15 +10,16 @@ namespace troupe::kernels {
 
 using CpuSet = std::vector<int>;  // numbers of CPUs, ascending
 
-// The CPUs of each node that the calling thread may use, nodes without any left out. Empty on a machine with
-// one node, and where the system does not say. `nodes` is the kernel's folder with node0, node1, ….
+// Returns the CPUs of each node that the calling thread may use, without nodes that have none.
+// Empty on a machine with one node, or if the system does not tell. `nodes` is the kernel's folder
+// with node0, node1, ….
 std::vector<CpuSet> read_memory_nodes(const std::filesystem::path& nodes = "/sys/devices/system/node");
 
-// "0-3,8,10-11" as CPU numbers; what cannot be read is left out.
+// Parses "0-3,8,10-11" into CPU numbers; text that is no number is left out.
 CpuSet parse_cpu_list(std::string_view text);
 
-// Keeps the calling thread on those of these CPUs that it could use before the first call; if there are none,
-// it stays where it is. An empty set lets it go again.
+// Binds the calling thread to those of these CPUs that it could use before the first call; if there
+// are none, it stays where it is. An empty set unbinds it.
 void stay_on(const CpuSet& cpus);
 
 }  // namespace troupe::kernels

@@ -26,7 +26,7 @@ int first_cpu() {
   return cpu;
 }
 
-TEST_CASE("lists of CPUs: numbers, ranges, and what is no number") {
+TEST_CASE("memory nodes: a list of CPUs has numbers and ranges, and other text is left out") {
   CHECK(parse_cpu_list("0-3,8,10-11") == CpuSet{0, 1, 2, 3, 8, 10, 11});
   CHECK(parse_cpu_list("5") == CpuSet{5});
   CHECK(parse_cpu_list("9,1-2") == CpuSet{1, 2, 9});
@@ -35,14 +35,14 @@ TEST_CASE("lists of CPUs: numbers, ranges, and what is no number") {
   CHECK(parse_cpu_list("0-99999999").size() == CPU_SETSIZE);
 }
 
-TEST_CASE("one node, or none that the system names, asks for nothing") {
+TEST_CASE("memory nodes: with one node, or none named by the system, nothing is bound") {
   const TestFolder folder;
   CHECK(read_memory_nodes(folder.path()).empty());
   write_node(folder.path(), 0, "0-4095");
   CHECK(read_memory_nodes(folder.path()).empty());
 }
 
-TEST_CASE("nodes keep the CPUs that this process may use; those without any are left out") {
+TEST_CASE("memory nodes: nodes have the CPUs that this process may use, and empty nodes are left out") {
   const TestFolder folder;
   const std::string mine = std::to_string(first_cpu());
   write_node(folder.path(), 0, mine + ",1020-1023");
@@ -56,7 +56,7 @@ TEST_CASE("nodes keep the CPUs that this process may use; those without any are 
   CHECK(nodes[1] == CpuSet{first_cpu()});
 }
 
-TEST_CASE("a thread stays where it is told to, where it may, until it is let go") {
+TEST_CASE("memory nodes: a thread stays on the CPUs it is bound to until it is unbound") {
   const int cpu = first_cpu();
   int before = 0, unchanged = 0, after = 0, released = 0;
   std::thread([&] {

@@ -15,10 +15,10 @@ RowWidths row_widths(const DecoderConfig& config) {
 
 PassMemory pass_memory(const DecoderConfig& config, const DecoderOptions& options) {
   const RowWidths widths = row_widths(config);
-  // Who attends packs the keys that it sees, of one head at a time.
+  // Each part of attention packs the keys that it sees, of one head at a time.
   const std::size_t packed = std::size_t{2} * config.head_dim * std::min(options.cores, config.kv_heads);
   const std::size_t angles = config.head_dim;             // cosines and sines of its position
-  const std::size_t planned = 8 * sizeof(std::uint32_t);  // what the planner notes of a row, with growth
+  const std::size_t planned = 8 * sizeof(std::uint32_t);  // the planner's data per row, with growth
   const KvLayout layout = kv_layout(config, options.page_tokens, options.kv);
   PassMemory memory;
   memory.row_bytes = (widths.state + widths.qkv + widths.mixed + angles + packed) * sizeof(float) + planned +
@@ -45,7 +45,7 @@ std::size_t search_bytes(const DecoderConfig& config, const DecoderOptions& opti
   seen.add(search.segment);
   for (const std::uint32_t s : seen)
     if (request.kv[s].pages.empty()) pages += layout.pages_for(plan.segments[s].tokens.size());
-  // A path asks for as many logits as tokens may follow it, and all of a level for no more than there are.
+  // A path needs as many logits as tokens may follow it, and a level no more than the index has.
   std::size_t logits = std::size_t{search.width} * config.vocabulary;
   if (!search.allowed.empty()) {
     for (const Tokens& path : search.allowed) steps = std::max(steps, path.size());
@@ -67,7 +67,7 @@ std::size_t repair_bytes(const DecoderConfig& config, const DecoderOptions& opti
     longest = std::max(longest, plan.segments[place.segment].tokens.size());
   const std::size_t offsets = repair.mean ? repair.budgets.size() * longest : 0;
   const std::size_t parts = repair.attention > 0 ? std::max(config.kv_heads, 2 * options.cores) : 0;
-  constexpr std::size_t notes = 16 * sizeof(std::uint32_t);  // of a token, in all lists of them
+  constexpr std::size_t notes = 16 * sizeof(std::uint32_t);  // per token, in all lists of tokens
   return token_count(plan) * (notes + parts * sizeof(float)) +
          offsets * config.kv_heads * (2 * config.head_dim + 1) * sizeof(float);
 }

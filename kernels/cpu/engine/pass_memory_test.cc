@@ -17,7 +17,7 @@ std::unique_ptr<Executor> decoder_with(std::size_t memory_bytes, std::uint32_t e
       {.page_tokens = 4, .executors = executors, .memory_bytes = memory_bytes, .batch_tokens = 40});
 }
 
-// A query of 10 tokens and candidates of 4 behind it, each read at its end.
+// A query of 10 tokens followed by candidates of 4, each read at its end.
 Plan candidates(std::uint32_t count) {
   Plan plan;
   plan.segments.push_back({SegmentKind::user, Tokens(10, 3), 0, {}});
@@ -38,7 +38,7 @@ std::size_t bytes_in_use() {
   return info.uordblks + info.hblkhd;
 }
 
-TEST_CASE("a row is counted with all that a pass keeps of it, and memory is shared by executors") {
+TEST_CASE("pass memory: a row is counted with all that a pass keeps of it, and executors share the memory") {
   DecoderOptions options{.executors = 4};
   const DecoderConfig config = small_config();
   const std::size_t row = pass_memory(config, options).row_bytes;
@@ -58,7 +58,7 @@ TEST_CASE("a row is counted with all that a pass keeps of it, and memory is shar
   CHECK(pass_memory(config, options).row_bytes == row - 64);
 }
 
-TEST_CASE("a request beyond a pass is computed in several, with the numbers of one") {
+TEST_CASE("pass memory: a request beyond a pass runs in several, with the numbers of one") {
   const Plan plan = candidates(200);
   const auto whole = decoder_with(0), bounded = decoder_with(1);
   const Reply expected = answer(*whole, plan), reply = answer(*bounded, plan);
@@ -77,7 +77,8 @@ Plan searching(std::uint32_t width) {
   return plan;
 }
 
-TEST_CASE("a search takes its paths' tokens, its prompt where that has no pages, and a level's logits") {
+TEST_CASE(
+    "pass memory: a search counts its paths' tokens, its prompt if that has no pages, and a level's logits") {
   const DecoderOptions options{.page_tokens = 4};
   const Plan plan = searching(6);
   Request request{.plan = &plan, .kv = {{}}};
@@ -92,11 +93,11 @@ TEST_CASE("a search takes its paths' tokens, its prompt where that has no pages,
   request.plan = &of_items;
   request.assets =
       std::make_shared<PathAssets>(std::make_shared<PathIndex>(std::vector<std::span<const Token>>{a, b, c}));
-  CHECK(search_bytes(small_config(), options, request) == 6 * 4);  // two of its nodes have two behind them
+  CHECK(search_bytes(small_config(), options, request) == 6 * 4);  // two of the nodes have two children
 }
 
 TEST_CASE(
-    "a repair takes notes of its tokens, attention by parts, and sums of a key, a value and a count by "
+    "pass memory: a repair counts its tokens, attention by parts, and sums of a key, a value and a count by "
     "offset") {
   Plan plan = candidates(2);
   plan.segments.push_back({SegmentKind::item, Tokens(4, 1), 14, {0}});
@@ -111,7 +112,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "searches that have no room beside each other run one after the other; one that has none is refused") {
+    "pass memory: searches that do not fit together run one after another, and one that does not fit is "
+    "refused") {
   const auto decoder = decoder_with(4'000), unbounded = decoder_with(0);
   const Plan small = searching(3), wide = searching(100);
   std::vector<Request> requests(5, Request{.plan = &small, .kv = {{}}});
@@ -128,7 +130,7 @@ TEST_CASE(
   CHECK(replies[2].too_large.find("a search of 100 paths that takes") == 0);
 }
 
-TEST_CASE("what cannot be cut is too large, and says by how much") {
+TEST_CASE("pass memory: a request that cannot be cut is too large and says by how much") {
   Plan plan = candidates(100);
   std::vector<std::uint32_t> all;
   for (std::uint32_t i = 0; i <= 100; ++i) all.push_back(i);
@@ -139,24 +141,24 @@ TEST_CASE("what cannot be cut is too large, and says by how much") {
   CHECK(answer(*bounded, candidates(3)).readouts.size() == 3);
 }
 
-TEST_CASE("the memory of a large pass is what was counted, and is given back") {
+TEST_CASE("pass memory: a large pass takes the counted memory and frees it") {
   const Unfenced of_malloc;
   const std::size_t row = pass_memory(small_config(), {.page_tokens = 4}).row_bytes;
   const auto decoder = decoder_with(40'000 * row, 40);
   answer(*decoder, candidates(200));
   const std::size_t before = bytes_in_use();
-  if (before == 0) return;  // an allocator that does not count, of a sanitizer
+  if (before == 0) return;  // a sanitizer's allocator does not count
   for (int i = 0; i < 2; ++i) answer(*decoder, candidates(9'000));
   CHECK(bytes_in_use() < before + 1'500 * row);
 }
 
-// Are there when a pass is about to begin, and turn out not to be what they should while it runs.
+// Pages that have arrived before the pass begins, and turn out to be wrong while it runs.
 struct Spoilt final : ComingPages {
   int asked = 0;
   bool wait(std::size_t) override { return ++asked == 1; }
 };
 
-TEST_CASE("the memory of a large pass in vain is given back, too, and the next one computes") {
+TEST_CASE("pass memory: a large pass that throws frees its memory too, and the next one computes") {
   const std::size_t row = pass_memory(small_config(), {.page_tokens = 4}).row_bytes;
   const auto decoder = decoder_with(40'000 * row, 40);
   const Plan large = candidates(9'000);

@@ -27,7 +27,7 @@ void widen(KvFormat format, const void* from, std::size_t at, std::size_t count,
     to[i] = format == KvFormat::f16 ? from_f16(stored[i]) : from_bf16(stored[i]);
 }
 
-// By the angles, or back by them.
+// Rotates a key by the angles; backwards with sign -1.
 void rotate(float* key, std::size_t half, const float* cosines, const float* sines, float sign) {
   for (std::size_t i = 0; i < half; ++i) {
     const float first = key[i], second = key[half + i], sine = sign * sines[i];
@@ -36,8 +36,8 @@ void rotate(float* key, std::size_t half, const float* cosines, const float* sin
   }
 }
 
-// `count` sums of one budget, each `width` numbers and how many were added: their means, and where none was
-// the mean of all.
+// Divides `count` sums of one budget, each `width` numbers and a count, by their counts; a sum
+// without entries becomes the mean of all.
 void divide_sums(float* sums, std::size_t count, std::size_t width) {
   const std::size_t step = width + 1;
   std::vector<float> all(step);
@@ -53,7 +53,7 @@ void divide_sums(float* sums, std::size_t count, std::size_t width) {
 
 }  // namespace
 
-// Reads forwards: token after token.
+// Reads a block forwards, token after token.
 struct RepairPass::Block {
   Block(const RepairPass& pass, const RepairedPlace& place, std::uint32_t layer, std::uint32_t head,
         std::vector<KvRun>& runs)
@@ -63,7 +63,7 @@ struct RepairPass::Block {
     pass.kv_.resolve(spans, pass.turns_, layer, head, runs);
   }
 
-  // The next token: its key turned to the place, and its value.
+  // Reads the next token: its key rotated to the span's position, and its value.
   void next() {
     while (at == runs[run].tokens) ++run, at = 0;
     const KvRun& from = runs[run];
@@ -117,7 +117,7 @@ float* RepairPass::mass(std::size_t part) const {
   return room_[part] == no_room ? nullptr : const_cast<float*>(mass_.data()) + room_[part];
 }
 
-// In the order of the parts, so that the sums do not depend on who was first.
+// Adds in the order of the parts, so that sums do not depend on timing.
 void RepairPass::add_up(const AttentionParts& parts) {
   for (std::size_t i = 0; i < parts.parts.size(); ++i) {
     if (room_[i] == no_room) continue;
@@ -156,7 +156,7 @@ void RepairPass::compare(std::uint32_t number, std::vector<KvRun>& runs) {
   for (std::uint32_t t = 0; t < place.tokens; ++t) lengths[t] = std::sqrt(lengths[t]);
 }
 
-// Of each budget and offset a key, a value and a count.
+// Numbers of a (repair, head): for each budget and offset a key, a value and a count.
 std::size_t RepairPass::sums_of_head(std::size_t repair) const {
   return batch_->repairs[repair].repair->budgets.size() * choices_.longest(repair) *
          (2 * layout_.head_dim + 1);

@@ -13,7 +13,7 @@ namespace troupe::kernels {
 namespace {
 namespace repair_pass_test {
 
-// Memory that ends where nobody may read or write.
+// Memory that ends at an inaccessible page.
 class Walled {
  public:
   explicit Walled(std::size_t bytes) : room_((bytes + page - 1) / page * page) {
@@ -43,8 +43,8 @@ DecoderConfig config_of(std::uint32_t head_dim) {
   return config;
 }
 
-// A block of two pages and its place in a prompt, of which two tokens are chosen by what attention and
-// divergence say, and the others corrected by these.
+// A block of two pages and its span in a prompt. Attention and divergence choose two tokens, and
+// these correct the others.
 Plan repaired_plan() {
   const std::vector<Token> block{3, 1, 4, 1, 5, 9, 2, 6};
   Plan plan;
@@ -63,7 +63,7 @@ Plan repaired_plan() {
   return plan;
 }
 
-TEST_CASE("a repair reads a block to its last number and none behind it, in every format") {
+TEST_CASE("repair pass: a block is read to its last number and no further, in every format") {
   const Plan plan = repaired_plan();
   for (const KvFormat format : {KvFormat::f32, KvFormat::f16, KvFormat::bf16})
     for (const std::uint32_t head_dim : {32, 256}) {
@@ -73,7 +73,7 @@ TEST_CASE("a repair reads a block to its last number and none behind it, in ever
       const auto decoder = make_cpu_decoder(model, {.page_tokens = 4, .kv = format});
       REQUIRE(find_fault(plan, decoder->limits()) == "");
       const std::size_t bytes = decoder->layout().page_bytes();
-      REQUIRE(bytes % 64 == 0);  // so that a page that is aligned can end at the wall
+      REQUIRE(bytes % 64 == 0);  // so that an aligned page can end at the inaccessible one
       const Walled first(bytes), second(bytes);
       Request request{&plan, std::vector<SegmentKv>(plan.segments.size())};
       request.kv[0] = {Source::compute, {first.data, second.data}};

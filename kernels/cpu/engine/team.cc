@@ -10,8 +10,8 @@
 namespace troupe::kernels {
 namespace {
 
-// How long a helper looks for the next region before it sleeps: longer than a pass is busy on one thread
-// between two regions, short against what sleeping and waking costs.
+// How often a helper looks for the next region before it sleeps: longer than the single-threaded
+// time of a pass between two regions, and short compared with sleeping and waking.
 constexpr int looks_before_sleep = 2000;
 
 void pause_briefly() {
@@ -26,18 +26,18 @@ void pause_briefly() {
 
 Team::Team(std::uint32_t cores, CpuSet cpus, double operations_worth_helping)
     : cores_(cores), cpus_(std::move(cpus)), operations_worth_helping_(operations_worth_helping) {
-  TROUPE_CHECK(cores > 0, "a team has at least one core");
+  TROUPE_CHECK(cores > 0, "team: expected at least one core");
   try {
     for (std::uint32_t worker = 1; worker < cores; ++worker)
       helpers_.emplace_back([this, worker] { help(worker); });
-  } catch (...) {  // the system gives no more threads
+  } catch (...) {  // the system has no more threads
     stop();
     throw;
   }
 }
 
 Team::~Team() {
-  TROUPE_CHECK(passes_ == 0, "no pass is under way when its team ends");
+  TROUPE_CHECK(passes_ == 0, "team: no pass may be under way when it is destroyed");
   stop();
 }
 
@@ -97,7 +97,7 @@ void Team::open(Region& region) {
   if (wake) changed_.notify_all();
 }
 
-// Nobody enters any more; those inside are at their last part.
+// No helper enters any more; those inside are at their last part.
 void Team::close(Region& region) {
   {
     const std::lock_guard lock(mutex_);
@@ -112,7 +112,7 @@ void Team::close(Region& region) {
 }
 
 void Team::help(std::uint32_t worker) {
-  pthread_setname_np(pthread_self(), "troupe-helper");  // profiles tell helpers by it
+  pthread_setname_np(pthread_self(), "troupe-helper");  // shown by profilers
   stay_on(cpus_);
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -123,7 +123,7 @@ void Team::help(std::uint32_t worker) {
       ++region->helpers;
       lock.unlock();
       region->take_parts(worker, this);
-      region->helpers.fetch_sub(1, std::memory_order_release);  // the region may be gone from here on
+      region->helpers.fetch_sub(1, std::memory_order_release);  // the region may be destroyed from here on
       lock.lock();
       --helping_;
       count_idle_cores();
@@ -133,7 +133,7 @@ void Team::help(std::uint32_t worker) {
   }
 }
 
-// A region with parts left, if a core is left for it.
+// Returns a region with parts left, if a core is free for it.
 Team::Region* Team::find_region() {
   if (passes_ + helping_ >= cores_) return nullptr;
   for (Region* region : regions_)
@@ -141,7 +141,7 @@ Team::Region* Team::find_region() {
   return nullptr;
 }
 
-// False when the team ends.
+// Returns false when the team ends.
 bool Team::await_change(std::unique_lock<std::mutex>& lock, std::uint32_t seen) {
   if (passes_ > 0 && idle_cores_ > 0) {
     lock.unlock();

@@ -1,7 +1,8 @@
 #pragma once
-// The cores that the passes of a decoder, and of those shared from it, may use. A pass runs on the thread
-// that began it; where fewer passes run than there are cores, helper threads take parts of its work. So a
-// busy machine computes one request per core, undisturbed, and a quiet one splits a request.
+// The cores that the passes of a decoder, and of decoders shared from it, may use. A pass runs on
+// the thread that began it; if fewer passes run than there are cores, helper threads take parts of
+// its work. So a busy machine computes one request per core, undisturbed, and an idle one splits a
+// request.
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -19,12 +20,12 @@ namespace troupe::kernels {
 
 class Team {
  public:
-  // Waking a helper takes some microseconds, so work of fewer operations than this stays on the thread that
-  // has it: about 0.1 ms of one core.
+  // Waking a helper takes some microseconds, so work of fewer operations than this stays on its
+  // thread: about 0.1 ms of one core.
   static constexpr double worth_helping = 1e7;
 
-  // At least one core; starts cores - 1 threads, which sleep until there is work.
-  // Helpers stay on `cpus`; empty: anywhere.
+  // Starts cores - 1 threads, which sleep until there is work; `cores` is at least 1. Helpers are
+  // bound to `cpus`; empty: not bound.
   explicit Team(std::uint32_t cores, CpuSet cpus = {}, double operations_worth_helping = worth_helping);
   ~Team();  // no pass may be under way
   Team(const Team&) = delete;
@@ -36,19 +37,19 @@ class Team {
   class Pass;
 
  private:
-  // Work that is open to helpers. It lies on the stack of the thread that runs it.
+  // Work that is open to helpers, on the stack of the thread that runs it.
   struct Region {
     void (*call)(void* work, std::size_t part, std::uint32_t worker);
     void* work;
     std::size_t parts;
     std::atomic<std::size_t> next = 0;
-    std::atomic<std::uint32_t> helpers = 0;  // inside; none enters once the region is closed
+    std::atomic<std::uint32_t> helpers = 0;  // helpers inside; none enters once the region is closed
 
     std::atomic<bool> failed = false;
-    std::exception_ptr failure = nullptr;  // the first; the parts that were not begun are left out
+    std::exception_ptr failure = nullptr;  // the first one; later parts are skipped
 
-    // Takes parts until none is left, or, with a team to give way to, until its cores are all needed by
-    // passes.
+    // Takes parts until none is left. With `gives_way`, also stops when passes need all cores of
+    // that team.
     void take_parts(std::uint32_t worker, const Team* gives_way) noexcept;
   };
 
@@ -68,15 +69,15 @@ class Team {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Region*> regions_;            // open ones
-  std::uint32_t passes_ = 0, helping_ = 0;  // cores in use: those of passes, and of helpers at work
+  std::uint32_t passes_ = 0, helping_ = 0;  // cores used by passes, and by helpers at work
   std::uint32_t sleeping_ = 0;
   std::atomic<std::uint32_t> changes_ = 0;
-  std::atomic<int> idle_cores_ = 0;  // cores that neither a pass nor a helper uses; below 0: one too many
+  std::atomic<int> idle_cores_ = 0;  // cores used by neither passes nor helpers; below 0: one too many
   bool stopping_ = false;
   std::vector<std::thread> helpers_;
 };
 
-// One pass under way; it keeps a core busy as long as it lives.
+// One pass; it occupies a core during its lifetime.
 class Team::Pass {
  public:
   explicit Pass(Team& team) : team_(team) { team_.begin_pass(); }
@@ -84,13 +85,13 @@ class Team::Pass {
   Pass(const Pass&) = delete;
   Pass& operator=(const Pass&) = delete;
 
-  // Threads that would take part in a region opened now, the caller included.
+  // Returns the number of threads that would take part in a region opened now, the caller included.
   std::uint32_t workers() const;
 
-  // Calls work(part, worker) once for each part in [0, parts), in any order, and returns when all are done.
-  // `worker` is below cores() and no two calls at a time have the same; the calling thread's is 0.
-  // `operations` is the cost of all parts together. What a part throws leaves here, once those that
-  // were begun have ended; the others are left out.
+  // Calls work(part, worker) once for each part in [0, parts), in any order, and returns when all
+  // are done. `worker` is below cores() and differs between concurrent calls; the calling thread's
+  // is 0. `operations` is the cost of all parts together. If a part throws, later parts are
+  // skipped, and the exception is rethrown once the parts under way have ended.
   template <class Work>
   void run(std::size_t parts, double operations, Work&& work) {
     if (parts > 1 && operations >= team_.operations_worth_helping_ && team_.cores_ > 1) {
@@ -111,9 +112,10 @@ class Team::Pass {
   Team& team_;
 };
 
-// The teams of a decoder with `executors` executors: one for each memory node, which share the cores evenly
-// (each gets at least one, and no more than the node has). One team that stays nowhere if there are no nodes,
-// or fewer executors or cores than nodes: a request is then split over all of them.
+// Makes the teams of a decoder with `executors` executors: one for each memory node. They share the
+// cores evenly; each gets at least one, and no more than the node has. If there are no nodes, or
+// fewer executors or cores than nodes, makes one team without binding: a request is then split over
+// all cores.
 using Teams = std::vector<std::unique_ptr<Team>>;
 Teams make_teams(std::uint32_t cores, std::uint32_t executors, const std::vector<CpuSet>& nodes);
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double worth_helping = Team::worth_helping;
 
-TEST_CASE("every part is done exactly once, for any number of parts and cores") {
+TEST_CASE("team: every part is done exactly once, for any number of parts and cores") {
   for (const std::uint32_t cores : {1u, 2u, 5u}) {
     Team team(cores);
     Team::Pass pass(team);
@@ -36,7 +36,7 @@ TEST_CASE("every part is done exactly once, for any number of parts and cores") 
   }
 }
 
-TEST_CASE("what helpers wrote is seen after the region, region after region") {
+TEST_CASE("team: results that helpers wrote are visible after each region") {
   Team team(3);
   Team::Pass pass(team);
   std::vector<std::uint64_t> values(64, 0);
@@ -51,7 +51,7 @@ TEST_CASE("what helpers wrote is seen after the region, region after region") {
 }
 
 // Two parts that wait for each other end only if two threads run them.
-TEST_CASE("an idle core takes part") {
+TEST_CASE("team: an idle core takes part") {
   Team team(2);
   Team::Pass pass(team);
   CHECK(pass.workers() == 2);
@@ -67,7 +67,7 @@ TEST_CASE("an idle core takes part") {
   CHECK(workers == std::set<std::uint32_t>{0, 1});
 }
 
-TEST_CASE("a pass on every core: nobody helps") {
+TEST_CASE("team: with a pass on every core there are no helpers") {
   Team team(2);
   Team::Pass first(team), second(team);
   CHECK(first.workers() == 1);
@@ -79,7 +79,7 @@ TEST_CASE("a pass on every core: nobody helps") {
   CHECK(alone);
 }
 
-TEST_CASE("small work stays on the calling thread") {
+TEST_CASE("team: small work stays on the calling thread") {
   Team team(4);
   Team::Pass pass(team);
   std::atomic<bool> alone = true;
@@ -90,7 +90,7 @@ TEST_CASE("small work stays on the calling thread") {
   CHECK(alone);
 }
 
-TEST_CASE("passes on several threads at a time each see their own parts done") {
+TEST_CASE("team: concurrent passes each see their own parts done") {
   Team team(4);
   std::vector<std::thread> threads;
   std::atomic<int> wrong = 0;
@@ -107,8 +107,9 @@ TEST_CASE("passes on several threads at a time each see their own parts done") {
   CHECK(wrong == 0);
 }
 
-// Parts that wait for each other are on two threads: on the caller's, and on a helper's.
-TEST_CASE("what a part throws leaves run, from the caller's part or a helper's, and the team goes on") {
+// Parts that wait for each other are on two threads: the caller's and a helper's.
+TEST_CASE(
+    "team: an exception of a part leaves run, from the caller's or a helper's part, and the team continues") {
   Team team(2);
   Team::Pass pass(team);
   for (const std::uint32_t thrower : {0u, 1u}) {
@@ -125,13 +126,13 @@ TEST_CASE("what a part throws leaves run, from the caller's part or a helper's, 
   }
 }
 
-TEST_CASE("a helper gives way as soon as passes need all cores") {
+TEST_CASE("team: a helper stops as soon as passes need all cores") {
   Team team(2);
   std::optional<Team::Pass> first(std::in_place, team), second;
   std::atomic<int> helped = 0, begun = 0;
   first->run(1000, worth_helping, [&](std::size_t, std::uint32_t worker) {
     if (worker == 1) {
-      second.emplace(team);  // the helper's own part: from now on two passes keep both cores
+      second.emplace(team);  // in the helper's own part: from now on two passes use both cores
       ++helped;
     } else if (++begun == 1) {
       while (helped == 0) std::this_thread::yield();
@@ -140,7 +141,7 @@ TEST_CASE("a helper gives way as soon as passes need all cores") {
   CHECK(helped == 1);
 }
 
-TEST_CASE("memory nodes share the cores, unless that leaves some of them idle") {
+TEST_CASE("team: memory nodes share the cores, unless that leaves some of them idle") {
   CHECK(make_teams(3, 3, {}).size() == 1);
   CHECK(make_teams(3, 3, {}).front()->cores() == 3);
   const std::vector<CpuSet> nodes{{0, 1, 2}, {0, 1}, {0}};
@@ -154,7 +155,7 @@ TEST_CASE("memory nodes share the cores, unless that leaves some of them idle") 
   CHECK(teams[1]->cpus() == CpuSet{0, 1});
 }
 
-TEST_CASE("helpers stay on their CPUs") {
+TEST_CASE("team: helpers stay on their CPUs") {
   cpu_set_t mine;
   REQUIRE(sched_getaffinity(0, sizeof mine, &mine) == 0);
   int cpu = 0;

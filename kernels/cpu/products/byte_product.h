@@ -1,7 +1,7 @@
 #pragma once
-// The matrix product under an int8 linear layer: unsigned bytes by signed bytes, with the weight packed once.
-// By oneDNN where it is installed (byte_product_onednn.cc), else by a plain loop, which is right but slow.
-// Rows are dense; `run` may be called from several threads at once.
+// The matrix product under an int8 linear layer: unsigned bytes by signed bytes, with the weight
+// packed once. Uses oneDNN if it is installed (byte_product_onednn.cc), otherwise a plain loop,
+// which is correct but slow. Rows are dense; `run` is thread-safe.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,11 +12,11 @@ namespace troupe::kernels {
 
 class ByteProduct {
  public:
-  // The greatest magnitude of a weight with which this CPU's product is exact: 127, or 63 where the product
-  // of two pairs is summed in 16 bits (x86 without VNNI: 2 · 255 · 63 just fits).
+  // Returns the maximum magnitude of a weight for which this CPU's product is exact: 127, or 63 if
+  // two products are summed in 16 bits (x86 without VNNI: 2 · 255 · 63 just fits).
   static std::int32_t weight_limit();
 
-  explicit ByteProduct(const QuantizedMatrix& weight);  // takes a packed copy of its values
+  explicit ByteProduct(const QuantizedMatrix& weight);  // packs a copy of its values
   ~ByteProduct();
   // out[m, rows] = in[m, columns] · weightᵀ: exact sums, int32 in the bytes of floats.
   void run(const std::uint8_t* in, float* out, std::size_t m) const;

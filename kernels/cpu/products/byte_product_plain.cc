@@ -1,4 +1,4 @@
-// The product of bytes for machines without oneDNN: a plain loop, many times slower. It is there so that an
+// The product of bytes for machines without oneDNN: a plain loop, many times slower, so that an
 // int8 model runs everywhere.
 #ifndef TROUPE_WITH_ONEDNN
 #include <cstring>

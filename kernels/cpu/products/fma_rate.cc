@@ -60,7 +60,7 @@ std::string_view widest_fma() { return "none"; }
 #endif
 
 double fma_rate_together(unsigned threads) {
-  TROUPE_CHECK(threads > 0, "a rate is of at least one thread");
+  TROUPE_CHECK(threads > 0, "fma rate: expected at least one thread");
   std::vector<double> rates(threads, std::numeric_limits<double>::quiet_NaN());
   std::vector<std::thread> others;
   for (unsigned i = 1; i < threads; ++i)

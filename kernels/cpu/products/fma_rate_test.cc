@@ -7,7 +7,8 @@
 using namespace troupe::kernels;
 
 TEST_SUITE("fma rate") {
-  TEST_CASE("an instruction set has a rate where attention can use it, and the widest is one of them") {
+  TEST_CASE(
+      "fma rate: an instruction set has a rate where attention can use it, and the widest is one of them") {
     for (const AttendVersion& version : attend_versions()) {
       if (version.name != "avx512" && version.name != "avx2") continue;
       CAPTURE(version.name);
@@ -16,7 +17,7 @@ TEST_SUITE("fma rate") {
     }
   }
 
-  TEST_CASE("several threads have a rate each") {
+  TEST_CASE("fma rate: several threads have a rate each") {
     CHECK((fma_rate_together(3) > 0) == (fma_rate(widest_fma()) > 0));
   }
 }

@@ -1,6 +1,7 @@
-// Linear over the two products. int8: the rows of a step become bytes, the product leaves its sums in the
-// output, and a pass in place makes values of them while they are still in the cache; hence the short steps.
-// The bytes, and values that are still to be added, live in memory of the thread, which only grows.
+// Linear layers over the two products. int8: the rows of a step are quantised, the product writes
+// its sums to the output, and a pass in place turns them into values while they are in the cache;
+// so steps are short. The bytes, and values still to be added, are in thread-local memory, which
+// only grows.
 #include "kernels/cpu/products/linear.h"
 
 #include <algorithm>
@@ -15,12 +16,12 @@
 namespace troupe::kernels {
 namespace {
 
-// Rows per step of an int8 layer. Short steps keep their sums in the second cache; but every step reads the
-// weight again, and one that is larger than that cache is dear to read (measured at 8.7 MB: 256 rows are 10 %
-// faster than 64).
+// Rows per step of an int8 layer. Short steps keep their sums in the second-level cache. But every
+// step reads the weight again, which is slow for a weight larger than that cache (measured at 8.7
+// MB: 256 rows are 10 % faster than 64).
 std::size_t int8_step_rows(std::size_t weight_bytes) { return weight_bytes <= (2u << 20) ? 64 : 256; }
 
-// The bytes and scales of one step of an int8 layer, and its values where they are added to others.
+// The bytes and scales of one step of an int8 layer, and its values if they are added to others.
 struct QuantizedRows {
   std::vector<std::uint8_t> bytes;
   std::vector<RowScale> scales;
@@ -52,7 +53,7 @@ class Int8Layer {
         scales_(std::move(weight.scales)),
         sums_(std::move(weight.sums)),
         bias_(std::move(bias)) {
-    bias_.resize(rows_);  // zeros where there is none
+    bias_.resize(rows_);  // zeros without a bias
   }
 
   void run(const float* in, float* out, std::size_t m, bool add) const {
@@ -86,12 +87,12 @@ class Int8Layer {
 struct Linear::Packed {
   std::uint32_t rows, columns;
   Product* product;
-  std::optional<PackedMatrix> f32;  // one of the two
+  std::optional<PackedMatrix> f32;  // one of the two is set
   std::optional<Int8Layer> int8;
 
   void run(const float* in, float* out, std::size_t m, bool add, FeaturePart features) const {
     if (int8) {
-      TROUPE_CHECK(features.parts == 1, "an int8 layer has one part");
+      TROUPE_CHECK(features.parts == 1, "linear: an int8 layer must have one part");
       int8->run(in, out, m, add);
       return;
     }
@@ -108,10 +109,11 @@ struct Linear::Packed {
 };
 
 Linear::Linear(Matrix weight, std::vector<float> bias, const Form& form, WeightMemory& memory) {
-  TROUPE_CHECK(weight.rows > 0 && weight.columns > 0, "a linear layer has rows and columns");
+  TROUPE_CHECK(weight.rows > 0 && weight.columns > 0, "linear: expected rows and columns above 0");
   TROUPE_CHECK(weight.values.size() == std::size_t{weight.rows} * weight.columns,
-               "the weight is rows × columns");
-  TROUPE_CHECK(bias.empty() || bias.size() == weight.rows, "one bias per output row, or none");
+               "linear: the weight must be rows × columns");
+  TROUPE_CHECK(bias.empty() || bias.size() == weight.rows,
+               "linear: expected one bias per output row, or none");
   packed_ = std::make_unique<Packed>();
   packed_->rows = weight.rows;
   packed_->columns = weight.columns;
@@ -119,7 +121,8 @@ Linear::Linear(Matrix weight, std::vector<float> bias, const Form& form, WeightM
   if (form.format == WeightFormat::f32) {
     packed_->f32.emplace(weight, bias, form.product.panel_width, memory);
   } else {
-    TROUPE_CHECK(weight.columns <= int8_columns_max, "the sums of an int8 layer fit into 32 bits");
+    TROUPE_CHECK(weight.columns <= int8_columns_max,
+                 "linear: the sums of an int8 layer must fit into 32 bits");
     packed_->int8.emplace(quantize_matrix(weight), std::move(bias));
   }
 }

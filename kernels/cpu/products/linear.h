@@ -1,8 +1,9 @@
 #pragma once
-// A linear layer with its weights packed once for this CPU: out[M, rows] = in[M, columns] · weightᵀ + bias,
-// with the weights in float32 (product.h) or int8 (byte_product.h, quantize.h). One-threaded: parallelism is
-// one level up. A row of the output is the same bit for bit whatever rows are beside it. In int8 all of it is
-// NaN if its input has a NaN or an infinity; so is every row at an output feature whose weights have one.
+// A linear layer with its weights packed once for this CPU: out[M, rows] = in[M, columns] · weightᵀ
+// + bias, with the weights in float32 (product.h) or int8 (byte_product.h, quantize.h).
+// Single-threaded; callers parallelise. A row of the output is bit-equal whatever other rows are in
+// the call. In int8 a row is NaN if its input has a NaN or an infinity, and every row is NaN at an
+// output feature whose weights have one.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,15 +15,15 @@
 
 namespace troupe::kernels {
 
-// A part of a layer's output features, [part/parts, (part + 1)/parts) of them: what threads share when rows
-// are few.
+// A part of a layer's output features, [part/parts, (part + 1)/parts) of them: threads share these
+// when rows are few.
 struct FeaturePart {
   std::size_t part = 0, parts = 1;
 };
 
 class Linear {
  public:
-  // How weights are packed. What float32 weights are packed for is the version that multiplies them; they lie
+  // How weights are packed: float32 weights for the version that multiplies them. They are stored
   // in `memory`, which a model's layers share.
   struct Form {
     WeightFormat format = WeightFormat::f32;
@@ -37,10 +38,10 @@ class Linear {
 
   std::uint32_t rows() const;
   std::uint32_t columns() const;
-  std::size_t parts_max() const;  // at most so many parts have something to do; one for int8
-  // `in`: m × columns, `out`: m × rows, both dense. Safe to call from several threads at once.
+  std::size_t parts_max() const;  // parts beyond this number have no work; 1 for int8
+  // Multiplies; `in` is m × columns, `out` m × rows, both dense. Thread-safe.
   void run(const float* in, float* out, std::size_t m, FeaturePart features = {}) const;
-  // The same, added to what is in `out`: for a residual stream.
+  // Multiplies and adds to `out`, for a residual stream.
   void add(const float* in, float* out, std::size_t m, FeaturePart features = {}) const;
 
  private:

@@ -27,7 +27,7 @@ Linear make_linear(Matrix weight, std::vector<float> bias, WeightFormat format =
   return Linear(std::move(weight), std::move(bias), {.format = format}, memory);
 }
 
-// A layer beside the numbers that it was made of.
+// A layer and the numbers that it was made of.
 struct LinearCase {
   std::uint32_t rows, columns;
   Matrix weight;
@@ -41,7 +41,7 @@ struct LinearCase {
         bias(with_bias ? random_values(rows, seed + 1) : std::vector<float>()),
         linear(make_linear(weight, bias)) {}
 
-  // The largest error of `out`, in units of what float32 sums of this length may lose.
+  // Returns the largest error of `out`, in units of what float32 sums of this length may lose.
   double error(const std::vector<float>& in, const std::vector<float>& out, std::size_t m) const {
     double worst = 0;
     for (std::size_t i = 0; i < m * rows; ++i) {
@@ -58,7 +58,7 @@ struct LinearCase {
   }
 };
 
-TEST_CASE("a linear layer is the plain product plus the bias, for any number of rows") {
+TEST_CASE("linear: it is the plain product plus the bias, for any number of rows") {
   const std::uint64_t seed = std::random_device()();
   CAPTURE(seed);
   const std::uint32_t shapes[][2] = {{1, 1}, {13, 7}, {64, 128}, {257, 33}};
@@ -81,7 +81,7 @@ TEST_CASE("a linear layer is the plain product plus the bias, for any number of 
   }
 }
 
-TEST_CASE("a linear layer writes its rows and nothing behind them") {
+TEST_CASE("linear: it writes its rows and nothing behind them") {
   const LinearCase layer(13, 7, true, 5);
   const auto in = random_values(9 * 7, 6);
   std::vector<float> out(10 * 13, 42.0f);
@@ -89,7 +89,7 @@ TEST_CASE("a linear layer writes its rows and nothing behind them") {
   for (std::size_t i = 9 * 13; i < out.size(); ++i) CHECK(out[i] == 42.0f);
 }
 
-TEST_CASE("several threads may run one linear layer at once") {
+TEST_CASE("linear: several threads may run one layer at once") {
   const LinearCase layer(65, 40, true, 11);
   constexpr std::size_t threads = 4, m = 37;
   std::vector<double> worst(threads, 0);
@@ -108,7 +108,7 @@ TEST_CASE("several threads may run one linear layer at once") {
   for (const double error : worst) CHECK(error <= 1);
 }
 
-TEST_CASE("adding gives what is there plus the layer's rows, in both formats") {
+TEST_CASE("linear: adding gives the previous values plus the layer's rows, in both formats") {
   for (const WeightFormat format : {WeightFormat::f32, WeightFormat::int8}) {
     const Linear linear = make_linear({13, 7, random_values(13 * 7, 71)}, random_values(13, 72), format);
     const auto in = random_values(300 * 7, 73), before = random_values(300 * 13, 74);
@@ -122,7 +122,7 @@ TEST_CASE("adding gives what is there plus the layer's rows, in both formats") {
   }
 }
 
-TEST_CASE("the parts of a layer's features make the whole, bit for bit") {
+TEST_CASE("linear: the parts of a layer's features give the whole, bit for bit") {
   const LinearCase layer(100, 30, true, 81);
   REQUIRE(layer.linear.parts_max() > 1);
   const auto in = random_values(9 * 30, 82);
@@ -134,7 +134,7 @@ TEST_CASE("the parts of a layer's features make the whole, bit for bit") {
   CHECK(whole == parted);
 }
 
-TEST_CASE("a linear layer can be moved") {
+TEST_CASE("linear: a layer can be moved") {
   LinearCase layer(13, 7, false, 21);
   Linear moved = make_linear(Matrix{1, 1, {1.0f}}, {});
   moved = std::move(layer.linear);
@@ -145,12 +145,12 @@ TEST_CASE("a linear layer can be moved") {
   CHECK(layer.error(in, out, 1) <= 1);
 }
 
-// An int8 layer beside the numbers that it was made of, and how far from their exact product it may be.
+// An int8 layer, the numbers that it was made of, and how far from their exact product it may be.
 struct Int8Case {
   Matrix weight;
   std::vector<float> bias;
   Linear linear;
-  std::vector<double> steps;  // the weight's steps, per row
+  std::vector<double> steps;  // [row]: quantisation step of the weight
 
   Int8Case(Matrix weight_, std::vector<float> bias_)
       : weight(std::move(weight_)),
@@ -173,9 +173,10 @@ struct Int8Case {
     return out;
   }
 
-  // The largest error of `out`. `worst`: in units of the greatest that rounding can do, every value off by
-  // half a step in the worst direction. `walk`: in standard deviations of errors that are uniform in half a
-  // step and independent, plus what float32 rounds; a fault of one step per value is beyond many of them.
+  // Largest errors of `out`. `worst`: in units of the maximum that rounding can cause, every value
+  // off by half a step in the worst direction. `walk`: in standard deviations of independent errors
+  // that are uniform in half a step, plus float32 rounding; an error of one step per value is
+  // beyond many of them.
   struct Errors {
     double worst = 0, walk = 0;
   };
@@ -206,7 +207,7 @@ struct Int8Case {
   }
 };
 
-TEST_CASE("an int8 layer is off by what rounding to bytes explains, for any number of rows") {
+TEST_CASE("int8 linear: the error is what rounding to bytes explains, for any number of rows") {
   const std::uint64_t seed = std::random_device()();
   CAPTURE(seed);
   const std::uint32_t shapes[][2] = {{1, 1}, {13, 7}, {64, 128}, {257, 33}, {48, 896}};
@@ -227,7 +228,7 @@ TEST_CASE("an int8 layer is off by what rounding to bytes explains, for any numb
   }
 }
 
-TEST_CASE("an int8 layer survives rows that are hard to quantise") {
+TEST_CASE("int8 linear: rows that are hard to quantise are handled") {
   constexpr std::uint32_t rows = 21, columns = 130;
   Matrix weight{rows, columns, random_values(rows * columns, 31)};
   const auto row_of = [&](std::uint32_t n) { return weight.values.begin() + n * columns; };
@@ -247,10 +248,10 @@ TEST_CASE("an int8 layer survives rows that are hard to quantise") {
   for (std::size_t k = 0; k < columns; ++k) in[7 * columns + k] *= 1e-42f;
   const auto out = layer.run(in);
   CHECK(layer.errors(in, out).worst <= 1);
-  for (std::uint32_t n = 0; n < rows; ++n) CHECK(out[n] == layer.bias[n]);  // the row of zeros, exactly
+  for (std::uint32_t n = 0; n < rows; ++n) CHECK(out[n] == layer.bias[n]);  // the row of zeros is exact
 }
 
-TEST_CASE("an int8 layer's greatest sums do not saturate") {
+TEST_CASE("int8 linear: the greatest sums do not saturate") {
   for (const std::uint32_t columns : {2u, 64u, 896u, 4864u}) {
     CAPTURE(columns);
     Matrix weight{2, columns, std::vector<float>(2 * columns, 1.0f)};
@@ -263,7 +264,7 @@ TEST_CASE("an int8 layer's greatest sums do not saturate") {
   }
 }
 
-TEST_CASE("a row that is not finite makes its own results of an int8 layer NaN, and no others") {
+TEST_CASE("int8 linear: a row that is not finite makes its own results NaN, and no others") {
   const Int8Case layer({5, 40, random_values(5 * 40, 41)}, random_values(5, 42));
   for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
     auto in = random_values(3 * 40, 43);
@@ -278,7 +279,7 @@ TEST_CASE("a row that is not finite makes its own results of an int8 layer NaN, 
   for (std::size_t i = 0; i < out.size(); ++i) CHECK(std::isnan(out[i]) == (i % 5 == 2));
 }
 
-TEST_CASE("a row of an int8 layer comes out the same, bit for bit, whichever rows are beside it") {
+TEST_CASE("int8 linear: a row is bit-equal whatever rows are beside it") {
   const Int8Case layer({75, 130, random_values(75 * 130, 51)}, random_values(75, 52));
   const auto in = random_values(140 * 130, 53);
   const auto together = layer.run(in);
@@ -288,11 +289,12 @@ TEST_CASE("a row of an int8 layer comes out the same, bit for bit, whichever row
   }
 }
 
-TEST_CASE("weights of int8 have all eight bits where the machine sums products of bytes in 32 bits at once") {
+TEST_CASE(
+    "int8 linear: weights have all eight bits where the machine sums byte products in 32 bits at once") {
   if (__builtin_cpu_supports("avx512vnni")) CHECK(ByteProduct::weight_limit() == 127);
 }
 
-TEST_CASE("several threads may run one int8 layer at once") {
+TEST_CASE("int8 linear: several threads may run one layer at once") {
   const Int8Case layer({65, 40, random_values(65 * 40, 61)}, {});
   const auto in = random_values(37 * 40, 62);
   const auto alone = layer.run(in);

@@ -21,7 +21,8 @@ constexpr std::size_t exact_max = 128;    // every number of rows up to this has
 constexpr std::size_t layout_rows = 256;  // the number of rows for which oneDNN picks the packed layout
 constexpr std::size_t step_count = exact_max + 1;
 
-// The rows of the next step of a product of `m` rows, and the place of that step's primitive in the table.
+// step_rows returns the rows of the next step of a product of `m` rows; step_index returns the
+// index of its primitive.
 std::size_t step_rows(std::size_t m) { return m >= 256 ? 256 : std::min(m, exact_max); }
 std::size_t step_index(std::size_t rows) { return rows == 256 ? exact_max : rows - 1; }
 
@@ -37,8 +38,8 @@ memory::desc dense(std::size_t rows, std::size_t columns, memory::data_type type
   return {{static_cast<memory::dim>(rows), static_cast<memory::dim>(columns)}, type, memory::format_tag::ab};
 }
 
-// What a running product names its memory by. Making one costs allocations, so they are kept and pointed
-// elsewhere.
+// Memory arguments of a running product. Making one costs allocations, so they are kept and pointed
+// at new memory.
 struct Arguments {
   memory in, out, scratch;
 };
@@ -59,7 +60,7 @@ class Step {
                                                   {DNNL_ARG_SCRATCHPAD, own->scratch.get()}}};
     const auto status = dnnl_primitive_execute(product_.get(), onednn_stream().get(),
                                                static_cast<int>(list.size()), list.data());
-    TROUPE_CHECK(status == dnnl_success, "oneDNN runs a product that it has made");
+    TROUPE_CHECK(status == dnnl_success, "oneDNN: a primitive that it made must run");
     const std::lock_guard lock(keeping_);
     kept_.push_back(std::move(own));
   }
@@ -84,15 +85,15 @@ class Step {
   matmul::primitive_desc described_;
   matmul product_;
   mutable std::mutex keeping_;
-  mutable std::vector<std::unique_ptr<Arguments>> kept_;  // as many as have run at once
+  mutable std::vector<std::unique_ptr<Arguments>> kept_;  // as many as have run concurrently
 };
 
 }  // namespace
 
-// The steps of one shape, whatever the weight.
+// The primitives of one shape, for all weights.
 class OnednnByteProduct::Steps {
  public:
-  // The one of this shape, while any product uses it.
+  // Returns the primitives of this shape, which are shared while any product uses them.
   static std::shared_ptr<Steps> of(const ByteProductShape& shape) {
     static std::mutex finding;
     static std::map<ByteProductShape, std::weak_ptr<Steps>> known;

@@ -13,10 +13,10 @@
 namespace troupe::kernels {
 namespace {
 
-// oneDNN 2.6 goes by the CPU's AMX bit and then dies of an illegal instruction where that bit is not the
-// whole truth: where a virtual machine shows the bit but no tile palette (CPUID leaf 1DH), or Linux was not
-// asked for the tiles' registers. So it is asked here, and AMX is put out of bounds where it cannot work.
-// Products of bytes then fall back to VNNI.
+// oneDNN 2.6 trusts the CPU's AMX bit and dies of an illegal instruction if AMX does not work. That
+// happens if a virtual machine shows the bit but no tile palette (CPUID leaf 1DH), or if Linux was
+// not asked for the tiles' registers. So this function asks Linux, and disables AMX where it cannot
+// work. Products of bytes then fall back to VNNI.
 void settle_instruction_sets() {
 #if defined(__x86_64__) && defined(__linux__)
   constexpr unsigned amx_tile_bit = 1u << 24;
@@ -26,7 +26,7 @@ void settle_instruction_sets() {
   const bool palette = __get_cpuid_count(0x1d, 0, &a, &b, &c, &d) && a > 0;
   if (palette && syscall(SYS_arch_prctl, request_permission, tile_data) == 0) return;
   const auto status = dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
-  TROUPE_CHECK(status == dnnl_success, "the instruction sets are settled before oneDNN is first used");
+  TROUPE_CHECK(status == dnnl_success, "oneDNN: instruction sets must be set before its first use");
 #endif
 }
 
@@ -41,7 +41,7 @@ const dnnl::engine& onednn_engine() {
 }
 
 dnnl::stream& onednn_stream() {
-  // oneDNN is built on OpenMP, whose number of threads is a setting of each thread that calls it.
+  // oneDNN is built on OpenMP, whose number of threads is a setting of each calling thread.
   thread_local dnnl::stream stream = [] {
     omp_set_num_threads(1);
     return dnnl::stream(onednn_engine());
@@ -51,7 +51,7 @@ dnnl::stream& onednn_stream() {
 
 bool onednn_has_vnni() {
   onednn_engine();
-  constexpr unsigned vnni = dnnl_cpu_isa_avx512_core_vnni;  // the values are sets of bits
+  constexpr unsigned vnni = dnnl_cpu_isa_avx512_core_vnni;  // ISA values are sets of bits
   return (static_cast<unsigned>(dnnl_get_effective_cpu_isa()) & vnni) == vnni;
 }
 

@@ -8,9 +8,11 @@ namespace troupe::kernels {
 PackedMatrix::PackedMatrix(const Matrix& weight, std::span<const float> bias, std::size_t panel_width,
                            WeightMemory& memory)
     : rows_(weight.rows), columns_(weight.columns), panel_width_(panel_width) {
-  TROUPE_CHECK(rows_ > 0 && columns_ > 0 && panel_width_ > 0, "a weight has rows, columns and panels");
-  TROUPE_CHECK(weight.values.size() == rows_ * columns_, "the weight is rows × columns");
-  TROUPE_CHECK(bias.empty() || bias.size() == rows_, "one bias per row of the weight, or none");
+  TROUPE_CHECK(rows_ > 0 && columns_ > 0 && panel_width_ > 0,
+               "packed matrix: expected rows, columns and a panel width above 0");
+  TROUPE_CHECK(weight.values.size() == rows_ * columns_, "packed matrix: the weight must be rows × columns");
+  TROUPE_CHECK(bias.empty() || bias.size() == rows_,
+               "packed matrix: expected one bias per row of the weight, or none");
   const std::size_t padded = panels() * panel_width_;
   const std::shared_ptr<float> values = memory.take(padded * (columns_ + 1));
   float* to = values.get();

@@ -1,11 +1,12 @@
-// Vector versions of the matrix product. The input goes in blocks of rows (and, for a long sum, in parts of
-// the columns) that stay in the second-level cache; per block the weight passes by once, two panels at a
-// time, and each tile of rows is multiplied with both before the next one: an output row then grows by whole
-// runs of cache lines. While the tiles of a block work on one pair of panels they bring in the next pair,
-// which hides the memory that the weight comes from once a block has 60 rows or so. A handful of rows takes
-// several panels in one tile instead: more sums to keep the multipliers busy, and more streams for the
-// memory. Operations: 2 per row and weight. Bytes: the weight once per block of rows, the input once per
-// block from memory and once per pair of panels from the cache, the output once.
+// Vector versions of the matrix product. The input is split into blocks of rows (and, for a long
+// sum, into parts of the columns) that stay in the second-level cache. Per block the weight is read
+// once, two panels at a time, and each tile of rows is multiplied with both before the next tile,
+// so that an output row grows by whole cache lines. While the tiles of a block work on one pair of
+// panels they prefetch the next pair, which hides the latency of the weight's memory once a block
+// has about 60 rows. A handful of rows takes several panels in one tile instead: more sums keep the
+// multipliers busy, and there are more streams for the memory. Operations: 2 per row and weight.
+// Bytes: the weight once per block of rows; the input once per block from memory and once per pair
+// of panels from the cache; the output once.
 #include "kernels/cpu/versions/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -26,9 +27,9 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 #if TROUPE_VECTOR_TARGET
 
-inline constexpr std::size_t kBlockBytes = 512 * 1024;  // of input that stay in the second-level cache
+inline constexpr std::size_t kBlockBytes = 512 * 1024;  // of input, stays in the second-level cache
 inline constexpr std::size_t kPartColumns = 1024;       // of a part, at most
-inline constexpr std::size_t kGroup = std::max<std::size_t>(1, 64 / kPanel);  // panels that pass together
+inline constexpr std::size_t kGroup = std::max<std::size_t>(1, 64 / kPanel);  // panels that are read together
 inline constexpr std::size_t kFewRows = kManyRegisters ? 6 : 2;
 
 // Panels of one tile for R rows, where the registers allow more than one.
@@ -49,7 +50,7 @@ template <std::size_t... I>
 constexpr std::array<TileOp, sizeof...(I)> wide_ops(std::index_sequence<I...>) {
   return {{{&multiply_tile<I + 1, kWide<I + 1>>, kWide<I + 1>}...}};
 }
-// By rows - 1.
+// [rows - 1].
 inline constexpr auto kOnePanel = one_panel_ops(std::make_index_sequence<kTileRows>());
 inline constexpr auto kFew = wide_ops(std::make_index_sequence<kFewRows>());
 
@@ -106,7 +107,8 @@ class Multiplication {
     }
   }
 
-  // Multiplies a block of tiles with one part of every panel. The next pass begins with column `following`.
+  // Multiplies a block of tiles with one part of every panel. The next pass begins with column
+  // `following`.
   void pass(std::size_t first_tile, std::size_t end_tile, Part part, std::size_t following) const {
     const std::size_t tiles = divide_up(task_.rows, kTileRows);
     const std::size_t lines = (part.end - part.begin) * kPanel / kLineFloats;
@@ -131,7 +133,8 @@ class Multiplication {
     }
   }
 
-  // The weights that a pass needs one group after these; null if there are none.
+  // Returns the weights that a pass needs after this group, to prefetch them; null if there are
+  // none.
   const float* weights_after(std::size_t panel, std::size_t place_in_group, Part part,
                              std::size_t following) const {
     if (panel + kGroup < end_) return weight_.panel(panel + kGroup) + part.begin * kPanel;
@@ -153,7 +156,7 @@ class Multiplication {
             .add = task_.add || part.begin > 0};
   }
 
-  // A tile of one panel; of the last one only the columns that exist are read and written.
+  // Multiplies a tile with one panel; only the columns that exist are read and written.
   void run_one(const Tile& job, std::size_t rows, std::size_t panel) const {
     const auto run = kOnePanel[rows - 1].run;
     const std::size_t columns = std::min(kPanel, weight_.rows() - panel * kPanel);
@@ -180,7 +183,8 @@ class Multiplication {
 };
 
 void product(const PackedMatrix& weight, const ProductTask& task) {
-  TROUPE_CHECK(weight.panel_width() == kPanel, "the weight is packed for the version that runs");
+  TROUPE_CHECK(weight.panel_width() == kPanel,
+               "product: the weight must be packed for the version that runs");
   Multiplication(weight, task).run();
 }
 
@@ -195,7 +199,7 @@ namespace troupe::kernels {
 
 std::span<const ProductVersion> product_versions() {
   static const std::int64_t here = HWY_SUPPORTED_TARGETS;
-  constexpr std::size_t reference_panel = 8;  // it takes any
+  constexpr std::size_t reference_panel = 8;  // the reference accepts any width
 #define TROUPE_ENTRY(name, space, target) \
   {name, space::panel_width(), &space::product, (here & (target)) != 0},
   static const ProductVersion versions[] = {

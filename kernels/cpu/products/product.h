@@ -1,9 +1,10 @@
 #pragma once
-// The float32 matrix product under a linear layer: out = in · weightᵀ + bias, with the weight packed once for
-// the version that will run. A product allocates nothing, keeps no state and takes any number of rows; it may
-// run in several threads at once, over different rows or over different panels of one weight (a panel is some
-// 8 to 32 rows of the weight, that is, columns of the output).
-// Each output is summed in float32 in an order that depends on the version, not on the rows around it.
+// The float32 matrix product under a linear layer: out = in · weightᵀ + bias, with the weight
+// packed once for the version that will run. A product allocates nothing, keeps no state and takes
+// any number of rows. It may run in several threads at once, over different rows or over different
+// panels of one weight (a panel is some 8 to 32 rows of the weight, that is, columns of the
+// output). Each output is summed in float32 in an order that depends on the version, not on other
+// rows.
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -38,7 +39,7 @@ class PackedMatrix {
   std::shared_ptr<const float> values_;  // all panels, then the bias
 };
 
-// Which rows to multiply and where they are. Rows are `in_stride` and `out_stride` floats apart.
+// The rows to multiply and their addresses. Rows are `in_stride` and `out_stride` floats apart.
 struct ProductTask {
   const float* in = nullptr;  // [rows][weight.columns()]
   std::size_t in_stride = 0;
@@ -46,7 +47,8 @@ struct ProductTask {
   std::size_t out_stride = 0;
   std::size_t rows = 0;
   bool add = false;  // out += in · weightᵀ + bias, for a residual stream
-  // Only these panels of the weight, and of `out` only their columns. An end past the last panel means it.
+  // Panels of the weight to use, and columns of `out` to write. An end past the last panel means
+  // the last.
   std::size_t panel_begin = 0, panel_end = std::numeric_limits<std::size_t>::max();
 };
 

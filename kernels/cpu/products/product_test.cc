@@ -52,7 +52,7 @@ struct Case {
             .add = shape.add};
   }
 
-  // The whole output after `version` has run, gaps and all.
+  // Returns the whole output after `version` has run, gaps included.
   std::vector<float> run(const ProductVersion& version) const {
     WeightMemory memory(0);
     const PackedMatrix packed(weight, bias, version.panel_width, memory);
@@ -79,7 +79,7 @@ auto normal_numbers(std::uint64_t seed) {
   };
 }
 
-// Equal bit for bit, NaN where nothing was to be written.
+// Returns true if both are bit-equal, NaN where nothing was written.
 bool same(const std::vector<float>& a, const std::vector<float>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](float x, float y) { return x == y || (std::isnan(x) && std::isnan(y)); });
@@ -106,7 +106,7 @@ void check_exact(const ProductVersion& version, const Shape& shape, std::size_t 
   CHECK(same(c.run(version), c.run(reference())));
 }
 
-TEST_CASE("the reference is the plain product, plus the bias, plus what was there") {
+TEST_CASE("product: the reference is the plain product, plus the bias, plus the previous values") {
   const std::uint64_t seed = std::random_device()();
   CAPTURE(seed);
   for (const bool add : {false, true}) {
@@ -121,7 +121,7 @@ TEST_CASE("the reference is the plain product, plus the bias, plus what was ther
   }
 }
 
-TEST_CASE("whole numbers come out exact for sizes around every tile, vector and panel") {
+TEST_CASE("product: whole numbers are exact for sizes around every tile, vector and panel") {
   for_every_version([](const ProductVersion& version) {
     for (const std::uint32_t n : {1, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 128, 129, 160, 200})
       for (const std::uint32_t k : {1, 2, 3, 4, 5, 7, 8, 9, 33})
@@ -130,7 +130,7 @@ TEST_CASE("whole numbers come out exact for sizes around every tile, vector and 
   });
 }
 
-TEST_CASE("whole numbers come out exact over several blocks of rows and parts of the columns") {
+TEST_CASE("product: whole numbers are exact over several blocks of rows and parts of the columns") {
   for_every_version([](const ProductVersion& version) {
     for (const std::uint32_t k : {1023, 1024, 1025, 2500})
       for (const std::size_t m : {1, 4, 6, 7, 12, 130, 275})
@@ -139,7 +139,7 @@ TEST_CASE("whole numbers come out exact over several blocks of rows and parts of
   });
 }
 
-TEST_CASE("normal numbers come out within the rounding of their sums") {
+TEST_CASE("product: normal numbers are within the rounding of their sums") {
   const std::uint64_t seed = std::random_device()();
   CAPTURE(seed);
   for_every_version([&](const ProductVersion& version) {
@@ -162,7 +162,7 @@ TEST_CASE("normal numbers come out within the rounding of their sums") {
   });
 }
 
-TEST_CASE("a range of panels writes its own columns and no other, and the ranges together are the product") {
+TEST_CASE("product: a range of panels writes only its columns, and all ranges together are the product") {
   for_every_version([](const ProductVersion& version) {
     for (const std::size_t m : {1, 3, 10, 30}) {
       const Case c({.n = 333, .k = 50, .gap = 3}, m, normal_numbers(m));
@@ -194,7 +194,7 @@ TEST_CASE("a range of panels writes its own columns and no other, and the ranges
   });
 }
 
-TEST_CASE("a row's result is the same bits whatever rows are multiplied with it") {
+TEST_CASE("product: a row's result is bit-equal whatever rows are multiplied with it") {
   for_every_version([](const ProductVersion& version) {
     const Case c({.n = 100, .k = 2100}, 150, normal_numbers(5));
     const std::vector<float> all = c.run(version);
@@ -213,7 +213,7 @@ TEST_CASE("a row's result is the same bits whatever rows are multiplied with it"
   });
 }
 
-TEST_CASE("an infinite or undefined input shows in its own row only") {
+TEST_CASE("product: an infinite or NaN input shows in its own row only") {
   for_every_version([](const ProductVersion& version) {
     Case c({.n = 40, .k = 9}, 20, whole_numbers(1));
     c.in[7 * 9 + 4] = nan;
@@ -222,7 +222,7 @@ TEST_CASE("an infinite or undefined input shows in its own row only") {
   });
 }
 
-TEST_CASE("a packed weight knows its size, and rows that do not exist are zero") {
+TEST_CASE("product: a packed weight knows its size, and its padding rows are zero") {
   const Matrix weight{5, 3, std::vector<float>(15, 2.0f)};
   WeightMemory memory(0);
   const PackedMatrix packed(weight, {}, 4, memory);
@@ -236,7 +236,7 @@ TEST_CASE("a packed weight knows its size, and rows that do not exist are zero")
   for (std::size_t lane = 0; lane < 8; ++lane) CHECK(packed.bias(0)[lane] == 0.0f);
 }
 
-TEST_CASE("the version that is chosen is the first of the table that this CPU can run") {
+TEST_CASE("product: the chosen version is the first usable one of the table") {
   for (const ProductVersion& version : product_versions())
     if (version.usable) {
       CHECK(version.name == product_version().name);

@@ -1,8 +1,8 @@
-// The register tile of the matrix product, included once per target: R input rows against P panels of the
-// weight, each two vectors wide. 2RP accumulators, the 2P weights of one column and a broadcast fit the
-// register file. With 12 rows and one panel a column costs 2 loads and 12 broadcasts for 24 fused
-// multiply-adds, well under what the load ports give; so the input is broadcast from where it lies, and
-// nothing is copied.
+// The register tile of the matrix product, included once per target: R input rows against P panels
+// of the weight, each two vectors wide. 2RP accumulators, the 2P weights of one column and a
+// broadcast fit the register file. With 12 rows and one panel a column costs 2 loads and 12
+// broadcasts for 24 fused multiply-adds, well under what the load ports give. So the input is
+// broadcast from where it is, and nothing is copied.
 #if defined(TROUPE_KERNELS_CPU_PRODUCT_TILE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_CPU_PRODUCT_TILE_INL_H
 #undef TROUPE_KERNELS_CPU_PRODUCT_TILE_INL_H
@@ -17,9 +17,9 @@
 
 #undef TROUPE_UNROLL
 #define TROUPE_UNROLL HWY_UNROLL(16)
-// The vector gets its value here, in a register. Without this g++ 12 loads a weight again for every row that
-// it is multiplied with, or multiplies columns ahead of their sums until it runs out of registers: 2 and 3
-// rows were 1.4 times slower, SSE4 spilled most of its sums.
+// Forces the vector's value into a register here. Without this g++ 12 loads a weight again for
+// every row that it is multiplied with, or multiplies columns ahead of their sums until it runs out
+// of registers: 2 and 3 rows were 1.4 times slower, and SSE4 spilled most of its sums.
 #undef TROUPE_SETTLE
 #if HWY_ARCH_X86 && (HWY_COMPILER_GCC || HWY_COMPILER_CLANG)
 #define TROUPE_SETTLE(vector) asm("" : "+v"(vector.raw))
@@ -41,23 +41,23 @@ inline constexpr std::size_t kTileRows = kManyRegisters ? 12 : 6;
 inline constexpr std::size_t kRound = 4;        // columns of the weight in one round of the tile's loop
 inline constexpr std::size_t kLineFloats = 16;  // of a cache line
 
-// What a tile works on: `columns` columns of the weight from one where all pointers already stand.
+// Input of a tile: `columns` columns of the weight, from the one that all pointers point at.
 struct Tile {
   const float* in;
   std::size_t in_stride;
   const float* weights;
   std::size_t panel_floats;  // from one panel to the next
   std::size_t columns;
-  const float* ahead;       // weights to bring to the second-level cache meanwhile:
-  std::size_t ahead_lines;  // so many cache lines in each round
+  const float* ahead;       // weights to prefetch into the second-level cache:
+  std::size_t ahead_lines;  // this many cache lines in each round
   const float* bias;        // null: none
   float* out;
   std::size_t out_stride;
   bool add;
 };
 
-// Addresses of R rows as few base pointers: row i is at rows[i / 3] + i % 3 * stride, which is one x86
-// operand, so that 12 rows need four pointers and not twelve.
+// Addresses R rows with few base pointers: row i is at rows[i / 3] + i % 3 * stride, which is one
+// x86 operand, so that 12 rows need four pointers instead of twelve.
 template <std::size_t R>
 inline constexpr std::size_t kBases = (R + 2) / 3;
 

@@ -16,15 +16,15 @@ constexpr std::size_t huge_page = std::size_t{2} << 20;
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// At least `bytes`, in huge pages where the system has them and the size is worth one; `bytes` becomes the
-// true size.
+// Allocates at least `bytes`, in huge pages if the system has them and the size is worth one; sets
+// `bytes` to the true size.
 std::shared_ptr<std::byte> allocate(std::size_t& bytes) {
   const std::size_t unit = bytes < huge_page ? cache_line : huge_page;
   bytes = round_up(bytes, unit);
   void* const memory = std::aligned_alloc(unit, bytes);
   TROUPE_CHECK(memory != nullptr, "out of memory for the weights of a model");
 #ifdef MADV_HUGEPAGE
-  if (unit == huge_page) static_cast<void>(madvise(memory, bytes, MADV_HUGEPAGE));  // refused: small pages
+  if (unit == huge_page) static_cast<void>(madvise(memory, bytes, MADV_HUGEPAGE));  // if refused: small pages
 #endif
   return {static_cast<std::byte*>(memory), [](std::byte* p) { std::free(p); }};
 }

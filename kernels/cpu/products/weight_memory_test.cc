@@ -13,7 +13,7 @@ bool on_a_line(const std::shared_ptr<float>& floats) {
   return reinterpret_cast<std::uintptr_t>(floats.get()) % 64 == 0;
 }
 
-TEST_CASE("weights follow one another in a chunk, each on a cache line of its own") {
+TEST_CASE("weight memory: weights follow one another in a chunk, each aligned to a cache line") {
   WeightMemory memory(4096);
   const auto a = memory.take(1), b = memory.take(17), c = memory.take(16);
   CHECK(on_a_line(a));
@@ -21,7 +21,7 @@ TEST_CASE("weights follow one another in a chunk, each on a cache line of its ow
   CHECK(c.get() == b.get() + 32);
 }
 
-TEST_CASE("a weight that is larger than a chunk gets one of its own size, huge pages or not") {
+TEST_CASE("weight memory: a weight larger than a chunk gets its own, with or without huge pages") {
   for (const std::size_t count : {std::size_t{100}, std::size_t{3} << 20}) {
     WeightMemory memory(64);
     const auto large = memory.take(count), next = memory.take(count);
@@ -33,7 +33,7 @@ TEST_CASE("a weight that is larger than a chunk gets one of its own size, huge p
   }
 }
 
-TEST_CASE("a weight outlives the memory and the other weights that it came with") {
+TEST_CASE("weight memory: a weight outlives the memory object and the other weights of its chunk") {
   std::shared_ptr<float> kept;
   {
     WeightMemory memory(1024);

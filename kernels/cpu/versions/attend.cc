@@ -1,12 +1,13 @@
-// Vector versions of attention. Query vectors (row x head) go in blocks of tiles; for each panel of keys all
-// tiles of the block compute their weights, then all add the panel's values, so that a panel's keys and then
-// its values stay in the first-level cache while the block passes over them. Keys and values are packed into
-// panels on the way: once for the whole task, or panel by panel into one slot when a single block holds all
-// queries, where values stay where they are; for a handful of queries keys do, too. Keys and values of 16
-// bits are widened before. Operations: 4 * head_dim per visible (query, key) and 11 to 14 for its weight.
-// Bytes: keys and values read once and written once packed, then read from the packed copy once per block.
-// Rows that come out infinite or NaN are computed again, each alone. Where it is asked how much attention
-// tokens receive, scores are computed a second time, when the rows' totals are known: 2 * head_dim operations
+// Vector versions of attention. Query vectors (row x head) are grouped into blocks of tiles. For
+// each panel of keys all tiles of the block compute their weights, then all add the panel's values,
+// so that a panel's keys and then its values stay in the first-level cache while the block uses
+// them. Keys and values are packed into panels on the way: once for the whole task, or panel by
+// panel into one slot if a single block holds all queries; then values are not packed. For a
+// handful of queries keys are not packed either. Keys and values of 16 bits are widened before.
+// Operations: 4 * head_dim per visible (query, key) and 11 to 14 for its weight. Bytes: keys and
+// values read once and written once packed, then read from the packed copy once per block. Rows
+// that come out infinite or NaN are computed again, each alone. If the task asks for attention
+// mass, scores are computed a second time, when the rows' totals are known: 2 * head_dim operations
 // more per pair.
 #include "kernels/cpu/versions/dispatch.h"
 
@@ -27,16 +28,16 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 #if TROUPE_VECTOR_TARGET
 
-static_assert(attend_mask_tokens % kPanel == 0, "a panel's mask is read whole");
+static_assert(attend_mask_tokens % kPanel == 0, "a panel's mask must be read whole");
 
-// Rows of a block: enough for most tasks to be one, few enough for their queries, weights and outputs to stay
-// in the second-level cache (40 KiB for 96 rows of 64 columns). Levels of a beam search have some hundreds of
-// rows: packing keys panel by panel, and no values, made 512 rows on 1024 keys 5 % faster than packing all
-// for blocks of 96.
+// Maximum rows of a block: enough for most tasks to be one block, few enough for their queries,
+// weights and outputs to stay in the second-level cache (40 KiB for 96 rows of 64 columns). Levels
+// of a beam search have some hundreds of rows: packing keys panel by panel, and no values, made 512
+// rows on 1024 keys 5 % faster than packing all for blocks of 96.
 inline constexpr std::size_t kBlockRows = 516;
 inline constexpr std::size_t kBlockTiles = kBlockRows / kTileRows;
-// Up to so many query vectors keys and values are used where they are: packing 1500 of them made it 1.4 to 2
-// times slower (1.0 for three vectors, which run as four).
+// Up to so many query vectors keys and values are used where they are: packing 1500 of them made it
+// 1.4 to 2 times slower (1.0 for three vectors, which run as four).
 inline constexpr std::size_t kInPlaceRows = 4;
 inline constexpr float kLog2E = 1.44269504f;
 
@@ -44,7 +45,7 @@ inline constexpr float kLog2E = 1.44269504f;
 struct TileOps {
   std::size_t rows;
   decltype(&weigh_packed<1, false>) weigh, weigh_masked;
-  // Of two vectors of columns, or one; of values where they are, or packed.
+  // For two vectors of columns, or one; values in place, or packed.
   decltype(&accumulate<1, 1, true>) add_two, add_one, add_two_packed, add_one_packed;
 };
 template <std::size_t R>
@@ -85,15 +86,16 @@ struct Tile {
   std::size_t first, rows;  // query vectors [first, first + rows); the tile may have more
   float* queries;           // [head_dim][R], or [R][head_dim] when keys stay in place
   float *weights, *out;     // [R][kPanel]; per two vectors of columns [R][2 vectors]
-  float shares[kTileRows];  // of one weight in what the row pays in all; 0 if it does not count
+  // factor from a weight to its share of the row's total; 0 if the row does not count
+  float shares[kTileRows];
   std::uint32_t begin[kTileRows], end[kTileRows];  // keys that each row sees in this phase
   std::uint32_t some_begin, some_end;              // a range that holds all keys that any row sees
   std::uint32_t all_begin, all_end;                // keys that every row sees
-  std::size_t from, to;                            // keys of the panel at hand that some row sees
+  std::size_t from, to;                            // keys of the current panel that some row sees
   bool raised;
 };
 
-// The tiles of up to kBlockTiles * kTileRows query vectors on their way over all panels.
+// The state of up to kBlockTiles * kTileRows query vectors while they pass over all panels.
 class Block {
  public:
   Block(const AttendTask& task, std::size_t vectors, bool in_place, float* storage)
@@ -110,7 +112,7 @@ class Block {
            (round_up(kTileRows * head_dim, kPanel) + kTileRows * (kPanel + round_up(head_dim, kLanes)));
   }
 
-  // Of the largest block of so many query vectors.
+  // Returns the tiles of the largest block of so many query vectors.
   static std::size_t tiles_for(std::size_t vectors) {
     return std::min(kBlockTiles, (vectors + kTileRows - 1) / kTileRows);
   }
@@ -132,7 +134,7 @@ class Block {
     attend_panels(tail);
   }
 
-  // After finish(): the scores again, now that each row's total is known.
+  // Called after finish(): computes the scores again, now that each row's total is known.
   void add_mass(Panels& context, Panels& tail) {
     for (Tile& tile : tiles()) {
       for (std::size_t i = 0; i < kTileRows; ++i) {
@@ -147,7 +149,7 @@ class Block {
     add_mass(tail, task_.mass + context.tokens());
   }
 
-  // Writes the outputs. False if one of them is infinite or NaN.
+  // Writes the outputs. Returns false if one of them is infinite or NaN.
   bool finish() const {
     bool finite = true;
     for (const Tile& tile : std::span(tiles_, used_))
@@ -207,7 +209,7 @@ class Block {
     clear(tile.out, kTileRows * width_);
   }
 
-  // Whole vectors: std::fill becomes `rep stos`, which starts slowly.
+  // Clears whole vectors: std::fill becomes `rep stos`, which starts slowly.
   static HWY_INLINE void clear(float* values, std::size_t count) {
     const Floats d;
     for (float* const end = values + count; values < end; values += kLanes) hn::Store(hn::Zero(d), d, values);
@@ -313,12 +315,12 @@ class Block {
 
   const AttendTask& task_;
   bool in_place_;
-  bool masked_ = false;  // the keys at hand are the tail's, and there is a mask of it
+  bool masked_ = false;  // the current keys are the tail's, and it has a mask
   std::size_t width_, used_ = 0;
   Tile tiles_[kBlockTiles];
 };
 
-// False if an output is infinite or NaN.
+// Returns false if an output is infinite or NaN.
 bool attend_all(const AttendTask& task, AttendScratch& scratch) {
   const std::size_t vectors = std::size_t{task.rows} * task.heads;
   const std::size_t width = round_up(task.head_dim, kLanes);
@@ -365,8 +367,8 @@ AttendTask one_vector(AttendTask task, std::size_t row, std::size_t head) {
   return task;
 }
 
-// In a tile, values that a row does not see, but its neighbours do, count with weight zero for it; and zero
-// times infinity is NaN. A row alone in its tile meets only what it sees.
+// In a tile, a value that a row does not see, but its neighbours do, counts with weight zero for
+// it; and zero times infinity is NaN. A row alone in its tile meets only what it sees.
 void attend_again(const AttendTask& task, AttendScratch& scratch) {
   for (std::size_t row = 0; row < task.rows; ++row)
     for (std::size_t head = 0; head < task.heads; ++head) {

@@ -1,7 +1,8 @@
-// The keys and values of attention's context or tail, cut into panels of kPanel tokens whatever runs they
-// come in; included once per target. Panels are packed for the tiles (keys transposed, rows padded to whole
-// vectors), all at once or one by one, or are left where they are for the direct path of very few queries.
-// What is stored in 16 bits is widened on the way: once per panel, in the first-level cache.
+// The keys and values of attention's context or tail, cut into panels of kPanel tokens whatever
+// their runs; included once per target. Panels are packed for the tiles (keys transposed, rows
+// padded to whole vectors), all at once or one by one, or stay where they are for the direct path
+// of very few queries. Numbers of 16 bits are widened on the way: once per panel, in the
+// first-level cache.
 #if defined(TROUPE_KERNELS_CPU_ATTEND_PANELS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_CPU_ATTEND_PANELS_INL_H
 #undef TROUPE_KERNELS_CPU_ATTEND_PANELS_INL_H
@@ -27,7 +28,7 @@ HWY_ALIGN inline constexpr float kZeros[kHeadDimMax] =
 
 constexpr std::size_t round_up(std::size_t n, std::size_t step) { return (n + step - 1) / step * step; }
 
-// At least `count` floats, aligned to a cache line; the scratch only grows.
+// Returns at least `count` floats, aligned to a cache line; the scratch only grows.
 inline float* reserve(AttendScratch& scratch, std::size_t count) {
   constexpr std::size_t kLine = 64;
   if (scratch.floats.size() < count + kLine / sizeof(float))
@@ -51,8 +52,8 @@ class TokenReader {
     while (position_ < token) position_ += advance(token - position_);
   }
 
-  // Hands the next `count` tokens to take(run, first token, tokens) in pieces of one run; the caller does not
-  // ask for more than there are.
+  // Calls take(run, first token, tokens) for the next `count` tokens, in pieces of one run. There
+  // must be that many tokens left.
   template <class Take>
   void read(std::size_t count, Take take) {
     for (std::size_t got = 0; got < count;) {
@@ -86,9 +87,10 @@ class Panels {
   std::size_t panels() const { return (tokens_ + kPanel - 1) / kPanel; }
   std::size_t slot_floats() const { return kPanel * (head_dim_ + width_); }
 
-  // Exactly one of these comes before the first panel(): all panels into panels() slots, the keys of each
-  // into the one slot when it is asked for, or none but what has to be widened. Slots are cache-line aligned,
-  // slot_floats() each; `wide_keys` has room for the keys of one panel, kPanel * head_dim floats.
+  // Exactly one of these is called before the first panel(): pack_all packs all panels into
+  // panels() slots; pack_on_demand packs each panel's keys into the one slot when it is read; the
+  // third packs only what must be widened. Slots are cache-line aligned, slot_floats() each;
+  // `wide_keys` has memory for the keys of one panel, kPanel * head_dim floats.
   void pack_all(float* wide_keys, float* slots) {
     wide_keys_ = wide_keys;
     slots_ = slots;
@@ -99,7 +101,7 @@ class Panels {
     }
     packing_ = Packing::done;
   }
-  // `values`: those, too, also where they could be read in place, a stride apart.
+  // `values`: packs values too, even if they could be read in place, a stride apart.
   void pack_on_demand(float* wide_keys, float* slot, bool values = false) {
     wide_keys_ = wide_keys;
     slots_ = slot;
@@ -112,7 +114,8 @@ class Panels {
     packing_ = Packing::none;
   }
 
-  // Unless all are packed, panels are asked for in ascending order; valid until the next call.
+  // Returns a panel, valid until the next call. Unless all are packed, panels must be read in
+  // ascending order.
   const Panel& panel(std::size_t index) {
     if (packing_ == Packing::done) {
       panel_.keys = slots_ + index * slot_floats();
@@ -125,9 +128,9 @@ class Panels {
     return panel_;
   }
 
-  // For panels that are packed one by one: notes the cache lines that the next one's rows lie in, of which a
-  // share may come to the second-level cache while the one at hand is worked on. What is cold would be waited
-  // for while it is packed.
+  // For panels that are packed one by one: records the cache lines of the next panel's rows, a
+  // share of which is prefetched into the second-level cache during work on the current one.
+  // Otherwise packing would wait for memory.
   void note_next(std::size_t index) {
     ahead_count_ = 0;
     if (packing_ != Packing::on_demand || index >= panels()) return;
@@ -153,7 +156,7 @@ class Panels {
 
   enum class Packing { none, on_demand, done };
 
-  // Values that have to be widened go where `slot` has its values: they need no packing then.
+  // Values that must be widened go to their part of `slot`: they need no packing then.
   void find_rows(std::size_t index, float* slot) {
     const std::size_t first = index * kPanel, count = std::min(kPanel, tokens_ - first);
     float* const wide_values = slot + kPanel * head_dim_;
@@ -196,7 +199,7 @@ class Panels {
     }
   }
 
-  // Keys that turn are widened keys, or become such.
+  // Rotated keys are widened keys, or become such.
   void turn_rows(const KvRun& run, std::size_t at, std::size_t end) {
     const std::size_t half = head_dim_ / 2;
     for (; at < end; ++at) {
@@ -216,7 +219,7 @@ class Panels {
     panel_.keys = to;
   }
 
-  // Rows become whole vectors.
+  // Pads rows to whole vectors.
   void pack_values(float* to) {
     panel_.values = to;
     for (std::size_t t = 0; t < kPanel; ++t, to += width_) {

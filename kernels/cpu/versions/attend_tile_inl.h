@@ -30,19 +30,19 @@ inline constexpr std::size_t kPanel = 2 * kLanes;                               
 inline constexpr bool kManyRegisters = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON;  // 32, else 16
 inline constexpr std::size_t kTileRows = kManyRegisters ? 12 : 6;
 inline constexpr float kLowest = std::numeric_limits<float>::lowest();
-// Weights are 2^(score - largest) where `largest` may lag the true maximum by this much before sums are
-// rescaled.
+// Weights are 2^(score - largest); `largest` may lag behind the true maximum by this much before
+// sums are rescaled.
 inline constexpr float kSlack = 8;
 
-// One panel of tokens: packed (keys [head_dim][kPanel], values [kPanel][width]) or in place (a pointer per
-// token, to float32); null where they are not packed.
+// One panel of tokens: packed (keys [head_dim][kPanel], values [kPanel][width]) or in place (a
+// pointer per token, to float32); null if they are not packed.
 struct Panel {
   const float *keys = nullptr, *values = nullptr;
   const float *key_rows[kPanel], *value_rows[kPanel];
 };
 
-// The keys of a panel that one row sees: [begin, end) in keys of the panel, and of those, where there is a
-// mask of the panel, the ones that are not 0 there.
+// The keys of a panel that one row sees: [begin, end) in keys of the panel. If the panel has a
+// mask, only those whose entry is not 0.
 struct Visible {
   float begin, end;
   const float* mask;
@@ -52,12 +52,12 @@ struct Visible {
 struct TileState {
   float largest[kTileRows];
   float limit[kTileRows];                      // largest + kSlack: a score above it forces a rescale
-  float rescale[kTileRows];                    // what to multiply the row's output by, when weigh() says so
+  float rescale[kTileRows];                    // factor of the row's output, if weigh() returns true
   HWY_ALIGN float totals[kTileRows * kLanes];  // sums of weights, lane by lane
 };
 
-// x, but NaN if x is infinite. An infinite score could be minus infinity, and pass for a key of no
-// importance.
+// Returns x, or NaN if x is infinite. An infinite score could be minus infinity and pass for an
+// unimportant key.
 template <class V>
 HWY_INLINE V infinity_to_nan(V x) {
   return hn::MulAdd(x, hn::Zero(hn::DFromV<V>()), x);
@@ -80,9 +80,9 @@ HWY_NOINLINE void raise(const float* row_maxima, TileState& state) {
   }
 }
 
-// Turns the scores s of a panel into weights[i][key] = 2^(score - largest_i), zero where row i does not see
-// the key (kMasked only), and adds them to the totals. True if the rows' outputs have to be rescaled before
-// the panel's values are added.
+// Turns the scores s of a panel into weights[i][key] = 2^(score - largest_i), zero where row i does
+// not see the key (kMasked only), and adds them to the totals. Returns true if the rows' outputs
+// must be rescaled before the panel's values are added.
 template <std::size_t R, bool kMasked>
 HWY_INLINE bool weigh(Vec (&s)[R][2], const Visible* visible, TileState& state, float* HWY_RESTRICT weights) {
   const Floats d;
@@ -144,7 +144,8 @@ HWY_NOINLINE bool weigh_packed(const float* HWY_RESTRICT queries, const Panel& p
   return weigh<R, kMasked>(s, visible, state, weights);
 }
 
-// weigh() on the scores of queries [R][columns] with keys where they are; columns is a multiple of kLanes.
+// weigh() on the scores of queries [columns][R] with keys in place; columns is a multiple of
+// kLanes.
 template <std::size_t R, bool kMasked>
 HWY_NOINLINE bool weigh_in_place(const float* HWY_RESTRICT queries, const Panel& panel, std::size_t columns,
                                  const Visible* visible, TileState& state, float* HWY_RESTRICT weights) {
@@ -197,7 +198,8 @@ HWY_NOINLINE void accumulate(const float* HWY_RESTRICT weights, const Panel& pan
 }
 
 #if HWY_TARGET == HWY_AVX3
-// out[c][row] = rows[row][first + c] for sixteen columns of up to sixteen rows, infinity become NaN.
+// out[c][row] = rows[row][first + c] for sixteen columns of up to sixteen rows; infinity becomes
+// NaN.
 inline HWY_NOINLINE void transpose_sixteen(const float* const* rows, std::size_t count, std::size_t first,
                                            float* HWY_RESTRICT out, std::size_t out_stride) {
   __m512 pairs[16], fours[16];
@@ -228,7 +230,8 @@ inline HWY_NOINLINE void transpose_sixteen(const float* const* rows, std::size_t
   }
 }
 
-// out[c][row] = rows[row][c], infinity become NaN: sixteen rows and sixteen columns at a time, in registers.
+// out[c][row] = rows[row][c]; infinity becomes NaN. Sixteen rows and sixteen columns at a time, in
+// registers.
 inline HWY_NOINLINE void transpose(const float* const* rows, std::size_t count, std::size_t columns,
                                    float* HWY_RESTRICT out, std::size_t out_stride) {
   for (std::size_t r = 0; r < count; r += 16) {
@@ -241,7 +244,8 @@ inline HWY_NOINLINE void transpose(const float* const* rows, std::size_t count, 
   }
 }
 #else
-// out[c][row] = rows[row][c], infinity become NaN: four rows and four columns at a time, in registers.
+// out[c][row] = rows[row][c]; infinity becomes NaN. Four rows and four columns at a time, in
+// registers.
 inline HWY_NOINLINE void transpose(const float* const* rows, std::size_t count, std::size_t columns,
                                    float* HWY_RESTRICT out, std::size_t out_stride) {
   const hn::FixedTag<float, 4> d4;

@@ -1,10 +1,10 @@
 #pragma once
-// Which instruction sets the vector kernels are compiled for, and how a table of versions is made of them.
-// Each kernel's .cc is compiled once per target by Highway's foreach_target.h; include this header before it.
-// SVE and RISC-V are left out because their vectors have no size at compile time and cannot stand in arrays,
-// SSSE3 because every machine with it worth serving on has SSE4; the scalar fallback is the reference
-// version. AVX3_DL (Ice Lake) adds integer instructions only, so it would be a second copy of AVX-512 in
-// float32.
+// The instruction sets that the vector kernels are compiled for, and macros that make a table of
+// versions. Each kernel's .cc is compiled once per target by Highway's foreach_target.h; include
+// this header before it. SVE and RISC-V are left out because their vectors have no size at compile
+// time and cannot be in arrays, SSSE3 because every machine with it worth serving on has SSE4; the
+// scalar fallback is the reference version. AVX3_DL (Ice Lake) adds integer instructions only, so
+// it would be a second copy of AVX-512 in float32.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 
 #include "hwy/detect_targets.h"
@@ -33,5 +33,5 @@
 // Expands entry(name, namespace, target bit) for every target that is compiled, best first.
 #define TROUPE_TARGETS(entry) TROUPE_AVX512(entry) TROUPE_AVX2(entry) TROUPE_SSE4(entry) TROUPE_NEON(entry)
 
-// Whether the target of this pass has vectors at all; the scalar ones are covered by the reference versions.
+// True if the target of this pass has vectors at all; the reference versions cover the scalar ones.
 #define TROUPE_VECTOR_TARGET (HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR)

@@ -1,7 +1,7 @@
-// Vector versions of the elementwise kernels. All are bound by memory, so each makes one pass with whole
-// vectors and takes the last few values of a row through a padded copy, which no instruction set can read
-// past. Bytes per value: rms_norm and add_rows 8-12, rope 8 + 4 shared by the heads, swiglu
-// and sigmoid_gate 12.
+// Vector versions of the elementwise kernels. All are memory-bound, so each makes one pass with
+// whole vectors. The last few values of a row go through a padded copy, so that no instruction set
+// reads past the row. Bytes per value: rms_norm and add_rows 8-12, rope 8 + 4 shared by the heads,
+// swiglu and sigmoid_gate 12.
 #include "kernels/cpu/versions/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -22,7 +22,7 @@ using Floats = hn::ScalableTag<float>;
 using Vec = hn::Vec<Floats>;
 inline constexpr std::size_t kLanes = hn::MaxLanes(Floats());
 
-// The first `count` floats at `from`, zeros behind them.
+// Loads the first `count` floats at `from`, followed by zeros.
 HWY_INLINE Vec load_first(const float* from, std::size_t count) {
   HWY_ALIGN float lanes[kLanes] = {};
   std::memcpy(lanes, from, count * sizeof(float));

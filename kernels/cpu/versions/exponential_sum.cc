@@ -1,5 +1,5 @@
-// Vector versions of the sum of exponentials: one pass for the largest logit, one for the sum, over what is
-// in the first-level cache. Operations: about 14 per logit.
+// Vector versions of the sum of exponentials: one pass for the largest logit, one for the sum, over
+// logits in the first-level cache. Operations: about 14 per logit.
 #include "kernels/cpu/versions/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -24,7 +24,7 @@ ExponentialSum sum_exponentials(const float* logits, std::size_t count) {
   if (count == 0) return {};
   const Floats d;
   const std::size_t whole = count / kLanes * kLanes;
-  HWY_ALIGN float rest[kLanes];  // the last few, and the first one again
+  HWY_ALIGN float rest[kLanes];  // the last few logits, padded with the first one
   std::fill(rest, rest + kLanes, logits[0]);
   std::copy(logits + whole, logits + count, rest);
 

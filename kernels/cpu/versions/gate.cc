@@ -1,6 +1,6 @@
-// Vector versions of SiLU and of the gated norm: whole vectors, and the last few values of a row through a
-// padded copy. The norm reads its row three times, from the first-level cache after the first. Bytes per
-// value: silu 8, norm 8 to 20.
+// Vector versions of SiLU and of the gated norm: whole vectors; the last few values of a row go
+// through a padded copy. The norm reads its row three times, from the first-level cache after the
+// first. Bytes per value: silu 8, norm 8 to 20.
 #include "kernels/cpu/versions/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE

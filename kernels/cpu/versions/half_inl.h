@@ -1,7 +1,7 @@
-// Vectors of float32 from and to the 16-bit formats, included once per target. AVX2 and AVX-512 convert half
-// precision by themselves; elsewhere it is integer arithmetic as in float_formats.h. (Highway has both
-// conversions, but without hardware it turns infinity into 65536, and it cuts bfloat16 off instead of
-// rounding.)
+// Vectors of float32 from and to the 16-bit formats, included once per target. AVX2 and AVX-512
+// have instructions for half precision; elsewhere it is integer arithmetic as in float_formats.h.
+// (Highway has both conversions, but without hardware it turns infinity into 65536, and it
+// truncates bfloat16 instead of rounding.)
 #if defined(TROUPE_KERNELS_CPU_HALF_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_CPU_HALF_INL_H
 #undef TROUPE_KERNELS_CPU_HALF_INL_H
@@ -24,14 +24,14 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 inline constexpr bool kConvertsHalf = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2;
 
-// The low 16 bits of every lane, all of which are below 2^16.
+// Stores the low 16 bits of every lane; all lanes are below 2^16.
 template <class D, class U>
 HWY_INLINE void store_low_halves(D, U bits, std::uint16_t* to) {
   const hn::Rebind<std::uint16_t, D> d16;
   hn::StoreU(hn::DemoteTo(d16, hn::BitCast(hn::RebindToSigned<D>(), bits)), d16, to);
 }
 
-// A vector of float32 from as many stored values.
+// Loads a vector of float32 from as many stored values.
 template <KvFormat kFormat, class D>
 HWY_INLINE hn::Vec<D> widen(D d, const std::uint16_t* from) {
   const hn::RebindToUnsigned<D> du;
@@ -72,7 +72,7 @@ HWY_INLINE void narrow(D d, hn::Vec<D> value, std::uint16_t* to) {
     const auto odd = hn::And(hn::ShiftRight<13>(magnitude), one);
     const auto rebiased = hn::Sub(magnitude, hn::Set(du, 112u << 23));
     auto result = hn::ShiftRight<13>(hn::Add(rebiased, hn::Add(odd, hn::Set(du, 0xfffu))));
-    // Below 2^-14 results are multiples of 2^-24, which is what a float near 1/2 is rounded to.
+    // Below 2^-14 results are multiples of 2^-24, the spacing of floats near 1/2.
     const auto half = hn::Set(d, 0.5f);
     const auto small = hn::Sub(hn::BitCast(du, hn::Add(hn::Abs(value), half)), hn::BitCast(du, half));
     result = hn::IfThenElse(hn::Gt(hn::Set(du, 0x38800000u), magnitude), small, result);

@@ -1,8 +1,8 @@
-// Vector versions of the quantising kernels. Quantising a row reads it twice (the second time from the
-// nearest cache) and writes a quarter of it; per value 3 operations to find its range, 2 to scale and round,
-// under 1 to pack. Dequantising reads and writes 4 bytes per value, 7 operations, and shares the columns'
-// numbers among four rows. No product is followed by a sum where bytes are made, so no compiler can fuse them
-// and round otherwise.
+// Vector versions of the quantising kernels. Quantising a row reads it twice (the second time from
+// the nearest cache) and writes a quarter of it; per value 3 operations to find its range, 2 to
+// scale and round, under 1 to pack. Dequantising reads and writes 4 bytes per value, with 7
+// operations, and shares the columns' numbers among four rows. Where bytes are made, no product is
+// followed by a sum, so no compiler can fuse them and round differently.
 #include "kernels/cpu/versions/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -32,7 +32,8 @@ using ShortVec = hn::Vec<hn::ScalableTag<std::int16_t>>;
 inline constexpr std::size_t kLanes = hn::MaxLanes(Floats());
 inline constexpr std::size_t kGroup = 4 * kLanes;  // floats that fill one vector of bytes
 
-// To the nearest integer, ties to even. The x86 forms leave out Highway's care for values beyond int32.
+// Rounds to the nearest integer, ties to even. The x86 forms skip Highway's handling of values
+// beyond int32.
 #if HWY_TARGET <= HWY_AVX3
 HWY_INLINE IntVec nearest(Vec v) { return IntVec{_mm512_cvtps_epi32(v.raw)}; }
 HWY_INLINE hn::Vec<Bytes> pack(ShortVec a, ShortVec b) {
@@ -56,9 +57,9 @@ HWY_INLINE hn::Vec<Bytes> pack(ShortVec a, ShortVec b) {
 }
 #endif
 
-// The bytes of four vectors of integers, each plus `zero`, held to 0..255, in order. Packing works within
-// blocks of 128 bits, so it leaves runs of four bytes, of vector v and block b at place 4 * b + v, which are
-// put in order last.
+// Returns the bytes of four vectors of integers, each plus `zero`, clamped to 0..255, in order.
+// Packing works within blocks of 128 bits, so it leaves runs of four bytes, of vector v and block b
+// at index 4 * b + v; a last step puts them in order.
 HWY_INLINE hn::Vec<Bytes> bytes_of(IntVec a, IntVec b, IntVec c, IntVec d, ShortVec zero) {
   const hn::ScalableTag<std::int16_t> shorts;
   const hn::ScalableTag<std::uint32_t> runs;
@@ -81,7 +82,8 @@ struct Range {
   bool finite;
 };
 
-// Four vectors at a time, each with its own least and greatest, so that none waits for the one before.
+// Reads four vectors at a time, each with its own least and greatest, so that none waits for the
+// one before.
 HWY_INLINE Range range_of(const float* in, std::size_t width) {
   const Floats d;
   const Vec zero = hn::Zero(d);
@@ -134,8 +136,8 @@ HWY_INLINE void quantize_row(const float* in, std::uint8_t* out, float inverse, 
   }
 }
 
-// Finds the ranges of up to four rows before it makes the bytes of any: what follows from a range is a chain
-// of divisions, and those of four rows go on side by side.
+// Finds the ranges of up to four rows before it makes the bytes of any: a range is followed by a
+// chain of divisions, and those of four rows overlap.
 void quantize_rows(const float* in, std::size_t in_stride, std::uint8_t* out, RowScale* scales,
                    std::size_t rows, std::size_t width) {
   for (std::size_t r = 0; r < rows; r += 4) {
@@ -220,7 +222,7 @@ HWY_INLINE void dequantize_vectors(float* values, std::size_t stride, const RowS
   }
 }
 
-// The last columns of one row, fewer than a vector, through padded copies.
+// Dequantises the last columns of one row, fewer than a vector, through padded copies.
 HWY_INLINE void dequantize_rest(float* values, RowScale row, ColumnScales columns, std::size_t count) {
   const Floats d;
   float padded[kLanes] = {}, scales[kLanes] = {}, bias[kLanes] = {};

@@ -1,8 +1,8 @@
-// Vector versions of the readout. A tile is kRows rows of the projection against up to kStates states, all of
-// whose products stay in registers: (kRows + kStates) loads for kRows * kStates multiply-adds per vector of
-// columns. A block of rows meets all states before the next, so that rows come from memory once and then
-// from cache. Bytes: the named rows once, the states once per block. Operations: 2 * columns per
-// logit.
+// Vector versions of the readout. A tile is kRows rows of the projection against up to kStates
+// states, with all products in registers: (kRows + kStates) loads for kRows * kStates multiply-adds
+// per vector of columns. All states use a block of rows before the next block, so that rows come
+// from memory once and then from cache. Bytes: the named rows once, the states once per block.
+// Operations: 2 * columns per logit.
 #include "kernels/cpu/versions/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -28,11 +28,12 @@ using Vec = hn::Vec<Floats>;
 inline constexpr std::size_t kLanes = hn::MaxLanes(Floats());
 inline constexpr bool kManyRegisters = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON;  // 32, else 16
 inline constexpr std::size_t kRows = kManyRegisters ? 4 : 2, kStates = kManyRegisters ? 6 : 4;
-// Rows whose logits leave together: a cache line of each state. One by one they would go to as many places a
-// power of two apart as there are states, which a cache cannot hold.
+// Rows whose logits are written together: a cache line for each state. Written one by one, they
+// would go to as many addresses a power of two apart as there are states, which a cache cannot
+// hold.
 inline constexpr std::size_t kBlock = 16;
 
-// The last `count` columns of a row, zeros behind them.
+// Loads the last `count` columns of a row, followed by zeros.
 HWY_INLINE Vec load_first(const float* from, std::size_t count) {
   HWY_ALIGN float lanes[kLanes] = {};
   std::memcpy(lanes, from, count * sizeof(float));
@@ -68,7 +69,7 @@ HWY_NOINLINE void dot_tile(const float* const* states, const float* const* rows,
       dots[s][first + r] = hn::GetLane(hn::SumOfLanes(d, sum[s][r]));
 }
 
-// The logits of S states and a block of rows.
+// Computes the logits of S states and a block of rows.
 template <std::size_t S>
 void dot_block(const float* const* states, const float* const* rows, std::size_t count, std::size_t columns,
                float (*dots)[kBlock]) {

@@ -1,6 +1,6 @@
-// Vector versions of turning keys: whole vectors of pairs, the last few pairs of a key through padded copies.
-// Per pair of numbers 2 loads, 2 stores, 2 multiplications and 2 fused ones; cosines and sines stay in the
-// nearest cache, since all keys of a block share them.
+// Vector versions of rotating keys: whole vectors of pairs; the last few pairs of a key go through
+// padded copies. Per pair of numbers 2 loads, 2 stores, 2 multiplications and 2 fused ones; cosines
+// and sines stay in the nearest cache, since all keys of a block share them.
 #include "kernels/cpu/versions/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -39,7 +39,7 @@ HWY_INLINE void store_numbers(hn::Vec<TurnedFloats> numbers, Stored<kFormat>* to
     narrow<kFormat>(TurnedFloats(), numbers, to);
 }
 
-// A vector of pairs, from in[0] and in[half] on.
+// Rotates a vector of pairs, from in[0] and in[half] on.
 template <KvFormat kFormat>
 HWY_INLINE void turn_pairs(const Stored<kFormat>* in, Stored<kFormat>* out, std::size_t half,
                            const float* cosines, const float* sines) {
@@ -50,7 +50,7 @@ HWY_INLINE void turn_pairs(const Stored<kFormat>* in, Stored<kFormat>* out, std:
   store_numbers<kFormat>(hn::MulAdd(x, s, hn::Mul(y, c)), out + half);
 }
 
-// `count` pairs, fewer than a vector has.
+// Rotates `count` pairs, fewer than a vector has.
 template <KvFormat kFormat>
 HWY_INLINE void turn_last(const Stored<kFormat>* in, Stored<kFormat>* out, std::size_t half,
                           std::size_t count, const float* cosines, const float* sines) {

@@ -1,10 +1,11 @@
-// Vector versions of attention by SiLU. As attend.cc, without a running maximum: query rows go in blocks of
-// tiles; for each panel of keys all tiles of the block compute their weights, then all add the panel's
-// values. The accumulators of a tile's scores begin with the pairs' bias: a run of the weights by distance,
-// as positions run on in a panel, and a weight by bucket that changes a few times in a row. So no pair looks
-// anything up. A weight is z / (1 + 2^(-z log2 e)), the quotient by a reciprocal that one Newton step makes
-// exact to 2^-22. Operations: 4 * head_dim per visible pair and 14 to 17 for its weight, 2 for its bias. Rows
-// that come out infinite or NaN are computed again, each alone.
+// Vector versions of attention by SiLU. Like attend.cc, without a running maximum: query rows are
+// grouped into blocks of tiles; for each panel of keys all tiles of the block compute their
+// weights, then all add the panel's values. The accumulators of a tile's scores start with the
+// pairs' bias: a run of the weights by distance, as positions are consecutive in a panel, and a
+// weight by bucket that changes a few times in a row. So no pair needs a lookup. A weight is z / (1
+// + 2^(-z log2 e)), the quotient by a reciprocal that one Newton step makes exact to 2^-22.
+// Operations: 4 * head_dim per visible pair and 14 to 17 for its weight, 2 for its bias. Rows that
+// come out infinite or NaN are computed again, each alone.
 #include "kernels/cpu/versions/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -38,7 +39,7 @@ HWY_INLINE V silu_of(D d, V z) {
       hn::Add(hn::Set(d, 1.0f), exp2_fast(d, hn::Min(hn::Mul(z, hn::Set(d, -1.44269504f)), most)));
   const V near = hn::ApproximateReciprocal(divisor);
   V reciprocal = hn::MulAdd(near, hn::NegMulAdd(divisor, near, hn::Set(d, 1.0f)), near);
-  if constexpr (HWY_TARGET != HWY_AVX3)  // 12 bits become 23 or so, 14 all of them; NEON has 8 to begin with
+  if constexpr (HWY_TARGET != HWY_AVX3)  // 12 bits become about 23, 14 all of them; NEON begins with 8
     reciprocal = hn::MulAdd(reciprocal, hn::NegMulAdd(divisor, reciprocal, hn::Set(d, 1.0f)), reciprocal);
   return hn::Mul(z, reciprocal);
 }
@@ -60,10 +61,11 @@ HWY_INLINE void silu_weights(Vec (&s)[R][2], const Visible* visible, float* HWY_
   }
 }
 
-using Lines = std::span<const char* const>;  // cache lines that are needed later
+using Lines = std::span<const char* const>;  // cache lines to prefetch
 
-// Of queries [columns][R] with a packed panel of keys [columns][kPanel]; bias [R][kPanel]. Brings the first
-// of the lines, one with each column, since what misses meanwhile waits behind many at once.
+// Scores of queries [columns][R] with a packed panel of keys [columns][kPanel]; bias [R][kPanel].
+// Prefetches the first of the lines, one with each column, as many misses at once would delay
+// others.
 template <std::size_t R, bool kMasked>
 HWY_NOINLINE void silu_packed(const float* HWY_RESTRICT queries, const Panel& panel, std::size_t columns,
                               const float* HWY_RESTRICT bias, const Visible* visible,
@@ -87,7 +89,7 @@ HWY_NOINLINE void silu_packed(const float* HWY_RESTRICT queries, const Panel& pa
   silu_weights<R, kMasked>(s, visible, weights);
 }
 
-// Of queries [R][columns] with keys where they are; columns is a multiple of kLanes.
+// Scores of queries [R][columns] with keys in place; columns is a multiple of kLanes.
 template <std::size_t R, bool kMasked>
 HWY_NOINLINE void silu_in_place(const float* HWY_RESTRICT queries, const Panel& panel, std::size_t columns,
                                 const float* HWY_RESTRICT bias, const Visible* visible,
@@ -118,7 +120,7 @@ HWY_NOINLINE void silu_in_place(const float* HWY_RESTRICT queries, const Panel& 
 struct SiluOps {
   std::size_t rows;
   decltype(&silu_packed<1, false>) weigh, weigh_masked;
-  // Of two vectors of columns, or one; of values where they are, or packed.
+  // For two vectors of columns, or one; values in place, or packed.
   decltype(&accumulate<1, 1, true>) add_two, add_one, add_two_packed, add_one_packed;
 };
 template <std::size_t R>
@@ -157,11 +159,11 @@ struct SiluTile {
   std::uint32_t begin[kTileRows], end[kTileRows];  // keys that each row sees in this phase
   std::uint32_t some_begin, some_end;              // a range that holds all keys that any row sees
   std::uint32_t all_begin, all_end;                // keys that every row sees
-  std::size_t from, to;                            // keys of the panel at hand that some row sees
-  std::uint32_t step[kTileRows];                   // that each row is in
+  std::size_t from, to;                            // keys of the current panel that some row sees
+  std::uint32_t step[kTileRows];                   // current step of each row
 };
 
-// The tiles of up to kSiluBlockRows query rows on their way over all panels.
+// The tiles of up to kSiluBlockRows query rows while they pass over all panels.
 class SiluBlock {
  public:
   SiluBlock(const SiluAttendTask& task, bool in_place, float* storage)
@@ -209,7 +211,7 @@ class SiluBlock {
     attend_panels(tail, context_tokens);
   }
 
-  // Writes the outputs. False if one of them is infinite or NaN.
+  // Writes the outputs. Returns false if one of them is infinite or NaN.
   bool finish() const {
     bool finite = true;
     for (const SiluTile& tile : std::span(tiles_, used_))
@@ -218,7 +220,7 @@ class SiluBlock {
   }
 
  private:
-  // Positions of a panel's keys: one after the other, all the same, or neither.
+  // Positions of a panel's keys: consecutive, all the same, or neither.
   enum class Positions { run_on, same, any };
 
   std::span<SiluTile> tiles() { return {tiles_, used_}; }
@@ -289,7 +291,7 @@ class SiluBlock {
     positions_ = run_on ? Positions::run_on : same ? Positions::same : Positions::any;
   }
 
-  // The biases of the panel's keys for row i of the tile.
+  // Fills in the biases of the panel's keys for row i of the tile.
   void fill_bias(SiluTile& tile, std::size_t i) const {
     const PairBias& bias = task_.bias;
     const Floats d;
@@ -374,12 +376,12 @@ class SiluBlock {
   const SiluAttendTask& task_;
   bool in_place_;
   std::size_t width_, used_ = 0;
-  std::size_t key_ = 0, keys_ = 0;  // the panel's first one among all keys, and how many
+  std::size_t key_ = 0, keys_ = 0;  // the panel's first key among all keys, and how many it has
   Positions positions_ = Positions::any;
   SiluTile tiles_[kSiluTiles];
 };
 
-// False if an output is infinite or NaN.
+// Returns false if an output is infinite or NaN.
 inline bool silu_attend_all(const SiluAttendTask& task, AttendScratch& scratch) {
   const std::size_t rows = task.rows, width = round_up(task.head_dim, kLanes);
   const bool in_place = rows <= kSiluInPlaceRows && width == task.head_dim;

@@ -1,4 +1,4 @@
-// Span attention over pages in scattered order, as a pass asks for it.
+// Benchmarks span attention over pages in scattered order, as in a pass.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -32,12 +32,12 @@ KvLayout layout_of(const BenchShape& shape) {
   return {shape.layers, shape.kv_heads, shape.head_dim(), page_tokens, KvFormat::bf16};
 }
 
-// One layer of a pass. Keys and values are those of the layer in the middle of pages that hold all layers.
+// A layer of a pass. Keys and values belong to the middle layer of pages that hold all layers.
 class AttendCase {
  public:
   AttendCase(const BenchShape& shape, const Sight& sight, AttendPath path, Chance& chance);
   void run(Stream& stream) const;
-  // A row of one query head, in double.
+  // Checks a row of one query head, in double.
   Checked check(std::size_t row) const;
   const DeviceNumbers& out() const { return out_; }
 
@@ -52,7 +52,7 @@ class AttendCase {
   const AttendPath path_;
   const KvLayout layout_;
   const std::uint32_t dim_, width_, layer_;
-  std::vector<std::size_t> places_;  // of tokens: bytes from the first page
+  std::vector<std::size_t> places_;  // by token: bytes from the first page
   const SightRows rows_;
   AttendPlan plan_;
   DeviceNumbers pages_, queries_, out_;
@@ -138,7 +138,8 @@ std::vector<double> AttendCase::stored(std::uint32_t key, bool value, std::uint3
   return numbers;
 }
 
-// As attend_test.cc bounds it: weights are rounded before they multiply values, outputs after.
+// Uses the bounds of attend_test.cc: weights are rounded before they multiply values, outputs
+// after.
 Checked AttendCase::check_head(std::uint32_t row, std::uint32_t head) const {
   const std::uint32_t kv_head = head / (shape_.heads / shape_.kv_heads);
   const std::vector<double> query = queries_.read(std::size_t{row} * width_ + head * dim_, dim_);
@@ -169,8 +170,8 @@ Checked AttendCase::check(std::size_t row) const {
   return check_head(static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(row % shape_.heads));
 }
 
-// By the kernel that the device asks for, or by mma.sync, which is beside it on Hopper and the same
-// elsewhere.
+// Creates a work for the kernel that the device selects, or for mma.sync, which is an alternative
+// on Hopper and the same kernel elsewhere.
 Work attend_work(const BenchShape& shape, const Sight& sight, AttendPath path) {
   const double numbers = 2.0 * sight.keys() * shape.kv_heads * shape.head_dim() +
                          2.0 * sight.rows() * shape.heads * shape.head_dim();
@@ -181,7 +182,7 @@ Work attend_work(const BenchShape& shape, const Sight& sight, AttendPath path) {
                        [=](const DataSheet& sheet) {
                          return attention_seconds(sheet, layout_of(shape), shape.heads, sight, path);
                        }}},
-            .launches = 0,  // they are in the prediction
+            .launches = 0,  // the prediction includes them
             .peer = {"attend",
                      {{"context", sight.context},
                       {"segments", sight.segments},
@@ -215,11 +216,9 @@ void print_tiles(const DataSheet& sheet, std::ostream& out) {
   const Sight sights[] = {
       {"prefill 2048", 0, 1, 2048}, {"100 x 10 on 1500", 1500, 100, 10}, {"1000 on 1500", 1500, 1, 1000}};
   out << "\n## Tiles of query vectors\nPredicted times of attention on the " << sheet.device
-      << ". The former rule took tiles of 64 for all of these, and split them\nwhere they were fewer than "
-         "two blocks a "
-         "multiprocessor. The last column is former over chosen; were wgmma to reach\n65 % of its rate, 1.49 "
-         "in the "
-         "fourth row.\n\n"
+      << ". The former rule used tiles of 64 for all of these, and split\nthem if they were fewer than two "
+         "blocks per multiprocessor. The last column is former over chosen. If wgmma\nreached 65 % of its "
+         "rate, the fourth row would have 1.49.\n\n"
          "| shape | former, us | 64 whole, us | 128 whole, us | chosen, us | x |\n"
          "| --- | ---: | ---: | ---: | ---: | ---: |\n";
   for (const BenchShape& shape : shapes)
@@ -232,14 +231,14 @@ void print_tiles(const DataSheet& sheet, std::ostream& out) {
       const std::uint32_t wanted = 2 * machine.multiprocessors,
                           blocks = (sight.rows() * machine.heads + 63) / 64 * shape.kv_heads;
       const std::size_t part = blocks >= wanted ? whole_result : (tiles + wanted - 1) / wanted;
-      double before = 0, whole[2] = {}, least = INFINITY;  // microseconds; whole in tiles of 64 and 128
+      double before = 0, whole[2] = {}, least = INFINITY;  // microseconds; `whole` for tiles of 64 and 128
       for (const auto& choice : attend_choices(machine, {&rows.group, 1}, rows.begin, rows.end)) {
         const double time = choice.cycles / sheet.cycles_per_second * 1e6;
         if (choice.part_tiles == whole_result) whole[choice.tile_vectors / 128] = time;
         if (choice.tile_vectors == 64 && choice.part_tiles == part) before = time;
         least = std::min(least, time);
       }
-      if (before == 0) before = whole[0];  // its parts would be longer than all
+      if (before == 0) before = whole[0];  // otherwise its parts would be longer than the whole
       char line[160];
       std::snprintf(line, sizeof line, "| %s, %u/%u heads of %u | %.1f | %.1f | %.1f | %.1f | %.2f |\n",
                     sight.text.c_str(), shape.heads, shape.kv_heads, shape.head_dim(), before, whole[0],

@@ -1,15 +1,15 @@
 #pragma once
-// Whether a prepared work computes what it should.
+// Checks whether a prepared work computes the right result.
 #include <string>
 
 #include "kernels/cuda/bench/bench_work.h"
 
 namespace troupe::kernels::cuda {
 
-// Runs it once and compares up to `samples` samples, the first and the last among them. Empty, or what is
-// wrong.
+// Runs the work once and compares up to `samples` samples, including the first and the last.
+// Returns an empty string, or what is wrong.
 std::string fault_of(const PreparedWork& work, std::size_t samples, Chance& chance);
-// Of one comparison. NaN never passes.
+// Checks one comparison; NaN never passes.
 std::string fault_of(const Checked& checked);
 
 }  // namespace troupe::kernels::cuda

@@ -11,7 +11,7 @@ using namespace troupe::kernels::cuda;
 
 namespace {
 
-// A work that writes nothing: what was there is what is found.
+// Returns a work that writes nothing, so that `found` is its result.
 PreparedWork work_of(std::vector<double> found, std::size_t samples, std::vector<std::size_t>* seen) {
   return {.run = [](Stream&) {},
           .checks = samples,
@@ -25,7 +25,7 @@ PreparedWork work_of(std::vector<double> found, std::size_t samples, std::vector
 }  // namespace
 
 TEST_SUITE("cuda bench") {
-  TEST_CASE("a number off its bound, one too few, and poison are faults") {
+  TEST_CASE("bench check: a number off its bound, a missing number and poison are faults") {
     CHECK(fault_of(Checked{{1, 2}, {1, 2.5}, {0.5}}) == "");
     CHECK(fault_of(Checked{{1, 2}, {1, 2.5}, {0.5, 0.4}}).starts_with("number 1 is 2.0"));
     CHECK(fault_of(Checked{{1}, {1, 2}, {9}}).starts_with("1 numbers; expected 2"));
@@ -33,7 +33,7 @@ TEST_SUITE("cuda bench") {
     CHECK(fault_of(Checked{{std::numeric_limits<double>::quiet_NaN()}, {1}, {9}}) != "");
   }
 
-  TEST_CASE("few samples are all compared, of many some with the first and the last") {
+  TEST_CASE("bench check: few samples are all compared; of many, some with the first and the last") {
     if (!have_device()) return;
     Chance chance(1);
     std::vector<std::size_t> seen;
@@ -47,7 +47,7 @@ TEST_SUITE("cuda bench") {
     CHECK(seen[1] == 99);
   }
 
-  TEST_CASE("a number that was not written is found, the last as well as the first") {
+  TEST_CASE("bench check: an unwritten number is found, at the beginning and at the end") {
     if (!have_device()) return;
     Chance chance(2);
     std::vector<std::size_t> seen;
@@ -63,7 +63,9 @@ TEST_SUITE("cuda bench") {
     CHECK(fault_of(work, 1, chance) == "");
   }
 
-  TEST_CASE("a floor is the longer of moving and computing, step by step; an expectation is never below it") {
+  TEST_CASE(
+      "bench cost: a floor is the longer of moving and computing per step; an expectation is never below "
+      "it") {
     const std::vector<Cost> steps{{CostKind::memory, 10, 0},
                                   {CostKind::product, 10, 400},
                                   {CostKind::attention, 0, 100, [](const DataSheet&) { return 4.0; }}};

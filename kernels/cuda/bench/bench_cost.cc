@@ -23,8 +23,8 @@ double floor_seconds(std::span<const Cost> steps, const Ceilings& ceilings) {
   return sum;
 }
 
-// NVIDIA A100 40GB, H100 and H200 (SXM) data sheets: memory bandwidth, dense bf16, and the clock that its
-// rate means.
+// Data sheets of NVIDIA A100 40GB, H100 and H200 (SXM): memory bandwidth, dense bf16 rate, and the
+// clock that this rate implies.
 std::span<const DataSheet> data_sheets() {
   static const DataSheet sheets[] = {
       {"A100-40G",

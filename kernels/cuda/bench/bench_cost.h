@@ -1,7 +1,7 @@
 #pragma once
-// What work costs at least: its operations over the rate of the unit that does them, its bytes over the
-// memory's bandwidth, whichever takes longer. The benchmark divides by ceilings that it measures in the same
-// run, the table of expectations by those of data sheets.
+// Computes lower bounds of times: operations over the rate of the unit that does them, or bytes
+// over the memory bandwidth, whichever takes longer. The benchmark divides by ceilings that it
+// measures in the same run, the table of expectations by those of data sheets.
 #include <functional>
 #include <span>
 #include <string_view>
@@ -17,33 +17,34 @@ struct Ceilings {
 };
 struct DataSheet {
   std::string_view device;
-  Ceilings peaks;  // memory; dense bf16
+  Ceilings peaks;  // memory bandwidth; dense bf16 rate
   double cycles_per_second = 0;
   DeviceProperties properties;
 };
 std::span<const DataSheet> data_sheets();
 
-// One step. Bytes: each input read once, each output written once. Operations of the matrix units.
+// The cost of one step. `bytes`: each input read once, each output written once. `flops`:
+// operations of the matrix units.
 struct Cost {
   CostKind kind = CostKind::memory;
   double bytes = 0, flops = 0;
-  // Of attention: seconds of its plan, with its launches (attend_cost.h).
+  // For attention: seconds that its plan predicts, including launches (attend_cost.h).
   std::function<double(const DataSheet&)> predicted;
 };
 
 double total_bytes(std::span<const Cost> steps);
 double total_flops(std::span<const Cost> steps);
-// Of steps that run one after another.
+// Returns the lower bound for steps that run one after another.
 double floor_seconds(std::span<const Cost> steps, const Ceilings& ceilings);
 
-// What to expect of steps on such a device, given what its kind of work is assumed to reach of its peaks and
-// what a launch costs; attention is what its plan is predicted to take. For comparison with what is measured:
-// where they differ, one of both is to be understood.
+// Assumptions about a device: the share of its peaks that each kind of work reaches, and the cost
+// of a launch. Attention takes what its plan predicts. A measurement that differs from the
+// expectation needs an explanation.
 struct Assumptions {
   double memory_share = 0.85, product_share = 0.70;
   double launch_seconds = 2e-6;  // from the end of one kernel to the work of the next
 };
-// `launches`: without those of attention.
+// `launches`: excluding those of attention.
 double expected_seconds(std::span<const Cost> steps, unsigned launches, const DataSheet& sheet,
                         const Assumptions& assumptions);
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t block_numbers = std::size_t{1} << 20;
 
-// The sum of four uniform 16-bit numbers, mean 0, deviation 1.
+// Returns the sum of four uniform 16-bit numbers, scaled to mean 0 and deviation 1.
 float nearly_normal(std::uint64_t bits) {
   const auto sum =
       static_cast<float>((bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48));

@@ -1,5 +1,6 @@
 #pragma once
-// Numbers in device memory for the benchmark: drawn at random, or poison that a kernel must overwrite.
+// Fills device memory for the benchmark with random numbers, or with poison that a kernel must
+// overwrite.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,9 +20,10 @@ constexpr std::size_t number_bytes(NumberKind kind) { return kind == NumberKind:
 
 class DeviceNumbers {
  public:
-  // Nearly normal, of deviation `size`. A block of them is drawn and repeated to fill large memory.
+  // Draws nearly normal numbers of deviation `size`. Large memory is filled by repeating a block of
+  // them.
   DeviceNumbers(NumberKind kind, std::size_t count, Chance& chance, float size = 1);
-  // NaN all.
+  // Fills with NaN.
   DeviceNumbers(NumberKind kind, std::size_t count);
 
   NumberKind kind() const { return kind_; }
@@ -29,9 +31,10 @@ class DeviceNumbers {
   std::byte* data() const { return memory_.data(); }
   float* f32() const { return memory_.as<float>(); }
   std::uint16_t* half() const { return memory_.as<std::uint16_t>(); }
-  // As they are now; waits for the device.
+  // Returns the current contents; waits for the device.
   std::vector<double> read(std::size_t first, std::size_t count) const;
-  // The number of one that is still poison, if there is any. Of very large memory the beginning and the end.
+  // Returns the index of a number that is still poison, if any. In very large memory only the
+  // beginning and the end are searched.
   std::optional<std::size_t> find_poison() const;
 
  private:
@@ -41,7 +44,7 @@ class DeviceNumbers {
   DeviceMemory memory_;
 };
 
-// A list of plain structs on the device.
+// An array of plain structs on the device.
 template <class T>
 class DeviceList {
  public:

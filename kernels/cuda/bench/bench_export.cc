@@ -8,7 +8,7 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-constexpr std::size_t logits_compared = 64;  // of a readout
+constexpr std::size_t logits_compared = 64;  // per readout
 
 nlohmann::ordered_json pass_json(const ExportedPass& exported) {
   nlohmann::ordered_json json{{"name", exported.name}, {"model", exported.model}};

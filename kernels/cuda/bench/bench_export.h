@@ -1,5 +1,6 @@
 #pragma once
-// The benchmark's work for peers: a folder with works.json and the models, which bench_torch.py reads.
+// Exports the benchmark's work for peers: a folder with works.json and the models, which
+// bench_torch.py reads.
 #include <filesystem>
 #include <vector>
 
@@ -11,9 +12,9 @@ namespace troupe::kernels::cuda {
 struct ExportedPass {
   std::string model, name;  // name: of its row
   ModelPass pass;
-  std::vector<std::vector<float>> logits;  // of its readouts: what a peer must find
+  std::vector<std::vector<float>> logits;  // by readout: the logits that a peer must reproduce
 };
-// Throws std::runtime_error that names the file.
+// Throws std::runtime_error with the file's name.
 void export_works(const std::filesystem::path& folder, std::uint64_t seed, const std::vector<Work>& works,
                   const std::vector<ExportedPass>& passes);
 

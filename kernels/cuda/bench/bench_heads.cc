@@ -1,4 +1,5 @@
-// Kernels that work on heads and on pages: rotations of queries and keys, realignment, clearing.
+// Benchmarks kernels that work on heads and pages: rotation of queries and keys, realignment,
+// clearing.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -12,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t positions = 8192;
 
-// Cosines and sines, in pairs, as a decoder's weights have them.
+// Returns pairs of cosine and sine in the layout of a decoder's weights.
 std::vector<float> rotations_of(const BenchShape& shape) {
   std::vector<float> rotations;
   const std::vector<double> frequencies = rope_frequencies(config_of(shape));
@@ -24,7 +25,7 @@ std::vector<float> rotations_of(const BenchShape& shape) {
   return rotations;
 }
 
-// One head, turned in double. `distance` of either sign.
+// Rotates one head in double; `distance` may be negative.
 std::vector<double> turned(const BenchShape& shape, const std::vector<double>& head, double distance) {
   const std::vector<double> frequencies = rope_frequencies(config_of(shape));
   const std::size_t half = head.size() / 2;
@@ -37,7 +38,8 @@ std::vector<double> turned(const BenchShape& shape, const std::vector<double>& h
   return out;
 }
 
-// A turned pair errs by its length, not by each number's size.
+// Returns error bounds: a rotated pair's error is relative to its length, not to each number's
+// size.
 std::vector<double> pair_bounds(const std::vector<double>& head, double relative) {
   const std::size_t half = head.size() / 2;
   std::vector<double> all(head.size());
@@ -45,7 +47,7 @@ std::vector<double> pair_bounds(const std::vector<double>& head, double relative
     all[i] = all[half + i] = std::hypot(head[i], head[half + i]) * relative + 1e-6;
   return all;
 }
-constexpr double rounded = 0x1p-8 + 0x1p-18;  // to bf16, after float32
+constexpr double rounded = 0x1p-8 + 0x1p-18;  // float32 error plus rounding to bf16
 
 void append(Checked& all, const Checked& more) {
   all.got.insert(all.got.end(), more.got.begin(), more.got.end());
@@ -118,7 +120,7 @@ Work make_heads_work(const BenchShape& shape, std::uint32_t rows) {
   return work;
 }
 
-// Blocks of whole pages, each with a distance of its own; to other pages, or in place.
+// Realigns blocks of whole pages, each by its own distance, to other pages or in place.
 Work realign_work(const BenchShape& shape, std::uint32_t tokens, bool moves) {
   const KvLayout layout = layout_of(shape, shape.layers);
   const auto count = static_cast<std::uint32_t>(layout.pages_for(tokens));

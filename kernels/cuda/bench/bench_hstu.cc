@@ -1,10 +1,11 @@
-// What HSTU's passes cost (engine/hstu.cc), launch by launch.
+// Computes the costs of HSTU's passes (engine/hstu.cc), launch by launch.
 #include "kernels/cuda/bench/bench_work.h"
 
 namespace troupe::kernels::cuda {
 namespace {
 
-// Attention of all users: each user's events, causally, and candidates that see these and themselves.
+// Attention of all users: each user's causal events, and candidates that see the events and
+// themselves.
 struct HstuSight {
   std::vector<AttendGroup> groups;
   std::vector<std::uint32_t> begin, end;
@@ -43,8 +44,8 @@ double silu_seconds(const DataSheet& sheet, const HstuShape& shape, const HstuSi
 
 }  // namespace
 
-// The first is the shape that Meta's Triton path was published for: 9.30 ms on an H100, a quarter of its
-// tokens padding, of which ours has none.
+// Meta's Triton path was published for the first shape: 9.30 ms on an H100, with a quarter of its
+// tokens being padding. Ours has no padding.
 std::vector<HstuShape> hstu_shapes() {
   HstuShape shape{.layers = 5,
                   .hidden = 512,
@@ -82,7 +83,7 @@ std::vector<Cost> hstu_costs(const HstuShape& shape) {
     const double count = sight.rows();
     memory(6 * rows * d);             // norm, rounded
     product(rows, d, 4 * w, 4);       // gates, values, queries, keys
-    memory(rows * w * (16 + 4 + 6));  // SiLU of them, and where they belong
+    memory(rows * w * (16 + 4 + 6));  // SiLU of these, written to their destinations
     if (some) memory(count * (8 * d + 4 * w));
     costs.push_back({CostKind::attention, count * w * 6 + rows * w * 4, 4 * w * sight.pairs,
                      [shape, sight](const DataSheet& sheet) { return silu_seconds(sheet, shape, sight); }});

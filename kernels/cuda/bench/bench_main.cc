@@ -1,5 +1,6 @@
-// Times every kernel and whole models on the device, checks each before on numbers of this run, and prints
-// one table: times beside floors, rates beside ceilings measured in the same run, and peers' times.
+// Times every kernel and whole models on the device. It checks each on random numbers first, and
+// prints one table: times beside floors, rates beside ceilings measured in the same run, and the
+// times of peers.
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
@@ -21,11 +22,12 @@ namespace {
 
 constexpr std::string_view usage =
     "usage: cuda_bench [--seed N] [--rounds N] [--only TEXT] [--json FILE] [--peers FILE]\n"
-    "       cuda_bench --export FOLDER [--seed N]   models and works for bench_torch.py, with our logits\n"
-    "       cuda_bench --expected                   what data sheets lead to expect; needs no device\n"
-    "       cuda_bench --check [--only TEXT]        nothing is timed\n"
-    "       cuda_bench --smoke [--export FOLDER]    tiny shapes, no rates\n"
-    "Ends with 1 where a result disagrees, 2 for bad arguments, 3 where there is no device.\n";
+    "       cuda_bench --export FOLDER [--seed N]   writes models and works for bench_torch.py, with our "
+    "logits\n"
+    "       cuda_bench --expected                   prints times expected from data sheets; needs no device\n"
+    "       cuda_bench --check [--only TEXT]        checks results without timing\n"
+    "       cuda_bench --smoke [--export FOLDER]    tries tiny shapes, prints no rates\n"
+    "Exit status: 1 if a result is wrong, 2 for bad arguments, 3 if there is no device.\n";
 
 struct Options {
   bool smoke = false, check = false, expected = false;
@@ -83,7 +85,7 @@ BenchRow row_of(const BenchShape& shape, const ModelPass& pass) {
   return {"model", shape.name + ", " + pass.text, pass_costs(config, pass), pass_launches(config)};
 }
 
-// The rows' costs alone.
+// Prints the expected times from the rows' costs; needs no device.
 int print_expected() {
   std::vector<BenchRow> rows;
   Chance chance(1);
@@ -142,7 +144,7 @@ void Bench::measure(const Work& work) {
     const PreparedWork prepared = work.prepare(chance_);
     row.fault = fault_of(prepared, options_.smoke ? 8 : 24, chance_);
     if (row.fault.empty() && times()) row.time = timer_.time(prepared);
-  } catch (const DeviceError& error) {  // too little memory, say: the other rows are still worth having
+  } catch (const DeviceError& error) {  // for example too little memory: the other rows are still useful
     row.fault = error.what();
   }
   add(std::move(row));
@@ -172,7 +174,8 @@ void Bench::measure_pass(const std::string& name, ModelBench& model, const Model
   passes_.push_back({name, row.name(), pass, std::move(measured.logits)});
 }
 
-// A device that failed in some row may fail in all that follow; the rows before are printed all the same.
+// Measures the ceilings at the end. A device that failed in one row may fail in all later ones; the
+// earlier rows are still printed.
 void Bench::measure_ceilings_again() {
   run_.after = run_.before;
   try {
@@ -215,7 +218,7 @@ int main(int count, char** words) {
       std::cout << "skipped: no CUDA device on this machine\n";
       return 3;
     }
-    throw_when_device_lost();  // the rows before are worth having
+    throw_when_device_lost();  // keeps the rows measured before the loss
     return Bench(*options).run();
   } catch (const std::exception& error) {
     std::cerr << "cuda_bench: " << error.what() << "\n";

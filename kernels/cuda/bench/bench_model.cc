@@ -37,7 +37,7 @@ void round_values(std::vector<float>& values) {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = from_bf16(bits[i]);
 }
 
-// So that both decoders and every peer have the same numbers.
+// Rounds the weights, so that both decoders and every peer have the same numbers.
 void round_to_bf16(DecoderModel& model) {
   for (LayerWeights& layer : model.weights.layers) {
     for (Matrix* m : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down})
@@ -85,7 +85,7 @@ std::vector<Cost> pass_costs(const DecoderConfig& c, const ModelPass& pass) {
              count = static_cast<std::uint32_t>(pass.plan.readouts.size());
   const auto tokens = static_cast<std::uint32_t>(pass.plan.segments.back().tokens.size());
   const Sight all{"", context, count, tokens},
-      read{"", context + tokens - 1, count, 1};  // the last of each is read
+      read{"", context + tokens - 1, count, 1};  // the last token of each is read
   const KvLayout layout = kv_layout(c, 16, KvFormat::bf16);
   std::vector<Cost> costs;
   const auto product = [&](double count, double inputs, double outputs) {
@@ -127,7 +127,8 @@ ModelBench::ModelBench(const BenchShape& shape, std::uint64_t seed, const std::f
                                {.rows_max = rows + shape.suffix, .keys_max = 4 * (rows + shape.suffix)});
 }
 
-// 16-bit activations leave errors of the square root of the layers times a few roundings (decoder_test.cc).
+// Compares with the CPU's decoder. Errors of 16-bit activations grow with the square root of the
+// number of layers (decoder_test.cc).
 std::string ModelBench::check(Chance& chance) {
   const DecoderConfig& config = config_;
   Plan plan;
@@ -151,7 +152,7 @@ std::string ModelBench::check(Chance& chance) {
          " of the largest; expected at most " + std::to_string(tolerance);
 }
 
-// Leaves the history in pages.
+// Computes the history into pages if the pass needs it cached.
 Request ModelBench::prepare(const ModelPass& pass) {
   Request request{&pass.plan, std::vector<SegmentKv>(pass.plan.segments.size())};
   if (!pass.cached) return request;
@@ -170,7 +171,8 @@ Request ModelBench::prepare(const ModelPass& pass) {
 ModelBench::Measured ModelBench::measure(const ModelPass& pass, unsigned rounds) {
   const Request request = prepare(pass);
   std::vector<Reply> logits;
-  for (int i = 0; i < 3; ++i) decoder_->run({&request, 1}, logits);  // the second records, the third replays
+  // The second run records, the third replays.
+  for (int i = 0; i < 3; ++i) decoder_->run({&request, 1}, logits);
   Measured measured;
   std::vector<double> seconds;
   for (unsigned round = 0; round < rounds; ++round) {

@@ -1,5 +1,6 @@
 #pragma once
-// Whole models: passes of a decoder with random weights, as a ranker and a prefill ask for them.
+// Benchmarks whole models: passes of a decoder with random weights, as a ranker and a prefill
+// request them.
 #include <filesystem>
 #include <memory>
 
@@ -9,7 +10,7 @@
 
 namespace troupe::kernels::cuda {
 
-// One pass. The first segment's keys and values are in pages where it is cached.
+// A pass. If `cached`, the first segment's keys and values are already in pages.
 struct ModelPass {
   std::string text;
   Plan plan;
@@ -17,22 +18,23 @@ struct ModelPass {
 };
 std::vector<ModelPass> model_passes(const BenchShape& shape, Chance& chance);
 
-// What the pass must compute and read: products, attention and readouts; each launch's part by itself. What
-// passes from one launch to the next is taken to stay in the cache.
+// Returns the costs of a pass: products, attention and readouts, one entry per launch. Data passed
+// from one launch to the next is assumed to stay in the cache.
 std::vector<Cost> pass_costs(const DecoderConfig& config, const ModelPass& pass);
-// Without those of attention.
+// Excludes launches of attention.
 unsigned pass_launches(const DecoderConfig& config);
 
 class ModelBench {
  public:
-  // Draws the weights, rounded to bf16; writes them to `directory` in Hugging Face form unless that is empty.
+  // Draws the weights, rounded to bf16; writes them to `directory` in Hugging Face form unless that
+  // is empty.
   ModelBench(const BenchShape& shape, std::uint64_t seed, const std::filesystem::path& directory);
 
-  // Empty where a small pass has the logits of the CPU's decoder, else what differs.
+  // Compares a small pass with the CPU's decoder. Returns an empty string, or what differs.
   std::string check(Chance& chance);
   struct Measured {
-    Timing wall;      // of `run`: planning, upload, launches, logits back
-    PassTimes parts;  // device seconds of one pass, planning on the CPU
+    Timing wall;      // of `run`: planning, upload, launches, download of logits
+    PassTimes parts;  // device seconds of one pass; planning on the CPU
     std::vector<std::vector<float>> logits;
   };
   Measured measure(const ModelPass& pass, unsigned rounds);
@@ -41,7 +43,7 @@ class ModelBench {
  private:
   Request prepare(const ModelPass& pass);
 
-  DecoderModel reference_;  // until it was checked
+  DecoderModel reference_;  // kept until it was checked
   DecoderConfig config_;
   std::unique_ptr<Executor> decoder_;
   DeviceMemory history_;

@@ -1,4 +1,4 @@
-// Matrix products of a pass, and the products of its readouts.
+// Benchmarks matrix products of a pass, and the products of its readouts.
 #include <algorithm>
 #include <cmath>
 
@@ -15,7 +15,8 @@ double dot(const std::vector<double>& a, const std::vector<double>& b) {
   return sum;
 }
 
-// Float32 sums of numbers of size 1 are off by far less than this share of sqrt(n); then they are rounded.
+// Returns the error bound: float32 sums of numbers of size 1 have far smaller errors than this
+// share of sqrt(n); then they are rounded.
 double product_bound(std::size_t inputs, double want, bool half) {
   return std::sqrt(static_cast<double>(inputs)) * 0x1p-14 + (half ? std::abs(want) * 0x1p-8 : 0);
 }
@@ -50,7 +51,7 @@ Work product_work(std::uint32_t rows, std::uint32_t inputs, std::uint32_t output
             },
         .outputs = {out},
         .checks = rows,
-        .check = [=](std::size_t row) {  // an eighth of the outputs of a row, from a drawn column on
+        .check = [=](std::size_t row) {  // an eighth of a row's outputs, from a random column on
           Checked checked;
           const std::vector<double> x = in->read(row * inputs, inputs);
           const std::vector<double> got = out->read(row * outputs, outputs);
@@ -70,7 +71,7 @@ Work product_work(std::uint32_t rows, std::uint32_t inputs, std::uint32_t output
   return work;
 }
 
-// `states` rows of the residual stream, each against the same `rows` rows of the vocabulary.
+// Multiplies `states` rows of the residual stream with the same `rows` rows of the vocabulary.
 Work readout_work(const BenchShape& shape, std::uint32_t states, std::uint32_t rows) {
   const std::uint32_t width = shape.hidden, vocabulary = shape.vocabulary;
   Work work{

@@ -1,4 +1,4 @@
-// Kernels that work row by row on dense rows: what lies between matrix products.
+// Benchmarks kernels between matrix products, which work on dense rows.
 #include <cmath>
 
 #include "kernels/cuda/bench/bench_work.h"
@@ -25,7 +25,7 @@ std::vector<double> bounds(const std::vector<double>& want, double relative) {
 
 double silu(double gate) { return gate / (1 + std::exp(-gate)); }
 
-// The rows' root mean square norm.
+// Returns the row divided by its root mean square, times the weight.
 std::vector<double> normed(const std::vector<double>& in, const std::vector<double>& weight) {
   double squares = 0;
   for (const double x : in) squares += x * x;

@@ -11,7 +11,7 @@ std::vector<BenchShape> bench_shapes(bool smoke) {
              .kv_heads = 1,
              .intermediate = 80,
              .vocabulary = 48,
-             .history = 900,  // so many that they are split among blocks
+             .history = 900,  // enough to be split among blocks
              .suffix = 21,
              .candidates = 3,
              .candidate_tokens = 5,

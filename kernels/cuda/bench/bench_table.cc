@@ -15,7 +15,7 @@ std::string number(double value, const char* form) {
 }
 std::string microseconds(double seconds) { return number(seconds * 1e6, seconds < 1e-4 ? "%.1f" : "%.0f"); }
 
-// Cells end in " |". A rate of nothing is no number.
+// Formats a rate and its share of the ceiling; empty cells for an amount of 0. Cells end in " |".
 std::string rate_cells(double amount, double seconds, double ceiling) {
   if (amount == 0) return " | |";
   const double found = amount / seconds;
@@ -136,36 +136,39 @@ void print_expectations(const std::vector<BenchRow>& rows, std::ostream& out) {
   const Assumptions assumed;
   out << "# Expected times of the CUDA kernels: to be checked, nothing here was measured\n```\ncuda_bench "
          "--expected\n```\n"
-         "Floors are operations over the data sheet's dense bf16 rate or bytes over its memory bandwidth, "
-         "whichever takes\n"
-         "longer, step after step: nothing runs faster. Bytes are those that must move, each input and "
-         "output once; between\n"
-         "the launches of a whole model numbers are taken to stay in the cache. Expected is what a model on "
-         "paper says: a launch\ncosts "
+         "Floors are operations over the data sheet's dense bf16 rate, or bytes over its memory bandwidth, "
+         "whichever takes longer,\n"
+         "step after step; nothing runs faster. Bytes are the necessary ones: each input and output once. "
+         "Data "
+         "between the launches\n"
+         "of a whole model is assumed to stay in the cache. Expected times come from an analytic model: a "
+         "launch costs\n"
       << number(1e6 * assumed.launch_seconds, "%.0f") << " us, memory-bound work reaches "
       << number(100 * assumed.memory_share, "%.0f") << " % of the bandwidth, products "
       << number(100 * assumed.product_share, "%.0f")
       << " % of the matrix rate.\n"
-         "Attention is its plan on that device (`attend_cost.h`): launches, of which a split takes two; 1.5 "
-         "us "
-         "for blocks to\n"
-         "begin and end; and the longer of what its tiles read from L2 (5 TB/s on the H100 and H200, 4.6 on "
-         "the A100) "
-         "and "
-         "the busiest\n"
-         "multiprocessor, whose products reach 75 % of the rate by wgmma, 55 % by mma.sync, which on the "
-         "H100 and H200 has "
-         "62 % of it.\n"
-         "SiLU, in place of the softmax, takes twice the slow operations; `hstu` is bf16, and its rows are "
-         "too many for a\n"
-         "cache, so that the bytes are those of every launch. "
-         "These shares and L2's rates are assumptions; an expectation may be off by a factor of 1.5. "
-         "`attend_mma` is mma.sync\n"
-         "where wgmma could be. The rows are those of `cuda_bench`, which prints measured times beside "
-         "floors from\n"
-         "ceilings that it measures itself. Where these differ from what is expected, one of the two is to "
-         "be "
-         "understood.\n\nPeaks:";
+         "\n"
+         "Attention takes what its plan predicts for the device (`attend_cost.h`): its launches, two if "
+         "lists "
+         "are split; 1.5 us\n"
+         "for blocks to begin and end; and the longer of two times, reading its tiles from L2 (5 TB/s on the "
+         "H100 and H200,\n"
+         "4.6 on the A100) and the busiest multiprocessor. Its products reach 75 % of the rate with wgmma, "
+         "55 % "
+         "with mma.sync,\n"
+         "whose rate on the H100 and H200 is 62 % of wgmma's. SiLU needs twice as many slow operations as "
+         "the "
+         "softmax.\n"
+         "`hstu` is bf16; its rows exceed a cache, so its bytes are those of every launch. `attend_mma` uses "
+         "mma.sync on a\n"
+         "device that has wgmma.\n"
+         "\n"
+         "These shares and L2's rates are assumptions; an expectation may be off by a factor of 1.5. The "
+         "rows "
+         "are those of\n"
+         "`cuda_bench`, which prints measured times beside floors from ceilings that it measures itself. A "
+         "difference between a\n"
+         "measurement and an expectation needs an explanation.\n\nPeaks:";
   for (const DataSheet& sheet : data_sheets())
     out << " " << sheet.device << " " << number(sheet.peaks.bytes_per_second / 1e12, "%.3f") << " TB/s, "
         << number(sheet.peaks.flops_per_second / 1e12, "%.0f") << " TFLOP/s.";

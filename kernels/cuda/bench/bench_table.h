@@ -1,5 +1,6 @@
 #pragma once
-// What the benchmark found, as one Markdown table and as JSON; and what peers found on the same work.
+// Prints the benchmark's results as one Markdown table and as JSON, beside the times of peers on
+// the same work.
 #include <filesystem>
 #include <map>
 #include <ostream>
@@ -17,8 +18,8 @@ struct BenchRow {
   std::vector<Cost> steps;
   unsigned launches = 1;
   Timing time;
-  std::string fault;  // not timed: why
-  PassTimes parts;    // of whole models
+  std::string fault;  // why the row was not timed; empty if it was
+  PassTimes parts;    // only for whole models
 
   std::string name() const { return kernel + ", " + shape; }
 };
@@ -28,13 +29,14 @@ struct PeerTime {
   std::string variant;
 };
 struct Peers {
-  std::string name;                       // "" where there are none
+  std::string name;                       // "" if there are none
   std::map<std::string, PeerTime> times;  // by BenchRow::name()
 };
-// What bench_torch.py wrote. Throws std::runtime_error that names the file.
+// Reads a file that bench_torch.py wrote. Throws std::runtime_error with the file's name.
 Peers read_peers(const std::filesystem::path& file);
 
-// Where and when the rows were measured; ceilings at the beginning and at the end.
+// The device, seed and rounds of a measurement; ceilings at the beginning and at
+// the end.
 struct BenchRun {
   DeviceProperties device;
   std::uint64_t seed = 0;
@@ -46,7 +48,7 @@ struct BenchRun {
 void print_table(const BenchRun& run, std::ostream& out);
 void write_json(const BenchRun& run, const std::filesystem::path& file);
 
-// Times that data sheets and assumptions lead to expect, for the same rows.
+// Prints the times expected from data sheets and assumptions for the same rows.
 void print_expectations(const std::vector<BenchRow>& rows, std::ostream& out);
 
 }  // namespace troupe::kernels::cuda

@@ -14,7 +14,7 @@ namespace {
 
 MeasuredCeilings ceilings(double bytes, double flops) { return {{bytes, flops}, 1e9, 2e9, 3e-6}; }
 
-// A product at half its floor, a copy at its floor, and one that was wrong.
+// Returns a run with a product at half its floor, a copy at its floor, and a wrong row.
 BenchRun example() {
   BenchRun run{.device = {.name = "some GPU", .capability = 90, .multiprocessors = 2, .l2_bytes = 3 << 20},
                .seed = 5,
@@ -38,7 +38,7 @@ bool has(const std::string& text, const std::string& line) { return text.find(li
 }  // namespace
 
 TEST_SUITE("cuda bench table") {
-  TEST_CASE("rows stand beside floors and shares of the ceilings' mean; a wrong one has no times") {
+  TEST_CASE("bench table: rows show floors and shares of the mean ceilings; a wrong row has no times") {
     const std::string table = table_of(example());
     CHECK(has(table, "some GPU, sm_90, 2 multiprocessors, 3 MiB of L2; seed 5; medians of 7 rounds."));
     CHECK(has(table, "| product | square | 20.0 | 10.0 | 50.0 | 0.050 | 5.0 | 50.000 | 50.0 |\n"));
@@ -47,7 +47,7 @@ TEST_SUITE("cuda bench table") {
     CHECK(!has(table, "PyTorch"));
   }
 
-  TEST_CASE("peers stand beside the rows that they have, as they are read from their file") {
+  TEST_CASE("bench table: peers' times from a file are beside the rows they have") {
     const TestFolder folder;
     folder.write("peers.json", R"({"name": "PyTorch 9", "rows": {"product, square": {"seconds": 3e-5,
                                   "variant": "linear"}}})");
@@ -59,7 +59,7 @@ TEST_SUITE("cuda bench table") {
     CHECK(has(table, "| 100.0 | | | | |\n"));
   }
 
-  TEST_CASE("peers that are no such file are an error that names it") {
+  TEST_CASE("bench table: an invalid or absent peers' file is an error that names it") {
     const TestFolder folder;
     folder.write("peers.json", "{}");
     for (const char* name : {"peers.json", "absent.json"}) {
@@ -73,7 +73,7 @@ TEST_SUITE("cuda bench table") {
     }
   }
 
-  TEST_CASE("JSON says what the table says, and how the rounds spread") {
+  TEST_CASE("bench table: JSON has the table's numbers and the spread of the rounds") {
     const TestFolder folder;
     write_json(example(), folder.path() / "run.json");
     const auto json = nlohmann::json::parse(folder.read("run.json"));
@@ -88,7 +88,7 @@ TEST_SUITE("cuda bench table") {
     CHECK(!json["rows"][2].contains("seconds"));
   }
 
-  TEST_CASE("expectations have every device's floor and say that nothing was measured") {
+  TEST_CASE("bench table: expectations have every device's floor and say that nothing was measured") {
     std::ostringstream out;
     print_expectations(example().rows, out);
     CHECK(out.str().starts_with(

@@ -10,7 +10,7 @@ namespace {
 
 constexpr unsigned warm_up_rounds = 3;
 
-// Of something that a multiple of 64 makes simplest.
+// Scales a size and rounds it down to a multiple of 64, at least 64.
 std::uint32_t scaled(double full, double share) {
   return std::max(64u, static_cast<std::uint32_t>(full * share) / 64 * 64);
 }
@@ -24,12 +24,12 @@ Timing timing_of(std::vector<double> seconds) {
   return {median, seconds.front(), seconds.back()};
 }
 
-// Writing several times the second-level cache leaves nothing in it that the next kernel reads.
+// Writing several times the L2 cache's size evicts everything that the next kernel reads.
 Timer::Timer(unsigned rounds, const DeviceProperties& device)
     : rounds_(rounds), flushed_(4 * device.l2_bytes) {}
 
-// The device is never waited for between rounds: their launches stand in the queue when their turn comes, so
-// that the events show the kernel and not the host.
+// Enqueues all rounds without waiting, so that launches are already queued when the device reaches
+// them, and the events measure the kernel and not the host.
 Timing Timer::time(const PreparedWork& work) {
   std::vector<std::unique_ptr<Event>> begins, ends;
   for (unsigned round = 0; round < warm_up_rounds + rounds_; ++round) {

@@ -1,6 +1,6 @@
 #pragma once
-// Device time of prepared work: events around each run, the caches emptied before it, the median of some
-// rounds after a warm-up. And the ceilings, measured the same way.
+// Measures device time of prepared work: events around each run, caches flushed before it, the
+// median of several rounds after a warm-up. Measures the ceilings in the same way.
 #include <cstddef>
 
 #include "kernels/cuda/bench/bench_work.h"
@@ -13,11 +13,11 @@ struct Timing {
 };
 Timing timing_of(std::vector<double> seconds);
 
-// What the machine gives to whoever asks for one thing only.
+// The machine's ceilings, each measured alone.
 struct MeasuredCeilings {
   Ceilings device;                    // a large copy, bytes read plus bytes written; a large bf16 product
   double to_device = 0, to_host = 0;  // bytes per second of page-locked memory
-  double smallest_launch = 0;         // seconds that events show around a kernel that does nearly nothing
+  double smallest_launch = 0;         // seconds that events show around a nearly empty kernel
 };
 
 class Timer {
@@ -25,7 +25,7 @@ class Timer {
   Timer(unsigned rounds, const DeviceProperties& device);
 
   Timing time(const PreparedWork& work);
-  // `share` of the sizes that fill a GPU: 1, or next to nothing where only the code is tried.
+  // `share`: fraction of the sizes that fill a GPU; 1, or nearly 0 if only the code is tested.
   MeasuredCeilings ceilings(double share, Chance& chance);
 
  private:

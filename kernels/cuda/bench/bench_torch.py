@@ -1,6 +1,8 @@
-"""PyTorch on the benchmark's work: the weights, tokens and shapes that `cuda_bench --export FOLDER` left. A model's
-logits are compared with ours before it is timed; of several ways to ask PyTorch for the same thing the fastest counts.
-Writes what `cuda_bench --peers FILE` reads. Ends with 77 where there is no PyTorch, or no GPU without --smoke.
+"""Times PyTorch on the benchmark's work: the weights, tokens and shapes that `cuda_bench --export FOLDER`
+wrote. A model's logits are compared with ours before it is timed. Among several ways to do the same in
+PyTorch the fastest counts. Writes the file that `cuda_bench --peers FILE` reads. Exit status 77: no
+PyTorch, or no GPU without --smoke.
+
   bench_torch.py FOLDER [--out FILE] [--rounds N] [--compile] [--smoke]"""
 import argparse
 import json
@@ -15,24 +17,25 @@ except ImportError:
     print("skipped: no PyTorch on this machine")
     sys.exit(77)
 
-LOGITS_OFF_MAX = 0.1  # of the largest: both round to bf16, PyTorch its residual stream too
+LOGITS_OFF_MAX = 0.1  # relative to the largest: both round to bf16, PyTorch also its residual stream
 
 
 def load_tensors(path, device, dtype):
-    """The tensors of a safetensors file that holds bf16."""
+    """Returns the tensors of a bf16 safetensors file."""
     data = bytearray(open(path, "rb").read())
     length, = struct.unpack_from("<Q", data)
     tensors = {}
     for name, entry in json.loads(data[8:8 + length]).items():
         if name != "__metadata__":
             begin, end = entry["data_offsets"]
-            flat = torch.frombuffer(data, dtype=torch.bfloat16, offset=8 + length + begin, count=(end - begin) // 2)
+            flat = torch.frombuffer(data, dtype=torch.bfloat16, offset=8 + length + begin,
+                                    count=(end - begin) // 2)
             tensors[name] = flat.reshape(entry["shape"]).to(device=device, dtype=dtype)
     return tensors
 
 
-# Attention: q [batch, heads, rows, dim], k and v [batch, kv_heads, keys, dim]; a row sees its keys up to the diagonal
-# that ends in the lower right corner, or what `mask` [rows, keys] says.
+# Attention: q [batch, heads, rows, dim], k and v [batch, kv_heads, keys, dim]. A row sees its keys up to
+# the diagonal that ends in the lower right corner, or those that `mask` [rows, keys] allows.
 
 def plain(q, k, v, mask):
     group = q.shape[1] // k.shape[1]
@@ -48,7 +51,7 @@ def with_mask(q, k, v, mask):
 
 
 def folded(q, k, v, mask):
-    """The heads that share keys as rows of one head."""
+    """Runs attention with the heads that share keys as rows of one head."""
     batch, heads, rows, dim = q.shape
     group = heads // k.shape[1]
     out = F.scaled_dot_product_attention(q.reshape(batch, k.shape[1], group * rows, dim), k, v,
@@ -77,18 +80,20 @@ def flash_expanded(q, k, v, mask):
 
 CAUSAL_WAYS = {"flash": flash, "flash, expanded": flash_expanded}
 MASK_WAYS = {"mask": with_mask, "mask, folded": folded}
-if not hasattr(F, "scaled_dot_product_attention"):  # before PyTorch 2: only to try the rest of this file
+# Before PyTorch 2: only to test the other code of this file.
+if not hasattr(F, "scaled_dot_product_attention"):
     CAUSAL_WAYS, MASK_WAYS = {}, {"plain": plain}
 
 
 def sight_mask(context, lengths, device):
-    """Rows of segments: all of the context, and their own segment up to themselves."""
+    """Returns the mask of rows that see the context and their own segment up to themselves."""
     rows = sum(lengths)
     mask = torch.zeros(rows, context + rows, dtype=torch.bool, device=device)
     mask[:, :context] = True
     first = 0
     for length in lengths:
-        mask[first:first + length, context + first:context + first + length] = torch.ones(length, length).tril().bool()
+        mask[first:first + length, context + first:context + first + length] = (
+            torch.ones(length, length).tril().bool())
         first += length
     return mask
 
@@ -104,7 +109,7 @@ class Bench:
             self.flushed = torch.empty(4 * cache, dtype=torch.uint8, device="cuda")
 
     def median(self, run):
-        """Device seconds; the caches are emptied before each round."""
+        """Returns device seconds; the caches are flushed before each round."""
         if self.options.smoke:
             run()
             return 0.0
@@ -122,7 +127,7 @@ class Bench:
         return times[len(times) // 2]
 
     def graphed(self, run):
-        """The same as one launch, so that the time is the device's and not Python's."""
+        """Records `run` as one launch, so that the time is the device's and not Python's."""
         if self.options.smoke:
             return run
         side = torch.cuda.Stream()
@@ -137,7 +142,7 @@ class Bench:
         return graph.replay
 
     def note(self, name, variant, run):
-        """Times `run`, recorded and as it is, and keeps the fastest so far. What this PyTorch cannot do is passed over."""
+        """Times `run`, recorded and directly, and keeps the fastest; skips what this PyTorch cannot do."""
         for way, made in ((variant, lambda: self.graphed(run)), (variant + ", not recorded", lambda: run)):
             try:
                 seconds = self.median(made())
@@ -163,7 +168,8 @@ class Bench:
     def attend(self, name, context, segments, segment, heads, kv_heads, head_dim):
         rows = segments * segment
         q = self.drawn(1, heads, rows, head_dim)
-        k, v = self.drawn(1, kv_heads, context + rows, head_dim), self.drawn(1, kv_heads, context + rows, head_dim)
+        k = self.drawn(1, kv_heads, context + rows, head_dim)
+        v = self.drawn(1, kv_heads, context + rows, head_dim)
         mask = sight_mask(context, [segment] * segments, self.device)
         for variant, way in MASK_WAYS.items():
             self.note(name, variant, lambda: way(q, k, v, mask))
@@ -171,16 +177,16 @@ class Bench:
             for variant, way in CAUSAL_WAYS.items():
                 self.note(name, variant, lambda: way(q, k, v, None))
             return
-        # A sequence for each segment, with a copy of the context that is there already.
+        # One sequence per segment, each with a copy of the cached context.
         q = self.drawn(segments, heads, segment, head_dim)
-        k, v = self.drawn(segments, kv_heads, context + segment, head_dim), self.drawn(segments, kv_heads,
-                                                                                      context + segment, head_dim)
+        k = self.drawn(segments, kv_heads, context + segment, head_dim)
+        v = self.drawn(segments, kv_heads, context + segment, head_dim)
         for variant, way in CAUSAL_WAYS.items():
             self.note(name, variant + ", batched", lambda: way(q, k, v, None))
 
 
 class Model:
-    """Qwen2, a batch of sequences of one length behind a history whose keys and values are there."""
+    """Qwen2 for a batch of sequences of equal length behind a history with cached keys and values."""
 
     def __init__(self, folder, device, dtype):
         self.config = json.load(open(os.path.join(folder, "config.json")))
@@ -206,7 +212,8 @@ class Model:
         if hasattr(F, "rms_norm"):
             return F.rms_norm(x, (x.shape[-1],), weight, self.config["rms_norm_eps"])
         wide = x.float()
-        return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.config["rms_norm_eps"])).to(x.dtype) * weight
+        factor = torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.config["rms_norm_eps"])
+        return (wide * factor).to(x.dtype) * weight
 
     def angles(self, start, lengths):
         at = torch.cat([torch.arange(start, start + n, dtype=torch.float64) for n in lengths])
@@ -221,7 +228,7 @@ class Model:
         return (wide * cosines + other * sines).to(x.dtype)
 
     def run(self, tokens, angles, caches, history, way, mask, read, rows):
-        """Logits of rows 0..rows of tokens `read` of each sequence. New keys go behind the history in `caches`."""
+        """Returns logits of rows 0..rows for the tokens `read` of each sequence; appends keys to `caches`."""
         x = self.weights["model.embed_tokens.weight"][tokens]
         batch, count = tokens.shape
         sizes = [self.heads * self.dim, self.kv_heads * self.dim, self.kv_heads * self.dim]
@@ -239,11 +246,12 @@ class Model:
 
     def caches(self, batch, count):
         shape = (batch, self.kv_heads, count, self.dim)
-        return [[torch.zeros(shape, device=self.device, dtype=self.dtype) for _ in range(2)] for _ in self.layers]
+        return [[torch.zeros(shape, device=self.device, dtype=self.dtype) for _ in range(2)]
+                for _ in self.layers]
 
 
 def layouts(work):
-    """Ways to lay a pass out as batches: (variant, segments of each sequence)."""
+    """Returns the ways to arrange a pass as batches: (variant, segments of each sequence)."""
     segments = work["segments"]
     yield "", [segments]
     if len(segments) > 1:
@@ -257,7 +265,8 @@ def measure_pass(bench, model, work):
     if past > 0:
         before = model.caches(1, past)
         way = next(iter((CAUSAL_WAYS | MASK_WAYS).values()))
-        model.run(history, model.angles(0, [past]), before, 0, way, sight_mask(0, [past], bench.device), [-1], 1)
+        model.run(history, model.angles(0, [past]), before, 0, way,
+                  sight_mask(0, [past], bench.device), [-1], 1)
     for layout, sequences in layouts(work):
         lengths = [len(segment) for segment in sequences[0]]
         tokens = torch.tensor([sum(sequence, []) for sequence in sequences], device=bench.device)
@@ -285,7 +294,7 @@ def measure_way(bench, work, variant, run):
     off = ((got - want).abs().max() / want.abs().max().clamp(min=1)).item()
     print(f"{work['name']}: {variant}: logits off by {off:.2g} of the largest", file=sys.stderr)
     if not off <= LOGITS_OFF_MAX:
-        sys.exit(f"{work['name']}: {variant}: PyTorch computes something else; expected at most {LOGITS_OFF_MAX}")
+        sys.exit(f"{work['name']}: {variant}: PyTorch's logits differ; expected at most {LOGITS_OFF_MAX}")
     bench.note(work["name"], variant, run)
     if bench.options.compile:
         bench.note(work["name"], variant + ", compiled", torch.compile(run))
@@ -314,7 +323,8 @@ def main():
             if work["model"] == name:
                 measure_pass(bench, model, work)
     if options.out and not options.smoke:
-        json.dump({"name": "PyTorch " + torch.__version__, "rows": bench.rows}, open(options.out, "w"), indent=1)
+        json.dump({"name": "PyTorch " + torch.__version__, "rows": bench.rows},
+                  open(options.out, "w"), indent=1)
     print(f"{len(bench.rows)} rows" + (" tried" if options.smoke else " measured"))
 
 

@@ -1,6 +1,6 @@
 #pragma once
-// Rows of the benchmark: what is launched, on which shape, what it costs at least, and how its result is
-// checked on numbers drawn for this run. A work whose result disagrees is not timed.
+// Defines the rows of the benchmark: what is launched, on which shape, its lower bound, and how its
+// result is checked on random numbers. A work with a wrong result is not timed.
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,22 +15,23 @@
 
 namespace troupe::kernels::cuda {
 
-// One comparison of a kernel's output with the definition.
+// A comparison of a kernel's output with the definition.
 struct Checked {
   std::vector<double> got, want;
-  std::vector<double> bound;  // of each difference; one for all if it has one element
+  std::vector<double> bound;  // of each difference; a single element applies to all
 };
 
-// In device memory, which lives as long as its functions.
+// A work in device memory, which lives as long as its functions.
 struct PreparedWork {
   std::function<void(Stream&)> before;  // not timed: restores what `run` overwrites; may be empty
   std::function<void(Stream&)> run;
-  std::vector<std::shared_ptr<const DeviceNumbers>> outputs;  // poison until `run`, which writes all of them
-  std::size_t checks = 0;                     // samples that there are, of which some are compared
-  std::function<Checked(std::size_t)> check;  // after one run
+  // Poison until `run`, which writes all of them.
+  std::vector<std::shared_ptr<const DeviceNumbers>> outputs;
+  std::size_t checks = 0;                     // number of samples, of which some are compared
+  std::function<Checked(std::size_t)> check;  // to be called after one run
 };
 
-// The same work for a peer that reads it from a file; kind "" where there is none.
+// The same work for a peer that reads it from a file; kind "" if there is none.
 struct PeerWork {
   std::string kind;
   std::map<std::string, std::uint64_t> numbers;
@@ -46,23 +47,24 @@ struct Work {
   std::string name() const { return kernel + ", " + shape; }
 };
 
-// A decoder's sizes, and those of the passes that are timed on it.
+// A decoder's sizes, and those of its timed passes.
 struct BenchShape {
   std::string name;
   std::uint32_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, intermediate = 0, vocabulary = 32768;
   std::uint32_t history = 1500, suffix = 1000, candidates = 100, candidate_tokens = 10, prefill = 2048;
-  std::uint32_t long_prefill = 4096;  // of attention alone
-  std::uint32_t many_rows = 65536;    // of memory-bound kernels that are to leave the caches
-  std::uint32_t few_rows = 16;        // of products that read their weights for few
+  std::uint32_t long_prefill = 4096;  // for attention alone
+  std::uint32_t many_rows = 65536;    // of memory-bound kernels, to exceed the caches
+  std::uint32_t few_rows = 16;        // of products that read their weights for few rows
 
   std::uint32_t head_dim() const { return hidden / heads; }
 };
-constexpr std::uint32_t page_tokens = 16;  // of all of them
+constexpr std::uint32_t page_tokens = 16;  // of all shapes
 DecoderConfig config_of(const BenchShape& shape);
-// Those of `troupe bench engine`'s largest and of a model of 1.5 billion weights; one tiny one for smoke.
+// Returns the shapes of `troupe bench engine`'s largest model and of a model of 1.5 billion
+// weights; a tiny one for `smoke`.
 std::vector<BenchShape> bench_shapes(bool smoke);
 
-// Rows of a pass: segments of so many tokens, each causal, that all see `context` tokens.
+// Rows of a pass: causal segments of `segment` tokens that all see `context` tokens.
 struct Sight {
   std::string text;
   std::uint32_t context = 0, segments = 1, segment = 1;
@@ -71,10 +73,10 @@ struct Sight {
   std::uint32_t keys() const { return context + rows(); }
   double pairs() const { return double{1} * segments * segment * (context + (segment + 1) / 2.0); }
 };
-// What its attention is predicted to take on a device of that data sheet.
+// Returns the predicted attention time on a device of that data sheet.
 double attention_seconds(const DataSheet& sheet, const KvLayout& layout, std::uint32_t heads,
                          const Sight& sight, AttendPath path = AttendPath::by_device);
-// A table of predicted times by tiles of query vectors.
+// Prints a table of predicted times by query tiles.
 void print_tiles(const DataSheet& sheet, std::ostream& out);
 
 void add_row_works(const BenchShape& shape, std::vector<Work>& works);
@@ -83,8 +85,8 @@ void add_product_works(const BenchShape& shape, std::vector<Work>& works);
 void add_attend_works(const BenchShape& shape, std::vector<Work>& works);
 void add_realign_works(const BenchShape& shape, std::vector<Work>& works);
 
-// HSTU's passes that are expected and not timed yet: so many users at once, each with so many new events and
-// candidates.
+// An HSTU pass whose time is predicted but not measured yet: `users` at once, each with `events`
+// new events and `candidates`.
 struct HstuShape {
   std::string text;
   std::uint32_t layers = 0, hidden = 0, heads = 0, head_dim = 0;
@@ -94,9 +96,9 @@ struct HstuShape {
 };
 std::vector<HstuShape> hstu_shapes();
 std::vector<Cost> hstu_costs(const HstuShape& shape);
-unsigned hstu_launches(const HstuShape& shape);  // without those of attention
+unsigned hstu_launches(const HstuShape& shape);  // excludes launches of attention
 
-// The numbers of rows that kernels between products are timed on.
+// Returns the numbers of rows on which kernels between products are timed.
 std::vector<std::uint32_t> row_counts(const BenchShape& shape);
 
 }  // namespace troupe::kernels::cuda

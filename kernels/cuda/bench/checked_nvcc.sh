@@ -1,8 +1,8 @@
 #!/bin/bash
-# Runs a CUDA compiler and fails where ptxas reports C7501 to C7599: wgmma that it serializes, because something
-# touches a product's registers before its wait. Results stay right and the time doubles, and to nvcc that is
-# information, not a warning. Stands before the compiler cache, which repeats what it recorded the compiler saying.
-# Usage: checked_nvcc.sh COMPILER ARGUMENT...
+# Runs a CUDA compiler and fails if ptxas reports C7501 to C7599: it serializes wgmma, because something
+# accesses a product's registers before its wait. Results stay correct but the time doubles; nvcc reports
+# this as information, not as a warning. This script runs before the compiler cache, which replays the
+# compiler's recorded output. Usage: checked_nvcc.sh COMPILER ARGUMENT...
 set -uo pipefail
 said=$(mktemp) || exit 1
 trap 'rm -f "$said"' EXIT
@@ -15,7 +15,7 @@ if grep -Eq '\(C75[0-9][0-9]\)' "$said"; then
     [ "$previous" != -o ] || rm -f "$argument"
     previous=$argument
   done
-  echo "checked_nvcc.sh: ptxas serializes wgmma (C75xx above); expected products that run beside the threads" >&2
+  echo "checked_nvcc.sh: ptxas serializes wgmma (C75xx above); expected asynchronous products" >&2
   [ $status -ne 0 ] || status=1
 fi
 exit $status

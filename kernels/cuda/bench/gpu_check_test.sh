@@ -1,17 +1,17 @@
 #!/bin/bash
-# kernels/gpu_check.sh on machines that are faked: what its first and its last lines and its exit status say of a broken
-# driver and of sanitizers that fail or run out of time.
+# Tests kernels/gpu_check.sh on fake machines: its first and last lines and its exit status for a broken
+# driver, and for sanitizers that fail or run out of time.
 set -uo pipefail
 check=$(cd "$(dirname "$0")/../.." && pwd)/gpu_check.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/bin" "$work/build/cuda"
 failed=0
-fake() {  # name, status, what it prints
+fake() {  # name, status, output
   printf '#!/bin/bash\nprintf "%%s\\n" "%s"\nexit %s\n' "$3" "$2" > "$work/bin/$1"
   chmod +x "$work/bin/$1"
 }
-expect() {  # what, expected status, expected in what is printed
+expect() {  # case, expected status, text expected in the output
   local status=0 printed
   printed=$(PATH="$work/bin:$PATH" "$check" --parts sanitize --build "$work/build" --jobs 1 2>&1) || status=$?
   if [ $status -ne "$2" ] || ! grep -qF "$3" <<< "$printed"; then
@@ -32,5 +32,5 @@ fake compute-sanitizer 9 "========= ERROR SUMMARY: 2 errors"
 expect "a sanitizer that finds something" 1 "compute-sanitizer racecheck: see"
 fake timeout 124 ""
 expect "sanitizers that run out of time" 1 "compute-sanitizer synccheck: not done after"
-[ $failed -ne 0 ] || echo "gpu_check.sh knows a broken driver, and sanitizers that did not end, for what they are"
+[ $failed -ne 0 ] || echo "gpu_check.sh reports a broken driver, and sanitizers that fail or do not end"
 exit $failed

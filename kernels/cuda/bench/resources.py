@@ -1,11 +1,14 @@
-"""What GPU kernels take, from what the compiler left, one line a kernel. Used by resources.sh.
-  resources.py check WORK FILE ARCHITECTURE       compares the counts of kernels that say in their name what they have
-  resources.py table WORK ARCHITECTURE NAME...    NAME: of a source file of ../kernels
+"""Prints the resources of GPU kernels from the compiler's output, one line per kernel. Used by
+resources.sh.
 
-Instructions are counted in the machine code (cubin): one of sm_70 to sm_90 is 16 bytes, whose lowest 12 bits are its
-operation; bits 73 to 75 of a load or store of device memory are its width. Registers and spills are what ptxas says,
-threads what the kernel declares in PTX. Dynamic shared memory is not in any of these: a kernel that uses some declares
-its threads as TROUPE_KERNEL((Sizes<…>::threads)), and Sizes<…>::shared_bytes, as the C++ compiler finds it, is taken."""
+  resources.py check WORK FILE ARCHITECTURE     compares counted instructions with those in kernels' names
+  resources.py table WORK ARCHITECTURE NAME...  NAME: a source file of ../kernels
+
+Instructions are counted in the machine code (cubin). An instruction of sm_70 to sm_90 has 16 bytes; its
+lowest 12 bits are its operation, and bits 73 to 75 of a load or store of device memory are its width.
+Registers and spills come from ptxas, threads from the kernel's PTX. Neither has the dynamic shared
+memory: a kernel that uses it declares its threads as TROUPE_KERNEL((Sizes<…>::threads)), and the C++
+compiler evaluates Sizes<…>::shared_bytes."""
 import collections
 import os
 import re
@@ -16,17 +19,20 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 
-OPERATIONS = {0x23C: "HMMA", 0x9F0: "HGMMA", 0xDF0: "HGMMA", 0x83B: "LDSM", 0x844: "STSM", 0xFAE: "LDGSTS", 0x3BA: "bulk",
-              0x5B4: "bulk", 0x5B2: "SYNCS", 0x9A7: "SYNCS", 0x5A7: "SYNCS", 0x308: "MUFU", 0xB08: "MUFU", 0xF89: "SHFL",
-              0x989: "SHFL", 0x589: "SHFL", 0xB1D: "BAR", 0x983: "LDL", 0x387: "STL"}
-# Of device memory; `generic` ones ask first which memory it is, and count as loads and stores too.
+OPERATIONS = {0x23C: "HMMA", 0x9F0: "HGMMA", 0xDF0: "HGMMA", 0x83B: "LDSM", 0x844: "STSM", 0xFAE: "LDGSTS",
+              0x3BA: "bulk", 0x5B4: "bulk", 0x5B2: "SYNCS", 0x9A7: "SYNCS", 0x5A7: "SYNCS", 0x308: "MUFU",
+              0xB08: "MUFU", 0xF89: "SHFL", 0x989: "SHFL", 0x589: "SHFL", 0xB1D: "BAR", 0x983: "LDL",
+              0x387: "STL"}
+# Accesses to device memory. A `generic` one determines the memory at run time; it also counts as a load
+# or store.
 MEMORY = {0x981: "load", 0x980: "load", 0x986: "store", 0x985: "store"}
 GENERIC = (0x980, 0x985)
-COLUMNS = ["HMMA", "HGMMA", "LDSM", "STSM", "LDGSTS", "bulk", "SYNCS", "load.128", "load", "store.128", "store", "generic",
-           "MUFU", "SHFL", "BAR", "LDL", "STL"]
+COLUMNS = ["HMMA", "HGMMA", "LDSM", "STSM", "LDGSTS", "bulk", "SYNCS", "load.128", "load", "store.128",
+           "store", "generic", "MUFU", "SHFL", "BAR", "LDL", "STL"]
 
-# Of a multiprocessor (CUDA C++ Programming Guide, technical specifications per compute capability). Registers are
-# given to warps by 256, in four parts of the multiprocessor; shared memory to blocks by 128 bytes, with 1 KiB for each.
+# Limits of a multiprocessor (CUDA C++ Programming Guide, technical specifications per compute
+# capability). Warps get registers in units of 256, in four parts of the multiprocessor; blocks get shared
+# memory in units of 128 bytes, and each reserves 1 KiB.
 Limits = collections.namedtuple("Limits", "warps blocks registers shared_bytes")
 LIMITS = {"80": Limits(64, 32, 65536, 164 * 1024), "90a": Limits(64, 32, 65536, 228 * 1024)}
 
@@ -34,7 +40,7 @@ Taken = collections.namedtuple("Taken", "registers spilled static threads dynami
 
 
 def operations(low, high):
-    """What an instruction counts as."""
+    """Returns the categories in which an instruction is counted."""
     code = low & 0xFFF
     if code not in MEMORY:
         return [OPERATIONS.get(code, "other")]
@@ -43,7 +49,7 @@ def operations(low, high):
 
 
 def instructions(path):
-    """{kernel: Counter of operations} from the ELF sections .text.<kernel>."""
+    """Returns {kernel: Counter of operations} from the ELF sections .text.<kernel>."""
     data = open(path + ".cubin", "rb").read()
     table, = struct.unpack_from("<Q", data, 40)
     count, names = struct.unpack_from("<HH", data, 60)
@@ -55,13 +61,14 @@ def instructions(path):
         if name.startswith(".text."):
             code = data[section[4]:section[4] + section[5]]
             words = [struct.unpack_from("<QQ", code, i) for i in range(0, len(code), 16)]
-            found[name[6:]] = collections.Counter(name for low, high in words for name in operations(low, high))
+            found[name[6:]] = collections.Counter(
+                name for low, high in words for name in operations(low, high))
             found[name[6:]]["all"] = len(words)
     return found
 
 
 def ptx_of(path):
-    """{kernel: its text in PTX}, and the names of dynamic shared memory."""
+    """Returns {kernel: its PTX text}, and the names of dynamic shared memory."""
     file, = (name for name in os.listdir(path) if name.endswith(".ptx"))
     text = open(os.path.join(path, file)).read()
     kernels = {match[1]: match[0] for match in re.finditer(r"\.entry (\w+)\(.*?\n}\n", text, re.DOTALL)}
@@ -69,7 +76,7 @@ def ptx_of(path):
 
 
 def reports(path):
-    """{kernel: (registers, spilled bytes, static shared bytes)} from what ptxas said."""
+    """Returns {kernel: (registers, spilled bytes, static shared bytes)} from the log of ptxas."""
     found, kernel, spilled = {}, None, 0
     for line in open(path + ".log"):
         if match := re.search(r"Compiling entry function '(\S+)'", line):
@@ -84,24 +91,27 @@ def reports(path):
 
 def plain_name(kernel):
     name = subprocess.run(["c++filt", kernel], capture_output=True, text=True, check=True).stdout.strip()
-    name = re.sub(r"\(anonymous namespace\)::|_GLOBAL__N__\w+::|troupe::kernels::cuda::|simt::|void ", "", name)
+    name = re.sub(r"\(anonymous namespace\)::|_GLOBAL__N__\w+::|troupe::kernels::cuda::|simt::|void ", "",
+                  name)
     return re.sub(r"(\d+)u\b", r"\1", re.sub(r"\(.*\)$", "", name))
 
 
 def sizes_of(source, name):
-    """The C++ expression for the dynamic shared memory of a kernel, by its plain name."""
+    """Returns the C++ expression for the dynamic shared memory of a kernel with this plain name."""
     kernel, _, arguments = name.rstrip(">").partition("<")
-    declared = re.search(r"template <([^>]*)>\s*TROUPE_KERNEL\w*\(\((\w+)<([\w, ]+)>::threads\)[^;{]*?\b" + kernel + r"\(",
-                         source)
+    declared = re.search(
+        r"template <([^>]*)>\s*TROUPE_KERNEL\w*\(\((\w+)<([\w, ]+)>::threads\)[^;{]*?\b" + kernel + r"\(",
+        source)
     if not declared:
         sys.exit(f"{kernel} uses dynamic shared memory; expected TROUPE_KERNEL((Sizes<...>::threads))")
     names = [parameter.split()[-1] for parameter in declared[1].split(",")]
     values = dict(zip(names, arguments.split(", ")))
-    return declared[2] + "<" + ", ".join(values.get(a.strip(), a.strip()) for a in declared[3].split(",")) + ">::shared_bytes"
+    sizes = ", ".join(values.get(a.strip(), a.strip()) for a in declared[3].split(","))
+    return declared[2] + "<" + sizes + ">::shared_bytes"
 
 
 def dynamic_bytes(work, file, names):
-    """{plain name: bytes}, as the C++ compiler finds them in the kernels' own file."""
+    """Returns {plain name: bytes}, which the C++ compiler evaluates in the kernels' own file."""
     if not names:
         return {}
     source = open(os.path.join(HERE, "..", "kernels", file + ".cu")).read()
@@ -111,15 +121,15 @@ def dynamic_bytes(work, file, names):
         for number, name in enumerate(names):
             out.write(f'extern "C" const unsigned long sizes_{number}_bytes = {sizes_of(source, name)};\n')
         out.write("}\n")
-    subprocess.run(["g++", "-std=c++20", "-DTROUPE_EMULATED", "-I" + ROOT, "-w", "-S", probe + ".cc", "-o", probe + ".s"],
-                   check=True)
+    subprocess.run(["g++", "-std=c++20", "-DTROUPE_EMULATED", "-I" + ROOT, "-w", "-S", probe + ".cc",
+                    "-o", probe + ".s"], check=True)
     text = open(probe + ".s").read()
     return {name: int(re.search(rf"sizes_{number}_bytes:\s*\.quad\s+(\d+)", text)[1])
             for number, name in enumerate(names)}
 
 
 def taken(work, file, architecture):
-    """{kernel: Taken} of one file."""
+    """Returns {kernel: Taken} for one file."""
     path = os.path.join(work, file + "_" + architecture)
     kernels, dynamic = ptx_of(path)
     uses = [plain_name(kernel) for kernel, text in kernels.items() if any(name in text for name in dynamic)]
@@ -132,7 +142,7 @@ def taken(work, file, architecture):
 
 
 def blocks_held(kernel, limits):
-    """Blocks of it on one multiprocessor; 0 if it cannot run at all."""
+    """Returns the number of its blocks that fit on one multiprocessor; 0 if it cannot run."""
     warps = -(-kernel.threads // 32)
     per_warp = -(-kernel.registers * 32 // 256) * 256
     by_registers = limits.registers // 4 // per_warp * 4 // (-(-warps // 4) * 4) if warps >= 4 else (

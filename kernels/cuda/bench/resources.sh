@@ -1,7 +1,8 @@
 #!/bin/bash
-# Static evidence: what each kernel takes, how many of its blocks a multiprocessor holds and which instructions it
-# became, for sm_80 and sm_90a, as a Markdown table. Finds the kernels by itself: all of every .cu file. Fails where
-# products are serialized. Needs nvcc, g++ and python3, no GPU and no disassembler. Usage: kernels/cuda/bench/resources.sh [architecture...]
+# Prints a Markdown table of every kernel's resources, its blocks per multiprocessor and its instruction
+# counts, for sm_80 and sm_90a. It covers all kernels of all .cu files, and fails if products are
+# serialized. Needs nvcc, g++ and python3, but no GPU and no disassembler. Usage:
+# kernels/cuda/bench/resources.sh [architecture...]
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 work=$(mktemp -d)
@@ -10,7 +11,8 @@ architectures=${*:-80 90a}
 
 assemble() {  # source architecture name
   mkdir -p "$work/$3_$2"
-  "$root/kernels/cuda/bench/checked_nvcc.sh" nvcc -std=c++20 -O3 -gencode=arch=compute_"$2",code=sm_"$2" -Xptxas -v -I"$root" --keep --keep-dir "$work/$3_$2" \
+  "$root/kernels/cuda/bench/checked_nvcc.sh" nvcc -std=c++20 -O3 -gencode=arch=compute_"$2",code=sm_"$2" \
+    -Xptxas -v -I"$root" --keep --keep-dir "$work/$3_$2" \
     -cubin "$1" -o "$work/$3_$2.cubin" 2> "$work/$3_$2.log" || { cat "$work/$3_$2.log" >&2; exit 1; }
 }
 

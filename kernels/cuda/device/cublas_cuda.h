@@ -1,6 +1,6 @@
 #pragma once
-// cuBLASLt, loaded by the first product instead of with the program: it is hundreds of megabytes that only a
-// machine with a GPU has, and the program must start without.
+// Loads cuBLASLt at the first product instead of at program start: it takes hundreds of megabytes,
+// only machines with a GPU have it, and the program must start without it.
 #include <cublasLt.h>
 
 namespace troupe::kernels::cuda {
@@ -18,7 +18,8 @@ struct CublasLibrary {
 #undef TROUPE_CUBLAS_MEMBER
 };
 
-// The first call loads it; throws DeviceError if there is none of the version that this was built for.
+// Loads the library at the first call; throws DeviceError if the version that this was built for is
+// missing.
 const CublasLibrary& cublas();
 
 }  // namespace troupe::kernels::cuda

@@ -1,9 +1,10 @@
 #pragma once
-// The device as the host sees it: memory, streams of commands, events, recorded graphs. Implemented on the
-// CUDA runtime (device_cuda.cc) and for the emulator (device_emulated.cc). Commands of a stream run in order
-// and later: what a command reads or writes on the host must stay in place until the stream was waited for.
-// The emulator takes that literally: it runs a stream's commands only when somebody waits for them.
-// Everything here throws DeviceError when the device fails.
+// Represents the device to the host: memory, streams of commands, events, recorded graphs. The
+// implementations are the CUDA runtime (device_cuda.cc) and the emulator (device_emulated.cc). A
+// stream runs its commands in order and asynchronously: host memory that a command reads or writes
+// must stay valid until the stream was synchronized. The emulator enforces this: it runs a stream's
+// commands only when a caller waits for them. All functions throw DeviceError when the device
+// fails.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,13 +14,13 @@
 
 namespace troupe::kernels::cuda {
 
-// what() reads "<call or kernel>: <what is wrong>".
+// An error of the device; what() reads "<call or kernel>: <what is wrong>".
 struct DeviceError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Devices that this process can use; 0 where there is no driver or no device. Throws where there is a driver
-// that is too old for this program or does not answer.
+// Returns the number of devices that this process can use; 0 without a driver or a device. Throws
+// if the driver is too old for this program or does not answer.
 int device_count();
 
 struct DeviceProperties {
@@ -28,16 +29,16 @@ struct DeviceProperties {
   unsigned multiprocessors = 0;
   std::size_t memory_bytes = 0;
   std::size_t l2_bytes = 0;
-  std::size_t block_shared_bytes_max = 0;  // that a launch may ask for
+  std::size_t block_shared_bytes_max = 0;  // maximum that a launch may request
   std::size_t multiprocessor_shared_bytes = 0;
 };
 DeviceProperties device_properties(int device);
-// For the calling thread, from now on.
+// Selects the device for the calling thread.
 void use_device(int device);
-// Of the calling thread's device; cheap.
+// Properties of the calling thread's device; cheap to query.
 unsigned device_capability();
 unsigned device_multiprocessors();
-// Of the calling thread's device, now.
+// Returns the free memory of the calling thread's device.
 std::size_t free_device_bytes();
 
 struct FreeDeviceMemory {
@@ -47,7 +48,7 @@ struct FreePageLockedMemory {
   void operator()(std::byte* memory) const;
 };
 
-// Memory on the device, 256-byte aligned, contents undefined; or page-locked memory of the host, which the
+// Device memory, 256-byte aligned with undefined contents; or page-locked host memory, which the
 // device copies from and to without staging.
 template <class Free>
 class Memory {
@@ -72,8 +73,8 @@ Memory<FreeDeviceMemory>::Memory(std::size_t bytes);
 template <>
 Memory<FreePageLockedMemory>::Memory(std::size_t bytes);
 
-// Host memory that somebody else owns, page-locked while this lives: the device copies from and to it without
-// staging. All of it is in memory from then on, and takes time to get there.
+// Page-locks host memory with another owner while this object lives, so that the device copies from
+// and to it without staging. Construction makes all of it resident, which takes time.
 class PageLock {
  public:
   PageLock(std::byte* memory, std::size_t bytes);
@@ -82,21 +83,21 @@ class PageLock {
   PageLock& operator=(const PageLock&) = delete;
 
  private:
-  std::byte* const memory_;  // null: there are no bytes
+  std::byte* const memory_;  // null if there are no bytes
 };
 
 class Stream;
 
-// A place in a stream, which must outlive those who wait for the event.
+// A point in a stream; the event must outlive those who wait for it.
 class Event {
  public:
   Event();
   ~Event();
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
-  bool reached() const;  // true also when it was never recorded
+  bool reached() const;  // also true if it was never recorded
   void synchronize() const;
-  // Device time from the other event to this one; both were recorded and reached.
+  // Returns the device time from `earlier` to this event; both must have been recorded and reached.
   double seconds_since(const Event& earlier) const;
 
   struct State;
@@ -106,7 +107,7 @@ class Event {
   std::unique_ptr<State> state_;
 };
 
-// One thread at a time.
+// A queue of commands; only one thread may use it at a time.
 class Stream {
  public:
   Stream();
@@ -117,10 +118,10 @@ class Stream {
   void upload(void* device, const void* host, std::size_t bytes);
   void download(void* host, const void* device, std::size_t bytes);
   void copy(void* to_device, const void* from_device, std::size_t bytes);
-  void clear(void* device, std::size_t bytes);  // to zero bytes
+  void clear(void* device, std::size_t bytes);  // fills with zero bytes
   void record(Event& event);
-  void wait(const Event& event);  // commands after this one run after the event
-  void synchronize();             // throws what went wrong in the commands so far
+  void wait(const Event& event);  // later commands of this stream run after the event
+  void synchronize();             // throws the error of a failed earlier command
 
   void* handle() const;  // the cudaStream_t; null in the emulator
 
@@ -131,8 +132,9 @@ class Stream {
   std::unique_ptr<State> state_;
 };
 
-// Commands recorded once and run many times: `record` enqueues them on the stream, which takes them down and
-// does not run them. Addresses and sizes are fixed by the recording, contents of memory are not.
+// Commands recorded once and run many times. `record` enqueues them on the stream, which records
+// them and does not run them. The recording fixes addresses and sizes, but not the contents of
+// memory.
 class Graph {
  public:
   Graph(Stream& stream, const std::function<void()>& record);

@@ -28,7 +28,7 @@ std::optional<PageCopies::Ticket> PageCopies::demote(std::span<const PageCopy> p
   });
 }
 
-// Pages that lie side by side in both places go in one piece.
+// Copies runs of pages that are contiguous on both sides in one piece.
 template <class Copy>
 std::optional<PageCopies::Ticket> PageCopies::begin(std::span<const PageCopy> pages, const Copy& copy) {
   collect();
@@ -48,7 +48,7 @@ std::optional<PageCopies::Ticket> PageCopies::begin(std::span<const PageCopy> pa
   return ++begun_;
 }
 
-// Frees the events of copies that have ended.
+// Recycles the events of copies that have ended.
 void PageCopies::collect() {
   while (!in_flight_.empty() && in_flight_.front()->reached()) {
     spare_.push_back(std::move(in_flight_.front()));
@@ -57,7 +57,7 @@ void PageCopies::collect() {
 }
 
 bool PageCopies::done(Ticket ticket) {
-  TROUPE_CHECK(ticket <= begun_, "a ticket that was given out");
+  TROUPE_CHECK(ticket <= begun_, "promote or demote returned this ticket");
   collect();
   return ticket + in_flight_.size() <= begun_;
 }
@@ -68,7 +68,7 @@ void PageCopies::finish(Ticket ticket) {
   TROUPE_CHECK(done(ticket), "copies end in order");
 }
 
-// The events of a failed copy may never be reached.
+// Does not wait for events: those of a failed copy may never be reached.
 void PageCopies::finish_all() {
   while (!in_flight_.empty()) {
     spare_.push_back(std::move(in_flight_.front()));
@@ -83,7 +83,7 @@ DeviceArena::DeviceArena(std::size_t page_bytes, std::uint32_t pages)
       memory_(stride_ * pages) {}
 
 std::byte* DeviceArena::page(std::uint32_t index) const {
-  TROUPE_CHECK(index < pages_, "a page of this arena");
+  TROUPE_CHECK(index < pages_, "the index is a page of this arena");
   return memory_.data() + index * stride_;
 }
 

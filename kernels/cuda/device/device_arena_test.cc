@@ -19,7 +19,7 @@ namespace {
 constexpr KvLayout layout{
     .layers = 3, .kv_heads = 1, .head_dim = 10, .page_tokens = 3, .format = KvFormat::bf16};
 
-// Page-locked memory of so many pages.
+// Page-locked memory of `pages` pages.
 struct HostPages {
   cuda::PageLockedMemory memory;
   explicit HostPages(std::uint32_t pages) : memory(pages * layout.page_bytes()) {}
@@ -34,7 +34,7 @@ struct HostPages {
 }  // namespace
 
 TEST_SUITE("cuda device arena") {
-  TEST_CASE("pages are apart, aligned, and known by their addresses") {
+  TEST_CASE("device arena: pages are disjoint, aligned and found by their addresses") {
     if (!cuda::have_device()) return;
     const DeviceArena arena(layout.page_bytes(), 5);
     for (std::uint32_t i = 0; i < 5; ++i) {
@@ -47,7 +47,7 @@ TEST_SUITE("cuda device arena") {
     CHECK(!arena.index_of(arena.page(4) + (arena.page(1) - arena.page(0))));
   }
 
-  TEST_CASE("a page that was promoted comes back as it was, also to another place") {
+  TEST_CASE("device arena: a promoted page is demoted unchanged, also to another host page") {
     if (!cuda::have_device()) return;
     const DeviceArena arena(layout.page_bytes(), 3);
     PageCopies copies(layout.page_bytes(), 1);
@@ -67,9 +67,10 @@ TEST_SUITE("cuda device arena") {
     CHECK(host.holds(3, 13));
   }
 
-  TEST_CASE("pages that lie side by side, here, there or in both places, each come to their own") {
+  TEST_CASE(
+      "device arena: pages that are contiguous on one side, both or none are copied to their own targets") {
     if (!cuda::have_device()) return;
-    constexpr KvLayout whole{1, 1, 8, 4, KvFormat::bf16};  // 128 bytes: nothing lies between its pages
+    constexpr KvLayout whole{1, 1, 8, 4, KvFormat::bf16};  // 128 bytes: no gap between its pages
     const DeviceArena arena(whole.page_bytes(), 8);
     PageCopies copies(whole.page_bytes(), 1);
     const cuda::PageLockedMemory host(16 * whole.page_bytes());
@@ -86,7 +87,7 @@ TEST_SUITE("cuda device arena") {
         if (to[k] == i) CHECK(std::memcmp(at(back[i]), at(k), whole.page_bytes()) == 0);
   }
 
-  TEST_CASE("no more copies are under way than agreed, and they end in order") {
+  TEST_CASE("page copies: at most in_flight_max copies are in flight, and they end in order") {
     if (!cuda::have_device()) return;
     const DeviceArena arena(layout.page_bytes(), 4);
     PageCopies copies(layout.page_bytes(), 2);
@@ -104,7 +105,7 @@ TEST_SUITE("cuda device arena") {
     CHECK(copies.promote({&page, 1}));
   }
 
-  TEST_CASE("random moves leave every page with what was last put there") {
+  TEST_CASE("page copies: random moves leave every page with the bytes last written to it") {
     if (!cuda::have_device()) return;
     const std::uint64_t seed = std::random_device()();
     CAPTURE(seed);
@@ -132,7 +133,7 @@ TEST_SUITE("cuda device arena") {
     }
   }
 
-  TEST_CASE("host memory of others can be page-locked, and no part of it twice") {
+  TEST_CASE("page lock: host memory can be page-locked, and no part of it twice") {
     if (!cuda::have_device()) return;
     const std::size_t before = cuda::free_device_bytes();
     const DeviceArena arena(layout.page_bytes(), 1000);

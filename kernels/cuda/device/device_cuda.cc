@@ -1,4 +1,4 @@
-// device.h on the CUDA runtime.
+// Implements device.h on the CUDA runtime.
 #include <algorithm>
 #include <iterator>
 
@@ -9,7 +9,8 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-// After these the process must end for the device to be used again, says the runtime's documentation.
+// Errors after which, by the runtime's documentation, the process must end before the device can be
+// used again.
 constexpr cudaError_t losses[] = {cudaErrorECCUncorrectable,
                                   cudaErrorNvlinkUncorrectable,
                                   cudaErrorIllegalAddress,
@@ -24,8 +25,8 @@ constexpr cudaError_t losses[] = {cudaErrorECCUncorrectable,
 
 }  // namespace
 
-// The runtime also keeps an error for whoever asks next, which would be the next launch, though nothing is
-// wrong with that one.
+// Clears the error that the runtime also keeps for the next call, which would be a launch that is
+// not at fault.
 void cuda_failed(const char* call, cudaError_t error) {
   (void)cudaGetLastError();
   const std::string what = std::string(call) + ": " + cudaGetErrorString(error);
@@ -45,7 +46,7 @@ unsigned attribute(cudaDeviceAttr name, int device) {
   return static_cast<unsigned>(value);
 }
 
-// 0 where no driver is installed.
+// Returns 0 if no driver is installed.
 int driver_version() {
   int version = 0;
   return cudaDriverGetVersion(&version) == cudaSuccess ? version : 0;
@@ -121,7 +122,7 @@ PageLock::~PageLock() {
 struct Event::State {
   cudaEvent_t event = nullptr;
 };
-// Who waits sleeps: the runtime's own way is to spin, a core for each executor.
+// Makes waiting threads sleep: by default the runtime spins, which costs a core per executor.
 Event::Event() : state_(new State) {
   check(cudaEventCreateWithFlags(&state_->event, cudaEventBlockingSync), "cudaEventCreate");
 }
@@ -141,7 +142,7 @@ double Event::seconds_since(const Event& earlier) const {
 
 struct Stream::State {
   cudaStream_t stream = nullptr;
-  Event ended;  // of what was enqueued when somebody waited last
+  Event ended;  // recorded behind the commands that the last synchronize waited for
 };
 Stream::Stream() : state_(new State) {
   check(cudaStreamCreateWithFlags(&state_->stream, cudaStreamNonBlocking), "cudaStreamCreate");

@@ -18,7 +18,7 @@ void throw_when_device_lost() { throws = true; }
 void device_lost(const std::string& what) {
   if (throws) throw DeviceError(what);
   std::fprintf(stderr,
-               "%s; the device does nothing more for this process, which ends so as to be started anew\n",
+               "%s; this process can no longer use the device and ends, so that its supervisor restarts it\n",
                what.c_str());
   std::abort();
 }

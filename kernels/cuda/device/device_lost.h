@@ -1,15 +1,15 @@
 #pragma once
-// After some failures (an illegal address, memory that cannot be corrected) a device does nothing more for
-// the process: every later call fails with the same error, and a server would answer every request with it
-// for ever. So the process ends and says why; whoever supervises it starts it anew, and the requests that
-// were under way are tried elsewhere, or told from others as those that kill their worker.
+// Ends the process when the device is lost. After some failures (an illegal address, uncorrectable
+// memory) every later call of the process fails with the same error, so a server would answer every
+// request with it. The process therefore ends with a message. A supervisor restarts it. Requests in
+// flight are retried elsewhere; one that kills its workers again is recognised as poison.
 #include <string>
 
 namespace troupe::kernels::cuda {
 
-// `what`: call and error, as a DeviceError has them.
+// Ends the process. `what`: call and error, as in a DeviceError.
 [[noreturn]] void device_lost(const std::string& what);
-// For a program that nobody starts anew: from now on such a failure is a DeviceError like others.
+// Makes later losses throw DeviceError, for a program without a supervisor.
 void throw_when_device_lost();
 
 }  // namespace troupe::kernels::cuda

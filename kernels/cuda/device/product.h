@@ -1,6 +1,6 @@
 #pragma once
-// Matrix products of a decoder on the device: activations times a weight matrix, sums in float32. On a GPU
-// they are cuBLASLt's (product_cuda.cc), which chooses an algorithm once for each shape; in the emulator
+// Multiplies activations with a weight matrix on the device, with sums in float32. On a GPU
+// cuBLASLt does this (product_cuda.cc); it chooses an algorithm once per shape. The emulator runs
 // plain loops over the same rounded numbers (product_emulated.cc).
 #include <cstddef>
 #include <cstdint>
@@ -11,23 +11,23 @@
 
 namespace troupe::kernels::cuda {
 
-// What a product leaves: its sums rounded to the format of its inputs, its float32 sums, or these added to
-// what is there.
+// Result of a product: the sums rounded to the inputs' format, the float32 sums, or the float32
+// sums added to the previous output.
 enum class ProductOut : std::uint8_t { half, f32, add_f32 };
 
-// Everything but the addresses.
+// Parameters of a product other than addresses.
 struct ProductShape {
   std::uint32_t rows = 0;     // tokens
   std::uint32_t inputs = 0;   // columns of the weight; a multiple of 8
   std::uint32_t outputs = 0;  // rows of the weight; a multiple of 8
   ProductOut out = ProductOut::half;
-  bool bias = false;  // with float32 results only
+  bool bias = false;  // only with float32 results
 
   auto operator<=>(const ProductShape&) const = default;
 };
 
-// Device memory, dense rows, 256-byte aligned. out[r][o] = sum over i of in[r][i] * weight[o][i], plus
-// bias[o].
+// Operands in device memory, with dense rows, 256-byte aligned. out[r][o] = sum over i of in[r][i]
+// * weight[o][i], plus bias[o].
 struct ProductOperands {
   const std::uint16_t* in = nullptr;      // [rows][inputs]
   const std::uint16_t* weight = nullptr;  // [outputs][inputs], as checkpoints store them
@@ -35,11 +35,11 @@ struct ProductOperands {
   void* out = nullptr;                    // [rows][outputs]
 };
 
-// Products of one stream.
+// Enqueues products; each object serves one stream.
 class Product {
  public:
   virtual ~Product() = default;
-  // Enqueues. Does not allocate on the device, so that it may be recorded (Graph).
+  // Enqueues a product. Allocates nothing on the device, so that it may be recorded (Graph).
   virtual void run(const ProductShape& shape, const ProductOperands& operands, Stream& stream) = 0;
 };
 

@@ -1,5 +1,6 @@
-// product.h on cuBLASLt, whose matrices are stored column after column: our rows are its columns, so it
-// computes out' (outputs × rows) = weight'' (stored inputs × outputs, transposed) × in' (inputs × rows).
+// Implements product.h on cuBLASLt, which stores matrices by column. Our rows are its columns, so
+// it computes out' (outputs × rows) = weight'' (stored as inputs × outputs, transposed) × in'
+// (inputs × rows).
 #include <map>
 
 #include "kernels/base/check.h"
@@ -9,7 +10,7 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // what NVIDIA advises for Hopper
+constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // NVIDIA's recommendation for Hopper
 
 void check(cublasStatus_t status, const char* call) {
   if (status != CUBLAS_STATUS_SUCCESS)
@@ -41,7 +42,7 @@ void set(const Owned<cublasLtMatmulDesc_t>& description, cublasLtMatmulDescAttri
         "cublasLtMatmulDescSetAttribute");
 }
 
-// A shape made ready.
+// A shape with its cuBLASLt descriptors and algorithm.
 struct Prepared {
   Owned<cublasLtMatmulDesc_t> description;
   Owned<cublasLtMatrixLayout_t> weight, in, out;
@@ -79,7 +80,8 @@ class LtProduct final : public Product {
   const cudaDataType_t half_;
   const DeviceMemory workspace_;
   Owned<cublasLtHandle_t> handle_;
-  // As many as there are weights times numbers of rows, which the decoder rounds up to few.
+  // Has an entry per weight shape and number of rows; the decoder rounds these numbers up to a few
+  // values.
   std::map<ProductShape, Prepared> prepared_;
 };
 
@@ -95,15 +97,15 @@ Owned<cublasLtMatmulPreference_t> LtProduct::preference() {
   check(cublas().cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate");
   Owned<cublasLtMatmulPreference_t> preference(made);
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
-  // A sum that is split over blocks stays float32 until it is whole.
+  // Sums that are split over blocks stay float32 until they are complete.
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   return preference;
 }
 
 Prepared LtProduct::prepare(const ProductShape& shape) const {
-  TROUPE_CHECK(shape.inputs % 8 == 0 && shape.outputs % 8 == 0, "features come in eights");
-  TROUPE_CHECK(!shape.bias || shape.out != ProductOut::half, "a bias goes with float32 results");
+  TROUPE_CHECK(shape.inputs % 8 == 0 && shape.outputs % 8 == 0, "inputs and outputs are multiples of 8");
+  TROUPE_CHECK(!shape.bias || shape.out != ProductOut::half, "a bias requires float32 results");
   Prepared ready;
   cublasLtMatmulDesc_t description = nullptr;
   check(cublas().cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F),

@@ -31,8 +31,8 @@ struct Halves {
   }
 };
 
-// Against sums in double. A sum of n products of numbers near one, of magnitude sqrt(n), is off by n times
-// float32's roundoff of it at most, and by half a step of its own format.
+// Compares with sums in double. A sum of n products of numbers near one has magnitude sqrt(n); its
+// error is at most n times its float32 roundoff plus half a step of its own format.
 void check_product(HalfFormat format, cuda::ProductShape shape, std::mt19937& random) {
   const std::size_t rows = shape.rows, inputs = shape.inputs, outputs = shape.outputs;
   const Halves in(format, rows * inputs, random), weight(format, outputs * inputs, random);
@@ -50,8 +50,8 @@ void check_product(HalfFormat format, cuda::ProductShape shape, std::mt19937& ra
   const std::vector<float> floats = wide.host(stream);
   const double size = std::sqrt(static_cast<double>(inputs)) + 2;
   const double summing = 4 * size * static_cast<double>(inputs) * 0x1p-24;
-  const double rounding =
-      is_half ? 2 * unit_roundoff(format) : 0;  // half a step of a number above a power of two
+  // Half a step of a number above a power of two.
+  const double rounding = is_half ? 2 * unit_roundoff(format) : 0;
   for (std::size_t n = 0; n < rows * outputs; ++n) {
     double sum = shape.bias ? bias.values[n % outputs] : 0.0;
     if (shape.out == ProductOut::add_f32) sum += before.values[n];
@@ -65,7 +65,7 @@ void check_product(HalfFormat format, cuda::ProductShape shape, std::mt19937& ra
 }  // namespace
 
 TEST_SUITE("cuda product") {
-  TEST_CASE("every kind of product is what its definition says, at few and many rows") {
+  TEST_CASE("product: every kind of product equals its definition, at few and many rows") {
     if (!cuda::have_device()) return;
     const unsigned seed = std::random_device{}();
     CAPTURE(seed);
@@ -80,7 +80,7 @@ TEST_SUITE("cuda product") {
       }
   }
 
-  TEST_CASE("a recorded product computes with what its operands hold when it runs") {
+  TEST_CASE("product: a recorded product uses the operands' contents at the time it runs") {
     if (!cuda::have_device()) return;
     const auto product = cuda::make_product(HalfFormat::bf16);
     const DeviceCopy<std::uint16_t> in(std::vector<std::uint16_t>(8, to_bf16(1))),

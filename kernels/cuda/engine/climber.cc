@@ -14,7 +14,8 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-constexpr std::uint32_t logit_stride = 8;  // a task's logit, and zeros: outputs of products come in eights
+// A task's logit and padding: outputs of products are multiples of 8.
+constexpr std::uint32_t logit_stride = 8;
 
 std::uint32_t rows_of(const CudaRankerOptions& options) {
   return (options.rows_max + climber_row_step - 1) / climber_row_step * climber_row_step;
@@ -22,7 +23,7 @@ std::uint32_t rows_of(const CudaRankerOptions& options) {
 DeviceMemory row_floats(const CudaRankerOptions& options, std::size_t width) {
   return DeviceMemory(rows_of(options) * width * sizeof(float));
 }
-// A candidate is a row of every tower.
+// Returns the maximum number of candidates; a candidate is a row of every tower.
 std::uint32_t candidates_max(const CudaRankerOptions& options, const ClimberConfig& config) {
   return rows_of(options) / static_cast<std::uint32_t>(config.towers.size());
 }
@@ -35,7 +36,7 @@ struct ClimberUploader {
     affine.bias.resize(outputs);
     return {up.padded(std::move(affine.weight)), up.floats(affine.bias), inputs, outputs};
   }
-  // Layers of one input, one below the other.
+  // Uploads layers with the same input, stacked one below the other.
   template <class Layers, class Of>
   DeviceAffine stacked(Layers& layers, Of of) {
     Affine all;
@@ -124,7 +125,7 @@ void CudaClimber::run(std::span<const Request> requests, std::vector<Reply>& rep
   run_in_passes(requests, replies, [this](auto some, auto answers) { return run_pass(some, answers); });
 }
 
-// What goes beyond the bounds, if so; then nothing was launched.
+// Returns which bound is exceeded; then nothing was launched. Empty if none is.
 std::string CudaClimber::run_pass(std::span<const Request> requests, std::span<Reply> replies) {
   const double begin = thread_cpu_seconds();
   for (std::size_t i = 0; i < requests.size(); ++i)
@@ -194,7 +195,7 @@ void CudaClimber::multiply(const DeviceAffine& affine, std::uint32_t rows, Produ
   ended(&PassTimes::linear);
 }
 
-// Of all rows, in every layer: queries divided by their temperatures, keys and values.
+// Computes queries divided by their temperatures, keys and values, for all rows in every layer.
 void CudaClimber::make_heads(std::uint32_t layer) {
   for (std::size_t k = 0; k < plan_.towers().size(); ++k) {
     const ClimberTowerRows& rows = plan_.towers()[k];
@@ -236,7 +237,7 @@ void CudaClimber::attend(std::uint32_t layer) {
   ended(&PassTimes::attention);
 }
 
-// The rest of a layer for rows [begin, end) of a tower.
+// Runs the steps of a layer after attention for rows [begin, end) of a tower.
 void CudaClimber::finish_layer(std::uint32_t layer, const DeviceClimberTower& tower, std::uint32_t begin,
                                std::uint32_t end) {
   if (begin == end) return;
@@ -252,7 +253,7 @@ void CudaClimber::finish_layer(std::uint32_t layer, const DeviceClimberTower& to
   multiply(weights.fc2, rows, ProductOut::add_f32, state(begin));
 }
 
-// Fusion, experts and heads of all candidates.
+// Computes fusion, experts and task heads of all candidates.
 void CudaClimber::score() {
   const std::uint32_t candidates = plan_.candidates(), fused = c_.fused();
   for (std::uint32_t k = 0; k < plan_.towers().size(); ++k) {

@@ -59,7 +59,7 @@ void ClimberPassPlan::place_towers(const ClimberBatch& batch) {
   }
 }
 
-// Kept rows lie in their pages, the others in scratch pages.
+// Fills the rows' arrays. Kept rows have slots in their pages, other rows in scratch pages.
 void ClimberPassPlan::fill_rows(const ClimberBatch& batch) {
   for (auto* numbers : {&tokens_, &actions_, &positions_, &scale_rows_, &begin_, &end_})
     numbers->assign(rows(), 0);

@@ -1,7 +1,7 @@
 #pragma once
-// What a pass of Climber sends to the device: plain arrays from a ClimberBatch. The device's rows are the
-// batch's with gaps: of each tower histories and then candidates, each from a multiple of 16 rows on, where
-// products may begin.
+// Converts a ClimberBatch to the plain arrays that a pass of Climber uploads. The device's rows are
+// the batch's rows with gaps: each tower has its histories and then its candidates, each starting
+// at a multiple of 16 rows, where products may begin.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -16,13 +16,14 @@ namespace troupe::kernels::cuda {
 inline constexpr std::uint32_t climber_row_step = 16;
 
 struct ClimberBounds {
-  std::uint32_t rows = 0;  // with gaps
-  std::uint32_t keys = 0;  // seen by groups of rows, summed over the groups
+  std::uint32_t rows = 0;  // including gaps
+  std::uint32_t keys = 0;  // keys seen by groups of rows, summed over the groups
 };
 
-// Rows of a tower on the device.
+// Rows of one tower on the device.
 struct ClimberTowerRows {
-  std::uint32_t begin = 0, candidates = 0, end = 0;  // histories from `begin` on; both with gaps behind them
+  // Histories start at `begin`; both ranges include the gap behind them.
+  std::uint32_t begin = 0, candidates = 0, end = 0;
 };
 
 class ClimberPassPlan {
@@ -31,16 +32,17 @@ class ClimberPassPlan {
   ClimberPassPlan(const ClimberConfig& config, const KvLayout& layout, const AttendMachine& machine,
                   const ClimberBounds& bounds, std::span<std::byte* const> scratch);
 
-  // Empty, or what of the batch goes beyond the bounds; then there is no plan.
+  // Plans the batch. Returns an empty string, or which bound the batch exceeds; then there is no
+  // plan.
   std::string plan(const ClimberBatch& batch);
 
-  // Until the next plan.
+  // Results, valid until the next plan.
   std::span<const ClimberTowerRows> towers() const { return towers_; }
   std::uint32_t rows() const { return towers_.back().end; }
-  std::uint32_t candidates() const { return candidates_; }  // of a tower, with the gap
-  // Sends it; the stream was waited for since the last time.
+  std::uint32_t candidates() const { return candidates_; }  // per tower, including the gap
+  // Uploads the plan; the stream must have been synchronized since the last call.
   void send(Stream& stream);
-  // Where it is on the device, once sent. `last`: candidates alone.
+  // Device addresses, valid after `send`. `last`: only candidates.
   AttendPass attention(bool last) const;
   const std::uint32_t* tokens() const { return parcel_.at<std::uint32_t>(at_.tokens); }
   const std::uint32_t* actions() const { return parcel_.at<std::uint32_t>(at_.actions); }
@@ -65,11 +67,11 @@ class ClimberPassPlan {
   const AttendMachine machine_;
   const ClimberBounds bounds_;
   const std::vector<std::byte*> scratch_;
-  std::vector<std::uint32_t> first_position_;  // of each tower, in the table of all
+  std::vector<std::uint32_t> first_position_;  // first row of each tower in the table of all positions
 
   std::vector<ClimberTowerRows> towers_;
   std::uint32_t candidates_ = 0;
-  std::vector<std::uint32_t> row_at_;  // of the batch's rows
+  std::vector<std::uint32_t> row_at_;  // device row of each batch row
   std::vector<std::uint32_t> tokens_, actions_, positions_, scale_rows_, begin_, end_;
   std::vector<std::byte*> slots_, cleared_;
   std::vector<const std::byte*> keys_;

@@ -1,5 +1,5 @@
 #pragma once
-// The executor of the Climber family on a device.
+// Declares the executor of the Climber family on a device.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -16,11 +16,12 @@
 
 namespace troupe::kernels::cuda {
 
-// Device pointers. An affine layer: [outputs][inputs], outputs up to eight of zeros where that is needed.
+// Device pointers of an affine layer: [outputs][inputs], with outputs padded by zeros to a multiple
+// of 8 where needed.
 struct DeviceAffine {
   const std::uint16_t* weight = nullptr;
   const float* bias = nullptr;
-  std::uint32_t inputs = 0, outputs = 0;  // the latter as padded
+  std::uint32_t inputs = 0, outputs = 0;  // `outputs` includes the padding
 };
 struct DeviceNorm {
   const float *weight = nullptr, *bias = nullptr;
@@ -34,16 +35,16 @@ struct DeviceClimberTower {
   DeviceNorm final_norm;
 };
 
-// Uploaded once and shared, unchanged, by every executor.
+// Weights on the device, uploaded once and shared by all executors, which do not change them.
 struct DeviceClimber {
   ClimberConfig config;
-  const float *items = nullptr, *actions = nullptr,
-              *positions = nullptr;  // positions of one tower after the other
-  const float* scales = nullptr;     // one over the temperature: [tower][scenario][layer][head]
+  // `positions` has one tower after the other.
+  const float *items = nullptr, *actions = nullptr, *positions = nullptr;
+  const float* scales = nullptr;  // 1 / temperature: [tower][scenario][layer][head]
   std::vector<DeviceClimberTower> towers;
-  DeviceAffine fusion, experts, gates;  // what reads the same input is one product
+  DeviceAffine fusion, experts, gates;  // layers with the same input are stacked into one product
   std::vector<std::pair<DeviceAffine, DeviceAffine>> tasks;
-  std::vector<DeviceMemory> memory;  // of all these
+  std::vector<DeviceMemory> memory;  // owns the memory of all pointers above
 };
 std::shared_ptr<const DeviceClimber> upload_climber(ClimberModel model, RowFormat format);
 
@@ -70,7 +71,7 @@ class CudaClimber final : public Executor {
   void score_task(std::uint32_t task);
   MadeRows rows_from(const float* in, std::uint32_t width, std::uint32_t rows) const;
   void norm(const DeviceNorm& norm, MadeRows task);
-  // Of what make_rows left in `normed_`.
+  // Multiplies the rows that make_rows wrote to `normed_`.
   void multiply(const DeviceAffine& affine, std::uint32_t rows, ProductOut out, float* to);
   float* state(std::uint32_t row) const { return state_.as<float>() + std::size_t{row} * c_.hidden; }
   bool is_last(std::uint32_t layer) const { return layer + 1 == c_.layers; }
@@ -88,15 +89,15 @@ class CudaClimber final : public Executor {
   ClimberPlanner batches_;
   ClimberPassPlan plan_;
   const std::unique_ptr<Product> product_;
-  const DeviceMemory state_, qkv_, mixed_, inner_;                // float32, of rows
-  const DeviceMemory ends_, fused_, opinions_, shares_, logits_;  // float32, of candidates
+  const DeviceMemory state_, qkv_, mixed_, inner_;                // float32, by row
+  const DeviceMemory ends_, fused_, opinions_, shares_, logits_;  // float32, by candidate
   const DeviceMemory queries_, normed_;                           // 16 bits
   const DeviceMemory partials_;
   const PageLockedMemory host_logits_;
   PartMarks marks_;
   PassTimes* times_ = nullptr;
   Stream stream_;
-  const ClimberBatch* batch_ = nullptr;  // of the pass at hand
+  const ClimberBatch* batch_ = nullptr;  // the current pass
 };
 
 }  // namespace troupe::kernels::cuda

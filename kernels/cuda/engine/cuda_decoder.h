@@ -1,6 +1,6 @@
 #pragma once
-// The executor of the decoder family on a device: decoder.cc is a forward pass, decoder_search.cc beam
-// searches.
+// Declares the executor of the decoder family on a device: decoder.cc implements a forward pass,
+// decoder_search.cc beam searches.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -22,21 +22,21 @@ namespace troupe::kernels::cuda {
 
 struct CudaSearching : Searching {
   PathRows paths;
-  PageRun tokens;         // of its paths: [level][row]
-  std::string too_large;  // a level, for this executor
+  PageRun tokens;         // keys and values of its paths: [level][row]
+  std::string too_large;  // why a level exceeds this executor's bounds; empty if it does not
 
-  // Of the level at hand, row after row.
+  // The current level, row after row.
   std::vector<double> log_totals;
   std::vector<float> logits;
   std::vector<std::uint32_t> likely;
-  std::vector<std::size_t> first;  // [row]; and where the last one ends
+  std::vector<std::size_t> first;  // [rows + 1] start of each row's candidates
   std::vector<const float*> rows;
   std::vector<BeamSearch::Likely> likely_of;
 
   void begin_level();
-  // The next row's: of the best candidates of all rows, its own.
+  // Adds the next row with its own candidates out of the best of all rows.
   void add_row(double log_total, std::span<const TakenLogit> taken);
-  // All rows were added: the search goes on.
+  // Advances the search after all rows were added.
   void advance();
 };
 
@@ -59,12 +59,13 @@ class CudaDecoder final : public Executor {
   void enqueue_downloads(const DecoderBatch& batch);
   void hand_out(const DecoderBatch& batch, std::span<Reply> replies) const;
 
-  // decoder_search.cc: beam searches, which take a pass for each level
-  struct Part {  // rows of a search's level
+  // decoder_search.cc: beam searches, one pass per level
+  struct Part {  // a range of rows of a search's level
     CudaSearching* search = nullptr;
     std::uint32_t first = 0, rows = 0;
   };
-  using PartsPass = std::string (CudaDecoder::*)(std::span<const Part>);  // what is beyond its bounds
+  // Returns which bound is exceeded; empty if none.
+  using PartsPass = std::string (CudaDecoder::*)(std::span<const Part>);
   std::size_t search_pages(const Request& request) const;
   void run_with_searches(std::span<const Request> requests, std::span<Reply> replies);
   void run_searches(std::span<const Request> requests, std::span<Reply> replies);
@@ -91,15 +92,15 @@ class CudaDecoder final : public Executor {
   DecoderPass pass_;
   DeviceRepairs repairs_;
   LevelReadout levels_;
-  const PageLockedMemory staging_, logits_;  // of the pass at hand
+  const PageLockedMemory staging_, logits_;  // of the current pass
   PassGraphs graphs_;
   PartMarks marks_;
   PassTimes* times_ = nullptr;
   Stream stream_;
 
-  // The searches at hand; what they are kept in is used again.
+  // The current searches; the memory is reused.
   std::vector<std::unique_ptr<CudaSearching>> searching_;
-  std::vector<Request> begun_;  // the requests of a batch, up to where their searches begin
+  std::vector<Request> begun_;  // the requests of a batch, up to the start of their searches
   std::vector<BeamRows> beams_;
   std::vector<GroupTail> tails_;
   std::vector<LevelQuestion> questions_;

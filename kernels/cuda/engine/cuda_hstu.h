@@ -1,5 +1,5 @@
 #pragma once
-// The executor of the HSTU family on a device.
+// Declares the executor of the HSTU family on a device.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -19,7 +19,7 @@
 
 namespace troupe::kernels::cuda {
 
-// Device pointers; null where the model has no such thing.
+// Device pointers of a layer; null if the model lacks the tensor.
 struct DeviceHstuLayer {
   const std::uint16_t *uvqk = nullptr, *output = nullptr;
   const float *uvqk_bias = nullptr, *output_bias = nullptr;
@@ -28,16 +28,16 @@ struct DeviceHstuLayer {
   const float *output_norm = nullptr, *output_norm_bias = nullptr;
 };
 
-// Uploaded once and shared, unchanged, by every executor.
+// Weights on the device, uploaded once and shared by all executors, which do not change them.
 struct DeviceHstu {
   HstuConfig config;
   TimeBuckets buckets;
-  std::vector<float> item_scales;  // on the host: one over the length of an item's row and the temperature
+  std::vector<float> item_scales;  // on the host: 1 / (norm of an item's row * temperature)
   std::vector<DeviceHstuLayer> layers;
   const float *items = nullptr, *positions = nullptr;
-  const std::uint16_t *fc1 = nullptr, *fc2 = nullptr;  // the second with rows of zeros up to eight
+  const std::uint16_t *fc1 = nullptr, *fc2 = nullptr;  // fc2 is padded with zero rows to a multiple of 8
   const float *fc1_bias = nullptr, *fc2_bias = nullptr;
-  std::vector<DeviceMemory> memory;  // of all these
+  std::vector<DeviceMemory> memory;  // owns the memory of all pointers above
 };
 std::shared_ptr<const DeviceHstu> upload_hstu(HstuModel model, RowFormat format);
 
@@ -53,13 +53,14 @@ class CudaHstu final : public Executor {
   std::unique_ptr<Executor> share(std::uint32_t) const override;
 
  private:
-  // Of the pass at hand: rows that attend, all or those with a readout, and their part of the bias.
+  // Rows of the current pass that attend: all rows or those with a readout, with their part of the
+  // bias.
   struct AttendRows {
     std::uint32_t count = 0;
     AttendPass pass;
     float* state = nullptr;
     std::uint16_t* queries = nullptr;
-    const std::uint32_t* gate_rows = nullptr;  // null: the same
+    const std::uint32_t* gate_rows = nullptr;  // null: the rows themselves
   };
 
   std::string run_pass(std::span<const Request> requests, std::span<Reply> replies);
@@ -105,7 +106,7 @@ class CudaHstu final : public Executor {
   PassTimes* times_ = nullptr;
   Stream stream_;
 
-  // The pass at hand.
+  // The current pass.
   const DecoderBatch* batch_ = nullptr;
   PassShape shape_;
   PackedPass packed_;

@@ -15,7 +15,7 @@ PassBounds bounds_of(const CudaDecoderOptions& options, const DecoderConfig& con
   return {options.rows_max, options.keys_max, options.logits_max, options.plan_bytes_max, config.hidden};
 }
 
-// Levels of searches, if there are any.
+// Returns the bounds of search levels; empty if there are no searches.
 LevelBounds level_bounds_of(const CudaDecoderOptions& options) {
   if (options.search_tokens_max == 0) return {};
   return {options.rows_max, options.logits_max, options.search_logits_max};
@@ -63,7 +63,7 @@ void CudaDecoder::run(std::span<const Request> requests, std::vector<Reply>& rep
   });
 }
 
-// What goes beyond the bounds, if so; then nothing was launched.
+// Returns which bound is exceeded; then nothing was launched. Empty if none is.
 std::string CudaDecoder::run_pass(std::span<const Request> requests, std::span<Reply> replies) {
   const double begin = thread_cpu_seconds();
   const DecoderBatch& batch = batches_.plan(requests);
@@ -84,7 +84,7 @@ std::string CudaDecoder::run_pass(std::span<const Request> requests, std::span<R
   return "";
 }
 
-// What `enqueue` enqueues, to its end.
+// Runs the enqueued commands and waits for them.
 void CudaDecoder::launch(const std::function<void()>& enqueue) {
   try {
     if (times_ != nullptr) marks_.begin(stream_);
@@ -97,7 +97,8 @@ void CudaDecoder::launch(const std::function<void()>& enqueue) {
   if (times_ != nullptr) marks_.add_to(*times_);
 }
 
-// One upload, and the launches. A pass that decides on its way which rows go on is not recorded.
+// Enqueues the upload and the launches. A pass with a repair chooses rows on its way, so it is not
+// recorded.
 void CudaDecoder::enqueue_pass(const DecoderBatch& batch, const PassShape& shape) {
   stream_.upload(pass_.plan(), staging_.data(), packed_bytes(shape, plans_.result()));
   if (!batch.repairs.empty())

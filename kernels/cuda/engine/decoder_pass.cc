@@ -32,13 +32,13 @@ Event& PartMarks::next() {
 void end_all(Stream& stream) {
   try {
     stream.synchronize();
-  } catch (const DeviceError&) {  // of the same failure, which the caller hears of already
+  } catch (const DeviceError&) {  // the same failure that the caller already gets
   }
 }
 
 namespace {
 
-// Memory for rows of so many numbers.
+// Allocates rows of `width` numbers each.
 DeviceMemory rows_of(const PassBounds& bounds, std::uint32_t width, std::size_t number_bytes) {
   return DeviceMemory(std::size_t{rounded_rows(bounds.rows)} * width * number_bytes);
 }
@@ -73,7 +73,7 @@ void DecoderPass::enqueue(const PassShape& shape, Stream& stream, PartMarks* mar
     if (layer + 1 < c_.layers) finish_layer(call, rows, layer, attend(call, rows, layer));
   }
   if (shape.read_rows == 0) return;
-  // The others end with their keys and values in the last layer.
+  // In the last layer, rows without a readout end after their keys and values.
   const PassRows read = read_rows(call);
   pick(call, rows, rows.queries, call.plan.read_rows, read);
   finish_layer(call, read, c_.layers - 1, attend(call, read, c_.layers - 1));
@@ -195,7 +195,7 @@ const std::uint16_t* DecoderPass::attend(const PassCall& call, const PassRows& r
   return mixed_.as<std::uint16_t>();
 }
 
-// The output projection of attention and the feed-forward part, added to the states.
+// Adds attention's output projection and the feed-forward network to the states.
 void DecoderPass::finish_layer(const PassCall& call, const PassRows& rows, std::uint32_t layer,
                                const std::uint16_t* mixed) {
   const DeviceLayer& weights = weights_->layers[layer];
@@ -211,7 +211,7 @@ void DecoderPass::finish_layer(const PassCall& call, const PassRows& rows, std::
            {activated_.as<std::uint16_t>(), weights.down, nullptr, rows.state});
 }
 
-// Leaves the final states where `states` says.
+// Writes the final states to the buffer that `states` returns.
 void DecoderPass::read_out(const PassCall& call, const PassRows& rows) {
   auto* const states = read_state_.as<float>();
   rms_norm(rows.state, weights_->final_norm, static_cast<float>(c_.rms_epsilon), rows.count, c_.hidden,

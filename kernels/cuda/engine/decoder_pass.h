@@ -1,7 +1,7 @@
 #pragma once
-// The layer loop on the device: enqueues all launches of a pass of one shape. What differs between passes of
-// a shape lies in the packed plan; so the same launches, recorded, serve them all. Rows that fill up a shape
-// compute numbers that nobody reads.
+// Runs the layer loop on the device: enqueues all launches of a pass of one shape. Everything that
+// differs between passes of a shape is in the packed plan, so one recording of the launches serves
+// them all. Rows that pad a shape compute numbers that nobody reads.
 #include <memory>
 #include <utility>
 #include <vector>
@@ -14,13 +14,13 @@
 
 namespace troupe::kernels::cuda {
 
-// How long the parts of a pass took on the device.
+// Measures how long the parts of a pass take on the device.
 class PartMarks {
  public:
   void begin(Stream& stream);
-  // What was enqueued since the last mark belongs to this part.
+  // Assigns the commands enqueued since the last mark to this part.
   void end(Stream& stream, double PassTimes::*part);
-  // Adds up; the stream was waited for.
+  // Adds the measured times; the stream must have been synchronized.
   void add_to(PassTimes& times) const;
 
  private:
@@ -31,7 +31,7 @@ class PartMarks {
   std::size_t used_ = 0;
 };
 
-// Rows that take part, and what they attend to; pointers are to the device's memory.
+// Rows that take part in a layer and what they attend to; pointers are device addresses.
 struct PassRows {
   std::uint32_t count = 0;
   AttendShape shape;
@@ -40,13 +40,13 @@ struct PassRows {
   const AttendMerge* merges = nullptr;
   const KeyTile* key_tiles = nullptr;
   const std::uint32_t *visible_begin = nullptr, *visible_end = nullptr;
-  const std::uint32_t* positions = nullptr;  // of rows that make keys and values
+  const std::uint32_t* positions = nullptr;  // positions of rows that produce keys and values
   std::byte* const* slots = nullptr;
   float* state = nullptr;
   std::uint16_t* queries = nullptr;
 };
 
-// Of one pass.
+// The arguments of one pass.
 struct PassCall {
   const PassShape& shape;
   const PackedPass plan;
@@ -58,47 +58,49 @@ struct PassCall {
   }
 };
 
-// Waits, though something failed: the next pass writes where commands of this one may still read.
+// Synchronizes and ignores failures: the next pass writes where commands of this one may still
+// read.
 void end_all(Stream& stream);
 
 class DecoderPass {
  public:
-  // Allocates everything.
+  // Allocates all buffers.
   DecoderPass(std::shared_ptr<const DeviceWeights> weights, const KvLayout& layout,
               const AttendMachine& machine, const PassBounds& bounds);
 
-  std::byte* plan() const { return plan_.data(); }  // where the packed pass goes
+  std::byte* plan() const { return plan_.data(); }  // destination of the packed pass
   const float* logits() const { return logits_.as<float>(); }
-  // Final states of the pass's read rows, in float32, dense.
+  // Final states of the pass's read rows: float32, dense.
   float* states() const { return read_state_.as<float>(); }
-  // What a level's readout computes with between passes: products, and room for rounded rows.
+  // Buffers that a level's readout uses between passes: products, and memory for rounded rows.
   Product& product() const { return *product_; }
   std::uint16_t* rounded() const { return normed_.as<std::uint16_t>(); }
-  // `marks`, which have begun, may be null.
+  // Enqueues a pass. `marks` must have begun, or is null.
   void enqueue(const PassShape& shape, Stream& stream, PartMarks* marks);
 
-  // The same step by step, for those who decide on the way which rows go on (device_repairs.h).
+  // The steps of a pass, for callers that choose the continuing rows during the pass
+  // (device_repairs.h).
   PassCall call(const PassShape& shape, Stream& stream, PartMarks* marks) const {
     return {shape, packed_pass(shape, plan_.data()), stream, marks};
   }
   PassRows begin(const PassCall& call);  // all rows
   PassRows read_rows(const PassCall& call) const;
   void make_heads(const PassCall& call, const PassRows& rows, std::uint32_t layer);
-  // Rows of `from` by their numbers, to where `to` has its states and queries; what is carried beside the
-  // states are numbers of the queries' width.
+  // Copies the rows `numbers` of `from` to the states and queries of `to`. `carried` moves along
+  // with the states and has the width of queries.
   void pick(const PassCall& call, const PassRows& from, const std::uint16_t* carried,
             const std::uint32_t* numbers, const PassRows& to);
-  // Where rows of `rows` may be picked to.
+  // Points `rows` at buffers into which its rows may be picked.
   void move_aside(PassRows& rows) const;
-  // `stats` as AttendLayer's. Returns what the heads have mixed.
+  // Runs attention; `stats` as in AttendLayer. Returns the mixed heads.
   const std::uint16_t* attend(const PassCall& call, const PassRows& rows, std::uint32_t layer,
                               float* stats = nullptr);
   AttendPass attend_pass(const PassRows& rows) const;
   AttendLayer attend_layer(const PassRows& rows, std::uint32_t layer) const;
-  // The rest of a layer.
+  // Runs the remaining steps of a layer after attention.
   void finish_layer(const PassCall& call, const PassRows& rows, std::uint32_t layer,
                     const std::uint16_t* mixed);
-  // Of read rows, wherever they are.
+  // Reads out the given rows, wherever they are stored.
   void read_out(const PassCall& call, const PassRows& rows);
 
  private:
@@ -113,7 +115,7 @@ class DecoderPass {
   const KvLayout layout_;
   const std::unique_ptr<Product> product_;
   const DeviceMemory plan_, logits_;
-  // Float32, dense rows: the residual stream, queries with keys and values; of read rows.
+  // Float32, dense rows: the residual stream; queries, keys and values; the states of read rows.
   const DeviceMemory state_, qkv_, read_state_;
   // 16 bits.
   const DeviceMemory normed_, queries_, read_queries_, mixed_, gate_up_, activated_;

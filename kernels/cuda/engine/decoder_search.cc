@@ -1,11 +1,13 @@
-// Beam searches on a device (xGR §5, §6), as the CPU's decoder runs them
-// (kernels/cpu/engine/decoder_search.cc): the prompts of a batch in one pass, then all its searches level by
-// level, one pass for each. A level is rows of one group: the prompt is the context that all of them see, and
-// each row's interval of the tail is its path. Keys are addresses, so a path's tokens stay where their levels
-// left them, and what changes with the parents is a list. The host has the last word on which paths go on
-// (kernels/search), and is told only what that takes (level_readout.h).
+// Runs beam searches on a device (xGR §5, §6), like the CPU's decoder
+// (kernels/cpu/engine/decoder_search.cc): the prompts of a batch in one pass, then all its searches
+// level by level, one pass per level. A level is rows of one group. The prompt is the context that
+// all rows see, and each row's interval of the tail is its path. Keys are addresses, so a path's
+// tokens stay where their levels wrote them; only a list changes with the parents. The host decides
+// which paths continue (kernels/search), and gets only the data that this decision needs
+// (level_readout.h).
 //
-// Where a level is beyond the bounds of a pass, it takes several, of fewer searches or of fewer rows of one.
+// A level that exceeds the bounds of a pass takes several passes, each with fewer searches or with
+// fewer rows of one.
 #include <algorithm>
 #include <utility>
 
@@ -40,7 +42,7 @@ void CudaSearching::advance() {
   failed = !search.advance(log_totals, rows, likely_of);
 }
 
-// That it takes while it runs.
+// Returns the number of pages that the request's search takes while it runs.
 std::size_t CudaDecoder::search_pages(const Request& request) const {
   const std::uint32_t width = request.plan->search.width;
   if (width == 0) return 0;
@@ -48,7 +50,7 @@ std::size_t CudaDecoder::search_pages(const Request& request) const {
          layout_.pages_for(std::size_t{width} * PathRows::levels(steps_of(request)));
 }
 
-// So many requests at a time as there are pages for their searches.
+// Runs as many requests at a time as there are pages for their searches.
 void CudaDecoder::run_with_searches(std::span<const Request> requests, std::span<Reply> replies) {
   std::size_t begin = 0, pages = 0;
   const auto run_until = [&](std::size_t end) {
@@ -126,7 +128,7 @@ void CudaDecoder::search(std::span<CudaSearching* const> searches) {
   }
 }
 
-// In as many passes as the bounds ask for.
+// Runs the parts in as many passes as the bounds require.
 void CudaDecoder::run_parts(std::span<const Part> parts, PartsPass pass) {
   if (parts.empty()) return;
   std::string beyond = (this->*pass)(parts);
@@ -144,7 +146,7 @@ void CudaDecoder::run_parts(std::span<const Part> parts, PartsPass pass) {
   }
 }
 
-// Of prompts that are all cached: the last token is computed again, for its state.
+// Computes the last token again for prompts that are fully cached, to get its state.
 void CudaDecoder::run_last_tokens(std::span<CudaSearching* const> searches) {
   std::vector<Part> parts;
   for (CudaSearching* s : searches)
@@ -173,7 +175,7 @@ std::string CudaDecoder::last_tokens_pass(std::span<const Part> parts) {
   return "";
 }
 
-// From the states where the prompts end.
+// Runs the first level from the states at the prompts' ends.
 std::string CudaDecoder::first_level_pass(std::span<const Part> parts) {
   if (std::string fault = plan_level(parts); !fault.empty()) return fault;
   const std::size_t hidden = weights_->config.hidden;
@@ -207,7 +209,7 @@ std::string CudaDecoder::level_pass(std::span<const Part> parts) {
   return "";
 }
 
-// Where the part's rows go, and the tokens of their paths are.
+// Returns the slots of the part's rows and the addresses of their paths' tokens.
 GroupTail CudaDecoder::tail_of(const Part& part) const {
   const PathRows& paths = part.search->paths;
   GroupTail tail;

@@ -1,4 +1,4 @@
-// Beam searches of the decoder on a device against searches over whole prompts on the CPU.
+// Tests the decoder's beam searches on a device against searches over whole prompts on the CPU.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -40,11 +40,12 @@ struct Decoders {
   std::unique_ptr<Executor> on_cpu, on_device;
 };
 
-// A step's log-probability is off by no more than this; both of a difference may be.
+// Maximum error of a step's log-probability; a difference of two may have twice this error.
 constexpr double step_error = 4e-3;
 
-// Empty, or where a search differs from the plain one by more than rounding: paths are the same where no
-// choice between them was closer than that, their probabilities always.
+// Returns an empty string, or how a search differs from the plain one by more than rounding. Paths
+// must be equal unless a choice between them was closer than `margin`; probabilities must always
+// agree.
 std::string difference(const std::vector<Beam>& found, const std::vector<Beam>& expected, double margin) {
   if (found.size() != expected.size())
     return std::to_string(found.size()) + " paths; expected " + std::to_string(expected.size());
@@ -66,7 +67,7 @@ std::string difference(const std::vector<Beam>& found, const std::vector<Beam>& 
 }  // namespace
 
 TEST_SUITE("cuda decoder searches") {
-  TEST_CASE("a search on the device finds what a search over whole prompts finds on the CPU") {
+  TEST_CASE("CUDA search: a search on the device finds what a search over whole prompts finds on the CPU") {
     if (!cuda::have_device()) return;
     std::mt19937 random(11);
     const Decoders decoders;
@@ -92,8 +93,8 @@ TEST_SUITE("cuda decoder searches") {
   }
 
   TEST_CASE(
-      "a search on the device as wide as its catalog finds all of it, whatever the model, formats and "
-      "pages") {
+      "CUDA search: a search on the device as wide as its catalog finds all of it, for all models, formats "
+      "and pages") {
     if (!cuda::have_device()) return;
     std::mt19937 random(10);
     for (const Family family : {Family::qwen2, Family::qwen3, Family::llama})
@@ -122,7 +123,7 @@ TEST_SUITE("cuda decoder searches") {
       }
   }
 
-  // A prompt with an item that stands elsewhere than where it was made.
+  // Returns a plan with an item that is used at another position than it was computed at.
   Plan moved_plan(std::mt19937 & random) {
     Plan plan = prompt_plan(random);
     plan.segments[1].shift = 40;
@@ -130,7 +131,7 @@ TEST_SUITE("cuda decoder searches") {
     return plan;
   }
 
-  TEST_CASE("where the prompt's keys and values come from makes no difference to a search on the device") {
+  TEST_CASE("CUDA search: on the device, the source of the prompt's keys and values makes no difference") {
     if (!cuda::have_device()) return;
     std::mt19937 random(12);
     const Decoders decoders;
@@ -154,7 +155,7 @@ TEST_SUITE("cuda decoder searches") {
     }
   }
 
-  TEST_CASE("a search on the device that follows one token has nothing before it, computed or cached") {
+  TEST_CASE("CUDA search: on the device, a prompt of one token has nothing before it, computed or cached") {
     if (!cuda::have_device()) return;
     std::mt19937 random(13);
     const Decoders decoders;
@@ -172,7 +173,7 @@ TEST_SUITE("cuda decoder searches") {
     CHECK(difference(decoders.run(request), expected, margin) == "");
   }
 
-  // Searches of several widths and depths, and requests without one.
+  // Searches of several widths and depths, and requests without a search.
   struct Mixture {
     std::vector<Plan> plans;
     std::vector<std::vector<Path>> paths;
@@ -219,7 +220,7 @@ TEST_SUITE("cuda decoder searches") {
     }
   }
 
-  TEST_CASE("searches of several requests share passes on the device, within whatever bounds") {
+  TEST_CASE("CUDA search: searches of several requests share passes on the device, within any bounds") {
     if (!cuda::have_device()) return;
     check_mixture(Decoders());
     CudaDecoderOptions options = search_options();
@@ -232,7 +233,9 @@ TEST_SUITE("cuda decoder searches") {
     check_mixture(Decoders(options));
   }
 
-  TEST_CASE("a recorded search gives what a plain one gives, also for others of its shape") {
+  TEST_CASE(
+      "CUDA search: a recorded search gives the same result as an unrecorded one, also for others of its "
+      "shape") {
     if (!cuda::have_device()) return;
     CudaDecoderOptions options = search_options();
     options.graphs_max = 0;
@@ -251,7 +254,7 @@ TEST_SUITE("cuda decoder searches") {
       }
   }
 
-  TEST_CASE("a search beyond the bounds says so, and those beside it are answered") {
+  TEST_CASE("CUDA search: a search beyond the bounds is refused, and the others are answered") {
     if (!cuda::have_device()) return;
     std::mt19937 random(15);
     CudaDecoderOptions options = search_options();
@@ -262,15 +265,15 @@ TEST_SUITE("cuda decoder searches") {
       plans.back().search.width = plans.back().search.results = 4;
     }
     std::string says;
-    SUBCASE("in pages") {
+    SUBCASE("pages") {
       options.search_tokens_max = 40;
       says = "a search that keeps 20 pages; expected at most 10";
     }
-    SUBCASE("in keys of the prompt") {
+    SUBCASE("keys of the prompt") {
       options.keys_max = 60;
       says = "a pass of 83 keys; expected at most 60";
     }
-    SUBCASE("in keys of one path, behind a prompt that fits in parts") {
+    SUBCASE("keys of one path, behind a prompt that fits in parts") {
       options.keys_max = 70;
       says = "a pass of 71 keys; expected at most 70";
     }
@@ -288,7 +291,7 @@ TEST_SUITE("cuda decoder searches") {
     }
   }
 
-  TEST_CASE("paths without an index are of all tokens; of those that are denied others take the places") {
+  TEST_CASE("CUDA search: without an index, paths use all tokens, and others replace denied ones") {
     if (!cuda::have_device()) return;
     std::mt19937 random(16);
     const Decoders decoders;
@@ -301,7 +304,7 @@ TEST_SUITE("cuda decoder searches") {
     double margin = 0;
     const std::vector<Beam> expected = plain_search(*decoders.on_cpu, plan, all, &margin);
     CHECK(difference(decoders.run(computed(plan, nullptr)), expected, margin) == "");
-    // Width and denied paths beyond the vocabulary, too.
+    // Also with a width and denied paths beyond the vocabulary.
     Plan wide = plan;
     wide.search.width = 120;
     const std::vector<Beam> before = decoders.run(computed(wide, nullptr));
@@ -311,7 +314,9 @@ TEST_SUITE("cuda decoder searches") {
     for (std::size_t i = 3; i < 6; ++i) CHECK(found[i - 3].path == before[i].path);
   }
 
-  TEST_CASE("a wide search on the device keeps the best of many more, with each token's log-probability") {
+  TEST_CASE(
+      "CUDA search: a wide search on the device keeps the best of many more, with each token's "
+      "log-probability") {
     if (!cuda::have_device()) return;
     std::mt19937 random(21);
     const Decoders decoders;
@@ -329,7 +334,7 @@ TEST_SUITE("cuda decoder searches") {
     }
   }
 
-  TEST_CASE("a state that is not finite is not an answer of the device") {
+  TEST_CASE("CUDA search: the device does not answer with a state that is not finite") {
     if (!cuda::have_device()) return;
     const Decoders decoders(search_options(), true);
     std::mt19937 random(17);
@@ -343,7 +348,7 @@ TEST_SUITE("cuda decoder searches") {
     }
   }
 
-  TEST_CASE("a state that is asked for is the CPU's, beside logits and alone") {
+  TEST_CASE("CUDA decoder: a requested state equals the CPU's, beside logits and alone") {
     if (!cuda::have_device()) return;
     const Decoders decoders;
     CHECK(decoders.on_device->limits().state == decoders.on_cpu->limits().state);
@@ -365,7 +370,8 @@ TEST_SUITE("cuda decoder searches") {
   }
 
   TEST_CASE(
-      "an executor without pages for searches has none, and one with too little room says what it needs") {
+      "CUDA search: an executor without search pages has no searches, and one with too few says what it "
+      "needs") {
     if (!cuda::have_device()) return;
     CudaDecoderOptions options = search_options();
     CHECK(Decoders(options).on_device->limits().width_max == search_width_max);
@@ -379,7 +385,7 @@ TEST_SUITE("cuda decoder searches") {
     CHECK(Decoders(options).on_device->limits().width_max == 0);
   }
 
-  TEST_CASE("the parts of a search on the device are measured") {
+  TEST_CASE("CUDA search: the parts of a search on the device are measured") {
     if (!cuda::have_device()) return;
     const Decoders decoders;
     std::mt19937 random(19);

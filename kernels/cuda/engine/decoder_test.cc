@@ -60,7 +60,7 @@ Plan random_plan(const DecoderConfig& c, Chance& chance, std::uint32_t tokens_ma
           static_cast<std::int32_t>(draw(chance, 0, c.positions_max - tokens_max)) - segment.start;
     plan.segments.push_back(std::move(segment));
   }
-  if (plan.segments.size() > 1) {  // the first one's first tokens again, in the place of its last ones
+  if (plan.segments.size() > 1) {  // repeats the first segment's first tokens, in place of its last ones
     Segment repaired = plan.segments[0];
     repaired.tokens = repaired.tokens.part(0, (repaired.tokens.size() + 1) / 2);
     repaired.sees = {};
@@ -92,8 +92,8 @@ std::vector<std::byte> bytes_of(const std::vector<std::byte*>& pages, const Page
 
 Request computed(const Plan& plan) { return {&plan, std::vector<SegmentKv>(plan.segments.size())}; }
 
-// Worst difference relative to the largest expected magnitude (at least 1); infinite for what is not a
-// number.
+// Returns the largest difference relative to the largest expected magnitude (at least 1); infinite
+// for NaN.
 double difference(const Reply& found, const Reply& expected) {
   double worst = 0, magnitude = 1;
   if (found.readouts.size() != expected.readouts.size()) return INFINITY;
@@ -120,7 +120,9 @@ CudaDecoderOptions random_options(Chance& chance) {
 }  // namespace
 
 TEST_SUITE("cuda decoder") {
-  TEST_CASE("random models and batches agree with the CPU's decoder, computed, kept and then cached") {
+  TEST_CASE(
+      "CUDA decoder: random models and batches agree with the CPU's decoder: computed, kept and then "
+      "cached") {
     if (!cuda::have_device()) return;
     const std::uint64_t seed = std::random_device()();
     CAPTURE(seed);
@@ -146,7 +148,7 @@ TEST_SUITE("cuda decoder") {
       const std::vector<Reply> first = decoder->run(batch);
       for (std::size_t i = 0; i < batch.size(); ++i)
         REQUIRE(difference(first[i], want[i]) <= tolerance(config, options));
-      // The same again, what was kept now cached where nobody reads its logits.
+      // Run again with the kept segments cached, except where their logits are read.
       for (Request& request : batch)
         for (std::size_t s = 0; s < request.kv.size(); ++s) {
           const bool read =
@@ -161,7 +163,8 @@ TEST_SUITE("cuda decoder") {
     }
   }
 
-  TEST_CASE("a recorded pass gives what a plain one gives, also for other requests of its shape") {
+  TEST_CASE(
+      "CUDA decoder: a recorded pass gives the same result as an unrecorded one, also for other requests") {
     if (!cuda::have_device()) return;
     const DecoderModel model = random_decoder(small_config(Family::qwen3), 5);
     CudaDecoderOptions options = small_options();
@@ -182,7 +185,7 @@ TEST_SUITE("cuda decoder") {
     }
   }
 
-  TEST_CASE("kept pages hold what the CPU's decoder keeps in them, and zeros behind the last token") {
+  TEST_CASE("CUDA decoder: kept pages hold the same as the CPU's decoder, and zeros behind the last token") {
     if (!cuda::have_device()) return;
     for (const KvFormat format : {KvFormat::bf16, KvFormat::f16}) {
       CudaDecoderOptions options = small_options();
@@ -194,7 +197,8 @@ TEST_SUITE("cuda decoder") {
       const KvLayout layout = kv_layout(model.config, options.page_tokens, format);
       DevicePages memory{decoder->layout(), {}};
       Plan plan;
-      plan.segments = {{SegmentKind::user, {1, 2, 3, 4, 5, 6}, 11, {}}};  // no readout: only to fill pages
+      // No readout: this plan only fills pages.
+      plan.segments = {{SegmentKind::user, {1, 2, 3, 4, 5, 6}, 11, {}}};
       Request request = computed(plan);
       const std::vector<std::byte*> on_device = request.kv[0].pages = memory.take(6);
       CHECK(decoder->run({&request, 1})[0].readouts.empty());
@@ -209,15 +213,16 @@ TEST_SUITE("cuda decoder") {
       std::size_t zeros = 0;
       for (std::size_t i = 0; i < found.size() / 2; ++i) {
         const double got = number(found.data(), i), want = number(host.data(), i);
-        REQUIRE(std::abs(got - want) <= 4 * tolerance(small_config(), options));  // of numbers up to 4
+        REQUIRE(std::abs(got - want) <= 4 * tolerance(small_config(), options));  // the numbers are up to 4
         REQUIRE((want != 0 || got == 0));
         zeros += want == 0 ? 1 : 0;
       }
-      CHECK(zeros == 2 * layout.token_bytes() / 2);  // two tokens, two bytes a number
+      CHECK(zeros == 2 * layout.token_bytes() / 2);  // two tokens, two bytes per number
     }
   }
 
-  TEST_CASE("the many keys of few rows, which are split among blocks on every device, are merged again") {
+  TEST_CASE(
+      "CUDA decoder: few rows with many keys, split among blocks on every device, are merged correctly") {
     if (!cuda::have_device()) return;
     DecoderConfig config = small_config();
     config.layers = 1, config.heads = 2, config.kv_heads = 1;
@@ -245,7 +250,7 @@ TEST_SUITE("cuda decoder") {
     CHECK(difference(found[0], want[0]) <= tolerance(config, options));
   }
 
-  TEST_CASE("a pass beyond the bounds is refused before anything is launched, and the next one runs") {
+  TEST_CASE("CUDA decoder: a pass beyond the bounds is refused before any launch, and the next one runs") {
     if (!cuda::have_device()) return;
     CudaDecoderOptions options = small_options();
     options.rows_max = 8;
@@ -264,7 +269,7 @@ TEST_SUITE("cuda decoder") {
     CHECK(std::isfinite(decoder->run({&request, 1})[0].readouts[0][0]));
   }
 
-  TEST_CASE("an executor over shared weights gives the same logits, and outlives the first") {
+  TEST_CASE("CUDA decoder: an executor over shared weights gives the same logits and outlives the first") {
     if (!cuda::have_device()) return;
     auto first = cuda::make_cuda_decoder(random_decoder(small_config(Family::llama), 5), small_options());
     Chance chance(3);
@@ -276,7 +281,7 @@ TEST_SUITE("cuda decoder") {
     CHECK(difference(second->run({&request, 1})[0], want[0]) == 0);
   }
 
-  TEST_CASE("two executors in two threads give what one gives") {
+  TEST_CASE("CUDA decoder: two executors in two threads give the results of one") {
     if (!cuda::have_device()) return;
     const auto first = cuda::make_cuda_decoder(random_decoder(small_config(), 5), small_options());
     const auto second = first->share(1);
@@ -297,7 +302,8 @@ TEST_SUITE("cuda decoder") {
     CHECK(off[1] == 0);
   }
 
-  TEST_CASE("batches of nothing, of cached segments only, and measured ones") {
+  TEST_CASE(
+      "CUDA decoder: empty batches, batches of cached segments only and measured batches are answered") {
     if (!cuda::have_device()) return;
     const auto decoder = cuda::make_cuda_decoder(random_decoder(small_config(), 5), small_options());
     CHECK(decoder->run({}).empty());
@@ -319,7 +325,7 @@ TEST_SUITE("cuda decoder") {
       CHECK(part > 0);
   }
 
-  TEST_CASE("pages that were demoted to the host and promoted elsewhere give the same answer") {
+  TEST_CASE("CUDA decoder: pages that were demoted and promoted elsewhere give the same answer") {
     if (!cuda::have_device()) return;
     const auto decoder = cuda::make_cuda_decoder(random_decoder(small_config(), 5), small_options());
     const cuda::DeviceArena arena(decoder->layout().page_bytes(), 4);
@@ -341,7 +347,7 @@ TEST_SUITE("cuda decoder") {
     CHECK(difference(decoder->run({&request, 1})[0], want[0]) <= tolerance(small_config(), small_options()));
   }
 
-  TEST_CASE("models that there are no kernels for are named") {
+  TEST_CASE("CUDA decoder: a model without kernels is refused with the reason") {
     DecoderConfig config = small_config();
     CudaDecoderOptions options;
     CHECK(cuda_decoder_fault(config, options) == "");

@@ -43,7 +43,8 @@ void DeviceRepairs::run(DecoderPass& pass, const PassCall& call, const DecoderBa
   if (call.shape.read_rows > 0) read(step, rows);
 }
 
-// What a place's tokens are, and where: the batch's spans of its block one after the other.
+// Lists the tokens of the repaired segments and their addresses: the batch's spans of each block,
+// one after the other.
 void DeviceRepairs::start(const Step& step) {
   const DecoderBatch& batch = step.batch;
   batch_ = &batch;
@@ -61,7 +62,7 @@ void DeviceRepairs::start(const Step& step) {
                            step.plans.result().slots[row], span.turn == 0 ? 0 : batch.turns[span.turn - 1],
                            batch.positions[row]});
     }
-    TROUPE_CHECK(row == place.row + place.tokens, "a block has the tokens of its place");
+    TROUPE_CHECK(row == place.row + place.tokens, "a block has as many tokens as its repaired segment");
   }
   tokens_parcel_.begin();
   tokens_at_ = tokens_parcel_.put(tokens_);
@@ -70,7 +71,8 @@ void DeviceRepairs::start(const Step& step) {
     make_room(stats_, std::size_t{step.call.shape.rows} * weights_->config.heads * 2 * sizeof(float));
 }
 
-// Those that groups count their keys from; the plan's own items count from the start of the heap.
+// Returns the address from which groups count their keys; the plan's own items count from the start
+// of the heap.
 const std::byte* const* DeviceRepairs::key_addresses(const Step& step) {
   return reinterpret_cast<const std::byte* const*>(step.call.plan.heap + keys_in_heap(step.plans.result()));
 }
@@ -92,7 +94,7 @@ void DeviceRepairs::compare(const Step& step) {
   }
 }
 
-// Attention that the first layer's rows pay to tokens of places.
+// Sums the attention that the first layer's rows give to tokens of repaired segments.
 void DeviceRepairs::weigh(const Step& step, const PassRows& rows) {
   list_mass_tiles(step);
   mass_parcel_.begin();
@@ -113,7 +115,8 @@ void DeviceRepairs::weigh(const Step& step, const PassRows& rows) {
   add_up_mass();
 }
 
-// The keys that are tokens of places, of groups with rows that pay: in tiles from such a key on.
+// Lists the keys that are tokens of repaired segments, for groups with rows that are measured, as
+// tiles that start at a given key.
 void DeviceRepairs::list_mass_tiles(const Step& step) {
   const DecoderBatch& batch = step.batch;
   std::vector<std::uint8_t> is_place(batch.rows(), 0);
@@ -129,7 +132,7 @@ void DeviceRepairs::list_mass_tiles(const Step& step) {
                   seen.context_tokens};
     if (tile.row_begin == tile.row_end) continue;
     const std::uint32_t keys = seen.context_tokens + seen.tail_tokens;
-    std::uint32_t key = 0, end = 0;  // of the tile at hand
+    std::uint32_t key = 0, end = 0;  // of the current tile
     const auto add = [&](std::uint32_t row) {
       if (row != no_row && is_place[row] == 0) row = no_row;
       if (row != no_row && key >= end) {
@@ -157,7 +160,8 @@ void DeviceRepairs::add_up_mass() {
           row_mass_[row] += host_floats_[(tile * layout_.kv_heads + head) * attend_key_tile + key];
 }
 
-// The rows that go on move together; so does what is carried beside their states, which is returned.
+// Removes the rows that end and moves the others together, along with `carried`, whose new address
+// is returned.
 const std::uint16_t* DeviceRepairs::end_rows(const Step& step, PassRows& rows, const std::uint16_t* carried) {
   if (ended_.empty()) return carried;
   std::ranges::sort(ended_);
@@ -173,7 +177,7 @@ const std::uint16_t* DeviceRepairs::end_rows(const Step& step, PassRows& rows, c
   return rows.queries;
 }
 
-// Attention of the rows that there are now, over the keys that the pass has.
+// Plans attention of the remaining rows over the pass's keys.
 void DeviceRepairs::plan_rows(const Step& step, PassRows& rows) {
   groups_.clear();
   for (std::size_t g = 0; g < set_->groups.size(); ++g) {
@@ -190,7 +194,7 @@ void DeviceRepairs::plan_rows(const Step& step, PassRows& rows) {
     slots_.push_back(step.plans.result().slots[row]);
   }
   rows.count = rounded_rows(size32(set_->rows));
-  step.call.stream.synchronize();  // nobody reads what was sent before
+  step.call.stream.synchronize();  // nobody reads the last upload any more
   rows_parcel_.begin();
   rows_parcel_.put(picked_, rows.count);
   const std::size_t positions = rows_parcel_.put(positions_, rows.count),
@@ -209,7 +213,8 @@ void DeviceRepairs::plan_rows(const Step& step, PassRows& rows) {
   rows.positions = rows_parcel_.at<std::uint32_t>(positions), rows.slots = rows_parcel_.at<std::byte*>(slots);
 }
 
-// The lists change where another repair begins to fill.
+// Copies keys and values from the blocks. The lists change at layers where another repair begins to
+// fill.
 void DeviceRepairs::fill(const Step& step, std::uint32_t layer) {
   const bool begins = std::ranges::any_of(
       batch_->repairs, [&](const BatchRepair& of) { return of.repair->exact_layers == layer; });
@@ -234,7 +239,8 @@ void DeviceRepairs::list_fills(std::uint32_t layer) {
   }
 }
 
-// By offset in their places; where none of an offset was chosen, all that were chosen stand for it.
+// Groups tokens by their offset in the segments. An offset at which no token was chosen uses all
+// chosen tokens.
 void DeviceRepairs::list_fills_of_budget(std::uint32_t repair, std::uint32_t budget) {
   const BatchRepair& of = batch_->repairs[repair];
   const std::size_t offsets = choices_.longest(repair);
@@ -273,7 +279,7 @@ void DeviceRepairs::add_fills(const std::vector<std::uint32_t>& chosen,
   }
 }
 
-// The last layer's rest, of rows with a readout.
+// Finishes the last layer for rows with a readout.
 void DeviceRepairs::read(const Step& step, const PassRows& rows) {
   picked_.clear();
   for (const std::uint32_t row : step.batch.read.rows)

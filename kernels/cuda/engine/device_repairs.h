@@ -1,9 +1,10 @@
 #pragma once
-// Passes with a repair on the device (base/repair.h). What is measured comes to the host, where tokens are
-// chosen as for every backend (decoder/repair_choices.h) and attention is planned for the rows that go on; so
-// such a pass waits once or twice on its way, behind the first layer's attention and the second layer's keys.
-// Rows that end are picked away: the layers behind have fewer. Then each layer gives their places the keys
-// and values of their blocks, where attention, which meets no difference, reads them with all others.
+// Runs passes with a repair on the device (base/repair.h). Measurements are downloaded; the host
+// chooses tokens as for every backend (decoder/repair_choices.h) and plans attention for the rows
+// that continue. So such a pass waits once or twice: after the first layer's attention and after
+// the second layer's keys. Rows that end are removed, so later layers have fewer rows. Each of
+// these layers then copies keys and values from the blocks to the removed rows' slots, where
+// attention reads them like any others.
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -22,15 +23,15 @@ class DeviceRepairs {
                 const AttendMachine& machine)
       : weights_(std::move(weights)), layout_(layout), machine_(machine) {}
 
-  // Enqueues all of a pass that was planned so; the plan is on its way to the device. Waits for the stream in
-  // between.
+  // Enqueues a pass planned with repairs, whose plan is already being uploaded. Waits for the
+  // stream in between.
   void run(DecoderPass& pass, const PassCall& call, const DecoderBatch& batch, const PassPlanner& plans);
   void list_chosen(std::size_t repair, std::vector<std::uint32_t>& out) const {
     choices_.list_chosen(repair, out);
   }
 
  private:
-  // Of the pass at hand.
+  // The arguments of the current pass.
   struct Step {
     DecoderPass& pass;
     const PassCall& call;
@@ -63,19 +64,19 @@ class DeviceRepairs {
   DeviceMemory lengths_, stats_, mass_;
   std::vector<float> host_floats_;
 
-  std::vector<RepairToken> tokens_;         // of all places
-  std::vector<std::uint32_t> first_token_;  // of each place
-  const RowSet* set_ = nullptr;             // rows that still take part; null: all
+  std::vector<RepairToken> tokens_;         // tokens of all repaired segments
+  std::vector<std::uint32_t> first_token_;  // by repaired segment
+  const RowSet* set_ = nullptr;             // rows that still take part; null = all
   RowSet sets_[2];
   std::vector<std::uint32_t> ended_, picked_, positions_;
   std::vector<std::byte*> slots_;
   std::vector<AttendGroup> groups_;
   AttendPlan attend_;
   std::vector<MassTile> mass_tiles_;
-  std::vector<std::uint32_t> mass_rows_;  // of each tile's keys: the batch's row, or none
+  std::vector<std::uint32_t> mass_rows_;  // by key of each tile: the batch's row, or none
   std::vector<float> row_mass_;
   std::vector<FillItem> fills_;
-  std::vector<std::uint32_t> numbers_;  // of tokens that fills name
+  std::vector<std::uint32_t> numbers_;  // indices of the tokens that fills refer to
 };
 
 }  // namespace troupe::kernels::cuda

@@ -8,7 +8,8 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-// Angles in double, as everywhere: a float32 angle is off by some 1e-3 at position 20,000.
+// Computes angles in double, as all backends do: a float32 angle is off by about 1e-3 at position
+// 20,000.
 std::vector<float> rotations(const DecoderConfig& config) {
   const std::vector<double> frequencies = rope_frequencies(config);
   std::vector<float> pairs;

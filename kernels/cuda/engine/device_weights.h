@@ -1,6 +1,6 @@
 #pragma once
-// A decoder's weights on the device. Projections that read the same input are one matrix: query|key|value and
-// gate|up. Uploaded once and shared, unchanged, by every executor.
+// Holds a decoder's weights on the device, uploaded once and shared by all executors, which do not
+// change them. Projections with the same input are one matrix: query|key|value and gate|up.
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -12,7 +12,7 @@
 
 namespace troupe::kernels::cuda {
 
-// Device pointers; null where the model has no such thing.
+// Device pointers of a layer; null if the model lacks the tensor.
 struct DeviceLayer {
   const std::uint16_t *qkv = nullptr, *o = nullptr, *gate_up = nullptr, *down = nullptr;
   const float *qkv_bias = nullptr, *o_bias = nullptr;
@@ -24,16 +24,17 @@ struct DeviceWeights {
   DecoderConfig config;
   HalfFormat half = HalfFormat::bf16;
   std::vector<DeviceLayer> layers;
-  // [padded_vocabulary][hidden]; the same where tied.
+  // [padded_vocabulary][hidden]; both are the same pointer if tied.
   const std::uint16_t *embedding = nullptr, *output = nullptr;
   const float* final_norm = nullptr;
-  const float* rotations = nullptr;  // [positions_max][head_dim / 2] cosines and sines, in pairs
-  std::vector<DeviceMemory> memory;  // of all these
+  const float* rotations = nullptr;  // [positions_max][head_dim / 2] pairs of cosine and sine
+  std::vector<DeviceMemory> memory;  // owns the memory of all pointers above
 };
 
 inline std::uint32_t padded_vocabulary(std::uint32_t rows) { return padded_outputs(rows); }
 
-// Uploads to the calling thread's device, tensor by tensor, and drops each original on the way.
+// Uploads to the calling thread's device, tensor by tensor, and frees each original after its
+// upload.
 std::shared_ptr<const DeviceWeights> upload_weights(DecoderModel model, HalfFormat half);
 
 }  // namespace troupe::kernels::cuda

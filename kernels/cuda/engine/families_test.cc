@@ -1,6 +1,6 @@
-// HSTU, Climber and plans with a repair on a device against the CPU's executors: what a machine with a GPU
-// can tell with kernels/ alone. tests/hstu and tests/reference hold them to float64 and to golden files,
-// emulated.
+// Compares HSTU, Climber and plans with a repair on a device with the CPU's executors, as far as
+// kernels/ alone can test on a GPU. tests/hstu and tests/reference compare them with float64 and
+// with golden files, emulated.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ double ranker_tolerance(KvFormat kv) {
 
 Request computed(const Plan& plan) { return {&plan, std::vector<SegmentKv>(plan.segments.size())}; }
 
-// As a share of the largest number of a readout of that size, or of 1.
+// Returns the largest difference, relative to the readout's largest number or 1.
 double difference(const Reply& found, const Reply& expected) {
   double worst = found.too_large.empty() ? 0 : INFINITY;
   for (std::size_t r = 0; r < expected.readouts.size(); ++r)
@@ -57,7 +57,7 @@ HstuConfig hstu_config(bool production) {
   return c;
 }
 
-// Each part of a pass of this executor takes time, and what is not measured any more gets none.
+// Checks that each part of a pass takes time, and that parts get no time after measuring ended.
 void check_parts(Executor& executor, const Request& asked) {
   const Reply before = executor.run({&asked, 1})[0];
   PassTimes times;
@@ -73,7 +73,7 @@ void check_parts(Executor& executor, const Request& asked) {
   CHECK(times.linear == linear);
 }
 
-TEST_CASE("HSTU in all formats gives what the CPU's executor gives, in both layers") {
+TEST_CASE("CUDA HSTU: every format gives the same as the CPU's executor, in both layers") {
   if (!have_device()) return;
   std::mt19937 random(3);
   for (const bool production : {false, true}) {
@@ -97,7 +97,7 @@ TEST_CASE("HSTU in all formats gives what the CPU's executor gives, in both laye
   }
 }
 
-TEST_CASE("Climber in all formats gives what the CPU's executor gives") {
+TEST_CASE("CUDA Climber: every format gives the same as the CPU's executor") {
   if (!have_device()) return;
   std::mt19937 random(4);
   ClimberConfig config = small_climber_config();
@@ -115,7 +115,8 @@ TEST_CASE("Climber in all formats gives what the CPU's executor gives") {
   }
 }
 
-// Blocks of 20 tokens computed alone, and a prompt with their places behind a history.
+// Returns a plan with blocks of 20 tokens computed alone, and a prompt that uses them behind a
+// history.
 Plan repaired_plan(std::mt19937& random) {
   Plan plan;
   for (std::uint32_t block = 0; block < 8; ++block) {
@@ -140,7 +141,7 @@ Plan repaired_plan(std::mt19937& random) {
 }
 
 TEST_CASE(
-    "a plan with a repair gives what the CPU's executor gives with the same tokens, however they are "
+    "CUDA repair: a plan with a repair gives the CPU's answer with the same tokens, however they are "
     "chosen") {
   if (!have_device()) return;
   std::mt19937 random(5);
@@ -163,7 +164,7 @@ TEST_CASE(
       std::vector<std::uint32_t> apart;
       std::ranges::set_difference(on_cpu->run({&asked, 1})[0].chosen, found.chosen,
                                   std::back_inserter(apart));
-      CHECK(apart.size() <= 3);  // whose scores are as near as 16 bits
+      CHECK(apart.size() <= 3);  // tokens whose scores are equal within 16-bit rounding
       Plan same = plan;
       same.repair.always = found.chosen;
       same.repair.attention = same.repair.divergence = 0, same.repair.budgets = {0};

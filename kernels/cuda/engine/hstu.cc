@@ -14,7 +14,7 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-// Memory for as many rows as a pass may have.
+// Allocates as many rows as a pass may have.
 DeviceMemory hstu_rows(const CudaRankerOptions& options, std::size_t width, std::size_t number_bytes) {
   return DeviceMemory(std::size_t{rounded_rows(options.rows_max)} * width * number_bytes);
 }
@@ -111,7 +111,7 @@ void CudaHstu::run(std::span<const Request> requests, std::vector<Reply>& replie
   run_in_passes(requests, replies, [this](auto some, auto answers) { return run_pass(some, answers); });
 }
 
-// What goes beyond the bounds, if so; then nothing was launched.
+// Returns which bound is exceeded; then nothing was launched. Empty if none is.
 std::string CudaHstu::run_pass(std::span<const Request> requests, std::span<Reply> replies) {
   const double begin = thread_cpu_seconds();
   for (std::size_t i = 0; i < requests.size(); ++i)
@@ -145,7 +145,7 @@ std::string CudaHstu::plan(std::span<const Request> requests) {
   return "";
 }
 
-// Steps of a row end with one that no key reaches.
+// Lists the bias's key positions and steps. A row's steps end with one that no key reaches.
 void CudaHstu::put_bias() {
   key_positions_.clear(), steps_.clear(), row_steps_.clear(), read_steps_.clear();
   for (const HstuBias::Group& group : bias_.groups())
@@ -190,7 +190,7 @@ void CudaHstu::enqueue() {
     add_output(layer, rows);
   }
   if (shape_.read_rows == 0) return;
-  // The others end with their keys and values in the last layer.
+  // In the last layer, rows without a readout end after their keys and values.
   const AttendRows some = read_rows();
   pick_rows({.rows = packed_.read_rows,
              .count = shape_.read_rows,
@@ -210,7 +210,7 @@ void CudaHstu::enqueue() {
 AttendPass CudaHstu::attend_pass(const AttendShape& shape, const AttendItem* items,
                                  const AttendMerge* merges) const {
   const std::size_t keys =
-      keys_in_heap(plans_.result()) / sizeof(std::byte*);  // from which on items count theirs
+      keys_in_heap(plans_.result()) / sizeof(std::byte*);  // items count their keys from here
   return {.addresses = reinterpret_cast<const std::byte* const*>(packed_.heap),
           .items = items,
           .key_tiles = reinterpret_cast<const KeyTile*>(packed_.heap),
@@ -258,7 +258,7 @@ void CudaHstu::multiply(std::uint32_t rows, std::uint32_t inputs, std::uint32_t 
   ended(&PassTimes::linear);
 }
 
-// Gates, values, queries and keys, side by side.
+// Computes gates, values, queries and keys, side by side.
 void CudaHstu::make_heads(std::uint32_t layer, const AttendRows& rows) {
   const DeviceHstuLayer& weights = weights_->layers[layer];
   const std::uint32_t width = c_.width();
@@ -305,8 +305,8 @@ void CudaHstu::attend(std::uint32_t layer, const AttendRows& rows) {
   ended(&PassTimes::attention);
 }
 
-// Added to the states: the projection of the normed, gated heads; in the production layer of gates, heads and
-// that.
+// Adds the output projection to the states. Its input is the normed, gated heads; in the production
+// layer it is the gates, the heads and their product.
 void CudaHstu::add_output(std::uint32_t layer, const AttendRows& rows) {
   const DeviceHstuLayer& weights = weights_->layers[layer];
   const std::uint32_t width = c_.width();
@@ -327,7 +327,7 @@ void CudaHstu::add_output(std::uint32_t layer, const AttendRows& rows) {
            rows.state);
 }
 
-// The first third of what the production layer projects.
+// Writes the gates, the first third of the production layer's projection input.
 void CudaHstu::put_gates(const AttendRows& rows) {
   MadeRows gates = to_product(rows.count, output_inputs());
   gates.in = uvqk_.as<float>(), gates.in_stride = 4 * c_.width(), gates.width = c_.width();

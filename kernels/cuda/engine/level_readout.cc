@@ -10,7 +10,8 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-// The most that a plan within the bounds takes: of a row a place, of eight logits or fewer a block.
+// Returns the maximum bytes of a plan within the bounds: an entry per row, and a block per eight
+// logits or fewer.
 std::size_t plan_bytes(const LevelBounds& bounds) {
   const std::size_t rows = rounded_rows(bounds.rows), logits = bounds.logits;
   return rows * (2 * sizeof(std::uint32_t) + sizeof(LevelRow) + sizeof(BestRow) + sizeof(BestOf)) +
@@ -23,7 +24,7 @@ std::size_t sums_bytes(const LevelBounds& bounds) {
   return rounded_rows(bounds.rows) * sizeof(ExponentialSum);
 }
 
-// Copies, and fills up with what nobody reads.
+// Copies, and pads with entries that are never read.
 template <class T>
 void fill(T* to, const std::vector<T>& from, std::size_t count) {
   std::fill(std::ranges::copy(from, to).out, to + count, T{});
@@ -71,7 +72,7 @@ std::string LevelReadout::plan(std::span<const LevelQuestion> rows, std::span<co
     row += search.rows;
     best_ += searches_.back().count;
   }
-  TROUPE_CHECK(row == rows_.size(), "every row is a search's");
+  TROUPE_CHECK(row == rows_.size(), "every row belongs to a search");
   shape_ = {rounded_rows(size32(rows_)), rounded_rows(size32(wide_)), rounded_blocks(size32(blocks_)),
             size32(searches_)};
   pack();
@@ -119,7 +120,7 @@ std::size_t LevelReadout::packed_bytes() const {
 }
 
 void LevelReadout::pack() {
-  TROUPE_CHECK(packed_bytes() <= staging_.size_bytes(), "a plan within the bounds has room");
+  TROUPE_CHECK(packed_bytes() <= staging_.size_bytes(), "a plan within the bounds fits the buffer");
   const Packed to = packed(staging_.data());
   fill(to.states, states_, shape_.wide);
   fill(to.wide, wide_, shape_.wide);
@@ -129,7 +130,7 @@ void LevelReadout::pack() {
   std::ranges::copy(lists_, to.lists);
 }
 
-// Logits of wide rows [first, first + rows).
+// Computes the logits of wide rows [first, first + rows).
 void LevelReadout::multiply(const DecoderPass& pass, std::uint32_t first, std::uint32_t rows,
                             Stream& stream) const {
   const std::uint32_t hidden = weights_->config.hidden;

@@ -1,10 +1,13 @@
 #pragma once
-// Logits of a level of beam searches: from the final states of its rows to what kernels/search decides by. A
-// row's candidates are the tokens that may follow it; where all may, those with the largest logits, as many
-// as could be kept (level_rows.h). Where probabilities are normalised over the vocabulary there is a product
-// with the output projection, some rows at a time; else the projection's rows of those tokens alone are read
-// (decoder_kernels.h). All of that stays on the device, which finds the best candidates of each search
-// (level_best.h): these come back, as many as may be kept, and of each row the logarithm of its sum.
+// Computes the readout of a level of beam searches: from the final states of its rows to the
+// candidates that kernels/search needs. A row's candidates are the tokens that may follow it. If
+// all may follow, they are those with the largest logits, as many as may be kept (level_rows.h).
+//
+// If probabilities are normalised over the vocabulary, the states are multiplied with the whole
+// output projection, some rows at a time. Otherwise only the projection's rows of the candidate
+// tokens are read (decoder_kernels.h). The logits stay on the device, which finds the best
+// candidates of each search (level_best.h). The host gets these, at most as many as may be kept,
+// and the log-sum of each row.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -24,51 +27,51 @@ namespace troupe::kernels::cuda {
 struct LevelBounds {
   std::uint32_t rows = 0;
   std::uint32_t logits = 0;          // of candidates
-  std::uint32_t logits_at_once = 0;  // of products; at least a row's
+  std::uint32_t logits_at_once = 0;  // of products; at least one row's
 };
 
-// What is asked of a row. Tokens outlive the plan.
+// A row's question. `wanted` must outlive the plan.
 struct LevelQuestion {
-  std::span<const Token> wanted;  // ascending; empty: the `largest` of all
+  std::span<const Token> wanted;  // ascending; empty: the `largest` logits of all tokens
   std::uint32_t largest = 0;
-  bool over_vocabulary = false;  // how its probabilities are normalised; else over what is wanted
-  double value = 0;              // of the path that goes on
+  bool over_vocabulary = false;  // true: normalise over the vocabulary; false: over `wanted`
+  double value = 0;              // log-probability of the row's path so far
 };
 
-// Rows one after the other that are a search's, or a part of it, and how many of their candidates come back
-// at most.
+// Consecutive rows of a search, or of a part of it, and the maximum number of their candidates to
+// return.
 struct LevelSearch {
   std::uint32_t rows = 0, most = 0;
 };
 
 class LevelReadout {
  public:
-  // Allocates everything.
+  // Allocates all buffers.
   LevelReadout(std::shared_ptr<const DeviceWeights> weights, const LevelBounds& bounds,
                std::uint32_t graphs_max);
 
-  // Empty, or what goes beyond the bounds; then there is no plan.
+  // Plans a level. Returns an empty string, or which bound it exceeds; then there is no plan.
   std::string plan(std::span<const LevelQuestion> rows, std::span<const LevelSearch> searches);
-  // For the states of the pass, one a row. `marks` may be null; then launches come from a recording where the
-  // level's shape was seen before.
+  // Enqueues the readout for the pass's states, one per row. If `marks` is null, the launches are
+  // replayed from a recording when the level's shape was seen before.
   void enqueue(const DecoderPass& pass, Stream& stream, PartMarks* marks);
 
-  // The stream was waited for. Until the next plan:
+  // Results, valid after the stream was synchronized and until the next plan.
   double log_total(std::uint32_t row) const { return totals_.as<double>()[row]; }
-  // The best candidates of a search, by row, then by token: children are tokens where all may follow, else
-  // places among those that are wanted.
+  // Returns the best candidates of a search, ordered by row, then by token. Children are tokens if
+  // all tokens may follow, else indices into `wanted`.
   std::span<const TakenLogit> best(std::uint32_t search) const;
 
  private:
-  // All that launches depend on: numbers of rows, of those with a product and of blocks without, rounded up,
-  // and of searches. What fills them up nobody reads.
+  // All numbers on which launches depend: rows, rows with a product, blocks without one (all
+  // rounded up), and searches. Padding entries are never read.
   struct Shape {
     std::uint32_t rows = 0, wide = 0, blocks = 0, searches = 0;
     auto operator<=>(const Shape&) const = default;
   };
-  // Of what is uploaded, on the host or on the device.
+  // Arrays of the upload, on the host or on the device.
   struct Packed {
-    std::uint32_t* states = nullptr;  // of wide rows
+    std::uint32_t* states = nullptr;  // of wide rows: those with a product
     LevelRow* wide = nullptr;
     ReadoutBlock* blocks = nullptr;
     BestRow* rows = nullptr;
@@ -86,7 +89,7 @@ class LevelReadout {
 
   const std::shared_ptr<const DeviceWeights> weights_;
   const LevelBounds bounds_;
-  const std::uint32_t stride_;  // of products
+  const std::uint32_t stride_;  // row stride of products
   std::vector<BestRow> rows_;
   std::vector<BestOf> searches_;
   std::vector<std::uint32_t> states_, lists_;

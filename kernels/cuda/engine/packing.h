@@ -1,5 +1,6 @@
 #pragma once
-// Arrays that go to a device in one piece: one after the other, each where any type may begin.
+// Packs arrays one after the other for a single upload; each starts at an alignment that suits any
+// type.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -13,7 +14,7 @@ std::uint32_t size32(const std::vector<T>& all) {
   return static_cast<std::uint32_t>(all.size());
 }
 
-// `array` begins at `at`, which goes on behind its `count` elements.
+// Places `array` at `at` and moves `at` behind its `count` elements.
 template <class T>
 void take_packed(T*& array, std::size_t count, std::byte*& at) {
   array = reinterpret_cast<T*>(at);

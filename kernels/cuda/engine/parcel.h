@@ -1,6 +1,6 @@
 #pragma once
-// Arrays of any length that go to a device together: put in one after the other, sent in one upload. Room on
-// both sides grows to what was needed so far.
+// Collects arrays of any length and sends them to the device in one upload. The buffers on both
+// sides grow as needed.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -13,10 +13,10 @@ namespace troupe::kernels::cuda {
 
 class Parcel {
  public:
-  // Empty again. Whoever reads what was sent before has ended: the stream was waited for.
+  // Empties the parcel. Readers of earlier contents must have ended: the stream was synchronized.
   void begin() { host_.clear(); }
 
-  // Filled up with T{} to `count` elements. Returns where the array lies, for `at`.
+  // Appends the array, padded with T{} to `count` elements. Returns its offset, for `at`.
   template <class T>
   std::size_t put(const std::vector<T>& array, std::size_t count = 0) {
     const std::size_t place = host_.size(), elements = std::max(count, array.size());
@@ -32,7 +32,7 @@ class Parcel {
     if (device_.size_bytes() < host_.size()) device_ = DeviceMemory(host_.size() + host_.size() / 2);
     if (!host_.empty()) stream.upload(device_.data(), host_.data(), host_.size());
   }
-  // On the device, once it was sent.
+  // Returns the device address of an array after `send`.
   template <class T>
   T* at(std::size_t place) const {
     return reinterpret_cast<T*>(device_.data() + place);

@@ -1,9 +1,9 @@
 #pragma once
-// Recordings of passes, by shape. A shape's first pass runs without, which also loads its kernels and chooses
-// its products' algorithms; its second is recorded; from then on it is one launch. Bounded: the shape that
-// was not used for longest leaves. A shape whose first pass could not be enqueued is not remembered, so that
-// what a first pass makes ready is never made ready inside a recording; one that cannot be recorded runs
-// without.
+// Keeps recordings of passes by shape. The first pass of a shape runs unrecorded, which also loads
+// its kernels and chooses its products' algorithms. The second pass is recorded; from then on a
+// pass is one launch. The cache is bounded; the least recently used shape is dropped. A shape whose
+// first pass could not be enqueued is not remembered, so that its one-time preparation never
+// happens inside a recording. A shape that cannot be recorded always runs unrecorded.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -19,7 +19,7 @@ class ShapeGraphs {
  public:
   explicit ShapeGraphs(std::uint32_t most) : most_(most) {}
 
-  // Enqueues what `enqueue` enqueues for passes of this shape.
+  // Runs the commands of `enqueue` for a pass of this shape, directly or from the recording.
   void run(const Shape& shape, Stream& stream, const std::function<void()>& enqueue) {
     Entry* const entry = find(shape);
     if (entry == nullptr) {
@@ -38,7 +38,7 @@ class ShapeGraphs {
  private:
   struct Entry {
     Shape shape;
-    std::uint64_t used = 0;  // larger: later
+    std::uint64_t used = 0;  // time of the last use; larger is later
     std::unique_ptr<Graph> graph;
     bool recordable = true;
   };

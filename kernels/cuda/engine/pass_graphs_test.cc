@@ -13,7 +13,7 @@ using cuda::PassShape;
 
 namespace {
 
-// Passes that copy a number, and how often they were enqueued.
+// Runs passes that copy a number, and counts how often they were enqueued.
 struct GraphCase {
   cuda::Stream stream;
   const DeviceCopy<int> from{std::vector<int>{7}}, to{std::vector<int>{0}}, zero{std::vector<int>{0}};
@@ -21,7 +21,7 @@ struct GraphCase {
   int enqueued = 0;
 
   explicit GraphCase(std::uint32_t most) : graphs(most) {}
-  // Whether its copy was made.
+  // Runs a pass; returns whether its copy was made.
   bool run(std::uint32_t rows) {
     stream.copy(to.get(), zero.get(), sizeof(int));
     graphs.run({.rows = rows}, stream, [&] {
@@ -35,14 +35,16 @@ struct GraphCase {
 }  // namespace
 
 TEST_SUITE("cuda pass graphs") {
-  TEST_CASE("a shape is enqueued twice, the second time to be recorded, and runs every time") {
+  TEST_CASE(
+      "pass graphs: a shape is enqueued twice, the second time for its recording, and runs every time") {
     if (!cuda::have_device()) return;
     GraphCase given(2);
     for (int round = 0; round < 5; ++round) CHECK(given.run(16));
     CHECK(given.enqueued == 2);
   }
 
-  TEST_CASE("a first pass that fails is not remembered; a recording that fails leaves passes without one") {
+  TEST_CASE(
+      "pass graphs: a failed first pass is not remembered; after a failed recording passes run unrecorded") {
     if (!cuda::have_device()) return;
     GraphCase given(2);
     int fails_at = 1, enqueued = 0;
@@ -50,32 +52,32 @@ TEST_SUITE("cuda pass graphs") {
       if (++enqueued == fails_at) throw cuda::DeviceError("this one");
     };
     CHECK_THROWS_AS(given.graphs.run({.rows = 16}, given.stream, enqueue), cuda::DeviceError);
-    given.graphs.run({.rows = 16}, given.stream, enqueue);  // again a first one
+    given.graphs.run({.rows = 16}, given.stream, enqueue);  // counts as a first pass again
     fails_at = 3;
     for (int round = 0; round < 3; ++round) given.graphs.run({.rows = 16}, given.stream, enqueue);
     CHECK(enqueued == 3 + 3);
   }
 
-  TEST_CASE("without recordings every pass is enqueued") {
+  TEST_CASE("pass graphs: with 0 recordings every pass is enqueued") {
     if (!cuda::have_device()) return;
     GraphCase given(0);
     for (int round = 0; round < 3; ++round) CHECK(given.run(16));
     CHECK(given.enqueued == 3);
   }
 
-  TEST_CASE("the shape that was not used for longest leaves") {
+  TEST_CASE("pass graphs: the least recently used shape is dropped") {
     if (!cuda::have_device()) return;
     GraphCase given(2);
     for (const std::uint32_t rows : {16, 16, 32, 32, 16}) CHECK(given.run(rows));
     CHECK(given.enqueued == 4);
-    CHECK(given.run(48));  // 32 leaves
+    CHECK(given.run(48));  // drops the shape of 32 rows
     CHECK(given.run(16));
     CHECK(given.enqueued == 5);
     CHECK(given.run(32));
     CHECK(given.enqueued == 6);
   }
 
-  TEST_CASE("shapes that differ in anything do not share a recording") {
+  TEST_CASE("pass graphs: shapes that differ in any number do not share a recording") {
     if (!cuda::have_device()) return;
     GraphCase given(8);
     PassShape shapes[4];

@@ -15,7 +15,7 @@ std::string beyond(const char* what, std::size_t found, std::size_t most) {
   return "a pass of " + std::to_string(found) + " " + what + "; expected at most " + std::to_string(most);
 }
 
-// Where each part of the heap begins, in bytes: the addresses first, so that everything is aligned.
+// Byte offsets of the heap's parts: addresses first, so that everything is aligned.
 struct Heap {
   std::size_t turned, keys, tiles, read_tiles, lists, turned_by, end;
 
@@ -34,7 +34,7 @@ struct Heap {
   }
 };
 
-// The number of the heap's first T at that place, counted from the start of the heap.
+// Returns the index of the heap's first T at that offset, counted from the start of the heap.
 template <class T>
 std::uint32_t number_at(std::size_t bytes) {
   return static_cast<std::uint32_t>(bytes / sizeof(T));
@@ -49,11 +49,11 @@ AttendShape shape_of(const AttendPlan& plan) {
 PassPlanner::PassPlanner(const KvLayout& layout, const AttendMachine& machine, const PassBounds& bounds,
                          std::span<std::byte* const> scratch)
     : layout_(layout), machine_(machine), bounds_(bounds), scratch_(scratch.begin(), scratch.end()) {
-  TROUPE_CHECK(scratch.size() == layout.pages_for(bounds.rows), "scratch pages hold every row");
+  TROUPE_CHECK(scratch.size() == layout.pages_for(bounds.rows), "there are scratch pages for every row");
 }
 
 std::string PassPlanner::plan(const DecoderBatch& batch, std::span<const GroupTail> tails) {
-  TROUPE_CHECK(tails.empty() || tails.size() == batch.groups.size(), "every group of beams has its paths");
+  TROUPE_CHECK(tails.empty() || tails.size() == batch.groups.size(), "there is one tail per group of beams");
   if (std::string fault = excess(batch, tails); !fault.empty()) return fault;
   place_rows(batch, tails);
   if (std::string fault = list_keys(batch, tails); !fault.empty()) return fault;
@@ -75,7 +75,8 @@ std::string PassPlanner::excess(const DecoderBatch& batch, std::span<const Group
   return logits > bounds_.logits ? beyond("logits", logits, bounds_.logits) : "";
 }
 
-// Kept rows lie in their pages, the others in scratch pages, one after the other.
+// Assigns slots to rows: kept rows in their pages, other rows in scratch pages, one after the
+// other.
 void PassPlanner::place_rows(const DecoderBatch& batch, std::span<const GroupTail> tails) {
   plan_.slots.assign(batch.rows(), nullptr);
   plan_.cleared.clear();
@@ -92,7 +93,8 @@ std::byte* PassPlanner::scratch_slot(std::uint32_t token) const {
   return scratch_[token / layout_.page_tokens] + token % layout_.page_tokens * layout_.vector_bytes();
 }
 
-// Where the token is that turns; null if there is no room for it. However many groups see it, it turns once.
+// Returns the slot of a rotated token's copy; null if scratch is full. A token is rotated once,
+// however many groups see it.
 std::byte* PassPlanner::turned(std::byte* from, std::uint32_t turn, const DecoderBatch& batch) {
   const auto [at, is_new] = turned_.try_emplace({from, turn}, nullptr);
   if (!is_new) return at->second;
@@ -131,7 +133,7 @@ std::string PassPlanner::list_keys(const DecoderBatch& batch, std::span<const Gr
         const std::byte* key = span.page != nullptr ? span.page + (span.slot + t) * layout_.vector_bytes()
                                                     : plan_.slots[span.row + t];
         if (span.turn != 0) key = turned(const_cast<std::byte*>(key), span.turn, batch);
-        if (key == nullptr) return beyond("rows and tokens that turn", bounds_.rows + 1, bounds_.rows);
+        if (key == nullptr) return beyond("rows and rotated tokens", bounds_.rows + 1, bounds_.rows);
         plan_.keys.push_back(key);
       }
     }
@@ -145,7 +147,7 @@ std::string PassPlanner::list_keys(const DecoderBatch& batch, std::span<const Gr
   return "";
 }
 
-// The group's rows; of beams each row's path, its own token last.
+// Lists the keys of the group's rows; for beams, each row's path with its own token last.
 void PassPlanner::list_tail(const RowGroup& group, const GroupTail* tail) {
   if (tail == nullptr) {
     plan_.keys.insert(plan_.keys.end(), plan_.slots.begin() + group.row_begin,
@@ -160,7 +162,7 @@ void PassPlanner::list_tail(const RowGroup& group, const GroupTail* tail) {
   }
 }
 
-// Readouts that follow each other and ask for the same rows are done together.
+// Plans readouts; consecutive readouts of the same rows are computed together.
 void PassPlanner::plan_readouts(const DecoderBatch& batch) {
   plan_.readouts.clear(), plan_.lists.clear(), plan_.logits_at.clear();
   plan_.logits = 0;
@@ -235,10 +237,10 @@ std::size_t keys_in_heap(const PassPlan& plan) { return Heap(plan).keys; }
 
 namespace {
 
-// Copies, and fills up with what does nothing.
+// Copies, and pads with entries that do nothing.
 template <class From, class To>
 void fill(To* to, const std::vector<From>& from, std::size_t count) {
-  TROUPE_CHECK(from.size() <= count, "a shape has room for its pass");
+  TROUPE_CHECK(from.size() <= count, "a shape is at least as large as its pass");
   std::fill(std::copy(from.begin(), from.end(), to), to + count, To{});
 }
 

@@ -1,12 +1,12 @@
 #pragma once
-// What a pass sends to the device: plain arrays made from a DecoderBatch, packed into one buffer that is
-// uploaded once. Every token whose keys and values somebody reads has an address: in a cached page, in a page
-// where its segment is kept, or in the executor's scratch pages.
+// Converts a DecoderBatch to the plain arrays that a pass uploads, packed into one buffer. Every
+// token whose keys and values are read has an address: in a cached page, in a page where its
+// segment is kept, or in the executor's scratch pages.
 //
-// Passes of one shape run the same launches with the same arguments, so that one recording serves them all.
-// So numbers of rows and blocks are rounded up, the rest filled with rows and blocks that do nothing, and
-// arrays lie at offsets that follow from the shape. Arrays whose lengths no launch depends on lie behind
-// them, in a heap, and are found by numbers that count from its start.
+// Passes of one shape run the same launches with the same arguments, so that one recording serves
+// them all. Therefore numbers of rows and blocks are rounded up and padded with rows and blocks
+// that do nothing, and array offsets depend only on the shape. Arrays whose lengths no launch
+// depends on follow in a heap, and are found by indices counted from its start.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -21,53 +21,54 @@
 
 namespace troupe::kernels::cuda {
 
-// What an executor has room for.
+// Maximum sizes of an executor's passes.
 struct PassBounds {
   std::uint32_t rows = 0;
-  std::uint32_t keys = 0;  // seen by groups of rows, summed over the groups
+  std::uint32_t keys = 0;  // keys seen by groups of rows, summed over the groups
   std::uint32_t logits = 0;
   std::size_t plan_bytes = 0;
-  std::uint32_t state = 0;  // numbers of a state; read ones take as much room as so many logits
+  std::uint32_t state = 0;  // numbers of a state; a read state takes as much space as that many logits
 };
 
-// Where the paths of a group of beams lie (BatchPlanner::plan_beams).
+// Addresses of the paths of a group of beams (BatchPlanner::plan_beams).
 struct GroupTail {
-  std::vector<std::byte*> slots;          // of its rows' own tokens; null: of which no later level asks
-  std::vector<const std::byte*> earlier;  // [row][token of its path before that one]
+  std::vector<std::byte*> slots;          // of its rows' own tokens; null: no later level reads the token
+  std::vector<const std::byte*> earlier;  // [row][earlier token of its path]
 };
 
-// Exact, before it is packed.
+// The exact plan, before it is packed.
 struct PassPlan {
-  std::vector<std::byte*> slots;    // of rows
-  std::vector<std::byte*> cleared;  // unfilled tokens of kept pages, which become zeros
-  std::vector<std::byte*>
-      turned;  // tokens whose keys turn before they are seen: from and to, in scratch pages
+  std::vector<std::byte*> slots;    // by row
+  std::vector<std::byte*> cleared;  // unfilled tokens of kept pages, which are zeroed
+  // Tokens whose keys are rotated before they are seen: source and destination, in scratch pages.
+  std::vector<std::byte*> turned;
   std::vector<std::int32_t> turned_by;
-  std::vector<const std::byte*> keys;  // of groups, one after the other: context, then their own rows
-  AttendPlan attend, attend_read;      // all rows; those with a readout
+  std::vector<const std::byte*> keys;  // of the groups, one after the other: context, then own rows
+  AttendPlan attend, attend_read;      // all rows; rows with a readout
   std::vector<ReadoutBlock> readouts;
-  std::vector<std::uint32_t> lists;      // vocabulary rows and read rows of `readouts`
-  std::vector<std::uint32_t> logits_at;  // of the batch's readouts: their first logit, or number of a state
-  std::uint32_t logits = 0;              // numbers of states come behind them
+  std::vector<std::uint32_t> lists;  // vocabulary rows and read rows that `readouts` refers to
+  // [readout of the batch] its first logit, or its first number of a state.
+  std::vector<std::uint32_t> logits_at;
+  std::uint32_t logits = 0;  // number of logits; numbers of states follow them
 };
 
-// Slots of a kept segment's rows, from `slots` on, in its pages; and the places behind them, which become
-// zeros.
+// Writes the slots of a kept segment's rows to `slots`, and appends the unused token slots of its
+// pages to `cleared`, to be zeroed.
 void place_kept(const KvLayout& layout, const KeptSegment& kept, std::byte** slots,
                 std::vector<std::byte*>& cleared);
 
-// Reuses its memory from pass to pass.
+// Plans passes; reuses its memory from pass to pass.
 class PassPlanner {
  public:
   // `scratch`: pages for as many tokens as there may be rows.
   PassPlanner(const KvLayout& layout, const AttendMachine& machine, const PassBounds& bounds,
               std::span<std::byte* const> scratch);
 
-  // Empty, or what of the batch goes beyond the bounds; then there is no plan.
-  // `tails`: of groups of beams, one each; none where the batch is of requests.
+  // Plans the batch. Returns an empty string, or which bound the batch exceeds; then there is no
+  // plan. `tails` has an entry per group of beams, and is empty for a batch of requests.
   std::string plan(const DecoderBatch& batch, std::span<const GroupTail> tails = {});
   const PassPlan& result() const { return plan_; }
-  // Of the batch's groups: what their rows see.
+  // Returns what the rows of the batch's groups see.
   std::span<const AttendGroup> groups() const { return groups_; }
 
  private:
@@ -86,7 +87,7 @@ class PassPlanner {
   PassPlan plan_;
   std::vector<AttendGroup> groups_, read_groups_;
   std::uint32_t scratch_used_ = 0;                                     // tokens
-  std::map<std::pair<std::byte*, std::uint32_t>, std::byte*> turned_;  // of the batch: by place and turn
+  std::map<std::pair<std::byte*, std::uint32_t>, std::byte*> turned_;  // by original slot and rotation
 };
 
 struct AttendShape {
@@ -94,23 +95,23 @@ struct AttendShape {
   auto operator<=>(const AttendShape&) const = default;
 };
 
-// All that launches depend on.
+// All numbers on which launches depend.
 struct PassShape {
   std::uint32_t rows = 0, read_rows = 0, readouts = 0;
   AttendShape attend, attend_read;
-  bool turns = false;  // keys of some tokens
+  bool turns = false;  // true if keys of some tokens are rotated
   auto operator<=>(const PassShape&) const = default;
 };
 PassShape shape_of(const DecoderBatch& batch, const PassPlan& plan);
 
-// Rows are rounded up by at most an eighth of them (or to 16), which costs as much time; blocks that do
-// nothing cost nearly none, so their numbers go up to powers of two.
+// Round sizes up. Rows grow by at most an eighth (or to 16), which costs time in proportion. Idle
+// blocks cost almost nothing, so their number is rounded up to a power of two.
 std::uint32_t rounded_rows(std::uint32_t rows);
 std::uint32_t rounded_blocks(std::uint32_t blocks);
 
-// A packed pass, on the host or on the device.
+// Pointers into a packed pass, on the host or on the device.
 struct PackedPass {
-  std::uint32_t* cleared = nullptr;  // how many: the heap begins with their addresses
+  std::uint32_t* cleared = nullptr;  // their number; the heap begins with their addresses
   std::uint32_t* turned = nullptr;   // TurnedTokens::lists
   std::byte** slots = nullptr;
   std::uint32_t *tokens = nullptr, *positions = nullptr, *visible_begin = nullptr, *visible_end = nullptr;
@@ -122,9 +123,9 @@ struct PackedPass {
 };
 PackedPass packed_pass(const PassShape& shape, std::byte* at);
 std::size_t packed_bytes(const PassShape& shape, const PassPlan& plan);
-// Where the addresses of keys lie in the heap, in bytes.
+// Returns the byte offset of the key addresses in the heap.
 std::size_t keys_in_heap(const PassPlan& plan);
-// Writes packed_bytes to `at`.
+// Writes packed_bytes bytes to `at`.
 void pack(const DecoderBatch& batch, const PassPlan& plan, const PassShape& shape, std::byte* at);
 
 }  // namespace troupe::kernels::cuda

@@ -26,7 +26,7 @@ struct Page {
   alignas(64) std::byte bytes[1024];
 };
 
-// One request over pages that nobody reads: only their addresses matter.
+// A request over pages whose contents are never read: only their addresses matter.
 struct PassCase {
   std::deque<Page> pages;
   std::vector<std::byte*> scratch;
@@ -61,7 +61,8 @@ constexpr PassBounds wide{.rows = 64, .keys = 1000, .logits = 1000, .plan_bytes 
 }  // namespace
 
 TEST_SUITE("cuda pass plan") {
-  TEST_CASE("kept rows lie in their pages, other rows in scratch, and unfilled tokens are cleared") {
+  TEST_CASE(
+      "pass plan: kept rows are in their pages, other rows in scratch, and unfilled tokens are cleared") {
     PassCase given;
     given.add(5, {}, Source::compute, true);
     given.add(6, {0});
@@ -76,7 +77,7 @@ TEST_SUITE("cuda pass plan") {
     CHECK(plan.cleared == std::vector<std::byte*>{kept[1] + 64, kept[1] + 128, kept[1] + 192});
   }
 
-  TEST_CASE("a group's keys are its context's tokens, cached or computed, then its own rows") {
+  TEST_CASE("pass plan: a group's keys are its context's tokens, cached or computed, then its own rows") {
     PassCase given;
     given.add(5, {}, Source::cached);
     given.add(2, {});
@@ -91,7 +92,8 @@ TEST_SUITE("cuda pass plan") {
     CHECK(plan.keys == want);
   }
 
-  TEST_CASE("a beam's keys are the prompt's and its own path's, wherever these lie, its own token last") {
+  TEST_CASE(
+      "pass plan: a beam's keys are the prompt's and its path's, wherever they are, its own token last") {
     PassCase given;
     given.add(5, {}, Source::cached);
     given.plan.search = {.segment = 0, .width = 2, .results = 2, .steps = 4};
@@ -114,7 +116,8 @@ TEST_SUITE("cuda pass plan") {
     CHECK(narrow.plan(*given.batch, {&tail, 1}) == "a pass of 11 keys; expected at most 10");
   }
 
-  TEST_CASE("readouts of the same rows share their list, eight states and eight rows to a block") {
+  TEST_CASE(
+      "pass plan: readouts of the same rows share their list, with eight states and eight rows per block") {
     PassCase given;
     given.add(20, {});
     for (std::uint32_t i = 0; i < 10; ++i) given.plan.readouts.push_back({0, i, {1, 2, 3, 4, 5, 6, 7, 8, 9}});
@@ -134,7 +137,7 @@ TEST_SUITE("cuda pass plan") {
     CHECK(last.stride == 9);
   }
 
-  TEST_CASE("a pass beyond a bound is refused with what it has and what was expected") {
+  TEST_CASE("pass plan: a pass beyond a bound is refused with its size and the bound") {
     PassCase given;
     given.add(4, {}, Source::cached);
     given.add(10, {0});
@@ -151,7 +154,7 @@ TEST_SUITE("cuda pass plan") {
     CHECK(refusal({10, 14, 3, 100}).ends_with("bytes of plan; expected at most 100"));
   }
 
-  TEST_CASE("rounded numbers are never smaller, and an eighth larger at most") {
+  TEST_CASE("pass plan: rounded numbers are never smaller, and at most an eighth larger") {
     CHECK(rounded_rows(0) == 0);
     CHECK(rounded_rows(1) == 16);
     CHECK(rounded_rows(4096) == 4096);
@@ -163,7 +166,7 @@ TEST_SUITE("cuda pass plan") {
     }
   }
 
-  TEST_CASE("a packed pass holds every array, and what fills it up does nothing") {
+  TEST_CASE("packed pass: it holds every array, and its padding does nothing") {
     const std::uint64_t seed = std::random_device()();
     CAPTURE(seed);
     std::mt19937_64 random(seed);

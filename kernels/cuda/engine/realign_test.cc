@@ -37,7 +37,7 @@ std::vector<double> frequencies_of(const KvLayout& layout) {
   return frequencies;
 }
 
-// As a decoder's weights have it.
+// Returns cosines and sines in the layout of a decoder's weights.
 std::vector<float> rotations_of(const KvLayout& layout) {
   std::vector<float> rotations;
   for (std::int32_t p = 0; p < kPositions; ++p)
@@ -48,14 +48,14 @@ std::vector<float> rotations_of(const KvLayout& layout) {
   return rotations;
 }
 
-// What happens to one page of the pool.
+// A realigned page of the pool.
 struct Move {
   std::size_t from, to;
   std::uint32_t tokens;
   std::int32_t distance;
 };
 
-// Pages side by side; the first `drawn` have numbers, the others poison.
+// Contiguous pages; the first `drawn` have numbers, the others poison.
 struct Pool {
   KvLayout layout;
   std::vector<std::byte> bytes;
@@ -93,7 +93,7 @@ struct Pool {
     }
     return all;
   }
-  // The last step of rounding may fall the other way, and float32 sums are not the reference's.
+  // The last rounding step may fall the other way, and float32 sums differ from the reference's.
   void check(const std::vector<Move>& moves) const {
     const std::vector<std::byte> got = realigned(moves), want = reference(moves);
     const double step = layout.format == KvFormat::f32   ? 0x1p-21
@@ -105,7 +105,7 @@ struct Pool {
         REQUIRE(std::isnan(found));
         continue;
       }
-      REQUIRE(std::abs(found - expected) <= step);  // of numbers up to 8
+      REQUIRE(std::abs(found - expected) <= step);  // the numbers are up to 8
     }
   }
 };
@@ -114,7 +114,8 @@ struct Pool {
 
 TEST_SUITE("cuda realign") {
   TEST_CASE(
-      "pages agree with the reference, in place and moved, either way, of every format and size of head") {
+      "realign: pages agree with the reference, in place and moved, both ways, in every format and head "
+      "size") {
     if (!cuda::have_device()) return;
     const unsigned seed = std::random_device{}();
     CAPTURE(seed);
@@ -133,7 +134,7 @@ TEST_SUITE("cuda realign") {
         }
   }
 
-  TEST_CASE("a turn by 0 copies or leaves every bit, of numbers and of what is none") {
+  TEST_CASE("realign: a rotation by 0 keeps every bit, also of NaN and infinity") {
     if (!cuda::have_device()) return;
     std::mt19937 random(4);
     for (const KvFormat format : kFormats) {
@@ -146,7 +147,8 @@ TEST_SUITE("cuda realign") {
     }
   }
 
-  TEST_CASE("tokens that a page does not have become zeros where it moves, and stay where it does not") {
+  TEST_CASE(
+      "realign: tokens beyond a page's count become zeros in a moved page and stay in place otherwise") {
     if (!cuda::have_device()) return;
     std::mt19937 random(5);
     const Pool pool({1, 1, 32, 4, KvFormat::bf16}, 2, 1, random);
@@ -164,7 +166,7 @@ TEST_SUITE("cuda realign") {
     }
   }
 
-  TEST_CASE("more pages than one block's share, and none") {
+  TEST_CASE("realign: more pages than one block's share, and no pages") {
     if (!cuda::have_device()) return;
     std::mt19937 random(6);
     const Pool pool({6, 4, 64, 16, KvFormat::bf16}, 6, 3, random);  // more pieces than one block takes
@@ -172,7 +174,7 @@ TEST_SUITE("cuda realign") {
     CHECK(pool.realigned({}) == pool.bytes);
   }
 
-  TEST_CASE("a decoder's block that was realigned is the block that it makes at the other position") {
+  TEST_CASE("realign: a decoder's realigned block equals the block that it computes at the other position") {
     if (!cuda::have_device()) return;
     const unsigned seed = std::random_device{}();
     CAPTURE(seed);
@@ -218,13 +220,13 @@ TEST_SUITE("cuda realign") {
       off = std::max(off, std::abs(number(layout.format, &got[at]) - expected));
       wrong = std::max(wrong, std::abs(number(layout.format, &unturned[at]) - expected));
     }
-    // Keys and values of size 1 to 4 through two layers of bf16: each of some roundings moves them by 2^-9 or
-    // so.
+    // Keys and values of magnitude 1 to 4 through two bf16 layers: each of a few roundings changes
+    // them by about 2^-9.
     CHECK(off <= 0.15);
     if (p != q) CHECK(wrong > off);
   }
 
-  TEST_CASE("pages that there is no kernel for are named") {
+  TEST_CASE("realign: pages without a kernel are refused with the reason") {
     CHECK(cuda::realign_fault({1, 1, 64, 4, KvFormat::bf16}) == "");
     CHECK(cuda::realign_fault({1, 1, 8, 4, KvFormat::f32}) == "");
     CHECK(cuda::realign_fault({1, 1, 48, 4, KvFormat::f16}) ==

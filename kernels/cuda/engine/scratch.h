@@ -1,5 +1,5 @@
 #pragma once
-// Pages of device memory one behind the other, for keys and values that do not outlive a call.
+// Allocates consecutive pages of device memory for keys and values that do not outlive a call.
 #include <cstdint>
 #include <vector>
 

@@ -1,6 +1,6 @@
 #pragma once
-// Weights of any family to the calling thread's device, tensor by tensor, in the format that products read;
-// what is uploaded stays in `memory`.
+// Uploads weights of any family to the calling thread's device, tensor by tensor, in the format
+// that products read. `memory` owns the uploads.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -14,14 +14,14 @@
 
 namespace troupe::kernels::cuda {
 
-// Outputs of products come in eights.
+// Rounds up to a multiple of 8, as outputs of products require.
 inline std::uint32_t padded_outputs(std::uint32_t rows) { return (rows + 7) / 8 * 8; }
 
 class WeightUploader {
  public:
   WeightUploader(RowFormat format, std::vector<DeviceMemory>& memory) : format_(format), memory_(memory) {}
 
-  // Matrices of as many columns, one below the other.
+  // Uploads matrices with equal columns, stacked one below the other.
   template <class... Matrices>
   const std::uint16_t* halves(Matrices... matrices) {
     std::vector<std::uint16_t> all;
@@ -29,7 +29,7 @@ class WeightUploader {
     return upload(all);
   }
 
-  // With rows of zeros up to a multiple of 8, for products with all of it.
+  // Uploads a matrix padded with zero rows to a multiple of 8, so that a product may use all of it.
   const std::uint16_t* padded(Matrix matrix) {
     const std::size_t size = std::size_t{padded_outputs(matrix.rows)} * matrix.columns * parts_of(format_);
     std::vector<std::uint16_t> all;

@@ -8,8 +8,8 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-// Multiplied by its factor and rounded, by way of the warp's own query vectors in shared memory, so that it
-// is written 16 bytes a lane.
+// Writes results multiplied by their factor and rounded. They pass through the warp's own query
+// vectors in shared memory, so that a lane writes 16 bytes.
 template <class B, unsigned dim, unsigned fragments>
 TROUPE_DEVICE void write_rounded(const AttendItem& item, const AttendLayer& layer, unsigned kv_head,
                                  const float (&factors)[fragments][2],
@@ -60,7 +60,8 @@ TROUPE_DEVICE void write_whole(const AttendItem& item, const AttendLayer& layer,
   if (layer.out_f32 == nullptr) write_rounded<B>(item, layer, kv_head, factors, running);
 }
 
-// The tiles from number `at` of a block's list on, as far as the pipeline looks ahead, and one more.
+// The tiles of a block's list from number `at` on: as many as the pipeline prefetches, and one
+// more.
 template <class B>
 struct Window {
   KeyTile tiles[2 * B::stages];
@@ -79,8 +80,8 @@ struct Window {
   }
 };
 
-// Walks the key tiles. While tile t is computed, keys and values of tile t + stages - 1 and the addresses of
-// as many tiles after it are on their way.
+// Walks the key tiles. While tile t is computed, the keys and values of tile t + stages - 1 and the
+// addresses of as many tiles after it are in flight.
 template <class Soften, class B, class Format, unsigned dim, unsigned fragments>
 TROUPE_DEVICE void walk(const Work& work, typename Soften::template Rows<fragments>& rows, Window<B>& window,
                         Running<dim, fragments>& running) {
@@ -148,7 +149,7 @@ attend_kernel(AttendPass pass, AttendLayer layer, KvOffsets kv) {
     Soften::template begin<B>(pass, layer, where, rows);
     walk<Soften, B, Format>(work, rows, window, running);
   }
-  const AttendItem item = where;  // read again: no registers hold it meanwhile
+  const AttendItem item = where;  // read again, so that no registers hold it in between
   if (item.partial == whole_result)
     write_whole<Soften, B>(item, layer, kv.kv_heads, kv_head, running);
   else
@@ -157,7 +158,7 @@ attend_kernel(AttendPass pass, AttendLayer layer, KvOffsets kv) {
 
 constexpr unsigned merge_warps = 4, merge_vectors = 16;  // per block
 
-// One warp a vector. Reads each partial result once.
+// Merges the partial results of a vector, one warp per vector. Reads each partial result once.
 template <class Soften, unsigned dim>
 TROUPE_KERNEL((merge_warps * warp_threads))
 merge_kernel(AttendPass pass, AttendLayer layer, unsigned kv_heads) {
@@ -222,7 +223,7 @@ constexpr AttendVersion version_of(Softening softening, KvFormat format) {
           B::shared_bytes, false, B::resident, run<Soften, Format, dim, fragments>};
 }
 
-// mma.sync, on sm_80 and later.
+// The mma.sync versions, for sm_80 and later.
 constexpr Softening softmax = Softening::softmax, silu = Softening::silu;
 constexpr KvFormat bf16 = KvFormat::bf16, f16 = KvFormat::f16, f32 = KvFormat::f32;
 constexpr AttendVersion mma_versions[] = {
@@ -249,21 +250,22 @@ const AttendVersion* find_version(std::span<const AttendVersion> versions, const
 }
 
 constexpr std::uint32_t small_tile = 64, large_tile = 128;
-constexpr unsigned hopper = 90;  // no other device runs what is compiled for sm_90a
+constexpr unsigned hopper = 90;  // code compiled for sm_90a runs on no other device
 
 const AttendVersion* choose_version(const KvLayout& layout, Softening softening, std::uint32_t tile_vectors,
                                     unsigned capability, AttendPath path) {
   const bool can = path != AttendPath::mma && capability == hopper;
-  TROUPE_CHECK(can || path != AttendPath::hopper, "the attention of sm_90a, on another device");
+  TROUPE_CHECK(can || path != AttendPath::hopper,
+               "attention for sm_90a runs only on a device of capability 90");
   if (can)
     if (const auto* version = find_version(hopper_attend_versions(), layout, softening, tile_vectors))
       return version;
   return find_version(mma_versions, layout, softening, tile_vectors);
 }
 
-constexpr std::size_t reserved_bytes = 1024;  // of a multiprocessor's shared memory, for each block
+constexpr std::size_t reserved_bytes = 1024;  // of a multiprocessor's shared memory, per block
 
-// No vectors where the device has too little shared memory for a block.
+// Returns a tile without vectors if the device has too little shared memory for a block.
 AttendTile tile_on(const DeviceProperties& device, const AttendVersion& version) {
   if (version.shared_bytes > device.block_shared_bytes_max) return {};
   const std::size_t fit = device.multiprocessor_shared_bytes / (version.shared_bytes + reserved_bytes);
@@ -297,7 +299,7 @@ AttendMachine attend_machine(const KvLayout& layout, std::uint32_t heads, const 
   };
   machine.small = tile(small_tile), machine.large = tile(large_tile);
   const AttendVersion* const least = find_version(mma_versions, layout, softening, small_tile);
-  TROUPE_CHECK(least != nullptr, "no attention kernel for these pages");
+  TROUPE_CHECK(least != nullptr, "there is an attention kernel for these pages");
   if (machine.small.vectors == 0)
     throw DeviceError("attend: " + device.name + " gives a block " +
                       std::to_string(device.block_shared_bytes_max) +
@@ -319,10 +321,10 @@ KvOffsets offsets_of(const KvLayout& layout, std::uint32_t layer) {
 void attend(const KvLayout& layout, const AttendPass& pass, const AttendLayer& layer, Stream& stream) {
   const AttendVersion* const version =
       choose_version(layout, layer.softening, pass.tile_vectors, device_capability(), pass.path);
-  TROUPE_CHECK(version != nullptr, "no attention kernel for these pages");
-  TROUPE_CHECK(layer.query_stride % 8 == 0 && layer.out_stride % 8 == 0, "rows not aligned to 16 bytes");
-  TROUPE_CHECK(layer.scale > 0, "a scale that is not positive");
-  TROUPE_CHECK(layout.page_bytes() <= ~std::uint32_t{0}, "a page of more than 4 GiB");
+  TROUPE_CHECK(version != nullptr, "there is an attention kernel for these pages");
+  TROUPE_CHECK(layer.query_stride % 8 == 0 && layer.out_stride % 8 == 0, "rows are aligned to 16 bytes");
+  TROUPE_CHECK(layer.scale > 0, "the scale is positive");
+  TROUPE_CHECK(layout.page_bytes() <= ~std::uint32_t{0}, "a page has less than 4 GiB");
   if (pass.item_count > 0) version->run(pass, layer, offsets_of(layout, layer.layer), stream);
   if (pass.merge_count == 0) return;
   (layer.softening == silu ? merge<Silu> : merge<Softmax>)(layout.head_dim, pass, layer, layout.kv_heads,

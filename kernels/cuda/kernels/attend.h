@@ -1,33 +1,39 @@
 #pragma once
-// Span attention on the device: the contract of kernels/operations/attend.h over pages in device memory.
-// Queries are bf16, or as the keys are; outputs, keys and values bf16 or f16; products on tensor cores with
-// float32 sums, softmax in float32, weights rounded to the keys' format before they multiply values. How
-// scores become weights is a policy (attend_soften_inl.h): a softmax, or HSTU's SiLU with a bias of every
-// pair. Keys and values of the format f32 are two f16 each, a number rounded and what is left of it, side by
-// side in a vector ([all numbers][all rests]); so are queries then; three products do what one does, to
-// float32's accuracy or nearly. A token is the address of its first byte in its page (page + token_in_page *
-// layout.vector_bytes()); a layer and head add their offset (kv_layout.h).
+// Computes span attention on the device: the contract of kernels/operations/attend.h over pages in
+// device memory. Queries are bf16, or in the keys' format; outputs, keys and values are bf16 or
+// f16. Products run on tensor cores with float32 sums; the softmax is float32; weights are rounded
+// to the keys' format before they multiply values. A policy turns scores into weights
+// (attend_soften_inl.h): a softmax, or HSTU's SiLU with a bias per pair.
 //
-// There are two kernels. Both walk the key tiles of an item (attend_plan.h); a tile of 64 keys is 256 *
-// head_dim bytes, and 256 * head_dim operations for every query vector.
+// Keys and values of the format f32 are two f16 numbers each, the rounded number and the remainder,
+// side by side in a vector ([all rounded][all remainders]); queries then are, too. Three products
+// replace one, which gives about float32's accuracy. A token is the address of its first byte in
+// its page (page + token_in_page * layout.vector_bytes()); a layer and a head add their offset
+// (kv_layout.h).
 //
-// attend.cu, mma.sync, for sm_80 and later: a block keeps its query tile in shared memory and gathers the
-// keys and values of the next tile by 16-byte asynchronous copies while its tensor cores work on this one.
+// There are two kernels. Both walk the key tiles of an item (attend_plan.h). A tile of 64 keys is
+// 256 * head_dim bytes, and 256 * head_dim operations per query vector.
 //
-// attend_hopper.cu, wgmma, for sm_90a and head_dim 64 and 128: a warpgroup gathers, one or two others of 64
-// vectors each multiply and soften, queries, sums and weights in registers. What bounds it, for head_dim 128
-// and 128 vectors, in cycles of a multiprocessor at its published rates: products 1,024 a tile, at 2,048
-// multiply-adds a cycle; powers of two 512, at 16 a cycle; other arithmetic of softening about 350, so both
-// must run beside the products: a group softens one tile while it multiplies the values of the tile before
-// and while the other group multiplies. From the L2 cache come 32 KiB, 32 bytes a cycle, which all
-// multiprocessors together get only where about two thirds of the matrix rate are reached. Shared memory
-// takes 96 of 128 bytes a cycle; queries in shared memory would be too much.
+// attend.cu uses mma.sync, for sm_80 and later. A block keeps its query tile in shared memory and
+// gathers the keys and values of the next tile by 16-byte asynchronous copies while its tensor
+// cores work on the current one.
 //
-// Tokens are gathered one by one, 16 bytes a copy, which puts each where swizzled products look for it. They
-// lie anywhere: in the arena, in a pass's scratch, from the middle of a page on. A bulk tensor copy takes a
-// box out of one allocation, here 2 KiB at most, and would need runs found in every pass; a plain bulk copy
-// cannot swizzle. The copies take a warp about 80 instructions a tile. Query vectors come by bulk copies.
-// With head_dim 32 the powers of two take twice as long as the products, so mma.sync serves it as well.
+// attend_hopper.cu uses wgmma, for sm_90a and head_dim 64 and 128. One warpgroup gathers; one or
+// two others of 64 vectors each multiply and soften, with queries, sums and weights in registers.
+// Its bounds for head_dim 128 and 128 vectors, in cycles of a multiprocessor per tile at published
+// rates: products 1,024, at 2,048 multiply-adds a cycle; powers of two 512, at 16 a cycle; the
+// softening's other arithmetic about 350. Both must run beside the products, so a group softens one
+// tile while it multiplies the values of the tile before and while the other group multiplies. The
+// L2 cache delivers 32 KiB, 32 bytes a cycle, which all multiprocessors together get only at up to
+// about two thirds of the matrix rate. Shared memory uses 96 of 128 bytes a cycle, which leaves too
+// little for queries.
+//
+// Tokens are gathered one by one with 16-byte copies, which write each piece where swizzled
+// products expect it. Tokens may lie anywhere: in the arena, in a pass's scratch, in the middle of
+// a page. A bulk tensor copy takes a box out of one allocation, here at most 2 KiB, and would need
+// contiguous runs to be found in every pass; a plain bulk copy cannot swizzle. The copies cost a
+// warp about 80 instructions per tile. Query vectors use bulk copies. With head_dim 32 the powers
+// of two take twice as long as the products, so mma.sync is as fast.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -42,29 +48,30 @@ namespace troupe::kernels::cuda {
 
 enum class Softening : std::uint8_t { softmax, silu };
 
-// Empty if there is a kernel for these pages, else what is wrong and what was expected. `heads`: query heads.
+// Returns an empty string if there is a kernel for these pages, else what is wrong and what was
+// expected. `heads`: query heads.
 std::string attend_fault(const KvLayout& layout, std::uint32_t heads);
 
-// Which kernel runs: for tests and benchmarks. `hopper` needs a device of capability 90, or the emulator;
-// head sizes that it has no version of go the other way.
+// Selects the kernel, for tests and benchmarks. `hopper` needs a device of capability 90, or the
+// emulator; head sizes without a Hopper version use mma.sync.
 enum class AttendPath : std::uint8_t { by_device, mma, hopper };
 
-// What plans for these pages are made for: the tiles that the device has shared memory for. DeviceError where
-// it has too little for any.
+// Returns the machine for plans over these pages: the tiles that fit the device's shared memory.
+// Throws DeviceError if no tile fits.
 AttendMachine attend_machine(const KvLayout& layout, std::uint32_t heads, const DeviceProperties& device,
                              AttendPath path = AttendPath::by_device,
                              Softening softening = Softening::softmax);
 
-// What SiLU's bias of pairs is made of, once for all layers and heads.
+// Inputs of SiLU's bias per pair, shared by all layers and heads.
 struct AttendBias {
-  const std::int32_t* key_positions = nullptr;  // beside the addresses of tokens
+  const std::int32_t* key_positions = nullptr;  // parallel to the token addresses
   const std::int32_t* row_positions = nullptr;  // per query row
-  const std::uint32_t* row_steps = nullptr;     // per query row: the number of its first step
-  // Of keys as the group has them, context first; behind a row's last one stands one whose key is ~0.
+  const std::uint32_t* row_steps = nullptr;     // per query row: index of its first step
+  // Steps over the group's keys, context first. After a row's last step comes one with key ~0.
   const BucketStep* steps = nullptr;
 };
 
-// One pass, the same for all its layers. Device pointers.
+// Arguments of one pass, the same for all its layers. Device pointers.
 struct AttendPass {
   const std::byte* const* addresses = nullptr;  // of tokens
   const AttendItem* items = nullptr;
@@ -73,15 +80,17 @@ struct AttendPass {
   const std::uint32_t* visible_begin = nullptr;  // per query row
   const std::uint32_t* visible_end = nullptr;
   float* partials = nullptr;  // attend_partial_bytes; 16-byte aligned
-  // Launched; there may be items and merges of no vectors among them.
+  // Numbers of launched items and merges; some may be padding without vectors.
   std::uint32_t item_count = 0, merge_count = 0;
   std::uint32_t tile_vectors = 64;
   AttendPath path = AttendPath::by_device;
-  std::uint32_t blocks_max = ~0u;  // of a kernel whose blocks stay for several items: for tests
+  // Maximum blocks of a kernel whose blocks compute several items; for tests.
+  std::uint32_t blocks_max = ~0u;
   AttendBias bias;
 };
 
-// Row r, head h of the queries at queries + r*query_stride + h*head_dim, 16-byte aligned; outputs likewise.
+// Arguments of one layer. Row r, head h of the queries is at queries + r*query_stride + h*head_dim,
+// 16-byte aligned; outputs likewise.
 struct AttendLayer {
   const std::uint16_t* queries = nullptr;
   std::uint16_t* out = nullptr;
@@ -90,21 +99,21 @@ struct AttendLayer {
   std::uint32_t heads = 1;  // query heads that share a key-value head
   HalfFormat out_format = HalfFormat::bf16;
   float scale = 1;               // positive
-  bool queries_as_keys = false;  // queries have the keys' format, not bf16; f32: they always have
-  float* out_f32 = nullptr;      // not null: outputs go there, unrounded, and not to `out`
-  // Not null: of row r and head h the largest score and by what powers of two are multiplied to be its share
-  // of the softmax, at stats + 2 * (r * kv_heads * heads + h).
+  bool queries_as_keys = false;  // queries have the keys' format, not bf16; always so for f32
+  float* out_f32 = nullptr;      // not null: receives the outputs, unrounded, instead of `out`
+  // Not null: for row r and head h, receives the largest score and the factor that turns powers of
+  // two into shares of the softmax, at stats + 2 * (r * kv_heads * heads + h).
   float* stats = nullptr;
   Softening softening = Softening::softmax;
-  // Of SiLU: by what sums are multiplied; weights by key's minus row's position, also below 0, and by bucket.
-  // Null: there is no bias.
+  // For SiLU: factor of the sums; weights by key position minus row position, which may be
+  // negative, and by time bucket. Null: no bias.
   float factor = 1;
   const float *by_distance = nullptr, *by_bucket = nullptr;
 };
 
 std::size_t attend_partial_bytes(const KvLayout& layout, std::uint32_t partials, std::uint32_t tile_vectors);
 
-// Enqueues one layer. The layout is one that attend_fault accepts.
+// Enqueues one layer. attend_fault must accept the layout.
 void attend(const KvLayout& layout, const AttendPass& pass, const AttendLayer& layer, Stream& stream);
 
 }  // namespace troupe::kernels::cuda

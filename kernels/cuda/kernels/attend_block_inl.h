@@ -1,17 +1,18 @@
 #pragma once
-// What blocks of both attention kernels do before and after their key tiles: where their vectors lie, what
-// rows see, partial results. Device code.
+// Device code of both attention kernels before and after their key tiles: where vectors are stored,
+// what rows see, partial results.
 #include "kernels/cuda/kernels/attend_soften_inl.h"
 #include "kernels/cuda/kernels/attend_versions.h"
 
 namespace troupe::kernels::cuda {
 namespace {
 
-// A partial result: per vector its sum of weighted values, largest score and total weight.
+// Numbers of a partial result per vector: the sum of weighted values, the largest score and the
+// total weight.
 template <unsigned dim>
 constexpr unsigned partial_stride = dim + 4;
 
-// The first number of vector `vector` of an item, of queries or outputs.
+// Returns the index of the first number of an item's vector, in queries or outputs.
 template <unsigned dim, class Item>
 TROUPE_DEVICE std::size_t vector_at(const Item& item, const AttendLayer& layer, std::size_t stride,
                                     unsigned kv_head, unsigned vector) {
@@ -42,7 +43,7 @@ TROUPE_DEVICE void clear(Running<dim, fragments>& running) {
   }
 }
 
-// Two numbers of the output.
+// Packs two numbers of the output.
 TROUPE_DEVICE std::uint32_t pack_out(const AttendLayer& layer, float low, float high) {
   return layer.out_format == HalfFormat::f16 ? pack<F16>(low, high) : pack<Bf16>(low, high);
 }
@@ -52,8 +53,8 @@ TROUPE_DEVICE float sum_of_four_lanes(float x) {
   return x + shuffle_xor(x, 2);
 }
 
-// What a row's weights are multiples of, for those who ask for them again (attend_mass.h): its largest score,
-// and the factor that makes shares of powers of two.
+// Writes the statistics from which attend_mass.h recomputes a row's weights: its largest score, and
+// the factor that turns powers of two into shares.
 template <class Item>
 TROUPE_DEVICE void write_stats(const Item& item, const AttendLayer& layer, unsigned kv_heads,
                                unsigned kv_head, unsigned vector, float largest, float factor) {
@@ -62,7 +63,7 @@ TROUPE_DEVICE void write_stats(const Item& item, const AttendLayer& layer, unsig
   to[0] = largest, to[1] = factor;
 }
 
-// Numbers 2 * n and 2 * n + 1 of a vector's output, which begins at number `at`.
+// Writes numbers 2 * n and 2 * n + 1 of a vector's output, which begins at number `at`.
 TROUPE_DEVICE void write_two(const AttendLayer& layer, std::size_t at, unsigned n, float low, float high) {
   if (layer.out_f32 != nullptr)
     layer.out_f32[at + 2 * n] = low, layer.out_f32[at + 2 * n + 1] = high;
@@ -111,7 +112,8 @@ TROUPE_DEVICE void stage_queries(const AttendItem& item, const AttendLayer& laye
   }
 }
 
-// Products want queries and keys in one format. Each thread converts what it copied.
+// Converts queries to the keys' format, since products need both in one format. Each thread
+// converts what it copied.
 template <class B, class Half>
 TROUPE_DEVICE void convert_queries() {
   const auto queries = dynamic_shared<std::uint32_t>(0, B::vectors * B::vector_bytes / 4);

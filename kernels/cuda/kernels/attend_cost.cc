@@ -5,9 +5,10 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-// Of a multiprocessor, a cycle: dense 16-bit multiply-adds, and bytes from L2 where all read. Multiply-adds
-// are published; mma.sync on sm_90 is taken at 62 % of wgmma. L2: 5 TB/s of 132 multiprocessors of sm_90, two
-// thirds of the published width on sm_80, the others guessed.
+// Rates of a multiprocessor per cycle: dense 16-bit multiply-adds, and bytes from L2 while all
+// multiprocessors read. Multiply-adds are published; mma.sync on sm_90 is assumed to reach 62 % of
+// wgmma. L2: 5 TB/s over 132 multiprocessors of sm_90, two thirds of the published width on sm_80,
+// and guesses for the others.
 struct Rates {
   unsigned capability;  // and later ones, up to the next row
   double mma, wgmma, l2_bytes;
@@ -22,14 +23,14 @@ const Rates& rates_of(unsigned capability) {
   return *found;
 }
 
-// Shares of the matrix rate that are assumed to be reached once keys and values are there: by wgmma what the
-// best published attention reaches on long prompts.
+// Assumed shares of the matrix rate once keys and values have arrived. For wgmma: the share of the
+// best published attention on long prompts.
 constexpr double wgmma_share = 0.75, mma_share = 0.55;
-// Of a query vector and a tile of keys: powers of two at 16 a cycle, and the arithmetic around them
-// (attend.h). SiLU takes a reciprocal beside each, at the same rate, and per pair about four operations and a
-// load more than softmax.
+// Softening cycles of a query vector and a tile of keys: powers of two at 16 a cycle, and the
+// arithmetic around them (attend.h). SiLU needs a reciprocal in addition, at the same rate, and
+// about four operations and a load more per pair than softmax.
 constexpr double softmax_cycles = (512 + 350) / 128.0, silu_cycles = (1024 + 600) / 128.0;
-constexpr double wait_cycles = 200;  // for barriers and the pipeline to fill, per tile
+constexpr double wait_cycles = 200;  // per tile, for barriers and for the pipeline to fill
 constexpr std::uint32_t group_vectors = 64;
 
 }  // namespace
@@ -42,7 +43,8 @@ AttendTile attend_tile(unsigned capability, std::uint32_t head_dim, const Attend
     return vectors * (block.silu ? silu_cycles : softmax_cycles);
   };
   const double all = products(block.vectors) / share;
-  // A warpgroup softens one tile while it multiplies the values of the tile before; a warp does one by one.
+  // A warpgroup softens one tile while it multiplies the previous tile's values; a warp does both
+  // in turn.
   const double group = products(group_vectors) / 2;
   const double alone = block.wgmma ? group + std::max(group, softening(group_vectors)) + wait_cycles
                                    : products(block.vectors) + softening(block.vectors) + wait_cycles;
@@ -54,8 +56,9 @@ double l2_bytes_per_cycle(unsigned capability) { return rates_of(capability).l2_
 
 namespace {
 
-// Blocks are dealt the longest first. However they are dealt, some multiprocessor has its share of all tiles,
-// and one has ceil(n / multiprocessors) of the n longest.
+// Returns a lower bound of the busiest multiprocessor's tiles. Blocks are dealt the longest first.
+// In any order, some multiprocessor has its share of all tiles, and one has ceil(n /
+// multiprocessors) of the n longest.
 double busiest_tiles(const AttendMachine& machine, std::span<const std::uint32_t> of_length) {
   std::uint64_t blocks = 0, tiles = 0, most = 0;
   for (std::size_t length = of_length.size(); length-- > 1;) {
@@ -67,7 +70,7 @@ double busiest_tiles(const AttendMachine& machine, std::span<const std::uint32_t
   return std::max(static_cast<double>(most), static_cast<double>(tiles) / machine.multiprocessors);
 }
 
-// Keys and values of every tile; partial results are written and read.
+// Counts keys and values of every tile, and partial results, which are written and read.
 double l2_bytes(const AttendMachine& machine, const AttendTile& tile,
                 std::span<const std::uint32_t> of_length, std::uint32_t partials) {
   double tiles = 0;

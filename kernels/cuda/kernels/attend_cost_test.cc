@@ -8,7 +8,7 @@ using namespace troupe::kernels::cuda;
 
 namespace {
 
-// Numbers that show where each part of a prediction comes from.
+// Returns a machine with costs that reveal the parts of a prediction.
 AttendMachine plain(std::uint32_t multiprocessors, std::uint32_t kv_heads) {
   return {.multiprocessors = multiprocessors,
           .kv_heads = kv_heads,
@@ -19,7 +19,7 @@ AttendMachine plain(std::uint32_t multiprocessors, std::uint32_t kv_heads) {
 }
 constexpr AttendTile tile{64, 10, 15};
 
-// Blocks of these lengths.
+// Predicts the cycles of blocks of these lengths.
 double cycles(const AttendMachine& machine, const std::vector<std::uint32_t>& lengths,
               std::uint32_t partials = 0) {
   std::vector<std::uint32_t> of_length(100);
@@ -30,12 +30,13 @@ double cycles(const AttendMachine& machine, const std::vector<std::uint32_t>& le
 }  // namespace
 
 TEST_SUITE("cuda attention cost") {
-  TEST_CASE("nothing takes nothing; one block its launch, its ends and its tiles alone") {
+  TEST_CASE(
+      "attention cost: no blocks cost 0; one block costs its launch, its fixed part and its tiles alone") {
     CHECK(attend_cycles(plain(4, 1), tile, {}, 0) == 0);
     CHECK(cycles(plain(4, 1), {6}) == 1100 + 6 * 15);
   }
 
-  TEST_CASE("blocks beyond one for each multiprocessor wait for the longest that are before them") {
+  TEST_CASE("attention cost: blocks beyond one per multiprocessor wait for the longest blocks before them") {
     CHECK(cycles(plain(4, 1), {6, 6, 6, 6}) == 1100 + 6 * 15);
     CHECK(cycles(plain(4, 1), {6, 6, 6, 6, 6}) == 1100 + 12 * 10);
     CHECK(cycles(plain(4, 2), {6, 6, 6}) == 1100 + 12 * 10);
@@ -44,7 +45,7 @@ TEST_SUITE("cuda attention cost") {
     CHECK(cycles(plain(1, 2), {9, 5, 1}) == 1100 + 30 * 10);
   }
 
-  TEST_CASE("a split takes a second launch, and its partial results are written and read") {
+  TEST_CASE("attention cost: a split costs a second launch, and writing and reading partial results") {
     AttendMachine machine = plain(4, 1);
     CHECK(cycles(machine, {3, 3}, 2) == doctest::Approx(2200 + 3 * 15));
     machine.l2_bytes = 1;
@@ -53,7 +54,8 @@ TEST_SUITE("cuda attention cost") {
     CHECK(cycles(machine, {3, 3}, 2) == doctest::Approx(2200 + (keys + partials) / 4));
   }
 
-  TEST_CASE("a large wgmma tile reads half as much of L2 for as many products, and mma.sync takes longer") {
+  TEST_CASE(
+      "attention cost: a large wgmma tile reads half as much from L2 per product, and mma.sync is slower") {
     const AttendTile small = attend_tile(90, 128, {64, 2, true}),
                      large = attend_tile(90, 128, {128, 1, true});
     CHECK(large.cycles == doctest::Approx(2 * small.cycles));

@@ -1,6 +1,7 @@
-// Span attention on sm_90a. Warpgroups have roles: the last gathers, the others multiply and soften, 64 query
-// vectors each. A stage of the ring between them holds one tile's keys and values as products read them
-// (simt_hopper.h). Large blocks stay for several items, so that the next is gathered while one ends.
+// Span attention on sm_90a. Warpgroups have roles: the last one gathers, the others multiply and
+// soften, 64 query vectors each. A stage of the ring between them holds one tile's keys and values
+// in the layout that products read (simt_hopper.h). Large blocks compute several items, so that the
+// next one is gathered while one ends.
 #include <algorithm>
 
 #include "kernels/cuda/kernels/attend_hopper_inl.h"
@@ -17,7 +18,7 @@ TROUPE_DEVICE std::uint32_t in_key_format<Bf16>(std::uint32_t two) {
   return two;
 }
 
-// The warp's vectors, as the left side of products with keys.
+// Loads the warp's vectors as the left side of products with keys.
 template <class B, class Half, unsigned dim>
 TROUPE_DEVICE void take_queries(const AttendLayer& layer, std::uint32_t (&queries)[dim / 16][4]) {
   const unsigned vector = warp() * B::warp_vectors + lane() % 16;
@@ -31,11 +32,11 @@ TROUPE_DEVICE void take_queries(const AttendLayer& layer, std::uint32_t (&querie
   }
 }
 
-// What a consumer works with from tile to tile.
+// State of a consumer from tile to tile.
 template <class Soften, class B, unsigned dim>
 struct Consumer {
   std::uint32_t queries[dim / 16][4];
-  std::uint32_t weights[attend_key_tile / 16][4];  // of the tile before, while its values are multiplied
+  std::uint32_t weights[attend_key_tile / 16][4];  // of the previous tile, while its values are multiplied
   Scores<1> scores;
   Running<dim, 1> running;
   Sight sights[2];  // of this thread's rows
@@ -82,8 +83,8 @@ TROUPE_DEVICE void round_all_weights(Consumer<Soften, B, dim>& c) {
     round_weights<Half>(c.scores, 0, pair, c.weights[pair]);
 }
 
-// Two groups start their products in turns, so that one softens while the other multiplies. Nobody waits for
-// the turn that the second would give after its last.
+// Makes two groups start their products alternately, so that one softens while the other
+// multiplies. The second group's signal after its last tile has no waiter.
 template <class B>
 TROUPE_DEVICE void await_turn(unsigned group) {
   if constexpr (B::resident == 1) barrier_sync<B::consumers>(1 + group);
@@ -94,7 +95,7 @@ TROUPE_DEVICE void give_turn(unsigned group, bool last) {
     if (group == 0 || !last) barrier_arrive<B::consumers>(2 - group);
 }
 
-// Takes over the next item; false if there is none.
+// Takes the next item; returns false if there is none.
 template <class Half, class Soften, class B, unsigned dim>
 TROUPE_DEVICE bool begin_item(const AttendPass& pass, const AttendLayer& layer, unsigned parity,
                               Handed& handed, Consumer<Soften, B, dim>& c) {
@@ -110,7 +111,8 @@ TROUPE_DEVICE bool begin_item(const AttendPass& pass, const AttendLayer& layer, 
   return true;
 }
 
-// While the scores of tile t are softened, the values of tile t - 1 are multiplied.
+// Walks the tiles. While the scores of tile t are softened, the values of tile t - 1 are
+// multiplied.
 template <class Half, class Soften, class B, unsigned dim>
 TROUPE_DEVICE void walk(const Work& work, const KeyTile* list, unsigned count, unsigned group,
                         Consumer<Soften, B, dim>& c) {
@@ -152,7 +154,7 @@ TROUPE_DEVICE void walk(const Work& work, const KeyTile* list, unsigned count, u
   c.turn.move_on();
 }
 
-// Multiplied by its factor and rounded. Four lanes write 16 bytes side by side.
+// Writes results multiplied by their factor and rounded. Four lanes write 16 contiguous bytes.
 template <class Soften, class B, unsigned dim>
 TROUPE_DEVICE void write_result(const AttendItem& item, const AttendLayer& layer, unsigned kv_heads,
                                 unsigned kv_head, const Running<dim, 1>& running) {

@@ -1,19 +1,20 @@
 #pragma once
-// What the warpgroups of attend_hopper.cu share, and the one that gathers. Device code.
+// Device code shared by the warpgroups of attend_hopper.cu, and the warpgroup that gathers.
 #include "kernels/cuda/kernels/attend_block_inl.h"
 #include "kernels/cuda/simt/simt_hopper.h"
 
 namespace troupe::kernels::cuda {
 namespace {
 
-// What the producer hands to the consumers with an item's queries. No vectors: there are no more items.
+// An item that the producer passes to the consumers together with its queries. No vectors: there
+// are no more items.
 struct Handed {
   AttendItem item;
   std::uint32_t kv_head = 0;
 };
 
-// Sizes of a block. `groups`: of consumers. A block of one leaves room for a second on its multiprocessor,
-// and computes one item.
+// Sizes of a block with `groups` consumer groups. A block of one group leaves space for a second
+// block on its multiprocessor and computes one item.
 template <unsigned dim, unsigned groups>
 struct HopperBlock {
   static constexpr unsigned consumer_warps = groups * group_warps, consumers = groups * group_threads;
@@ -27,10 +28,10 @@ struct HopperBlock {
   static constexpr unsigned stage_bytes = 2 * tile_bytes;  // keys, then values
   static constexpr unsigned column_bytes = keys * 128;     // 64 numbers of every key
   static constexpr unsigned stages = one_item ? 384 / dim : dim == 64 ? 8 : 5;
-  static constexpr unsigned ahead = (stages - 1) / 2;  // tiles on their way behind the one to be announced
+  static constexpr unsigned ahead = (stages - 1) / 2;  // tiles in flight behind the next one to announce
 
-  // Query vectors lie so far apart that loads meet other banks; those of the only item in the last stages,
-  // until they are taken.
+  // Query vectors are padded so that loads use different banks. A block with one item stores them
+  // in the last stages until they are taken.
   static constexpr unsigned query_bytes = vector_bytes + 16, query_stages = 2;
   static constexpr unsigned query_start = (one_item ? stages - query_stages : stages) * stage_bytes;
   static_assert(vectors * query_bytes <= query_stages * stage_bytes);
@@ -44,7 +45,7 @@ struct HopperBlock {
   static constexpr unsigned shared_bytes = sight_start + vectors * sizeof(Sight);
   static_assert(resident * (shared_bytes + 1024) <= 228 * 1024);
 
-  static constexpr unsigned pieces = dim / 8;                       // of 16 bytes, in a vector
+  static constexpr unsigned pieces = dim / 8;                       // of 16 bytes, per vector
   static constexpr unsigned rows_at_once = warp_threads / pieces;   // by a producer warp
   static constexpr unsigned row_step = group_warps * rows_at_once;  // a multiple of eight
   static constexpr unsigned steps = keys / row_step;
@@ -52,7 +53,7 @@ struct HopperBlock {
   static TROUPE_DEVICE unsigned place(unsigned row, unsigned piece) {
     return piece / 8 * column_bytes + row * 128 + (piece % 8 ^ row % 8) * 16;
   }
-  // The key in a tile that a producer warp gathers as its i-th.
+  // Returns the key in a tile that a producer warp gathers as its i-th.
   static TROUPE_DEVICE unsigned gathered_key(unsigned producer, unsigned i) {
     return i / rows_at_once * row_step + producer * rows_at_once + i % rows_at_once;
   }
@@ -63,7 +64,7 @@ TROUPE_DEVICE SharedAddress address_of(unsigned byte) {
   return dynamic_shared<std::byte>(0, B::shared_bytes).address(byte);
 }
 
-// A stage of the ring, and the parity of the phase of its mbarriers.
+// A stage of the ring, and the parity of its mbarriers' phase.
 template <class B>
 struct Turn {
   unsigned stage = 0, parity = 0;
@@ -77,7 +78,7 @@ struct Turn {
   TROUPE_DEVICE SharedAddress empty() const { return address_of<B>(B::empty_start + stage * 8); }
   TROUPE_DEVICE SharedAddress keys() const { return address_of<B>(stage * B::stage_bytes); }
   TROUPE_DEVICE SharedAddress values() const { return address_of<B>(stage * B::stage_bytes + B::tile_bytes); }
-  // Of each producer warp: the keys whose values it took out of a masked tile.
+  // Per producer warp: the keys whose values it removed from a masked tile.
   TROUPE_DEVICE Shared<std::uint64_t> notes() const {
     return dynamic_shared<std::uint64_t>(B::note_start + stage * group_warps * 8, group_warps);
   }
@@ -97,13 +98,13 @@ TROUPE_DEVICE void make_mbarriers() {
   barrier();
 }
 
-// What a warp did is done when its first lane arrives.
+// Arrives for the whole warp: its first lane arrives after all lanes are done.
 TROUPE_DEVICE void arrive_as_warp(SharedAddress mbarrier) {
   warp_sync();
   if (lane() == 0) mbarrier_arrive(mbarrier);
 }
 
-// The queries of an item, what their rows see, and the item itself.
+// Passes an item to the consumers with its queries and what its rows see.
 template <class B, unsigned dim>
 TROUPE_DEVICE void hand_over(const AttendPass& pass, const AttendLayer& layer, const Handed& handed) {
   const AttendItem& item = handed.item;
@@ -122,7 +123,7 @@ TROUPE_DEVICE void hand_over(const AttendPass& pass, const AttendLayer& layer, c
             B::vector_bytes, came);
 }
 
-// The token of one of the warp's rows of a tile; lane i brings that of its i-th row.
+// Returns the token address of one of the warp's rows of a tile; lane i loads that of its i-th row.
 template <class B>
 TROUPE_DEVICE std::uintptr_t load_address(const Work& work, const KeyTile& tile) {
   const unsigned producer = warp() - B::consumer_warps, row = B::gathered_key(producer, lane() % 16);
@@ -149,7 +150,8 @@ TROUPE_DEVICE void gather(const Work& work, const KeyTile& tile, std::uintptr_t 
   }
 }
 
-// What attend_tile_inl.h says of values that are not finite: each thread looks at what it copied.
+// Removes values that are not finite from a tile (see attend_tile_inl.h). Each thread checks what
+// it copied.
 template <class B, class Half>
 TROUPE_DEVICE void take_out_not_finite(const Turn<B>& turn) {
   const auto values =
@@ -170,12 +172,12 @@ TROUPE_DEVICE void take_out_not_finite(const Turn<B>& turn) {
   if (lane() == 0) turn.notes()[producer] = noted;
 }
 
-// Tiles that are filled, and those of them that are not announced yet.
+// Tiles being filled, and how many of them are not announced yet.
 template <class B>
 struct Filling {
   Turn<B> fill, announce;
   unsigned pending = 0;
-  std::uint32_t masked = 0;  // bit i: of the tile filled i tiles ago
+  std::uint32_t masked = 0;  // bit i: the tile filled i tiles ago is masked
 };
 
 template <class B, class Half>
@@ -193,7 +195,8 @@ TROUPE_DEVICE void announce_all(Filling<B>& ring) {
   while (ring.pending > 0) announce_oldest<B, Half>(ring);
 }
 
-// The next tile of an item, its tokens, and the tile after it: read well before they are needed.
+// The next tile of an item, its token addresses, and the tile after it: read well before they are
+// needed.
 template <class B>
 struct Upcoming {
   const KeyTile* list;
@@ -213,7 +216,7 @@ TROUPE_DEVICE Upcoming<B> first_tiles(const Work& work, const KeyTile* list, uns
   return upcoming;
 }
 
-// While a tile is announced, `ahead` more are on their way.
+// Fills an item's tiles. While a tile is announced, `ahead` more are in flight.
 template <class B, class Half>
 TROUPE_DEVICE void fill_tiles(const Work& work, Upcoming<B>& upcoming, Filling<B>& ring) {
   for (unsigned t = 0; t < upcoming.count; ++t) {
@@ -244,7 +247,8 @@ TROUPE_DEVICE Work work_of(const AttendPass& pass, const AttendLayer& layer, con
           layer.scale};
 }
 
-// The block's item of a round: they come the longest first, and are dealt to and fro among the blocks.
+// Returns the block's item of a round. Items are sorted longest first and dealt to the blocks in
+// alternating order.
 TROUPE_DEVICE Handed item_of_round(const AttendPass& pass, unsigned kv_heads, unsigned round) {
   const unsigned place = round % 2 == 0 ? block_x() : blocks_x() - 1 - block_x();
   const unsigned number = round * blocks_x() + place;
@@ -252,8 +256,8 @@ TROUPE_DEVICE Handed item_of_round(const AttendPass& pass, unsigned kv_heads, un
   return {pass.items[number / kv_heads], number % kv_heads};
 }
 
-// The consumers must have begun an item before the next is handed over, and so have all tiles of those before
-// it. An item is read while the one before is gathered.
+// Gathers for the consumers. They must have begun an item, and all tiles of earlier items, before
+// the next is passed on. An item is read while the previous one is gathered.
 template <class B, class Half, unsigned dim>
 TROUPE_DEVICE void produce(const AttendPass& pass, const AttendLayer& layer, const KvOffsets& kv) {
   Filling<B> ring;

@@ -1,5 +1,6 @@
-// Attention by other policies and formats than attend_test.cc's: SiLU with its bias, numbers in two parts,
-// and what keys receive. Against the CPU's definitions on the same numbers.
+// Tests attention with the policies and formats that attend_test.cc leaves out (SiLU with its bias,
+// numbers in two parts, the attention that keys receive) against the CPU's definitions on the same
+// numbers.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -23,11 +24,11 @@ struct Kind {
   Softening softening = Softening::softmax;
   std::uint32_t head_dim = 32, kv_heads = 1, heads = 1;
   std::uint32_t tile_vectors = 64;
-  bool splits = false;  // lists of keys, though it does not pay
+  bool splits = false;  // split lists of keys even if this is predicted to be slower
   bool biased = true;
 };
 
-// One group on random numbers; queries, keys and values are what their format keeps of them.
+// A group with random numbers; queries, keys and values are rounded to their format.
 class KindCase {
  public:
   KindCase(const Kind& kind, std::uint32_t context, const std::vector<std::uint32_t>& segments, unsigned seed)
@@ -63,7 +64,8 @@ class KindCase {
   std::uint32_t width() const { return kind_.kv_heads * kind_.heads * kind_.head_dim; }
   std::uint32_t parts() const { return kind_.format == KvFormat::f32 ? 2 : 1; }
   float scale() const { return 1 / std::sqrt(float(kind_.head_dim)); }
-  // Of a weight, relative to the sum of sizes: its rounding, and SiLU's or the powers' own error.
+  // Maximum error of a weight, relative to the sum of absolute values: its rounding, and the error
+  // of SiLU or of the powers.
   double roundoff() const {
     return kind_.format == KvFormat::f32 ? 0x1p-17 : kind_.format == KvFormat::f16 ? 0x1p-10 : 0x1p-7;
   }
@@ -79,7 +81,7 @@ class KindCase {
     for (float& x : numbers) x = kept(std::normal_distribution<float>()(random_));
     return numbers;
   }
-  // A vector's numbers where the device has them.
+  // Stores a vector's numbers in the device's format.
   void store(const float* numbers, std::uint16_t* to) const {
     for (std::uint32_t i = 0; i < kind_.head_dim; ++i) {
       to[i] = kind_.format == KvFormat::bf16 ? to_bf16(numbers[i]) : to_f16(numbers[i]);
@@ -119,7 +121,7 @@ class KindCase {
   std::mt19937 random_;
   AttendGroup group_;
   std::vector<std::uint32_t> begin_, end_;
-  std::vector<float> key_, value_, query_, out_, mass_;  // keys and values [token][head][number]
+  std::vector<float> key_, value_, query_, out_, mass_;  // keys and values: [token][head][number]
   std::vector<std::int32_t> key_positions_, row_positions_;
   std::vector<std::uint32_t> row_steps_, step_end_;
   std::vector<BucketStep> steps_;
@@ -240,7 +242,7 @@ std::vector<float> KindCase::reference() {
   return out;
 }
 
-// What errors are a share of: the same with values' sizes, of SiLU's weights at most their scores' sizes.
+// Returns the magnitudes that errors are relative to: the largest result, at least 0.1.
 std::vector<float> KindCase::reference_sizes(const std::vector<float>& want) {
   float largest = 0;
   for (const float x : want) largest = std::max(largest, std::abs(x));
@@ -274,7 +276,7 @@ void KindCase::check_mass() {
   }
 }
 
-// Where a device has the shared memory for it.
+// Returns whether the device has enough shared memory for the case.
 bool fits(const Kind& kind) {
   return kind.format != KvFormat::f32 || kind.head_dim < 128 ||
          device_properties(0).block_shared_bytes_max >= 163 * 1024;
@@ -308,7 +310,7 @@ void check_kinds(Softening softening, KvFormat format) {
 TEST_SUITE("cuda attention") {
   using namespace attend_kinds_test;
 
-  TEST_CASE("SiLU with its bias agrees with the definition, whole and split, in every format") {
+  TEST_CASE("attention: SiLU with its bias agrees with the definition, whole and split, in every format") {
     if (!have_device()) return;
     for (const KvFormat format : {KvFormat::bf16, KvFormat::f16, KvFormat::f32}) {
       CAPTURE(int(format));
@@ -317,7 +319,7 @@ TEST_SUITE("cuda attention") {
   }
 
   TEST_CASE(
-      "softmax of numbers in two parts has float32's accuracy, and keys receive what the definition says") {
+      "attention: softmax of numbers in two parts has float32's accuracy, and mass equals the definition") {
     if (!have_device()) return;
     for (const KvFormat format : {KvFormat::bf16, KvFormat::f16, KvFormat::f32}) {
       CAPTURE(int(format));
@@ -325,7 +327,8 @@ TEST_SUITE("cuda attention") {
     }
   }
 
-  TEST_CASE("SiLU of 128 query vectors agrees with the definition, where the device has such tiles") {
+  TEST_CASE(
+      "attention: SiLU with 128 query vectors agrees with the definition, if the device has such tiles") {
     if (!have_device()) return;
     if (attend_machine({1, 1, 128, 4, KvFormat::bf16}, 1, device_properties(0), AttendPath::by_device,
                        Softening::silu)

@@ -6,7 +6,7 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-// Of the keys 8 * j + 2 * (lane % 4) + i, what this thread's rows pay.
+// Attention that this thread's rows give to the keys 8 * j + 2 * (lane % 4) + i.
 struct Paid {
   float of[attend_key_tile / 8][2];
 };
@@ -31,7 +31,7 @@ TROUPE_DEVICE void add_shares(const Work& work, const KeyTile& tile, const Atten
   }
 }
 
-// Over all rows of the block; in the room of its queries, which were all read.
+// Sums over all rows of the block. The sums reuse the memory of its queries, which were all read.
 template <class B>
 TROUPE_DEVICE void write_mass(const Paid& paid, float* mass) {
   const auto sums = dynamic_shared<float>(0, B::warps * attend_key_tile);
@@ -72,7 +72,7 @@ attend_mass_kernel(AttendPass pass, AttendLayer layer, const MassTile* tiles, fl
     const std::uint32_t left = vectors - first;
     const AttendItem item{where.row_begin, first, left < B::vectors ? left : B::vectors, where.key_begin,
                           where.context_tokens};
-    barrier();  // the queries before were read
+    barrier();  // the previous queries were read
     stage_queries<B, dim>(item, layer, kv_head);
     note_sights<B>(pass, item, layer.heads);
     copy_async_commit();
@@ -99,8 +99,8 @@ void attend_mass(const KvLayout& layout, const AttendPass& pass, const AttendLay
                  const MassTile* tiles, std::uint32_t count, float* mass, Stream& stream) {
   if (count == 0) return;
   TROUPE_CHECK(attend_fault(layout, layout.kv_heads).empty() && layout.format != KvFormat::f32,
-               "no kernel for these pages");
-  TROUPE_CHECK(layer.stats != nullptr, "what shares are of is known");
+               "there is a kernel for these pages");
+  TROUPE_CHECK(layer.stats != nullptr, "AttendLayer::stats is set");
   const std::uint32_t dim = layout.head_dim;
   const std::size_t shared = dim == 32   ? Block<32, 1>::shared_bytes
                              : dim == 64 ? Block<64, 1>::shared_bytes

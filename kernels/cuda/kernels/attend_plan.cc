@@ -7,27 +7,28 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-constexpr std::uint32_t part_tiles_min = 4;  // a shorter part does not pay for its merge
-constexpr std::uint32_t rounds_max = 3;      // of parts, for each multiprocessor
-constexpr std::uint32_t cuts_max = 4;        // of the longest item
+// Minimum key tiles of a part; a shorter one does not pay for its merge.
+constexpr std::uint32_t part_tiles_min = 4;
+constexpr std::uint32_t rounds_max = 3;  // of parts, per multiprocessor
+constexpr std::uint32_t cuts_max = 4;    // of the longest item
 
 std::uint32_t ceil_div(std::uint64_t a, std::uint64_t b) {
   return static_cast<std::uint32_t>((a + b - 1) / b);
 }
 
-// Keys of a group's run.
+// A range of a group's keys.
 struct Interval {
   std::uint32_t begin = 0, end = 0;
 };
 
-// What the rows of one tile see.
+// The keys that the rows of one query tile see.
 class TileView {
  public:
   TileView(const AttendGroup& group, std::span<const std::uint32_t> begin, std::span<const std::uint32_t> end)
       : context_(group.context_tokens) {
     if (context_ > 0) seen_.push_back({0, context_});
     for (std::size_t row = 0; row < begin.size(); ++row) {
-      TROUPE_CHECK(end[row] <= group.tail_tokens, "a row sees more than its tail");
+      TROUPE_CHECK(end[row] <= group.tail_tokens, "a row sees at most its tail");
       const bool none = begin[row] >= end[row];
       common_.begin = std::max(common_.begin, none ? ~0u : context_ + begin[row]);
       common_.end = std::min(common_.end, none ? 0u : context_ + end[row]);
@@ -76,11 +77,12 @@ struct Visible {
   std::span<const std::uint32_t> begin, end;
 };
 
-// For every tile of query vectors: its item, without tiles of keys, and what its rows see.
+// Calls `take` for every query tile with its item, still without key tiles, and what its rows see.
 template <class Take>
 void for_each_item(const AttendMachine& machine, std::uint32_t tile_vectors, const AttendGroup& group,
                    const Visible& visible, const Take& take) {
-  TROUPE_CHECK(group.context_tokens + group.tail_tokens <= attend_keys_max, "a group of too many keys");
+  TROUPE_CHECK(group.context_tokens + group.tail_tokens <= attend_keys_max,
+               "a group has at most attend_keys_max keys");
   const std::uint32_t vectors = (group.row_end - group.row_begin) * machine.heads;
   for (std::uint32_t first = 0; first < vectors; first += tile_vectors) {
     const std::uint32_t count = std::min(tile_vectors, vectors - first);
@@ -91,14 +93,14 @@ void for_each_item(const AttendMachine& machine, std::uint32_t tile_vectors, con
   }
 }
 
-// How many items there are of each length, in tiles of keys.
+// Number of items by length, in key tiles.
 class Lengths {
  public:
   void add(std::uint32_t length, std::uint32_t count = 1) {
     if (length >= of_.size()) of_.resize(length + 1);
     of_[length] += count;
   }
-  // Parts of nearly the same length, `most` at the most; and how many they are.
+  // Splits into parts of nearly equal length, at most `most`; adds their number to `partials`.
   Lengths split(std::uint32_t most, std::uint32_t& partials) const {
     Lengths parts;
     for (std::uint32_t length = 0; length < of_.size(); ++length) {
@@ -126,8 +128,8 @@ std::uint32_t partial_vectors_max(const AttendMachine& machine) {
   return partials_max(machine) * std::max(machine.small.vectors, machine.large.vectors);
 }
 
-// Whole; split so that each multiprocessor has its share in one to three rounds; the longest cut into two to
-// four.
+// Adds the choices: whole; split so that each multiprocessor has its share in one to three rounds;
+// the longest cut into two to four.
 void add_choices(const AttendMachine& machine, const AttendTile& tile, const Lengths& whole,
                  std::vector<AttendChoice>& choices) {
   choices.push_back({tile.vectors, whole_result, attend_cycles(machine, tile, whole.of_length(), 0)});
@@ -156,7 +158,7 @@ std::vector<AttendChoice> choices_of(const AttendMachine& machine, std::span<con
                     [&](const AttendItem&, const TileView& view) { whole.add(view.tile_count()); });
     add_choices(machine, *tile, whole, choices);
   }
-  TROUPE_CHECK(!choices.empty(), "a machine without a tile of query vectors");
+  TROUPE_CHECK(!choices.empty(), "the machine has a query tile");
   return choices;
 }
 

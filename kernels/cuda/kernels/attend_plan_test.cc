@@ -15,7 +15,7 @@ struct Rows {
   std::vector<AttendGroup> groups;
   std::vector<std::uint32_t> begin, end;
 
-  // Segments of these lengths in one group, each causal in itself.
+  // Adds a group of segments of these lengths, each causal in itself.
   void add(std::uint32_t context, const std::vector<std::uint32_t>& segments) {
     AttendGroup group{.row_begin = rows(), .key_begin = keys, .context_tokens = context};
     for (const std::uint32_t length : segments) {
@@ -42,8 +42,8 @@ std::vector<std::uint32_t> firsts(const AttendPlan& plan, const AttendItem& item
   return out;
 }
 
-// Every vector's visible keys come in exactly one tile of exactly one item, and unmasked tiles are seen in
-// full.
+// Checks that every vector's visible keys are in exactly one tile of exactly one item, and that
+// every row sees all keys of an unmasked tile.
 void check_cover(const Rows& rows, const AttendMachine& machine, const AttendPlan& plan) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> seen;  // (row, head) → keys in tiles
   for (const AttendItem& item : plan.items) {
@@ -74,7 +74,7 @@ void check_cover(const Rows& rows, const AttendMachine& machine, const AttendPla
 }  // namespace
 
 TEST_SUITE("cuda attention plan") {
-  TEST_CASE("a causal prompt is cut into tiles that stop at the diagonal, longest first") {
+  TEST_CASE("attention plan: a causal prompt is cut into tiles that stop at the diagonal, longest first") {
     Rows rows;
     rows.add(0, {200});
     const AttendMachine machine{.heads = 1};
@@ -91,7 +91,7 @@ TEST_SUITE("cuda attention plan") {
     CHECK(masked == std::vector<int>{0, 0, 1, 1});
   }
 
-  TEST_CASE("candidates load the context and their own keys, not those of other tiles") {
+  TEST_CASE("attention plan: candidates load the context and their own keys, not those of other tiles") {
     Rows rows;
     rows.add(128, std::vector<std::uint32_t>(100, 10));
     const AttendMachine machine{.heads = 8};
@@ -101,7 +101,8 @@ TEST_SUITE("cuda attention plan") {
   }
 
   TEST_CASE(
-      "few rows on a long context are split so that they fill the machine, and their parts are merged") {
+      "attention plan: few rows on a long context are split to fill the machine, and their parts are "
+      "merged") {
     Rows rows;
     rows.add(6400, {1});
     const AttendMachine machine{.multiprocessors = 20, .kv_heads = 2, .heads = 7};
@@ -118,7 +119,7 @@ TEST_SUITE("cuda attention plan") {
     CHECK(most->tile_end - most->tile_begin <= least->tile_end - least->tile_begin + 1);
   }
 
-  TEST_CASE("one block too many for the machine is split instead of waited for") {
+  TEST_CASE("attention plan: a block beyond the number of multiprocessors is split rather than waited for") {
     Rows rows;
     for (int i = 0; i < 9; ++i) rows.add(6400, {1});
     const AttendMachine machine{.multiprocessors = 4, .l2_bytes = 1000};
@@ -127,14 +128,14 @@ TEST_SUITE("cuda attention plan") {
     check_cover(rows, machine, plan);
   }
 
-  TEST_CASE("a context that is not worth a second launch is left whole") {
+  TEST_CASE("attention plan: a context too short to pay for a second launch stays whole") {
     Rows rows;
     rows.add(500, {1});
     CHECK(rows.plan({.multiprocessors = 132}).merges.empty());
     CHECK(rows.plan({.multiprocessors = 132, .launch_cycles = 0, .block_cycles = 0}).merges.size() == 1);
   }
 
-  TEST_CASE("what is planned is the least of all ways, as the cost of its items says") {
+  TEST_CASE("attention plan: the plan is the cheapest of all choices, by the cost of its items") {
     Rows rows;
     rows.add(1500, std::vector<std::uint32_t>(40, 10));
     rows.add(0, {300});
@@ -150,14 +151,16 @@ TEST_SUITE("cuda attention plan") {
     for (const AttendChoice& choice : choices) CHECK(plan.predicted_cycles <= choice.cycles);
   }
 
-  TEST_CASE("a machine without the larger tile is planned with the smaller") {
+  TEST_CASE("attention plan: a machine without the larger tile uses the smaller") {
     Rows rows;
     rows.add(0, {3000});
     CHECK(rows.plan({}).tile_vectors == 128);
     CHECK(rows.plan({.large = {}}).tile_vectors == 64);
   }
 
-  TEST_CASE("on 132 multiprocessors, 1,000 to 2,048 rows are predicted 1.6 times as fast as in tiles of 64") {
+  TEST_CASE(
+      "attention plan: on 132 multiprocessors, large tiles are predicted 1.6 times as fast for 1,000 to "
+      "2,048 rows") {
     const auto ratio = [](std::uint32_t heads, std::uint32_t kv_heads, std::uint32_t context,
                           const std::vector<std::uint32_t>& segments) {
       Rows rows;
@@ -175,7 +178,7 @@ TEST_SUITE("cuda attention plan") {
     CHECK(ratio(16, 8, 1500, std::vector<std::uint32_t>(100, 10)) >= 1.6);
   }
 
-  TEST_CASE("rows that see nothing have items without keys; no rows have none") {
+  TEST_CASE("attention plan: rows that see nothing have items without keys; no rows have no items") {
     Rows rows;
     rows.add(0, {3});
     rows.end = rows.begin = {0, 0, 0};
@@ -187,7 +190,7 @@ TEST_SUITE("cuda attention plan") {
     CHECK(plan.key_tiles.empty());
   }
 
-  TEST_CASE("any mixture of groups is covered, every visible key once") {
+  TEST_CASE("attention plan: any mixture of groups is covered, every visible key once") {
     const unsigned seed = std::random_device{}();
     CAPTURE(seed);
     std::mt19937 random(seed);

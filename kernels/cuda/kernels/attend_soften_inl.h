@@ -1,13 +1,13 @@
 #pragma once
-// How scores become the weights of values: a policy of the attention kernels, which do all else alike. A
-// policy has
-//   invisible     what a score becomes that a row does not see
-//   rescales      whether weights are of a largest score, so that sums shrink when it grows
-//   Rows          what a thread keeps of its rows (16 * f + 8 * half + lane / 4 of the warp's vectors), made
-//   by `begin` judge         notes in the totals, as NaN, that a score is not finite, of a tile that all rows
-//   see weigh         scores to weights factor        by which a row's sum is multiplied at last, from its
-//   total; NaN spoils the row
-// Device code.
+// Device code that turns scores into the weights of values: a policy of the attention kernels,
+// which are otherwise alike. A policy has
+//  invisible     the value of a score that a row does not see
+//  rescales      true if weights are relative to a largest score, so that sums shrink when it grows
+//  Rows          state of a thread's rows (16 * f + 8 * half + lane / 4 of the warp's vectors)
+//  begin         constructs Rows
+//  judge         marks, as NaN in the totals, a score that is not finite, in a tile all rows see
+//  weigh         turns scores into weights
+//  factor        final multiplier of a row's sum, from its total; NaN spoils the row
 #include "kernels/cuda/kernels/attend_tile_inl.h"
 
 namespace troupe::kernels::cuda {
@@ -32,9 +32,9 @@ struct Softmax {
       running.total[f][i / 2] = multiply_add(scores.of[f][j][i], 0.0f, running.total[f][i / 2]);
   }
 
-  // Powers of two below the largest score so far. `shrink`: by which all sums of `running` but its totals
-  // must be multiplied now. The difference comes before the product, so that the largest has weight one
-  // however large it is.
+  // Computes powers of two relative to the largest score so far. `shrink`: the factor by which all
+  // sums of `running` except its totals must be multiplied now. The difference is taken before the
+  // product, so that the largest weight is one however large the score is.
   template <unsigned dim, unsigned fragments>
   static TROUPE_DEVICE void weigh(const Work& work, const KeyTile&, Rows<fragments>&,
                                   Scores<fragments>& scores, Running<dim, fragments>& running,
@@ -48,7 +48,7 @@ struct Softmax {
         largest = larger(largest, larger(scores.of[f][j][2 * half], scores.of[f][j][2 * half + 1]));
       largest = larger(largest, shuffle_xor(largest, 1));
       largest = larger(largest, shuffle_xor(largest, 2));
-      const float top = largest == minus_infinity ? 0.0f : largest;  // nothing seen yet: all weights are 0
+      const float top = largest == minus_infinity ? 0.0f : largest;  // no score seen yet: all weights are 0
       shrink[f][half] = exp2_fast((running.largest[f][half] - top) * work.scale);
       running.largest[f][half] = largest;
       float total = running.total[f][half] * shrink[f][half];
@@ -67,19 +67,19 @@ struct Softmax {
   }
 };
 
-// HSTU's (kernels/operations/silu_attend.h): a weight is silu of the score and a bias, which is by the
-// distance of positions and by the bucket of the time between. A row's buckets change a few times along its
-// keys; a thread goes along with them, as it meets a row's keys in ascending order. Of a pair it takes an
-// addition, a comparison and a load of four bytes, of which a warp's lie side by side where positions run on;
-// and two of the slow operations of which softmax takes one.
+// HSTU's policy (kernels/operations/silu_attend.h): a weight is the SiLU of score plus bias. The
+// bias depends on the distance of positions and on the time bucket. A row's bucket changes a few
+// times along its keys; a thread follows these steps, because it visits a row's keys in ascending
+// order. A pair costs an addition, a comparison and a 4-byte load, contiguous within a warp for
+// consecutive positions, and two of the slow operations of which softmax needs one.
 struct Silu {
-  static constexpr float invisible = -1e30f;  // whose silu is 0, and which no product makes infinite
+  static constexpr float invisible = -1e30f;  // its silu is 0, and no product makes it infinite
   static constexpr bool rescales = false;
 
   struct Row {
     std::int32_t position;
-    std::uint32_t step, next;  // of `steps`: the one at hand, and the key from which on the next one holds
-    float weight;              // of the bucket at hand
+    std::uint32_t step, next;  // of `steps`: the current one, and the key at which the next one starts
+    float weight;              // of the current bucket
   };
   template <unsigned fragments>
   struct Rows {
@@ -111,7 +111,7 @@ struct Silu {
   }
 
   template <unsigned dim, unsigned fragments>
-  static TROUPE_DEVICE void judge(const Scores<fragments>&, Running<dim, fragments>&) {}  // weights tell
+  static TROUPE_DEVICE void judge(const Scores<fragments>&, Running<dim, fragments>&) {}  // weights show it
 
   template <unsigned dim, unsigned fragments>
   static TROUPE_DEVICE void weigh(const Work& work, const KeyTile& tile, Rows<fragments>& rows,
@@ -122,7 +122,8 @@ struct Silu {
     for (unsigned j = 0; j < attend_key_tile / 8; ++j) TROUPE_UNROLL
     for (unsigned i = 0; i < 2; ++i) {
       const unsigned number = 8 * j + 2 * (lane() % 4) + i;
-      // Behind the last key the next tile may have keys between: rows do not go along that far.
+      // Clamp to the last key: the next tile may begin at any key, and rows must not advance that
+      // far.
       const std::uint32_t key = tile.first + (number < tile.count ? number : tile.count - 1u);
       const std::int32_t position = biased ? rows.key_positions[key] : 0;
       TROUPE_UNROLL
@@ -142,7 +143,7 @@ struct Silu {
   template <unsigned fragments>
   static TROUPE_DEVICE float bias_of(const Rows<fragments>& rows, Row& row, std::uint32_t key,
                                      std::int32_t position) {
-    while (key >= row.next) {  // the last step's next key is none
+    while (key >= row.next) {  // the last step's key is never reached
       ++row.step;
       row.weight = rows.by_bucket[rows.steps[row.step].bucket];
       row.next = rows.steps[row.step + 1].key;
@@ -152,7 +153,7 @@ struct Silu {
   static TROUPE_DEVICE float silu(float x) { return x * reciprocal_fast(1.0f + exp2_fast(x * -1.44269504f)); }
 };
 
-// A tile's scores to weights; `shrink` as of weigh.
+// Turns a tile's scores into weights; `shrink` as in weigh.
 template <class Soften, class SightOf, unsigned dim, unsigned fragments>
 TROUPE_DEVICE void soften(const Work& work, const KeyTile& tile, const SightOf& sight_of_row,
                           typename Soften::template Rows<fragments>& rows, Scores<fragments>& scores,

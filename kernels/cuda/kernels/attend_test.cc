@@ -36,11 +36,11 @@ struct Shape {
   std::uint32_t multiprocessors = 1;
   AttendPath path = AttendPath::mma;
   std::uint32_t tile_vectors = 0;  // 0: as planned
-  bool splits_are_free = false;    // else a split pays for its second launch
-  std::uint32_t blocks_max = ~0u;  // of a kernel whose blocks stay
+  bool splits_are_free = false;    // otherwise a split pays for its second launch
+  std::uint32_t blocks_max = ~0u;  // of a kernel whose blocks compute several items
 };
 
-// A pass over pages in scattered order, with poison wherever nothing belongs.
+// A pass over pages in scattered order, with poison in all unused memory.
 class Case {
  public:
   Case(const Shape& shape, unsigned seed)
@@ -48,7 +48,7 @@ class Case {
         layout_{2, shape.kv_heads, shape.head_dim, shape.page_tokens, shape.format},
         random_(seed) {}
 
-  // Segments in one group, each causal in itself.
+  // Adds segments in one group, each causal in itself.
   void add_group(std::uint32_t context, const std::vector<std::uint32_t>& segments) {
     AttendGroup group{rows(), 0, std::uint32_t(slots_.size()), context, 0};
     for (const std::uint32_t length : segments) {
@@ -61,7 +61,7 @@ class Case {
     groups.push_back(group);
   }
 
-  // After the groups: places every token and draws all numbers.
+  // Assigns slots to all tokens and draws all numbers; call it after adding the groups.
   void fill() {
     std::vector<std::uint32_t> all(slots_.size() + 7 * shape_.page_tokens);
     for (std::uint32_t i = 0; i < all.size(); ++i) all[i] = i;
@@ -89,7 +89,7 @@ class Case {
 
   AttendMachine machine() const;
   std::vector<std::uint16_t> run();
-  // The reference on the same numbers; on the sizes of the values where `sizes`.
+  // Returns the reference on the same numbers, or, if `sizes`, on the absolute values.
   std::vector<float> reference(bool sizes);
   void check(std::vector<std::uint16_t> got);
 
@@ -115,7 +115,7 @@ class Case {
   Shape shape_;
   KvLayout layout_;
   std::mt19937 random_;
-  std::vector<std::uint32_t> slots_;  // where each token lies, in tokens of the pool
+  std::vector<std::uint32_t> slots_;  // slot of each token, in tokens of the pool
 };
 
 AttendMachine Case::machine() const {
@@ -137,7 +137,7 @@ std::vector<std::uint16_t> Case::run() {
   for (std::size_t token = 0; token < slots_.size(); ++token)
     addresses.push_back(reinterpret_cast<const std::byte*>(device_pool.get()) + offset(token));
   const DeviceCopy<const std::byte*> device_addresses(addresses);
-  plan.items.emplace_back();  // no work
+  plan.items.emplace_back();  // idle padding
   const DeviceCopy<cuda::AttendItem> items(plan.items);
   const DeviceCopy<cuda::KeyTile> tiles(plan.key_tiles);
   const DeviceCopy<cuda::AttendMerge> merges(plan.merges);
@@ -180,9 +180,10 @@ std::vector<float> Case::reference(bool sizes) {
   return out;
 }
 
-// Weights are rounded to the keys' format (unit roundoff 2^-8 or 2^-11) before they multiply values, f16
-// weights below 2^-14 of the largest to steps of 2^-24, and outputs to their format; beside these the float32
-// errors of a score of numbers like these are small: 2^-14 of a weight is ample.
+// Checks results against the reference. Weights are rounded to the keys' format (unit roundoff 2^-8
+// or 2^-11) before they multiply values; f16 weights below 2^-14 of the largest are rounded to
+// steps of 2^-24; outputs are rounded to their format. The float32 errors of the scores of such
+// numbers are small: 2^-14 of a weight is ample.
 void Case::check(std::vector<std::uint16_t> got) {
   const std::vector<float> want = reference(false), sizes = reference(true);
   const bool f16 = shape_.format == KvFormat::f16;
@@ -202,8 +203,8 @@ void Case::check(std::vector<std::uint16_t> got) {
   CHECK(worst <= 1);
 }
 
-// That this machine can run. Each agrees with the reference on its own. The emulator runs mma.sync as the
-// other devices that it plays.
+// Returns the paths that this machine can run; each is compared with the reference. The emulator
+// runs mma.sync with the profiles of other devices.
 std::vector<AttendPath> paths() {
   if (!cuda::have_device()) return {};
 #ifdef TROUPE_EMULATED
@@ -214,7 +215,7 @@ std::vector<AttendPath> paths() {
   return {AttendPath::mma};
 }
 
-// The smallest head size that has a version of its own on this path.
+// Returns the smallest head size with a version on this path.
 std::uint32_t smallest(AttendPath path) { return path == AttendPath::mma ? 32 : 64; }
 
 constexpr KvFormat kFormats[] = {KvFormat::bf16, KvFormat::f16};
@@ -230,7 +231,8 @@ void check_case(const Shape& shape, std::uint32_t context, const std::vector<std
 }  // namespace
 
 TEST_SUITE("cuda attention") {
-  TEST_CASE("agrees with the reference for every head size and number of heads that share keys") {
+  TEST_CASE(
+      "attention: it agrees with the reference for every head size and number of heads that share keys") {
     for (const AttendPath path : paths()) {
       CAPTURE(int(path));
       for (const KvFormat format : kFormats)
@@ -250,7 +252,7 @@ TEST_SUITE("cuda attention") {
     }
   }
 
-  TEST_CASE("agrees with the reference for numbers of keys and rows around the tiles") {
+  TEST_CASE("attention: it agrees with the reference for numbers of keys and rows around the tile sizes") {
     for (const AttendPath path : paths()) {
       CAPTURE(int(path));
       for (const std::uint32_t keys : {0, 1, 7, 8, 63, 64, 65, 127, 128, 129, 200})
@@ -266,7 +268,7 @@ TEST_SUITE("cuda attention") {
     }
   }
 
-  TEST_CASE("large query tiles agree with the reference on every device") {
+  TEST_CASE("attention: large query tiles agree with the reference on every device") {
     for (const AttendPath path : paths()) {
       CAPTURE(int(path));
       for (const KvFormat format : kFormats)
@@ -282,7 +284,7 @@ TEST_SUITE("cuda attention") {
     }
   }
 
-  TEST_CASE("a long context split among blocks is merged to the same result") {
+  TEST_CASE("attention: a long context split among blocks is merged to the same result") {
     for (const AttendPath path : paths()) {
       CAPTURE(int(path));
       for (const std::uint32_t head_dim : {32, 64, 128}) {
@@ -304,7 +306,7 @@ TEST_SUITE("cuda attention") {
     }
   }
 
-  TEST_CASE("one block walks more tiles than it keeps on their way") {
+  TEST_CASE("attention: one block walks more tiles than it keeps in flight") {
     for (const AttendPath path : paths())
       for (const std::uint32_t head_dim : {64, 128})
         for (const std::uint32_t tile : {64, 128}) {
@@ -320,10 +322,10 @@ TEST_SUITE("cuda attention") {
         }
   }
 
-  TEST_CASE("a block that stays for several items, long and short, gives each its own result") {
+  TEST_CASE("attention: a block that computes several items, long and short, gives each its own result") {
     for (const AttendPath path : paths())
       for (const std::uint32_t blocks : {2, 5}) {
-        if (blocks != 2 && path == AttendPath::mma) continue;  // whose blocks never stay
+        if (blocks != 2 && path == AttendPath::mma) continue;  // mma blocks compute one item
         const std::uint32_t head_dim = blocks == 2 ? 64 : 128;
         CAPTURE(int(path));
         CAPTURE(blocks);
@@ -336,15 +338,15 @@ TEST_SUITE("cuda attention") {
                head_dim);
         for (const std::uint32_t context : {0, 300, 10, 500, 0, 64, 1, 0}) c.add_group(context, {1, 70});
         c.add_group(0, std::vector<std::uint32_t>(90, 3));
-        for (std::uint32_t r = 0; r < 64; ++r) c.begin[r] = c.end[r];  // an item of no tiles
+        for (std::uint32_t r = 0; r < 64; ++r) c.begin[r] = c.end[r];  // an item without key tiles
         c.fill();
         c.check(c.run());
         CHECK(c.plan.tile_vectors == 128);
-        CHECK(c.plan.items.size() > 12);  // for each of two key-value heads: at least five for a block
+        CHECK(c.plan.items.size() > 12);  // for each of two key-value heads: at least five per block
       }
   }
 
-  TEST_CASE("a row that sees no key is zero, beside rows that see some") {
+  TEST_CASE("attention: a row that sees no key is zero, beside rows that see some") {
     for (const AttendPath path : paths()) {
       CAPTURE(int(path));
       Case c({.head_dim = smallest(path), .heads = 2, .path = path}, 3);
@@ -357,7 +359,7 @@ TEST_SUITE("cuda attention") {
     }
   }
 
-  TEST_CASE("scores far apart keep the largest, wherever it comes") {
+  TEST_CASE("attention: for scores far apart the largest wins, wherever it is") {
     for (const AttendPath path : paths()) {
       CAPTURE(int(path));
       for (const std::uint32_t winner : {0, 63, 64, 199})
@@ -376,7 +378,7 @@ TEST_SUITE("cuda attention") {
     }
   }
 
-  TEST_CASE("infinity or NaN in a key or value spoils the rows that see it, and no other") {
+  TEST_CASE("attention: infinity or NaN in a key or value spoils the rows that see it, and no others") {
     for (const AttendPath path : paths()) {
       CAPTURE(int(path));
       const std::uint32_t context = 20, segment = 4;
@@ -410,7 +412,7 @@ TEST_SUITE("cuda attention") {
     }
   }
 
-  TEST_CASE("infinity or NaN in a split context spoils all rows, however unlikely its key") {
+  TEST_CASE("attention: infinity or NaN in a split context spoils all rows, however unlikely its key") {
     for (const AttendPath path : paths()) {
       CAPTURE(int(path));
       for (const float bad : {NAN, INFINITY, -INFINITY})
@@ -429,7 +431,7 @@ TEST_SUITE("cuda attention") {
     }
   }
 
-  TEST_CASE("any mixture of groups agrees with the reference") {
+  TEST_CASE("attention: any mixture of groups agrees with the reference") {
     for (const AttendPath path : paths()) {
       CAPTURE(int(path));
       for (int round = 0; round < 12; ++round) {
@@ -462,7 +464,7 @@ TEST_SUITE("cuda attention") {
     }
   }
 
-  TEST_CASE("pages that no kernel reads are refused with what was expected") {
+  TEST_CASE("attention: pages without a kernel are refused with what was expected") {
     const KvLayout good{1, 2, 64, 4, KvFormat::bf16};
     CHECK(cuda::attend_fault(good, 8) == "");
     CHECK(cuda::attend_fault(good, 7) == "7 query heads on 2 key-value heads; expected a multiple");
@@ -471,7 +473,8 @@ TEST_SUITE("cuda attention") {
     CHECK(cuda::attend_fault({1, 2, 64, 4, KvFormat::f32}, 8) == "");
   }
 
-  TEST_CASE("tiles are those that a device has the shared memory for, and too little for any is refused") {
+  TEST_CASE(
+      "attention: tiles fit the device's shared memory, and a device with too little for any is refused") {
     const auto device = [](unsigned capability, std::size_t block_bytes) {
       return cuda::DeviceProperties{.name = "some GPU",
                                     .capability = capability,
@@ -501,7 +504,8 @@ TEST_SUITE("cuda attention") {
 
 #ifdef TROUPE_EMULATED
   TEST_CASE(
-      "on a device whose blocks get less shared memory, passes of all sizes run in the tiles that fit") {
+      "attention: on a device with less shared memory per block, passes of all sizes run in the tiles that "
+      "fit") {
     cuda::DeviceProperties device = cuda::emulator::profile(86);
     device.block_shared_bytes_max -= 1024;
     const cuda::emulator::Emulated emulated(device);
@@ -512,7 +516,7 @@ TEST_SUITE("cuda attention") {
     CHECK(c.plan.tile_vectors == 64);
   }
 
-  TEST_CASE("a cap of blocks is kept, so that each stays for several items") {
+  TEST_CASE("attention: blocks_max is kept, so that each block computes several items") {
     if (cuda::device_capability() != 90) return;
     const auto before = cuda::emulator::counts();
     Case c({.head_dim = 64, .kv_heads = 2, .path = AttendPath::hopper, .tile_vectors = 128, .blocks_max = 3},
@@ -524,7 +528,7 @@ TEST_SUITE("cuda attention") {
     CHECK(cuda::emulator::counts().blocks - before.blocks == 3);
   }
 
-  TEST_CASE("matrix loads never wait for each other at the banks of shared memory") {
+  TEST_CASE("attention: matrix loads never conflict at the banks of shared memory") {
     for (const AttendPath path : paths())
       for (const std::uint32_t head_dim : {32, 64, 128}) {
         const auto before = cuda::emulator::counts();
@@ -534,7 +538,7 @@ TEST_SUITE("cuda attention") {
       }
   }
 
-  TEST_CASE("on sm_90a all products are those of warpgroups, 16 of depth each") {
+  TEST_CASE("attention: on sm_90a all products are warpgroup products of depth 16") {
     if (cuda::device_capability() != 90) return;
     for (const std::uint32_t head_dim : {64, 128})
       for (const bool by_device : {false, true}) {

@@ -1,5 +1,5 @@
 #pragma once
-// What one block of attend.cu does with a tile of keys: gathers it, multiplies, softens. Device code.
+// Device code of a block of attend.cu for one tile of keys: gather, multiply, soften.
 #include "kernels/cuda/kernels/attend.h"
 #include "kernels/cuda/simt/simt.h"
 
@@ -10,12 +10,13 @@ using namespace simt;
 
 constexpr float minus_infinity = -__builtin_huge_valf();
 
-// Of the tail, the keys that a query vector sees, as key numbers of the group.
+// The keys of the tail that a query vector sees, as key indices of the group.
 struct Sight {
   std::uint32_t begin, end;
 };
 
-// The 16-bit numbers that a number of this format is, side by side in parts of a vector, and their format.
+// How a number of this format is stored: `parts` 16-bit numbers of the format Half, in separate
+// parts of a vector.
 template <class Format>
 struct Stored {
   using Half = Format;
@@ -27,53 +28,56 @@ struct Stored<Split> {
   static constexpr unsigned parts = 2;
 };
 
-// Sizes of a block. `dim`: 16-bit numbers of a vector. `fragments`: 16 query vectors each, per warp.
+// Sizes of a block. `dim`: 16-bit numbers per vector. `fragments`: groups of 16 query vectors per
+// warp.
 template <unsigned dim, unsigned fragments>
 struct Block {
   static constexpr unsigned warps = 4, threads = warps * warp_threads;
   static constexpr unsigned warp_vectors = 16 * fragments, vectors = warps * warp_vectors;
   static constexpr unsigned keys = attend_key_tile, stages = 2;
-  static constexpr unsigned pieces = dim / 8;  // of 16 bytes, in a vector
+  static constexpr unsigned pieces = dim / 8;  // of 16 bytes, per vector
   static constexpr unsigned vector_bytes = dim * 2, tile_bytes = keys * vector_bytes;
-  static constexpr unsigned rows_at_once = threads / pieces;  // of a tile, that one copy of all threads fills
+  // Rows of a tile that one copy by all threads fills.
+  static constexpr unsigned rows_at_once = threads / pieces;
   static constexpr unsigned stage_start = vectors * vector_bytes;
   static constexpr unsigned address_start = stage_start + stages * 2 * tile_bytes;
   static constexpr unsigned address_slots = 2 * stages;
   static constexpr unsigned sight_start = address_start + address_slots * keys * 8;
   static constexpr unsigned shared_bytes = sight_start + vectors * sizeof(Sight);
-  // Blocks that the registers of a multiprocessor hold, as ptxas gives them out.
+  // Blocks that fit a multiprocessor's registers, with the counts that ptxas allocates.
   static constexpr unsigned registers = dim == 128  ? (fragments == 1 ? 168 : 256)
                                         : dim == 64 ? (fragments == 1 ? 128 : 224)
                                                     : (fragments == 1 ? 104 : 168);
   static constexpr unsigned resident = 65536 / (threads * registers);
 
-  // Where piece `piece` of vector `row` of a tile lies: so that eight rows' equal pieces lie in different
-  // banks.
+  // Returns the offset of piece `piece` of vector `row` of a tile. The same pieces of eight rows
+  // are in different banks.
   static TROUPE_DEVICE unsigned place(unsigned row, unsigned piece) {
     const unsigned turn = pieces >= 8 ? row % 8 : row / 2 % 4;
     return row * vector_bytes + (piece ^ turn) * 16;
   }
 };
 
-// Of vectors of `dim` numbers in that format.
+// A block of vectors with `dim` numbers in that format.
 template <class Format, unsigned dim, unsigned fragments>
 struct FormatBlock : Block<dim * Stored<Format>::parts, fragments> {};
 
-// What a block knows of its work.
+// The block's view of its work.
 struct Work {
   const std::byte* const* addresses;  // of the group's keys
-  std::uint32_t keys_at, values_at;   // of this layer and head, from a token's address
+  std::uint32_t keys_at, values_at;   // offsets of this layer and head from a token's address
   std::uint32_t context_tokens;
-  float scale;        // with log2(e), for powers of two
-  float plain_scale;  // without
+  float scale;        // multiplied by log2(e), for powers of two
+  float plain_scale;  // not multiplied
 };
 
-// What was summed of the rows that this thread holds a part of: rows lane/4 and lane/4 + 8 of each fragment.
+// Running sums of the rows of which this thread holds a part: rows lane/4 and lane/4 + 8 of each
+// fragment.
 template <unsigned dim, unsigned fragments>
 struct Running {
   float out[fragments][dim / 8][4];
-  float largest[fragments][2];  // score
-  // Of the weights of this thread's keys; NaN once a visible score was not finite.
+  float largest[fragments][2];  // largest score
+  // Sum of the weights of this thread's keys; NaN after a visible score that is not finite.
   float total[fragments][2];
 };
 
@@ -82,7 +86,7 @@ struct Scores {
   float of[fragments][attend_key_tile / 8][4];
 };
 
-// Gathering.
+// ---- Gathering ----
 
 template <class B>
 TROUPE_DEVICE void stage_addresses(const Work& work, const KeyTile& tile, unsigned number) {
@@ -93,7 +97,7 @@ TROUPE_DEVICE void stage_addresses(const Work& work, const KeyTile& tile, unsign
   copy_async<8>(slot.address(thread_x()), work.addresses + tile.first + key, true);
 }
 
-// Of either keys and values, or keys alone.
+// Copies keys and values, or keys alone.
 template <class B, bool values>
 TROUPE_DEVICE void stage_tile(const Work& work, const KeyTile& tile, unsigned number) {
   if (tile.count == 0) return;
@@ -121,7 +125,7 @@ TROUPE_DEVICE void stage_keys(const Work& work, const KeyTile& tile, unsigned nu
   stage_tile<B, false>(work, tile, number);
 }
 
-// Not finite: all bits of some exponent set. In the two halves of a word at once.
+// Returns whether one of the word's two numbers is not finite: all bits of its exponent are set.
 template <class Half>
 TROUPE_DEVICE bool has_not_finite(std::uint32_t two);
 template <>
@@ -133,18 +137,19 @@ TROUPE_DEVICE bool has_not_finite<F16>(std::uint32_t two) {
   return (((two & 0x7c007c00u) + 0x04000400u) & 0x80008000u) != 0;
 }
 
-// A weight of zero times a value that is not finite would spoil rows that do not see the value. So these
-// values are taken out of masked tiles and their keys noted, a bit for each, to spoil the rows that do see
-// them. The notes lie where the tile's addresses were, which nobody reads once its values came: a block of
-// 128 vectors of 128 numbers takes all the shared memory that sm_86 gives to one.
+// A weight of zero times a value that is not finite would spoil rows that do not see the value. So
+// such values are removed from masked tiles, and their keys are noted, one bit each, to spoil the
+// rows that do see them. The notes reuse the memory of the tile's addresses, which are no longer
+// read once its values arrived: a block of 128 vectors of 128 numbers takes all the shared memory
+// that sm_86 gives to a block.
 template <class B>
 TROUPE_DEVICE Shared<std::uint32_t> spoilt_keys(unsigned number) {
   return dynamic_shared<std::uint32_t>(B::address_start + number % B::address_slots * B::keys * 8,
                                        B::keys / 32);
 }
 
-// Each thread looks at what it copied itself, before the barrier that shows it to the others, and which this
-// passes. Returns whether keys were noted; the notes hold until the next tile's barrier.
+// Passes the barrier that publishes the tile. Before it, each thread checks what it copied itself.
+// Returns whether keys were noted; the notes are valid until the next tile's barrier.
 template <class B, class Half>
 TROUPE_DEVICE bool meet_and_take_out_not_finite(unsigned number) {
   const auto values = dynamic_shared<std::uint32_t>(
@@ -172,9 +177,10 @@ TROUPE_DEVICE bool meet_and_take_out_not_finite(unsigned number) {
   return true;
 }
 
-// Multiplying. Matrix m of a load is brought by lanes 8m to 8m + 7. Pieces 2n and 2n + 1 of a vector differ
-// from pieces 0 and 1 in the bits of n alone, also when they are turned: so a lane's place for them is its
-// first place xor 32n.
+// ---- Multiplying ----
+// Matrix m of a load comes from lanes 8m to 8m + 7. Pieces 2n and 2n + 1 of a vector differ from
+// pieces 0 and 1 only in the bits of n, also after swizzling. So a lane's offset for them is its
+// first offset xor 32n.
 
 template <class B, unsigned fragments>
 TROUPE_DEVICE void load_queries(unsigned step, std::uint32_t (&a)[fragments][4]) {
@@ -185,7 +191,8 @@ TROUPE_DEVICE void load_queries(unsigned step, std::uint32_t (&a)[fragments][4])
     load_matrices(a[f], queries.address((B::place(row, piece) ^ 32 * step) + f * 16 * B::vector_bytes));
 }
 
-// Of numbers in two parts: what both small parts give is below what their product is rounded to.
+// Computes scores. For numbers in two parts, the product of both remainders is left out: it is
+// below the rounding of the result.
 template <class B, class Format, unsigned dim, unsigned fragments>
 TROUPE_DEVICE void score(unsigned number, Scores<fragments>& scores) {
   using Half = typename Stored<Format>::Half;
@@ -223,8 +230,9 @@ TROUPE_DEVICE void score(unsigned number, Scores<fragments>& scores) {
   }
 }
 
-// `scores` are weights now.
-// The weights of keys 16*pair to 16*pair + 15, rounded, as the left side of a product with their values.
+// From here on `scores` holds weights.
+// Rounds the weights of keys 16*pair to 16*pair + 15, as the left side of a product with their
+// values.
 template <class Half, unsigned fragments>
 TROUPE_DEVICE void round_weights(const Scores<fragments>& scores, unsigned f, unsigned pair,
                                  std::uint32_t (&a)[4]) {
@@ -235,7 +243,7 @@ TROUPE_DEVICE void round_weights(const Scores<fragments>& scores, unsigned f, un
   }
 }
 
-// What is left of weights once they are rounded, likewise.
+// Computes the remainders of rounded weights, likewise.
 template <class Half, unsigned fragments>
 TROUPE_DEVICE void round_rest(const Scores<fragments>& scores, unsigned f, unsigned pair,
                               const std::uint32_t (&a)[4], std::uint32_t (&rest)[4]) {
@@ -284,7 +292,7 @@ TROUPE_DEVICE void add_values(unsigned number, const Scores<fragments>& scores,
   }
 }
 
-// Softening.
+// ---- Softening ----
 
 template <class B>
 TROUPE_DEVICE Sight sight_of(unsigned fragment, unsigned half) {
@@ -294,7 +302,7 @@ TROUPE_DEVICE Sight sight_of(unsigned fragment, unsigned half) {
 TROUPE_DEVICE std::uint64_t first_keys(std::int32_t count) {
   return count <= 0 ? 0 : ~std::uint64_t{0} >> (64 - (count < 64 ? count : 64));
 }
-// Of a tile's keys those that a row sees, a bit each.
+// Returns the tile's keys that a row sees, one bit each.
 TROUPE_DEVICE std::uint64_t seen_keys(const Work& work, const KeyTile& tile, const Sight& sight) {
   static_assert(attend_key_tile <= 64);
   const auto before = [&](std::uint32_t key) {
@@ -304,9 +312,9 @@ TROUPE_DEVICE std::uint64_t seen_keys(const Work& work, const KeyTile& tile, con
   return first_keys(static_cast<std::int32_t>(tile.count)) & (before(work.context_tokens) | tail);
 }
 
-// What invisible scores become is the policy's. A visible one that is not finite spoils its row: minus
-// infinity too is an overflow then, not a key of no importance. `sight_of_row(f, half)`: of this thread's
-// rows.
+// Masks scores. An invisible score gets the policy's value. A visible score that is not finite
+// spoils its row; minus infinity counts as an overflow, too, not as an unimportant key.
+// `sight_of_row(f, half)` returns what this thread's rows see.
 template <class SightOf, unsigned dim, unsigned fragments>
 TROUPE_DEVICE void judge_masked(const Work& work, const KeyTile& tile, const SightOf& sight_of_row,
                                 float invisible, Scores<fragments>& scores,
@@ -328,7 +336,7 @@ TROUPE_DEVICE void judge_masked(const Work& work, const KeyTile& tile, const Sig
   }
 }
 
-// The rows that see a key whose value was taken out; a bit for each of these.
+// Spoils the rows that see a key whose value was removed; `spoilt` has a bit per such key.
 template <class SightOf, unsigned dim, unsigned fragments>
 TROUPE_DEVICE void spoil_rows(const Work& work, const KeyTile& tile, const SightOf& sight_of_row,
                               std::uint64_t spoilt, Running<dim, fragments>& running) {

@@ -1,6 +1,6 @@
 #pragma once
-// The compiled versions of span attention (attend.h), between the files that compile them and the one that
-// chooses.
+// Declares the compiled versions of span attention (attend.h), for the files that compile them and
+// the one that chooses.
 #include <cstdint>
 #include <span>
 
@@ -8,9 +8,9 @@
 
 namespace troupe::kernels::cuda {
 
-// Where a layer's keys and values lie, from a token's address.
+// Byte offsets of a layer's keys and values from a token's address.
 struct KvOffsets {
-  std::uint32_t keys;         // of the layer's first head
+  std::uint32_t keys;         // to the layer's first head
   std::uint32_t head_stride;  // from head to head
   std::uint32_t values;       // from a key to its value
   std::uint32_t kv_heads;
@@ -18,20 +18,20 @@ struct KvOffsets {
 
 KvOffsets offsets_of(const KvLayout& layout, std::uint32_t layer);
 
-// One for each softening, head size, format of keys and tile of query vectors: launches the items, not the
-// merges.
+// A version per softening, head size, key format and query tile. `run` launches the items, not
+// the merges.
 struct AttendVersion {
   Softening softening;
   std::uint32_t head_dim;
   KvFormat format;
   std::uint32_t tile_vectors;
-  std::uint32_t shared_bytes;  // of a block
+  std::uint32_t shared_bytes;  // per block
   bool wgmma;                  // else mma.sync
-  std::uint32_t resident;      // blocks that the registers of a multiprocessor hold
+  std::uint32_t resident;      // blocks that fit a multiprocessor's registers
   void (*run)(const AttendPass&, const AttendLayer&, const KvOffsets&, Stream&);
 };
 
-// For head_dim 64 and 128, on sm_90a.
+// For head_dim 64 and 128 on sm_90a.
 std::span<const AttendVersion> hopper_attend_versions();
 
 }  // namespace troupe::kernels::cuda

@@ -13,14 +13,15 @@ constexpr unsigned threads = 256, warps = threads / warp_threads;
 
 unsigned blocks_for(std::size_t elements) {
   const std::size_t blocks = (elements + threads - 1) / threads;
-  return static_cast<unsigned>(blocks < 1u << 20 ? blocks : 1u << 20);  // the grid strides over the rest
+  // The grid strides over the remaining elements.
+  return static_cast<unsigned>(blocks < 1u << 20 ? blocks : 1u << 20);
 }
 unsigned blocks_of_warps(std::size_t count) { return blocks_for(count * warp_threads); }
 
 TROUPE_DEVICE std::size_t first_element() { return block_x() * std::size_t{threads} + thread_x(); }
 TROUPE_DEVICE std::size_t grid_stride() { return blocks_x() * std::size_t{threads}; }
 
-// 16 bytes, moved at once.
+// 16 bytes, moved by one access.
 struct alignas(16) Words {
   std::uint32_t at[4];
 };
@@ -30,7 +31,7 @@ struct alignas(16) Floats {
 struct alignas(8) TwoFloats {
   float at[2];
 };
-// A copy: of a reference the compiler would load what is used, number by number.
+// Returns a copy. From a reference the compiler would load only the used numbers, one by one.
 template <class T>
 TROUPE_DEVICE T as(const void* from) {
   return *static_cast<const T*>(from);
@@ -50,7 +51,7 @@ TROUPE_DEVICE Words narrow(const float (&numbers)[8]) {
   return words;
 }
 
-// A thread takes eight features.
+// Copies embedding rows; a thread takes eight features.
 template <class Half>
 TROUPE_KERNEL(threads)
 embed_kernel(const std::uint16_t* table, const std::uint32_t* tokens, std::uint32_t rows, std::uint32_t width,
@@ -65,7 +66,7 @@ embed_kernel(const std::uint16_t* table, const std::uint32_t* tokens, std::uint3
   }
 }
 
-// What a normed row is stored as: a 16-bit format, or float32.
+// Storage of a normed row: a 16-bit format, or float32.
 template <class Half>
 struct Stored {
   using Number = std::uint16_t;
@@ -81,7 +82,7 @@ struct Stored<float> {
   TROUPE_DEVICE static void four(Number* to, const Floats& x) { *reinterpret_cast<Floats*>(to) = x; }
 };
 
-// One block a row.
+// Norms a row per block.
 template <class Format>
 TROUPE_KERNEL(threads)
 rms_norm_kernel(const float* in, const float* weight, float epsilon, std::uint32_t width,
@@ -118,22 +119,22 @@ swiglu_half_kernel(const std::uint16_t* gate_up, std::uint32_t rows, std::uint32
   }
 }
 
-// Where a layer's keys and values lie, from a token's address.
+// Byte offsets of a layer's keys and values from a token's address.
 struct KvPlaces {
-  std::size_t keys;         // of the layer's first head
+  std::size_t keys;         // to the layer's first head
   std::size_t head_stride;  // from head to head
   std::size_t values;       // from a key to its value
 };
 
 TROUPE_DEVICE float silu(float x) { return x / (1.0f + exp_fast(-x)); }
 
-// A head by one warp, which takes pairs i and i + dim/2, two neighbouring pairs a lane.
+// A head, processed by one warp. It takes pairs i and i + dim/2, two neighbouring pairs per lane.
 struct Head {
   const float* from;
   unsigned dim;
   bool silu;
   const float* norm;       // null: none
-  const float* rotations;  // of the row's position; null: none
+  const float* rotations;  // for the row's position; null: none
   float scale;
 };
 template <class Format>
@@ -162,7 +163,7 @@ TROUPE_DEVICE void make_head(const Head& head, float epsilon, void* to) {
   }
 }
 
-// One warp a head of a row: query heads, key heads, value heads, gates.
+// Processes a head of a row per warp: query heads, key heads, value heads, gates.
 template <class Query, class Format>
 TROUPE_KERNEL(threads)
 make_heads_kernel(HeadRows task, KvPlaces kv, std::uint32_t kv_heads, std::uint32_t dim) {
@@ -212,7 +213,7 @@ TROUPE_KERNEL(threads) pick_rows_kernel(PickedRows task) {
   }
 }
 
-// A thread takes eight features.
+// Rounds rows; a thread takes eight features.
 template <class Half>
 TROUPE_KERNEL(threads)
 round_rows_kernel(const float* states, const std::uint32_t* rows, std::uint32_t count, std::uint32_t width,
@@ -238,7 +239,7 @@ clear_tokens_kernel(std::byte* const* addresses, const std::uint32_t* count, std
   }
 }
 
-// Numbers i to i + 7 of a row.
+// Loads numbers i to i + 7 of a row.
 template <class Format>
 TROUPE_DEVICE void eight_of(const void* rows, std::size_t i, float (&numbers)[8]) {
   widen<Format>(as<Words>(static_cast<const std::uint16_t*>(rows) + i), numbers);
@@ -251,7 +252,7 @@ TROUPE_DEVICE void eight_of<float>(const void* rows, std::size_t i, float (&numb
   for (unsigned k = 0; k < 4; ++k) numbers[k] = low.at[k], numbers[k + 4] = high.at[k];
 }
 
-// One warp a vocabulary row, which it reads once for all the block's states.
+// Computes logits. A warp reads its vocabulary row once for all the block's states.
 template <class Format>
 TROUPE_KERNEL(threads)
 read_out_kernel(ReadoutTask task) {
@@ -345,7 +346,7 @@ void round_rows(HalfFormat half, const float* states, const std::uint32_t* rows,
 
 void clear_tokens(const KvLayout& layout, std::byte* const* addresses, const std::uint32_t* count,
                   Stream& stream) {
-  constexpr unsigned some_blocks = 64;  // the count is known on the device only, and mostly 0
+  constexpr unsigned some_blocks = 64;  // only the device knows the count, which is mostly 0
   launch("clear_tokens", clear_tokens_kernel, {.blocks = some_blocks, .threads = threads}, stream, addresses,
          count, std::size_t{layout.layers} * layout.kv_heads * 2, layout.head_bytes(), layout.vector_bytes());
 }

@@ -25,7 +25,8 @@ std::vector<float> random_floats(std::size_t count, std::mt19937& random) {
 
 const Elementwise& reference() { return elementwise_versions().back(); }
 
-// Sums of `width` products in float32 in another order: relative error about width · 2^-24.
+// Maximum relative error of sums of `width` products in float32 in another order: about width ·
+// 2^-24.
 double summing_error(std::size_t width) { return 4 * static_cast<double>(width) * 0x1p-24 + 1e-6; }
 
 void check_near(float got, float want, double relative) {
@@ -39,7 +40,7 @@ float widened(HalfFormat format, std::uint16_t bits) {
 }  // namespace
 
 TEST_SUITE("cuda decoder kernels") {
-  TEST_CASE("rows are normed as the reference does, rounded, in float32, and in place") {
+  TEST_CASE("decoder kernels: RMS norms equal the reference: rounded, in float32, and in place") {
     if (!cuda::have_device()) return;
     cuda::Stream stream;
     const unsigned seed = std::random_device{}();
@@ -68,7 +69,7 @@ TEST_SUITE("cuda decoder kernels") {
     }
   }
 
-  TEST_CASE("swiglu of rounded numbers is the reference's, rounded once more") {
+  TEST_CASE("decoder kernels: SwiGLU of rounded numbers equals the reference, rounded once more") {
     if (!cuda::have_device()) return;
     cuda::Stream stream;
     const unsigned seed = std::random_device{}();
@@ -92,7 +93,7 @@ TEST_SUITE("cuda decoder kernels") {
       }
   }
 
-  TEST_CASE("rows of a list are rounded, some of them twice") {
+  TEST_CASE("decoder kernels: rows of a list are rounded, some of them twice") {
     if (!cuda::have_device()) return;
     cuda::Stream stream;
     std::mt19937 random(3);

@@ -14,7 +14,7 @@ constexpr float minus_infinity = -std::numeric_limits<float>::infinity(),
                 not_a_number = std::numeric_limits<float>::quiet_NaN();
 constexpr unsigned best_threads = 256, best_warps = best_threads / warp_threads;
 
-// The logarithm of the sum of the exponentials of a row's candidates; by a warp.
+// Returns the log-sum-exp of a row's candidates; called by a whole warp.
 TROUPE_DEVICE double own_total(const float* logits, std::uint32_t count) {
   float most = minus_infinity;
   std::uint32_t spoiled = 0;
@@ -31,7 +31,7 @@ TROUPE_DEVICE double own_total(const float* logits, std::uint32_t count) {
   return finite ? double(most) + log_of(double(sum)) : double(not_a_number);
 }
 
-// As doubles are ordered, and both zeros the same.
+// Maps a double to an integer with the same order; both zeros map to the same.
 TROUPE_DEVICE std::uint64_t order_of_value(double x) {
   const std::uint64_t bits = bits_of(x == 0 ? 0.0 : x);
   return bits >> 63 != 0 ? ~bits : bits | 0x8000000000000000u;
@@ -42,7 +42,7 @@ TROUPE_DEVICE std::uint64_t order_of_candidate(const BestRow& row, double log_to
   return order_of_value(row.value + (added < 0 ? added : 0.0));
 }
 
-// The rows of this warp: a run, so that candidates stay in order.
+// The contiguous rows of this warp, so that candidates stay in order.
 struct Run {
   std::uint32_t begin, end;
 };
@@ -53,7 +53,7 @@ TROUPE_DEVICE Run run_of_warp(const BestOf& search) {
   return {begin < search.row_end ? begin : search.row_end, last < search.row_end ? last : search.row_end};
 }
 
-// The order of the least candidate that is taken of the `count` best.
+// Returns the order of the least of the `count` best candidates.
 TROUPE_DEVICE std::uint64_t least_taken(const LevelBest& task, const BestOf& search) {
   constexpr unsigned digits = 16;
   TROUPE_SHARED(std::uint32_t, at_least, best_warps * digits);
@@ -89,7 +89,7 @@ TROUPE_DEVICE std::uint64_t least_taken(const LevelBest& task, const BestOf& sea
   return least;
 }
 
-// Those above the least, and of those that equal it the first ones.
+// Writes the candidates above the least, and the first of those that equal it.
 TROUPE_DEVICE void write_taken(const LevelBest& task, const BestOf& search, std::uint64_t least) {
   TROUPE_SHARED(std::uint32_t, above_in, best_warps);
   TROUPE_SHARED(std::uint32_t, equal_in, best_warps);

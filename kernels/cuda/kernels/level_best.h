@@ -1,9 +1,9 @@
 #pragma once
-// The best continuations of the paths of a beam search's level (kernels/search), found where their logits
-// are: of all candidates of all rows of a search the few that may be kept, so that no more goes to the host.
-// They are ordered as there: by value, and of equal ones by row, then by place within the row. One block a
-// search. It walks the candidates once for each four bits of a value, until it has the least that is taken,
-// and twice to write them in order: 18 × candidates reads, from the cache, and few bytes come out.
+// Finds the best continuations of a beam-search level's paths (kernels/search) on the device, so
+// that only the candidates that may be kept go to the host. The order is the host's: by value, then
+// by row, then by place within the row. One block handles one search. It walks the candidates once
+// per four bits of a value until it has the threshold, and twice to write the chosen ones in order:
+// 18 × candidates reads, from the cache, and few bytes of output.
 #include <cstdint>
 
 #include "kernels/cuda/device/device.h"
@@ -11,16 +11,17 @@
 
 namespace troupe::kernels::cuda {
 
-// A path and its candidates: logits [first, first + count), one behind the other.
+// A path and its candidates: logits [first, first + count), contiguous.
 struct BestRow {
   static constexpr std::uint32_t own = UINT32_MAX;
-  double value = 0;  // of the path
+  double value = 0;  // log-probability of the path
   std::uint32_t first = 0, count = 0;
-  std::uint32_t sum = own;     // of the sums, by which it is normalised; own: by its candidates alone
-  std::uint32_t numbered = 0;  // 0: candidate i is child i; else its child stands in `tokens`
+  std::uint32_t sum = own;     // index of the sum that normalises; own: normalise by the row's candidates
+  std::uint32_t numbered = 0;  // 0: candidate i is child i; otherwise its child is in `tokens`
 };
 
-// A search: its rows, and where the best of their candidates go; no more than there are.
+// A search: its rows, and where its best candidates go; `count` is at most the number of
+// candidates.
 struct BestOf {
   std::uint32_t row_begin = 0, row_end = 0;
   std::uint32_t out = 0, count = 0;
@@ -31,16 +32,16 @@ struct TakenLogit {
   float logit = 0;
 };
 
-// Device pointers.
+// Arguments of take_best; device pointers.
 struct LevelBest {
   const float* logits = nullptr;
-  const std::uint32_t* tokens = nullptr;  // beside them
+  const std::uint32_t* tokens = nullptr;  // parallel to `logits`
   const ExponentialSum* sums = nullptr;
   const BestRow* rows = nullptr;
   const BestOf* searches = nullptr;
-  std::uint32_t count = 0;       // of searches
+  std::uint32_t count = 0;       // searches
   double* log_totals = nullptr;  // [row]: written for all rows of all searches
-  TakenLogit* out = nullptr;     // of each search by row, then by place
+  TakenLogit* out = nullptr;     // per search, ordered by row, then by place
 };
 void take_best(const LevelBest& task, Stream& stream);
 

@@ -20,7 +20,7 @@ namespace {
 
 constexpr float level_poison = std::numeric_limits<float>::quiet_NaN();
 
-// Rows of several searches, and what comes back.
+// Rows of several searches, and the results.
 struct BestLevel {
   std::vector<float> logits;
   std::vector<std::uint32_t> tokens;
@@ -73,7 +73,8 @@ struct BestLevel {
     totals = totals_out.host(stream), taken = taken_out.host(stream);
   }
 
-  // By sorting all of them, normalised by the totals that came back.
+  // Returns the expected results by sorting all candidates, normalised by the totals that came
+  // back.
   std::vector<TakenLogit> best_of(const BestOf& search) const {
     struct One {
       double value;
@@ -107,7 +108,7 @@ bool same(const TakenLogit& a, const TakenLogit& b) {
 
 TEST_SUITE("cuda level best") {
   TEST_CASE(
-      "of all candidates of a search the best come back, in the order of their rows, with ties, at any "
+      "level best: the best of all candidates of a search come back, ordered by row, with ties, at any "
       "size") {
     if (!cuda::have_device()) return;
     const unsigned seed = std::random_device{}();
@@ -135,17 +136,19 @@ TEST_SUITE("cuda level best") {
       for (std::uint32_t i = 0; i < search.count; ++i) REQUIRE(same(level.taken[search.out + i], want[i]));
       for (std::uint32_t r = search.row_begin; r < search.row_end; ++r) {
         const BestRow& row = level.rows[r];
-        if (row.count == 0 && row.sum == BestRow::own) continue;  // nobody asks
+        if (row.count == 0 && row.sum == BestRow::own) continue;  // no search uses it
         const double total = row.sum == BestRow::own
                                  ? sum_exponentials_reference(&level.logits[row.first], row.count).log()
                                  : level.sums[row.sum].log();
         REQUIRE(std::abs(level.totals[r] - total) <= 1e-5);
       }
     }
-    CHECK(level.taken[level.out].row == 77);  // nothing is written behind
+    CHECK(level.taken[level.out].row == 77);  // nothing is written behind the results
   }
 
-  TEST_CASE("a candidate that is not finite leaves its row without a total, and the other search as it is") {
+  TEST_CASE(
+      "level best: a candidate that is not finite spoils its row's total and leaves other searches "
+      "unchanged") {
     if (!cuda::have_device()) return;
     for (const float bad : {INFINITY, -INFINITY, level_poison}) {
       BestLevel level;

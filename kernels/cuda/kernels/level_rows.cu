@@ -39,13 +39,13 @@ TROUPE_DEVICE void sum_exponentials_of(const float* logits, std::uint32_t count,
   if (thread_x() == 0) out->largest = most, out->sum = spoiled ? not_a_number : sum;
 }
 
-// As floats are ordered, and both zeros the same.
+// Maps a float to an integer with the same order; both zeros map to the same.
 TROUPE_DEVICE std::uint32_t order_of(float x) {
   const std::uint32_t bits = bits_of(x == 0 ? 0.0f : x);
   return bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
 }
 
-// The order of the least logit that is taken of the `count` largest.
+// Returns the order of the least of the `count` largest logits.
 TROUPE_DEVICE std::uint32_t least_order(const float* logits, std::uint32_t vocabulary, std::uint32_t count) {
   constexpr unsigned digits = 16;
   TROUPE_SHARED(std::uint32_t, not_below, warps * digits);
@@ -76,7 +76,8 @@ TROUPE_DEVICE std::uint32_t least_order(const float* logits, std::uint32_t vocab
   return least;
 }
 
-// Each warp takes a run of the vocabulary, so that tokens stay in order.
+// Writes the largest logits. Each warp takes a contiguous part of the vocabulary, so that tokens
+// stay in order.
 TROUPE_DEVICE void take_largest(const LevelRows& task, const LevelRow& row, const float* logits) {
   TROUPE_SHARED(std::uint32_t, above_in, warps);
   TROUPE_SHARED(std::uint32_t, equal_in, warps);
@@ -116,7 +117,7 @@ TROUPE_DEVICE void take_largest(const LevelRows& task, const LevelRow& row, cons
   }
 }
 
-// One block a row.
+// Processes a row per block.
 TROUPE_KERNEL(threads) level_rows_kernel(LevelRows task) {
   const LevelRow row = task.rows[block_x()];
   const float* const logits = task.logits + block_x() * std::size_t{task.stride};

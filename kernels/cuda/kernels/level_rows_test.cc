@@ -19,7 +19,7 @@ namespace {
 
 constexpr float poison = std::numeric_limits<float>::quiet_NaN();
 
-// A level's logits, with room behind each row that nobody reads, and what comes back.
+// A level's logits, with unused memory behind each row, and the results.
 struct Level {
   std::uint32_t vocabulary, stride;
   std::vector<std::vector<float>> rows;
@@ -76,7 +76,7 @@ std::vector<std::uint32_t> largest_of(const std::vector<float>& row, std::uint32
 }  // namespace
 
 TEST_SUITE("cuda level rows") {
-  TEST_CASE("sums, listed logits and the largest are those of the definition, at any size, with ties") {
+  TEST_CASE("level rows: sums, listed logits and the largest equal the definition, at any size, with ties") {
     if (!cuda::have_device()) return;
     const unsigned seed = std::random_device{}();
     CAPTURE(seed);
@@ -116,7 +116,7 @@ TEST_SUITE("cuda level rows") {
     }
   }
 
-  TEST_CASE("of zeros of either sign the lowest tokens are the largest, as the host would say") {
+  TEST_CASE("level rows: among zeros of either sign the lowest tokens are the largest, as on the host") {
     if (!cuda::have_device()) return;
     std::vector<float> row(300, -1);
     row[7] = row[290] = -0.0f;
@@ -127,7 +127,7 @@ TEST_SUITE("cuda level rows") {
     CHECK(level.tokens == std::vector<std::uint32_t>{7, 7, 8, 7, 8, 9, 280, 7, 8, 9, 280, 290});
   }
 
-  TEST_CASE("a row with a logit that is not finite has no sum, and the others have theirs") {
+  TEST_CASE("level rows: a row with a logit that is not finite has no sum, and the others have theirs") {
     if (!cuda::have_device()) return;
     for (const float bad : {INFINITY, -INFINITY, poison}) {
       Level level(300);

@@ -9,9 +9,9 @@ namespace {
 using namespace simt;
 
 constexpr unsigned threads = 256;
-constexpr unsigned pieces_per_thread = 4;  // or more: a thread reads its angles once for them
+constexpr unsigned pieces_per_thread = 4;  // at least: a thread reads its angles once for all of them
 
-// What a thread moves at once, as numbers.
+// The unit that a thread moves at once, as numbers.
 struct alignas(16) Floats {
   float at[4];
 };
@@ -41,12 +41,12 @@ struct Singles {
   }
 };
 
-// The angles of a piece's pairs, for its page's distance.
+// The angles of a piece's pairs for its page's distance.
 template <class Numbers>
 struct Angles {
   float cosines[Numbers::numbers], sines[Numbers::numbers];
 
-  // `row`: of the distance without its sign.
+  // `row`: rotations of the absolute distance.
   TROUPE_DEVICE void load(const float* row, bool backwards) {
     TROUPE_UNROLL
     for (unsigned i = 0; i < Numbers::numbers; i += 2) {
@@ -66,17 +66,18 @@ struct Angles {
   }
 };
 
-// Pages as the kernel walks them: pieces of the first halves of all keys, in the order of their addresses.
+// Dimensions of pages as the kernel walks them: pieces of the first halves of all keys, in address
+// order.
 struct PageShape {
-  std::uint32_t half_pieces;  // of a key's half
-  std::uint32_t run_pieces;   // of a head's keys: page_tokens * half_pieces
-  std::uint32_t pieces;       // of a page
+  std::uint32_t half_pieces;  // per half of a key
+  std::uint32_t run_pieces;   // per head's keys: page_tokens * half_pieces
+  std::uint32_t pieces;       // per page
   std::uint32_t splits;       // blocks that share a page
-  std::size_t head_bytes;     // from a key to its value; two of them from head to head
+  std::size_t head_bytes;     // from a key to its value; twice this from head to head
 };
 
-// Neighbouring threads take neighbouring pieces. Their number is a multiple of half_pieces, so that a
-// thread's pieces all have the same angles.
+// Rotates pages. Neighbouring threads take neighbouring pieces. The number of threads is a multiple
+// of half_pieces, so that all pieces of a thread have the same angles.
 template <class Numbers>
 TROUPE_KERNEL(threads)
 realign_kernel(const RealignPage* pages, const float* rotations, PageShape shape) {
@@ -116,7 +117,7 @@ realign_kernel(const RealignPage* pages, const float* rotations, PageShape shape
   }
 }
 
-// 0 where halves of keys are no whole pieces.
+// Returns 0 if halves of keys are not whole pieces.
 std::uint32_t half_pieces_of(const KvLayout& layout) {
   return layout.vector_bytes() % 32 == 0 ? static_cast<std::uint32_t>(layout.vector_bytes() / 32) : 0;
 }
@@ -133,16 +134,16 @@ std::string realign_fault(const KvLayout& layout) {
 
 void realign(const KvLayout& layout, const RealignPage* pages, std::uint32_t count, const float* rotations,
              Stream& stream) {
-  TROUPE_CHECK(realign_fault(layout).empty(), "no kernel to realign these pages");
+  TROUPE_CHECK(realign_fault(layout).empty(), "there is a kernel to realign these pages");
   const std::size_t pieces = layout.page_bytes() / 64;
-  TROUPE_CHECK(pieces <= ~std::uint32_t{0} / 2, "a page of more than 128 GiB");
+  TROUPE_CHECK(pieces <= ~std::uint32_t{0} / 2, "a page has at most 128 GiB");
   if (count == 0 || pieces == 0) return;
   const auto per_block = std::size_t{threads} * pieces_per_thread;
   const auto splits = static_cast<std::uint32_t>((pieces + per_block - 1) / per_block);
   const std::uint32_t half = half_pieces_of(layout);
   const PageShape shape{half, layout.page_tokens * half, static_cast<std::uint32_t>(pieces), splits,
                         layout.head_bytes()};
-  TROUPE_CHECK(std::uint64_t{count} * splits < 1u << 31, "more blocks than one launch has");
+  TROUPE_CHECK(std::uint64_t{count} * splits < 1u << 31, "one launch has enough blocks");
   const auto kernel = layout.format == KvFormat::f32    ? realign_kernel<Singles>
                       : layout.format == KvFormat::bf16 ? realign_kernel<Halves<Bf16>>
                                                         : realign_kernel<Halves<F16>>;

@@ -12,9 +12,9 @@ using namespace simt;
 constexpr unsigned threads = 128, warps = threads / warp_threads;
 
 struct RepairShape {
-  std::uint32_t kv_heads, words;  // of half a key
-  std::size_t layer_bytes;        // from a token's first key to its first of the layer
-  std::size_t head_bytes;         // from a key to its value; two of them from head to head
+  std::uint32_t kv_heads, words;  // words per half of a key
+  std::size_t layer_bytes;        // from a token's first key to its first key of the layer
+  std::size_t head_bytes;         // from a key to its value; twice this from head to head
 
   TROUPE_DEVICE std::size_t key_at(unsigned head) const { return layer_bytes + head * 2 * head_bytes; }
 };
@@ -32,7 +32,7 @@ TROUPE_DEVICE Numbers load_own(const RepairToken& token, const RepairShape& shap
           load_pairs<Half>(key + shape.head_bytes, shape.words, word)};
 }
 
-// The block's, its key turned to the place.
+// Loads the block's key and value, with the key rotated to the token's position.
 template <class Half>
 TROUPE_DEVICE Numbers load_block(const RepairToken& token, const RepairShape& shape, const float* rotations,
                                  unsigned head, unsigned word) {
@@ -56,7 +56,7 @@ TROUPE_DEVICE float squares(const TwoPairs& x) {
          x.second[1] * x.second[1];
 }
 
-// One warp a token.
+// Compares a token per warp.
 template <class Half>
 TROUPE_KERNEL(threads)
 compare_tokens_kernel(RepairLayer task, RepairShape shape, std::uint32_t count, float* lengths) {
@@ -74,8 +74,8 @@ compare_tokens_kernel(RepairLayer task, RepairShape shape, std::uint32_t count, 
   if (lane() == 0) lengths[number] = sum == 0 ? 0.0f : sum * rsqrt_fast(sum);
 }
 
-// The mean difference of the item's chosen tokens, of keys before they were rotated; to all warps. A warp
-// takes every fourth token, so that the order of sums is always the same.
+// Returns the mean difference of the item's chosen tokens, with keys before their rotation, to all
+// warps. A warp takes every fourth token, so that the order of sums is always the same.
 template <class Half>
 TROUPE_DEVICE Numbers mean_difference(const RepairLayer& task, const RepairShape& shape, const FillItem& item,
                                       const std::uint32_t* numbers, unsigned head, unsigned word, bool mine) {
@@ -102,7 +102,8 @@ TROUPE_DEVICE Numbers mean_difference(const RepairLayer& task, const RepairShape
   return mean;
 }
 
-// A block an item and head; a lane takes four numbers of a key and of its value, a warp every fourth token.
+// Fills an item and head per block. A lane takes four numbers of a key and of its value, a warp
+// every fourth token.
 template <class Half>
 TROUPE_KERNEL(threads)
 fill_tokens_kernel(RepairLayer task, RepairShape shape, const FillItem* items, const std::uint32_t* numbers) {
@@ -130,7 +131,7 @@ fill_tokens_kernel(RepairLayer task, RepairShape shape, const FillItem* items, c
 RepairShape shape_of(const KvLayout& layout, std::uint32_t layer) {
   TROUPE_CHECK(
       layout.format != KvFormat::f32 && layout.head_dim % 4 == 0 && layout.head_dim / 4 <= warp_threads,
-      "no kernel to repair these keys");
+      "there is a kernel to repair these keys");
   return {layout.kv_heads, layout.head_dim / 4, layout.keys(layer, 0), layout.head_bytes()};
 }
 

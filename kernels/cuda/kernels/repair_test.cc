@@ -17,12 +17,12 @@ namespace repair_test {
 
 constexpr std::uint32_t positions = 40;
 
-// Tokens with a page each in the pass, and one in their block, of random numbers.
+// Tokens of random numbers, with a page each in the pass and in their block.
 struct Repaired {
   KvLayout layout;
   std::vector<std::uint16_t> own, block;
   std::vector<std::int32_t> turns;
-  std::vector<float> rotations;  // of a position: cosine and sine of each pair
+  std::vector<float> rotations;  // per position: cosine and sine of each pair
 
   Repaired(const KvLayout& layout, std::uint32_t count, std::mt19937& random) : layout(layout) {
     std::normal_distribution<float> normal;
@@ -47,7 +47,7 @@ struct Repaired {
     return layout.format == KvFormat::f16 ? from_f16(of[at]) : from_bf16(of[at]);
   }
 
-  // By the definition.
+  // Computes the length by the definition.
   double length(std::uint32_t token, std::uint32_t layer) const {
     const std::size_t half = layout.head_dim / 2;
     double sum = 0;
@@ -69,7 +69,7 @@ struct Repaired {
   }
 };
 
-// Of the first `asked` tokens; what is not written is NaN.
+// Compares the first `asked` tokens; entries that are not written are NaN.
 std::vector<float> compared(const Repaired& tokens, std::uint32_t layer, std::uint32_t asked) {
   const DeviceCopy<std::uint16_t> own(tokens.own), block(tokens.block);
   const DeviceCopy<float> rotations(tokens.rotations);
@@ -89,7 +89,7 @@ std::vector<float> compared(const Repaired& tokens, std::uint32_t layer, std::ui
 }
 
 TEST_SUITE("cuda repair") {
-  TEST_CASE("of each token that is asked for, and of no other, it is told how far it is from its block's") {
+  TEST_CASE("repair: each requested token, and no other, gets its distance from its block") {
     if (!have_device()) return;
     std::mt19937 random(3);
     for (const KvFormat format : {KvFormat::f16, KvFormat::bf16})

@@ -1,5 +1,6 @@
 #pragma once
-// How single numbers are stored in rows that products read, and in vectors that attention reads. Device code.
+// Device code that stores single numbers in rows that products read, and in vectors that attention
+// reads.
 #include <cstddef>
 #include <cstdint>
 
@@ -7,7 +8,7 @@
 
 namespace troupe::kernels::cuda::simt {
 
-// Column i of a row of `inputs` numbers, in its parts (device/half_format.h).
+// Writes column i of a row of `inputs` numbers, in its parts (device/half_format.h).
 template <class Format>
 struct RowNumbers {
   static TROUPE_DEVICE void write(std::uint16_t* rows, std::size_t row, std::size_t inputs, std::size_t i,
@@ -26,7 +27,7 @@ struct RowNumbers<Split> {
   }
 };
 
-// Numbers i and i + 1 (i even) of a vector of `dim` numbers: of a query, key or value.
+// Writes numbers i and i + 1 (i even) of a vector of `dim` numbers: a query, key or value.
 template <class Format>
 struct VectorNumbers {
   static constexpr unsigned parts = 1;

@@ -28,7 +28,7 @@ struct ShiftedScaled {
   float shift = 0, scale = 1;
 };
 
-// Shift and scale of a row, to all lanes.
+// Returns the shift and scale of a row to all lanes.
 TROUPE_DEVICE ShiftedScaled normed_by(const MadeRows& task, const float* in) {
   const auto number = [&](std::uint32_t i) { return task.silu ? in[i] * sigmoid(in[i]) : in[i]; };
   ShiftedScaled by;
@@ -110,7 +110,7 @@ void sum_rows(const SummedRows& task, Stream& stream) {
 void make_rows(const MadeRows& task, Stream& stream) {
   if (task.rows == 0) return;
   TROUPE_CHECK(task.out_f32 != nullptr || task.column + task.width <= task.inputs,
-               "a row has room for its numbers");
+               "a row is wide enough for its numbers");
   launch("make_rows",
          version_of(task.format, make_rows_kernel<Bf16>, make_rows_kernel<F16>, make_rows_kernel<Split>),
          {.blocks = blocks_of(task.rows), .threads = threads}, stream, task);

@@ -1,7 +1,8 @@
 #pragma once
-// What rows of HSTU and Climber become between products and attention, on the device. Memory-bound all: each
-// reads its inputs and writes its outputs once, a warp a row. Arithmetic is float32. Pointers are to device
-// memory; rows of 16-bit numbers are what products take (RowFormat). Functions only enqueue.
+// Kernels for rows of HSTU and Climber between products and attention. All are memory-bound: each
+// reads its inputs and writes its outputs once, with one warp per row. Arithmetic is float32.
+// Pointers are device addresses; rows of 16-bit numbers have the format that products take
+// (RowFormat). Functions only enqueue.
 #include <cstddef>
 #include <cstdint>
 
@@ -10,7 +11,8 @@
 
 namespace troupe::kernels::cuda {
 
-// out[r] = scale * tables[0][numbers[0][r]] + tables[1][numbers[1][r]] + …; a table of null ends the sum.
+// Computes out[r] = scale * tables[0][numbers[0][r]] + tables[1][numbers[1][r]] + …; a null table
+// ends the sum.
 struct SummedRows {
   const float* tables[3] = {};
   const std::uint32_t* numbers[3] = {};
@@ -20,14 +22,15 @@ struct SummedRows {
 };
 void sum_rows(const SummedRows& task, Stream& stream);
 
-// y = in, or silu of it; then normed: by mean and variance (divided by the width), with a weight and a bias
-// where there are any, or to unit length (at least epsilon); then multiplied by a gate, or by its sigmoid.
+// Computes y = in, or silu(in). Then norms it, by mean and variance (divided by the width) with an
+// optional weight and bias, or to unit length (at least epsilon). Then multiplies it by a gate, or
+// by the gate's sigmoid.
 enum class RowNorm : std::uint8_t { none, moments, length };
 enum class RowGate : std::uint8_t { none, times, sigmoid };
 struct MadeRows {
   const float* in = nullptr;
   std::size_t in_stride = 0;
-  const std::uint32_t* in_rows = nullptr;  // the row of `in` for each row; null: the same
+  const std::uint32_t* in_rows = nullptr;  // row of `in` per row; null: the same row
   bool silu = false;
   RowNorm norm = RowNorm::none;
   const float *weight = nullptr, *bias = nullptr;
@@ -35,10 +38,10 @@ struct MadeRows {
   RowGate gate = RowGate::none;
   const float* gates = nullptr;
   std::size_t gate_stride = 0;
-  const std::uint32_t* gate_rows = nullptr;  // the row of `gates` for each row; null: the same
+  const std::uint32_t* gate_rows = nullptr;  // row of `gates` per row; null: the same row
   std::uint32_t rows = 0, width = 0;
-  // Where to: for products, rows of `inputs` numbers (each in its parts) of which these are those from
-  // `column` on; or in float32.
+  // Destination: rows of `inputs` numbers for products (each in its parts), from `column` on; or
+  // float32.
   RowFormat format = RowFormat::bf16;
   std::uint16_t* out = nullptr;
   std::uint32_t inputs = 0, column = 0;
@@ -47,12 +50,12 @@ struct MadeRows {
 };
 void make_rows(const MadeRows& task, Stream& stream);
 
-// Climber's experts, for one task: the softmax of a row's gates over the experts, and the sum of silu of what
-// they say by these shares.
+// Mixes Climber's experts for one task: the softmax of a row's gates over the experts weights the
+// sum of silu of the experts' outputs.
 struct MixedExperts {
-  const float* opinions = nullptr;  // [expert][number] of a row
+  const float* opinions = nullptr;  // [expert][number] per row
   std::size_t opinion_stride = 0;
-  const float* gates = nullptr;  // [expert] of a row
+  const float* gates = nullptr;  // [expert] per row
   std::size_t gate_stride = 0;
   std::uint32_t rows = 0, experts = 0, size = 0;
   RowFormat format = RowFormat::bf16;

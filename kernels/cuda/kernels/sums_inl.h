@@ -1,5 +1,5 @@
 #pragma once
-// Sums over a warp and over a block, in device code.
+// Device code for sums over a warp and over a block.
 #include "kernels/cuda/simt/simt.h"
 
 namespace troupe::kernels::cuda::simt {
@@ -11,7 +11,8 @@ TROUPE_DEVICE Number warp_sum(Number value) {
   return value;
 }
 
-// Of all threads, to all of them. Once in a kernel, or behind a barrier.
+// Returns the sum over all threads to all of them. May be called once per kernel, or behind a
+// barrier.
 template <unsigned warps>
 TROUPE_DEVICE float block_sum(float value) {
   TROUPE_SHARED(float, partial, warps);

@@ -1,6 +1,6 @@
 #pragma once
-// Keys that turn, as kernels read and write them: two neighbouring numbers of either half of a key, which are
-// two pairs of a rotation (kernels/operations/realign.h). Device code.
+// Device code that reads, rotates and writes keys in units of two neighbouring numbers of each half
+// of a key, which are two pairs of a rotation (kernels/operations/realign.h).
 #include <cstdint>
 
 #include "kernels/cuda/simt/simt.h"
@@ -11,7 +11,7 @@ struct TwoPairs {
   float first[2], second[2];
 };
 
-// Words `word` and `words + word` of a key of 2 * words words.
+// Loads words `word` and `words + word` of a key of 2 * words words.
 template <class Half>
 TROUPE_DEVICE TwoPairs load_pairs(const void* key, unsigned words, unsigned word) {
   const auto* const from = static_cast<const std::uint32_t*>(key);
@@ -25,7 +25,8 @@ TROUPE_DEVICE void store_pairs(const TwoPairs& pairs, void* key, unsigned words,
   to[words + word] = pack<Half>(pairs.second[0], pairs.second[1]);
 }
 
-// By so many positions; negative: back. `rotations`: [positions][2 * words] cosines and sines, in pairs.
+// Rotates by `distance` positions; negative: backwards. `rotations`: [positions][2 * words] pairs
+// of cosine and sine.
 TROUPE_DEVICE TwoPairs turned(const TwoPairs& x, const float* rotations, std::int32_t distance,
                               unsigned words, unsigned word) {
   if (distance == 0) return x;

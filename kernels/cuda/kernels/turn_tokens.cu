@@ -8,12 +8,12 @@ namespace {
 
 using namespace simt;
 
-constexpr unsigned threads = 256, blocks = 64;  // the count is known on the device only
+constexpr unsigned threads = 256, blocks = 64;  // only the device knows the count
 
 struct TurnShape {
-  std::uint32_t kv_heads, words;  // of half a key
-  std::size_t layer_bytes;        // from a token's first key to its first of the layer
-  std::size_t head_bytes;         // from a key to its value; two of them from head to head
+  std::uint32_t kv_heads, words;  // words per half of a key
+  std::size_t layer_bytes;        // from a token's first key to its first key of the layer
+  std::size_t head_bytes;         // from a key to its value; twice this from head to head
 };
 
 template <class Half>
@@ -44,7 +44,8 @@ turn_tokens_kernel(TurnedTokens tokens, TurnShape shape) {
 }  // namespace
 
 void turn_tokens(const KvLayout& layout, const TurnedTokens& tokens, Stream& stream) {
-  TROUPE_CHECK(layout.format != KvFormat::f32 && layout.head_dim % 4 == 0, "no kernel to turn these keys");
+  TROUPE_CHECK(layout.format != KvFormat::f32 && layout.head_dim % 4 == 0,
+               "there is a kernel to rotate these keys");
   const TurnShape shape{layout.kv_heads, layout.head_dim / 4, layout.keys(tokens.layer, 0),
                         layout.head_bytes()};
   launch("turn_tokens", layout.format == KvFormat::bf16 ? turn_tokens_kernel<Bf16> : turn_tokens_kernel<F16>,

@@ -1,8 +1,9 @@
 #pragma once
-// Keys of single tokens at other positions, with their values, for one layer: what a pass sees of blocks that
-// stand elsewhere than where they were made (kernels/operations/realign.h), cached or computed by the pass
-// itself. They go to places of their own, which attention reads like any others. Memory-bound: a thread moves
-// four bytes of either half of a key and of its value.
+// Rotates keys of single tokens to other positions and copies their values, for one layer. A pass
+// needs this for blocks that it uses at another position than they were computed at
+// (kernels/operations/realign.h), cached or computed by the pass itself. The results go to slots of
+// their own, which attention reads like any others. It is memory-bound: a thread moves four bytes
+// of each half of a key and of its value.
 #include <cstdint>
 
 #include "kernels/cuda/device/device.h"
@@ -10,16 +11,17 @@
 
 namespace troupe::kernels::cuda {
 
-// Lists of which only the device knows how long they are. `heap` is where their numbers count from.
+// Lists whose length only the device knows. Indices count from the start of `heap`.
 struct TurnedTokens {
-  const std::uint32_t* lists =
-      nullptr;  // how many; the first address, of two a token: from, to; the first distance
+  // Three numbers: the count; the index of the first address (two per token: from, to); the index of the
+  // first distance.
+  const std::uint32_t* lists = nullptr;
   const std::byte* heap = nullptr;
-  const float* rotations = nullptr;  // as HeadRows has them (decoder_kernels.h)
+  const float* rotations = nullptr;  // as in HeadRows (decoder_kernels.h)
   std::uint32_t layer = 0;
 };
 
-// Enqueues. Keys are of 16 bits, head_dim a multiple of 4.
+// Enqueues. Keys must have 16 bits and head_dim must be a multiple of 4.
 void turn_tokens(const KvLayout& layout, const TurnedTokens& tokens, Stream& stream);
 
 }  // namespace troupe::kernels::cuda

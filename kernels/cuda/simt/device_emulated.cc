@@ -1,5 +1,5 @@
-// device.h for the emulator. Device memory is host memory that starts as NaN; a stream keeps its commands
-// until somebody waits for them, so that a missing wait shows.
+// Implements device.h for the emulator. Device memory is host memory that starts as NaN. A stream
+// keeps its commands until a caller waits for them, so that a missing wait is noticed.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -23,7 +23,7 @@ using Command = std::function<void()>;
 
 constexpr std::align_val_t alignment{256};
 
-// Guards everything below: streams of several host threads may wait for each other.
+// Guards everything below, since streams of several host threads may wait for each other.
 std::recursive_mutex device_mutex;
 std::map<const std::byte*, std::size_t>& allocations() {
   static std::map<const std::byte*, std::size_t> map;
@@ -33,7 +33,7 @@ std::map<const std::byte*, std::size_t>& page_locks() {
   static std::map<const std::byte*, std::size_t> map;
   return map;
 }
-std::uint64_t commands_to_failure = 0;  // 0: none fails
+std::uint64_t commands_to_failure = 0;  // 0 = no command fails
 bool failure_is_loss = false;
 
 bool lies_in(const std::map<const std::byte*, std::size_t>& ranges, const void* memory, std::size_t bytes) {
@@ -44,7 +44,7 @@ bool lies_in(const std::map<const std::byte*, std::size_t>& ranges, const void* 
   return first + bytes <= start + size;
 }
 
-// Behind the end stand bytes that nobody writes: a thread too many shows when the memory is given back.
+// Guard bytes behind the end of an allocation, checked when the memory is freed.
 constexpr std::size_t rim_bytes = 256;
 constexpr std::byte rim{0xa5};
 
@@ -57,7 +57,7 @@ std::byte* allocate(std::size_t bytes) {
 void release(std::byte* memory, std::size_t bytes) {
   TROUPE_CHECK(
       std::all_of(memory + bytes, memory + bytes + rim_bytes, [](std::byte at) { return at == rim; }),
-      "nobody writes behind the end of device memory");
+      "nothing was written behind the end of device memory");
   ::operator delete(memory, alignment);
 }
 
@@ -100,7 +100,7 @@ std::size_t free_device_bytes() {
 void FreeDeviceMemory::operator()(std::byte* memory) const {
   const std::lock_guard lock(device_mutex);
   const auto at = allocations().find(memory);
-  TROUPE_CHECK(at != allocations().end(), "what is given back is device memory");
+  TROUPE_CHECK(at != allocations().end(), "the freed address is device memory");
   release(memory, at->second);
   allocations().erase(at);
 }
@@ -142,15 +142,15 @@ struct Stream::State {
     else
       waiting.push_back(std::move(command));
   }
-  // One command; false if there is none. What was enqueued behind one that failed does not run.
+  // Runs one command; returns false if there is none. Commands behind a failed one do not run.
   bool step() {
     if (waiting.empty()) return false;
     const Command command = std::move(waiting.front());
     waiting.pop_front();
     try {
       if (commands_to_failure > 0 && --commands_to_failure == 0) {
-        if (failure_is_loss) device_lost("command: lost as a test asked for");
-        throw DeviceError("command: failed as a test asked for");
+        if (failure_is_loss) device_lost("command: lost, as requested by a test");
+        throw DeviceError("command: failed, as requested by a test");
       }
       command();
     } catch (...) {
@@ -162,7 +162,7 @@ struct Stream::State {
 };
 
 struct Event::State {
-  Stream::State* stream = nullptr;  // of the last record
+  Stream::State* stream = nullptr;  // the stream of the last record
   std::uint64_t recorded = 0, reached = 0;
   std::chrono::steady_clock::time_point at;
 
@@ -252,7 +252,8 @@ bool is_page_locked(const void* memory, std::size_t bytes) {
   return lies_in(page_locks(), memory, bytes);
 }
 
-// The technical specifications of the CUDA C++ Programming Guide, but for the multiprocessors.
+// The technical specifications of the CUDA C++ Programming Guide, except the number of
+// multiprocessors.
 DeviceProperties profile(unsigned capability) {
   struct Limits {
     unsigned capability, multiprocessors;

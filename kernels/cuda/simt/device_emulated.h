@@ -1,5 +1,5 @@
 #pragma once
-// What tests ask of the emulated device, and do to it, beyond what a device offers.
+// Declares what tests can query and control on the emulated device, beyond device.h.
 #include <cstddef>
 #include <cstdint>
 
@@ -7,13 +7,13 @@
 
 namespace troupe::kernels::cuda::emulator {
 
-// A device of capability 80, 86 or 90 with that one's limits, which the emulator holds kernels to, and a few
-// multiprocessors. DeviceError for others.
+// Returns a device of capability 80, 86 or 90 with that capability's limits, which the emulator
+// enforces, and a few multiprocessors. Throws DeviceError for other capabilities.
 DeviceProperties profile(unsigned capability);
-// The device from now on, for all threads; at first profile(90).
+// Sets the emulated device for all threads; the default is profile(90).
 void emulate(const DeviceProperties& device);
 
-// For a test that wants another device.
+// Emulates another device in a test's scope.
 class Emulated {
  public:
   explicit Emulated(const DeviceProperties& device) : before_(device_properties(0)) { emulate(device); }
@@ -25,16 +25,17 @@ class Emulated {
   const DeviceProperties before_;
 };
 
-// Of the order in which warps run. Drawn for each process, part of what every KernelFault says, and given
-// again to see the same order again: before the calling thread's first launch.
+// Seed of the order in which warps run. It is drawn per process and part of every KernelFault's
+// text. The same seed gives the same order; set it before the calling thread's first launch.
 std::uint64_t schedule_seed();
 void use_schedule_seed(std::uint64_t seed);
 
-// Whether all of it lies in memory that one PageLock holds.
+// Returns whether all of it is in memory held by one PageLock.
 bool is_page_locked(const void* memory, std::size_t bytes);
 
-// Of the commands of all streams, counted from now as they run, this one throws DeviceError in its waiter
-// instead; the next is number 1. 0: none does. `lost`: and with it the device (device_lost.h).
+// Makes one command fail: counts the commands of all streams as they run, starting now with number
+// 1, and throws DeviceError in the waiter of command `which`. 0 = none. `lost`: the device is lost
+// as well (device_lost.h).
 void fail_command(std::uint64_t which, bool lost = false);
 
 }  // namespace troupe::kernels::cuda::emulator

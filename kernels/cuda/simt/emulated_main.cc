@@ -1,4 +1,5 @@
-// The main of cuda_emulated_test: which device is emulated, and in which order warps run.
+// The main function of cuda_emulated_test: selects the emulated device and the order in which warps
+// run.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
@@ -10,7 +11,7 @@
 
 namespace emulator = troupe::kernels::cuda::emulator;
 
-// Further arguments are doctest's.
+// Other arguments are doctest's.
 int main(int count, char** words) {
   unsigned capability = 90;
   for (int i = 1; i + 1 < count; ++i) {

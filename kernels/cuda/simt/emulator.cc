@@ -78,7 +78,7 @@ void Machine::run_block(const std::function<void()>& body) {
   }
 }
 
-// Until all its lanes wait for others or are done; whether anything was done.
+// Runs until all lanes of the warp wait for others or are done; returns whether anything ran.
 bool Machine::run_warp(unsigned warp) {
   Thread* const* lanes = &lanes_[warp * warp_threads];
   bool moved = false;
@@ -95,7 +95,8 @@ bool Machine::run_warp(unsigned warp) {
   return moved;
 }
 
-// Whether there was a warp operation; then it was run. Lanes that wait for a phase may still come.
+// Runs a warp operation if all lanes wait at it; returns whether it did. Lanes that wait for a
+// phase may still arrive.
 bool Machine::meet_in_warp(Thread* const* lanes) {
   Thread* const* const end = lanes + warp_threads;
   Thread* const* first = std::find_if(lanes, end, [](Thread* t) { return t->state == State::at_warp; });
@@ -112,7 +113,7 @@ bool Machine::meet_in_warp(Thread* const* lanes) {
   return true;
 }
 
-// The same for a warpgroup. Its threads come in any order.
+// Does the same for a warpgroup, whose threads arrive in any order.
 bool Machine::meet_in_group(Thread* const* threads) {
   std::array<void*, group_threads> operands;
   for (unsigned i = 0; i < group_threads; ++i) {
@@ -127,7 +128,8 @@ bool Machine::meet_in_group(Thread* const* threads) {
   return true;
 }
 
-// Names the first thread of the waiting thread's warp or warpgroup that did not come to its operation.
+// Reports the first thread of the waiting thread's warp or warpgroup that did not reach its
+// operation.
 void Machine::tell_absent(const Thread& waiting, unsigned threads) const {
   for (unsigned i = waiting.number() / threads * threads; i < lanes_.size(); ++i)
     if (lanes_[i]->state != waiting.state || lanes_[i]->operation != waiting.operation)
@@ -138,7 +140,7 @@ void Machine::tell_absent(const Thread& waiting, unsigned threads) const {
                          waiting.number());
 }
 
-// Nobody can go on, and not because all wait at the block's barrier.
+// Reports why no thread can continue, unless all wait at the block's barrier.
 void Machine::check_stuck() const {
   for (const Thread* thread : lanes_) {
     if (thread->state == State::at_group) tell_absent(*thread, group_threads);
@@ -264,13 +266,15 @@ void copy_async_wait(unsigned groups_left) {
 
 void count_multiply_add() { ++machine().counts.multiply_adds; }
 
-// A matrix is eight rows of 16 bytes, which fill the 32 banks of 4 bytes once if no two share banks.
+// Counts bank conflicts. A matrix is eight rows of 16 bytes, which fill the 32 banks of 4 bytes
+// once if no two share banks.
 void count_matrix_load(const std::uint32_t (&rows)[32]) {
   for (unsigned matrix = 0; matrix < 4; ++matrix) {
     unsigned passes[8] = {};
     for (unsigned i = 0; i < 8; ++i) {
       const std::uint32_t* const first = rows + 8 * matrix;
-      const bool again = std::find(first, first + i, first[i]) != first + i;  // the same 16 bytes come along
+      // Equal addresses are loaded once.
+      const bool again = std::find(first, first + i, first[i]) != first + i;
       if (!again) ++passes[first[i] / 16 % 8];
     }
     ++machine().counts.matrix_loads;

@@ -1,9 +1,9 @@
 #pragma once
-// A GPU on the CPU, for tests: runs the blocks of a launch one after another, the threads of a block as
-// fibers that take turns where they meet. It looks for mistakes that a GPU forgives by luck: warps run in a
-// changing order between barriers, shared memory starts as NaN, a copy's destination is NaN from its issue
-// until its wait, copies read only device memory, and meetings that not all threads reach are faults. Not a
-// model of time.
+// Emulates a GPU on the CPU, for tests. It runs the blocks of a launch one after another, and the
+// threads of a block as fibers that switch where they synchronize. It detects errors that a GPU
+// hides by luck. Warps run in a changing order between barriers; shared memory starts as NaN; a
+// copy's destination is NaN from its issue until its wait; copies may read only device memory; a
+// barrier that not all threads reach is a fault. It is not a model of time.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,56 +13,58 @@
 
 namespace troupe::kernels::cuda::emulator {
 
-// A mistake of device code. what() reads "<kernel>, block (x, y), thread t: <what>".
+// An error of device code. what() reads "<kernel>, block (x, y), thread t: <what>".
 struct KernelFault : DeviceError {
   using DeviceError::DeviceError;
 };
 struct DivergenceFault : KernelFault {  // a barrier or warp operation that not all threads reach
   using KernelFault::KernelFault;
 };
-struct BoundsFault : KernelFault {  // outside shared memory or device memory
+struct BoundsFault : KernelFault {  // an access outside shared memory or device memory
   using KernelFault::KernelFault;
 };
 struct AlignmentFault : KernelFault {
   using KernelFault::KernelFault;
 };
 
-// What device code did since the program began, for tests of kernels that must not do some things.
+// Counts of what device code did since the program began, for tests that a kernel avoids some
+// operations.
 struct Counts {
   std::uint64_t launches = 0, blocks = 0, barriers = 0;
   std::uint64_t multiply_adds = 0;  // warp-wide, m16n8k16
-  std::uint64_t products = 0;       // of warpgroups, m64nNk16
+  std::uint64_t products = 0;       // by warpgroups, m64nNk16
   std::uint64_t matrix_loads = 0;   // warp-wide, 8x8
-  std::uint64_t bank_conflicts =
-      0;                     // further passes over the banks of shared memory that matrix loads needed
+  // Additional passes over the banks of shared memory that matrix loads needed.
+  std::uint64_t bank_conflicts = 0;
   std::uint64_t copies = 0;  // asynchronous, per thread
 };
-Counts counts();  // of the calling thread
+Counts counts();  // for the calling thread
 
-// The place of the running thread in its launch.
+// The indices of the running thread in its launch.
 struct Place {
   unsigned thread = 0, block_x = 0, block_y = 0, blocks_x = 1, block_threads = 1;
 };
 const Place& place();
 
-// A warp operation: run(operands) gets what each of the 32 lanes brought.
+// A warp operation: run(operands) gets the operand of each of the 32 lanes.
 struct WarpOperation {
   const char* name;
   void (*run)(void* const* operands);
 };
-// Returns when all lanes of the warp came with the same operation and it was run.
+// Returns after all lanes of the warp arrived with the same operation and it ran.
 void meet_warp(const WarpOperation& operation, void* operands);
-// Returns when all threads of the block came: whether one of them brought true.
+// Returns after all threads of the block arrived: whether any of them passed true.
 bool meet_block(bool value);
 
-// `bytes` of the block's shared memory at an address; a BoundsFault or AlignmentFault if that is not inside.
+// Returns `bytes` of the block's shared memory at an address; throws BoundsFault if they are
+// outside, AlignmentFault if misaligned.
 std::byte* shared_memory(std::uint32_t address, std::size_t bytes, std::size_t alignment);
-// The same for the running thread, which may write there: others beside the threads see it after its fence
-// (emulator_async.h).
+// Does the same for the running thread, which may write there. The asynchronous proxy sees the writes
+// after the thread's fence (emulator_async.h).
 std::byte* shared_element(std::uint32_t address, std::size_t bytes, std::size_t alignment);
-// The address of the variable that `key` stands for, the same for all threads of the block.
+// Returns the address of the shared variable identified by `key`; the same for all threads of the block.
 std::uint32_t shared_variable(const void* key, std::size_t bytes);
-// The address of a byte of the launch's dynamic shared memory; `bytes` from there must be inside.
+// Returns the address of a byte of the launch's dynamic shared memory; `bytes` from there must be inside.
 std::uint32_t dynamic_shared(std::size_t offset, std::size_t bytes);
 
 void copy_async(std::uint32_t to, const void* from, std::size_t bytes, bool present);
@@ -72,7 +74,7 @@ void copy_async_wait(unsigned groups_left);
 void count_multiply_add();
 void count_matrix_load(const std::uint32_t (&rows)[32]);
 
-// Whether all of it lies in one allocation of device memory.
+// Returns whether all of it is in one allocation of device memory.
 bool is_device_memory(const void* memory, std::size_t bytes);
 
 struct Grid {
@@ -80,9 +82,10 @@ struct Grid {
   unsigned blocks_x = 1, blocks_y = 1, threads = 32;
   std::size_t shared_bytes = 0;
 };
-// Runs it now, on the calling thread; `body` is the kernel with its arguments. Throws the first fault.
+// Runs a launch now, on the calling thread; `body` is the kernel with its arguments. Throws the first
+// fault.
 void run(const Grid& grid, const std::function<void()>& body);
-// Runs it when the stream is waited for.
+// Runs `command` when a caller waits for the stream.
 void enqueue(Stream& stream, std::function<void()> command);
 
 }  // namespace troupe::kernels::cuda::emulator

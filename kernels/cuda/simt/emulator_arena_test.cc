@@ -1,4 +1,4 @@
-// What only a stream that runs when it is waited for can show of device_arena.h.
+// Tests device_arena.h with a stream that runs its commands only at a wait.
 #include <doctest/doctest.h>
 
 #include "kernels/cuda/device/device_arena.h"
@@ -7,7 +7,7 @@
 using namespace troupe::kernels;
 
 TEST_SUITE("cuda emulator: device arena") {
-  TEST_CASE("a copy is not done before it ran, and a full set of copies refuses the next") {
+  TEST_CASE("page copies: a copy is not done before it ran, and a full set of copies refuses the next") {
     const KvLayout layout{
         .layers = 1, .kv_heads = 1, .head_dim = 8, .page_tokens = 2, .format = KvFormat::f16};
     const cuda::DeviceArena arena(layout.page_bytes(), 3);

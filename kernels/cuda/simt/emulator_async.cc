@@ -24,7 +24,7 @@ Mbarrier& mbarrier_at(std::uint32_t at) {
   return barrier;
 }
 
-// Ends the phase if nothing is missing: copies land, and those who wait go on.
+// Ends the phase if nothing is missing: copies land, and waiting threads continue.
 void end_phase(std::uint32_t at, Mbarrier& barrier) {
   if (barrier.missing > 0 || barrier.missing_bytes != 0) return;
   Machine& m = machine();

@@ -1,9 +1,9 @@
 #pragma once
-// The asynchronous part of the emulator: mbarriers, bulk copies, named barriers, and products of warpgroups
-// (simt_hopper.h). What runs beside the threads sees shared memory as the asynchronous proxy does: what a
-// thread wrote is there only after that thread's fence_async(). A bulk copy lands when the phase of its
-// mbarrier ends, a product when it is waited for; until then their destinations are NaN, and neither what a
-// product reads nor what it writes may change.
+// Declares the asynchronous part of the emulator: mbarriers, bulk copies, named barriers, and products of
+// warpgroups (simt_hopper.h). Asynchronous operations see shared memory as the asynchronous proxy does: a
+// thread's writes are visible only after its fence_async(). A bulk copy lands when its mbarrier's phase
+// ends, a product at its wait. Until then their destinations are NaN, and neither a product's inputs nor its
+// outputs may be accessed.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace troupe::kernels::cuda::emulator {
 
 inline constexpr unsigned group_threads = 128;  // of a warpgroup
 
-// Something used before it may be.
+// A use before the required synchronization.
 struct OrderFault : KernelFault {
   using KernelFault::KernelFault;
 };
@@ -28,17 +28,17 @@ struct StuckFault : KernelFault {
 void fence_async();
 
 void mbarrier_init(std::uint32_t at, unsigned arrivals);
-void mbarrier_arrive(std::uint32_t at, unsigned bytes);  // `bytes` more are expected
+void mbarrier_arrive(std::uint32_t at, unsigned bytes);  // announces `bytes` more of bulk copies
 void mbarrier_wait(std::uint32_t at, unsigned parity);
 void copy_bulk(std::uint32_t to, const void* from, std::size_t bytes, std::uint32_t mbarrier);
 
-// A thread comes to a named barrier; waits for the others, or goes on.
+// Arrives at a named barrier; waits for the other threads, or continues.
 void meet_named(unsigned barrier, unsigned threads, bool wait);
 
-// Returns when all threads of the warpgroup came with the same operation and it was run on what they brought.
+// Returns after all threads of the warpgroup arrived with the same operation and it ran on their operands.
 void meet_group(const WarpOperation& operation, void* operands);
 
-// A thread's part in a product: its part of the sums and of A, and what must be the same for all threads.
+// A thread's operands of a product: its parts of the sums and of A, and the values that all threads share.
 struct ProductPart {
   float* d;
   const std::uint32_t* a;
@@ -47,10 +47,10 @@ struct ProductPart {
 };
 struct ProductForm {
   unsigned columns;               // n
-  bool rows_of_depth;             // a row of B in shared memory is of one k; else of one n
-  float (*widen)(std::uint32_t);  // the low half
+  bool rows_of_depth;             // a row of B in shared memory has one k; else one n
+  float (*widen)(std::uint32_t);  // converts the low half
 };
-// Within operations of a warpgroup.
+// Called within operations of a warpgroup.
 void start_product(const ProductForm& form, void* const* parts);
 void group_fence();
 void group_commit();
@@ -97,13 +97,13 @@ struct Warpgroup {
   std::vector<Sums> sums;
 };
 struct AsyncState {
-  std::vector<std::byte> view;  // shared memory, as the asynchronous proxy sees it; empty: not looked at yet
+  std::vector<std::byte> view;  // shared memory as the asynchronous proxy sees it; empty: unused so far
   std::map<std::uint32_t, Mbarrier> mbarriers;
   std::array<NamedBarrier, 16> named;
   std::array<Warpgroup, 8> groups;
 };
-std::byte* async_view();  // its first byte
-// A fault if something is still in flight, or half met.
+std::byte* async_view();  // returns its first byte
+// Reports a fault if an operation is still in flight or incomplete.
 void check_async_ended();
 
 }  // namespace troupe::kernels::cuda::emulator

@@ -1,4 +1,4 @@
-// The words of simt_hopper.h on the emulator.
+// Tests the primitives of simt_hopper.h on the emulator.
 #include "kernels/cuda/simt/simt_hopper.h"
 
 #include <doctest/doctest.h>
@@ -37,7 +37,8 @@ std::string fault_of(const LaunchShape& shape, const Body& body) {
 
 constexpr LaunchShape one_group{.threads = group_threads, .shared_bytes = 48 * 1024};
 
-// Where number `column` of row `row` lies, in numbers, in a matrix of `row_count` rows: 64 columns after 64.
+// Returns the index of number (row, column) in a matrix of `row_count` rows: blocks of 64 columns,
+// swizzled.
 unsigned place(unsigned row, unsigned column, unsigned row_count) {
   const unsigned chunk = column % 64 / 8 ^ row % 8;
   return column / 64 * row_count * 64 + row * 64 + chunk * 8 + column % 8;
@@ -52,7 +53,7 @@ void store(const std::vector<float>& numbers, unsigned rows, std::size_t at) {
     to[place(i / columns, i % columns, rows)] = std::uint16_t(pack<Half>(numbers[i], 0));
 }
 
-// This thread's part of columns [16 * step, 16 * step + 16) of A, which has 64 rows.
+// Loads this thread's part of columns [16 * step, 16 * step + 16) of A, which has 64 rows.
 template <class Half>
 void load_a(const std::vector<float>& a, unsigned step, std::uint32_t (&fragment)[4]) {
   const unsigned depth = unsigned(a.size()) / 64;
@@ -70,7 +71,7 @@ std::vector<float> small_numbers(std::size_t count, unsigned seed) {
   return numbers;
 }
 
-// A product of 64 x depth and depth x 8*tiles numbers, whose sums start as one.
+// Checks a product of 64 x depth and depth x 8*tiles numbers, whose sums start at one.
 template <class Half, Rows rows, unsigned tiles>
 void check_product(unsigned depth) {
   constexpr unsigned columns = 8 * tiles;
@@ -111,7 +112,7 @@ void check_product(unsigned depth) {
     }
 }
 
-// One product of zeros, with `before`, `within` and `after` it done wrongly.
+// Runs a product of zeros with wrong steps `before` or `within` it; returns the fault.
 template <class Fault, class Before, class Within>
 std::string product_fault(const Before& before, const Within& within) {
   return fault_of<Fault>(one_group, [&] {
@@ -133,11 +134,11 @@ const auto multiply_zeros = [](float (&d)[8][4], const std::uint32_t (&a)[4]) {
 }  // namespace
 
 TEST_SUITE("cuda emulator: hopper") {
-  TEST_CASE("on a device before sm_90a, its words are a fault") {
+  TEST_CASE("hopper emulator: on a device before sm_90a its primitives are a fault") {
     const auto on_80 = [](const LaunchShape& shape, const auto& body) {
       const emulator::Emulated device(emulator::profile(80));
       const std::string fault = fault_of<emulator::KernelFault>(shape, body);
-      return fault.empty() ? fault : fault.substr(fault.find(": ") + 2);  // some thread's
+      return fault.empty() ? fault : fault.substr(fault.find(": ") + 2);  // any thread may report it
     };
     const std::string device = ", on a device of capability 80; expected 90";
     CHECK(on_80(one_group, [] { fence_async(); }) == "fence_async" + device);
@@ -147,7 +148,7 @@ TEST_SUITE("cuda emulator: hopper") {
     CHECK(on_80(one_group, [] { barrier(); }) == "");
   }
 
-  TEST_CASE("a product of a warpgroup is the product of the matrices, along depth and along columns") {
+  TEST_CASE("hopper emulator: a warpgroup product equals the matrix product, along depth and along columns") {
     check_product<Bf16, Rows::along_depth, 8>(64);
     check_product<Bf16, Rows::along_depth, 8>(128);
     check_product<F16, Rows::along_depth, 16>(64);
@@ -156,7 +157,7 @@ TEST_SUITE("cuda emulator: hopper") {
     check_product<F16, Rows::along_columns, 16>(16);
   }
 
-  TEST_CASE("a matrix lies as the PTX documentation's 128-byte swizzle says") {
+  TEST_CASE("hopper emulator: a matrix has the 128-byte swizzle of the PTX documentation") {
     CHECK(place(0, 0, 64) * 2 == 0);
     CHECK(place(1, 0, 64) * 2 == 128 + 16);
     CHECK(place(7, 8, 64) * 2 == 7 * 128 + 6 * 16);
@@ -166,7 +167,7 @@ TEST_SUITE("cuda emulator: hopper") {
     CHECK(group_matrix(0x12340, 8192).high == 0x40000040);
   }
 
-  TEST_CASE("batches of products are waited for in order, and a sum may be begun anew") {
+  TEST_CASE("hopper emulator: product batches complete in order, and a sum may be restarted") {
     run(one_group, [] {
       store<Bf16>(std::vector<float>(64 * 16, 1), 16, 0);
       fence_async();
@@ -188,7 +189,7 @@ TEST_SUITE("cuda emulator: hopper") {
     });
   }
 
-  TEST_CASE("a product out of order is a fault that says what was done") {
+  TEST_CASE("hopper emulator: a product out of order is a fault that says what was done") {
     using emulator::OrderFault;
     const auto nothing = [] {};
     CHECK(product_fault<OrderFault>(fence_async, [](auto& d, auto& a) {
@@ -224,7 +225,7 @@ TEST_SUITE("cuda emulator: hopper") {
           }) == "thread 0: ended before its products were waited for");
   }
 
-  TEST_CASE("a descriptor that products cannot read, or that is not the same for all, is a fault") {
+  TEST_CASE("hopper emulator: an invalid descriptor, or one that differs between threads, is a fault") {
     const auto with = [](const GroupMatrix& matrix) {
       return [matrix](auto& d, auto& a) {
         group_fence();
@@ -249,7 +250,7 @@ TEST_SUITE("cuda emulator: hopper") {
           }) == "thread 96: absent from multiply_add_group of thread 0");
   }
 
-  TEST_CASE("a bulk copy lands when the phase of its mbarrier ends") {
+  TEST_CASE("hopper emulator: a bulk copy lands when its mbarrier's phase ends") {
     std::vector<float> numbers(256);
     for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = float(i);
     const DeviceCopy<float> device(numbers);
@@ -273,7 +274,9 @@ TEST_SUITE("cuda emulator: hopper") {
     });
   }
 
-  TEST_CASE("a phase that never ends names what is missing, and a copy in flight at the end is a fault") {
+  TEST_CASE(
+      "hopper emulator: a phase that never ends names what is missing; a copy in flight at the end is a "
+      "fault") {
     const DeviceCopy<float> device(std::vector<float>(64));
     const auto with = [&](unsigned expected, bool wait, bool fenced = true) {
       return [&device, expected, wait, fenced] {
@@ -299,7 +302,7 @@ TEST_SUITE("cuda emulator: hopper") {
           "thread 0: a bulk copy to an mbarrier that was made without a fence");
   }
 
-  TEST_CASE("an mbarrier misused is a fault") {
+  TEST_CASE("hopper emulator: a misused mbarrier is a fault") {
     const LaunchShape shape{.threads = 64, .shared_bytes = 1024};
     CHECK(fault_of<emulator::AlignmentFault>(shape, [] { mbarrier_init(4, 1); }) != "");
     CHECK(fault_of<emulator::OrderFault>({.threads = 32, .shared_bytes = 64}, [] { mbarrier_init(8, 1); }) ==
@@ -313,7 +316,7 @@ TEST_SUITE("cuda emulator: hopper") {
     CHECK(fault_of<emulator::StuckFault>(shape, [] {
             if (thread_x() == 0) mbarrier_init(8, 1);
             barrier();
-            mbarrier_wait(8, 1);  // returns: no phase of odd parity is under way
+            mbarrier_wait(8, 1);  // returns: no phase of odd parity is in progress
             barrier();
             if (thread_x() == 0) mbarrier_arrive(8);
             mbarrier_wait(8, 0);
@@ -327,7 +330,7 @@ TEST_SUITE("cuda emulator: hopper") {
           }) != "");
   }
 
-  TEST_CASE("a named barrier holds those who wait until as many threads came, others pass") {
+  TEST_CASE("hopper emulator: a named barrier holds waiting threads until enough arrived, others pass") {
     run({.threads = 128}, [] {
       TROUPE_SHARED(unsigned, number, 1);
       if (warp() == 0) {

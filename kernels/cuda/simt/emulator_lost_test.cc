@@ -1,4 +1,4 @@
-// What only a device that fails when a test asks for it can show of device_lost.h.
+// Tests device_lost.h, which needs a device that fails on request.
 #include "kernels/cuda/device/device_lost.h"
 
 #include <doctest/doctest.h>
@@ -15,11 +15,11 @@ using namespace troupe::kernels::cuda;
 
 namespace {
 
-// How a process ended whose device fails under a copy.
+// Runs a child process whose device fails during a copy; returns its exit status.
 int status_of(bool lost, bool throws) {
   const pid_t child = fork();
   if (child == 0) {
-    signal(SIGABRT, SIG_DFL);  // not doctest's, which would report a test that crashed
+    signal(SIGABRT, SIG_DFL);  // replaces doctest's handler, which would report a crashed test
     fclose(stderr);
     if (throws) throw_when_device_lost();
     const DeviceMemory memory(64);
@@ -41,7 +41,7 @@ int status_of(bool lost, bool throws) {
 }  // namespace
 
 TEST_SUITE("cuda emulator: lost device") {
-  TEST_CASE("a lost device ends the process, unless it asked to be told; other failures are told") {
+  TEST_CASE("emulator: a lost device ends the process unless it opted out; other failures throw") {
     const int ended = status_of(true, false);
     CHECK(WIFSIGNALED(ended));
     for (const bool lost : {true, false}) {

@@ -1,5 +1,6 @@
 #pragma once
-// Inside the emulator: its threads and the machine that runs them. Seen by emulator*.cc alone.
+// Declares the emulator's internals: its threads and the machine that runs them. Only emulator*.cc
+// include it.
 #include <array>
 #include <boost/context/fiber.hpp>
 #include <boost/context/protected_fixedsize_stack.hpp>
@@ -23,11 +24,11 @@ namespace troupe::kernels::cuda::emulator {
 
 inline constexpr unsigned warp_threads = 32, threads_max = 1024;
 inline constexpr std::size_t shared_bytes_max = 227 * 1024;  // of any device
-inline constexpr std::size_t block_reserve_bytes = 1024;     // that a multiprocessor keeps for each block
+inline constexpr std::size_t block_reserve_bytes = 1024;     // reserved by a multiprocessor for each block
 inline constexpr std::size_t granule_bytes = 16;             // of shared memory
 inline constexpr int poison = 0xff;                          // NaN in every format
 
-// Thrown through the threads of a block that is given up.
+// Thrown through the threads of an abandoned block.
 struct GivenUp {};
 
 struct PendingCopy {
@@ -39,7 +40,7 @@ struct PendingCopy {
 
 enum class State { ready, at_warp, at_group, at_block, at_phase, at_named, done };
 
-// A thread of the block, with a stack that it keeps from block to block.
+// A thread of the block; it keeps its stack from block to block.
 class Thread {
  public:
   explicit Thread(unsigned number)
@@ -67,13 +68,13 @@ class Thread {
     group = 0;
     touched.fill(0);
   }
-  bool inside() const { return inside_; }  // body has begun and has not ended
+  bool inside() const { return inside_; }  // the body has begun and not ended
   void resume() {
     notes_.enter();
     fiber_ = std::move(fiber_).resume();
     notes_.returned();
   }
-  // Device code's way back to the scheduler.
+  // Switches from device code to the scheduler.
   void meet(State where) {
     state = where;
     yield();
@@ -95,13 +96,13 @@ class Thread {
   unsigned group = 0;
   std::uint32_t waits_at = 0;  // an mbarrier's address, or a named barrier
   unsigned parity = 0;
-  // Granules that it wrote, or may have, since its last fence_async.
+  // Granules that it wrote, or may have written, since its last fence_async.
   std::array<std::uint64_t, shared_bytes_max / granule_bytes / 64 + 1> touched{};
 
  private:
   using Fiber = boost::context::fiber;
 
-  // A guarded stack whose bounds the sanitizers are told.
+  // A guarded stack whose bounds are reported to the sanitizers.
   struct Stack {
     explicit Stack(FiberNotes& bounds_told) : notes(&bounds_told) {}
     boost::context::stack_context allocate() {
@@ -141,7 +142,7 @@ class Thread {
   Fiber caller_, fiber_;
 };
 
-// What one host thread emulates with. Blocks come one after another.
+// The emulator of one host thread; runs blocks one after another.
 class Machine {
  public:
   void run(const Grid& grid, const std::function<void()>& body);
@@ -152,7 +153,7 @@ class Machine {
   const std::byte* shared_granule(std::size_t at) const { return &shared_[at]; }
   std::uint32_t variable(const void* key, std::size_t bytes);
   std::uint32_t dynamic(std::size_t offset, std::size_t bytes);
-  // Threads that wait at this mbarrier or named barrier go on where `over` says so.
+  // Resumes threads that wait at this mbarrier or named barrier and for which `over` returns true.
   template <class Over>
   void release(State where, std::uint32_t waits_at, const Over& over) {
     for (Thread* thread : lanes_)
@@ -166,7 +167,7 @@ class Machine {
                 std::to_string(place_.block_y) + "), thread " + std::to_string(thread) + ": " + what +
                 " (schedule seed " + std::to_string(schedule_seed()) + ")");
   }
-  // What only sm_90a has.
+  // Throws unless the device has the features of sm_90a.
   void need_hopper(const char* word) const {
     if (device_.capability != 90)
       fault<KernelFault>(std::string(word) + ", on a device of capability " +
@@ -175,7 +176,7 @@ class Machine {
   }
 
   Counts counts;
-  bool vote = false;  // of the barrier last passed
+  bool vote = false;  // result of the last barrier
   AsyncState async;   // of the block
 
  private:
@@ -196,12 +197,12 @@ class Machine {
   Thread* running_ = nullptr;
   Grid grid_;
   Place place_;
-  std::vector<std::byte> shared_;  // dynamic first, then variables
+  std::vector<std::byte> shared_;  // dynamic memory first, then variables
   std::size_t shared_used_ = 0;
   std::unordered_map<const void*, std::uint32_t> variables_;
 };
 
-// Of the calling thread.
+// Returns the calling thread's machine.
 Machine& machine();
 
 }  // namespace troupe::kernels::cuda::emulator

@@ -1,5 +1,6 @@
-// Products of warpgroups: what wgmma.mma_async.m64nNk16 reads and writes, and when. Layouts are those of the
-// PTX ISA: "Register fragments" and "Shared memory matrix layout" of the asynchronous warpgroup instructions.
+// Emulates products of warpgroups: what wgmma.mma_async.m64nNk16 reads and writes, and when.
+// Layouts are those of the PTX ISA: "Register fragments" and "Shared memory matrix layout" of the
+// asynchronous warpgroup instructions.
 #include <cstring>
 #include <string>
 
@@ -9,10 +10,11 @@ namespace troupe::kernels::cuda::emulator {
 namespace {
 
 constexpr unsigned rows = 64, depth = 16;
-constexpr std::uint32_t sums_poison = 0x7fa5a5a5;  // NaN that arithmetic would change: its quiet bit is off
+// A NaN that arithmetic would change: its quiet bit is off.
+constexpr std::uint32_t sums_poison = 0x7fa5a5a5;
 
-// A matrix in shared memory, rows of 128 bytes. Eight rows make a pattern, in which the 16-byte chunks of row
-// r are exchanged by r: chunk c lies at place c ^ r.
+// A matrix in shared memory with rows of 128 bytes. Eight rows form a pattern, in which the 16-byte
+// chunks of row r are permuted: chunk c is stored at index c ^ r.
 struct Matrix {
   std::uint32_t start, leading, stride;
 };
@@ -32,14 +34,15 @@ Matrix decode(std::uint64_t bits) {
 
 std::uint32_t swizzled(std::uint32_t address) { return address ^ (address >> 7 & 7) << 4; }
 
-// Of the eight numbers whose first is row k, column n of B.
+// Returns the address of the eight numbers of B whose first is row k, column n.
 std::uint32_t address_of(const Matrix& b, const ProductForm& form, unsigned k, unsigned n) {
   if (form.rows_of_depth)
     return swizzled(b.start + n / 64 * b.leading + n % 64 * 2 + k / 8 * b.stride + k % 8 * 128);
   return swizzled(b.start + n / 8 * b.stride + n % 8 * 128 + k * 2);
 }
 
-// As shared memory is now; a fault if a thread's writes were not shown to the asynchronous proxy.
+// Reads B from shared memory; reports a fault if a thread's writes were not made visible to the
+// asynchronous proxy.
 std::vector<std::uint16_t> read_b(std::uint64_t at, const ProductForm& form) {
   Machine& m = machine();
   const Matrix matrix = decode(at);
@@ -71,8 +74,8 @@ std::vector<std::uint16_t> read_b(std::uint64_t at, const ProductForm& form) {
 
 Warpgroup& running_group() { return machine().async.groups[machine().place().thread / group_threads]; }
 
-// Thread t holds, of columns 8j and on: d[4j + i] is row 16 * warp + lane/4, plus 8 where i >= 2, column
-// 2 * (lane%4) + i%2.
+// Returns the position of a thread's sum. For columns from 8j on, d[4j + i] of thread t is row 16 *
+// warp + lane/4, plus 8 where i >= 2, and column 2 * (lane%4) + i%2.
 std::size_t place_of(unsigned thread, unsigned number, unsigned columns) {
   const unsigned lane = thread % warp_threads, i = number % 4;
   const unsigned row = thread / warp_threads * 16 + lane / 4 + 8 * (i / 2);
@@ -95,8 +98,8 @@ std::size_t take_sums(Warpgroup& group, const ProductForm& form, void* const* pa
   return group.sums.size() - 1;
 }
 
-// A's element 2r + h of a thread: row 16 * warp + lane/4, plus 8 where r is odd, column 2 * (lane%4) + h,
-// plus 8 where r >= 2.
+// Adds the product. A's element 2r + h of a thread is row 16 * warp + lane/4, plus 8 where r is
+// odd, and column 2 * (lane%4) + h, plus 8 where r >= 2.
 void multiply(const Product& product, std::vector<float>& values) {
   const unsigned columns = product.form.columns;
   std::vector<float> b(product.b.size());

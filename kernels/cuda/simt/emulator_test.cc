@@ -64,7 +64,7 @@ void check_product(unsigned seed) {
 }
 
 TEST_SUITE("cuda emulator") {
-  TEST_CASE("every thread of every block runs once and knows its place") {
+  TEST_CASE("emulator: every thread of every block runs once with its own indices") {
     std::vector<int> seen(3 * 2 * 64);
     run({.blocks = 3, .blocks_y = 2, .threads = 64}, [&] {
       CHECK(blocks_x() == 3);
@@ -74,7 +74,7 @@ TEST_SUITE("cuda emulator") {
     CHECK(std::all_of(seen.begin(), seen.end(), [](int n) { return n == 1; }));
   }
 
-  TEST_CASE("shuffles and votes pass values between the lanes of a warp") {
+  TEST_CASE("emulator: shuffles and votes pass values between the lanes of a warp") {
     run({.threads = 64}, [] {
       const unsigned base = warp() * 32, mine = thread_x();
       CHECK(shuffle(mine, 7) == base + 7);
@@ -87,7 +87,7 @@ TEST_SUITE("cuda emulator") {
     });
   }
 
-  TEST_CASE("a barrier shows the block's writes to all its threads, and any thread's vote") {
+  TEST_CASE("emulator: a barrier shows the block's writes and votes to all its threads") {
     run({.threads = 128}, [] {
       TROUPE_SHARED(unsigned, numbers, 128);
       numbers[thread_x()] = thread_x();
@@ -97,7 +97,7 @@ TEST_SUITE("cuda emulator") {
     });
   }
 
-  TEST_CASE("without the barrier some thread finds NaN where another has not written yet") {
+  TEST_CASE("emulator: without the barrier some thread reads NaN where another has not written yet") {
     unsigned missing = 0;
     run({.threads = 128}, [&] {
       TROUPE_SHARED(float, numbers, 128);
@@ -107,7 +107,7 @@ TEST_SUITE("cuda emulator") {
     CHECK(missing > 0);
   }
 
-  TEST_CASE("warps run in a changing order between barriers") {
+  TEST_CASE("emulator: warps run in a changing order between barriers") {
     std::vector<unsigned> first(100, 0);
     run({.threads = 128}, [&] {
       for (unsigned& warp_first : first) {
@@ -124,7 +124,8 @@ TEST_SUITE("cuda emulator") {
   }
 
   TEST_CASE(
-      "a barrier or warp operation that not all threads reach is a fault that names kernel and thread") {
+      "emulator: a barrier or warp operation that not all threads reach is a fault naming kernel and "
+      "thread") {
     const std::string barrier_fault = fault_of<emulator::DivergenceFault>({.threads = 64}, [] {
       if (thread_x() != 40) barrier();
     });
@@ -145,10 +146,10 @@ TEST_SUITE("cuda emulator") {
             else
               warp_sync();
           }) == "probe, block (0, 0), thread 3: absent from warp_sync of thread 0");
-    run({.threads = 64}, [] { barrier(); });  // and it works on
+    run({.threads = 64}, [] { barrier(); });  // the emulator still works
   }
 
-  TEST_CASE("shared memory outside what was asked for is a fault") {
+  TEST_CASE("emulator: an access outside the requested shared memory is a fault") {
     const LaunchShape shape{.threads = 32, .shared_bytes = 256};
     CHECK(fault_of<emulator::BoundsFault>(shape, [] { dynamic_shared<float>(128, 32)[31] = 1; }) == "");
     CHECK(fault_of<emulator::BoundsFault>(shape, [] { dynamic_shared<float>(128, 33); }) != "");
@@ -165,7 +166,7 @@ TEST_SUITE("cuda emulator") {
     CHECK(fault_of<emulator::KernelFault>({.threads = 48}, [] {}) != "");
   }
 
-  TEST_CASE("a launch beyond what the emulated device gives a block is a fault that names both") {
+  TEST_CASE("emulator: a launch beyond the device's limits per block is a fault that names both") {
     const auto fault_on = [](unsigned capability, std::size_t bytes) {
       const emulator::Emulated device(emulator::profile(capability));
       return fault_of<emulator::BoundsFault>({.threads = 32, .shared_bytes = bytes}, [] {});
@@ -182,10 +183,10 @@ TEST_SUITE("cuda emulator") {
                          DeviceError);
   }
 
-  TEST_CASE("another schedule seed is another order of warps, the same one the same, and faults say which") {
+  TEST_CASE("emulator: the schedule seed determines the order of warps, and faults name it") {
     const auto order = [](std::uint64_t seed) {
       std::vector<unsigned> came;
-      std::thread([&] {  // whose machine is made with this seed
+      std::thread([&] {  // its machine is constructed with this seed
         emulator::use_schedule_seed(seed);
         run({.threads = 256}, [&] {
           for (int round = 0; round < 8; ++round) {
@@ -206,7 +207,7 @@ TEST_SUITE("cuda emulator") {
                          emulator::KernelFault);
   }
 
-  TEST_CASE("an asynchronous copy lands when its group is waited for, and is NaN until then") {
+  TEST_CASE("emulator: an asynchronous copy lands at its wait and is NaN until then") {
     std::vector<float> numbers(32 * 8);
     for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = float(i);
     const DeviceCopy<float> device(numbers);
@@ -232,7 +233,7 @@ TEST_SUITE("cuda emulator") {
     });
   }
 
-  TEST_CASE("an asynchronous copy from host memory or from an odd address is a fault") {
+  TEST_CASE("emulator: an asynchronous copy from host memory or a misaligned address is a fault") {
     const DeviceCopy<float> device(std::vector<float>(64));
     const LaunchShape shape{.threads = 32, .shared_bytes = 1024};
     alignas(16) const float host[4] = {};
@@ -245,7 +246,7 @@ TEST_SUITE("cuda emulator") {
     CHECK(fault_of<emulator::KernelFault>(shape, copy_from(device.get() + 60)) == "");
   }
 
-  TEST_CASE("matrix loads deal rows to lanes, straight and transposed, and count bank conflicts") {
+  TEST_CASE("emulator: matrix loads deal rows to lanes, plain and transposed, and count bank conflicts") {
     for (const unsigned stride : {8u, 64u}) {  // 16-byte rows side by side; all in one bank
       CAPTURE(stride);
       const auto before = emulator::counts();
@@ -267,12 +268,12 @@ TEST_SUITE("cuda emulator") {
     }
   }
 
-  TEST_CASE("a product of fragments is the product of the matrices") {
+  TEST_CASE("emulator: a product of fragments equals the matrix product") {
     check_product<Bf16>(1);
     check_product<F16>(2);
   }
 
-  TEST_CASE("packed numbers are rounded to nearest and come back") {
+  TEST_CASE("emulator: packed numbers are rounded to nearest and unpacked again") {
     run({}, [] {
       const std::uint32_t two = pack<Bf16>(1.00390625f, -3.0f);
       CHECK(low_of<Bf16>(two) == 1.0f);  // a tie, to even
@@ -282,7 +283,7 @@ TEST_SUITE("cuda emulator") {
     });
   }
 
-  TEST_CASE("a stream runs its commands when it is waited for, in order, and events order streams") {
+  TEST_CASE("emulator: a stream runs its commands in order at a wait, and events order streams") {
     const std::vector<float> ones(4, 1);
     const DeviceCopy<float> device(std::vector<float>(4, 0));
     std::vector<float> out(4, 0);
@@ -303,7 +304,7 @@ TEST_SUITE("cuda emulator") {
     CHECK(device.host(second) == std::vector<float>{0, 0, 1, 1});
   }
 
-  TEST_CASE("a graph runs what was recorded, each time with the contents of the moment") {
+  TEST_CASE("emulator: a graph replays what was recorded, with the current contents of memory") {
     std::vector<float> in(4, 1), out(4, 0);
     const DeviceCopy<float> device(in);
     Stream stream;
@@ -321,7 +322,7 @@ TEST_SUITE("cuda emulator") {
     }
   }
 
-  TEST_CASE("copies of a stream name host and device memory as what they are") {
+  TEST_CASE("emulator: a stream's copies check which side is host and which is device memory") {
     const DeviceCopy<float> device(std::vector<float>(4));
     std::vector<float> host(8);
     Stream stream;

@@ -1,5 +1,6 @@
 #pragma once
-// What the sanitizers must be told when a fiber of the emulator is entered and left; nothing in other builds.
+// Reports to the sanitizers when a fiber of the emulator is entered and left; does nothing in other
+// builds.
 #include <cstddef>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -18,7 +19,7 @@ inline constexpr std::size_t stack_bytes = 512 * 1024;
 class FiberNotes {
  public:
   void stack(const void* bottom, std::size_t bytes) { bottom_ = bottom, bytes_ = bytes; }
-  // Whatever is mapped there next has none of its frames.
+  // Clears the freed stack's frames, since other memory may be mapped there next.
   static void stack_gone(const void* bottom, std::size_t bytes) {
     __asan_unpoison_memory_region(bottom, bytes);
   }

@@ -1,4 +1,4 @@
-// product.h for the emulator.
+// Implements product.h for the emulator.
 #include <vector>
 
 #include "kernels/base/check.h"
@@ -14,8 +14,8 @@ class PlainProduct final : public Product {
   explicit PlainProduct(HalfFormat format) : format_(format) {}
 
   void run(const ProductShape& shape, const ProductOperands& operands, Stream& stream) override {
-    TROUPE_CHECK(shape.inputs % 8 == 0 && shape.outputs % 8 == 0, "features come in eights");
-    TROUPE_CHECK(!shape.bias || shape.out != ProductOut::half, "a bias goes with float32 results");
+    TROUPE_CHECK(shape.inputs % 8 == 0 && shape.outputs % 8 == 0, "inputs and outputs are multiples of 8");
+    TROUPE_CHECK(!shape.bias || shape.out != ProductOut::half, "a bias requires float32 results");
     emulator::enqueue(stream, [=, format = format_] { multiply(format, shape, operands); });
   }
 

@@ -1,6 +1,7 @@
 #pragma once
-// The words of simt.h on the emulator. Included by simt.h where TROUPE_EMULATED is defined. Fragment layouts
-// are those of the PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point type" and "ldmatrix".
+// Implements the primitives of simt.h on the emulator; simt.h includes it if TROUPE_EMULATED is
+// defined. Fragment layouts are those of the PTX ISA, "Matrix fragments for mma.m16n8k16 with
+// floating point type" and "ldmatrix".
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -36,7 +37,7 @@ inline void warp_sync() {
   emulator::meet_warp(operation, nullptr);
 }
 
-// One lane's part in a shuffle.
+// A lane's operand of a shuffle.
 template <class T>
 struct Shuffled {
   T value;
@@ -90,7 +91,8 @@ struct Shared {
   std::size_t count;
   SharedAddress address(std::size_t i) const { return start + static_cast<SharedAddress>(i * sizeof(T)); }
   T& operator[](std::size_t i) const {
-    // One past a small array may still be inside the block's memory: the array's own length is checked too.
+    // An index past a small array may still be inside the block's memory, so the array's own length is
+    // checked, too.
     const SharedAddress at = i < count ? address(i) : ~SharedAddress{0};
     return *reinterpret_cast<T*>(emulator::shared_element(at, sizeof(T), alignof(T)));
   }
@@ -116,8 +118,9 @@ void copy_async_wait() {
   emulator::copy_async_wait(left);
 }
 
-// Lane i brings the address of row i%8 of matrix i/8 and takes, of matrix j, row lane/4, columns 2*(lane%4)
-// and the next; of its transpose where transposed.
+// A lane's operand of a matrix load. Lane i passes the address of row i%8 of matrix i/8. It
+// receives, from matrix j, row lane/4, columns 2*(lane%4) and the next; from the transpose if
+// transposed.
 struct MatrixLoad {
   SharedAddress row;
   std::uint32_t result[4];
@@ -178,9 +181,10 @@ inline std::uint32_t pack<F16>(float low, float high) {
   return std::uint32_t{to_f16(low)} | std::uint32_t{to_f16(high)} << 16;
 }
 
-// Element i of a lane's part of the 16x16 matrix a lies at row lane/4, plus 8 where i/2 is odd, and column
-// 2*(lane%4) + i%2, plus 8 where i >= 4. Of the 16x8 matrix b: row 2*(lane%4) + i%2, plus 8 where i >= 2,
-// column lane/4. Of the 16x8 sum: row lane/4, plus 8 where i >= 2, column 2*(lane%4) + i%2.
+// A lane's operand of a product. Element i of the 16x16 matrix a is at row lane/4, plus 8 where i/2
+// is odd, and column 2*(lane%4) + i%2, plus 8 where i >= 4. Element i of the 16x8 matrix b is at
+// row 2*(lane%4) + i%2, plus 8 where i >= 2, and column lane/4. Element i of the 16x8 sum is at row
+// lane/4, plus 8 where i >= 2, and column 2*(lane%4) + i%2.
 struct MultiplyAdd {
   float* d;
   const std::uint32_t* a;

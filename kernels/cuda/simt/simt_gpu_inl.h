@@ -1,5 +1,5 @@
 #pragma once
-// The words of simt.h as GPU instructions. Included by simt.h where nvcc compiles.
+// Implements the primitives of simt.h as GPU instructions; simt.h includes it if nvcc compiles.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/device/cuda_error.h"

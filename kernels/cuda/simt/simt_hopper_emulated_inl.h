@@ -1,5 +1,5 @@
 #pragma once
-// The words of simt_hopper.h on the emulator (emulator_async.h).
+// Implements the primitives of simt_hopper.h on the emulator (emulator_async.h).
 #include "kernels/cuda/simt/emulator_async.h"
 
 namespace troupe::kernels::cuda::simt {
@@ -15,7 +15,7 @@ inline void copy_bulk(SharedAddress to, const void* from, unsigned bytes, Shared
 }
 inline void fence_async() { emulator::fence_async(); }
 
-// Warps come whole.
+// Arrives for a whole warp.
 template <unsigned threads, bool wait>
 void come_to_barrier(unsigned number) {
   static constexpr emulator::WarpOperation operation{"named barrier", [](void* const*) {}};

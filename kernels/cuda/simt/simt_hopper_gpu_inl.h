@@ -1,5 +1,5 @@
 #pragma once
-// The words of simt_hopper.h as PTX of sm_90a.
+// Implements the primitives of simt_hopper.h as PTX of sm_90a.
 #include <type_traits>
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -55,7 +55,7 @@ TROUPE_DEVICE void group_wait() {
   TROUPE_SM90A("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
 }
 
-// An instruction that is never run, and that waits are not moved over.
+// Emits an instruction that never executes, and across which the compiler does not move waits.
 TROUPE_DEVICE void hold_for(float x) {
   TROUPE_SM90A(
       "{.reg .pred negative; setp.lt.f32 negative, %0, 0f00000000; @negative nanosleep.u32 0;}" ::"f"(x)
@@ -71,7 +71,7 @@ TROUPE_DEVICE void registers_give() {
   TROUPE_SM90A("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
 }
 
-// Sums of four, eight, … columns as operands of a product.
+// Lists sums of four, eight, … columns as operands of a product.
 #define TROUPE_D1(d) "+f"((d)[0]), "+f"((d)[1]), "+f"((d)[2]), "+f"((d)[3])
 #define TROUPE_D4(d, j) TROUPE_D1(d[j]), TROUPE_D1(d[j + 1]), TROUPE_D1(d[j + 2]), TROUPE_D1(d[j + 3])
 #define TROUPE_D8(d) TROUPE_D4(d, 0), TROUPE_D4(d, 4)

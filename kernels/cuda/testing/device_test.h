@@ -1,5 +1,5 @@
 #pragma once
-// What tests of device code share: arrays on the device, and the line that says that there is none.
+// Helpers for tests of device code: arrays on the device, and the message that there is no device.
 #include <doctest/doctest.h>
 
 #include <vector>
@@ -25,7 +25,7 @@ class DeviceCopy {
     stream.synchronize();
   }
   T* get() const { return memory_.template as<T>(); }
-  // Waits for the stream first.
+  // Returns the contents; waits for the stream first.
   std::vector<T> host(Stream& stream) const {
     std::vector<T> out(count_);
     if (count_ > 0) stream.download(out.data(), memory_.data(), count_ * sizeof(T));

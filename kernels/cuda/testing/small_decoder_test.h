@@ -1,6 +1,6 @@
 #pragma once
-// For tests of the decoder on a device: a small model, its weights as the device has them, pages, and how far
-// its answers may be from the CPU's.
+// Helpers for tests of the decoder on a device: a small model, its rounded weights, pages, and the
+// tolerance of its answers compared with the CPU's.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace troupe::kernels::cuda {
 
-// The model with its matrices rounded, so that both decoders have the same weights.
+// Returns the model with its matrices rounded, so that both decoders have the same weights.
 inline DecoderModel rounded(DecoderModel model, HalfFormat half) {
   const auto round = [&](Matrix& matrix) {
     std::vector<std::uint16_t> bits(matrix.values.size());
@@ -27,7 +27,7 @@ inline DecoderModel rounded(DecoderModel model, HalfFormat half) {
   return model;
 }
 
-// Pages on the device, every number NaN.
+// Pages on the device; every number is NaN.
 struct DevicePages {
   PageLayout layout;
   std::vector<DeviceMemory> memory;
@@ -45,14 +45,17 @@ struct DevicePages {
   }
 };
 
-// How far a pass with 16-bit activations may be from one in float32 over the same weights, relative to the
-// largest logit. What is rounded in a layer (u: unit roundoff, half a step): two norms, gate, up and what
-// SwiGLU leaves, in the weights' format; queries and what attention leaves, in bf16; keys, values and the
-// weights of attention, in the keys'. A rounding moves a number by up to u of itself, evenly: its deviation
-// is u / sqrt(3). In a product the errors of its inputs add up as the inputs do, so a result deviates by as
-// much of itself. Roundings are independent, so their squares add up over stages and layers. SwiGLU and
-// softmax are products of two values that both carry errors, so what a layer inherits at most doubles once:
-// the factor 2. Four deviations are more than the worst of some hundred logits.
+// Returns the maximum error of a pass with 16-bit activations, compared with float32 over the same
+// weights, relative to the largest logit.
+//
+// A layer rounds (u: unit roundoff, half a step): two norms, gate, up and the result of SwiGLU, in
+// the weights' format; queries and the result of attention, in bf16; keys, values and attention
+// weights, in the keys' format. A rounding moves a number by up to u of itself, uniformly: its
+// deviation is u / sqrt(3). In a product the inputs' errors add up as the inputs do, so a result
+// deviates by as much of itself. Roundings are independent, so their squares add up over stages and
+// layers. SwiGLU and softmax are products of two values that both carry errors, so the error that a
+// layer inherits at most doubles once: the factor 2. Four deviations exceed the worst of several
+// hundred logits.
 inline double tolerance(const DecoderConfig& config, const CudaDecoderOptions& options) {
   const double kv = options.kv == KvFormat::bf16 ? 0x1p-9 : 0x1p-12, bf16 = 0x1p-9;
   const double half = unit_roundoff(options.weights);
