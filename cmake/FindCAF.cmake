@@ -1,4 +1,4 @@
-# Debian ships CAF without a CMake package. Defines CAF::core and CAF::io.
+# Finds CAF, which Debian ships without a CMake package. Defines CAF::core, CAF::io and CAF::openssl.
 find_path(CAF_INCLUDE_DIR caf/all.hpp)
 include(FindPackageHandleStandardArgs)
 foreach(component core io openssl)

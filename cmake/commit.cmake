@@ -1,7 +1,8 @@
-# troupe_version_library(<name>): a library with what deploy/data/version.h declares. Every build asks git for the
-# commit; the source is rewritten, and what depends on it built again, only when the answer has changed.
+# troupe_version_library(<name>): adds a library that implements deploy/data/version.h. Every build asks
+# git for the commit. The source is rewritten, and its dependents are built again, only when the commit
+# has changed.
 #
-# The same file, run as a script with -DROOT, -DVERSION, -DGIT and -DOUTPUT, asks and writes.
+# This file is also the script that asks git and writes the source: -DROOT, -DVERSION, -DGIT and -DOUTPUT.
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   include_guard()
   find_package(Git QUIET)
@@ -20,7 +21,7 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
   return()
 endif()
 
-# Without locks: a build must not get in the way of a commit that is being made.
+# Runs git without locks: a build must not disturb a commit in progress.
 function(ask_git answer)
   execute_process(COMMAND ${GIT} --no-optional-locks ${ARGN} WORKING_DIRECTORY ${ROOT} RESULT_VARIABLE status
                   OUTPUT_VARIABLE text ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
@@ -34,8 +35,8 @@ set(commit unknown)
 if(GIT)
   ask_git(top rev-parse --show-toplevel)
   file(REAL_PATH "${ROOT}" root)
-  if(top STREQUAL root)  # else the checkout is somebody else's, around our sources
-    # describe --dirty would say the same, but takes the lock of the index.
+  if(top STREQUAL root)  # otherwise the sources lie inside another checkout
+    # `describe --dirty` gives the same answer but locks the index.
     ask_git(described describe --always)
     ask_git(changed status --porcelain --untracked-files=no)
   endif()

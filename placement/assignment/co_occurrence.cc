@@ -11,11 +11,12 @@ namespace troupe::placement {
 namespace {
 
 struct Pair {
-  std::uint64_t key = 0;  // the lower item, then the higher one
+  std::uint64_t key = 0;  // the lower item in the high 32 bits, the higher item in the low ones
   std::uint64_t count = 0;
 };
 
-// Pairs as they come are sorted and added up every few millions, so that memory follows the different ones.
+// Counts pairs. New pairs are sorted and merged every four million, so that memory grows only with
+// the number of different pairs.
 class PairCounter {
  public:
   void add(ItemNumber a, ItemNumber b) {
@@ -50,13 +51,13 @@ class PairCounter {
   }
 
   std::vector<std::uint64_t> fresh_;
-  std::vector<Pair> pairs_;  // by key
+  std::vector<Pair> pairs_;  // sorted by key
 };
 
 constexpr ItemNumber lower(const Pair& pair) { return static_cast<ItemNumber>(pair.key >> 32); }
 constexpr ItemNumber higher(const Pair& pair) { return static_cast<ItemNumber>(pair.key); }
 
-// Each pair at both of its ends.
+// Builds the graph: each pair becomes an edge that is stored at both ends.
 CoOccurrence graph_of(const std::vector<Pair>& pairs, std::size_t items) {
   std::vector<std::uint32_t> degrees(items), vertex(items);
   for (const Pair& pair : pairs) ++degrees[lower(pair)], ++degrees[higher(pair)];
@@ -88,7 +89,7 @@ struct Overlap {
   Place part = 0, node = 0;
 };
 
-// Bytes of each part that each of the nodes had, most first.
+// Returns the bytes that each part shares with each node of the earlier placement, largest first.
 std::vector<Overlap> overlaps(const CoOccurrence& pairs, const std::vector<Place>& parts, const Items& items,
                               const std::vector<NodeNumber>& nodes, const Placement& earlier) {
   std::vector<Overlap> all(nodes.size() * nodes.size());
@@ -106,7 +107,7 @@ std::vector<Overlap> overlaps(const CoOccurrence& pairs, const std::vector<Place
   return all;
 }
 
-// The node of each part: the largest overlaps first, as long as both are free.
+// Assigns a node to each part: takes the largest overlaps whose part and node are both still free.
 std::vector<Place> nodes_of_parts(const std::vector<Overlap>& all, std::size_t count) {
   std::vector<Place> node_of(count, nowhere);
   std::vector<std::uint8_t> taken(count);
@@ -145,7 +146,7 @@ Placement place_by_co_occurrence(const Requests& requests, const AccessDistribut
   const Shards shards(std::move(nodes));
   const std::uint64_t hottest = hottest_per_mille(items.count());
   const auto shard = [&](ItemNumber item) { return shards.owner(items.key(item)); };
-  // What is placed at all, and where it goes if the graph says nothing.
+  // Decide which items are placed at all, and where an item goes that has no edges.
   Placement placement = place_hottest_first(hottest, accesses, items, shards.nodes(), memory_bytes, shard);
   std::vector<std::uint8_t> wanted(items.count());
   for (std::uint64_t item = 0; item < items.count(); ++item) {
@@ -163,7 +164,7 @@ Placement place_by_co_occurrence(const Requests& requests, const AccessDistribut
     for (Place& part : parts) part = node_of[part];
   }
   for (std::size_t i = 0; i < parts.size(); ++i) placement.put(pairs.items[i], parts[i]);
-  // Again, since a part may be larger than a node.
+  // Check the memory again, since a part may be larger than a node.
   return place_hottest_first(hottest, accesses, items, shards.nodes(), memory_bytes, [&](ItemNumber item) {
     return placement.place(item) == nowhere ? shard(item) : placement.place(item);
   });

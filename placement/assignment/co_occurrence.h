@@ -1,7 +1,8 @@
 #pragma once
-// Items that are asked for together are placed together (RcLLM, Algorithm 1): the hottest 0.1 % everywhere,
-// the others cut by METIS along the graph of how often two of them are in one request, with equal bytes on
-// all nodes. It pays for requests that run where most of their items are.
+// Places items that occur in the same requests on the same node (RcLLM, Algorithm 1). The hottest
+// 0.1 % are replicated. METIS cuts the graph of the others, whose edges count how often two items
+// share a request, into one part of equal bytes per node. This placement pays off for requests that
+// run where most of their items are.
 #include <cstdint>
 #include <vector>
 
@@ -13,18 +14,18 @@
 namespace troupe::placement {
 
 struct CoOccurrence {
-  std::vector<ItemNumber> items;  // of the vertices, rising
-  Graph graph;                    // an edge weighs as many requests as have both
+  std::vector<ItemNumber> items;  // item of each vertex, ascending
+  Graph graph;                    // an edge's weight: requests that have both items
 };
-// Of the items with wanted[item] != 0 that share a request with another one. A request of m of them has
-// m * (m - 1) / 2 pairs; 16 bytes for each different pair.
+// Counts pairs among the items with wanted[item] != 0; items that never share a request are left
+// out. A request with m such items has m * (m - 1) / 2 pairs. Each different pair takes 16 bytes.
 CoOccurrence count_pairs(const Requests& requests, const std::vector<std::uint8_t>& wanted);
 
-std::uint64_t hottest_per_mille(std::uint64_t items);  // 0.1 % of them, at least 1
+std::uint64_t hottest_per_mille(std::uint64_t items);  // 0.1 % of the items, at least 1
 
-// Hottest first until the memory is full. Items without company go to the node of their shard. Parts have no
-// names of their own: with an earlier placement of the same items each goes to the node that has most of its
-// bytes already. Throws as `partition` does.
+// Places items hottest first until the memory is full. An item without edges goes to the node of
+// its shard. METIS numbers parts arbitrarily: with an earlier placement of the same items, each
+// part goes to the node that already has most of its bytes. Throws as `partition` does.
 Placement place_by_co_occurrence(const Requests& requests, const AccessDistribution& accesses,
                                  const Items& items, std::vector<NodeNumber> nodes,
                                  std::uint64_t memory_bytes, const Placement* earlier = nullptr);

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::uint64_t plenty = 1ULL << 60;
 
-// `groups` topics of 50 items; a request takes 10 of one topic, sometimes one of another.
+// Requests about `groups` topics of 50 items. A request has 10 items of one topic; one request in
+// four ends with a random item.
 struct World {
   World(std::size_t groups, std::uint64_t seed) {
     const std::size_t count = groups * 50;
@@ -44,7 +45,7 @@ struct World {
   AccessDistribution accesses = AccessDistribution::zipf(1, 0);
 };
 
-TEST_CASE("pairs are counted once for each request that has both, at both ends") {
+TEST_CASE("co-occurrence: a pair counts once per request that has both items, and is stored at both ends") {
   Requests requests;
   requests.add(std::array<ItemNumber, 4>{4, 1, 4, 2});
   requests.add(std::array<ItemNumber, 3>{1, 4, 3});
@@ -56,7 +57,8 @@ TEST_CASE("pairs are counted once for each request that has both, at both ends")
   CHECK(pairs.graph.weights == std::vector<std::uint32_t>{1, 2, 1, 1, 2, 1});
 }
 
-TEST_CASE("two items that nothing else comes with are each other's only neighbours") {
+TEST_CASE(
+    "co-occurrence: two items that share requests only with each other are each other's only neighbours") {
   Requests requests;
   requests.add(std::array<ItemNumber, 2>{1, 2});
   const CoOccurrence pairs = count_pairs(requests, {1, 1, 1});
@@ -65,21 +67,21 @@ TEST_CASE("two items that nothing else comes with are each other's only neighbou
   CHECK(pairs.graph.neighbours == std::vector<std::uint32_t>{1, 0});
 }
 
-TEST_CASE("pairs that come in many portions add up") {
+TEST_CASE("co-occurrence: pairs that are merged in several batches add up") {
   Requests requests;
   for (ItemNumber i = 0; i < 4'000; ++i) {
     std::vector<ItemNumber> request(60);
     std::iota(request.begin(), request.end(), i % 200);
-    requests.add(request);  // 1770 pairs each: seven million in all
+    requests.add(request);  // 1,770 pairs each: seven million in all
   }
   const CoOccurrence pairs = count_pairs(requests, std::vector<std::uint8_t>(300, 1));
   CHECK(pairs.items.size() == 259);
   CHECK(std::accumulate(pairs.graph.weights.begin(), pairs.graph.weights.end(), 0.0) == 2.0 * 4'000 * 1'770);
-  CHECK(pairs.graph.neighbours[0] == 1);  // items 0 and 1 are together in the requests that begin with 0
+  CHECK(pairs.graph.neighbours[0] == 1);  // items 0 and 1 share the requests that begin with 0
   CHECK(pairs.graph.weights[0] == 20);
 }
 
-TEST_CASE("two cliques are cut where they hardly touch, every time the same way") {
+TEST_CASE("partition: two cliques are cut where few edges cross, with equal results each time") {
   Requests requests;
   requests.add(std::array<ItemNumber, 5>{0, 2, 4, 6, 8});
   requests.add(std::array<ItemNumber, 5>{1, 3, 5, 7, 9});
@@ -94,7 +96,7 @@ TEST_CASE("two cliques are cut where they hardly touch, every time the same way"
   CHECK_THROWS_AS(partition(pairs.graph, weights, 0), std::invalid_argument);
 }
 
-TEST_CASE("bytes are balanced within the tolerance, the hottest per mille is everywhere") {
+TEST_CASE("co-occurrence: bytes are balanced within the tolerance, and the hottest 0.1 % are replicated") {
   const World world(40, 5);
   const Placement placement =
       place_by_co_occurrence(world.requests, world.accesses, world.items, {1, 2, 3, 4, 5}, plenty);
@@ -112,7 +114,7 @@ TEST_CASE("bytes are balanced within the tolerance, the hottest per mille is eve
     CHECK(static_cast<double>(bytes - of_all) <= part * (partition_tolerance + 0.005));
 }
 
-TEST_CASE("requests about one topic find its items on one node, where hashing scatters them") {
+TEST_CASE("co-occurrence: requests about one topic find its items on one node, while hashing scatters them") {
   const World seen(40, 5), later(40, 6);
   const Placement placement =
       place_by_co_occurrence(seen.requests, seen.accesses, seen.items, {1, 2, 3, 4, 5}, plenty);
@@ -121,7 +123,8 @@ TEST_CASE("requests about one topic find its items on one node, where hashing sc
   CHECK(count_shares(hash, later.requests, 1).best < 0.6);
 }
 
-TEST_CASE("a part stays on the node that has most of it, whatever METIS calls it") {
+TEST_CASE(
+    "co-occurrence: a part stays on the node that has most of its bytes, whatever number METIS gives it") {
   const World world(40, 5);
   const auto place = [&](std::vector<NodeNumber> nodes, const Placement* earlier) {
     return place_by_co_occurrence(world.requests, world.accesses, world.items, std::move(nodes), plenty,
@@ -133,14 +136,14 @@ TEST_CASE("a part stays on the node that has most of it, whatever METIS calls it
     turned.put(item, first.place(item) == everywhere ? everywhere : Place((first.place(item) + 2) % 5));
   std::size_t changed = 0;
   for (const Move& move : moves(turned, place({1, 2, 3, 4, 5}, &turned))) changed += move.gains;
-  CHECK(changed < 10);  // those without company keep to their shard
+  CHECK(changed < 10);  // items without edges keep the node of their shard
   const Placement with_six = place({1, 2, 3, 4, 5, 6}, &first), unaware = place({1, 2, 3, 4, 5, 6}, nullptr);
   CHECK(moves(first, with_six).size() < moves(first, unaware).size());
   const Placement without_two = place({1, 3, 4, 5}, &first);
   CHECK(expected_shares(without_two, world.accesses).nowhere == 0);
 }
 
-TEST_CASE("with little memory the coldest are nowhere, and no node has more than its memory") {
+TEST_CASE("co-occurrence: with little memory the coldest items are nowhere, and no node exceeds its memory") {
   const World world(40, 9);
   for (const std::uint64_t memory : {150'000, 90'000, 1'500, 10}) {
     const Placement placement =

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t index_max = std::numeric_limits<idx_t>::max();
 
-// METIS adds weights up in its own integers.
+// Scales weights so that their sum stays below 1e9: METIS adds them up in its own integer type.
 std::vector<idx_t> scaled(std::span<const std::uint64_t> weights) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   const double scale = std::min(1.0, 1e9 / sum);
@@ -39,7 +39,7 @@ std::vector<idx_t> in_range(std::span<const std::uint32_t> weights) {
 }  // namespace
 
 std::vector<Place> partition(const Graph& graph, std::span<const std::uint64_t> weights, std::size_t parts) {
-  TROUPE_CHECK(weights.size() == graph.vertices(), "one weight a vertex");
+  TROUPE_CHECK(weights.size() == graph.vertices(), "one weight per vertex");
   if (parts == 0 || parts > nodes_max || graph.neighbours.size() > index_max)
     throw std::invalid_argument("partition: " + std::to_string(parts) + " parts of a graph with " +
                                 std::to_string(graph.neighbours.size()) +
@@ -58,8 +58,9 @@ std::vector<Place> partition(const Graph& graph, std::span<const std::uint64_t> 
   const int status =
       METIS_PartGraphKway(&vertices, &constraints, begins.data(), neighbours.data(), vertex_weights.data(),
                           nullptr, edge_weights.data(), &count, nullptr, nullptr, options, &cut, part.data());
-  if (status == METIS_ERROR_MEMORY) throw std::runtime_error("partition: METIS has no memory for this graph");
-  TROUPE_CHECK(status == METIS_OK, "METIS takes a graph that was built here");
+  if (status == METIS_ERROR_MEMORY)
+    throw std::runtime_error("partition: METIS ran out of memory for this graph");
+  TROUPE_CHECK(status == METIS_OK, "METIS accepts a graph that this program built");
   return {part.begin(), part.end()};
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Cuts a graph into parts of equal weight so that the edges between parts weigh little. The one file that
-// knows METIS.
+// Cuts a graph into parts of equal weight and minimizes the weight of the edges between parts.
+// graph_partition.cc is the only file that includes METIS.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -9,19 +9,21 @@
 
 namespace troupe::placement {
 
-// Undirected: each edge is there twice. Vertices are numbered from 0.
+// An undirected graph in compressed rows: each edge is stored at both of its ends. Vertices are
+// numbered from 0.
 struct Graph {
-  std::vector<std::uint64_t> begins;  // of each vertex's neighbours; one more at the end
+  std::vector<std::uint64_t> begins;  // [vertices + 1] first neighbour of each vertex
   std::vector<std::uint32_t> neighbours, weights;
 
   std::size_t vertices() const { return begins.empty() ? 0 : begins.size() - 1; }
 };
 
-inline constexpr double partition_tolerance = 1.03;  // a part's weight, at most, over the equal one
+inline constexpr double partition_tolerance = 1.03;  // maximum weight of a part, relative to an equal share
 
-// The part of each vertex; the same every time. weights: of the vertices. METIS aims at the tolerance and
-// keeps it where vertices are small beside a part. Throws std::invalid_argument for no parts, or 2^31
-// neighbours and more, and std::runtime_error if METIS has no memory.
+// Returns the part of each vertex; equal inputs give equal results. `weights` has one entry per
+// vertex. METIS aims at partition_tolerance and keeps it when vertices are small compared with a
+// part. Throws std::invalid_argument for no parts or for 2^31 neighbours and more, and
+// std::runtime_error if METIS runs out of memory.
 std::vector<Place> partition(const Graph& graph, std::span<const std::uint64_t> weights, std::size_t parts);
 
 }  // namespace troupe::placement

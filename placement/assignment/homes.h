@@ -1,14 +1,15 @@
 #pragma once
-// A user's home among the workers: where the number below is highest (rendezvous hash). So a worker that
-// comes or goes moves its own share of the users and nobody else, and whoever knows who is there comes to the
-// same.
+// Ranks workers for a user: the user's home is the worker with the highest rank (rendezvous
+// hashing). A worker that joins or leaves moves only its own share of the users. Everybody who
+// knows the same workers finds the same home.
 #include <cstdint>
 
 #include "placement/popularity/spread.h"
 
 namespace troupe::placement {
 
-// `user`: a hash of whom it is about; `node`: spread() of the node's number.
+// Returns the rank of a worker for a user. `user` is a hash of the user; `node` is spread() of the
+// node's number.
 constexpr std::uint64_t home_rank(std::uint64_t user, std::uint64_t node) { return spread(user ^ node); }
 
 }  // namespace troupe::placement

@@ -18,7 +18,7 @@ void check(const char* what, double value, const char* expected) {
                               "; expected a positive number of " + expected);
 }
 
-// How many of the hottest items fit into a number of bytes.
+// Counts how many of the hottest items fit into a number of bytes.
 class HottestBytes {
  public:
   HottestBytes(const AccessDistribution& accesses, const Items& items) : items_(items) {
@@ -41,7 +41,7 @@ class HottestBytes {
 
  private:
   const Items& items_;
-  std::vector<std::uint64_t> sums_;  // of the hottest 0, 1, …
+  std::vector<std::uint64_t> sums_;  // [items + 1] bytes of the hottest 0, 1, 2, … items
 };
 
 }  // namespace
@@ -63,14 +63,15 @@ std::uint64_t replicated_items(const AccessDistribution& accesses, double ratio_
 
 HrcsDecision decide_replication(double ratio_max, const AccessDistribution& accesses, const Items& items,
                                 std::size_t nodes, std::uint64_t memory_bytes) {
-  TROUPE_CHECK(accesses.items() == items.count(), "accesses of the items that are placed");
+  TROUPE_CHECK(accesses.items() == items.count(), "accesses and items describe the same catalog");
   const HottestBytes hottest(accesses, items);
   const auto memory = static_cast<double>(memory_bytes), others = static_cast<double>(nodes) - 1;
-  // Of each replicated item there is one on every node; what is left over is room for the sharded ones.
+  // A replicated item takes space on every node; the memory left over holds sharded items.
   const auto placed = [&](std::uint64_t replicated) {
     return hottest.within(memory + others * (memory - hottest.bytes(replicated)));
   };
-  // The more are replicated, the fewer accesses go to sharded ones.
+  // Replicating more items leaves fewer accesses to the sharded ones, so a binary search finds the
+  // least number.
   std::uint64_t low = 0, high = hottest.within(memory);
   while (low < high) {
     const std::uint64_t middle = low + (high - low) / 2;
@@ -96,9 +97,9 @@ Placement place_hot_and_cold(std::uint64_t replicated, const AccessDistribution&
 
 Placement place_everywhere(const AccessDistribution& accesses, const Items& items,
                            std::vector<NodeNumber> nodes, std::uint64_t memory_bytes) {
-  TROUPE_CHECK(accesses.items() == items.count(), "accesses of the items that are placed");
+  TROUPE_CHECK(accesses.items() == items.count(), "accesses and items describe the same catalog");
   Placement placement(std::move(nodes), items.count());
-  NodeRooms rooms(1, memory_bytes);  // all nodes have the same
+  NodeRooms rooms(1, memory_bytes);  // all nodes have the same memory, so one entry counts for all
   for (std::uint64_t rank = 0; rank < items.count() && rooms.most_free() >= items.smallest_bytes(); ++rank) {
     const ItemNumber item = accesses.item_at(rank);
     if (rooms.take_everywhere(items.bytes(item))) placement.put(item, everywhere);

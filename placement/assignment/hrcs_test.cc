@@ -19,7 +19,7 @@ std::vector<NodeNumber> first_nodes(std::size_t count) {
 
 constexpr std::uint64_t plenty = 1ULL << 60;
 
-// Counts and sizes of a few thousand items, from a seed.
+// Random access counts and sizes of a few thousand items.
 struct World {
   explicit World(std::uint64_t seed, std::size_t count = 3'000) {
     std::vector<std::uint32_t> bytes;
@@ -38,8 +38,9 @@ struct World {
   AccessDistribution accesses = AccessDistribution::zipf(1, 0);
 };
 
-TEST_CASE("the allowed ratio is the paper's equation") {
-  // 20 ms of computing, a tenth of it for pulls: 2 ms, in which 400,000 tokens a second bring 800 tokens.
+TEST_CASE("HRCS: the maximum remote share equals the paper's equation") {
+  // 20 ms of computing; a tenth of it is for pulls. In 2 ms a link of 400,000 tokens per second
+  // carries 800 tokens.
   const ReplicationInput input{20'000, 0.1, 400'000, 100, 10, 4};
   CHECK(communication_ratio_max(input) == doctest::Approx(800.0 * 3 / (1000.0 * 4)));
   ReplicationInput alone = input;
@@ -47,16 +48,17 @@ TEST_CASE("the allowed ratio is the paper's equation") {
   CHECK(communication_ratio_max(alone) == 0);
 }
 
-TEST_CASE("the hottest items are replicated until the CDF reaches what the network does not allow") {
+TEST_CASE("HRCS: the hottest items are replicated until the CDF reaches 1 - R_max") {
   const auto accesses = AccessDistribution::from_counts(std::vector<std::uint64_t>{1, 4, 2, 0, 1});
   CHECK(replicated_items(accesses, 0.5) == 1);
   CHECK(replicated_items(accesses, 0.49) == 2);
   CHECK(replicated_items(accesses, 0.25) == 2);
   CHECK(replicated_items(accesses, 0) == 4);
-  CHECK(replicated_items(accesses, 1.7) == 1);  // the loop of Algorithm 1 looks at one before it stops
+  // Algorithm 1 replicates one item before it tests the condition
+  CHECK(replicated_items(accesses, 1.7) == 1);
 }
 
-TEST_CASE("with room for all the decision is Algorithm 1's") {
+TEST_CASE("HRCS: with memory for all items the decision equals Algorithm 1") {
   for (const double ratio : {0.0, 0.1, 0.4, 0.9, 2.0}) {
     const World world(3);
     const HrcsDecision decision = decide_replication(ratio, world.accesses, world.items, 4, plenty);
@@ -67,7 +69,7 @@ TEST_CASE("with room for all the decision is Algorithm 1's") {
   }
 }
 
-TEST_CASE("with little memory fewer are replicated, and the sharded have what the network allows") {
+TEST_CASE("HRCS: with little memory fewer items are replicated, and sharded accesses stay within R_max") {
   const auto accesses = AccessDistribution::zipf(1'000'000, 0.7);
   const Items items(1'000'000, 100);
   const double ratio = 0.2;
@@ -82,7 +84,7 @@ TEST_CASE("with little memory fewer are replicated, and the sharded have what th
   CHECK(sharded(decision.replicated - 1) > ratio);
 }
 
-TEST_CASE("without room for one item nothing is placed") {
+TEST_CASE("HRCS: without memory for one item nothing is placed") {
   const World world(1);
   const HrcsDecision decision = decide_replication(0.3, world.accesses, world.items, 3, 5);
   CHECK(decision.replicated == 0);
@@ -91,14 +93,14 @@ TEST_CASE("without room for one item nothing is placed") {
         Placement(first_nodes(3), world.items.count()));
 }
 
-TEST_CASE("replicated are the hottest, and no node has more than its memory") {
+TEST_CASE("HRCS: replicated items are the hottest, and no node exceeds its memory") {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     CAPTURE(seed);
     const World world(seed);
     const std::uint64_t memory = 20'000 + spread(seed) % 600'000;
     const std::size_t nodes = 1 + seed % 7;
     const HrcsDecision decision = decide_replication(0.3, world.accesses, world.items, nodes, memory);
-    const std::uint64_t wanted = seed % 3 == 0 ? 500 : decision.replicated;  // more than fit, too
+    const std::uint64_t wanted = seed % 3 == 0 ? 500 : decision.replicated;  // also more items than fit
     for (const Placement& placement :
          {place_hot_and_cold(wanted, world.accesses, world.items, first_nodes(nodes), memory),
           place_everywhere(world.accesses, world.items, first_nodes(nodes), memory),
@@ -111,7 +113,7 @@ TEST_CASE("replicated are the hottest, and no node has more than its memory") {
   }
 }
 
-TEST_CASE("with room for all every item is placed, the sharded ones evenly") {
+TEST_CASE("HRCS: with memory for all items every item is placed, and sharded items are spread evenly") {
   const World world(8, 40'000);
   const Placement hash = place_by_hash(world.accesses, world.items, first_nodes(8), plenty);
   const double part = static_cast<double>(world.items.total_bytes()) / 8;
@@ -124,7 +126,7 @@ TEST_CASE("with room for all every item is placed, the sharded ones evenly") {
   }
 }
 
-TEST_CASE("a node that joins changes the place of little more than its part") {
+TEST_CASE("HRCS: a joining node moves little more than its share of the items") {
   const World world(5, 20'000);
   const auto on = [&](std::size_t nodes) {
     return place_hot_and_cold(100, world.accesses, world.items, first_nodes(nodes), plenty);
@@ -141,7 +143,7 @@ TEST_CASE("a node that joins changes the place of little more than its part") {
   CHECK(after == on(10));
 }
 
-TEST_CASE("an input that makes no sense is refused") {
+TEST_CASE("HRCS: an input that is not positive and finite is refused") {
   const ReplicationInput sound{20'000, 0.1, 400'000, 100, 10, 4};
   using Member = double ReplicationInput::*;
   for (const Member member :

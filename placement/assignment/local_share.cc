@@ -8,7 +8,7 @@
 namespace troupe::placement {
 
 ExpectedShares expected_shares(const Placement& placement, const AccessDistribution& accesses) {
-  TROUPE_CHECK(placement.items() == accesses.items(), "accesses of the items that are placed");
+  TROUPE_CHECK(placement.items() == accesses.items(), "accesses and placement describe the same catalog");
   ExpectedShares shares;
   std::vector<double> nodes(placement.nodes().size());
   for (std::uint64_t rank = 0; rank < accesses.items(); ++rank) {
@@ -102,7 +102,7 @@ class ShareCounter {
 
   const Placement& placement_;
   std::uint64_t state_;
-  std::vector<std::uint64_t> here_, ran_;  // by node: items of the request at hand, requests
+  std::vector<std::uint64_t> here_, ran_;  // by node: items of the current request; requests run
   std::uint64_t accesses_ = 0, cached_ = 0, any_ = 0, best_ = 0;
 };
 

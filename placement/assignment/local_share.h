@@ -1,7 +1,8 @@
 #pragma once
-// What a placement buys: the share of item accesses that find the item on the node where the request runs.
-// Predicted from an access distribution, for requests that run on any node; and counted over requests, drawn
-// or real, also for requests that run where most of their items are.
+// Measures what a placement is worth: the share of item accesses that find the item on the node
+// where the request runs. The share is predicted from an access distribution for requests that run
+// on a random node. It is counted over drawn or recorded requests, also for requests that run where
+// most of their items are.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -11,18 +12,18 @@
 
 namespace troupe::placement {
 
-struct ExpectedShares {  // of all item accesses
+struct ExpectedShares {  // shares of all item accesses
   double everywhere = 0, sharded = 0, nowhere = 0;
-  double busiest = 0;  // to the sharded items of the node with most of them
-  double local = 0;    // if each request runs on any node, all equally likely
-  double pulled = 0;   // likewise; the rest is computed
+  double busiest = 0;  // accesses to the sharded items of the node with the most such accesses
+  double local = 0;    // found locally, if a request runs on each node with equal probability
+  double pulled = 0;   // pulled from another node, likewise; the remaining accesses are computed
 };
 ExpectedShares expected_shares(const Placement& placement, const AccessDistribution& accesses);
 
-// The items of one request after the other.
+// The items of several requests, one request after the other.
 struct Requests {
   std::vector<ItemNumber> items;
-  std::vector<std::uint64_t> ends;  // of each request, in items
+  std::vector<std::uint64_t> ends;  // end of each request in `items`
 
   std::size_t size() const { return ends.size(); }
   std::span<const ItemNumber> at(std::size_t request) const {
@@ -31,17 +32,19 @@ struct Requests {
   }
   void add(std::span<const ItemNumber> request);
 };
-// Each of the candidates drawn by itself.
+// Draws requests whose candidates are independent of each other.
 Requests draw_requests(const AccessDistribution& accesses, std::size_t count, std::size_t candidates,
                        std::uint64_t seed);
 
-struct CountedShares {  // of all item accesses; 0 if there are no requests
-  double any = 0;       // local, if each request runs on a node drawn at random
-  double best = 0;      // local, if each runs where most of its items are; ties at random
-  double cached = 0;    // the item is somewhere
-  double busiest = 0;   // of all requests, on the node that is the best one most often
+struct CountedShares {  // shares of all item accesses, unless said otherwise; 0 if there are no requests
+  double any = 0;       // found locally, if each request runs on a random node
+  // found locally, if each request runs where most of its items are; ties are broken at random
+  double best = 0;
+  double cached = 0;   // the item is on at least one node
+  double busiest = 0;  // share of the requests that run on the node that is most often the best
 };
-// Each request so many times, each time on another node.
+// Counts shares over the requests. Each request runs `rounds` times, each time on a newly drawn
+// node.
 CountedShares count_shares(const Placement& placement, const Requests& requests, std::uint64_t seed,
                            std::size_t rounds = 1);
 

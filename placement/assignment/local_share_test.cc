@@ -10,7 +10,7 @@
 namespace troupe::placement {
 namespace {
 
-TEST_CASE("expected shares are those of the places, weighed by accesses") {
+TEST_CASE("expected shares: accesses are weighted by where their items are placed") {
   const auto accesses = AccessDistribution::from_counts(std::vector<std::uint64_t>{4, 3, 2, 1});
   Placement placement({1, 2}, 4);
   placement.put(0, everywhere);
@@ -25,7 +25,7 @@ TEST_CASE("expected shares are those of the places, weighed by accesses") {
   CHECK(shares.pulled == doctest::Approx(0.25));
 }
 
-TEST_CASE("a request that runs where most of its items are finds those") {
+TEST_CASE("counted shares: a request that runs where most of its items are finds these items") {
   Placement placement({1, 2, 3}, 6);
   placement.put(0, everywhere);
   for (const ItemNumber item : {1, 2}) placement.put(item, 1);
@@ -39,7 +39,7 @@ TEST_CASE("a request that runs where most of its items are finds those") {
   CHECK(shares.any <= shares.best);
 }
 
-TEST_CASE("no requests are no shares, and equally good nodes take turns") {
+TEST_CASE("counted shares: no requests give 0, and equally good nodes are chosen equally often") {
   Placement placement({1, 2, 3, 4}, 1);
   placement.put(0, everywhere);
   CHECK(count_shares(placement, {}, 1).best == 0);
@@ -48,7 +48,7 @@ TEST_CASE("no requests are no shares, and equally good nodes take turns") {
   CHECK(count_shares(placement, requests, 1).busiest < 0.3);
 }
 
-TEST_CASE("what is predicted comes out when requests are drawn, within half a point") {
+TEST_CASE("expected shares: the prediction agrees with drawn requests within half a percentage point") {
   const Items items(50'000, 100);
   for (const double exponent : {0.5, 0.7, 1.0}) {
     const auto accesses = AccessDistribution::zipf(items.count(), exponent);
@@ -71,7 +71,7 @@ TEST_CASE("what is predicted comes out when requests are drawn, within half a po
   }
 }
 
-TEST_CASE("the same seed draws the same requests") {
+TEST_CASE("drawn requests: the same seed draws the same requests") {
   const auto accesses = AccessDistribution::zipf(100, 0.7);
   CHECK(draw_requests(accesses, 20, 5, 1).items == draw_requests(accesses, 20, 5, 1).items);
   CHECK(draw_requests(accesses, 20, 5, 1).items != draw_requests(accesses, 20, 5, 2).items);

@@ -41,7 +41,7 @@ Placement::Placement(std::vector<NodeNumber> nodes, std::uint64_t items)
     : nodes_(checked_nodes(std::move(nodes))), places_(items, nowhere) {}
 
 std::vector<std::uint64_t> bytes_per_node(const Placement& placement, const Items& items) {
-  TROUPE_CHECK(placement.items() == items.count(), "a placement of these items");
+  TROUPE_CHECK(placement.items() == items.count(), "placement and items describe the same catalog");
   std::vector<std::uint64_t> bytes(placement.nodes().size());
   std::uint64_t of_all = 0;
   for (std::uint64_t i = 0; i < items.count(); ++i) {
@@ -59,7 +59,7 @@ std::vector<std::uint64_t> bytes_per_node(const Placement& placement, const Item
 
 namespace {
 
-// Compares the holders of one item after the other.
+// Compares the holders of each item in both placements.
 class MoveFinder {
  public:
   MoveFinder(const Placement& old, const Placement& next) : old_(old), next_(next) {
@@ -91,7 +91,8 @@ class MoveFinder {
     return is_in(place == everywhere ? Nodes(placement.nodes()) : one(placement, place), node);
   }
 
-  // Several that have it take turns.
+  // Returns a node to copy from; 0 = none. If several nodes have the item, a hash of item and
+  // receiver chooses.
   NodeNumber source(ItemNumber item, NodeNumber to) const {
     const Place place = old_.place(item);
     if (place == nowhere) return 0;
@@ -119,7 +120,7 @@ class MoveFinder {
 }  // namespace
 
 std::vector<Move> moves(const Placement& old, const Placement& next) {
-  TROUPE_CHECK(old.items() == next.items(), "two placements of the same items");
+  TROUPE_CHECK(old.items() == next.items(), "both placements describe the same catalog");
   MoveFinder finder(old, next);
   for (std::uint64_t item = 0; item < old.items(); ++item) finder.look_at(static_cast<ItemNumber>(item));
   return finder.take();

@@ -1,8 +1,8 @@
 #pragma once
-// Which nodes hold which items, as a decision: each item is everywhere, on one node, or nowhere (then it is
-// computed when it is asked for). Two bytes an item, so that a hundred million items on any number of nodes
-// are 200 MB. Whoever holds what at the moment is another matter: workers say so, and the index believes
-// them.
+// Decides which nodes hold which items: each item is everywhere, on one node, or nowhere (then it
+// is computed when a request needs it). A placement takes two bytes per item: 200 MB for a hundred
+// million items on any number of nodes. It does not say which node holds an item now: workers
+// report that, and the index follows the reports.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -11,14 +11,16 @@
 
 namespace troupe::placement {
 
-using NodeNumber = std::uint32_t;  // 0 is "no node"
+using NodeNumber = std::uint32_t;  // 0 means "no node"
 
-// The items to place: what each takes, and a number that stays the item's own when the catalog changes.
+// The items to place: the size of each, and a key that stays the same when the catalog changes.
 class Items {
  public:
-  // All of one size; the key is the number. Throws std::invalid_argument for no items or no bytes.
+  // Constructs `count` items of one size; an item's key is its number. Throws std::invalid_argument
+  // for no items or for a size of 0.
   Items(std::uint64_t count, std::uint64_t bytes_each);
-  // Of each item. Throws std::invalid_argument if the two differ in length, or as above.
+  // Constructs one item per entry. Throws std::invalid_argument if the lengths differ, if there are
+  // no items or if a size is 0.
   Items(std::vector<std::uint32_t> bytes, std::vector<std::uint64_t> keys);
 
   std::uint64_t count() const { return count_; }
@@ -34,16 +36,17 @@ class Items {
   std::vector<std::uint64_t> keys_;
 };
 
-using Place = std::uint16_t;  // index of the one node that has it, or:
+using Place = std::uint16_t;  // index of the one node that has the item, or one of the two constants below
 inline constexpr Place everywhere = 0xffff, nowhere = 0xfffe;
 inline constexpr std::size_t nodes_max = nowhere;
 
-// Sorted. Throws std::invalid_argument if there are none, too many, a 0, or one twice.
+// Returns the node numbers sorted. Throws std::invalid_argument if there are none or too many, if
+// one is 0, or if one occurs twice.
 std::vector<NodeNumber> checked_nodes(std::vector<NodeNumber> nodes);
 
 class Placement {
  public:
-  // All items nowhere.
+  // Constructs a placement with all items nowhere.
   Placement(std::vector<NodeNumber> nodes, std::uint64_t items);
 
   Place place(ItemNumber item) const { return places_[item]; }
@@ -52,7 +55,7 @@ class Placement {
   bool holds(std::size_t node_index, ItemNumber item) const {
     return places_[item] == everywhere || places_[item] == node_index;
   }
-  const std::vector<NodeNumber>& nodes() const { return nodes_; }  // sorted; a Place is an index of it
+  const std::vector<NodeNumber>& nodes() const { return nodes_; }  // sorted; a Place is an index into it
   std::uint64_t items() const { return places_.size(); }
   bool operator==(const Placement&) const = default;
 
@@ -63,17 +66,17 @@ class Placement {
 
 std::vector<std::uint64_t> bytes_per_node(const Placement& placement, const Items& items);
 
-// One node has to get an item, or may drop it.
+// A change: a node must get an item, or may drop it.
 struct Move {
   ItemNumber item = 0;
   NodeNumber node = 0;
   bool gains = false;
-  NodeNumber from = 0;  // of a gain: a node that has it and stays; 0: nobody has, it must be computed
+  NodeNumber from = 0;  // of a gain: a node that has the item and stays; 0 = the item must be computed
   bool operator==(const Move&) const = default;
 };
 
-// What differs: by item, its gains before its losses, so that it is somewhere all the time. Nodes that left
-// are not told to drop anything. Both are of the same items.
+// Returns the differences between two placements of the same items, ordered by item. An item's
+// gains come before its losses, so that it is always somewhere. Nodes that left get no losses.
 std::vector<Move> moves(const Placement& old, const Placement& next);
 
 }  // namespace troupe::placement

@@ -10,7 +10,7 @@
 namespace troupe::placement {
 namespace {
 
-// Who holds each item.
+// The nodes that hold each item.
 using Holders = std::vector<std::set<NodeNumber>>;
 Holders holders(const Placement& placement) {
   Holders all(placement.items());
@@ -33,7 +33,7 @@ Placement random_placement(std::vector<NodeNumber> nodes, std::uint64_t items, s
   return placement;
 }
 
-TEST_CASE("bytes of a node are those of what is everywhere and what is on it alone") {
+TEST_CASE("bytes per node: a node holds the replicated items and its own") {
   const Items items({10, 20, 30, 40}, {1, 2, 3, 4});
   Placement placement({7, 3}, 4);
   CHECK(placement.nodes() == std::vector<NodeNumber>{3, 7});
@@ -46,12 +46,12 @@ TEST_CASE("bytes of a node are those of what is everywhere and what is on it alo
   CHECK(bytes_per_node(placement, items) == std::vector<std::uint64_t>{50, 100});
 }
 
-TEST_CASE("nothing changed is nothing to move") {
+TEST_CASE("moves: equal placements give no moves") {
   const Placement placement = random_placement({1, 2, 3}, 50, 4);
   CHECK(moves(placement, placement).empty());
 }
 
-TEST_CASE("a gain comes from a holder that stays, or is computed; it comes before the loss") {
+TEST_CASE("moves: a gain names a holder that stays or 0, and comes before the loss") {
   Placement old({1, 2}, 2), next({1, 2}, 2);
   old.put(0, 0);
   next.put(0, 1);
@@ -59,15 +59,15 @@ TEST_CASE("a gain comes from a holder that stays, or is computed; it comes befor
   CHECK(moves(old, next) == std::vector<Move>{{0, 2, true, 1}, {0, 1, false, 0}, {1, 1, true, 0}});
 }
 
-TEST_CASE("a node that joins gets what is everywhere; one that left is told nothing and asked for nothing") {
+TEST_CASE("moves: a joining node gets the replicated items; a node that left neither drops nor gives items") {
   Placement old({1, 2}, 2), next({2, 3}, 2);
   for (Placement* placement : {&old, &next}) placement->put(0, everywhere);
   old.put(1, 0);
-  next.put(1, 0);  // index 0 is node 1 in one, node 2 in the other
+  next.put(1, 0);  // index 0 is node 1 in the old placement and node 2 in the next one
   CHECK(moves(old, next) == std::vector<Move>{{0, 3, true, 2}, {1, 2, true, 0}});
 }
 
-TEST_CASE("moves make the old holders the new ones, and none is without effect") {
+TEST_CASE("moves: applied to the old holders they give the new ones, and each has an effect") {
   const std::vector<std::vector<NodeNumber>> clusters{{1, 2, 3}, {1, 2, 3, 9}, {2}, {4, 5}};
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     CAPTURE(seed);
@@ -89,7 +89,7 @@ TEST_CASE("moves make the old holders the new ones, and none is without effect")
   }
 }
 
-TEST_CASE("what cannot be placed is refused") {
+TEST_CASE("placement: invalid items and nodes are refused") {
   CHECK_THROWS_AS(Items(0, 10), std::invalid_argument);
   CHECK_THROWS_AS(Items(10, 0), std::invalid_argument);
   CHECK_THROWS_AS(Items({1, 0}, {1, 2}), std::invalid_argument);

@@ -11,7 +11,8 @@ namespace {
 constexpr std::size_t slot_count = 1 << 16;
 constexpr double slack = 1.03;
 
-// Of the nodes with room for another slot the one with the highest score, which depends on the two alone.
+// Returns the node with the highest score among those that may take another slot. A score depends
+// only on the slot and the node.
 Place best_node(std::uint64_t slot, std::span<const std::uint64_t> hashes, std::span<const std::size_t> taken,
                 std::size_t most) {
   std::size_t best = hashes.size();
@@ -27,7 +28,7 @@ Place best_node(std::uint64_t slot, std::span<const std::uint64_t> hashes, std::
 
 }  // namespace
 
-// FNV-1a; `owner` spreads it.
+// Computes FNV-1a; `owner` spreads the result.
 std::uint64_t item_key(std::string_view id) {
   std::uint64_t key = 0xcbf29ce484222325;
   for (const char c : id) key = (key ^ static_cast<unsigned char>(c)) * 0x100000001b3;

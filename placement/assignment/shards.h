@@ -1,9 +1,10 @@
 #pragma once
-// The node of each item that is not everywhere, by its key alone: keys fall on 2^16 slots, slots on nodes by
-// rendezvous hashing with a bound, so that no node has more than 3 % above its equal part of them. Whoever
-// knows the nodes knows the table (128 KB). A node that joins or leaves changes about its own part of it.
+// Maps the key of an item that is not replicated to a node. Keys fall on 2^16 slots; slots are
+// assigned to nodes by rendezvous hashing with a bound, so that no node has more than 3 % above an
+// equal share. Everybody who knows the nodes computes the same table (128 KB). A node that joins or
+// leaves changes about its own share of it.
 //
-// NodeRooms keeps account of what fits where while items are placed.
+// NodeRooms counts the free bytes of each node while items are placed.
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -23,7 +24,7 @@ class Shards {
   // Throws std::invalid_argument as checked_nodes does.
   explicit Shards(std::vector<NodeNumber> nodes);
 
-  Place owner(std::uint64_t key) const;  // index of nodes()
+  Place owner(std::uint64_t key) const;  // returns an index into nodes()
   const std::vector<NodeNumber>& nodes() const { return nodes_; }
   std::span<const Place> slots() const { return slots_; }
 
@@ -36,8 +37,10 @@ class NodeRooms {
  public:
   NodeRooms(std::size_t nodes, std::uint64_t bytes_each) : free_(nodes, bytes_each) {}
 
-  bool take_everywhere(std::uint64_t bytes);  // false: some node has no room, and nothing is taken
-  // On that node; if it is full, where most room is; nowhere if it fits on none.
+  // False: one node has too few free bytes, and nothing is taken.
+  bool take_everywhere(std::uint64_t bytes);
+  // Takes bytes on `wanted`, or on the node with most free bytes if `wanted` is full; returns
+  // nowhere if they fit on no node.
   Place take(Place wanted, std::uint64_t bytes);
   std::uint64_t most_free() const;
 
@@ -45,12 +48,13 @@ class NodeRooms {
   std::vector<std::uint64_t> free_;
 };
 
-// The hottest items everywhere, the next hottest each on owner(item), until the memory of all nodes is full.
+// Puts the hottest `replicated` items everywhere and the next hottest each on owner(item), until
+// the memory of all nodes is full.
 template <class Owner>
 Placement place_hottest_first(std::uint64_t replicated, const AccessDistribution& accesses,
                               const Items& items, const std::vector<NodeNumber>& nodes,
                               std::uint64_t memory_bytes, Owner owner) {
-  TROUPE_CHECK(accesses.items() == items.count(), "accesses of the items that are placed");
+  TROUPE_CHECK(accesses.items() == items.count(), "accesses and items describe the same catalog");
   Placement placement(nodes, items.count());
   NodeRooms rooms(nodes.size(), memory_bytes);
   std::uint64_t rank = 0;

@@ -13,7 +13,7 @@ std::vector<NodeNumber> first_nodes(std::size_t count) {
   return nodes;
 }
 
-// Share of the slots that two clusters put on different nodes.
+// Returns the share of the slots that the two clusters assign to different nodes.
 double changed(const Shards& a, const Shards& b) {
   double count = 0;
   for (std::size_t slot = 0; slot < a.slots().size(); ++slot)
@@ -21,7 +21,7 @@ double changed(const Shards& a, const Shards& b) {
   return count / static_cast<double>(a.slots().size());
 }
 
-TEST_CASE("no node has more than 3 % above its part of the slots") {
+TEST_CASE("shards: no node has more than 3 % above an equal share of the slots") {
   for (const std::size_t nodes : {1, 2, 3, 16, 100}) {
     const Shards shards(first_nodes(nodes));
     std::vector<double> slots(nodes);
@@ -31,7 +31,7 @@ TEST_CASE("no node has more than 3 % above its part of the slots") {
   }
 }
 
-TEST_CASE("a node that joins or leaves changes little more than its own part") {
+TEST_CASE("shards: a node that joins or leaves changes little more than its own share") {
   for (const std::size_t nodes : {2, 4, 16, 64}) {
     CAPTURE(nodes);
     const Shards before(first_nodes(nodes)), after(first_nodes(nodes + 1));
@@ -43,23 +43,23 @@ TEST_CASE("a node that joins or leaves changes little more than its own part") {
   CHECK(changed(Shards(first_nodes(16)), Shards(others)) <= 1.3 / 16);
 }
 
-TEST_CASE("the order in which nodes are named does not matter") {
+TEST_CASE("shards: the order of the nodes does not matter") {
   CHECK(changed(Shards({3, 1, 2}), Shards({1, 2, 3})) == 0);
 }
 
-TEST_CASE("keys spread over all nodes, also when they are plain numbers") {
+TEST_CASE("shards: keys spread over all nodes, also when keys are small integers") {
   const Shards shards(first_nodes(4));
   std::vector<int> items(4);
   for (std::uint64_t key = 0; key < 40'000; ++key) ++items[shards.owner(key)];
   for (const int count : items) CHECK(count == doctest::Approx(10'000).epsilon(0.06));
 }
 
-TEST_CASE("the key of an id is what it always was") {
+TEST_CASE("shards: the key of an id never changes between versions") {
   CHECK(item_key("") == 0xcbf29ce484222325);
   CHECK(item_key("foobar") == 0x85944171f73967e8);  // the published test vector of FNV-1a
 }
 
-TEST_CASE("a full node passes on to the one with most room, and nobody is overfilled") {
+TEST_CASE("free bytes: a full node's item goes to the node with most free bytes, and no node is overfilled") {
   NodeRooms rooms(3, 10);
   CHECK(rooms.take(0, 8) == 0);
   CHECK(rooms.take(1, 3) == 1);

@@ -9,12 +9,14 @@ namespace troupe::placement {
 
 namespace {
 
-constexpr double disturbed = 0.02;  // relative errors beyond this count by their size, not by its square
+// Larger relative errors count linearly, not by their square (Huber loss).
+constexpr double disturbed = 0.02;
 constexpr int reweightings = 12;
-constexpr double worth = 0.98;  // of the loss so far: what a larger half saturation has to get it below
+constexpr double worth = 0.98;  // a larger half saturation must reduce the loss below this fraction
 
-// A pass at a given half saturation: launches and phases at efficiency 1 with launches of 1 us, in units of
-// what was measured. Its relative error is launch_us · launch + phases / efficiency - 1.
+// A pass at a given half saturation, relative to the measured time: `launch` is the time of its
+// launches at 1 us each, `phases` the time of its phases at efficiency 1. Its relative error is
+// launch_us · launch + phases / efficiency - 1.
 struct Row {
   double launch, phases, weight;
 };
@@ -33,8 +35,8 @@ double loss(const std::vector<Row>& rows, const Solution& solution) {
   return sum;
 }
 
-// Weighted least squares under launch_us >= 0 and slowness >= 1. Where the free optimum breaks a bound, the
-// best is on one of the two edges.
+// Solves weighted least squares under launch_us >= 0 and slowness >= 1. If the unconstrained
+// optimum violates a bound, the optimum lies on one of the two edges.
 Solution solve(const std::vector<Row>& rows) {
   double ll = 0, lp = 0, pp = 0, l = 0, p = 0;
   for (const Row& r : rows) {

@@ -20,7 +20,7 @@ DeviceProfile calibrated(double efficiency, double launch_us, double half_tokens
   return device;
 }
 
-// Passes of two models as `device` would take them.
+// Returns passes of two models with the times that `device` predicts.
 std::vector<TimedPass> passes_of(const DeviceProfile& device, std::uint64_t first_tokens = 16) {
   std::vector<TimedPass> passes;
   for (const char* name : {"qwen3-0.6b", "qwen2-7b"})
@@ -33,7 +33,7 @@ std::vector<TimedPass> passes_of(const DeviceProfile& device, std::uint64_t firs
   return passes;
 }
 
-TEST_CASE("a fit finds the numbers that made the times") {
+TEST_CASE("cost fit: the fit recovers the numbers that produced the times") {
   for (const DeviceProfile& truth :
        {calibrated(0.4, 7, 200), calibrated(0.9, 0, 0), calibrated(1, 2, 30), calibrated(0.1, 50, 0)}) {
     CAPTURE(truth.efficiency);
@@ -45,7 +45,7 @@ TEST_CASE("a fit finds the numbers that made the times") {
   }
 }
 
-TEST_CASE("a bandwidth that nobody publishes is found too, where passes are bound by it") {
+TEST_CASE("cost fit: an unpublished bandwidth is recovered when passes are bound by it") {
   const DeviceProfile truth = calibrated(0.6, 4, 50);
   DeviceProfile start = truth;
   start.bandwidth *= 0.3;
@@ -54,7 +54,7 @@ TEST_CASE("a bandwidth that nobody publishes is found too, where passes are boun
   CHECK(errors_of(fitted, passes_of(truth)).max < 0.03);
 }
 
-TEST_CASE("a few disturbed passes do not carry the fit") {
+TEST_CASE("cost fit: a few disturbed passes do not dominate the fit") {
   const DeviceProfile truth = calibrated(0.5, 5, 100);
   std::vector<TimedPass> passes = passes_of(truth);
   for (const std::size_t i : {2, 11, 20}) passes[i].us *= 3;
@@ -62,7 +62,7 @@ TEST_CASE("a few disturbed passes do not carry the fit") {
   CHECK(errors_of(fitted, passes_of(truth)).max < 0.03);
 }
 
-TEST_CASE("what the peaks cannot explain stays inside the bounds") {
+TEST_CASE("cost fit: times faster than the peaks allow give a fit within the bounds") {
   std::vector<TimedPass> passes = passes_of(calibrated(1, 0, 0));
   for (TimedPass& pass : passes) pass.us /= 2;
   const DeviceProfile fitted = fit_device(find_device("A100-80G"), passes);
@@ -71,7 +71,7 @@ TEST_CASE("what the peaks cannot explain stays inside the bounds") {
   CHECK(find_fault(fitted) == "");
 }
 
-TEST_CASE("passes with noise are predicted within it, also those that were held out") {
+TEST_CASE("cost fit: noisy passes are predicted within the noise, held-out passes too") {
   const unsigned seed = 20260104;
   CAPTURE(seed);
   std::mt19937 random(seed);
@@ -86,7 +86,7 @@ TEST_CASE("passes with noise are predicted within it, also those that were held 
   }
 }
 
-TEST_CASE("errors are relative to what was measured") {
+TEST_CASE("cost fit: errors are relative to the measured time") {
   const DeviceProfile device = calibrated(0.5, 5, 100);
   std::vector<TimedPass> passes = passes_of(device);
   passes.resize(4);
@@ -96,7 +96,7 @@ TEST_CASE("errors are relative to what was measured") {
   CHECK(errors_of(device, passes).median == doctest::Approx(0.1));
 }
 
-TEST_CASE("too few passes and passes without a time are refused") {
+TEST_CASE("cost fit: too few passes and passes without a time are refused") {
   std::vector<TimedPass> passes = passes_of(calibrated(0.5, 5, 100));
   passes[1].us = 0;
   CHECK_THROWS_WITH_AS(fit_device(find_device("H100"), passes),

@@ -121,7 +121,8 @@ PassTime CostModel::pass_time(const Pass& pass) const {
   if (pass.new_tokens == 0) return {};
   const auto tokens = static_cast<double>(pass.new_tokens), reads = static_cast<double>(pass.readouts);
   const auto pairs = static_cast<double>(pass.pairs), reused = static_cast<double>(pass.reused_tokens);
-  const double last_tokens = last_layer_ * std::min(reads, tokens);  // each sees about as much as the others
+  // Each attends to about as many tokens as the others.
+  const double last_tokens = last_layer_ * std::min(reads, tokens);
   const double linear_ops = (layers_ + last_layer_) * tokens * key_value_ops_ +
                             (layers_ * tokens + last_tokens) * rest_ops_ + reads * readout_ops_;
   const double attention_ops = (layers_ + last_tokens / tokens) * pairs * pair_ops_;

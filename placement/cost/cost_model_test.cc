@@ -12,18 +12,19 @@
 namespace troupe::placement {
 namespace {
 
-// Multiply-adds of a token in a layer: keys and values 2·256·128 = 65,536, the rest 917,504; of a visible
-// pair 512. A token's keys and values are 4·2·2·64·2 = 2,048 bytes.
+// Multiply-adds of one token in one layer: 2·256·128 = 65,536 for keys and values, 917,504 for all
+// others; 512 for a visible pair. A token's keys and values take 4·2·2·64·2 = 2,048 bytes.
 const ModelShape tiny{"tiny", 4, 256, 4, 2, 64, 1024, 2, 2, 2, Precision::bf16, Precision::f32};
 
-// One operation a microsecond in f32, four in bf16; memory so fast that it never counts.
+// Runs one operation per microsecond in f32 and four in bf16; its memory is so fast that it never
+// counts.
 DeviceProfile slow() {
   return {.name = "slow", .peak_ops = {1e6, 4e6, 8e6}, .bandwidth = 1e18, .memory_bytes = 1e9};
 }
 
 constexpr double token_ops = 2.0 * 4 * (65'536 + 917'504), readout_ops = 2.0 * 256 * 2;
 
-TEST_CASE("arithmetic is that of a hand count, each phase at the peak of its precision") {
+TEST_CASE("cost model: arithmetic equals a hand count, each phase at the peak of its precision") {
   const PassTime time = CostModel(slow(), tiny).pass_time(causal_pass(10, 100));
   CHECK(time.linear == doctest::Approx((10 * token_ops + readout_ops) / 4));
   CHECK(time.attention == doctest::Approx(2.0 * 512 * 4 * (10 * 100 + 55)));
@@ -31,7 +32,7 @@ TEST_CASE("arithmetic is that of a hand count, each phase at the peak of its pre
   CHECK(time.total() == time.linear + time.attention);
 }
 
-TEST_CASE("a trimmed last layer takes only tokens with a readout past keys and values") {
+TEST_CASE("cost model: a trimmed last layer computes only tokens with a readout past keys and values") {
   DeviceProfile device = slow();
   device.trims_last_layer = true;
   const PassTime time = CostModel(device, tiny).pass_time({10, 100, 1055, 2});
@@ -40,7 +41,7 @@ TEST_CASE("a trimmed last layer takes only tokens with a readout past keys and v
   CHECK(time.attention == doctest::Approx(2.0 * 512 * (3 + 0.2) * 1055));
 }
 
-TEST_CASE("where memory is slower than arithmetic, bytes count: weights once, keys and values once") {
+TEST_CASE("cost model: when memory is slower than arithmetic, weights and keys and values are read once") {
   DeviceProfile device = slow();
   device.peak_ops = {1e30, 1e30, 1e30};
   device.bandwidth = 1e6;
@@ -52,7 +53,7 @@ TEST_CASE("where memory is slower than arithmetic, bytes count: weights once, ke
   CHECK(model.kv_token_bytes() == 2048);
 }
 
-TEST_CASE("launches are paid per layer and pass, and by no pass without new tokens") {
+TEST_CASE("cost model: launches are paid per layer and pass, and a pass without new tokens pays none") {
   DeviceProfile device = slow();
   device.launch_us = 3;
   device.launches_per_layer = 10;
@@ -61,7 +62,7 @@ TEST_CASE("launches are paid per layer and pass, and by no pass without new toke
   CHECK(model.prefill_us(0, 500) == 0);
 }
 
-TEST_CASE("at half saturation, arithmetic takes twice as long") {
+TEST_CASE("cost model: at half saturation arithmetic takes twice as long") {
   DeviceProfile device = slow();
   const double full = CostModel(device, tiny).prefill_us(16, 0);
   device.half_tokens = 16;
@@ -70,7 +71,7 @@ TEST_CASE("at half saturation, arithmetic takes twice as long") {
         doctest::Approx(CostModel(slow(), tiny).prefill_us(1 << 20, 0)).epsilon(1e-4));
 }
 
-TEST_CASE("a batch is the sum of its work and shares launches, weights and saturation") {
+TEST_CASE("cost model: a batch adds up its work and shares launches, weights and saturation") {
   const CostModel model(find_device("A100-40G"), find_shape("qwen2-1.5b"));
   Pass batch;
   for (int i = 0; i < 8; ++i) batch += causal_pass(20, 1000);
@@ -81,21 +82,21 @@ TEST_CASE("a batch is the sum of its work and shares launches, weights and satur
   CHECK(model.prefill_us(batch) < 3 * model.prefill_us(20, 1000));
 }
 
-TEST_CASE("a prefill on an A100 takes the time that its peak and efficiency say") {
-  // 1.31e9 parameters · 2 · 4096 tokens and 4·1536·28·4096²/2 of attention, at 55 % of 312e12 and 3 % more
-  // for saturation; BAT's Figure 2a puts it near its 100 ms limit.
+TEST_CASE("cost model: a prefill on an A100 takes the time that peak and efficiency give") {
+  // 1.31e9 parameters · 2 · 4096 tokens and 4·1536·28·4096²/2 of attention, at 55 % of 312e12, plus
+  // 3 % for saturation. BAT's Figure 2a shows about 100 ms, its limit.
   const double ms = CostModel(find_device("A100-40G"), find_shape("qwen2-1.5b")).prefill_us(4096, 0) / 1e3;
   CHECK(ms == doctest::Approx((10.73e12 + 1.44e12) / (0.55 * 312e12) * (4096 + 128) / 4096 * 1e3 + 0.84)
                   .epsilon(0.01));
 }
 
-TEST_CASE("a link takes its latency and its bytes") {
+TEST_CASE("cost model: a move takes the link's latency plus its bytes") {
   const LinkProfile link{"wire", 5, 1e9, 0.5};
   CHECK(move_us(link, 0) == 5);
   CHECK(move_us(link, 1e6) == doctest::Approx(5 + 2000));
 }
 
-TEST_CASE("bad input is refused with what, where and what was expected") {
+TEST_CASE("cost model: invalid input is refused with what, where and what was expected") {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   DeviceProfile device = slow();
   device.peak_ops[1] = 0;
@@ -122,7 +123,7 @@ TEST_CASE("bad input is refused with what, where and what was expected") {
                        std::invalid_argument);
 }
 
-TEST_CASE("more of anything never takes less time, and reuse never more than computing it") {
+TEST_CASE("cost model: more work never takes less time, and reuse never takes longer than computing") {
   const unsigned seed = 20260102;
   CAPTURE(seed);
   std::mt19937 random(seed);

@@ -10,18 +10,18 @@ namespace troupe::placement {
 
 namespace {
 
-// What an engine makes of a device, by class. Assumptions, for want of a calibration: an engine such as vLLM
-// reaches about half of the published peak in prefill on large GPUs, and more where there is little to reach
-// (H20: a seventh of an H100's arithmetic behind more bandwidth). A layer is about ten launches, queued
-// behind each other. Half saturation: the tokens at which 128-row tiles of a product give half of the
-// processors work, which are more for a GPU with more arithmetic.
+// Assumed engine properties by device class, used until a device is calibrated. An engine such as
+// vLLM reaches about half of the published peak in prefill on large GPUs, and more where the peak
+// is low (H20: a seventh of an H100's arithmetic behind more bandwidth). A layer is about ten
+// launches, queued one after the other. Half saturation: the tokens at which 128-row tiles of a
+// product occupy half of the processors; a GPU with more arithmetic needs more.
 struct EngineDefaults {
   double efficiency, launch_us, launches_per_layer, half_tokens;
 };
 constexpr EngineDefaults ampere{0.55, 3, 10, 128}, hopper{0.50, 2.5, 10, 256},
     hopper_small{0.75, 2.5, 10, 64}, ada{0.60, 3, 10, 96};
 
-// Dense operations a second (no structured sparsity), in tera; bandwidth in GB/s; memory in GB.
+// Dense operations per second (no structured sparsity), in tera; bandwidth in GB/s; memory in GB.
 DeviceProfile gpu(const char* name, double f32, double bf16, double int8, double bandwidth, double memory,
                   const EngineDefaults& engine) {
   return {name,
@@ -40,26 +40,28 @@ const std::vector<DeviceProfile>& devices() {
       // NVIDIA A100 Tensor Core GPU data sheet, SXM columns.
       gpu("A100-40G", 19.5, 312, 624, 1555, 40, ampere),
       gpu("A100-80G", 19.5, 312, 624, 2039, 80, ampere),
-      // NVIDIA gives out no public data sheet; these are the figures of the HGX H20 product table that its
-      // server vendors publish.
+      // NVIDIA publishes no data sheet; these figures are from the HGX H20 product table of its
+      // server vendors.
       gpu("H20", 44, 148, 296, 4000, 96, hopper_small),
       // NVIDIA H100 and H200 Tensor Core GPU data sheets, SXM columns, halved where they count sparsity.
       gpu("H100", 67, 989, 1979, 3350, 80, hopper),
       gpu("H200", 67, 989, 1979, 4800, 141, hopper),
-      // NVIDIA's product page (14,592 CUDA cores at 2.52 GHz, GDDR6X at 21 Gbps on 384 bits); tensor peaks as
-      // the Ada white paper has them for the 4090, at 114 of its 128 processors: 16-bit with 32-bit sums.
+      // NVIDIA's product page (14,592 CUDA cores at 2.52 GHz, GDDR6X at 21 Gbps on 384 bits).
+      // Tensor peaks: the Ada white paper's figures for the 4090 (16-bit with 32-bit sums), scaled
+      // to 114 of its 128 processors.
       gpu("4090D", 73.5, 147, 588, 1008, 24, ada),
-      // One core of the machine that Troupe is developed on, an Intel Xeon (Sapphire Rapids) at its 2.1 GHz,
-      // with Troupe's own engine: two AVX-512 units, 2 × 16 multiply-adds a cycle. 16 bits are a storage
-      // format there, computed as float32; bytes are four to a lane (VNNI). The rest is from a calibration;
-      // the bandwidth is that of small models, which caches hold in part.
+      // A core of the machine on which Troupe is developed, an Intel Xeon (Sapphire Rapids) at
+      // 2.1 GHz, with Troupe's own engine: two AVX-512 units, 2 × 16 multiply-adds per cycle.
+      // 16-bit numbers are only stored and are computed as float32; int8 multiplies four per lane
+      // (VNNI). The other numbers are calibrated; the bandwidth is that of small models, which
+      // caches hold in part.
       {"cpu", {134.4e9, 134.4e9, 537.6e9}, 28e9, 24e9, 0.8, 0, 1, 6, true}};
   return all;
 }
 
-// The lines carry 128 payload bits of 130 (PCIe 3 and later), 16 lanes at 8, 16 and 32 GT/s; packet headers
-// and DMA leave about 80 % of that. Networks: the nominal rate, of which RDMA reaches about 90 %; latency is
-// of one remote read.
+// PCIe 3 and later carry 128 payload bits of 130, on 16 lanes at 8, 16 and 32 GT/s; packet headers
+// and DMA leave about 80 %. Networks: the nominal rate, of which RDMA reaches about 90 %; the
+// latency is that of one remote read.
 const std::vector<LinkProfile>& links() {
   static const std::vector<LinkProfile> all{{"pcie3", 10, 15.75e9, 0.8}, {"pcie4", 10, 31.5e9, 0.8},
                                             {"pcie5", 10, 63e9, 0.8},    {"10gbps", 10, 1.25e9, 0.9},
@@ -68,8 +70,8 @@ const std::vector<LinkProfile>& links() {
   return all;
 }
 
-// config.json of each model; keys and values in 16 bits. name, layers, hidden, heads, kv_heads, head_dim,
-// intermediate. A readout scores two rows, as a pointwise ranker does (yes and no).
+// Shapes from each model's config.json, with keys and values in 16 bits. A readout scores two rows,
+// as a pointwise ranker does (yes and no).
 ModelShape shape(const char* name, std::uint32_t layers, std::uint32_t hidden, std::uint32_t heads,
                  std::uint32_t kv_heads, std::uint32_t head_dim, std::uint32_t intermediate) {
   return {name,         layers, hidden, heads, kv_heads,        head_dim,
@@ -84,7 +86,7 @@ const std::vector<ModelShape>& shapes() {
       // RcLLM §IV-A; xGR §9.
       shape("qwen3-8b", 36, 4096, 32, 8, 128, 12288), shape("qwen3-0.6b", 28, 1024, 16, 8, 128, 3072),
       shape("qwen3-1.7b", 28, 2048, 16, 8, 128, 6144), shape("qwen3-4b", 36, 2560, 32, 8, 128, 9728),
-      // The first Qwen-72B, which has a key and a value for every head.
+      // The first Qwen-72B, which has a key and a value per head.
       shape("qwen-72b", 80, 8192, 64, 64, 128, 24576)};
   return all;
 }
@@ -104,31 +106,34 @@ const Named& find(const std::vector<Named>& all, std::string_view kind, std::str
                               "; expected one of " + names);
 }
 
-// The numbers of a profile, in the order of its text.
+// A number of a profile; the table below is in the order of the text.
 struct Field {
   std::string_view key, meaning;
   double& (*of)(DeviceProfile&);
 };
 constexpr Field fields[] = {
-    {"peak_f32", "operations a second, two per multiply-add",
+    {"peak_f32", "operations per second; a multiply-add counts as two",
      [](auto& d) -> double& { return d.peak_ops[0]; }},
-    {"peak_bf16", "likewise; fp16 too", [](auto& d) -> double& { return d.peak_ops[1]; }},
+    {"peak_bf16", "likewise; also for fp16", [](auto& d) -> double& { return d.peak_ops[1]; }},
     {"peak_int8", "likewise", [](auto& d) -> double& { return d.peak_ops[2]; }},
-    {"bandwidth", "of device memory, bytes a second", [](auto& d) -> double& { return d.bandwidth; }},
-    {"memory_bytes", "device memory", [](auto& d) -> double& { return d.memory_bytes; }},
+    {"bandwidth", "device memory bandwidth, bytes per second",
+     [](auto& d) -> double& { return d.bandwidth; }},
+    {"memory_bytes", "device memory, bytes", [](auto& d) -> double& { return d.memory_bytes; }},
     {"efficiency", "share of peaks and bandwidth that large batches reach",
      [](auto& d) -> double& { return d.efficiency; }},
-    {"launch_us", "microseconds of a launch", [](auto& d) -> double& { return d.launch_us; }},
+    {"launch_us", "launch overhead of one operation, microseconds",
+     [](auto& d) -> double& { return d.launch_us; }},
     {"launches_per_layer", "", [](auto& d) -> double& { return d.launches_per_layer; }},
-    {"half_tokens", "arithmetic runs at half its speed in batches of so many new tokens",
+    {"half_tokens", "new tokens per batch at which arithmetic runs at half its speed",
      [](auto& d) -> double& { return d.half_tokens; }}};
-// Of the machine, and of what it computes beside passes; a profile may be without them, and then has zeros.
-constexpr Field machine_fields[] = {
-    {"split_share", "of a pass that is alone, what idle cores may take over",
-     [](auto& d) -> double& { return d.split_share; }},
-    {"idle_share", "of a core, with or without requests",
-     [](auto& d) -> double& { return d.host.idle_share; }},
-    {"wait_us", "of a request, while threads are woken", [](auto& d) -> double& { return d.host.wait_us; }}};
+// Numbers of the machine and of its work outside passes; a profile may leave them out, and they are
+// then 0.
+constexpr Field machine_fields[] = {{"split_share", "share of a lone pass that idle cores may take over",
+                                     [](auto& d) -> double& { return d.split_share; }},
+                                    {"idle_share", "share of one core that is busy even without requests",
+                                     [](auto& d) -> double& { return d.host.idle_share; }},
+                                    {"wait_us", "microseconds per request while threads are woken",
+                                     [](auto& d) -> double& { return d.host.wait_us; }}};
 constexpr std::string_view name_key = "name", trims_key = "trims_last_layer", room_prefix = "host_";
 
 std::string required_keys() {
@@ -137,7 +142,7 @@ std::string required_keys() {
   return keys + ", " + std::string(trims_key);
 }
 
-// "host_kv_cache_worker"
+// Returns the key of a room's line, such as "host_kv_cache_worker".
 std::string room_key(HostRoom room) {
   std::string key(room_prefix);
   for (const char c : name_of(room)) {
@@ -172,7 +177,7 @@ std::optional<double> number(std::string_view text) {
   return value;
 }
 
-// In the order in which a room's line has them.
+// In the order of the numbers in a room's line.
 constexpr double HostUnits::*room_members[] = {&HostUnits::requests,  &HostUnits::parts, &HostUnits::blocks,
                                                &HostUnits::mebibytes, &HostUnits::kept,  &HostUnits::cold};
 
@@ -187,8 +192,8 @@ std::string machine_text(const DeviceProfile& device) {
   if (!device.host.charges()) return text;
   for (const Field& field : std::span(machine_fields).subspan(1)) add(field);
   text +=
-      "# Microseconds of CPU by room: a request, a part of its prompt, a block, a mebibyte, a block that is "
-      "kept, a cold pass.\n";
+      "# CPU microseconds by component: per request, per part of its prompt, per block, per mebibyte, per "
+      "kept block, per cold pass.\n";
   for (std::size_t room = 0; room < host_rooms; ++room) {
     text += room_key(static_cast<HostRoom>(room)) + ':';
     for (const auto member : room_members) (text += ' ') += shortest(device.host.costs[room].*member);
@@ -197,7 +202,8 @@ std::string machine_text(const DeviceProfile& device) {
   return text;
 }
 
-// Reads line after line into a profile that is sound at every step, so that a fault is the last line's.
+// Reads one line after the other. The profile is valid after every line, so a fault is always in
+// the last line.
 class DeviceReader {
  public:
   explicit DeviceReader(const std::string& where) : where_(where), device_(devices().front()) {
@@ -267,7 +273,7 @@ class DeviceReader {
     fail(std::string(key.substr(0, 40)) + " is no key; expected one of " + all_keys());
   }
 
-  // The last two came later: without them they are nothing.
+  // The last two numbers were added later; a line without them leaves them 0.
   static bool set_room(HostUnits& costs, std::string_view text) {
     costs = {};
     for (double HostUnits::*const member : room_members) {
@@ -318,7 +324,7 @@ std::string device_text(const DeviceProfile& device) {
     text += field.meaning.empty() ? "\n" : "  # " + std::string(field.meaning) + "\n";
   }
   return text + std::string(trims_key) + ": " + (device.trims_last_layer ? "true" : "false") +
-         "  # of the last layer, only tokens with a readout go past keys and values\n" + machine_text(device);
+         "  # in the last layer, only tokens with a readout go past keys and values\n" + machine_text(device);
 }
 
 DeviceProfile parse_device(std::string_view text, const std::string& where) {

@@ -1,8 +1,9 @@
 #pragma once
-// Devices, links and models by name, for the simulator and the planner, and a device as text: `troupe bench
-// calibrate` writes one of the machine that it runs on, and `troupe sim --device FILE` reads it. Peaks,
-// bandwidths and shapes are published figures, with their sources beside them; what an engine reaches of them
-// (efficiency, launches, half saturation) is a default of the device's class until it is calibrated.
+// Knows devices, links and models by name, for the simulator and the planner, and converts a device
+// to and from text: `troupe bench calibrate` writes one for its machine, and `troupe sim --device
+// FILE` reads it. Peaks, bandwidths and shapes are published figures, with their sources beside
+// them. The share that an engine reaches (efficiency, launches, half saturation) is a default of
+// the device's class until it is calibrated.
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,18 +16,18 @@ std::span<const DeviceProfile> known_devices();
 std::span<const LinkProfile> known_links();
 std::span<const ModelShape> known_shapes();
 
-// By name, in upper or lower case: "A100-40G", "pcie4", "100gbps", "qwen2-1.5b". Throw std::invalid_argument
-// that lists the names there are.
+// Find an entry by name, case-insensitively: "A100-40G", "pcie4", "100gbps", "qwen2-1.5b". Throw
+// std::invalid_argument with a list of the known names.
 const DeviceProfile& find_device(std::string_view name);
 const LinkProfile& find_link(std::string_view name);
 const ModelShape& find_shape(std::string_view name);
 
-// The same device `cores` times: peaks and bandwidth of a CPU core to those of a machine.
+// Returns a machine of `cores` such cores: multiplies peaks and bandwidth.
 DeviceProfile times_cores(const DeviceProfile& core, std::uint32_t cores);
 
-// "key: value" lines; what follows # is for the reader. Reading gives back exactly what was written. Both
-// throw std::invalid_argument, as in "gpu.txt:7: efficency is no key; expected one of name, peak_f32, …";
-// `where` names the text in it.
+// Convert a device to and from "key: value" lines; text after # is a comment. Parsing gives back
+// exactly what was written. Both throw std::invalid_argument, as in "gpu.txt:7: efficency is no
+// key; expected one of name, peak_f32, …"; `where` names the text in errors.
 std::string device_text(const DeviceProfile& device);
 DeviceProfile parse_device(std::string_view text, const std::string& where);
 

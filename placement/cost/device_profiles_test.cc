@@ -22,7 +22,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(text.find(from), from.size(), to);
 }
 
-TEST_CASE("every known device, link and model is sound and found by its name in any case") {
+TEST_CASE("device profiles: every known device, link and model is valid and found by name in any case") {
   for (const DeviceProfile& device : known_devices()) {
     CHECK(find_fault(device) == "");
     CHECK(&find_device(device.name) == &device);
@@ -39,10 +39,10 @@ TEST_CASE("every known device, link and model is sound and found by its name in 
   CHECK(find_link("100Gbps").bandwidth == 12.5e9);
 }
 
-TEST_CASE("known devices, links and models have the figures of their data sheets, papers and config.json") {
+TEST_CASE("device profiles: known entries have the figures of their data sheets, papers and config.json") {
   struct Gpu {
     const char* name;
-    double f32, bf16, int8, bandwidth, memory;  // 1e12 operations a second, GB/s, GB
+    double f32, bf16, int8, bandwidth, memory;  // 1e12 operations per second, GB/s, GB
   };
   for (const Gpu& gpu : {Gpu{"A100-40G", 19.5, 312, 624, 1555, 40}, Gpu{"A100-80G", 19.5, 312, 624, 2039, 80},
                          Gpu{"H20", 44, 148, 296, 4000, 96}, Gpu{"H100", 67, 989, 1979, 3350, 80},
@@ -90,7 +90,7 @@ TEST_CASE("known devices, links and models have the figures of their data sheets
   CHECK(numbers("qwen-72b") == Numbers{80, 8192, 64, 64, 128, 24576});
 }
 
-TEST_CASE("an unknown name is refused with the names there are") {
+TEST_CASE("device profiles: an unknown name is refused with a list of the known names") {
   CHECK_THROWS_WITH_AS(
       find_link("ether"),
       "link is ether; expected one of pcie3, pcie4, pcie5, 10gbps, 100gbps, 200gbps, 400gbps",
@@ -99,7 +99,7 @@ TEST_CASE("an unknown name is refused with the names there are") {
   CHECK_THROWS_AS(find_shape("qwen2"), std::invalid_argument);
 }
 
-TEST_CASE("shapes have the keys and values of BAT's Table 2, and the published numbers of parameters") {
+TEST_CASE("device profiles: shapes have the KV sizes of BAT's Table 2 and the published parameter counts") {
   CHECK(find_shape("qwen2-1.5b").kv_token_bytes() == 28'672);
   CHECK(find_shape("qwen2-7b").kv_token_bytes() == 57'344);
   CHECK(find_shape("llama3-1b").kv_token_bytes() == 32'768);
@@ -107,8 +107,8 @@ TEST_CASE("shapes have the keys and values of BAT's Table 2, and the published n
     const ModelShape& shape = find_shape(name);
     return shape.layers * shape.layer_parameters() / 1e9;
   };
-  // Without embeddings, as the model cards have them: 1.31, 6.53; Llama 3.2: 1.23 with 0.26 of embedding;
-  // Qwen3: 0.44, 1.4, 3.6, 6.95.
+  // Billions of parameters without embeddings, from the model cards: 1.31, 6.53; Llama 3.2: 1.23
+  // with 0.26 of embedding; Qwen3: 0.44, 1.4, 3.6, 6.95.
   CHECK(billions("qwen2-1.5b") == doctest::Approx(1.31).epsilon(0.005));
   CHECK(billions("qwen2-7b") == doctest::Approx(6.53).epsilon(0.005));
   CHECK(billions("llama3-1b") == doctest::Approx(0.973).epsilon(0.005));
@@ -118,7 +118,7 @@ TEST_CASE("shapes have the keys and values of BAT's Table 2, and the published n
   CHECK(billions("qwen3-8b") == doctest::Approx(6.95).epsilon(0.005));
 }
 
-TEST_CASE("cores multiply what is shared out among them") {
+TEST_CASE("device profiles: times_cores multiplies what cores add") {
   const DeviceProfile four = times_cores(find_device("cpu"), 4);
   CHECK(four.name == "cpu-4");
   CHECK(four.peak_ops[0] == 4 * 134.4e9);
@@ -126,7 +126,7 @@ TEST_CASE("cores multiply what is shared out among them") {
   CHECK(four.memory_bytes == find_device("cpu").memory_bytes);
 }
 
-TEST_CASE("a device written is read back exactly") {
+TEST_CASE("device text: a written device is read back exactly") {
   const unsigned seed = 20260103;
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -152,7 +152,7 @@ TEST_CASE("a device written is read back exactly") {
   }
 }
 
-TEST_CASE("what the host costs is part of the text where there is any, and read back exactly") {
+TEST_CASE("device text: host costs are written if there are any, and read back exactly") {
   DeviceProfile device = find_device("cpu");
   CHECK(device_text(device).find("host_") == std::string::npos);
   device.split_share = 0.6;
@@ -180,7 +180,7 @@ TEST_CASE("what the host costs is part of the text where there is any, and read 
             .starts_with("gpu.txt:19: host_kv is no key"));
 }
 
-TEST_CASE("a text that is no device is refused with its line") {
+TEST_CASE("device text: an invalid text is refused with its line") {
   const std::string good = device_text(find_device("H20"));
   CHECK(refusal_of("# by hand\n\n" + replaced(good, "\n", "\r\n")) == "");
   CHECK(refusal_of(replaced(good, "efficiency", "efficency"))
@@ -201,7 +201,7 @@ TEST_CASE("a text that is no device is refused with its line") {
   CHECK(refusal_of("") != "");
 }
 
-TEST_CASE("a text without one of its lines is refused by the key that it lacks") {
+TEST_CASE("device text: a text that lacks a line is refused with the missing key") {
   const std::string good = device_text(find_device("H20"));
   for (std::size_t start = 0; start < good.size(); start = good.find('\n', start) + 1) {
     std::string less = good;
@@ -211,7 +211,7 @@ TEST_CASE("a text without one of its lines is refused by the key that it lacks")
   }
 }
 
-TEST_CASE("a device that could not be read back is not written") {
+TEST_CASE("device text: a device that could not be read back is not written") {
   DeviceProfile device = find_device("H20");
   for (const char* name : {"", "two\nlines", "a # b", " spaced"}) {
     device.name = name;

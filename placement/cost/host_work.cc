@@ -15,10 +15,11 @@ constexpr double HostUnits::*members[units_count] = {&HostUnits::requests, &Host
                                                      &HostUnits::kept,     &HostUnits::cold};
 constexpr int rounds = 20'000;
 constexpr double half_cold_us = 1'000;
-constexpr double least_us = 0.05;  // a request; less is noise, and its relative error says nothing
+// Minimum time of a request; less is noise, and its relative error says nothing.
+constexpr double least_us = 0.05;
 
-// One of a room: costs · x = share, where x are a run's units over a time of it, and share is what of it they
-// explain.
+// An equation of one room: costs · x = share. `x` are a run's units divided by a measured time;
+// `share` is the fraction of that time that they explain.
 struct Equation {
   std::array<double, units_count> x{};
   double share = 1;
@@ -28,12 +29,13 @@ bool is_one_of(std::size_t room, std::initializer_list<HostRoom> rooms) {
   return std::ranges::find(rooms, static_cast<HostRoom>(room)) != rooms.end();
 }
 
-// Nobody asks them where no block is named, so such requests say nothing of what one costs there.
+// True for components that receive messages only about blocks: a request that names no block says
+// nothing about their cost.
 bool only_of_blocks(std::size_t room) { return is_one_of(room, {HostRoom::cache_meta, HostRoom::kv_worker}); }
 
-// Only checksums, and what reads and writes blocks for the passes, go by bytes; the door and what reads
-// items' features have done their part before anybody knows what has to be computed; and cold is what a pass
-// and the clients' clocks find.
+// Says which units a room's cost depends on. Only checksums, the executor port and `rest` depend on
+// bytes. The HTTP server and the feature port finish before the router knows what must be computed,
+// so they do not depend on kept blocks. Only a pass and the clients' clocks see cold starts.
 std::array<bool, units_count> used_by(std::size_t room) {
   return {true,
           !only_of_blocks(room),
@@ -63,8 +65,8 @@ double residual(const Equation& equation, const std::array<double, units_count>&
   return left;
 }
 
-// One cost after the other takes its best value beside the others, none below nothing: the sum is convex, and
-// that ends at its least.
+// Minimizes one cost at a time, given the others, with no cost below 0. The sum is convex, so this
+// converges to its minimum.
 std::array<double, units_count> least_squares(const std::vector<Equation>& equations,
                                               std::span<const bool> used) {
   std::array<double, units_count> costs{};

@@ -1,10 +1,10 @@
 #pragma once
-// What a request costs the processors of its node beside what the cost model says of its model's passes: in
-// each room (the rooms of runtime/profiling/cpu_rooms.h) some microseconds a request, a part of its prompt (a
-// candidate, the user, the frame), a block that it names, a mebibyte that is summed up, a block that is
-// computed and kept, and a pass that begins after its processor has stood still, whose caches others have had
-// meanwhile. A device's profile has it, fitted to what `bench rank --profile` saw; one without charges
-// nothing.
+// Models the CPU work of a node outside its model's passes (the cost model covers those). Each room
+// (see runtime/profiling/cpu_rooms.h) takes some microseconds per request, per part of its prompt
+// (a candidate, the user, the frame), per named block, per mebibyte to checksum, per block that is
+// computed and kept, and per cold pass. A cold pass begins after its processor was idle and its
+// caches were used by others. A device profile holds these costs, fitted to runs of `bench rank
+// --profile`; a profile without them charges nothing.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -13,7 +13,7 @@
 
 namespace troupe::placement {
 
-// Of a request, or the sum of several.
+// Units of one request, or the sum of several.
 struct HostUnits {
   double requests = 0, parts = 0, blocks = 0, mebibytes = 0, kept = 0, cold = 0;
 
@@ -21,8 +21,8 @@ struct HostUnits {
   bool operator==(const HostUnits&) const = default;
 };
 double dot(const HostUnits& costs, const HostUnits& units);
-// How cold a pass begins, from 0 to 1, after its executor stood still for so long; half so after a
-// millisecond.
+// Returns how cold a pass begins after its executor was idle for `still_us`: from 0 to 1, and 0.5
+// after a millisecond.
 double coldness(double still_us);
 
 enum class HostRoom : std::uint8_t {
@@ -40,33 +40,35 @@ enum class HostRoom : std::uint8_t {
   count_
 };
 inline constexpr std::size_t host_rooms = static_cast<std::size_t>(HostRoom::count_);
-// As that of CpuRoom; what no room counts is the "rest". `passes` is what kernels took beyond the cost model:
-// blocks that are read where they lie, in memory that nothing has touched for a while.
+// Returns the same name as for the matching CpuRoom; `rest` is what no room counts. `passes` is the
+// time that kernels take beyond the cost model: they read blocks in memory that was not touched for
+// a while.
 std::string_view name_of(HostRoom room);
 
 struct HostWork {
   std::array<HostUnits, host_rooms> costs{};  // microseconds
-  double idle_share =
-      0;  // of one processor, whether there are requests or not: heartbeats, the scrubber, clocks
-  double wait_us = 0;  // of a request, in which no processor works for it: threads being woken
+  // Share of one processor that is busy without requests: heartbeats, the scrubber, clocks.
+  double idle_share = 0;
+  double wait_us = 0;  // time per request in which no processor works for it: threads are being woken
 
   const HostUnits& operator[](HostRoom room) const { return costs[static_cast<std::size_t>(room)]; }
   HostUnits& operator[](HostRoom room) { return costs[static_cast<std::size_t>(room)]; }
   bool charges() const { return *this != HostWork{}; }
   bool operator==(const HostWork&) const = default;
 };
-std::string find_fault(const HostWork& work);  // "": costs are finite, and none is below nothing
+std::string find_fault(const HostWork& work);  // "" if all costs are finite and not negative
 
-// What was measured: all requests of a run together.
+// The measured sum of all requests of one run.
 struct HostRun {
   HostUnits units;
   std::array<double, host_rooms> us{};
-  double seconds = 0;    // that it took
-  double passes_us = 0;  // by the cost model
+  double seconds = 0;    // duration of the run
+  double passes_us = 0;  // predicted by the cost model
 };
-// Least squares of the relative error of each room's time over the runs (of passes, of all that they took),
-// with no cost below nothing. A unit that no run has, or that all runs have in proportion to another one,
-// gets what explains the runs, and nothing more. Throws std::invalid_argument without a run.
+// Fits costs by least squares of the relative error of each room's time over the runs; no cost is
+// negative. The error of `passes` is relative to all the time that passes take. A unit that occurs
+// in no run gets cost 0; units that occur only in proportion to each other share what the runs
+// explain. Throws std::invalid_argument if there are no runs.
 HostWork fit_host(std::span<const HostRun> runs);
 
 }  // namespace troupe::placement

@@ -16,7 +16,7 @@ HostWork some_work(unsigned seed) {
   for (std::size_t room = 0; room < host_rooms; ++room)
     work.costs[room] = {request(random), part(random), part(random), 0};
   for (const HostRoom room : {HostRoom::cache_meta, HostRoom::kv_worker})
-    work[room].parts = 0;  // they hear of blocks alone
+    work[room].parts = 0;  // they receive messages only about blocks
   work[HostRoom::checksums].mebibytes = 90;
   work[HostRoom::kv_worker].kept = work[HostRoom::passes].kept = part(random);
   work[HostRoom::passes].cold = work[HostRoom::rest].cold = request(random);
@@ -26,7 +26,7 @@ HostWork some_work(unsigned seed) {
 HostRun run_of(const HostWork& work, const HostUnits& units) {
   HostRun run{units, {}, 1};
   for (std::size_t room = 0; room < host_rooms; ++room) run.us[room] = dot(work.costs[room], units);
-  if (units.blocks == 0) run.us[static_cast<std::size_t>(HostRoom::cache_meta)] = 0;  // nobody asks it
+  if (units.blocks == 0) run.us[static_cast<std::size_t>(HostRoom::cache_meta)] = 0;  // they get no message
   if (units.blocks == 0) run.us[static_cast<std::size_t>(HostRoom::kv_worker)] = 0;
   return run;
 }
@@ -38,7 +38,7 @@ const std::vector<HostUnits> workloads{
 
 }  // namespace
 
-TEST_CASE("costs are found again from runs of different shape, and told apart by room") {
+TEST_CASE("host work: costs are recovered from runs of different shape, separately for each room") {
   const unsigned seed = 7;
   CAPTURE(seed);
   const HostWork work = some_work(seed);
@@ -56,10 +56,10 @@ TEST_CASE("costs are found again from runs of different shape, and told apart by
         doctest::Approx(dot(work[HostRoom::router], unseen)).epsilon(0.05));
 }
 
-TEST_CASE("no cost is below nothing, whatever the runs say, and what no run has costs nothing") {
+TEST_CASE("host work: no cost is negative, and a unit that no run has costs nothing") {
   HostRun small{{100, 1'000, 0, 0}, {}, 1}, large{{100, 10'000, 0, 0}, {}, 1};
   small.us.fill(5'000);
-  large.us.fill(2'000);  // less for more
+  large.us.fill(2'000);  // more units take less time
   const HostWork fitted = fit_host(std::vector{small, large});
   for (const HostUnits& costs : fitted.costs) {
     CHECK(costs.requests >= 0);
@@ -71,7 +71,7 @@ TEST_CASE("no cost is below nothing, whatever the runs say, and what no run has 
   CHECK_THROWS_AS(fit_host({}), std::invalid_argument);
 }
 
-TEST_CASE("what passes take beyond the cost model is weighed by all that they take, not by itself") {
+TEST_CASE("host work: the error of passes is relative to all the time that passes take") {
   const auto passes = static_cast<std::size_t>(HostRoom::passes);
   HostRun little{{10, 100, 0, 0}, {}, 1, 1'000}, much = little;
   little.us[passes] = 10;
@@ -81,7 +81,7 @@ TEST_CASE("what passes take beyond the cost model is weighed by all that they ta
   CHECK(name_of(HostRoom::passes) == "kernels");
 }
 
-TEST_CASE("a profile charges something or nothing, and has no cost that makes no sense") {
+TEST_CASE("host work: a profile charges something or nothing, and a negative cost is refused") {
   HostWork work;
   CHECK_FALSE(work.charges());
   work[HostRoom::router].requests = 3;

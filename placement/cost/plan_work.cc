@@ -4,7 +4,8 @@
 
 namespace troupe::placement {
 
-// Whoever sees tokens that replace others sees those others, too: the former add nothing.
+// A segment that sees tokens which replace others also sees those others; the replacing tokens add
+// nothing.
 std::vector<std::uint64_t> tokens_seen(const kernels::Plan& plan) {
   std::vector<std::uint64_t> seen(plan.segments.size()), before(plan.segments.size() + 1);
   for (std::size_t i = 0; i < plan.segments.size(); ++i) {
@@ -22,9 +23,10 @@ std::vector<std::uint64_t> tokens_seen(const kernels::Plan& plan) {
 
 namespace {
 
-// Of a token that is not chosen, as a share of its work: the layers before the last exact one whole, and that
-// one's keys and values, about a quarter of a layer. Scores by attention take the first layer's, those by
-// divergence the second one's keys and values.
+// Returns the work of a token that is not chosen, as a share of a full token's work: the exact
+// layers except the last, and the last one's keys and values, about a quarter of a layer. Choosing
+// by attention needs the first layer; choosing by divergence needs the second layer's keys and
+// values.
 double share_of_others(const kernels::Repair& repair, std::uint32_t layers) {
   if (layers == 0) return 0;
   double whole = repair.exact_layers - 0.75;
@@ -47,7 +49,8 @@ std::vector<std::uint64_t> tokens_computed(const kernels::Plan& plan, std::uint3
   std::uint64_t number = 0;
   auto always = repair.always.begin();
   for (const kernels::Repair::Place& place : repair.places) {
-    if (place.segment >= computed.size() || place.budget >= budgets.size()) return computed;  // not sound
+    // Invalid plan: count all tokens.
+    if (place.segment >= computed.size() || place.budget >= budgets.size()) return computed;
     Budget& budget = budgets[place.budget];
     budget.tokens += static_cast<double>(computed[place.segment]);
     number += computed[place.segment];
@@ -57,7 +60,8 @@ std::vector<std::uint64_t> tokens_computed(const kernels::Plan& plan, std::uint3
   for (const kernels::Repair::Place& place : repair.places) {
     const Budget& budget = budgets[place.budget];
     const double chosen = std::min(1.0, budget.chosen / std::max(1.0, budget.tokens));
-    if (place.of_prototypes && place.block < computed.size()) computed[place.block] = 0;  // it is read
+    // The block is read, not computed.
+    if (place.of_prototypes && place.block < computed.size()) computed[place.block] = 0;
     computed[place.segment] = static_cast<std::uint64_t>(
         static_cast<double>(computed[place.segment]) * (chosen + (1 - chosen) * others) + 0.5);
   }

@@ -1,7 +1,7 @@
 #pragma once
-// What the segments of a plan come to in Work: a segment that is computed costs by its tokens and by what
-// they see, one that is reused costs the reading of its keys and values; and what a beam search behind it
-// adds.
+// Computes the work of a plan from its segments: a computed segment costs by its tokens and by what
+// they see, a reused one costs the reading of its keys and values. A beam search adds its own
+// steps.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -11,24 +11,24 @@
 
 namespace troupe::placement {
 
-// Of each segment, the tokens of those that it sees: of tokens that stand in another's place and those, one
-// each. A plan that is not sound has whatever can be seen of it.
+// Returns, for each segment, the number of tokens that it sees. A token that stands for another one
+// and that other one count once. For an invalid plan the result covers what can be resolved.
 std::vector<std::uint64_t> tokens_seen(const kernels::Plan& plan);
 
-// Of each segment, the tokens that are computed where it is not reused: all, but of a place of a repair its
-// part of those that are chosen (kernels/base/repair.h), and none of a block of prototypes; and of the others
-// the first layers' part of a model of so many; 0: it is not known of how many, and those layers are not
-// counted.
+// Returns, for each segment, the number of tokens to compute if the segment is not reused. This is
+// all tokens, with two exceptions: a repair's place (kernels/base/repair.h) counts its chosen
+// tokens and, for the others, their share in the first of `layers` layers; a block of prototypes
+// counts 0. layers = 0: the number is unknown, and the first layers are not counted.
 std::vector<std::uint64_t> tokens_computed(const kernels::Plan& plan, std::uint32_t layers);
 
-// Tokens of a search's paths; where only an index of paths knows, as many as semantic identifiers mostly
-// have.
+// Returns the number of tokens of a search's paths. If only an index knows the paths, assumes the
+// usual length of semantic identifiers.
 std::uint64_t search_steps(const kernels::Search& search);
-// What a plan's search computes beside its segments: at every step but the first the newest token of each
-// kept path, which sees the prompt and its own path.
+// Counts what a plan's search computes beside its segments: at every step but the first, the newest
+// token of each kept path, which sees the prompt and its own path.
 Pass search_pass(const kernels::Plan& plan, const std::vector<std::uint64_t>& seen);
 
-// Counted, given which segments are reused.
+// Counts the plan's pass, given which segments are reused.
 template <class IsReused>
 Pass pass_of(const kernels::Plan& plan, const IsReused& is_reused, std::uint32_t layers = 0) {
   Pass pass{.readouts = plan.readouts.size()};

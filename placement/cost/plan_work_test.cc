@@ -18,7 +18,7 @@ Plan three_segments() {
   return plan;
 }
 
-TEST_CASE("a plan's pass counts what is reused as read, and the rest with what it sees") {
+TEST_CASE("plan work: reused segments are counted as read, the others with what they see") {
   CHECK(tokens_seen(three_segments()) == std::vector<std::uint64_t>{0, 3, 5});
   const Pass pass = pass_of(three_segments(), [](std::size_t i) { return i == 1; });
   CHECK(pass.new_tokens == 7);
@@ -27,14 +27,14 @@ TEST_CASE("a plan's pass counts what is reused as read, and the rest with what i
   CHECK(pass.readouts == 1);
 }
 
-TEST_CASE("tokens that stand in the place of others are seen once") {
+TEST_CASE("plan work: tokens that stand for others are counted once") {
   Plan plan = three_segments();
   plan.segments.insert(plan.segments.begin() + 2, {SegmentKind::item, {4}, 3, {0}, 0, {1, 0}});
   plan.segments.back().sees = Sees::all_before(3);
   CHECK(tokens_seen(plan) == std::vector<std::uint64_t>{0, 3, 3, 5});
 }
 
-TEST_CASE("of a place the chosen tokens are computed, and of the others the first layers") {
+TEST_CASE("plan work: a repair counts chosen tokens fully and the others in the first layers") {
   Plan plan;
   plan.segments = {{SegmentKind::item, {1, 2, 3, 4}, 0, {}},
                    {SegmentKind::user, {5, 6, 7, 8}, 0, {}},
@@ -43,7 +43,8 @@ TEST_CASE("of a place the chosen tokens are computed, and of the others the firs
   plan.repair = {.places = {{2, 0, 0}, {3, 1, 1}}, .budgets = {1, 3}, .always = {3}, .attention = 1};
   using Counts = std::vector<std::uint64_t>;
   CHECK(tokens_computed(plan, 0) == Counts{4, 4, 2, 3});
-  CHECK(tokens_computed(plan, 2) == Counts{4, 4, 3, 3});  // half a layer of two, of the other 2 and 1
+  // Half of a layer of two, for the 2 and the 1 tokens that are not chosen.
+  CHECK(tokens_computed(plan, 2) == Counts{4, 4, 3, 3});
   plan.repair.exact_layers = 2;
   CHECK(tokens_computed(plan, 2) == Counts{4, 4, 3, 4});
   CHECK(tokens_computed(plan, 1) == Counts{4, 4, 4, 4});
@@ -58,12 +59,12 @@ TEST_CASE("of a place the chosen tokens are computed, and of the others the firs
   plan.repair.budgets = {1, 3};
   plan.repair.exact_layers = 0;
   const Pass part = pass_of(
-      plan, [](std::size_t i) { return i == 0; }, 2);  // 3 and 3 of the places' 4 and 4
+      plan, [](std::size_t i) { return i == 0; }, 2);  // 3 and 3 of the repaired segments' 4 and 4 tokens
   CHECK(part.new_tokens == 4 + 3 + 3);
   CHECK(part.reused_tokens == 4 + 1 + 1);
 }
 
-TEST_CASE("a search adds, at each step but the first, a row for each path, which sees prompt and path") {
+TEST_CASE("plan work: a search adds a row per path at each step but the first, which sees prompt and path") {
   Plan plan = three_segments();
   plan.search = {.segment = 2, .width = 10, .results = 5, .steps = 4};
   const Pass pass = search_pass(plan, tokens_seen(plan));
@@ -78,7 +79,7 @@ TEST_CASE("a search adds, at each step but the first, a row for each path, which
   CHECK(search_pass(plan, tokens_seen(plan)).new_tokens == 0);
 }
 
-TEST_CASE("a segment sees nothing that comes after it") {
+TEST_CASE("plan work: a segment sees no segment after it") {
   Plan plan = three_segments();
   plan.segments[1].sees.add({1, 90});
   plan.segments[0].sees.add({7, 8});

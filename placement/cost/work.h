@@ -1,26 +1,27 @@
 #pragma once
-// Work is what a pass asks of a device, whatever the device: operations, bytes that it reads (weights, and
-// keys and values that it did not compute), and that it is a pass at all. It is the currency of workers'
-// paces, admission, the choice of a worker, the bounds of batches and simulated devices. UnitCosts says what
-// a model's tokens come to, and Pace how long a device takes for a unit of each. Without a model an operation
-// is a newly computed token, and nothing else counts.
+// Defines Work, what a pass asks of any device: operations, bytes to read (weights, and keys and
+// values that it did not compute), and the pass itself. Work is the unit of workers' paces,
+// admission, the choice of a worker, batch bounds and simulated devices. UnitCosts converts a
+// model's tokens to Work; Pace is a device's time per unit. Without a model an operation is a newly
+// computed token, and nothing else counts.
 #include <cstdint>
 
 namespace troupe::placement {
 
 struct ModelShape;
 
-// What a pass computes, counted. A batch of requests is the sum of theirs: it reads the weights once.
+// Counts of what a pass computes. A batch's Pass is the sum of its requests'; it reads the weights
+// once.
 struct Pass {
   std::uint64_t new_tokens = 0, reused_tokens = 0;
-  std::uint64_t pairs = 0;     // over all new tokens: tokens that each attends to, itself among them
+  std::uint64_t pairs = 0;     // tokens attended to, summed over all new tokens, each including itself
   std::uint64_t readouts = 0;  // tokens at which scores are read
 
   Pass& operator+=(const Pass& other);
-  Pass& operator-=(const Pass& other);  // that was added before
+  Pass& operator-=(const Pass& other);  // requires that `other` was added before
 };
 Pass operator+(Pass a, const Pass& b);
-// One segment behind everything that is reused: each new token sees all of that and the new ones up to
+// Returns one segment behind all reused tokens: each new token sees those and the new ones up to
 // itself.
 Pass causal_pass(std::uint64_t new_tokens, std::uint64_t reused_tokens, std::uint64_t readouts = 1);
 
@@ -28,28 +29,28 @@ struct Work {
   double operations = 0, bytes = 0, passes = 0;
 
   Work& operator+=(const Work& other);
-  Work& operator-=(const Work& other);  // never below nothing
+  Work& operator-=(const Work& other);  // no component falls below 0
   bool operator==(const Work&) const = default;
 };
 Work operator+(Work a, const Work& b);
 Work operator*(Work work, double times);
 
-// Of one model.
+// Work per unit of one model.
 struct UnitCosts {
-  double token_operations = 1;  // of its linear layers
+  double token_operations = 1;  // of the linear layers
   double pair_operations = 0, readout_operations = 0;
-  double token_bytes = 0;    // of a reused token's keys and values
-  double pass_bytes = 0;     // of the weights
-  std::uint32_t layers = 0;  // 0: not known
+  double token_bytes = 0;    // bytes of a reused token's keys and values
+  double pass_bytes = 0;     // bytes of the weights
+  std::uint32_t layers = 0;  // 0 = unknown
 
-  // New tokens of one segment that all see so many tokens before it, and each other causally. Counts may be
-  // fractions: of what is expected.
+  // Returns the work of new tokens of one segment that all see `seen` tokens before it, and each
+  // other causally. Counts may be fractions, as expected values.
   Work computed(double tokens, double seen) const;
   Work reused(double tokens) const { return {0, tokens * token_bytes, 0}; }
   Work readouts(double count) const { return {count * readout_operations, 0, 0}; }
   Work passes(double count) const { return {0, count * pass_bytes, count}; }
   Work of(const Pass& pass) const;  // one pass; nothing for no tokens
-  // Of attended pairs, over those of a token.
+  // Operations of an attended pair over those of a token.
   double attention_share() const { return pair_operations / token_operations; }
 };
 UnitCosts unit_costs(const ModelShape& shape);

@@ -8,14 +8,14 @@
 namespace troupe::placement {
 namespace {
 
-TEST_CASE("without a model, work is the tokens that are computed") {
+TEST_CASE("work: without a model it counts the computed tokens") {
   const UnitCosts costs;
   CHECK(costs.computed(7, 1'000) == Work{7, 0, 0});
   CHECK(costs.of({.new_tokens = 7, .reused_tokens = 100, .pairs = 900, .readouts = 1}) == Work{7, 0, 1});
   CHECK(costs.of({}) == Work{});
 }
 
-TEST_CASE("a segment's work is its tokens, what they see, and each other causally") {
+TEST_CASE("work: a segment costs its tokens, what they see, and each other causally") {
   const UnitCosts costs{.token_operations = 10, .pair_operations = 2, .token_bytes = 3, .pass_bytes = 50};
   CHECK(costs.computed(4, 6) == Work{40 + 2 * (24 + 10), 0, 0});
   CHECK(costs.computed(4, 6) + costs.reused(6) + costs.passes(1) ==
@@ -23,7 +23,7 @@ TEST_CASE("a segment's work is its tokens, what they see, and each other causall
   CHECK(costs.attention_share() == 0.2);
 }
 
-TEST_CASE("work that ends is taken off again, and never below nothing") {
+TEST_CASE("work: finished work is subtracted and never falls below 0") {
   Work sent = Work{10, 5, 1} + Work{1, 1, 1};
   sent -= {10, 5, 1};
   CHECK(sent == Work{1, 1, 1});
@@ -33,8 +33,8 @@ TEST_CASE("work that ends is taken off again, and never below nothing") {
 }
 
 TEST_CASE(
-    "a pace takes the units' times together, and a large causal pass about as long as the cost model has "
-    "it") {
+    "pace: it adds the units' times, and a large causal pass takes about as long as in the cost "
+    "model") {
   CHECK(Pace{2, 3, 5}.us({10, 100, 1}) == 20 + 300 + 5);
   CHECK_FALSE(Pace{}.known());
   for (const DeviceProfile& device : known_devices())
@@ -47,7 +47,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("a device of many cores takes less for the same work") {
+TEST_CASE("pace: a device of many cores takes less time for the same work") {
   const DeviceProfile& core = find_device("cpu");
   const ModelShape& shape = find_shape("qwen2-1.5b");
   const Pace one = pace_of(core, shape), four = pace_of(times_cores(core, 4), shape);

@@ -63,8 +63,8 @@ AccessDistribution AccessDistribution::zipf(std::uint64_t items, double exponent
 
 double AccessDistribution::weight(double rank_from_1) const { return std::pow(rank_from_1, -exponent_); }
 
-// Beyond the exact ranks by Euler and Maclaurin: integral, half of both ends, and the first derivative's
-// term. What follows is below 1e-12 of the sum.
+// Sums the ranks beyond the exact ones by the Euler-Maclaurin formula: the integral, half of both
+// ends, and the first derivative's term. The terms left out are below 1e-12 of the sum.
 double AccessDistribution::weights(std::uint64_t hottest) const {
   if (hottest == 0) return 0;
   if (hottest <= first_sums_.size()) return first_sums_[hottest - 1];
@@ -87,7 +87,7 @@ double AccessDistribution::cdf(std::uint64_t hottest) const {
   return static_cast<double>(sums_[hottest - 1]) / static_cast<double>(sums_.back());
 }
 
-// The integral turned around, without its small terms.
+// Inverts the integral, without its small terms.
 std::uint64_t AccessDistribution::guess(double share) const {
   const double above = share * total_ - first_sums_.back(), power = 1 - exponent_;
   if (above <= 0) return first_sums_.size();
@@ -99,7 +99,7 @@ std::uint64_t AccessDistribution::guess(double share) const {
 }
 
 std::uint64_t AccessDistribution::reaching(double share) const {
-  std::uint64_t low = 0, high = items_;  // cdf(high) reaches it, or nothing does
+  std::uint64_t low = 0, high = items_;  // invariant: cdf(high) reaches `share`, or no cdf does
   if (order_.empty()) {
     constexpr std::uint64_t around = 4;
     const std::uint64_t middle = guess(share);

@@ -12,7 +12,7 @@ namespace {
 
 const std::vector<std::uint64_t> counts{1, 6, 0, 2, 1};
 
-TEST_CASE("counted accesses come hottest first, ties by item") {
+TEST_CASE("access distribution: counted items come hottest first, ties by item") {
   const auto all = AccessDistribution::from_counts(counts);
   REQUIRE(all.items() == 5);
   for (const auto& [rank, item] : {std::pair{0, 1}, {1, 3}, {2, 0}, {3, 4}, {4, 2}})
@@ -24,7 +24,7 @@ TEST_CASE("counted accesses come hottest first, ties by item") {
   CHECK(all.cdf(5) == 1);
 }
 
-TEST_CASE("a share is reached by the least number of hottest items") {
+TEST_CASE("access distribution: reaching returns the least number of hottest items with that share") {
   const auto all = AccessDistribution::from_counts(counts);
   CHECK(all.reaching(-1) == 0);
   CHECK(all.reaching(0.6) == 1);
@@ -33,7 +33,7 @@ TEST_CASE("a share is reached by the least number of hottest items") {
   CHECK(all.reaching(2) == 5);
 }
 
-TEST_CASE("Zipf's sums beyond the exact ranks agree with adding every term") {
+TEST_CASE("access distribution: Zipf sums beyond the exact ranks agree with adding every term") {
   for (const double exponent : {0.0, 0.5, 0.7, 1.0, 1.0 + 1e-12, 1.3}) {
     CAPTURE(exponent);
     const std::uint64_t items = 200'000;
@@ -46,7 +46,8 @@ TEST_CASE("Zipf's sums beyond the exact ranks agree with adding every term") {
   }
 }
 
-TEST_CASE("a hundred million generated items cost nothing to keep, and reaching inverts the CDF") {
+TEST_CASE(
+    "access distribution: a hundred million generated items take no memory, and reaching inverts the CDF") {
   for (const double exponent : {0.0, 0.6, 1.0, 1.4, 9.0})
     for (const std::uint64_t count : {1, 3, 4'096, 4'100, 100'000'000}) {
       CAPTURE(exponent);
@@ -62,7 +63,7 @@ TEST_CASE("a hundred million generated items cost nothing to keep, and reaching 
     }
 }
 
-TEST_CASE("items are drawn as often as their share says") {
+TEST_CASE("access distribution: items are drawn in proportion to their share") {
   for (const auto& all : {AccessDistribution::from_counts(counts), AccessDistribution::zipf(5, 0.8)}) {
     std::vector<double> drawn(5);
     for (std::uint64_t i = 0; i < 100'000; ++i) drawn[all.draw(spread(i))] += 1e-5;
@@ -71,7 +72,7 @@ TEST_CASE("items are drawn as often as their share says") {
   }
 }
 
-TEST_CASE("what is no distribution is refused") {
+TEST_CASE("access distribution: invalid counts, item numbers and exponents are refused") {
   CHECK_THROWS_AS(AccessDistribution::from_counts({}), std::invalid_argument);
   CHECK_THROWS_AS(AccessDistribution::from_counts(std::vector<std::uint64_t>{0, 0}), std::invalid_argument);
   CHECK_THROWS_AS(AccessDistribution::from_counts(std::vector<std::uint64_t>{1ULL << 63, 1ULL << 63}),

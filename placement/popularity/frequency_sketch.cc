@@ -16,7 +16,7 @@ FrequencySketch::FrequencySketch(std::size_t entries)
       until_halved_(std::max(entries, entries_min) * sightings_per_entry),
       counts_(rows * (mask_ + 1)) {}
 
-// Two halves of the key make all rows (double hashing).
+// Derives all rows' positions from the two halves of the key (double hashing).
 std::array<std::size_t, FrequencySketch::rows> FrequencySketch::places(std::uint64_t key) const {
   std::array<std::size_t, rows> places;
   const std::uint64_t step = (key >> 32) | 1;
@@ -27,7 +27,8 @@ std::array<std::size_t, FrequencySketch::rows> FrequencySketch::places(std::uint
   return places;
 }
 
-// Only the smallest counts of a key grow (conservative update): the others are those of other keys, too.
+// Increments only the smallest counts of a key (conservative update): larger counts belong to other
+// keys as well.
 void FrequencySketch::touch(std::uint64_t key) {
   const std::uint32_t least = count(key);
   for (const std::size_t place : places(key))

@@ -9,7 +9,7 @@
 
 using troupe::placement::FrequencySketch;
 
-TEST_CASE("counts are exact while few keys are seen") {
+TEST_CASE("frequency sketch: counts are exact while few keys are seen") {
   FrequencySketch sketch(1000);
   for (std::uint64_t key = 1; key <= 20; ++key)
     for (std::uint64_t i = 0; i < key; ++i) sketch.touch(key * 0x9e3779b97f4a7c15U);
@@ -17,7 +17,7 @@ TEST_CASE("counts are exact while few keys are seen") {
   CHECK(sketch.count(77) == 0);
 }
 
-TEST_CASE("an estimate is never too small, and seldom too large") {
+TEST_CASE("frequency sketch: an estimate is never too small and seldom too large") {
   std::mt19937_64 random(7);
   FrequencySketch sketch(2000);
   std::map<std::uint64_t, std::uint32_t> truth;
@@ -36,20 +36,20 @@ TEST_CASE("an estimate is never too small, and seldom too large") {
   CHECK(wrong * 20 < static_cast<int>(truth.size()));
 }
 
-TEST_CASE("a touch raises only the smallest counts of a key: those of other keys stay what they are") {
+TEST_CASE("frequency sketch: a touch raises only the smallest counts of a key") {
   std::mt19937_64 random(7);
-  FrequencySketch sketch(64);  // 128 counters a row, for three times as many keys
+  FrequencySketch sketch(64);  // 128 counters per row, for three times as many keys
   std::vector<std::uint64_t> keys(400);
   for (std::uint64_t& key : keys) key = random();
   for (int round = 0; round < 2; ++round)
     for (const std::uint64_t key : keys) sketch.touch(key);
   double counted = 0;
   for (const std::uint64_t key : keys) counted += sketch.count(key);
-  CHECK(counted / static_cast<double>(keys.size()) < 4);  // of 2; were all four counts to grow: nearly 5
+  CHECK(counted / static_cast<double>(keys.size()) < 4);  // exact: 2; with all four counts raised: nearly 5
 }
 
-TEST_CASE("what was seen long ago fades, and counts end at 255") {
-  FrequencySketch sketch(64);  // halved after 1024 sightings
+TEST_CASE("frequency sketch: old counts are halved, and counts saturate at 255") {
+  FrequencySketch sketch(64);  // halved after 1,024 sightings
   for (int i = 0; i < 1000; ++i) sketch.touch(1);
   CHECK(sketch.count(1) == 255);
   for (std::uint64_t i = 0; i < 24; ++i) sketch.touch(2);

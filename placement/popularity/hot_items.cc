@@ -11,12 +11,12 @@
 namespace troupe::placement {
 namespace {
 
-constexpr std::size_t slots_per_access = 4;  // so that few items share one
+constexpr std::size_t slots_per_access = 4;  // enough slots that few items share one
 
 }  // namespace
 
 HotItems::HotItems(HotItemsConfig config) : window_(config.window) {
-  TROUPE_CHECK(window_ > 0 && window_ <= 1U << 24, "a window that fits the counters");
+  TROUPE_CHECK(window_ > 0 && window_ <= 1U << 24, "the window fits the counters");
   const double hot = std::ceil(config.hot_share * window_), most = window_;
   hot_count_ = static_cast<std::uint32_t>(std::clamp(hot, std::min<double>(config.uses_min, most), most));
   keep_count_ = std::max(1U, static_cast<std::uint32_t>(std::ceil(config.keep_share * hot_count_)));

@@ -1,10 +1,11 @@
 #pragma once
-// Which items are hot now: those with at least a given share of the last accesses. The window is one of
-// accesses and not of time, so that a burst is seen after the same number of requests under any load; an item
-// with fifty times the share is seen fifty times sooner. What enters and what leaves are a factor apart, so
-// that an item whose share swings a little stays. Takes a few hundred kilobytes and two looks into them per
-// access, however many items there are. Items share counters by chance: rarely one is taken for hot that is
-// not.
+// Tells which items are hot now: those with at least a given share of the last accesses. The window
+// counts accesses, not time, so a burst is detected after the same number of requests under any
+// load; an item with fifty times the share is detected fifty times sooner. The thresholds to enter
+// and to leave differ, so that an item with a slightly varying share stays.
+//
+// The memory is a few hundred kilobytes and an access takes two lookups, for any number of items.
+// Items share counters by chance, so rarely an item is reported hot that is not.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -14,10 +15,10 @@
 namespace troupe::placement {
 
 struct HotItemsConfig {
-  std::uint32_t window = 32'768;  // accesses that count, 1 to 2^24
-  double hot_share = 0.001;       // of them
-  double keep_share = 0.5;        // of that; with less an item is not hot any more
-  std::uint32_t uses_min = 8;     // so many are needed, however small the share
+  std::uint32_t window = 32'768;  // accesses in the window, 1 to 2^24
+  double hot_share = 0.001;       // share of the window at which an item becomes hot
+  double keep_share = 0.5;        // fraction of hot_share below which an item is no longer hot
+  std::uint32_t uses_min = 8;     // minimum number of accesses to be hot, for small shares
 };
 
 class HotItems {
@@ -25,8 +26,8 @@ class HotItems {
   explicit HotItems(HotItemsConfig config);
 
   struct Change {
-    bool entered = false;               // the item that was touched
-    std::optional<std::uint64_t> left;  // another one
+    bool entered = false;               // the touched item became hot
+    std::optional<std::uint64_t> left;  // another item that is no longer hot
   };
   Change touch(std::uint64_t key);
   bool contains(std::uint64_t key) const;
@@ -38,10 +39,10 @@ class HotItems {
   Slot slot(std::uint64_t key) const;
 
   std::uint32_t window_, hot_count_, keep_count_;
-  std::vector<std::uint32_t> counts_;            // by slot, of the accesses in the window
-  std::vector<Slot> recent_;                     // ring of them
-  std::size_t oldest_ = 0;                       // in the ring, once it is full
-  std::unordered_map<Slot, std::uint64_t> hot_;  // the one item of a slot; looked up only
+  std::vector<std::uint32_t> counts_;            // [slot] accesses in the window
+  std::vector<Slot> recent_;                     // ring of the window's accesses
+  std::size_t oldest_ = 0;                       // index in the ring, once it is full
+  std::unordered_map<Slot, std::uint64_t> hot_;  // the one hot item of a slot; only for lookups
 };
 
 }  // namespace troupe::placement

@@ -10,16 +10,16 @@
 namespace troupe::placement {
 namespace {
 
-constexpr std::uint64_t others = 1'000'000;  // keys of items that come once
+constexpr std::uint64_t others = 1'000'000;  // keys of items that are accessed once
 
-TEST_CASE("an item is hot from its share of the window on, and until half of that is left") {
+TEST_CASE("hot items: an item becomes hot at its share of the window and stays until half of that") {
   HotItems items({.window = 1'000, .hot_share = 0.01, .uses_min = 1});
   for (std::uint64_t i = 0; i < 1'000; ++i) items.touch(others + i);
   for (int i = 0; i < 9; ++i) CHECK_FALSE(items.touch(7).entered);
   CHECK_FALSE(items.contains(7));
   CHECK(items.touch(7).entered);
   CHECK(items.contains(7));
-  CHECK_FALSE(items.touch(7).entered);  // once
+  CHECK_FALSE(items.touch(7).entered);  // entered only once
   CHECK(items.size() == 1);
   std::uint64_t after = 0;
   for (bool left = false; !left; ++after) {
@@ -27,13 +27,13 @@ TEST_CASE("an item is hot from its share of the window on, and until half of tha
     left = change.left.has_value();
     if (left) CHECK(*change.left == 7);
   }
-  CHECK(after == 989 + 7);  // until the seventh of the eleven leaves, four are left
+  CHECK(after == 989 + 7);  // after seven of the eleven left the window, four remain
   CHECK_FALSE(items.contains(7));
   CHECK(items.size() == 0);
 }
 
-TEST_CASE("a burst is seen after a number of accesses that its share says, under any load") {
-  HotItems items({});  // 33 uses
+TEST_CASE("hot items: the number of accesses until a burst is detected depends only on its share") {
+  HotItems items({});  // the threshold is 33 accesses
   std::mt19937_64 random(5);
   for (std::uint64_t i = 0; i < 40'000; ++i) items.touch(others + random() % 100'000);
   CHECK(items.size() == 0);
@@ -43,7 +43,7 @@ TEST_CASE("a burst is seen after a number of accesses that its share says, under
   CHECK(accesses < 33 * 20 * 2);
 }
 
-TEST_CASE("a few uses are not enough, however small the share") {
+TEST_CASE("hot items: fewer accesses than uses_min are not enough, however small the share") {
   HotItems items({.window = 100, .hot_share = 1e-9});
   for (int i = 0; i < 7; ++i) CHECK_FALSE(items.touch(1).entered);
   CHECK(items.touch(1).entered);
@@ -53,11 +53,11 @@ TEST_CASE("a few uses are not enough, however small the share") {
   CHECK_FALSE(only.contains(1));
 }
 
-TEST_CASE("the hot items are those that counting says, and never more than fit into the window") {
+TEST_CASE("hot items: they equal an exact count, and never exceed size_max") {
   const unsigned seed = std::random_device{}();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
-  HotItems items({.window = 512, .hot_share = 0.05, .uses_min = 1});  // 26 uses, 13 to stay
+  HotItems items({.window = 512, .hot_share = 0.05, .uses_min = 1});  // 26 accesses to enter, 13 to stay
   std::deque<std::uint64_t> window;
   std::map<std::uint64_t, int> counts;
   std::set<std::uint64_t> hot;

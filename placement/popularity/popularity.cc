@@ -4,7 +4,7 @@ namespace troupe::placement {
 
 UseCounts::UseCounts(const PopularityConfig& config) {
   const std::uint32_t buckets = std::max<std::uint32_t>(config.buckets, 1);
-  ring_ = buckets + std::size_t{1};  // and the one that slides out
+  ring_ = buckets + std::size_t{1};  // one more, for the bucket that is leaving the window
   bucket_us_ = std::max<std::int64_t>(config.window_us / buckets, 1);
 }
 
@@ -34,7 +34,7 @@ void UseCounts::reuse(Number key, std::int64_t now_us) {
 void UseCounts::prefetch(Number key) const {
   __builtin_prefetch(&uses_[key]);
   __builtin_prefetch(&counts_[key * ring_]);
-  __builtin_prefetch(&counts_[key * ring_ + ring_ - 1]);  // often of the next line
+  __builtin_prefetch(&counts_[key * ring_ + ring_ - 1]);  // the counts often span two cache lines
 }
 
 void UseCounts::count(Number key, std::int64_t now_us) {
@@ -51,7 +51,8 @@ void UseCounts::count(Number key, std::int64_t now_us) {
 
 double UseCounts::sum(Number key, std::int64_t now_us) const {
   const std::int64_t newest = uses_[key].bucket, buckets = static_cast<std::int64_t>(ring_) - 1;
-  const std::int64_t leaving = std::max(now_us / bucket_us_, newest) - buckets;  // partly out of the window
+  // Bucket that is partly outside the window.
+  const std::int64_t leaving = std::max(now_us / bucket_us_, newest) - buckets;
   const std::int64_t oldest_kept = std::max<std::int64_t>(newest - buckets, 0);
   double total = 0;
   for (std::int64_t b = std::max(leaving + 1, oldest_kept); b <= newest; ++b) total += at(key, b);

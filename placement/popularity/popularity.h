@@ -1,11 +1,13 @@
 #pragma once
-// How often each key was used lately: BAT §5.3's sliding-window frequency f_u. The window is cut into
-// buckets; the newest buckets count in full and the one that is sliding out counts by the share that is still
-// inside, so that an estimate decays smoothly. At most `keys_max` keys are kept: the one used longest ago,
-// to the length of a bucket, makes room for a new one; so a key is moved in the order of use once a bucket.
+// Estimates how often each key was used recently: BAT §5.3's sliding-window frequency f_u. The
+// window is cut into buckets. The newest buckets count in full; the one that is leaving counts by
+// the share still inside, so that an estimate decays smoothly. At most `keys_max` keys are kept: a
+// new key replaces the least recently used one, to the precision of a bucket. A key therefore moves
+// in the LRU order once per bucket.
 //
-// A request uses a hundred keys of a hundred thousand, none of which is in a fast cache: a key is one entry
-// of a flat table and one line of counts, and those of many keys are fetched beside each other.
+// A request uses a hundred of a hundred thousand keys, and none of them is in a fast cache. So a
+// key is one entry of a flat table and one line of counts, and the lines of many keys are
+// prefetched together.
 #include <boost/unordered/unordered_flat_map.hpp>
 
 #include <algorithm>
@@ -23,7 +25,7 @@ struct PopularityConfig {
   std::size_t keys_max = 1'000'000;
 };
 
-// The uses of numbered keys, and their order: what does not depend on what a key is.
+// Counts uses of numbered keys and keeps their LRU order; independent of the key type.
 class UseCounts {
  public:
   using Number = std::uint32_t;
@@ -31,19 +33,20 @@ class UseCounts {
 
   explicit UseCounts(const PopularityConfig& config);
 
-  Number add(std::int64_t now_us);              // a key with no uses, the next number, as if last used now
-  void reuse(Number key, std::int64_t now_us);  // the same, of a number whose key is forgotten
+  Number add(std::int64_t now_us);  // adds a key without uses, as if last used now; returns its number
+  void reuse(Number key, std::int64_t now_us);  // reassigns a forgotten key's number, likewise
   void count(Number key, std::int64_t now_us);
   void prefetch(Number key) const;
-  double sum(Number key, std::int64_t now_us) const;  // in the window
+  double sum(Number key, std::int64_t now_us) const;  // uses in the window
   std::size_t size() const { return uses_.size(); }
-  Number newest() const { return newest_; }  // used last, to the length of a bucket; `none` if there are none
+  // Most recently used key, to the precision of a bucket; `none` if there are none.
+  Number newest() const { return newest_; }
   Number oldest() const { return oldest_; }
   Number before(Number key) const { return uses_[key].older; }
 
  private:
   struct Uses {
-    std::int64_t bucket = 0;  // number of that of the last use
+    std::int64_t bucket = 0;  // bucket of the last use
     Number older = none, newer = none;
   };
   std::uint32_t& at(Number key, std::int64_t bucket);
@@ -51,10 +54,10 @@ class UseCounts {
   void unlink(Number key);
   void put_first(Number key);
 
-  std::size_t ring_;  // counts of a key: bucket number b lies at b mod ring
+  std::size_t ring_;  // counts per key: bucket b is stored at b mod ring_
   std::int64_t bucket_us_;
   std::vector<Uses> uses_;
-  std::vector<std::uint32_t> counts_;  // ring after ring
+  std::vector<std::uint32_t> counts_;  // [keys, ring_]
   Number newest_ = none, oldest_ = none;
 };
 
@@ -68,7 +71,7 @@ class Popularity {
     const auto found = numbers_.find(key);
     uses_.count(found == numbers_.end() ? add(key, now_us) : found->second, now_us);
   }
-  // Each of a range of keys once: those that are known first.
+  // Touches each key of a range once; known keys first.
   template <class Keys>
   void touch_all(Keys&& keys, std::int64_t now_us) {
     found_.clear();
@@ -87,8 +90,9 @@ class Popularity {
     const auto found = numbers_.find(key);
     return found == numbers_.end() ? 0 : uses_.sum(found->second, now_us);
   }
-  // Of the `among` keys used last the `count` most used ones with their frequencies, most used first, ties by
-  // key. A hot key is among the last ones soon again; a walk over a million keys takes half a second.
+  // Returns the `count` most used of the `among` most recently used keys with their frequencies,
+  // most used first, ties by key. The search is limited because a walk over a million keys takes
+  // half a second, and a hot key is soon among the most recent ones again.
   std::vector<std::pair<Key, double>> hottest(std::size_t count, std::size_t among,
                                               std::int64_t now_us) const {
     std::vector<std::pair<Key, double>> all;
@@ -123,9 +127,9 @@ class Popularity {
 
   std::size_t keys_max_;
   UseCounts uses_;
-  boost::unordered_flat_map<Key, UseCounts::Number, Hash> numbers_;  // looked up only
+  boost::unordered_flat_map<Key, UseCounts::Number, Hash> numbers_;  // only for lookups
   std::vector<Key> keys_;                                            // by number
-  std::vector<UseCounts::Number> found_;                             // in `touch_all`
+  std::vector<UseCounts::Number> found_;                             // scratch of touch_all
 };
 
 }  // namespace troupe::placement

@@ -9,12 +9,12 @@
 namespace troupe::placement {
 namespace {
 
-// A window of 100 us in 10 buckets of 10 us.
+// Returns a window of 100 us in 10 buckets of 10 us.
 Popularity<std::string> small(std::size_t keys_max = 8) {
   return Popularity<std::string>({100, 10, keys_max});
 }
 
-TEST_CASE("each use inside the window counts once") {
+TEST_CASE("popularity: each use inside the window counts once") {
   auto popularity = small();
   CHECK(popularity.frequency("ann", 0) == 0);
   for (std::int64_t now : {0, 5, 30}) popularity.touch("ann", now);
@@ -23,7 +23,7 @@ TEST_CASE("each use inside the window counts once") {
   CHECK(popularity.frequency("bob", 30) == 1);
 }
 
-TEST_CASE("a use fades out while its bucket leaves the window, and is gone after it") {
+TEST_CASE("popularity: a use fades while its bucket leaves the window, and then counts 0") {
   auto popularity = small();
   popularity.touch("ann", 0);
   CHECK(popularity.frequency("ann", 99) == 1);
@@ -33,21 +33,21 @@ TEST_CASE("a use fades out while its bucket leaves the window, and is gone after
   CHECK(popularity.frequency("ann", 1'000'000) == 0);
 }
 
-TEST_CASE("buckets are of a microsecond where the window has fewer of them than it is to have buckets") {
+TEST_CASE("popularity: a window of fewer microseconds than buckets has buckets of one microsecond") {
   Popularity<std::string> popularity({5, 10, 8});
   popularity.touch("ann", 0);
   CHECK(popularity.frequency("ann", 9) == 1);
   CHECK(popularity.frequency("ann", 11) == 0);
 }
 
-TEST_CASE("a use after a long pause starts again at one") {
+TEST_CASE("popularity: a use after a long pause counts as one") {
   auto popularity = small();
   for (int i = 0; i < 50; ++i) popularity.touch("ann", i);
   popularity.touch("ann", 5'000);
   CHECK(popularity.frequency("ann", 5'000) == 1);
 }
 
-TEST_CASE("a full table gives up the key that was used longest ago") {
+TEST_CASE("popularity: a full table forgets the least recently used key") {
   auto popularity = small(2);
   popularity.touch("ann", 0);
   popularity.touch("bob", 1);
@@ -59,14 +59,14 @@ TEST_CASE("a full table gives up the key that was used longest ago") {
   CHECK(popularity.frequency("cid", 13) == 1);
 }
 
-TEST_CASE("uses in one bucket are as old as each other: the key that came first goes first") {
+TEST_CASE("popularity: among uses in one bucket, the key added first is forgotten first") {
   auto popularity = small(2);
   for (const char* key : {"ann", "bob", "ann", "cid"}) popularity.touch(key, 5);
   CHECK(popularity.frequency("ann", 5) == 0);
   CHECK(popularity.frequency("bob", 5) == 1);
 }
 
-TEST_CASE("many keys at once count as one after the other, and those that are known stay") {
+TEST_CASE("popularity: touch_all counts as single touches do, and known keys stay") {
   auto popularity = small(3);
   popularity.touch("ann", 0);
   popularity.touch("bob", 12);
@@ -78,12 +78,12 @@ TEST_CASE("many keys at once count as one after the other, and those that are kn
   CHECK(popularity.frequency("dan", 23) == 2);
 }
 
-TEST_CASE("any history counts as in a list of all uses") {
+TEST_CASE("popularity: frequencies equal those of a list of all uses (random histories)") {
   const unsigned seed = 20261123;
   CAPTURE(seed);
   std::mt19937 random(seed);
   auto popularity = small(1'000);
-  std::vector<std::pair<std::string, std::int64_t>> buckets;  // of every use
+  std::vector<std::pair<std::string, std::int64_t>> buckets;  // key and bucket of every use
   std::int64_t now = 0;
   for (int step = 0; step < 400; ++step, now += random() % 9) {
     std::vector<std::string> keys(random() % 5);
@@ -99,7 +99,7 @@ TEST_CASE("any history counts as in a list of all uses") {
   }
 }
 
-TEST_CASE("the hottest keys come first, ties by key") {
+TEST_CASE("popularity: the hottest keys come first, ties by key") {
   auto popularity = small();
   for (const char* key : {"b", "a", "c", "c", "d"}) popularity.touch(key, 1);
   const auto hottest = popularity.hottest(3, 9, 1);
@@ -110,7 +110,7 @@ TEST_CASE("the hottest keys come first, ties by key") {
   CHECK(popularity.hottest(9, 9, 1).size() == 4);
 }
 
-TEST_CASE("the hottest keys are looked for among those used last only") {
+TEST_CASE("popularity: the hottest keys are searched only among the most recently used ones") {
   auto popularity = small();
   for (const char* key : {"old", "old", "b", "c"}) popularity.touch(key, 0);
   const auto hottest = popularity.hottest(9, 2, 1);
@@ -118,7 +118,8 @@ TEST_CASE("the hottest keys are looked for among those used last only") {
   CHECK(hottest[0].first == "b");
 }
 
-TEST_CASE("the estimate lies between the uses surely inside the window and those not surely outside") {
+TEST_CASE(
+    "popularity: the estimate lies between the uses surely inside and those not surely outside the window") {
   const unsigned seed = 20260101;
   CAPTURE(seed);
   std::mt19937 random(seed);

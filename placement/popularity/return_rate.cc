@@ -6,13 +6,14 @@ namespace troupe::placement {
 namespace {
 
 constexpr double wants_until_halved = 1'000;
-constexpr double patience = 2;        // times the mean, until a block that was to come is taken for not made
-constexpr double share_of_new = 0.1;  // in that mean
+constexpr double patience = 2;  // after this many mean times a missing block counts as not being computed
+constexpr double share_of_new = 0.1;  // weight of a new observation in that mean
 
 }  // namespace
 
-// A first want is followed by (second + later) / first others in the mean, a second or later one by later /
-// second: each block's wants are a first one, maybe a second one, and later ones.
+// Each block's wants are a first one, maybe a second one, and later ones. So a first want is
+// followed by (second + later) / first others on average, and a second or later one by later /
+// second.
 double ReturnRate::want(const std::string& key, std::uint32_t tokens, std::uint64_t capacity,
                         std::int64_t now_us) {
   if (tokens > capacity) return 0;

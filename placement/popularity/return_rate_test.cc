@@ -9,11 +9,11 @@ namespace {
 
 constexpr std::uint64_t plenty = 1'000'000;
 
-TEST_CASE("a block is expected as often as such blocks were wanted again") {
+TEST_CASE("return rate: a block's expected uses equal the observed returns of such blocks") {
   ReturnRate returns(10'000);
   double of_new = 0, of_known = 0;
-  for (int i = 0; i < 400;
-       ++i) {  // each twice: one further use of a new one, none of one that has come again
+  // Each block is wanted twice: a new block has one further use, a block that returned has none.
+  for (int i = 0; i < 400; ++i) {
     of_new = returns.want("block " + std::to_string(i), 10, plenty, 0);
     of_known = returns.want("block " + std::to_string(i), 10, plenty, 0);
   }
@@ -21,15 +21,15 @@ TEST_CASE("a block is expected as often as such blocks were wanted again") {
   CHECK(of_known == 0);
 }
 
-TEST_CASE("a few wants say little: one more that did not come back is taken for granted") {
+TEST_CASE("return rate: with few observations one block without a return is added") {
   ReturnRate returns(10'000);
   CHECK(returns.want("a", 10, plenty, 0) == 0);
   CHECK(returns.want("a", 10, plenty, 0) == 0);
-  CHECK(returns.want("a", 10, plenty, 0) == 0.5);                      // one later want after one second one
+  CHECK(returns.want("a", 10, plenty, 0) == 0.5);                      // one later want after one second want
   CHECK(returns.want("b", 10, plenty, 0) == doctest::Approx(2. / 3));  // two further wants of two blocks
 }
 
-TEST_CASE("who came back is likelier to come back") {
+TEST_CASE("return rate: a block that returned once is more likely to return again") {
   ReturnRate returns(10'000);
   std::mt19937 random(1);
   double of_new = 0, of_known = 0;
@@ -42,7 +42,7 @@ TEST_CASE("who came back is likelier to come back") {
   CHECK(of_known == doctest::Approx(3).epsilon(0.1));
 }
 
-TEST_CASE("a return after which the block would have been gone is none") {
+TEST_CASE("return rate: a want after the block would have been evicted is no return") {
   ReturnRate returns(10'000);
   double expected = 1;
   const auto rounds = [&](std::uint64_t capacity) {
@@ -54,14 +54,14 @@ TEST_CASE("a return after which the block would have been gone is none") {
   CHECK(expected == 0);
   CHECK(returns.keys() == 4);
   rounds(50);
-  CHECK(expected > 10);  // they come for ever
-  rounds(0);             // nobody knows of any memory
+  CHECK(expected > 10);  // the users return for ever
+  rounds(0);             // no memory is known
   CHECK(expected == 0);
   CHECK(returns.keys() == 5);
   CHECK(returns.want("of 0", 10, 50, 0) > 10);
 }
 
-TEST_CASE("a block that is larger than the memory displaces nobody and is never expected") {
+TEST_CASE("return rate: a block larger than the memory displaces nothing and is never expected") {
   ReturnRate returns(10'000);
   for (int user = 0; user < 5; ++user) returns.want(std::to_string(user), 10, 50, 0);
   for (int i = 0; i < 3; ++i) CHECK(returns.want("large", 51, 50, 0) == 0);
@@ -69,7 +69,7 @@ TEST_CASE("a block that is larger than the memory displaces nobody and is never 
   CHECK_FALSE(returns.comes("large", false, 0));
 }
 
-TEST_CASE("a life lasts until the oldest block would be dropped") {
+TEST_CASE("return rate: a block's life is the age of the oldest tracked block") {
   ReturnRate returns(10'000);
   CHECK(returns.oldest_us(7) == 0);
   for (int i = 0; i < 20; ++i) returns.want(std::to_string(i), 10, 50, i);
@@ -78,7 +78,7 @@ TEST_CASE("a life lasts until the oldest block would be dropped") {
   CHECK(returns.oldest_us(20) == 4);
 }
 
-TEST_CASE("a block that found no room does not come, and its next want may make it") {
+TEST_CASE("return rate: a given-up block is not expected, and its next want may compute it") {
   ReturnRate returns(10'000);
   const auto want = [&](const char* key, std::int64_t now_us) {
     returns.want(key, 10, plenty, now_us);
@@ -94,36 +94,36 @@ TEST_CASE("a block that found no room does not come, and its next want may make 
   CHECK(want("b", 1'150));
 }
 
-TEST_CASE("a block that was missed a moment ago comes, until it has taken twice as long as usual") {
+TEST_CASE("return rate: a missed block is expected until it has taken twice the usual time") {
   ReturnRate returns(10'000);
   const auto want = [&](const char* key, std::int64_t now_us, bool is_there = false) {
     returns.want(key, 10, plenty, now_us);
     return returns.comes(key, is_there, now_us);
   };
   CHECK_FALSE(want("a", 0));
-  CHECK_FALSE(want("a", 1));  // nobody knows how long it takes
+  CHECK_FALSE(want("a", 1));  // no time to compute was observed yet
   returns.came("a", 101);
-  returns.came("a", 500);  // on another node
+  returns.came("a", 500);  // cached on a second node
   CHECK_FALSE(want("a", 600, true));
   CHECK_FALSE(want("b", 1'000));
   CHECK(want("b", 1'199));
-  CHECK_FALSE(want("b", 1'200));  // nobody makes it, so this one may
+  CHECK_FALSE(want("b", 1'200));  // nobody computes it, so this request may
   CHECK(want("b", 1'399));
-  returns.came("b", 1'400);       // 200, so the mean is 110
-  CHECK_FALSE(want("b", 1'500));  // gone again
+  returns.came("b", 1'400);       // took 200 us, so the mean is 110 us
+  CHECK_FALSE(want("b", 1'500));  // evicted
   CHECK(want("b", 1'719));
   CHECK_FALSE(want("b", 1'720));
   returns.came("nobody's", 2'000);
 }
 
-TEST_CASE("no more blocks are followed than said") {
+TEST_CASE("return rate: at most keys_max blocks are tracked") {
   ReturnRate returns(3);
   for (int i = 0; i < 10; ++i) {
     returns.want(std::to_string(i), 1, plenty, 0);
     CHECK(returns.keys() <= 3);
   }
   CHECK(returns.want("9", 1, plenty, 0) == 0);
-  CHECK(returns.want("1", 1, plenty, 0) > 0);  // a new one: one of eleven came back
+  CHECK(returns.want("1", 1, plenty, 0) > 0);  // a new block: one of eleven came back
 }
 
 }  // namespace

@@ -5,12 +5,12 @@
 namespace troupe::placement {
 namespace {
 
-constexpr float lately =
-    256;  // rows of a shard; what was wanted before them counts half, before as many again a quarter
+// Rows of a shard until its counts are halved.
+constexpr float lately = 256;
 
 }  // namespace
 
-// Two neighbours become one.
+// Merges pairs of neighbouring shards.
 void ShardHits::widen() {
   for (std::uint32_t i = 0; i < shards; ++i) {
     const bool some = 2 * i + 1 < shards;

@@ -1,7 +1,8 @@
 #pragma once
-// How many of the rows of an embedding table that were wanted lately were at hand, by shards of the table: so
-// that a few bytes say where a user's rows are (HLEM §IV-C). A shard is a run of consecutive rows. How large
-// the table is nobody has to say: runs are as long as the highest row that was wanted makes them.
+// Measures how many of the recently wanted rows of an embedding table were found locally, by shards
+// of the table, so that a few bytes describe which rows a node has (HLEM §IV-C). A shard is a run
+// of consecutive rows. The table's size need not be known: the highest row wanted so far determines
+// the length of a shard.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -13,17 +14,17 @@ class ShardHits {
   static constexpr std::uint32_t shards = 128;
 
   void use(std::uint32_t table, std::uint32_t row, bool found);
-  std::uint32_t shard_rows() const { return shard_rows_; }  // 0: none was wanted yet
-  // Of each, hundredths; of what nobody wanted 0.
+  std::uint32_t shard_rows() const { return shard_rows_; }  // 0: no row was wanted yet
+  // Returns the percentage found of each shard; 0 for a shard that was not wanted.
   std::array<std::uint8_t, shards> found() const;
 
  private:
   struct Shard {
-    float wanted = 0, found = 0;  // lately
+    float wanted = 0, found = 0;  // decaying counts of recent rows
   };
   void widen();
 
-  std::optional<std::uint32_t> table_;  // that was read last: another one begins anew
+  std::optional<std::uint32_t> table_;  // last table used; another table resets the counts
   std::uint32_t shard_rows_ = 0;
   std::array<Shard, shards> shards_{};
 };

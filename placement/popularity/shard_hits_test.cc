@@ -5,7 +5,7 @@
 namespace troupe::placement {
 namespace shard_hits_test {
 
-TEST_CASE("of each shard, the share of its rows that was there; of what nobody wanted nothing") {
+TEST_CASE("shard hits: each shard gives the percentage of its rows found, and 0 if none was wanted") {
   ShardHits hits;
   CHECK(hits.shard_rows() == 0);
   for (const bool found : {true, true, true, false}) hits.use(1, 3, found);
@@ -16,7 +16,7 @@ TEST_CASE("of each shard, the share of its rows that was there; of what nobody w
   CHECK(hits.found()[4] == 0);
 }
 
-TEST_CASE("a higher row makes shards longer, and what was counted stays with its rows") {
+TEST_CASE("shard hits: a higher row widens the shards, and counts stay with their rows") {
   ShardHits hits;
   for (const std::uint32_t row : {0U, 1U, 2U, 127U}) hits.use(1, row, true);
   for (const std::uint32_t row : {1U, 128U}) hits.use(1, row, false);
@@ -31,7 +31,7 @@ TEST_CASE("a higher row makes shards longer, and what was counted stays with its
   CHECK(hits.found()[0] == 67);  // four of six
 }
 
-TEST_CASE("what was lately counts, and another table begins anew") {
+TEST_CASE("shard hits: recent rows dominate, and another table resets the counts") {
   ShardHits hits;
   for (int i = 0; i < 2'000; ++i) hits.use(1, 5, true);
   for (int i = 0; i < 2'000; ++i) hits.use(1, 5, false);

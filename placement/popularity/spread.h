@@ -1,6 +1,6 @@
 #pragma once
-// Spreads numbers evenly over 64 bits (the finalizer of SplitMix64): for choices that have to look random and
-// be the same every time.
+// Spreads numbers evenly over 64 bits (the finalizer of SplitMix64), for choices that must look
+// random and be reproducible.
 #include <cstdint>
 
 namespace troupe {

@@ -18,8 +18,8 @@ double BayesSplit::likeness(double a, double b) const {
   return std::exp(-apart * apart / 2);
 }
 
-// Cholesky's factor of the covariances, and the weights of what was seen, centred and of unit spread by the
-// caller.
+// Computes the Cholesky factor of the covariances and the weights of the observed latencies, which
+// the caller has normalized to mean 0 and unit spread.
 void BayesSplit::fit() {
   const std::size_t n = seen_.size();
   for (std::size_t i = 0; i < n; ++i)

@@ -1,7 +1,7 @@
 #pragma once
-// Bayesian optimisation among HLEM's baselines: a Gaussian process over alpha, of the latencies that the last
-// windows had with theirs, older ones with more noise; the next alpha is where it expects the most
-// improvement over its best guess.
+// Splits by Bayesian optimisation, one of HLEM's baselines. A Gaussian process over alpha models
+// the latencies of the last windows; older ones have more noise. The next alpha is the one with the
+// largest expected improvement over the best estimate.
 #include <cstddef>
 #include <vector>
 
@@ -10,9 +10,9 @@
 namespace troupe::placement {
 
 struct BayesOptions {
-  std::size_t windows = 24;  // that it remembers
-  double width = 0.15;       // over which latencies are alike
-  double noise = 0.1;        // of a window's, over their spread; grows by as much each window
+  std::size_t windows = 24;  // windows to remember
+  double width = 0.15;       // difference in alpha over which latencies are similar
+  double noise = 0.1;        // noise of a window relative to the spread; grows by this much per window of age
 };
 
 class BayesSplit final : public AlphaPolicy {
@@ -32,7 +32,7 @@ class BayesSplit final : public AlphaPolicy {
   Guess guess(double alpha);
 
   BayesOptions options_;
-  std::vector<Seen> seen_;                         // the last one behind
+  std::vector<Seen> seen_;                         // latest last
   std::vector<double> factor_, weights_, column_;  // of the fit: a lower triangle, row by row
 };
 

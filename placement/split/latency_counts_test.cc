@@ -7,7 +7,7 @@
 namespace troupe::placement {
 namespace latency_counts_test {
 
-TEST_CASE("a time lies in the step that ends no sooner, and the next smaller one does end sooner") {
+TEST_CASE("latency counts: a latency belongs to the first step that ends at or after it") {
   CHECK(latency_step(-5) == 0);
   CHECK(latency_step(64) == 0);
   for (const std::int64_t us : {65, 100, 1'000, 123'456, 9'999'999}) {
@@ -19,7 +19,7 @@ TEST_CASE("a time lies in the step that ends no sooner, and the next smaller one
   CHECK(latency_step(3'600'000'000) == latency_steps - 1);
 }
 
-TEST_CASE("a P99 is right to a ninth, and one of nothing is 0") {
+TEST_CASE("latency counts: a P99 is within one step (9 %), and 0 without requests") {
   std::vector<std::uint64_t> counts(latency_steps);
   CHECK(latency_quantile(counts, 0.99) == 0);
   CHECK(share_beyond(counts, 1'000) == 0);

@@ -12,7 +12,8 @@ namespace {
 constexpr std::size_t areas_max = 8;
 constexpr double never = -std::numeric_limits<double>::infinity();
 
-// What so many areas save at most with so many hundredths, and what the last of them has then.
+// Maximum savings of the first areas for each number of cells, and the cells of the last of these
+// areas.
 struct Best {
   Savings saved;
   std::array<std::uint8_t, split_cells + 1> last;
@@ -42,7 +43,7 @@ std::size_t cell_of(double share) {
 void best_cells(std::span<const Savings> savings, std::size_t least, std::span<std::size_t> cells) {
   TROUPE_CHECK(!savings.empty() && savings.size() == cells.size() && savings.size() <= areas_max &&
                    least * savings.size() <= split_cells,
-               "each area has a curve and can keep its least");
+               "each area has a curve and can keep its minimum");
   std::array<Best, areas_max> best;
   for (std::size_t cell = 0; cell <= split_cells; ++cell)
     best[0].saved[cell] = cell < least ? never : savings[0][cell];
@@ -54,7 +55,7 @@ void best_cells(std::span<const Savings> savings, std::size_t least, std::span<s
 }
 
 void MarginalSplit::decide(const SplitView& view, std::span<double> shares) {
-  if (view.savings.size() != shares.size() || shares.empty()) return;  // nothing is known: it stays
+  if (view.savings.size() != shares.size() || shares.empty()) return;  // nothing is known: keep the split
   std::array<std::size_t, areas_max> cells{};
   const auto least = static_cast<std::size_t>(std::ceil(options_.least * split_cells));
   best_cells(view.savings, least, std::span(cells).first(shares.size()));

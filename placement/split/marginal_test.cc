@@ -19,15 +19,15 @@ Savings curve(double (*saved)(double share)) {
   return savings;
 }
 
-TEST_CASE("pages go where they save most") {
+TEST_CASE("marginal split: pages go where they save most") {
   const std::vector<Savings> savings{curve([](double x) { return std::sqrt(x); }),
                                      curve([](double x) { return 2 * std::sqrt(x); })};
   std::vector<std::size_t> cells(2);
   best_cells(savings, 0, cells);
-  CHECK(cells == std::vector<std::size_t>{20, 80});  // slopes are equal where the shares are 1 to 4
+  CHECK(cells == std::vector<std::size_t>{20, 80});  // the slopes are equal at shares of 1 to 4
 }
 
-TEST_CASE("a working set that fits or does not is not passed over for what rises at once") {
+TEST_CASE("marginal split: a working set that fits or does not is preferred to a curve that rises at once") {
   const std::vector<Savings> savings{curve([](double x) { return x; }),
                                      curve([](double x) { return x >= 0.6 ? 3.0 : 0.0; })};
   std::vector<std::size_t> cells(2);
@@ -35,7 +35,7 @@ TEST_CASE("a working set that fits or does not is not passed over for what rises
   CHECK(cells == std::vector<std::size_t>{40, 60});
 }
 
-TEST_CASE("each area keeps its least") {
+TEST_CASE("marginal split: each area keeps its minimum") {
   const std::vector<Savings> savings{curve([](double) { return 0.0; }), curve([](double x) { return x; }),
                                      curve([](double) { return 0.0; })};
   std::vector<std::size_t> cells(3);
@@ -43,7 +43,7 @@ TEST_CASE("each area keeps its least") {
   CHECK(cells == std::vector<std::size_t>{5, 90, 5});
 }
 
-TEST_CASE("all of the pool goes to one area, whichever it is, where no other saves anything") {
+TEST_CASE("marginal split: the only area that saves anything gets the whole pool") {
   for (std::size_t only = 0; only < 3; ++only) {
     std::vector<Savings> savings(3, curve([](double) { return 0.0; }));
     savings[only] = curve([](double x) { return x; });
@@ -54,7 +54,7 @@ TEST_CASE("all of the pool goes to one area, whichever it is, where no other sav
   }
 }
 
-TEST_CASE("no split of three areas saves more (random curves)") {
+TEST_CASE("marginal split: no split of three areas saves more (random curves)") {
   std::uint64_t state = 11;
   CAPTURE(state);
   for (int round = 0; round < 5; ++round) {
@@ -77,7 +77,7 @@ TEST_CASE("no split of three areas saves more (random curves)") {
   }
 }
 
-TEST_CASE("without curves the split stays, and with them it follows only what is better by enough") {
+TEST_CASE("marginal split: without curves the split stays; with them a change needs the minimum gain") {
   MarginalSplit policy({.better = 0.1});
   std::vector<double> shares{0.3, 0.7};
   policy.decide({}, shares);

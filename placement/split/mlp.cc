@@ -10,7 +10,7 @@
 namespace troupe::placement {
 namespace {
 
-// outputs = biases + the sum of each input's row.
+// Computes outputs = biases + sum over the inputs of input * its row of weights.
 void run_layer(const float* weights, std::span<const float> inputs, std::span<float> outputs, bool rectify) {
   const std::size_t width = outputs.size();
   float* __restrict to = outputs.data();
@@ -18,7 +18,7 @@ void run_layer(const float* weights, std::span<const float> inputs, std::span<fl
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const float* __restrict row = weights + (i + 1) * width;
     const float x = inputs[i];
-    if (x == 0) continue;  // half of what was rectified
+    if (x == 0) continue;  // skips the zeros that rectifying leaves, about half of the inputs
     for (std::size_t o = 0; o < width; ++o) to[o] += x * row[o];
   }
   if (rectify)

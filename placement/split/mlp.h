@@ -1,8 +1,8 @@
 #pragma once
-// A small dense network, for policies that learn: layers with rectified outputs but the last, which is
-// linear. Weights lie input by input, so that a layer is a sum of rows and the compiler's vectors do it; a
-// decision of HLEM's policy (7, 64, 128, 7) takes a microsecond. Learning is Adam on what its caller says of
-// the outputs.
+// Implements a small dense network for policies that learn: rectified outputs in all layers but the
+// last, which is linear. Weights are stored input by input, so that a layer is a sum of rows that
+// the compiler vectorizes; a decision of HLEM's policy (7, 64, 128, 7) takes a microsecond.
+// Training uses Adam on derivatives that the caller supplies.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -15,18 +15,19 @@ class Mlp {
   static constexpr std::size_t layers_max = 4, width_max = 256;
 
   Mlp() = default;
-  // From the inputs to the outputs: two to five widths, each at most `width_max`. Weights are zero.
+  // Constructs a network with zero weights. `widths`: from the inputs to the outputs, two to five,
+  // each at most `width_max`.
   explicit Mlp(std::vector<std::uint32_t> widths);
-  // By He's rule, the last layer smaller by `last`; 0: it is zero.
+  // Draws weights by He's rule, the last layer scaled by `last` (0 = a zero last layer).
   void draw(std::uint64_t seed, float last);
 
-  // `outputs` has room for as many as there are.
+  // Computes the outputs; `outputs` must have the size of the last layer.
   void run(std::span<const float> inputs, std::span<float> outputs) const;
 
-  // One example's part of the gradient: the outputs are told to `loss`, which answers their derivatives.
+  // Adds one example to the gradient. `loss` gets the outputs and writes their derivatives.
   template <class Loss>
   void learn(std::span<const float> inputs, const Loss& loss);
-  void step(float rate);  // takes the gradient of all since the last step
+  void step(float rate);  // applies the gradient of all examples since the last step
 
   const std::vector<std::uint32_t>& widths() const { return widths_; }
   std::span<const float> weights() const { return weights_; }
@@ -39,11 +40,12 @@ class Mlp {
   void backward();
 
   std::vector<std::uint32_t> widths_;
-  std::vector<std::size_t> begins_;  // of each layer's weights: its biases, then a row for each input
+  std::vector<std::size_t> begins_;  // offset of each layer's weights: its biases, then a row per input
   std::vector<float> weights_;
-  // While it learns.
+  // Training state: Adam's moments.
   std::vector<float> gradient_, first_, second_;
-  std::vector<std::vector<float>> values_, slopes_;  // of each layer's outputs; the first are the inputs
+  // [layer] outputs and their derivatives; entry 0 is the inputs.
+  std::vector<std::vector<float>> values_, slopes_;
   std::uint64_t steps_ = 0, examples_ = 0;
 };
 

@@ -1,15 +1,15 @@
 #pragma once
-// The classical controller among HLEM's baselines: alpha follows the difference of what the two sides' misses
-// cost, by its value, its sum and its change. It wants both to cost the same, which is not what is best; that
-// is its known flaw.
+// Splits by a PID controller, one of HLEM's baselines. Alpha follows the difference between the two
+// sides' miss costs: its value, its sum and its change. The controller makes both costs equal,
+// which is not the optimum; that is its known flaw.
 #include "placement/split/split_policy.h"
 
 namespace troupe::placement {
 
 struct PidOptions {
   double proportional = 0.1, integral = 0.02, derivative = 0.05;
-  double kv_weight = 1,
-         row_weight = 1;  // what a request costs whose keys and values, or all of whose rows, are missing
+  // Cost of a request whose keys and values, or all of whose rows, are missing.
+  double kv_weight = 1, row_weight = 1;
 };
 
 class PidSplit final : public AlphaPolicy {

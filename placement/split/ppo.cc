@@ -85,7 +85,8 @@ class Trainer {
     weigh(first);
   }
 
-  // Generalised advantages, from the last move back; an episode that ends goes on as it was.
+  // Computes generalised advantages backwards from the last move. An episode's end is not terminal:
+  // its last value continues.
   void weigh(std::size_t first) {
     float advantage = 0, next = moves_.back().value;
     for (std::size_t m = moves_.size(); m-- > first;) {
@@ -132,7 +133,7 @@ class Trainer {
     critic_.step(3 * options_.rate);
   }
 
-  // Of the clipped objective and of the entropy, which are to grow.
+  // Adds the derivatives of the clipped objective and of the entropy, both to be maximized.
   void slope(const Move& move, std::span<const float> outputs, std::span<float> slopes) const {
     const Chances chances = chances_of(outputs);
     const float ratio = chances[move.action] / move.chance, clip = static_cast<float>(options_.clip);

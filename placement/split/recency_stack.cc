@@ -8,7 +8,7 @@ namespace troupe::placement {
 
 RecencyStack::RecencyStack(std::size_t keys_max)
     : keys_max_(keys_max), slots_(2 * keys_max + 2), sums_(slots_.size() + 1) {
-  TROUPE_CHECK(keys_max > 0, "a stack keeps something");
+  TROUPE_CHECK(keys_max > 0, "keys_max is at least 1");
   slot_of_.reserve(keys_max + 1);
 }
 
@@ -24,7 +24,7 @@ std::uint64_t RecencyStack::before(std::size_t slot) const {
 }
 
 std::optional<std::uint64_t> RecencyStack::use(std::uint64_t key, std::uint32_t size) {
-  TROUPE_CHECK(size > 0, "what is used has a size");
+  TROUPE_CHECK(size > 0, "a used key has a size");
   if (next_ == slots_.size()) compact();
   std::optional<std::uint64_t> distance;
   const auto [at, is_new] = slot_of_.try_emplace(key, static_cast<std::uint32_t>(next_));
@@ -53,7 +53,7 @@ void RecencyStack::forget_oldest() {
   slots_[oldest_].size = 0;
 }
 
-// Those that are kept move together, in their order.
+// Moves the kept slots to the front, in their order.
 void RecencyStack::compact() {
   std::size_t to = 0;
   for (std::size_t from = oldest_; from < next_; ++from) {

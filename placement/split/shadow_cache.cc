@@ -8,7 +8,7 @@
 namespace troupe::placement {
 
 ShadowCache::ShadowCache(const ShadowOptions& options) : options_(options), stack_(options.samples_max) {
-  TROUPE_CHECK(options.pool > 0 && options.one_of > 0, "there is a pool, and a sample of the keys");
+  TROUPE_CHECK(options.pool > 0 && options.one_of > 0, "the pool and the sampling rate are not 0");
 }
 
 void ShadowCache::use(std::uint64_t key, std::uint32_t size, double spared_us) {
@@ -16,7 +16,7 @@ void ShadowCache::use(std::uint64_t key, std::uint32_t size, double spared_us) {
   const auto distance = stack_.use(key, size);
   stack_.trim(options_.pool / options_.one_of + size);
   if (!distance) return;
-  const std::uint64_t needed = *distance * options_.one_of;  // as large as the sample is small
+  const std::uint64_t needed = *distance * options_.one_of;  // scales the sample's distance to all keys
   const std::uint64_t cell = (needed * split_cells + options_.pool - 1) / options_.pool;
   if (cell <= split_cells) found_[cell] += spared_us * options_.one_of;
 }

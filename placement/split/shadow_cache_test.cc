@@ -11,7 +11,7 @@
 namespace troupe::placement {
 namespace shadow_cache_test {
 
-// Hits of a cache with so much room that drops what was used longest ago, the obvious way.
+// Counts the hits of an LRU cache with `room` entries, implemented in the obvious way.
 std::uint64_t hits_of(std::uint64_t room, const std::vector<std::uint64_t>& keys) {
   std::list<std::uint64_t> cache;
   std::uint64_t hits = 0;
@@ -34,17 +34,17 @@ std::vector<std::uint64_t> skewed_keys(std::size_t count, std::uint64_t range, s
   return keys;
 }
 
-TEST_CASE("a distance is what was used since, and its own size") {
+TEST_CASE("recency stack: a distance is the size of what was used since, plus the key's own") {
   RecencyStack stack(8);
   CHECK_FALSE(stack.use(1, 10));
   CHECK_FALSE(stack.use(2, 5));
   CHECK_FALSE(stack.use(3, 1));
   CHECK(stack.use(2, 5) == 6U);
-  CHECK(stack.use(1, 20) == 26U);  // it has grown
+  CHECK(stack.use(1, 20) == 26U);  // its size has grown
   CHECK(stack.use(1, 20) == 20U);
 }
 
-TEST_CASE("what was used longest ago is forgotten beyond so many keys, or so much together") {
+TEST_CASE("recency stack: the least recently used keys beyond the limits are forgotten") {
   RecencyStack stack(2);
   for (std::uint64_t key = 1; key <= 3; ++key) stack.use(key, 1);
   CHECK_FALSE(stack.use(1, 1));
@@ -54,7 +54,7 @@ TEST_CASE("what was used longest ago is forgotten beyond so many keys, or so muc
   CHECK_FALSE(stack.use(1, 1));
 }
 
-TEST_CASE("one pass gives the hits of caches of all sizes") {
+TEST_CASE("recency stack: one pass gives the hits of caches of all sizes") {
   const auto keys = skewed_keys(4'000, 300, 5);
   RecencyStack stack(300);
   std::vector<std::uint64_t> found(301);
@@ -67,7 +67,7 @@ TEST_CASE("one pass gives the hits of caches of all sizes") {
   }
 }
 
-TEST_CASE("a shadow cache says what each share of the pool would have saved") {
+TEST_CASE("shadow cache: savings equal those of caches with each share of the pool") {
   const auto keys = skewed_keys(6'000, 400, 9);
   ShadowCache shadow({.pool = 200, .kept = 1});
   for (const std::uint64_t key : keys) shadow.use(key, 1, 2.0);
@@ -75,7 +75,7 @@ TEST_CASE("a shadow cache says what each share of the pool would have saved") {
     CHECK(shadow.savings()[share] == doctest::Approx(2.0 * static_cast<double>(hits_of(2 * share, keys))));
 }
 
-TEST_CASE("a sample of the keys tells nearly the same") {
+TEST_CASE("shadow cache: a sample of the keys gives nearly the same savings") {
   const auto keys = skewed_keys(200'000, 20'000, 3);
   ShadowCache whole({.pool = 4'000, .samples_max = 8'000, .kept = 1}),
       sample({.pool = 4'000, .one_of = 8, .kept = 1});
@@ -83,7 +83,7 @@ TEST_CASE("a sample of the keys tells nearly the same") {
     whole.use(key, 1, 1.0);
     sample.use(key, 1, 1.0);
   }
-  // Whether the very hottest keys are among it is chance, but all sizes have those.
+  // Whether the sample contains the hottest keys is chance, but caches of all sizes hold those.
   const auto more = [](ShadowCache& shadow, std::size_t share) {
     return shadow.savings()[share] - shadow.savings()[10];
   };
@@ -91,7 +91,7 @@ TEST_CASE("a sample of the keys tells nearly the same") {
     CHECK(more(sample, share) == doctest::Approx(more(whole, share)).epsilon(0.15));
 }
 
-TEST_CASE("older windows count less, and a curve is of one window") {
+TEST_CASE("shadow cache: older windows count less, and a curve describes one window") {
   ShadowCache shadow({.pool = 100, .kept = 0.5});
   shadow.use(1, 1, 4.0);
   shadow.use(1, 1, 4.0);

@@ -28,7 +28,8 @@ SmartAllocator::SmartAllocator(Mlp base, const SmartOptions& options)
   replay_.reserve(options.replay_max);
 }
 
-// What the last move did to the latency says where to go from where it was made.
+// Adds a training example: the latency change that followed the last move says in which direction
+// alpha should have moved.
 void SmartAllocator::remember(double latency) {
   const double better = last_latency_ - latency;
   const double direction = moved_ > 0 ? 1 : -1;
@@ -42,7 +43,7 @@ void SmartAllocator::remember(double latency) {
   }
 }
 
-// The further the latency is from what it was, the faster (eq. 7).
+// Trains the adapter; the learning rate grows with the latency's deviation from its mean (eq. 7).
 void SmartAllocator::learn() {
   if (replay_.empty() || !options_.adapts) return;
   for (std::size_t i = 0; i < lessons_a_window; ++i) {

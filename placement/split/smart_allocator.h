@@ -1,7 +1,8 @@
 #pragma once
-// HLEM's SmartAllocator (§IV-A): the frozen policy's step, a residual that is learned while serving, and an
-// override in bursts. The paper does not say what the residual is fitted to; here it is to the direction in
-// which moving alpha brought the latency down, as the replay has it.
+// Implements HLEM's SmartAllocator (§IV-A): the frozen policy's step, a residual that is learned
+// while serving, and an override in bursts. The paper does not say what the residual is fitted to.
+// Here it is fitted to the direction in which moving alpha reduced the latency, taken from the
+// replay buffer.
 #include <array>
 #include <cstddef>
 #include <vector>
@@ -11,13 +12,13 @@
 namespace troupe::placement {
 
 struct SmartOptions {
-  bool adapts = true, recovers = true;  // its ablation leaves them out
+  bool adapts = true, recovers = true;  // false in HLEM's ablations
   double rate = 1e-3;                   // eta_0, eq. 7
   std::size_t replay_max = 1'000;
-  double hot_share = 0.2;  // above which a burst is answered with memory for keys and values
+  double hot_share = 0.2;  // share of hot users above which a burst gives memory to keys and values
 };
 
-// The mean and the spread of the last windows' P99, in units of the objective, as running means over ten.
+// Running mean and deviation of the windows' P99 over ten windows, in units of the objective.
 class LatencyTrend {
  public:
   void add(double latency);
@@ -46,7 +47,7 @@ class SmartAllocator final : public AlphaPolicy {
 
   PpoSplit base_;
   SmartOptions options_;
-  Mlp adapter_;  // 5, 16, 1; its last layer is zero at first
+  Mlp adapter_;  // 5, 16, 1; its last layer starts at zero
   LatencyTrend trend_;
   std::vector<Lesson> replay_;
   std::size_t next_lesson_ = 0, drawn_ = 0;

@@ -11,7 +11,7 @@
 namespace troupe::placement {
 namespace smart_allocator_test {
 
-// A policy that always takes the same step.
+// Returns a policy that always takes the same step.
 Mlp always(std::size_t action) {
   Mlp network = base_network();
   const std::size_t biases = network.weights().size() - alpha_steps.size() * 129;
@@ -21,7 +21,7 @@ Mlp always(std::size_t action) {
 
 SplitState calm(double alpha, double p99 = 0.3) { return {.hot_share = 0.3, .alpha = alpha, .p99 = p99}; }
 
-TEST_CASE("a network learns a function of its inputs, the same for the same seed") {
+TEST_CASE("mlp: a network learns a function of its inputs, with equal results for equal seeds") {
   const auto trained = [] {
     Mlp network({2, 16, 1});
     network.draw(7, 1);
@@ -40,18 +40,19 @@ TEST_CASE("a network learns a function of its inputs, the same for the same seed
   CHECK(std::ranges::equal(network.weights(), trained().weights()));
 }
 
-TEST_CASE("the frozen policy takes the likeliest of seven steps, between its bounds") {
+TEST_CASE("PPO policy: it takes the most likely of seven steps, within the bounds of alpha") {
   PpoSplit policy(always(6));
   CHECK(policy.next_alpha({calm(0.5), {}}) == doctest::Approx(0.56));
   CHECK(policy.next_alpha({calm(0.89), {}}) == alpha_max);
 }
 
-TEST_CASE("the adapter adds nothing before it has learned") {
+TEST_CASE("smart allocator: the adapter adds nothing before it has learned") {
   SmartAllocator smart(always(3));
   CHECK(smart.next_alpha({calm(0.5), {}}) == doctest::Approx(0.5));
 }
 
-TEST_CASE("a latency beyond three deviations gives memory to keys and values, if users are hot") {
+TEST_CASE(
+    "smart allocator: a latency beyond three deviations gives memory to keys and values if users are hot") {
   for (const bool hot : {true, false}) {
     SmartAllocator smart(always(3));
     for (int window = 0; window < 12; ++window) smart.next_alpha({calm(0.5, 0.3 + 0.01 * (window % 2)), {}});
@@ -61,7 +62,7 @@ TEST_CASE("a latency beyond three deviations gives memory to keys and values, if
   }
 }
 
-TEST_CASE("without its recovery it goes its way through a burst") {
+TEST_CASE("smart allocator: without recovery a burst does not change its step") {
   SmartAllocator smart(always(3), {.adapts = false, .recovers = false});
   for (int window = 0; window < 12; ++window) smart.next_alpha({calm(0.5), {}});
   CHECK(smart.next_alpha({calm(0.5, 1), {}}) == doctest::Approx(0.5));
@@ -80,7 +81,7 @@ struct Valley final : SplitGame {
   static SplitState at(double alpha) { return {.alpha = alpha, .p99 = 0.5 + std::abs(alpha - 0.4)}; }
 };
 
-TEST_CASE("training walks down into a valley") {
+TEST_CASE("PPO training: the policy learns to move to the minimum of a valley") {
   Valley valley;
   PpoSplit policy(train_ppo(valley, {.episodes = 120, .windows = 20, .rate = 1e-3F}));
   for (const double from : {0.1, 0.8}) {
@@ -90,7 +91,7 @@ TEST_CASE("training walks down into a valley") {
   }
 }
 
-TEST_CASE("policies that were trained read as they were written") {
+TEST_CASE("trained policies: parsing gives back what was written") {
   TrainedPolicies trained{"troupe train --seed 3", base_network(), {}};
   trained.base.draw(3, 1);
   trained.trees.base = 0.4F;
@@ -114,7 +115,7 @@ std::string fault_of(std::string text, const std::string& from, const std::strin
   return "";
 }
 
-TEST_CASE("what is no policy is refused with its place") {
+TEST_CASE("trained policies: an invalid text is refused with its line") {
   TrainedPolicies trained{"x", base_network(), {}};
   const std::string text = policies_text(trained);
   CHECK(fault_of(text, "policies 1", "policies 2").starts_with("p.txt:2: there is"));

@@ -18,7 +18,7 @@ double split_reward(double violations, double p99_over_objective) {
 double clip_alpha(double alpha) { return std::clamp(alpha, alpha_min, alpha_max); }
 
 void AlphaPolicy::decide(const SplitView& view, std::span<double> shares) {
-  TROUPE_CHECK(!shares.empty(), "there is an area to split");
+  TROUPE_CHECK(!shares.empty(), "there is at least one area");
   const double alpha = std::clamp(next_alpha(view), 0.0, 1.0);
   const std::span<double> others = shares.subspan(1);
   const double before = std::accumulate(others.begin(), others.end(), 0.0);

@@ -15,7 +15,7 @@ namespace split_policy_test {
 
 SplitView view_of(const SplitState& state) { return {state, {}}; }
 
-TEST_CASE("alpha is the first area's share, and the others keep their proportions") {
+TEST_CASE("split: alpha is the first area's share, and the others keep their proportions") {
   StaticSplit policy(0.4);
   std::vector<double> shares{0.1, 0.6, 0.3};
   policy.decide(view_of({}), shares);
@@ -24,14 +24,14 @@ TEST_CASE("alpha is the first area's share, and the others keep their proportion
   CHECK(shares[2] == doctest::Approx(0.2));
 }
 
-TEST_CASE("others that had nothing share what the rows leave") {
+TEST_CASE("split: areas that all had nothing share equally what the rows leave") {
   StaticSplit policy(0.5);
   std::vector<double> shares{1, 0, 0};
   policy.decide(view_of({}), shares);
   CHECK(shares == std::vector<double>{0.5, 0.25, 0.25});
 }
 
-TEST_CASE("the controller gives memory to the side whose misses cost more, and stays between its bounds") {
+TEST_CASE("PID split: the side with costlier misses gets memory, within the bounds of alpha") {
   PidSplit policy({.kv_weight = 2, .row_weight = 1});
   CHECK(policy.next_alpha(view_of({.kv_hits = 0.9, .row_hits = 0.1, .alpha = 0.5})) > 0.5);
   PidSplit other({.kv_weight = 2, .row_weight = 1});
@@ -39,7 +39,7 @@ TEST_CASE("the controller gives memory to the side whose misses cost more, and s
   CHECK(other.next_alpha(view_of({.kv_hits = 0, .row_hits = 1, .alpha = 0.1})) == alpha_min);
 }
 
-TEST_CASE("Bayesian optimisation finds the bottom of a valley") {
+TEST_CASE("Bayes split: it finds the minimum of a valley") {
   BayesSplit policy;
   double alpha = 0.9;
   for (int window = 0; window < 40; ++window)
@@ -47,7 +47,7 @@ TEST_CASE("Bayesian optimisation finds the bottom of a valley") {
   CHECK(alpha == doctest::Approx(0.35).epsilon(0.15));
 }
 
-TEST_CASE("boosted trees learn a step that one value makes") {
+TEST_CASE("boosted trees: they learn a step in one value") {
   std::vector<BoostedTrees::Example> examples;
   for (int i = 0; i < 400; ++i) {
     const double hot = (i % 40) / 40.0, hits = (i % 7) / 7.0;
@@ -58,7 +58,7 @@ TEST_CASE("boosted trees learn a step that one value makes") {
   CHECK(trees.predict({0.8, 0.5, 0, 0, 0, 0, 0}) == doctest::Approx(0.3).epsilon(0.02));
 }
 
-TEST_CASE("policies are found by name, those that learn only with what they learned") {
+TEST_CASE("split choice: policies are found by name; trained ones need trained weights") {
   CHECK(make_split("marginal", {}) != nullptr);
   CHECK(make_split("static:0.3", {}) != nullptr);
   CHECK(make_split("smart", {}) == nullptr);

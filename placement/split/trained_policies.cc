@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view title = "troupe-split-policies 1", made_by = "made by: ";
 constexpr std::size_t made_by_max = 400, word_max = 40;
-constexpr float largest = 1e4F;  // of a weight that was learned
+constexpr float largest = 1e4F;  // maximum magnitude of a learned weight
 
 void append(std::string& text, float number, bool ends_line) {
   char room[32];

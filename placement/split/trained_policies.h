@@ -1,13 +1,13 @@
 #pragma once
-// What `troupe train` has learned, as text that is kept in the repository: HLEM's base policy and the boosted
-// trees. Numbers are written so that reading gives back exactly what was written.
+// Converts what `troupe train` learned (HLEM's base policy and the boosted trees) to and from a
+// text that is kept in the repository. Parsing gives back exactly the numbers that were written.
 //
-//   troupe-split-policies 1
-//   made by: troupe train --episodes 600 --seed 1
-//   base 7 64 128 7
-//   <its weights, in the order of mlp.h>
-//   trees 120 <base>
-//   <of each tree: seven values, seven thresholds, eight leaves>
+//  troupe-split-policies 1
+//  made by: troupe train --episodes 600 --seed 1
+//  base 7 64 128 7
+//  <its weights, in the order of mlp.h>
+//  trees 120 <base>
+//  <for each tree: seven values, seven thresholds, eight leaves>
 #include <string>
 #include <string_view>
 
@@ -23,7 +23,8 @@ struct TrainedPolicies {
 };
 
 std::string policies_text(const TrainedPolicies& policies);
-// Throws std::invalid_argument with the place and what was expected; `where` names the text in it.
+// Throws std::invalid_argument with the line and what was expected; `where` names the text in
+// errors.
 TrainedPolicies parse_policies(std::string_view text, const std::string& where);
 
 }  // namespace troupe::placement

@@ -38,7 +38,8 @@ class Grower {
   }
 
  private:
-  // Where the squares of the two sides' sums, over their numbers, are largest.
+  // Splits at the threshold that maximizes the sum of (sum of the residuals)² / count over both
+  // sides.
   void split(Tree& tree, std::size_t node) {
     double most = -1;
     for (std::size_t value = 0; value < state_values; ++value) {
@@ -73,14 +74,14 @@ class Grower {
 
   std::span<const BoostedTrees::Example> examples_;
   std::vector<double>& rest_;
-  std::vector<std::size_t> at_;  // the node of each example
+  std::vector<std::size_t> at_;  // node of each example
 };
 
 }  // namespace
 
 BoostedTrees BoostedTrees::fit(std::span<const Example> examples, const Options& options) {
   TROUPE_CHECK(!examples.empty() && options.trees <= trees_max,
-               "there is something to fit, with not too many trees");
+               "there are examples, and at most trees_max trees");
   BoostedTrees fitted;
   double sum = 0;
   for (const Example& example : examples) sum += example.alpha;

@@ -1,7 +1,7 @@
 #pragma once
-// The predictive model among HLEM's baselines: gradient-boosted regression trees from the state to alpha*,
-// fitted to windows whose alpha* the simulator searched. Trees are complete, of a fixed depth; splits are the
-// best of 32 thresholds of each value.
+// Splits by gradient-boosted regression trees, the predictive baseline of HLEM. They map the state
+// to alpha* and are fitted to windows whose alpha* the simulator searched. Trees are complete and
+// of a fixed depth; a split takes the best of 32 thresholds of each value.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -13,8 +13,8 @@ namespace troupe::placement {
 
 struct Tree {
   static constexpr std::size_t depth = 3, inner = (1 << depth) - 1, leaves = 1 << depth;
-  std::array<std::uint8_t, inner> value{};  // of the state
-  std::array<float, inner> threshold{};     // up to it to the left
+  std::array<std::uint8_t, inner> value{};  // index of the state's value to compare
+  std::array<float, inner> threshold{};     // values up to it go left
   std::array<float, leaves> leaf{};
 };
 
