@@ -1,6 +1,6 @@
 #pragma once
-// Whom an actor tells what it does: nodes of the cluster's file, always, and those that joined later. These
-// say themselves that they are there, again and again until they are heard, and are told nothing any more
+// The nodes to which an actor sends its announcements. Nodes of the cluster's file always belong.
+// Nodes that joined later announce themselves repeatedly until they are heard; they are removed
 // once they are lost.
 #include <algorithm>
 #include <set>
@@ -15,9 +15,9 @@ class Audience {
  public:
   explicit Audience(std::vector<NodeId> file) : file_(file.begin(), file.end()), nodes_(std::move(file)) {}
 
-  const std::vector<NodeId>& nodes() const { return nodes_; }  // the file's first, in its order
+  const std::vector<NodeId>& nodes() const { return nodes_; }  // nodes of the file first, in its order
   bool has(NodeId node) const { return std::ranges::find(nodes_, node) != nodes_.end(); }
-  bool hear(NodeId node) {  // true: it is new
+  bool hear(NodeId node) {  // returns true if the node is new
     if (has(node)) return false;
     nodes_.push_back(node);
     return true;

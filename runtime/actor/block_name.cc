@@ -15,11 +15,11 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "tokens are hashed as they lie in memory");
 
-// The first part of every name. A change of this format needs another one.
+// First part of every name. Change it whenever the format changes.
 constexpr std::string_view format = "troupe block 1";
 
-// One SHA-256 at a time over parts; each part is its tag, its length in bytes (64 bits) and its bytes, so
-// that no two lists of parts give the same stream.
+// Computes one SHA-256 at a time over parts. Each part is its tag, its length in bytes (64 bits)
+// and its bytes, so that no two lists of parts produce the same stream.
 class NameHasher {
  public:
   NameHasher() : algorithm_(EVP_MD_fetch(nullptr, "SHA256", nullptr)), context_(EVP_MD_CTX_new()) {
@@ -57,7 +57,8 @@ class NameHasher {
 
 std::vector<BlockName> as_set(std::span<const BlockName> names) {
   std::vector<BlockName> set(names.begin(), names.end());
-  std::ranges::sort(set, {}, &BlockName::bytes);  // the whole names, also in the build that cuts them
+  // compares whole names, also in the build that cuts them
+  std::ranges::sort(set, {}, &BlockName::bytes);
   set.erase(std::unique(set.begin(), set.end(), identical), set.end());
   return set;
 }

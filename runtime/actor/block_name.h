@@ -1,8 +1,8 @@
 #pragma once
-// Names of blocks. A block's keys and values depend on the model, the layout, the tokens and their features,
-// the start position and the blocks it sees, and on nothing else; its name is SHA-256 over exactly those,
-// each part tagged and length-prefixed. Equal names are equal bytes (up to rounding). A name is salted by the
-// tenant unless the block is public.
+// Names of blocks. A block's keys and values depend only on the model, the layout, the tokens and
+// their features, the start position and the blocks it sees. Its name is SHA-256 over exactly those
+// parts, each tagged and length-prefixed. Equal names mean equal bytes (up to rounding). A name is
+// salted by the tenant unless the block is public.
 #include <cstddef>
 #include <cstring>
 #include <span>
@@ -20,13 +20,13 @@ struct NameContext {
 
 BlockName block_name(const NameContext& context, std::string_view tenant_salt, std::span<const Token> tokens,
                      std::int32_t start,
-                     std::span<const BlockName> sees,  // as a set: order is ignored
+                     std::span<const BlockName> sees,  // a set: order and repetition are ignored
                      std::span<const std::int64_t> features = {});
 
 std::string to_hex(const BlockName& name);
 
-// For hash tables: names are hashes already. Those that are equal hash alike, also where they are cut
-// (planted.h).
+// Hash for hash tables: names are hashes already. Equal names hash alike, also in the build that
+// cuts names (planted.h).
 struct BlockNameHash {
   std::size_t operator()(const BlockName& name) const {
     std::size_t head = 0;

@@ -27,7 +27,7 @@ BlockName numbered(std::uint8_t n) {
 
 }  // namespace
 
-TEST_CASE("a change of any one part is another name") {
+TEST_CASE("block name: a change of any one part changes the name") {
   std::vector<Parts> all(10);
   all[1].context.model_version = "model-2";
   all[2].context.layout_version = "layout-2";
@@ -44,7 +44,7 @@ TEST_CASE("a change of any one part is another name") {
   CHECK(Parts{}.name() == Parts{}.name());
 }
 
-TEST_CASE("bytes that move from one part to the next make another name") {
+TEST_CASE("block name: moving bytes from one part to the next changes the name") {
   Parts one, two;
   one.context = {"ab", "c"};
   two.context = {"a", "bc"};
@@ -55,7 +55,7 @@ TEST_CASE("bytes that move from one part to the next make another name") {
   CHECK(one.name() != two.name());
 }
 
-TEST_CASE("the blocks that are seen are a set: neither order nor repetition counts") {
+TEST_CASE("block name: order and repetition of the seen blocks do not matter") {
   Parts parts, turned, doubled;
   parts.sees = {numbered(1), numbered(2), numbered(3)};
   turned.sees = {numbered(3), numbered(1), numbered(2)};
@@ -64,10 +64,10 @@ TEST_CASE("the blocks that are seen are a set: neither order nor repetition coun
   CHECK(parts.name() == doubled.name());
 }
 
-// Stored blocks and other hosts know blocks by these names: if this fails, the format has changed and
-// `format` in block_name.cc must change with it. The values were computed by another implementation (Python's
-// hashlib).
-TEST_CASE("the format is pinned by two known names") {
+// Stored blocks and other hosts use these names. If this test fails, the format has changed and
+// `format` in block_name.cc must change with it. The values were computed by another implementation
+// (Python's hashlib).
+TEST_CASE("block name: two known names pin the format") {
   Parts parts;
   parts.sees = {numbered(2), numbered(1)};
   CHECK(to_hex(parts.name()) == "96a8c8713af551cd3b89a5b2a865688e9d538b248b9df274995c9812e31dd40b");
@@ -75,7 +75,7 @@ TEST_CASE("the format is pinned by two known names") {
   CHECK(to_hex(empty) == "9439315353c5e7ab6c9e8a02ced795d1fe80e28948cbe8bc86c4f37146009086");
 }
 
-TEST_CASE("threads name blocks at the same time") {
+TEST_CASE("block name: two threads can compute names at the same time") {
   const BlockName expected = Parts{}.name();
   const auto name_many = [&] {
     int right = 0;
@@ -87,7 +87,7 @@ TEST_CASE("threads name blocks at the same time") {
   CHECK(other.get() == 1000);
 }
 
-TEST_CASE("a name in hex is 64 lower-case digits") {
+TEST_CASE("block name: to_hex writes 64 lower-case digits") {
   BlockName name;
   name.bytes[0] = 0xAB;
   name.bytes[31] = 0x0F;

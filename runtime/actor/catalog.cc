@@ -10,7 +10,7 @@ std::shared_ptr<const kernels::PathIndex> CatalogPaths::of(const Catalog& catalo
   if (auto made = std::atomic_load(&paths_)) return made;
   std::vector<std::span<const Token>> paths;
   for (ItemNumber item = catalog.next(0); item != no_item; item = catalog.next(item + 1)) {
-    paths.resize(item + std::size_t{1});  // numbers that no item has are left without a path
+    paths.resize(item + std::size_t{1});  // unused numbers get no path
     paths[item] = catalog.item(item).tokens;
   }
   auto made = std::make_shared<const kernels::PathIndex>(paths);

@@ -1,8 +1,9 @@
 #pragma once
-// The catalog of items as a request sees it: an immutable snapshot, in which items are numbers. Whoever holds
-// a snapshot sees the catalog as it was, whatever is written meanwhile (promise 4), so an answer carries
-// numbers and the snapshot, and nothing of the items is copied. Ids are for the door: they become numbers
-// when features are found, and numbers become ids and titles when the reply is written.
+// The catalog of items as a request sees it: an immutable snapshot in which items are numbers. A
+// holder of a snapshot sees the catalog as it was, whatever is written meanwhile (promise 4). An
+// answer therefore carries numbers and the snapshot, and copies nothing of the items. Only the HTTP
+// server uses ids: they become numbers when features are found, and numbers become ids and titles
+// when the reply is written.
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -20,8 +21,8 @@ class PathIndex;
 
 namespace troupe {
 
-// Dense. An item has the same number in all snapshots of one process from when it is put until it is deleted;
-// after that the number may be another item's.
+// Dense number of an item. An item keeps its number in all snapshots of one process until it is
+// deleted; after that the number may be reused for another item.
 using ItemNumber = std::uint32_t;
 inline constexpr ItemNumber no_item = UINT32_MAX;
 
@@ -29,11 +30,11 @@ struct Item {
   std::string id, title;
   std::vector<Token> tokens;
   Token identifier = -1;
-  BlockName block;  // of its item-prefix block under the loaded model
+  BlockName block;  // name of its item-prefix block under the loaded model
   bool operator==(const Item&) const = default;
 };
 
-// An item where it lies: in a snapshot, and good as long as that; or in an Item.
+// View of an item. Valid as long as the snapshot, or the Item, that it views.
 struct ItemView {
   std::string_view id, title;
   std::span<const Token> tokens;
@@ -54,13 +55,13 @@ inline std::vector<ItemView> views(std::span<const Item> items) { return {items.
 
 class Catalog;
 
-// The identifiers of a catalog's items, made once for all snapshots that have the same ones under the same
-// numbers. Thread-safe: whoever asks while they are made waits.
+// Index of the identifiers of a catalog's items, built once for all snapshots that have the same
+// identifiers under the same numbers. Thread-safe: a caller waits while another one builds it.
 class CatalogPaths {
  public:
   std::shared_ptr<const kernels::PathIndex> of(const Catalog& catalog);
   bool made() const { return std::atomic_load(&paths_) != nullptr; }
-  void release() { std::atomic_store(&paths_, {}); }  // whoever has them keeps them
+  void release() { std::atomic_store(&paths_, {}); }  // holders keep theirs
 
  private:
   std::mutex making_;
@@ -70,15 +71,15 @@ class CatalogPaths {
 class Catalog {
  public:
   Catalog() : paths_(std::make_shared<CatalogPaths>()) {}
-  Catalog(const Catalog&) = default;  // of the same paths
+  Catalog(const Catalog&) = default;  // shares the paths
   Catalog& operator=(const Catalog&) = delete;
   virtual ~Catalog() = default;
   virtual const std::string& version() const = 0;
-  virtual ItemNumber find(std::string_view id) const = 0;  // no_item: there is none
-  virtual ItemView item(ItemNumber number) const = 0;      // of an item of this snapshot
-  virtual ItemNumber next(ItemNumber from) const = 0;      // the first item with this number or a higher one
+  virtual ItemNumber find(std::string_view id) const = 0;  // no_item if there is none
+  virtual ItemView item(ItemNumber number) const = 0;      // the number must be of this snapshot
+  virtual ItemNumber next(ItemNumber from) const = 0;      // first item with this number or a higher one
 
-  // As `find` of each.
+  // Returns the result of `find` for each id.
   virtual std::vector<ItemNumber> find_all(std::span<const std::string> ids) const {
     std::vector<ItemNumber> numbers;
     numbers.reserve(ids.size());
@@ -86,16 +87,16 @@ class Catalog {
     return numbers;
   }
 
-  // What a beam search may return: an item's tokens are its path, its number that of a path's item. Made when
-  // it is first asked for, which takes about half a second for a million items; a write that changes no path
-  // keeps it.
+  // Returns the identifiers that a beam search may produce: an item's tokens are its path, and its
+  // number is that of the path's item. The first call builds the index, which takes about half a
+  // second for a million items. A write that changes no path keeps it.
   std::shared_ptr<const kernels::PathIndex> paths() const { return paths_->of(*this); }
   bool has_paths() const { return paths_->made(); }
   bool shares_paths(const Catalog& other) const { return paths_ == other.paths_; }
-  void release_paths() const { paths_->release(); }  // they are made again when they are asked for next
+  void release_paths() const { paths_->release(); }  // the next call of paths() builds them again
 
  protected:
-  // Of a copy that is to have other paths than what it was copied from.
+  // Gives a copy its own paths, apart from those of the catalog that it was copied from.
   void forget_paths() { paths_ = std::make_shared<CatalogPaths>(); }
 
  private:

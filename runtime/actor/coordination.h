@@ -1,12 +1,12 @@
 #pragma once
-// The one place of hard state (under 1 MB): who leads, which versions are served, who is a member. A few
-// keys, each with the revision of its last change; changes are compare-and-set by that revision; a key may be
-// bound to a lease and goes with it. Revisions rise over the whole store and are never used twice, so the
-// revision at which somebody became leader is a fencing token. No locks: losing a lease demotes its holder
-// and nothing else.
+// Access to the hard state (under 1 MB): the leader, the served versions and the members. It
+// consists of a few keys, each with the revision of its last change. A change is a compare-and-set
+// by that revision. A key may be bound to a lease; it is erased when the lease ends. Revisions rise
+// over the whole store and are never reused, so the revision at which a node became leader is its
+// fencing token. There are no locks: losing a lease only demotes its holder.
 //
-// Cores ask through a port (the job `Coordinate`), one question at a time. Adapters: FileCoordination (one
-// box), EtcdCoordination (a cluster), and the simulation's.
+// Cores ask through a port (the job `Coordinate`), one question at a time. Adapters:
+// FileCoordination (single node), EtcdCoordination (cluster) and the simulation's.
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -15,21 +15,22 @@
 
 namespace troupe {
 
-using Revision = std::uint64_t;  // 0: the key is absent
-using LeaseId = std::uint64_t;   // 0: none
+using Revision = std::uint64_t;  // 0 = the key is absent
+using LeaseId = std::uint64_t;   // 0 = none
 
 struct ReadKey {
   std::string key;
 };
-// A read that is answered when the key's revision is no longer `seen`, or after `wait_us` with what there is
-// then.
+// A read that is answered when the key's revision differs from `seen`, or after `wait_us` with the
+// present state.
 struct WatchKey {
   std::string key;
   Revision seen = 0;
   std::int64_t wait_us = 0;
 };
-// Succeeds only if the key's revision is `expected`; else nothing changes and the answer shows what is there.
-// With a lease the key goes when that ends; an unknown or ended lease fails.
+// Succeeds only if the key's revision is `expected`; otherwise nothing changes and the answer shows
+// the present state. With a lease, the key is erased when the lease ends. Fails if the lease is
+// unknown or has ended.
 struct WriteKey {
   std::string key, value;
   Revision expected = 0;
@@ -42,25 +43,27 @@ struct EraseKey {
 struct OpenLease {
   std::int64_t ttl_us = 0;
 };
-struct KeepLease {  // fails if it has ended
+struct KeepLease {  // renews the lease; fails if it has ended
   LeaseId lease = 0;
 };
 struct Coordinate {
   std::variant<ReadKey, WatchKey, WriteKey, EraseKey, OpenLease, KeepLease> what;
 };
 
-// `ok`: what was asked for was done. A read of an absent key is ok and has revision 0.
+// Answer to a Coordinate job. `ok`: the request was done. A read of an absent key is ok and has
+// revision 0.
 struct Coordinated {
   bool ok = false;
   Revision revision = 0;  // of the key, now
   std::string value;      // of the key, now
-  LeaseId lease = 0;      // OpenLease: the new one
+  LeaseId lease = 0;      // the new lease, for OpenLease
 };
 
 class Coordination {
  public:
   virtual ~Coordination() = default;
-  // Refusal: the store cannot be reached; whether a change took place, or will yet, is then unknown.
+  // Returns a Refusal if the store cannot be reached. Then it is unknown whether a change took
+  // place or still will.
   virtual std::variant<Coordinated, Refusal> ask(const Coordinate& question) = 0;
 };
 

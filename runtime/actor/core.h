@@ -1,11 +1,12 @@
 #pragma once
-// The contract of every actor. A core is a plain object: it is given one event and the time, changes its own
-// state and says what should happen next. It has no thread, clock, random source, socket, file or lock, so
-// the same inputs always give the same outputs, and the CAF host and the simulation run the same code.
+// The contract of every actor. A core is a plain object: it gets one event and the time, changes
+// its own state and returns effects. It has no thread, clock, random source, socket, file or lock.
+// The same inputs always give the same outputs, and the CAF host and the simulation run the same
+// code.
 //
-// Rules for cores: timers cannot be cancelled, so a firing is a hint and the deadline is checked again;
-// messages may be lost, late, doubled and reordered; effects are applied in order after `step` returns; no
-// iteration over unordered containers.
+// Rules for cores: timers cannot be cancelled, so a firing is a hint and the core checks the
+// deadline again. Messages may be lost, late, doubled and reordered. Effects are applied in order
+// after `step` returns. A core never iterates over unordered containers.
 #include <compare>
 #include <concepts>
 #include <cstdint>
@@ -22,7 +23,7 @@
 namespace troupe {
 
 struct Instant {
-  std::int64_t us = 0;  // on this process's monotonic clock; never sent to another host
+  std::int64_t us = 0;  // microseconds on this process's monotonic clock; never sent to another host
   auto operator<=>(const Instant&) const = default;
 };
 struct Duration {
@@ -42,7 +43,7 @@ struct TimerFired {
 struct PeerLost {
   NodeId node = 0;
 };
-// A job that this core started has ended. Exactly one per job.
+// A job of this core has ended. Exactly one event per job.
 struct Done {
   std::uint64_t job = 0;
   JobResult result;
@@ -62,7 +63,7 @@ struct Event : AnyEvent {
 };
 
 enum class LogLevel : std::uint8_t { debug, info, warning, error };
-// A number is written as one; all else is text.
+// Field of a log line: a number is written as a JSON number, everything else as text.
 struct LogField {
   std::string name, value;
   bool is_number = false;
@@ -86,8 +87,8 @@ struct Effects {
     std::uint64_t job;
     Job work;
   };
-  // Counters: added; gauges: set; histograms: observed. `whose`: of metrics with a sample for each of
-  // somebody; `trace`: of a histogram, an example of what was observed.
+  // Records a metric: counters add, gauges set, histograms observe. `whose`: label value of a
+  // metric that has one sample per value. `trace`: exemplar of a histogram's observation.
   struct Count {
     Metric metric;
     double amount;
@@ -122,11 +123,12 @@ struct Effects {
 class Core {
  public:
   virtual ~Core() = default;
-  // The first event is TimerFired{start_timer}.
+  // Handles one event at time `now` and appends the effects. The first event is
+  // TimerFired{start_timer}.
   virtual void step(Instant now, const Event& event, Effects& effects) = 0;
 };
 
-// Every core gets this timer once, from its host, before anything else.
+// The host fires this timer once for every core, before any other event.
 inline constexpr std::uint64_t start_timer = 0;
 
 }  // namespace troupe

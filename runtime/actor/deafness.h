@@ -1,17 +1,18 @@
 #pragma once
-// Whether a core was looked after all the time. One whose process was stopped or starved finds, when it goes
-// on, that nobody has been heard of for long; but what the others said lies unread in its queue. So who
-// judges others by their silence first takes off the time for which it was deaf itself.
+// Detects stalls of a core's process. A process that was stopped or starved finds, when it resumes,
+// that no peer has been heard for long, although their messages wait unread in its queue. A core
+// that judges peers by their silence therefore first subtracts its own stall.
 #include "runtime/actor/core.h"
 
 namespace troupe {
 
 class Deafness {
  public:
-  // Between two steps of a core that is looked after, since it has a timer that often.
+  // `longest_rest`: period of the core's timer, hence the longest normal gap between two steps.
   explicit Deafness(Duration longest_rest) : longest_rest_(longest_rest) {}
 
-  // At each step: how long its core was deaf before it; 0 unless that rest was more than twice the longest.
+  // Call at each step. Returns the length of the stall before it; 0 unless the gap was more than
+  // twice the longest normal one.
   Duration before(Instant now) {
     const Duration rest = looked_ ? now - last_ : Duration{};
     last_ = now;

@@ -4,9 +4,11 @@
 
 namespace troupe {
 
-TEST_CASE("a rest of up to two timers is none, of a longer one all but the last timer was missed") {
+TEST_CASE(
+    "stall detector: a gap of up to two timer periods is no stall; of a longer one all but one period "
+    "counts") {
   Deafness deafness({100});
-  CHECK(deafness.before({5'000}) == Duration{0});  // whatever was before the first step
+  CHECK(deafness.before({5'000}) == Duration{0});  // time before the first step does not count
   CHECK(deafness.before({5'100}) == Duration{0});
   CHECK(deafness.before({5'300}) == Duration{0});
   CHECK(deafness.before({6'300}) == Duration{900});

@@ -1,5 +1,5 @@
 #pragma once
-// Who speaks, and of which block: nodes, roles, processes, requests, and names of blocks.
+// Identities: nodes, roles, processes, requests and names of blocks.
 #include <array>
 #include <bit>
 #include <compare>
@@ -9,11 +9,11 @@
 namespace troupe {
 
 using Bytes = std::vector<std::uint8_t>;
-using NodeId = std::uint32_t;     // 0 is "no node"
-using RequestId = std::uint64_t;  // chosen by whoever asks; unique per asker
-// Of a process: every start of a node has a larger one than those before it. It is the first of all numbers
-// that the process chooses (ids, generations), so that whatever was meant for an earlier process is
-// recognised. 0 is "none".
+using NodeId = std::uint32_t;     // 0 = no node
+using RequestId = std::uint64_t;  // chosen by the sender of the request; unique per sender
+// Number of a process: every start of a node gets a larger one than all before it. It is the first
+// of all numbers that the process chooses (ids, generations), so that messages meant for an earlier
+// process are recognised. 0 = none.
 using Incarnation = std::uint64_t;
 
 enum class Role : std::uint8_t { door, router, cache_meta, kv_worker, inference_worker, allocator };
@@ -23,10 +23,10 @@ struct Address {
   auto operator<=>(const Address&) const = default;
 };
 
-// 256-bit name of a block: a hash over all that its keys and values depend on (runtime/actor/block_name.h).
-// Containers find blocks by name; whoever uses what it found checks `identical` first. The two are the same
-// thing, except in the build whose names collide on purpose (runtime/actor/planted.h), where only `identical`
-// sees the whole name.
+// 256-bit name of a block: a hash over everything that its keys and values depend on
+// (runtime/actor/block_name.h). Containers find blocks by name; code that uses a found block checks
+// `identical` first. Both comparisons are the same, except in the build whose names collide on
+// purpose (runtime/actor/planted.h): there only `identical` compares whole names.
 struct BlockName {
   std::array<std::uint8_t, 32> bytes{};
 #ifdef TROUPE_PLANTED
@@ -37,7 +37,7 @@ struct BlockName {
   bool operator==(const BlockName& other) const;
 #endif
 };
-inline bool identical(const BlockName& a, const BlockName& b) {  // four words, without a call
+inline bool identical(const BlockName& a, const BlockName& b) {  // compares four words, without a call
   const auto x = std::bit_cast<std::array<std::uint64_t, 4>>(a),
              y = std::bit_cast<std::array<std::uint64_t, 4>>(b);
   return ((x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3])) == 0;

@@ -1,10 +1,10 @@
 #pragma once
-// The id of a message, whatever its kind.
+// Reads and sets the id of a message of any kind.
 #include "runtime/actor/messages.h"
 
 namespace troupe {
 
-RequestId id_of(const Message& message);  // 0: it has none
+RequestId id_of(const Message& message);  // 0 = the kind has no id
 void set_id(Message& message, RequestId id);
 
 }  // namespace troupe

@@ -22,37 +22,38 @@ using enum MetricKind;
 
 constexpr std::string_view user_label = "kind=\"user\"", item_label = "kind=\"item\"";
 constexpr std::string_view handed_help =
-    "Users' blocks of a worker that leaves: given to where their users are served then, had by others "
-    "already, or not taken.";
+    "User blocks of a leaving worker: migrated to the user's new home, held by other nodes already, or "
+    "not taken over.";
 constexpr std::string_view row_label = "kind=\"row\"";
 constexpr std::string_view rows_help =
-    "Distinct rows of embedding tables that passes wanted, by where they were.";
+    "Distinct embedding table rows that passes read, by where they were found.";
 constexpr std::string_view row_bytes_help =
-    "Bytes of rows that came from their table, for passes or to refill pages.";
+    "Bytes of rows read from their table, for passes or to refill pages.";
 constexpr std::string_view rows_fetched_help =
-    "Rows that passes missed, of tables that are spread over nodes' memory, by whether this node's memory "
-    "had them, another one's, or none.";
+    "Rows of sharded tables that missed in the pool's row pages, by where they were found: this node's "
+    "memory, another node's memory, or the table.";
 constexpr std::string_view by_tenant = "tenant";
 constexpr std::string_view features_help =
-    "Users of requests that were answered without reading them from the store then, by what was known.";
-constexpr std::string_view requests_help = "Requests taken in by the router.";
-constexpr std::string_view stage_help = "Time that a stage of an answered request took.";
+    "Requests answered without reading the user from the store, by what was used: a cached profile, a "
+    "stale one, or none.";
+constexpr std::string_view requests_help = "Requests that the router received.";
+constexpr std::string_view stage_help = "Duration of a stage of an answered request.";
 constexpr std::string_view plans_help = "Requests by the plan that was run.";
-constexpr std::string_view hit_help = "Blocks that a request found in the cache and reused.";
+constexpr std::string_view hit_help = "Cached blocks that requests reused.";
 constexpr std::string_view computed_help = "Blocks that had to be computed.";
-constexpr std::string_view evicted_help = "Blocks evicted from the pool to make room.";
-constexpr std::string_view saved_help = "Time that requests were spared by what an area had.";
+constexpr std::string_view evicted_help = "Blocks evicted from the pool to free pages.";
+constexpr std::string_view saved_help = "Time that requests saved through hits in an area.";
 constexpr std::string_view page_more_help =
-    "Microseconds a second that requests would be spared if an area had a page more.";
+    "Microseconds per second that requests would save if an area had one page more.";
 constexpr std::string_view page_less_help =
-    "Microseconds a second that requests would lose if an area had a page less.";
-constexpr std::string_view pages_help = "Pages of the pool that an area has.";
+    "Microseconds per second that requests would lose if an area had one page less.";
+constexpr std::string_view pages_help = "Pages of the pool that belong to an area.";
 constexpr std::string_view device_blocks_help =
-    "Cached blocks that batches read, by where the GPU found them.";
-constexpr std::string_view device_bytes_help = "Bytes of pages that were copied between host and GPU.";
-constexpr std::string_view pages_used_help = "Pages of the pool that hold blocks, or rows.";
+    "Cached blocks that batches read on the GPU, by where they were found: device memory or host memory.";
+constexpr std::string_view device_bytes_help = "Bytes of pages copied between host and GPU.";
+constexpr std::string_view pages_used_help = "Pages of an area that hold blocks or rows.";
 
-// Rows with one name differ in their labels only; they need not be neighbours.
+// Rows with the same name differ only in their labels; they need not be adjacent.
 constexpr MetricRow rows[] = {
     {requests_rank, counter, "troupe_requests_total", "kind=\"rank\"", requests_help},
     {requests_score, counter, "troupe_requests_total", "kind=\"score\"", requests_help},
@@ -69,21 +70,21 @@ constexpr MetricRow rows[] = {
     {plans_other, counter, "troupe_plans_total", "kind=\"other\"", plans_help},
     {plans_recompute, counter, "troupe_plans_total", "kind=\"recompute\"", plans_help},
     {requests_waiting, gauge, "troupe_requests_waiting", "",
-     "Requests that wait at the router for their turn at a worker."},
+     "Requests that wait at the router for a worker."},
     {tenant_requests, counter, "troupe_tenant_requests_total", "",
-     "Requests that the router has admitted, by tenant.", by_tenant},
+     "Requests that the router admitted, by tenant.", by_tenant},
     {tenant_refused, counter, "troupe_tenant_refused_total", "",
-     "Requests that the router has refused or that expired, by tenant.", by_tenant},
+     "Requests that the router refused or that expired, by tenant.", by_tenant},
     {tenant_answered, counter, "troupe_tenant_answered_total", "",
-     "Requests that the router has answered, by tenant.", by_tenant},
+     "Requests that the router answered, by tenant.", by_tenant},
     {tenant_seconds, counter, "troupe_tenant_seconds_total", "",
-     "Time from receipt to answer of those, by tenant.", by_tenant},
+     "Sum of the times from receipt to answer of answered requests, by tenant.", by_tenant},
     {tenant_work, counter, "troupe_tenant_work_seconds_total", "",
-     "Predicted work that was sent to workers, by tenant.", by_tenant},
+     "Predicted compute time of the plans sent to workers, by tenant.", by_tenant},
     {tenant_waiting, gauge, "troupe_tenant_waiting", "",
-     "Requests that wait at the router for their turn, by tenant.", by_tenant},
+     "Requests that wait at the router for a worker, by tenant.", by_tenant},
     {version_answered, counter, "troupe_version_answered_total", "",
-     "Requests that were answered, by the model's version.", "version"},
+     "Requests that were answered, by model version.", "version"},
     {request_seconds, histogram, "troupe_request_seconds", "",
      "Time from a request's receipt to its answer."},
     {stage_features, histogram, "troupe_stage_seconds", "stage=\"features\"", stage_help},
@@ -93,36 +94,39 @@ constexpr MetricRow rows[] = {
     {stage_pull, histogram, "troupe_stage_seconds", "stage=\"pull\"", stage_help},
     {stage_queue, histogram, "troupe_stage_seconds", "stage=\"queue\"", stage_help},
     {stage_compute, histogram, "troupe_stage_seconds", "stage=\"compute\"", stage_help},
-    {compute_seconds, histogram, "troupe_compute_seconds", "", "Time that one batch was computed."},
+    {compute_seconds, histogram, "troupe_compute_seconds", "", "Compute time of one batch."},
     {overlap_begun, counter, "troupe_overlap_plans_total", "",
-     "Plans that began while blocks of theirs were on their way from other nodes (inference.overlap)."},
+     "Plans that began while some of their blocks were still being pulled (inference.overlap)."},
     {overlap_missed, counter, "troupe_overlap_missed_total", "",
-     "Of those, plans whose blocks did not come: they were computed."},
+     "Overlapped plans whose pulls failed, so that the blocks were computed."},
     {overlap_spared, counter, "troupe_overlap_spared_seconds_total", "",
-     "Time that such plans were computed while their blocks came, without waiting for them."},
+     "Compute time of overlapped plans that ran while their blocks were being pulled."},
     {prediction_ratio, histogram, "troupe_prediction_ratio", "",
-     "Observed over predicted time from sending a plan to its answer."},
+     "Ratio of observed to predicted time from sending a plan to its answer."},
     {batch_tokens, histogram, "troupe_batch_tokens", "", "Computed tokens of one batch."},
     {batch_requests, histogram, "troupe_batch_requests", "", "Requests in one batch."},
-    {queue_depth, gauge, "troupe_queue_depth", "", "Requests that wait for an executor."},
+    {queue_depth, gauge, "troupe_queue_depth", "",
+     "Requests that wait at the inference worker for an executor."},
     {requests_in_flight, gauge, "troupe_requests_in_flight", "",
-     "Requests that the router has not answered."},
+     "Requests that the router has admitted and not answered yet."},
     {blocks_hit_user, counter, "troupe_blocks_hit_total", user_label, hit_help},
     {blocks_hit_item, counter, "troupe_blocks_hit_total", item_label, hit_help},
     {blocks_computed_user, counter, "troupe_blocks_computed_total", user_label, computed_help},
     {blocks_computed_item, counter, "troupe_blocks_computed_total", item_label, computed_help},
     {blocks_waited, counter, "troupe_blocks_waited_total", "",
-     "Waits for a block that another request computed."},
+     "Times that a request waited for a block that another request was computing."},
     {blocks_corrupt, counter, "troupe_blocks_corrupt_total", "", "Cached blocks that failed their checksum."},
     {blocks_checked, counter, "troupe_blocks_checked_total", "",
-     "Reads of cached blocks for which the bytes were compared with their checksum."},
+     "Reads of cached blocks whose bytes were compared with their checksum."},
     {blocks_scrubbed, counter, "troupe_blocks_scrubbed_total", "",
-     "Cached blocks that were compared with their checksum while nobody asked for them."},
+     "Cached blocks that the scrubber compared with their checksum."},
     {scrub_round_seconds, gauge, "troupe_scrub_round_seconds", "",
-     "How long the last walk over all cached blocks took; a bit that flips in memory is found within that."},
+     "Duration of the scrubber's last round over all cached blocks. A flipped bit in memory is found within "
+     "one round."},
     {blocks_evicted_user, counter, "troupe_blocks_evicted_total", user_label, evicted_help},
     {blocks_evicted_item, counter, "troupe_blocks_evicted_total", item_label, evicted_help},
-    {blocks_refused, counter, "troupe_blocks_refused_total", "", "Blocks that found no room in the pool."},
+    {blocks_refused, counter, "troupe_blocks_refused_total", "",
+     "Blocks for which the pool had no free pages."},
     {item_blocks_loaded, counter, "troupe_item_blocks_loaded_total", "", "Item blocks read from disk."},
     {item_blocks_saved, counter, "troupe_item_blocks_saved_total", "", "Item blocks written to disk."},
     {item_blocks_save_failed, counter, "troupe_item_blocks_save_failed_total", "",
@@ -130,18 +134,19 @@ constexpr MetricRow rows[] = {
     {item_blocks_precomputed, counter, "troupe_item_blocks_precomputed_total", "",
      "Item blocks computed in the background."},
     {item_blocks_given_up, counter, "troupe_item_blocks_given_up_total", "",
-     "Items that are not computed in the background, because they failed again by themselves."},
+     "Items excluded from background computation, because they failed again when computed alone."},
     {items_refreshed, counter, "troupe_items_refreshed_total", "",
-     "Blocks of hot or put items that were sent for because they were not where they belong."},
+     "Blocks of hot or updated items that were missing on an assigned worker and were computed or pulled "
+     "there."},
     {item_bytes_moved, counter, "troupe_item_bytes_moved_total", "",
-     "Bytes of item blocks that workers got from each other in the background."},
+     "Bytes of item blocks that workers pulled from each other in the background."},
     {items_hot, gauge, "troupe_items_hot", "",
-     "Items that belong to all workers because they are hot, beside those of the plan."},
+     "Items assigned to all workers because they are hot, in addition to those of the placement plan."},
     {users_handed_on, counter, "troupe_user_blocks_handed_on_total", "to=\"home\"", handed_help},
     {users_held_elsewhere, counter, "troupe_user_blocks_handed_on_total", "to=\"had\"", handed_help},
     {users_left_behind, counter, "troupe_user_blocks_handed_on_total", "to=\"nobody\"", handed_help},
     {user_bytes_moved, counter, "troupe_user_bytes_moved_total", "",
-     "Bytes of users' blocks that were pulled from workers that leave."},
+     "Bytes of user blocks that were pulled from leaving workers."},
     {item_pages, gauge, "troupe_pages", item_label, pages_help},
     {item_pages_used, gauge, "troupe_pages_used", item_label, pages_used_help},
     {user_pages, gauge, "troupe_pages", user_label, pages_help},
@@ -151,20 +156,20 @@ constexpr MetricRow rows[] = {
     {rows_hit, counter, "troupe_rows_total", "from=\"pool\"", rows_help},
     {rows_missed, counter, "troupe_rows_total", "from=\"table\"", rows_help},
     {rows_repeated, counter, "troupe_rows_repeated_total", "",
-     "Rows that a pass wanted several times; each was fetched once."},
+     "Repeated uses of a row within one pass; each row was fetched once."},
     {rows_evicted, counter, "troupe_rows_evicted_total", "",
-     "Rows that made room for others, or went with their page."},
-    {rows_dropped, counter, "troupe_rows_dropped_total", "", "Rows that went with their model's version."},
+     "Rows evicted for other rows or together with their page."},
+    {rows_dropped, counter, "troupe_rows_dropped_total", "", "Rows dropped with their model version."},
     {rows_corrupt, counter, "troupe_rows_corrupt_total", "",
-     "Rows in the pool that failed their checksum; fetched again."},
+     "Rows in the pool that failed their checksum and were fetched again."},
     {row_bytes_missed, counter, "troupe_row_bytes_total", "for=\"pass\"", row_bytes_help},
     {row_bytes_refilled, counter, "troupe_row_bytes_total", "for=\"refill\"", row_bytes_help},
     {rows_from_here, counter, "troupe_rows_fetched_total", "from=\"here\"", rows_fetched_help},
     {rows_from_nodes, counter, "troupe_rows_fetched_total", "from=\"node\"", rows_fetched_help},
     {rows_from_table, counter, "troupe_rows_fetched_total", "from=\"table\"", rows_fetched_help},
     {boundary_bytes_copied, counter, "troupe_boundary_bytes_copied_total", "",
-     "Bytes of blocks that lie elsewhere than before the boundary of their area moved: 0, as it moves by "
-     "page numbers."},
+     "Bytes of blocks copied because the boundary between areas moved. Always 0: only page numbers change "
+     "their area."},
     {item_saved, counter, "troupe_saved_seconds_total", item_label, saved_help},
     {user_saved, counter, "troupe_saved_seconds_total", user_label, saved_help},
     {row_saved, counter, "troupe_saved_seconds_total", row_label, saved_help},
@@ -177,52 +182,53 @@ constexpr MetricRow rows[] = {
     {device_blocks_hit, counter, "troupe_device_blocks_read_total", "from=\"device\"", device_blocks_help},
     {device_blocks_missed, counter, "troupe_device_blocks_read_total", "from=\"host\"", device_blocks_help},
     {device_blocks_evicted, counter, "troupe_device_blocks_evicted_total", "",
-     "Blocks whose copy in the GPU's memory made room for others."},
+     "Block copies evicted from GPU memory."},
     {device_bytes_in, counter, "troupe_device_bytes_total", "to=\"device\"", device_bytes_help},
     {device_bytes_out, counter, "troupe_device_bytes_total", "to=\"host\"", device_bytes_help},
-    {device_pages, gauge, "troupe_device_pages", "", "Pages that fit into the GPU's part of the pool."},
-    {device_pages_used, gauge, "troupe_device_pages_used", "", "Of those, pages that hold blocks."},
+    {device_pages, gauge, "troupe_device_pages", "", "Pages of GPU memory for copies of blocks."},
+    {device_pages_used, gauge, "troupe_device_pages_used", "",
+     "Pages of GPU memory that hold copies of blocks."},
     {features_lost, counter, "troupe_features_lost_total", "",
-     "Times that Redis came back without profiles or items that it had acknowledged."},
+     "Times that Redis restarted without profiles or items that it had acknowledged."},
     {features_cached, counter, "troupe_features_total", "from=\"cache\"", features_help},
     {features_stale, counter, "troupe_features_total", "from=\"stale\"", features_help},
     {features_missing, counter, "troupe_features_total", "from=\"missing\"", features_help},
-    {index_blocks, gauge, "troupe_index_blocks", "", "Blocks that cache-meta knows of."},
+    {index_blocks, gauge, "troupe_index_blocks", "", "Blocks in the index of cache-meta."},
     {index_users, gauge, "troupe_index_users", "", "Users whose accesses cache-meta counts."},
     {store_damages, counter, "troupe_store_damages_total", "",
-     "Places in the data folder's files that are damaged, each counted once."},
+     "Damaged positions in the data folder's files, each counted once."},
     {store_losses, counter, "troupe_store_losses_total", "",
-     "Ranges of rows or writes that were acknowledged and lost when a damaged store was started."},
+     "Ranges of acknowledged rows or writes that were lost when a damaged store was started."},
     {protocol_errors, counter, "troupe_protocol_errors_total", "",
-     "Messages that could not be decoded or delivered, or made no sense."},
+     "Messages that could not be decoded or delivered, or were invalid."},
     {messages_undelivered, counter, "troupe_messages_undelivered_total", "",
-     "Messages to other nodes that were dropped: the node was away, or did not keep up."},
+     "Messages to other nodes that were dropped because the node was unreachable or too slow."},
     {http_requests, counter, "troupe_http_requests_total", "", "HTTP requests."},
-    {http_responses, counter, "troupe_http_responses_total", "",
-     "HTTP responses, by what was asked and by status.", "route,status"},
+    {http_responses, counter, "troupe_http_responses_total", "", "HTTP responses, by route and status.",
+     "route,status"},
     {api_keys_age, gauge, "troupe_api_keys_age_seconds", "",
-     "How long ago the door's keys were read from their Redis for the last time."},
+     "Time since the API keys were last read from Redis."},
     {http_refused, counter, "troupe_http_refused_total", "",
-     "HTTP requests and connections turned away, by the refusal's code.", "code"},
+     "HTTP requests and connections that were refused, by the refusal's code.", "code"},
     {http_connections, gauge, "troupe_http_connections", "", "Open HTTP connections."},
     {http_made_room, counter, "troupe_http_made_room_total", "",
-     "HTTP connections that were closed because others needed their place or memory."},
+     "HTTP connections closed to free a connection slot or memory for others."},
     {http_accept_failed, counter, "troupe_http_accept_failed_total", "",
-     "HTTP connections that could not be accepted: no open files are left, most likely."},
+     "HTTP connections that could not be accepted, most likely because the limit of open files is reached."},
     {spans_exported, counter, "troupe_spans_exported_total", "",
-     "Spans of sampled requests that the collector has taken."},
+     "Spans of sampled requests that the collector accepted."},
     {spans_lost, counter, "troupe_spans_lost_total", "",
-     "Spans of sampled requests that were dropped: the collector was away, or did not keep up."},
-    {build_info, gauge, "troupe_build_info", "", "1, with what this program was built from.",
-     "version,commit"},
+     "Spans of sampled requests that were dropped because the collector was unreachable or too slow."},
+    {build_info, gauge, "troupe_build_info", "",
+     "Always 1; the labels give the program's version and commit.", "version,commit"},
     {process_cpu_seconds, counter, "process_cpu_seconds_total", "", "CPU time of this process."},
     {process_resident_bytes, gauge, "process_resident_memory_bytes", "", "Resident memory of this process."},
     {process_virtual_bytes, gauge, "process_virtual_memory_bytes", "", "Virtual memory of this process."},
     {process_open_files, gauge, "process_open_fds", "", "Open files of this process."},
-    {process_files_max, gauge, "process_max_fds", "", "Files that this process may have open."},
+    {process_files_max, gauge, "process_max_fds", "", "Maximum number of open files of this process."},
     {process_threads, gauge, "process_threads", "", "Threads of this process."},
     {process_start_seconds, gauge, "process_start_time_seconds", "",
-     "When this process began, in seconds since 1970."},
+     "Start time of this process, in seconds since 1970."},
 };
 
 constexpr std::size_t metric_count = static_cast<std::size_t>(Metric::count_);
@@ -235,7 +241,7 @@ static_assert(
     }(),
     "the rows are in the order of the enumerators");
 
-// Upper bounds of a histogram's buckets; what is above the last goes to +Inf.
+// Upper bounds of a histogram's buckets; larger values go to the bucket +Inf.
 constexpr double seconds_bounds[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
                                      0.25,   0.5,   1,      2.5,   5,    10,    30,   60};
 constexpr double stage_bounds[] = {0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01,
@@ -276,7 +282,7 @@ void append_number(std::string& out, double value) {
   } else {
     char buffer[32];
     const bool whole =
-        value == std::floor(value) && std::abs(value) < 0x1p53;  // without an exponent, for people
+        value == std::floor(value) && std::abs(value) < 0x1p53;  // readable, without an exponent
     const auto end = whole ? std::to_chars(buffer, std::end(buffer), static_cast<std::int64_t>(value)).ptr
                            : std::to_chars(buffer, std::end(buffer), value).ptr;
     out.append(buffer, end);
@@ -287,7 +293,7 @@ std::string_view kind_name(MetricKind kind) {
   return kind == counter ? "counter" : kind == gauge ? "gauge" : "histogram";
 }
 
-// name{labels,more} value, and in OpenMetrics an exemplar behind it
+// Writes `name{labels,more} value` and, in OpenMetrics, an exemplar after it.
 void append_sample(std::string& out, const MetricRow& row, std::string_view suffix, std::string_view more,
                    double value, std::string_view exemplar = {}) {
   out.append(row.name).append(suffix);
@@ -301,7 +307,7 @@ void append_sample(std::string& out, const MetricRow& row, std::string_view suff
   out.append(exemplar) += '\n';
 }
 
-// Of a bucket, the last observation of a request that its client records.
+// Last observation in a bucket that belongs to a sampled request.
 struct Exemplar {
   TraceContext trace;
   double value = 0, at_s = 0;
@@ -321,10 +327,10 @@ std::string text_of(const Exemplar& exemplar) {
   return text;
 }
 
-// One metric's numbers. Updates are relaxed: a scrape may see a histogram's bucket before its sum.
+// Values of one metric. Updates are relaxed: a scrape may see a histogram's bucket before its sum.
 struct Series {
-  std::atomic<double> value = 0;                    // counter, gauge; histogram: the sum
-  std::vector<std::atomic<std::uint64_t>> buckets;  // histogram: one per bound, and +Inf
+  std::atomic<double> value = 0;                    // value of a counter or gauge; sum of a histogram
+  std::vector<std::atomic<std::uint64_t>> buckets;  // of a histogram: one per bound, and +Inf
 
   std::uint64_t observations() const {
     std::uint64_t sum = 0;
@@ -333,9 +339,10 @@ struct Series {
   }
 };
 
-using Named = std::map<std::string, double, std::less<>>;  // samples by whose they are
+using Named = std::map<std::string, double, std::less<>>;  // samples by label value
 
-// When there are as many as there may be, all others share the last.
+// Returns the sample of `whose`. Once the maximum number of samples exists, all others share the
+// last one.
 double& sample_of(Named& samples, std::string_view whose) {
   if (const auto at = samples.find(whose); at != samples.end()) return at->second;
   return samples[samples.size() + 1 < of_whom_max ? std::string(whose) : "(others)"];
@@ -348,7 +355,7 @@ std::string_view take_part(std::string_view& text, char end) {
   return part;
 }
 
-// Labels with their values, as they stand between the braces.
+// Returns labels with their values as they stand between the braces.
 std::string quoted(std::string_view labels, std::string_view values) {
   std::string out;
   while (!labels.empty()) {
@@ -366,7 +373,7 @@ void append_named(std::string& out, const MetricRow& row, const Named& samples) 
   for (const auto& [whose, value] : samples) append_sample(out, row, "", quoted(row.by, whose), value);
 }
 
-// No exemplars: none are shown.
+// `exemplars` may be empty: then none are written.
 void append_histogram(std::string& out, const MetricRow& row, const Series& series,
                       std::span<const Exemplar> exemplars) {
   const std::span<const double> bounds = bounds_of(row.metric);
@@ -379,14 +386,15 @@ void append_histogram(std::string& out, const MetricRow& row, const Series& seri
                   i < exemplars.size() ? text_of(exemplars[i]) : "");
   }
   append_sample(out, row, "_sum", "", series.value.load(std::memory_order_relaxed));
-  append_sample(out, row, "_count", "", static_cast<double>(below));  // as the scrape saw the buckets
+  // sum of the buckets as this scrape saw them
+  append_sample(out, row, "_count", "", static_cast<double>(below));
 }
 
 }  // namespace
 
 std::span<const MetricRow> metric_table() { return rows; }
 
-// A counter's samples end in _total; in OpenMetrics its family does not.
+// Samples of a counter end in _total; in OpenMetrics the name of its family does not.
 std::string_view family_of(std::string_view name, MetricForm form) {
   constexpr std::string_view total = "_total";
   const bool cut = form == MetricForm::openmetrics && name.ends_with(total);
@@ -395,9 +403,9 @@ std::string_view family_of(std::string_view name, MetricForm form) {
 
 struct MetricRegistry::State {
   std::array<Series, metric_count> series;
-  std::mutex mutex;  // of those below
+  std::mutex mutex;  // guards the members below
   std::array<Named, metric_count> named;
-  std::array<std::vector<Exemplar>, metric_count> exemplars;  // one per bucket, or none yet
+  std::array<std::vector<Exemplar>, metric_count> exemplars;  // one per bucket, or empty
 
   void keep_example(std::size_t index, std::size_t bucket, double amount, const TraceContext& trace) {
     const std::lock_guard lock(mutex);
@@ -481,7 +489,7 @@ std::string MetricRegistry::render(MetricForm form) const {
   };
   for (const MetricRow& first : rows) {
     if (std::ranges::find(rows, first.name, &MetricRow::name) != &first)
-      continue;  // written with its namesake
+      continue;  // written with the first row of that name
     const std::string_view family = family_of(first.name, form);
     out.append("# HELP ").append(family).append(" ").append(first.help).append("\n");
     out.append("# TYPE ").append(family).append(" ").append(kind_name(first.kind)).append("\n");

@@ -1,11 +1,12 @@
 #pragma once
-// The one table of metrics. A core names a metric by its enumerator; the host's registry adds it up and
-// renders the Prometheus text form. Labels are part of the row, so that cores never build strings for them.
+// The table of all metrics. A core names a metric by its enumerator; the host's registry adds up
+// the values and renders the Prometheus text form. Labels are part of a row, so that cores never
+// build strings for them.
 //
-// Not prometheus-cpp, which Debian has as 1.0: that knows neither exemplars nor the OpenMetrics form that
-// they need, looks a series up by a map of texts, and a core would build that map for each request. Here a
-// series without a label of its own is an atomic in an array, and what is counted is known when the program
-// is compiled.
+// We do not use prometheus-cpp, which Debian has as version 1.0. It supports neither exemplars nor
+// the OpenMetrics form that they need. It looks a series up by a map of texts, which a core would
+// have to build for each request. Here a series without a variable label is an atomic in an array,
+// known at compile time.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -150,30 +151,33 @@ struct MetricRow {
   std::string_view name;    // "troupe_tokens_total"
   std::string_view labels;  // "" or e.g. "kind=\"user\""
   std::string_view help;
-  // "tenant": there is a sample for each tenant, of the first `of_whom_max`; "(others)" is that of all
-  // further ones. Of several labels with commas between ("route,status") the values have a tab between.
+  // Name of a variable label, e.g. "tenant": each of the first `of_whom_max` label values gets a
+  // sample of its own; "(others)" collects all further ones. Several labels are separated by commas
+  // ("route,status"), their values by tabs.
   std::string_view by = {};
 };
 inline constexpr std::size_t of_whom_max = 64;
-std::span<const MetricRow> metric_table();  // one row per enumerator, in order
+std::span<const MetricRow> metric_table();  // has one row per enumerator, in order
 
-// Prometheus' text, version 0.0.4; or OpenMetrics 1.0, which has exemplars.
+// Text form: Prometheus 0.0.4, or OpenMetrics 1.0, which has exemplars.
 enum class MetricForm : std::uint8_t { prometheus, openmetrics };
 inline constexpr std::string_view openmetrics_end = "# EOF\n";
-std::string_view family_of(std::string_view name, MetricForm form);  // as its description names it
+// returns the metric's name in HELP and TYPE lines
+std::string_view family_of(std::string_view name, MetricForm form);
 
 // Thread-safe. One per process.
 class MetricRegistry {
  public:
   MetricRegistry();
   ~MetricRegistry();
-  void record(Metric metric, double amount);  // counter: add; gauge: set; histogram: observe
-  // The same, of a row with samples for each of somebody: a counter or a gauge. `trace`, if it is sampled, is
-  // an example of what a histogram has observed.
+  void record(Metric metric, double amount);  // counters add, gauges set, histograms observe
+  // Records the sample `whose` of a counter or gauge with a variable label. A sampled `trace`
+  // becomes an exemplar of a histogram's observation.
   void record(Metric metric, double amount, std::string_view whose, const TraceContext& trace = {});
-  void follow(Metric counter, double total);  // which is counted elsewhere
-  double value(
-      Metric metric) const;  // counter or gauge, all samples together; histogram: number of observations
+  void follow(Metric counter, double total);  // sets a counter that is counted elsewhere
+  // Returns the value of a counter or gauge, summed over all samples, or a histogram's number of
+  // observations.
+  double value(Metric metric) const;
   double value(Metric metric, std::string_view whose) const;
   std::string render(MetricForm form = MetricForm::prometheus) const;
 

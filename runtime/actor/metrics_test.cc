@@ -19,7 +19,7 @@ bool has_line(const std::string& text, const std::string& line) {
 
 }  // namespace
 
-TEST_CASE("names follow their kinds, and rows with one name agree but for their labels") {
+TEST_CASE("metrics: names follow their kinds, and rows with one name differ only in their labels") {
   std::map<std::string_view, const MetricRow*> first;
   std::set<std::pair<std::string_view, std::string_view>> series;
   for (const MetricRow& row : metric_table()) {
@@ -34,7 +34,7 @@ TEST_CASE("names follow their kinds, and rows with one name agree but for their 
   }
 }
 
-TEST_CASE("counters add, gauges keep the last value, histograms count observations") {
+TEST_CASE("metrics: counters add, gauges keep the last value, histograms count observations") {
   MetricRegistry registry;
   registry.record(Metric::tokens_reused, 3);
   registry.record(Metric::tokens_reused, 4);
@@ -49,7 +49,7 @@ TEST_CASE("counters add, gauges keep the last value, histograms count observatio
 }
 
 TEST_CASE(
-    "what is no number, or none that ends, is written as Prometheus reads it, whole numbers without an "
+    "metrics: NaN and infinities are written as Prometheus reads them, and whole numbers without an "
     "exponent") {
   const std::pair<double, const char*> texts[] = {
       {std::nan(""), "NaN"},      {INFINITY, "+Inf"}, {-INFINITY, "-Inf"}, {0, "0"}, {-3, "-3"},
@@ -62,7 +62,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the text has help and type once per name, and every labelled sample") {
+TEST_CASE("metrics: the text has help and type once per name, and every labelled sample") {
   MetricRegistry registry;
   registry.record(Metric::user_pages, 7);
   registry.record(Metric::item_pages, 1e9);
@@ -80,7 +80,7 @@ TEST_CASE("the text has help and type once per name, and every labelled sample")
   CHECK(text.ends_with("\n"));
 }
 
-TEST_CASE("a metric by tenant has a sample for each of the first, and one for all others") {
+TEST_CASE("metrics: a metric by tenant has a sample for each of the first tenants and one for all others") {
   MetricRegistry registry;
   registry.record(Metric::tenant_requests, 2, "a\"b");
   registry.record(Metric::tenant_requests, 3, "a\"b");
@@ -99,13 +99,13 @@ TEST_CASE("a metric by tenant has a sample for each of the first, and one for al
   CHECK(registry.value(Metric::tenant_requests, "(others)") == 10 * of_whom_max - (of_whom_max - 2));
 }
 
-TEST_CASE("a tenant's name stands on one line, whatever it is") {
+TEST_CASE("metrics: line breaks in a tenant's name are replaced") {
   MetricRegistry registry;
   registry.record(Metric::tenant_requests, 1, "a\nb\\c");
   CHECK(has_line(registry.render(), "troupe_tenant_requests_total{tenant=\"a b\\\\c\"} 1"));
 }
 
-TEST_CASE("a histogram's buckets include their bound and add up") {
+TEST_CASE("metrics: histogram buckets include their bound and are cumulative") {
   MetricRegistry registry;
   for (double amount : {1.0, 2.0, 2.5, 256.0, 257.0}) registry.record(Metric::batch_requests, amount);
   const std::string text = registry.render();
@@ -118,7 +118,7 @@ TEST_CASE("a histogram's buckets include their bound and add up") {
   CHECK(has_line(text, "troupe_batch_requests_count 5"));
 }
 
-TEST_CASE("records from several threads are all counted") {
+TEST_CASE("metrics: records from several threads are all counted") {
   MetricRegistry registry;
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
@@ -134,7 +134,7 @@ TEST_CASE("records from several threads are all counted") {
   CHECK(has_line(registry.render(), "troupe_batch_tokens_sum 2000000"));
 }
 
-TEST_CASE("a metric by several labels has a sample for each pair, and their sum is its value") {
+TEST_CASE("metrics: a metric by several labels has a sample per pair, and their sum is its value") {
   MetricRegistry registry;
   registry.record(Metric::http_responses, 2, "/v1/rank\t200");
   registry.record(Metric::http_responses, 1, "/v1/\"rank\t404");
@@ -144,8 +144,7 @@ TEST_CASE("a metric by several labels has a sample for each pair, and their sum 
 }
 
 TEST_CASE(
-    "in OpenMetrics families of counters have no _total, buckets an example of a sampled request, and there "
-    "is an end") {
+    "metrics: OpenMetrics omits _total from counter families, adds exemplars to buckets and ends with EOF") {
   MetricRegistry registry;
   const TraceContext sampled{0x4bf92f3577b34da6, 0xa3ce929d0e0e4736, 7, true};
   registry.record(Metric::stage_queue, 0.00015, "", sampled);

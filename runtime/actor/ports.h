@@ -1,7 +1,7 @@
 #pragma once
-// Ports: how a core asks for slow or physical things. A job goes out as an effect, one result comes back as
-// `Done`. A port does its work in one blocking call; the host decides on which thread (CAF) or at what
-// virtual cost (simulation), so ports hold no policy.
+// Ports: the way a core asks for slow or physical work. A job goes out as an effect; one result
+// comes back as `Done`. A port does its work in one blocking call. The host decides on which thread
+// (CAF) or at what virtual cost (simulation) it runs, so ports hold no policy.
 #include <array>
 #include <concepts>
 #include <cstdint>
@@ -20,58 +20,60 @@
 namespace troupe {
 
 // ---- features (router): profiles and catalog
-// ----------------------------------------------------------------
 
 struct Profile {
   std::uint64_t version = 0;
-  std::vector<Token> tokens;          // the history's tokens, oldest first, without the prompt's own tokens
-  std::vector<std::uint32_t> events;  // tokens of each history event, oldest first; sums to tokens.size()
-  std::vector<Feature> features;      // of the events; each has a value for every one
+  std::vector<Token> tokens;  // tokens of the history, oldest first, without the prompt's own tokens
+  // number of tokens per event of the history, oldest first; sums to tokens.size()
+  std::vector<std::uint32_t> events;
+  std::vector<Feature> features;  // features of the events; each has one value per event
   bool operator==(const Profile&) const = default;
 };
 using ProfilePointer = std::shared_ptr<const Profile>;
 
-// How new what a request sees of its user has to be (runtime/features/cached_features.h).
+// How fresh the features of a request's user must be (runtime/features/cached_features.h).
 enum class Freshness : std::uint8_t {
   configured,
-  exact,  // as it is in the store
-  wait,   // read from the store within the expiry
-  behind  // what is known here now, else nothing; the store is asked behind the answer
+  exact,  // as stored now
+  wait,   // read from the store no longer ago than the expiry
+  behind  // what this process knows now, or nothing; the store is read after the answer
 };
 
 struct FindFeatures {
   std::string tenant, user;
   std::vector<std::string> items;
-  std::string model_version;    // whose block names the items carry; "": the port's own
-  std::string catalog_version;  // that the request is pinned to; "": the present one
-  bool paths = false;           // the catalog's paths are made, too
+  // model version of the block names that the items carry; "" = the port's own
+  std::string model_version;
+  std::string catalog_version;  // version to which the request is pinned; "" = the present one
+  bool paths = false;           // also builds the catalog's paths
   Freshness freshness = Freshness::configured;
 };
-// One consistent state of the profile and of the catalog (promise 4), shared with whoever else sees it.
+// A consistent state of the profile and of the catalog (promise 4), shared with other readers.
 struct Features {
-  ProfilePointer user;  // null: there is none
+  ProfilePointer user;  // null = no such user
   CatalogPointer catalog;
-  std::vector<ItemNumber>
-      items;  // in `catalog`; parallel to FindFeatures::items, no_item where there is none
-  // Where the request allowed it: `user` was read within the expiry, or before; or nothing of it is known
-  // yet, and it is answered as one without events.
+  // Numbers in `catalog`, parallel to FindFeatures::items; no_item = not in the catalog.
+  std::vector<ItemNumber> items;
+  // Origin of `user`: read from the store, cached within the expiry, stale, or missing (answered as
+  // a user without events). The request must allow the latter ones.
   enum class Of : std::uint8_t { store, cache, stale, missing };
   Of of = Of::store;
 };
-// Answered by Written or Refusal. PutUser and AppendEvents fail with `unknown_item` if their history names
-// one; all with `changed_meanwhile` if their condition is not met.
+// Answered by Written or Refusal. PutUser and AppendEvents fail with `unknown_item` if their
+// history names an unknown item. All fail with `changed_meanwhile` if their condition is not met.
 struct Write {
   std::variant<PutUser, DeleteUser, PutItem, DeleteItem, AppendEvents> what;
 };
 struct Written {
   std::uint64_t version = 0;
-  std::uint32_t appended = 0, repeated = 0, dropped = 0, events = 0;  // as of Appended
+  std::uint32_t appended = 0, repeated = 0, dropped = 0, events = 0;  // as in Appended
 };
-// What is stored, as it was put. Answered by UserReply, ItemReply or Refusal.
+// Reads an entry as it was put. Answered by UserReply, ItemReply or Refusal.
 struct Read {
   std::variant<GetUser, GetItem> what;
 };
-// The present catalog in order of number, a page at a time: what the background precomputation walks over.
+// Lists the present catalog in order of number, up to `count` items at a time, for the background
+// precomputation.
 struct ListItems {
   ItemNumber from = 0;
   std::uint32_t count = 0;
@@ -83,75 +85,78 @@ struct ItemList {
 };
 
 // ---- compute (inference worker)
-// -----------------------------------------------------------------------------
 
 struct BatchSegmentKv {
-  Grant grant = Grant::none;   // read: reuse these pages; write: compute into them; none: compute only
-  std::uint64_t checksum = 0;  // for read: what the bytes were summed up to where they came into the arena
+  Grant grant = Grant::none;   // read = reuse these pages; write = compute into them; none = compute only
+  std::uint64_t checksum = 0;  // for read: checksum that the bytes had when they came into the arena
   std::vector<std::uint32_t> pages;
-  std::uint64_t generation = 0;  // of the block: never that of other bytes, as long as the process runs
-  bool check = false;            // for read: the bytes are compared with the checksum before use
-  bool coming = false;           // for read: on its way into these pages, layer after layer (PageArrivals)
+  // generation of the block; never reused for other bytes while the process runs
+  std::uint64_t generation = 0;
+  bool check = false;   // for read: compare the bytes with the checksum before use
+  bool coming = false;  // for read: in flight into these pages, layer after layer (PageArrivals)
 };
 struct BatchRequest {
   Plan plan;
   std::vector<SegmentBlock> blocks;  // one per segment
   std::vector<BatchSegmentKv> kv;    // one per segment
-  std::string model_version;         // "": the port's own
-  std::string catalog_version;       // as Execute::catalog_version
-  std::int64_t coming_us = 0;        // what is coming is waited for so long, then computed
+  std::string model_version;         // "" = the port's own
+  std::string catalog_version;       // as in Execute
+  std::int64_t coming_us = 0;        // maximum wait for blocks in flight, before they are computed
 };
-// Of an embedding table that is spread over nodes' memory: so many consecutive rows as a page holds. It is a
-// block like others.
+// Shard of an embedding table that is spread over the nodes' memory: as many consecutive rows as a
+// page holds. Shards are blocks like others.
 struct TableShard {
-  BlockName table;  // of its model's version, its size and its place there
+  BlockName table;  // name made of the model version, the table's size and its position in the model
   std::uint32_t shard = 0;
   auto operator<=>(const TableShard&) const = default;
 };
 struct GrantedShard {
   TableShard shard;
-  BlockGrant grant;  // read: rows are read there; write: whoever needs one fills it from the table; none: the
-                     // table has them
+  // read = read rows from these pages; write = the first reader fills them from the table; none =
+  // read rows from the table.
+  BlockGrant grant;
 };
 struct RunBatch {
   std::vector<BatchRequest> requests;
-  // A pass that misses rows of shards that are not granted ends, and says which; else it reads them from the
-  // table.
+  // A pass that misses rows of shards that are not granted ends early and lists those shards;
+  // otherwise it reads them from the table.
   bool asks_for_shards = false;
   std::vector<GrantedShard> shards;
 };
 struct BatchReply {
-  std::optional<Refusal> refusal;  // this request failed alone
+  std::optional<Refusal> refusal;  // refusal of this request alone
   std::vector<ScoreRow> readouts;
   std::vector<Beam> beams;
-  std::vector<std::uint64_t> checksums;  // per segment; of written pages, else 0
-  std::vector<std::uint32_t>
-      corrupt;  // segments whose cached bytes failed their checksum (they were computed)
-  std::vector<std::uint32_t>
-      missed;  // segments whose blocks were coming and did not come (they were computed)
+  std::vector<std::uint64_t> checksums;  // per segment: checksum of written pages, otherwise 0
+  // Segments whose cached bytes failed their checksum; they were computed.
+  std::vector<std::uint32_t> corrupt;
+  // Segments whose blocks were in flight and did not arrive; they were computed.
+  std::vector<std::uint32_t> missed;
 };
-// What a batch did with the device's copies of the pool's pages. All zero where there is no such device.
+// Use of the device's copies of pool pages by a batch. All 0 without such a device.
 struct DeviceUse {
-  std::uint64_t blocks_hit = 0, blocks_missed = 0;  // of those that were to be read
+  std::uint64_t blocks_hit = 0, blocks_missed = 0;  // blocks to read, by whether the device had a copy
   std::uint64_t blocks_evicted = 0;
   std::uint64_t bytes_to_device = 0, bytes_to_host = 0;
-  std::uint32_t pages = 0, pages_used = 0;  // when the batch began
+  std::uint32_t pages = 0, pages_used = 0;  // at the begin of the batch
 };
-// Of the table that passes read last, by shards of as many consecutive rows: what was found, lately
-// (Heartbeat::rows_found).
+// Recent hits per shard of the table that passes read last (Heartbeat::rows_found). Each shard has
+// `shard_rows` consecutive rows.
 struct ShardsFound {
-  std::uint32_t shard_rows = 0;  // 0: nothing is known
+  std::uint32_t shard_rows = 0;  // 0 = nothing is known
   std::array<std::uint8_t, row_shards> hundredths{};
-  double us_per_row = 0;  // that is fetched
+  double us_per_row = 0;  // microseconds to fetch a row
 };
-// What became of rows of embedding tables since the port was made. All zero where all tables are in memory.
+// Totals for rows of embedding tables since the port was made. All 0 where all tables are in
+// memory.
 struct RowTotals {
   std::uint64_t hits = 0, misses = 0;  // distinct rows of each pass, in the pool's pages or not
-  std::uint64_t repeats = 0;           // of rows within a pass: fetched once
-  std::uint64_t bytes_missed = 0, bytes_refilled = 0;  // from the slow side, for passes and ahead of them
+  std::uint64_t repeats = 0;           // repeated uses within a pass; each row was fetched once
+  // bytes read from the table, for passes and to refill pages
+  std::uint64_t bytes_missed = 0, bytes_refilled = 0;
   std::uint64_t evicted = 0, dropped = 0, corrupt = 0;
-  // Of `misses`, where tables are spread over nodes: by whose memory had them. The others came from the
-  // table.
+  // For sharded tables, `misses` by the memory that had the row: this node's, another node's, or
+  // none (read from the table).
   std::uint64_t from_here = 0, from_nodes = 0, from_table = 0;
   bool wants_refill = false;
   ShardsFound shards;
@@ -161,15 +166,16 @@ struct BatchDone {
   std::int64_t compute_us = 0;
   DeviceUse device;
   RowTotals rows;
-  // Of a request whose blocks were coming: how long they still came while it ran, and how long of that it
-  // waited. What is between the two was spared.
+  // For a request with blocks in flight: how long they were in flight while it ran, and how long it
+  // waited for them. The difference was saved.
   std::int64_t coming_us = 0, waited_us = 0;
-  // Shards without which a pass ended: then nothing else is said, and the batch is to be run again.
+  // Shards that a pass missed. If there are any, everything else is empty and the batch must run
+  // again.
   std::vector<TableShard> away;
-  std::vector<BlockOutcome> shards;  // of those that were granted: written, checked, or corrupt
+  std::vector<BlockOutcome> shards;  // outcomes of granted shards: written, checked or corrupt
 };
 
-// Fills granted shards from their tables, and says which tables there are. Answered by ShardsFilled.
+// Fills granted shards from their tables, and lists the tables. Answered by ShardsFilled.
 struct FillShards {
   std::vector<GrantedShard> shards;
 };
@@ -182,7 +188,7 @@ struct ShardsFilled {
   std::vector<BlockOutcome> outcomes;
 };
 
-// Pages for rows come and go, by number: see LendPages. Answered by RowPages.
+// Adds and removes pages for rows, by number: see LendPages. Answered by RowPages.
 struct ChangeRowPages {
   std::vector<std::uint32_t> pages;
   std::uint32_t give_back = 0;
@@ -190,19 +196,20 @@ struct ChangeRowPages {
 struct RowPages {
   std::vector<std::uint32_t> given_back;
   RowTotals rows;
-  double saved_us = 0;  // as AreaReport's
+  double saved_us = 0;  // as in AreaReport
   std::vector<double> savings = {};
 };
-// Brings rows back that went, into pages with room, as long as no pass misses one. Answered by RowsRefilled.
+// Refills free slots in pages with rows that were evicted, as long as no pass misses a row.
+// Answered by RowsRefilled.
 struct RefillRows {
-  std::uint64_t bytes = 0;  // at most
+  std::uint64_t bytes = 0;  // maximum to read
 };
 struct RowsRefilled {
   RowTotals rows;
 };
 
-// Answered by ModelChanged, or by Refusal if there is no such model or no room for it. A model that is
-// dropped is not in use by a running batch; dropping an unknown one does nothing.
+// Answered by ModelChanged, or by Refusal if the model does not exist or does not fit into memory.
+// A dropped model must not be in use by a running batch; dropping an unknown one does nothing.
 struct LoadModel {
   std::string model_version;
 };
@@ -212,26 +219,25 @@ struct DropModel {
 struct ModelChanged {};
 
 // ---- transfer (KV-cache worker): pages of other nodes
-// --------------------------------------------------------
 
-// Copies pages that their owner has pinned for this node into reserved local pages. A block is good only if
-// its bytes match the checksum after they have arrived. Refusal: the peer cannot be reached, or is another
-// incarnation.
+// Copies pages that their owner has pinned for this node into reserved local pages. A block is
+// valid only if its bytes match the checksum after they have arrived. Refusal: the peer cannot be
+// reached, or is another incarnation.
 struct PullBlocks {
   struct One {
     BlockName name;
-    std::uint64_t generation = 0;  // at the owner
+    std::uint64_t generation = 0;  // generation at the owner
     std::uint64_t checksum = 0;
     std::uint32_t tokens = 0;
-    std::vector<std::uint32_t> from, to;  // pages there and here
-    std::uint64_t here = 0;               // generation of the reservation here: its name in PageArrivals
+    std::vector<std::uint32_t> from, to;  // pages at the owner and here
+    std::uint64_t here = 0;               // generation of the reservation here; key in PageArrivals
   };
   NodeId node = 0;
   Incarnation incarnation = 0;
-  std::int64_t budget_us = 0;  // the lease: pages may be somebody else's after that
+  std::int64_t budget_us = 0;  // length of the lease: the owner may reuse the pages after it
   std::vector<One> blocks;
-  // Where this is above 1, each page comes in so many parts, the first ones of all pages first, and
-  // PageArrivals are told.
+  // If above 1, each page is transferred in this many parts, the first parts of all pages first,
+  // and PageArrivals records their progress.
   std::uint32_t parts = 1;
 };
 struct Pulled {
@@ -239,9 +245,8 @@ struct Pulled {
 };
 
 // ---- memory (KV-cache worker): bytes of ready blocks
-// ------------------------------------------------------------
 
-// Reads pages that nobody writes meanwhile and compares them with what their blocks were summed up to.
+// Compares the bytes of blocks with their checksums. Nothing writes these pages meanwhile.
 struct CheckBlocks {
   struct One {
     std::uint64_t generation = 0;
@@ -256,7 +261,6 @@ struct Checked {
 };
 
 // ---- block store (KV-cache worker): the persistent tier
-// -----------------------------------------------------
 
 struct StoredBlock {
   BlockName name;
@@ -265,7 +269,7 @@ struct StoredBlock {
   std::uint32_t tokens = 0;
   std::uint64_t checksum = 0;
 };
-struct ListStored {};  // names and sizes of all blocks of the loaded model, in order of name
+struct ListStored {};  // lists all blocks of the loaded model, in order of name
 struct StoredList {
   std::vector<StoredBlock> blocks;
 };
@@ -275,11 +279,12 @@ struct SaveBlock {
 };
 struct Saved {
   bool ok = false;
-  std::string why;       // when not ok: "disk full: …"
-  bool corrupt = false;  // when not ok: the pages do not match their checksum; the disk is well
-  bool full = false;     // when not ok: there would be room if something were erased
+  std::string why;       // if not ok: the reason, e.g. "disk full: …"
+  bool corrupt = false;  // if not ok: the pages do not match their checksum; the disk works
+  bool full = false;     // if not ok: the store is full; erasing blocks would help
 };
-struct LoadBlocks {  // several at a time, so that a warm start is not one disk read a step
+// several blocks per job, so that a warm start is not limited to one disk read per step
+struct LoadBlocks {
   struct One {
     BlockName name;
     std::vector<std::uint32_t> pages;
@@ -289,7 +294,7 @@ struct LoadBlocks {  // several at a time, so that a warm start is not one disk 
   std::vector<One> blocks;
 };
 struct Loaded {
-  std::vector<std::uint8_t> ok;  // per block: bytes are there and match the checksum
+  std::vector<std::uint8_t> ok;  // per block: 1 if the bytes were read and match the checksum
 };
 struct EraseBlocks {
   std::vector<BlockName> names;
@@ -332,10 +337,12 @@ struct JobResult : AnyJobResult {
 class Port {
  public:
   virtual ~Port() = default;
-  // `lane` is the index of the calling executor, in [0, lanes given to the host). Never throws.
+  // Runs a job in one blocking call. `lane` is the index of the calling executor slot, below the
+  // number of slots given to the host. Never throws.
   virtual JobResult run(const Job& job, std::uint32_t lane) = 0;
-  // Called first, on the thread of the core that asks: the answer to a job that neither waits nor takes
-  // longer than waking a lane would (some tens of µs); none, and run() is called on a lane. Never throws.
+  // Called first, on the thread of the core. Returns the result of a job that neither blocks nor
+  // takes longer than waking an executor would (some tens of µs). Otherwise returns nothing, and
+  // the host calls run() on an executor slot. Never throws.
   virtual std::optional<JobResult> run_now(const Job&) { return std::nullopt; }
 };
 

@@ -1,7 +1,7 @@
 #pragma once
-// Requests that have had their outcome, so that a copy of one that arrives later is known and costs nothing.
-// The memory is bounded: the oldest is forgotten first, and a copy that is later than that is taken for a new
-// request.
+// Remembers requests that have had their outcome, so that a late copy of one is recognised and
+// costs nothing. The memory is bounded and forgets the oldest first. A copy that arrives after that
+// is treated as a new request.
 #include <cstddef>
 #include <deque>
 #include <set>

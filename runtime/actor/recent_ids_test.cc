@@ -7,7 +7,7 @@ namespace {
 
 constexpr Address one{1, Role::router}, other{2, Role::router};
 
-TEST_CASE("an id is known for its asker only") {
+TEST_CASE("recent ids: an id is known for its sender only") {
   RecentIds recent(4);
   recent.add(one, 7);
   CHECK(recent.contains(one, 7));
@@ -15,7 +15,7 @@ TEST_CASE("an id is known for its asker only") {
   CHECK_FALSE(recent.contains(other, 7));
 }
 
-TEST_CASE("the oldest is forgotten first, and one that is added twice takes one place") {
+TEST_CASE("recent ids: the oldest id is forgotten first, and an id added twice is stored once") {
   RecentIds recent(2);
   for (const RequestId id : {1, 2, 2, 2}) recent.add(one, id);
   CHECK(recent.contains(one, 1));
@@ -26,7 +26,7 @@ TEST_CASE("the oldest is forgotten first, and one that is added twice takes one 
   CHECK(recent.size() == 2);
 }
 
-TEST_CASE("a memory of nothing knows nothing") {
+TEST_CASE("recent ids: with capacity 0 no id is known") {
   RecentIds recent(0);
   recent.add(one, 1);
   CHECK_FALSE(recent.contains(one, 1));

@@ -1,6 +1,6 @@
 #pragma once
-// What is said of profiles and the catalog: door → router, and its answers (serving.capnp). Part of
-// messages.h.
+// Messages about profiles and the catalog: HTTP server → router, and the answers (serving.capnp).
+// Part of messages.h.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,8 +12,8 @@ namespace troupe {
 
 using kernels::Token;
 
-// Profiles and catalog. A history is given as item ids (resolved to their tokens now) or as tokens, not both.
-// Numbers of a user's events, one for each, under the name that the model's family has for them:
+// A history is given as item ids (resolved to their tokens when it is written) or as tokens, not
+// both. A Feature has one number per event of a user, under the name that the model gives it, e.g.
 // "timestamps".
 struct Feature {
   std::string name;
@@ -21,11 +21,12 @@ struct Feature {
   bool operator==(const Feature&) const = default;
 };
 
-// What a write expects to find; else it changes nothing and is refused (412 `changed_meanwhile`).
+// State that a write expects. If it finds another one, it changes nothing and is refused (412
+// `changed_meanwhile`).
 struct Condition {
-  bool absent = false;        // nothing
-  bool present = false;       // anything
-  std::uint64_t version = 0;  // this version; 0: whichever
+  bool absent = false;        // there must be no entry
+  bool present = false;       // there must be an entry, of any version
+  std::uint64_t version = 0;  // the entry must have this version; 0 = any
   bool operator==(const Condition&) const = default;
 };
 
@@ -34,30 +35,31 @@ struct PutUser {
   std::string tenant, user;
   std::vector<std::string> history;  // oldest first
   std::vector<Token> tokens;
-  std::vector<Feature> features;       // of the events, or of the tokens where these are given
-  std::vector<std::string> event_ids;  // of the events, or none: by which one that is appended again is known
+  std::vector<Feature> features;  // one value per event, or per token where tokens are given
+  // one per event, or empty; by it an event that is appended again is recognised
+  std::vector<std::string> event_ids;
   Condition condition;
   bool operator==(const PutUser&) const = default;
 };
-// Events behind those that the user has, which need not be there; the newest that fit are kept. One whose id
-// is among those that are kept is known already, and passed over. Answered by Appended.
+// Appends events to a user's history, which need not exist; the newest that fit are kept. An event
+// whose id is among the kept ones is skipped as known. Answered by Appended.
 struct AppendEvents {
   RequestId id = 0;
   std::string tenant, user;
   std::vector<std::string> history;  // oldest first
-  std::vector<Token> tokens;         // instead
+  std::vector<Token> tokens;         // instead of `history`
   std::vector<Feature> features;
-  std::vector<std::string> event_ids;  // of all, or none
+  std::vector<std::string> event_ids;  // one per event, or empty
   Condition condition;
   bool operator==(const AppendEvents&) const = default;
 };
 struct Appended {
   RequestId id = 0;
   std::uint64_t version = 0;   // of the profile
-  std::uint32_t appended = 0;  // of those that came
-  std::uint32_t repeated = 0;  // that were known already
-  std::uint32_t dropped = 0;   // the oldest, so that the others fit
-  std::uint32_t events = 0;    // that the profile has now
+  std::uint32_t appended = 0;  // events of this request that were appended
+  std::uint32_t repeated = 0;  // events that were known already
+  std::uint32_t dropped = 0;   // oldest events dropped to make the others fit
+  std::uint32_t events = 0;    // events that the profile has now
   bool operator==(const Appended&) const = default;
 };
 struct DeleteUser {
@@ -80,7 +82,7 @@ struct DeleteItem {
   Condition condition;
   bool operator==(const DeleteItem&) const = default;
 };
-// What is stored, as it was put. Answered by UserReply and ItemReply.
+// Reads an entry as it was put. Answered by UserReply and ItemReply.
 struct GetUser {
   RequestId id = 0;
   std::string tenant, user;
@@ -90,11 +92,12 @@ struct UserReply {
   RequestId id = 0;
   std::string user;
   std::uint64_t version = 0;
-  std::vector<std::string> history;  // of each event its item; "": it was put as tokens. None: all were
-  std::vector<Token> tokens;         // of all events, unless each has its item
-  std::vector<std::uint32_t> event_tokens;  // how many each event has, unless it is one
+  // item id of each event; "" = the event was put as tokens. Empty = all were
+  std::vector<std::string> history;
+  std::vector<Token> tokens;                // tokens of all events; empty if every event has its item
+  std::vector<std::uint32_t> event_tokens;  // tokens per event; empty = one each
   std::vector<Feature> features;
-  std::vector<std::string> event_ids;  // "": it has none. None: none has
+  std::vector<std::string> event_ids;  // "" = the event has none; empty = no event has one
   bool operator==(const UserReply&) const = default;
 };
 struct GetItem {
@@ -107,7 +110,7 @@ struct ItemReply {
   std::string item, title;
   std::vector<Token> tokens;
   Token identifier = -1;
-  std::uint64_t version = 0;  // of the catalog, that wrote it
+  std::uint64_t version = 0;  // catalog version that wrote it
   bool operator==(const ItemReply&) const = default;
 };
 

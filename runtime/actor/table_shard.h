@@ -1,5 +1,5 @@
 #pragma once
-// What an embedding table's shard is called as a block, for the core that asks for it and the port that reads
+// Block name of an embedding table's shard, for the core that requests it and the port that reads
 // it.
 #include <string>
 

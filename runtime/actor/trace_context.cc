@@ -5,14 +5,14 @@
 namespace troupe {
 namespace {
 
-constexpr std::size_t length = 55;  // of version 00: 2 + 32 + 16 + 2 digits, and what joins them
+constexpr std::size_t length = 55;  // of version 00: 2 + 32 + 16 + 2 digits and the dashes between them
 
 void append_hex(std::string& out, std::uint64_t value, int digits) {
   constexpr std::string_view hex = "0123456789abcdef";
   for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) out += hex[(value >> shift) & 15];
 }
 
-// Lower-case digits alone.
+// Accepts lower-case digits only.
 bool read_hex(std::string_view text, std::uint64_t& value) {
   if (text.find_first_not_of("0123456789abcdef") != text.npos) return false;
   return std::from_chars(text.data(), text.data() + text.size(), value, 16).ec == std::errc();

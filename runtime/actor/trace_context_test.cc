@@ -11,7 +11,7 @@ namespace {
 const std::string sound = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 }
 
-TEST_CASE("a traceparent is written as it was read") {
+TEST_CASE("trace context: a traceparent is written as it was read") {
   const auto context = read_traceparent(sound);
   REQUIRE(context);
   CHECK(context->high == 0x4bf92f3577b34da6);
@@ -23,7 +23,7 @@ TEST_CASE("a traceparent is written as it was read") {
   CHECK_FALSE(read_traceparent(sound.substr(0, 53) + "00")->sampled);
 }
 
-TEST_CASE("of a later version what is known is read, and what is malformed is none") {
+TEST_CASE("trace context: known fields of a later version are read, and a malformed traceparent is ignored") {
   CHECK(read_traceparent("cc" + sound.substr(2) + "-more"));
   CHECK(read_traceparent("01" + sound.substr(2)));
   for (const std::string& bad : std::vector<std::string>{

@@ -1,6 +1,7 @@
 #pragma once
-// One request of a request trace: who asked when for what, as a platform exports it or a generator makes it.
-// deploy/TRACES.md has the form on disk; benchmarks and simulations replay it.
+// A request of a request trace: when which user asked for what, as a platform exports it or a
+// generator makes it. deploy/TRACES.md documents the form on disk; benchmarks and simulations
+// replay it.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -11,18 +12,21 @@
 namespace troupe {
 
 struct TracedRequest {
-  Instant at;  // since the trace began; never before the request that comes before it
+  Instant at;  // time since the trace began; never falls from one request to the next
   std::string tenant, user;
-  std::uint64_t profile = 0;        // version of the user's profile: rises when that changes, never falls
-  std::vector<std::string> events;  // what the profile has since the user's last request; at the first, all
-  std::vector<std::string> candidates;  // item ids, each once; none where items were asked for
-  std::string truth;                    // the candidate that the user took; "": none, or nobody knows
-  bool generates = false;  // items were asked for, as many and by as wide a search as said; 0: as is usual
+  // version of the user's profile: rises when the profile changes, never falls
+  std::uint64_t profile = 0;
+  // events added to the profile since the user's last request; at the first request, all
+  std::vector<std::string> events;
+  std::vector<std::string> candidates;  // distinct item ids; empty where items are generated
+  std::string truth;                    // candidate that the user chose; "" = none or unknown
+  // the request generates `top_k` items by a search of `width` paths; 0 = the defaults
+  bool generates = false;
   std::uint32_t top_k = 0, width = 0;
   bool operator==(const TracedRequest&) const = default;
 };
 
-// The next request, in order of time; false after the last one.
+// Reads the next request, in order of time; returns false after the last one.
 using TracedRequests = std::function<bool(TracedRequest&)>;
 
 }  // namespace troupe

@@ -19,19 +19,20 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t file_bytes_max = 1 << 20;
-constexpr std::size_t values_max = 50'000;  // of a file, with its keys
+constexpr std::size_t values_max = 50'000;  // per file, including keys
 constexpr const char* many_values = "50000 values; expected sections of keys and values";
-constexpr std::size_t name_bytes_max = 253;   // of a host, as in DNS
-constexpr std::size_t quoted_bytes_max = 64;  // of a value that an error repeats
+constexpr std::size_t name_bytes_max = 253;   // of a host name, as in DNS
+constexpr std::size_t quoted_bytes_max = 64;  // of a value that an error quotes
 constexpr std::size_t model_name_bytes_max = 64;
-constexpr std::size_t models_max = 64, models_of_nodes_max = 4096;  // each with a configuration of its own
+constexpr std::size_t models_max = 64, models_of_nodes_max = 4096;  // each has its own configuration
 constexpr const char* model_keys = "name, directory, data_dir, prompt or settings";
 
 std::size_t index_of(const Knob& knob) { return static_cast<std::size_t>(&knob - knob_table().data()); }
 
 std::string_view section_of(std::string_view name) { return name.substr(0, name.find('.')); }
 
-// What could have stood instead of `name`: the keys of its section, or else the sections.
+// Returns the valid alternatives to `name`: the keys of its section or, for an unknown section, the
+// sections.
 std::string known_names(std::string_view name) {
   std::string keys, sections;
   std::string_view last;
@@ -45,17 +46,17 @@ std::string known_names(std::string_view name) {
 }
 
 [[noreturn]] void unknown(std::string_view name) {
-  throw ConfigError(printable("there is no knob " + std::string(name.substr(0, quoted_bytes_max)) +
+  throw ConfigError(printable("there is no setting " + std::string(name.substr(0, quoted_bytes_max)) +
                               "; expected " + known_names(name)));
 }
 
-// More values than any configuration has; each takes some hundred bytes.
+// Thrown for more values than any configuration needs; each takes some hundred bytes.
 struct TooManyValues {
   YAML::Mark at;
 };
 
-// Where documents start; what they hold is counted and passed over. YAML::LoadAll would be simpler, but it
-// takes a stray comma for empty documents without end, until there is no memory.
+// Counts documents and their values without keeping them. YAML::LoadAll would be simpler, but it
+// takes a stray comma for an endless row of empty documents, until memory runs out.
 class DocumentStarts final : public YAML::EventHandler {
  public:
   int count = 0;
@@ -94,7 +95,7 @@ std::string contents(const std::string& path) {
   }
 }
 
-// Reads one file into a configuration; errors get the file's name and the line.
+// Reads a file into a configuration; errors name the file and the line.
 class FileReader {
  public:
   // `path` is for errors.
@@ -102,10 +103,10 @@ class FileReader {
 
   void read(const std::string& text) {
     const YAML::Node document = load(text);
-    if (!document.IsNull()) read_map(document, "");  // null: empty, or comments only
+    if (!document.IsNull()) read_map(document, "");  // null = empty, or comments only
   }
 
-  // The sections, then the list `models`, if there is one.
+  // Reads the sections, then the list `models`, if there is one.
   std::vector<NamedModel> read_box(const std::string& text) {
     const YAML::Node document = load(text);
     models_expected_ = true;
@@ -116,15 +117,16 @@ class FileReader {
     return read_models(list);
   }
 
-  // The sections, then the list `nodes`.
+  // Reads the sections, then the list `nodes`.
   std::vector<ClusterNode> read_cluster(const std::string& text) {
     const YAML::Node document = load(text);
-    if (!document.IsMap()) fail(document.Mark(), "the file is no map; expected sections and a list of nodes");
+    if (!document.IsMap())
+      fail(document.Mark(), "the file is not a map; expected sections and a list of nodes");
     nodes_expected_ = true;
     read_map(document, "");
     const YAML::Node list = document["nodes"];
     if (!list || !list.IsSequence() || list.size() == 0)
-      fail(document.Mark(), "there is no list of nodes; expected `nodes:` with one entry for each");
+      fail(document.Mark(), "there is no list of nodes; expected `nodes:` with one entry per node");
     std::vector<ClusterNode> nodes;
     for (const auto& entry : list) nodes.push_back(read_node(entry));
     if (const YAML::Node models = document["models"]) {
@@ -152,12 +154,13 @@ class FileReader {
     } catch (const TooManyValues& e) {
       fail(e.at, std::string("has more than ") + many_values);
     } catch (const YAML::Exception& e) {
-      fail(e.mark, "is no YAML (" + e.msg + "); expected sections of keys and values");
+      fail(e.mark, "is not valid YAML (" + e.msg + "); expected sections of keys and values");
     }
     return document;
   }
 
-  // The library keeps some two hundred bytes for each that it has read ahead, before it says a word.
+  // The library keeps some two hundred bytes for each of these characters that it has read ahead,
+  // before it reports any value.
   void refuse_many_marks(const std::string& text) {
     std::size_t marks = 0, line = 1;
     for (const char c : text) {
@@ -183,15 +186,16 @@ class FileReader {
     throw ConfigError(printable(path_ + ":" + std::to_string(line) + ": " + what));
   }
 
-  // `section` is "" for the whole file. Knobs are two levels deep, so nothing is followed further.
+  // `section` is "" for the whole file. Settings are two levels deep, so deeper levels are not
+  // followed.
   void read_map(const YAML::Node& map, const std::string& section) {
     if (!map.IsMap())
-      fail(map.Mark(), (section.empty() ? "the file" : section) + " is no map; expected keys and values");
+      fail(map.Mark(), (section.empty() ? "the file" : section) + " is not a map; expected keys and values");
     for (const auto& entry : map) {
       const YAML::Node &key = entry.first, &value = entry.second;
-      if (!key.IsScalar()) fail(key.Mark(), "a key is no word; expected " + known_names(section));
+      if (!key.IsScalar()) fail(key.Mark(), "a key is not a plain word; expected " + known_names(section));
       const std::string name = section.empty() ? key.Scalar() : section + "." + key.Scalar();
-      if (!seen_.insert(name).second) fail(key.Mark(), name + " stands twice; expected it once");
+      if (!seen_.insert(name).second) fail(key.Mark(), name + " is given twice; expected it once");
       if (section.empty() && name == "nodes" && nodes_expected_) continue;
       if (section.empty() && name == "models" && (models_expected_ || nodes_expected_)) continue;
       if (section.empty())
@@ -204,17 +208,17 @@ class FileReader {
   void read_section(const YAML::Node& key, const YAML::Node& value, const std::string& name) {
     for (const Knob& knob : knob_table()) {
       if (section_of(knob.name) != name) continue;
-      if (!value.IsNull()) read_map(value, name);  // null: all its keys are comments
+      if (!value.IsNull()) read_map(value, name);  // null = all keys of the section are commented out
       return;
     }
     if (name == "models")
       fail(key.Mark(),
-           "there is a list of models: this file is for `troupe serve`; expected one of a single model, or "
-           "--model and "
-           "--data-dir");
+           "there is a list of models: this file is for `troupe serve`; expected a file of a single model, "
+           "or --model and --data-dir");
     if (name == "nodes")
       fail(key.Mark(),
-           "there is a list of nodes: this is a cluster's file; expected a box's, or `troupe node --config " +
+           "there is a list of nodes: this is a cluster's file; expected a single node's file, or `troupe "
+           "node --config " +
                path_ + " --name NODE` (and `troupe import --config " + path_ + " --node NODE`)");
     fail(key.Mark(),
          "there is no section " + name.substr(0, quoted_bytes_max) + "; expected " + known_names(""));
@@ -224,27 +228,25 @@ class FileReader {
     const Knob* knob = find_knob(name);
     if (knob == nullptr) at(key, [&] { unknown(name); });
     const bool wants_text = knob->kind == KnobKind::text || knob->kind == KnobKind::choice;
-    const bool is_plain =
-        value.IsScalar() && value.Tag() != "!";  // "!" is yaml-cpp's tag of what is in quotes
+    const bool is_plain = value.IsScalar() && value.Tag() != "!";  // "!" is yaml-cpp's tag of quoted text
     const bool wants_quotes_too =
         wants_text || knob->kind == KnobKind::size || knob->kind == KnobKind::duration;
-    if (!value.IsScalar()) fail(key.Mark(), name + " is no single value; expected " + expected_of(*knob));
+    if (!value.IsScalar()) fail(key.Mark(), name + " is not a single value; expected " + expected_of(*knob));
     if (!is_plain && !wants_quotes_too)
-      fail(value.Mark(), name + " is text in quotes; expected " + expected_of(*knob));
+      fail(value.Mark(), name + " is quoted text; expected " + expected_of(*knob));
     at(value, [&] { config_.set(name, value.Scalar()); });
   }
 
-  // ---- several models, of a box or of a cluster ----
+  // ---- several models, of a single node or of a cluster ----
 
   std::vector<NamedModel> read_models(const YAML::Node& list) {
     if (!list.IsSequence() || list.size() == 0)
       fail(list.Mark(),
-           "models is no list; expected one entry for each model, with name, directory and data_dir");
-    if (list.size() > models_max)
-      fail(list.Mark(), "models has more than 64 entries; expected at most so many");
+           "models is not a list; expected one entry per model, with name, directory and data_dir");
+    if (list.size() > models_max) fail(list.Mark(), "models has more than 64 entries; expected at most 64");
     if (!config_.text("model.directory").empty())
       fail(list.Mark(),
-           "there is model.directory and a list of models; expected the directory of each in the list");
+           "there is model.directory and a list of models; expected each model's directory in the list");
     std::vector<NamedModel> models;
     for (const auto& entry : list) models.push_back(read_model(entry));
     check_together(models, list);
@@ -255,19 +257,19 @@ class FileReader {
     const YAML::Node value = entry[key];
     if (!value || !value.IsScalar() || value.Scalar().empty())
       fail(entry.Mark(), std::string("a model has no ") + key + "; expected " + model_keys +
-                             ", the first three of each model");
+                             "; the first three are required");
     return value.Scalar();
   }
 
   NamedModel read_model(const YAML::Node& entry) {
-    if (!entry.IsMap()) fail(entry.Mark(), std::string("a model is no map; expected ") + model_keys);
+    if (!entry.IsMap()) fail(entry.Mark(), std::string("a model is not a map; expected ") + model_keys);
     static const std::set<std::string> known{"name", "directory", "data_dir", "prompt", "settings"};
     std::set<std::string> given;
     for (const auto& part : entry) {
       if (!part.first.IsScalar() || !known.contains(part.first.Scalar()))
-        fail(part.first.Mark(), std::string("a model has no such key; expected ") + model_keys);
+        fail(part.first.Mark(), std::string("a model has an unknown key; expected ") + model_keys);
       if (!given.insert(part.first.Scalar()).second)
-        fail(part.first.Mark(), part.first.Scalar() + " stands twice; expected it once");
+        fail(part.first.Mark(), part.first.Scalar() + " is given twice; expected it once");
     }
     NamedModel model{text_of(entry, "name"), config_};
     const auto is_plain = [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '_' || c == '-'; };
@@ -275,7 +277,7 @@ class FileReader {
       fail(entry["name"].Mark(), "a model is named " + model.name.substr(0, quoted_bytes_max) +
                                      "; expected at most 64 letters, digits, '.', '_' and '-'");
     model.config.set("model.directory", text_of(entry, "directory"));
-    // Of a cluster whose users and items are in a Redis none has a folder.
+    // In a cluster whose users and items are in Redis, models need no data folder.
     const bool in_folder = !nodes_expected_ || config_.text("features.store").empty() || entry["data_dir"];
     if (in_folder) model.config.set("node.data_dir", text_of(entry, "data_dir"));
     if (entry["prompt"]) model.config.set("model.prompt", text_of(entry, "prompt"));
@@ -286,20 +288,20 @@ class FileReader {
     return model;
   }
 
-  // What all models have together cannot be of one.
+  // Refuses settings that all models share in the settings of one model.
   void refuse_shared(const YAML::Node& settings) {
-    if (!settings.IsMap()) fail(settings.Mark(), "settings is no map; expected keys and values");
+    if (!settings.IsMap()) fail(settings.Mark(), "settings is not a map; expected keys and values");
     static const std::set<std::string> own{"model", "router", "inference", "features"};
     for (const auto& part : settings)
       if (!part.first.IsScalar() || !own.contains(part.first.Scalar()))
         fail(part.first.Mark(),
-             "a model's settings are of sections model, router, inference and features; expected "
-             "all others before the list, for all models together");
+             "a model's settings may be of sections model, router, inference and features; expected "
+             "all others outside the list, for all models together");
     if (const YAML::Node model = settings["model"]; model && model.IsMap())
       for (const char* key : {"directory", "prompt"})
         if (model[key])
           fail(model[key].Mark(),
-               std::string(key) + " stands in a model's settings; expected it beside its name");
+               std::string(key) + " is in a model's settings; expected it beside the model's name");
   }
 
   void check_together(const std::vector<NamedModel>& models, const YAML::Node& list) {
@@ -311,11 +313,10 @@ class FileReader {
     for (std::size_t i = 0; i < models.size(); ++i) {
       const std::string& folder = models[i].config.text("node.data_dir");
       if (!names.insert(models[i].name).second)
-        fail(list[i].Mark(),
-             "two models are named " + models[i].name + "; expected a name of its own for each");
+        fail(list[i].Mark(), "two models are named " + models[i].name + "; expected different names");
       if (list[i]["data_dir"] && !folders.insert(normal(folder)).second)
         fail(list[i].Mark(), "model " + models[i].name + " has its data in " + folder +
-                                 ", as another or the box itself; expected a folder of its own");
+                                 ", like another model or the node itself; expected a folder of its own");
     }
   }
 
@@ -341,11 +342,12 @@ class FileReader {
   }
 
   ClusterNode read_node(const YAML::Node& entry) {
-    if (!entry.IsMap()) fail(entry.Mark(), "a node is no map; expected node, name, host, port and roles");
+    if (!entry.IsMap()) fail(entry.Mark(), "a node is not a map; expected node, name, host, port and roles");
     static const std::set<std::string> known{"node", "name", "host", "port", "roles", "settings"};
     for (const auto& part : entry)
       if (!part.first.IsScalar() || !known.contains(part.first.Scalar()))
-        fail(part.first.Mark(), "a node has no such key; expected node, name, host, port, roles or settings");
+        fail(part.first.Mark(),
+             "a node has an unknown key; expected node, name, host, port, roles or settings");
     ClusterNode node;
     node.node = number(entry, "node", 0xFFFF'FFFF);
     node.name = word(entry, "name");
@@ -367,7 +369,7 @@ class FileReader {
   NodeRole read_role(const YAML::Node& value, const std::vector<NodeRole>& others) {
     const auto role = value.IsScalar() ? find_node_role(value.Scalar()) : std::nullopt;
     if (role && std::find(others.begin(), others.end(), *role) == others.end()) return *role;
-    fail(value.Mark(), "a role is unknown or stands twice; expected router, cache_meta or worker, each once");
+    fail(value.Mark(), "a role is unknown or given twice; expected router, cache_meta or worker, each once");
   }
 
   void check_together(const std::vector<ClusterNode>& nodes, const YAML::Node& list) {
@@ -378,18 +380,18 @@ class FileReader {
       const ClusterNode& node = nodes[i];
       if (!numbers.insert(node.node).second || !names.insert(node.name).second ||
           !places.insert(node.host + ":" + std::to_string(node.port)).second)
-        fail(list[i].Mark(), "node " + node.name + " has the number, name or address of another");
+        fail(list[i].Mark(), "node " + node.name + " has the number, name or address of another node");
       roles.insert(node.roles.begin(), node.roles.end());
       for (const char* shared : {"cluster.name", "cluster.coordination"})
         if (node.config.text(shared) != nodes[0].config.text(shared))
           fail(list[i].Mark(),
-               "node " + node.name + " has another " + shared + "; expected the same for all");
+               "node " + node.name + " has a different " + shared + "; expected the same for all nodes");
       if (node.config.duration_us("cluster.heartbeat") != nodes[0].config.duration_us("cluster.heartbeat"))
         fail(list[i].Mark(),
-             "node " + node.name + " has another cluster.heartbeat; expected the same for all");
+             "node " + node.name + " has a different cluster.heartbeat; expected the same for all nodes");
     }
     if (roles.size() < 3)
-      fail(list.Mark(), "a role is given to no node; expected at least one router, cache_meta and worker");
+      fail(list.Mark(), "a role has no node; expected at least one router, cache_meta and worker");
   }
 
   template <class Action>
@@ -481,7 +483,7 @@ BoxFile load_box(const std::string& path) { return read_box(contents(path), path
 void set_of_all(BoxFile& box, std::string_view knob, std::string_view value) {
   const bool of_each = knob == "model.directory" || knob == "model.prompt";
   if (of_each && !box.models.empty())
-    throw ConfigError(std::string(knob) + " is each model's own; expected it in the list of models");
+    throw ConfigError(std::string(knob) + " differs between models; expected it in the list of models");
   box.config.set(knob, value);
   for (NamedModel& model : box.models)
     if (knob != "node.data_dir") model.config.set(knob, value);
@@ -490,7 +492,7 @@ void set_of_all(BoxFile& box, std::string_view knob, std::string_view value) {
 Config load_config(const std::string& path) { return read_config(contents(path), path); }
 
 std::string example_yaml() {
-  std::string out = "# Every knob with its default. A key that is left out has its default, too.\n";
+  std::string out = "# Every setting with its default. A key that is left out has its default, too.\n";
   std::string_view section;
   for (const Knob& knob : knob_table()) {
     if (section_of(knob.name) != section) {

@@ -1,7 +1,7 @@
 #pragma once
-// A node's configuration: every knob of knobs.h with a value of its kind and inside its range. It starts with
-// the defaults; a YAML file, then the command line, change some. Nothing else does: no environment variables.
-// Whatever does not fit is a ConfigError before anything is started.
+// A node's configuration: a valid value for every setting of knobs.h. It starts with the defaults.
+// A YAML file may change some, and the command line may override the file; environment variables
+// are not read. An invalid value is a ConfigError before anything is started.
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -13,22 +13,23 @@
 
 namespace troupe {
 
-// `what()` reads "config.yaml:12: pool.page_tokens is 0; expected 1..256 tokens".
+// `what()` reads e.g. "config.yaml:12: pool.page_tokens is 0; expected 1..256 tokens".
 struct ConfigError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 class Config {
  public:
-  Config();  // the defaults
+  Config();  // has the defaults
 
-  // Takes a value as it would stand in a file. Throws ConfigError without a place: the caller knows it.
+  // Sets a value as written in a file. Throws ConfigError without file and line, which only the
+  // caller knows.
   void set(std::string_view name, std::string_view text);
 
-  // The name must be in the table and of that kind; anything else is a bug of the caller.
+  // The name must be in the table and of the function's kind; anything else is a bug of the caller.
   std::int64_t integer(std::string_view name) const;
   double real(std::string_view name) const;
-  const std::string& text(std::string_view name) const;  // also of a choice
+  const std::string& text(std::string_view name) const;  // also for a choice
   bool boolean(std::string_view name) const;
   std::int64_t size_bytes(std::string_view name) const;
   std::int64_t duration_us(std::string_view name) const;
@@ -40,36 +41,39 @@ class Config {
 };
 
 Config load_config(const std::string& path);
-Config read_config(const std::string& text, const std::string& path);  // `path`: of the text, for errors
+Config read_config(const std::string& text, const std::string& path);  // `path` is for errors
 
-// One of several models (model_list.h).
+// A model of a list of models (model_list.h).
 struct NamedModel {
   std::string name;  // unique; letters, digits, '.', '_' and '-'
-  Config config;  // the box's or the node's, with model.directory, model.prompt, node.data_dir and settings
-                  // of this one
+  // The node's configuration, with model.directory, model.prompt, node.data_dir and settings of
+  // this model.
+  Config config;
 };
 
 // ---- a cluster: one file for all of its nodes ----
 //
-//   cluster: {name: blue, coordination: "http://10.0.0.9:2379"}   # knobs that all nodes share, by section
+//   cluster: {name: blue, coordination: "http://10.0.0.9:2379"}   # settings of all nodes, by section
 //   nodes:
 //     - {node: 1, name: front-1, host: 10.0.0.1, port: 7000, roles: [router, cache_meta],
-//        settings: {http: {address: 0.0.0.0}}}                    # knobs of this one
+//        settings: {http: {address: 0.0.0.0}}}                    # settings of this node
 //     - {node: 2, name: worker-1, host: 10.0.0.2, port: 7000, roles: [worker]}
 
 struct ClusterNode {
-  std::uint32_t node = 0;  // its number, from 1; of one machine for good
-  std::string name, host;  // unique; where the others reach it
+  std::uint32_t node = 0;  // number of the node, from 1; never reused for another machine
+  std::string name, host;  // unique name; host at which other nodes reach it
   std::uint16_t port = 0;
-  std::vector<NodeRole> roles;          // each once
-  Config config;                        // what all share, with its own settings
-  std::vector<NamedModel> models = {};  // the same of all nodes; none: the one that `config` says
+  std::vector<NodeRole> roles;          // distinct
+  Config config;                        // shared settings, overridden by the node's own
+  std::vector<NamedModel> models = {};  // The same on all nodes; empty = the single model of `config`.
 };
-// There is a node, a router, a cache-meta and a worker; nodes, names and addresses are unique.
+// Reads a cluster's file. The result has at least one router, cache-meta and worker; nodes, names
+// and addresses are unique. Throws ConfigError.
 std::vector<ClusterNode> load_cluster(const std::string& path);
 std::vector<ClusterNode> read_cluster(const std::string& text, const std::string& path);
 
-// A file that says what every knob does, with its default and range; loading it gives the defaults.
+// Returns a file that documents every setting with its default and range; loading it gives the
+// defaults.
 std::string example_yaml();
 
 }  // namespace troupe

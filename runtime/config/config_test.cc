@@ -8,13 +8,14 @@ using namespace troupe;
 
 namespace {
 
-// A configuration file that goes when the test ends.
+// A configuration file that is deleted at the end of the test.
 class File {
  public:
   explicit File(std::string_view text) { folder_.write("config.yaml", text); }
   std::string path() const { return folder_.path() / "config.yaml"; }
 
-  // "12: page_tokens is 0; …": the error after the file's name; "" if it loads.
+  // Returns the error without the file's name, e.g. "12: page_tokens is 0; …"; "" if the file
+  // loads.
   std::string error() const {
     try {
       load_config(path());
@@ -44,13 +45,13 @@ std::string error_of_set(std::string_view name, std::string_view text) {
 
 }  // namespace
 
-TEST_CASE("an error repeats no zero that would end it") {
+TEST_CASE("config: an error does not repeat a NUL byte of the input") {
   Config config;
   CHECK_THROWS_WITH_AS(config.set("pool.kv_format", std::string_view("f\0f", 3)),
                        doctest::Contains("pool.kv_format is f?f; expected "), ConfigError);
 }
 
-TEST_CASE("without a file every knob has its default") {
+TEST_CASE("config: without a file every setting has its default") {
   const Config config;
   CHECK(config.size_bytes("pool.memory") == 256 << 20);
   CHECK(config.integer("pool.page_tokens") == 4);
@@ -63,7 +64,7 @@ TEST_CASE("without a file every knob has its default") {
   CHECK(config.text("node.data_dir") == "");
 }
 
-TEST_CASE("a file changes what it names and nothing else") {
+TEST_CASE("config: a file changes only the settings that it names") {
   const File file(
       "pool:\n  memory: 2GiB\n  item_share: 0.25\n  verify_on_read: true\n"
       "router:\n  policy: item\n  deadline: 200ms\nhttp:   # all of these stay\nmodel:\n  directory: \"a "
@@ -80,69 +81,69 @@ TEST_CASE("a file changes what it names and nothing else") {
   CHECK(error_of("# nothing\n") == "");
 }
 
-TEST_CASE("a value that does not fit is an error with its line and what was expected") {
+TEST_CASE("config: an invalid value is an error with its line and what was expected") {
   CHECK(error_of("pool:\n\n  page_tokens: 0\n") == "3: pool.page_tokens is 0; expected 1..256 tokens");
   CHECK(error_of("pool:\n  page_tokens: 4.0") == "2: pool.page_tokens is 4.0; expected 1..256 tokens");
   CHECK(error_of("pool:\n  page_tokens: \"4\"") ==
-        "2: pool.page_tokens is text in quotes; expected 1..256 tokens");
+        "2: pool.page_tokens is quoted text; expected 1..256 tokens");
   for (const char* quoted : {"pool: {memory: \"1GiB\"}", "router: {deadline: \"1s\"}",
                              "router: {policy: \"bat\"}", "node: {data_dir: \"d\"}"})
-    CHECK(error_of(quoted) == "");  // none of them is a number or a word of YAML's
+    CHECK(error_of(quoted) == "");  // none of them is a number or a YAML keyword
   CHECK(error_of("pool: {verify_on_read: \"true\"}") ==
-        "1: pool.verify_on_read is text in quotes; expected true or false");
-  CHECK(
-      error_of("pool: {item_share: \"0.5\"}").starts_with("1: pool.item_share is text in quotes; expected "));
+        "1: pool.verify_on_read is quoted text; expected true or false");
+  CHECK(error_of("pool: {item_share: \"0.5\"}").starts_with("1: pool.item_share is quoted text; expected "));
   CHECK(error_of("pool:\n  page_tokens:") ==
-        "2: pool.page_tokens is no single value; expected 1..256 tokens");
+        "2: pool.page_tokens is not a single value; expected 1..256 tokens");
   CHECK(error_of("pool:\n  page_tokens: [4]") ==
-        "2: pool.page_tokens is no single value; expected 1..256 tokens");
+        "2: pool.page_tokens is not a single value; expected 1..256 tokens");
   CHECK(error_of("pool: {verify_on_read: yes}") == "1: pool.verify_on_read is yes; expected true or false");
   CHECK(error_of("pool:\n  kv_format: F32") == "2: pool.kv_format is F32; expected f32 | f16 | bf16");
 }
 
-TEST_CASE("a name that is not in the table is an error that lists what is") {
+TEST_CASE("config: an unknown name is an error that lists the known names") {
   CHECK(error_of("a: 1\nb: 2").starts_with("1: there is no section a; expected one of node, model, pool"));
   CHECK(error_of("router:\n  polcy: bat")
-            .starts_with("2: there is no knob router.polcy; expected router.policy, router.undivided, "
+            .starts_with("2: there is no setting router.polcy; expected router.policy, router.undivided, "
                          "router.approximate, router.requests_in_flight_max"));
   CHECK(error_of("router.policy: bat")
             .starts_with("1: there is no section router.policy; expected one of node"));
-  CHECK(error_of("pool:\n  memory: 1GiB\n  memory: 2GiB") == "3: pool.memory stands twice; expected it once");
+  CHECK(error_of("pool:\n  memory: 1GiB\n  memory: 2GiB") ==
+        "3: pool.memory is given twice; expected it once");
 }
 
-TEST_CASE("what is no configuration file at all is refused") {
-  CHECK(error_of("pool: [1, 2]") == "1: pool is no map; expected keys and values");
-  CHECK(error_of("- a") == "1: the file is no map; expected keys and values");
-  CHECK(error_of("pool: {\n").find("is no YAML") != std::string::npos);
-  CHECK(error_of("pool:\n\tmemory: 1").starts_with("2: is no YAML"));
+TEST_CASE("config: a file that is not a configuration is refused") {
+  CHECK(error_of("pool: [1, 2]") == "1: pool is not a map; expected keys and values");
+  CHECK(error_of("- a") == "1: the file is not a map; expected keys and values");
+  CHECK(error_of("pool: {\n").find("is not valid YAML") != std::string::npos);
+  CHECK(error_of("pool:\n\tmemory: 1").starts_with("2: is not valid YAML"));
   CHECK(error_of("pool:\n---\npool:\n").find("second document") != std::string::npos);
-  for (const char* stray : {",", "pool:\n,", "{}\n,", "[]]", "}"})  // the library alone never ends on a comma
-    CHECK(error_of(stray) != "");
+  // the library alone would loop on a comma
+  for (const char* stray : {",", "pool:\n,", "{}\n,", "[]]", "}"}) CHECK(error_of(stray) != "");
   CHECK(error_of("? [a]\n: 1").find("no word") != std::string::npos);
-  CHECK(error_of(std::string(10000, '[')).find("is no YAML") != std::string::npos);
+  CHECK(error_of(std::string(10000, '[')).find("is not valid YAML") != std::string::npos);
   CHECK(error_of(std::string(100000, '[')).find("has more than 50000 values") != std::string::npos);
   CHECK(error_of(std::string(2 << 20, '#')).find("larger than 1 MiB") != std::string::npos);
   CHECK_THROWS_AS(load_config("no/such/file.yaml"), ConfigError);
 }
 
-TEST_CASE("a file with more values than any configuration is refused at the line that has one too many") {
+TEST_CASE("config: a file with too many values is refused at the line of the first one too many") {
   const auto lines = [](std::size_t count, const char* line) {
     std::string text;
     while (count-- > 0) text += line;
     return text;
   };
   const std::string many = ": has more than 50000 values; expected sections of keys and values";
-  CHECK(error_of(std::string(50'000, '[')).find("is no YAML") != std::string::npos);
+  CHECK(error_of(std::string(50'000, '[')).find("is not valid YAML") != std::string::npos);
   CHECK(error_of("\n\n" + std::string(50'001, '[')) == "3" + many);
   CHECK(error_of(lines(25'000, "{,\n") + "?") == "25001" + many);
   CHECK(error_of(lines(49'999, "- 1\n")) ==
-        "1: the file is no map; expected keys and values");  // the list is a value, too
+        "1: the file is not a map; expected keys and values");  // the list itself counts as a value
   CHECK(error_of(lines(50'000, "- 1\n")) == "50000" + many);
   CHECK(error_of(std::string(1 << 20, '#')) == "");
   CHECK(error_of(std::string((1 << 20) + 1, '#')).find("larger than 1 MiB") != std::string::npos);
 }
 
-TEST_CASE("the command line is checked like the file") {
+TEST_CASE("config: command line values are checked like those of the file") {
   Config config;
   config.set("http.port", "0");
   config.set("pool.memory", "1.5 GiB");
@@ -156,10 +157,10 @@ TEST_CASE("the command line is checked like the file") {
         "http.port is " + std::string(64, '7') + "; expected 0..65535");
   CHECK(error_of_set("http.port", "").starts_with("http.port is empty"));
   CHECK(error_of_set("pool.item_share", "1.01") == "pool.item_share is 1.01; expected 0..1");
-  CHECK(error_of_set("nothing", "1").starts_with("there is no knob nothing; expected one of node"));
+  CHECK(error_of_set("nothing", "1").starts_with("there is no setting nothing; expected one of node"));
 }
 
-TEST_CASE("the example file says every knob and loads as the defaults") {
+TEST_CASE("config: the example file lists every setting and loads as the defaults") {
   const std::string text = example_yaml();
   const File file(text);
   CHECK(file.error() == "");
@@ -186,7 +187,7 @@ constexpr std::string_view three_nodes =
     "pool: {page_tokens: 8}\n";
 }
 
-TEST_CASE("a cluster's file gives each node the shared knobs and its own") {
+TEST_CASE("config: a cluster's file gives each node the shared settings and its own") {
   const File file(three_nodes);
   const std::vector<ClusterNode> nodes = load_cluster(file.path());
   REQUIRE(nodes.size() == 3);
@@ -202,7 +203,7 @@ TEST_CASE("a cluster's file gives each node the shared knobs and its own") {
   CHECK(nodes[2].config.integer("pool.page_tokens") == 8);
 }
 
-TEST_CASE("a cluster's file that does not fit is an error with its line and what was expected") {
+TEST_CASE("config: an invalid cluster's file is an error with its line and what was expected") {
   const auto error = [](std::string_view what, std::string_view instead) {
     std::string text(three_nodes);
     text.replace(text.find(what), what.size(), instead);
@@ -219,15 +220,14 @@ TEST_CASE("a cluster's file that does not fit is an error with its line and what
   CHECK(error("name: w2", "name: w1").starts_with("6: node w1 has"));
   CHECK(error("10.0.0.3", "10.0.0.2").starts_with("6: node w2 has"));
   CHECK(error("port: 7000, roles: [router", "port: 70000, roles: [router").starts_with("3: port is 70000"));
-  CHECK(error("[router, cache_meta]", "[router]").starts_with("3: a role is given to no node"));
-  CHECK(
-      error("[router, cache_meta]", "[router, router]").starts_with("3: a role is unknown or stands twice"));
+  CHECK(error("[router, cache_meta]", "[router]").starts_with("3: a role has no node"));
+  CHECK(error("[router, cache_meta]", "[router, router]").starts_with("3: a role is unknown or given twice"));
   CHECK(error("[router, cache_meta]", "[]").starts_with("3: a node has no roles"));
   CHECK(error("host: 10.0.0.3, ", "").starts_with("6: a node has no host"));
-  CHECK(error("host: 10.0.0.3", "hots: 10.0.0.3").starts_with("6: a node has no such key"));
+  CHECK(error("host: 10.0.0.3", "hots: 10.0.0.3").starts_with("6: a node has an unknown key"));
   CHECK(error("memory: 2GiB", "memory: 2").starts_with("5: pool.memory is 2"));
   CHECK(error("memory: 2GiB}", "memory: 2GiB}, cluster: {heartbeat: 1s}")
-            .starts_with("4: node w1 has another cluster.heartbeat; expected the same for all"));
+            .starts_with("4: node w1 has a different cluster.heartbeat; expected the same for all nodes"));
   CHECK(error("name: w2", "name: ca").starts_with("6: a node is named ca"));
   CHECK(error("10.0.0.3", std::string(254, 'x')).starts_with("6: host is longer than 253 bytes"));
   CHECK(error("10.0.0.3", std::string(253, 'x')) == "");
@@ -239,12 +239,11 @@ TEST_CASE("a cluster's file that does not fit is an error with its line and what
         "6: node is 4294967296; expected a number from 1 to 4294967295");
   CHECK(error("node: 9", "node: 9x").starts_with("6: node is 9x; expected a number"));
   CHECK(error("memory: 2GiB}", "memory: 2GiB}, cluster: {name: red}") ==
-        "4: node w1 has another cluster.name; expected the same for all");
+        "4: node w1 has a different cluster.name; expected the same for all nodes");
   CHECK(error("nodes:", "notes:").starts_with("2: there is no section notes"));
   CHECK(error("page_tokens: 8", "page_tokens: 0").starts_with("7: pool.page_tokens is 0"));
   const File empty("");
   CHECK_THROWS_AS(load_cluster(empty.path()), ConfigError);
-  CHECK(File(three_nodes)
-            .error()
-            .starts_with("2: there is a list of nodes: this is a cluster's file"));  // it is no box's file
+  // not a single node's file
+  CHECK(File(three_nodes).error().starts_with("2: there is a list of nodes: this is a cluster's file"));
 }

@@ -14,335 +14,339 @@ using enum KnobKind;
 
 constexpr Knob knobs[] = {
     {"node.data_dir", text, "", "", "",
-     "Where profiles, the catalog and saved blocks are kept; must be set to serve."},
-    {"node.log_level", choice, "info", "debug|info|warning|error", "", "The least level that is logged."},
-    {"node.log_file", text, "", "", "", "Log lines are appended here; empty: they go to standard error."},
+     "Folder for profiles, the catalog and saved blocks. Must be set to serve."},
+    {"node.log_level", choice, "info", "debug|info|warning|error", "", "Lowest level that is logged."},
+    {"node.log_file", text, "", "", "", "File to which log lines are appended. Empty: standard error."},
     {"node.log_file_max", size, "0B", "0B..1TiB", "",
-     "When node.log_file is as large, it is set aside as FILE.1 and begun anew; 0: never."},
-    {"node.log_files", integer, "5", "1..1000", "files", "So many of those set aside are kept."},
+     "Size at which node.log_file is renamed to FILE.1 and a new file is started. 0: never."},
+    {"node.log_files", integer, "5", "1..1000", "files", "Number of renamed log files to keep."},
 
     {"node.notice", duration, "0s", "0s..10min", "",
-     "At its end a node says for so long that it is not ready, before it refuses requests: for load "
-     "balancers."},
+     "On shutdown, report not-ready for this long before refusing requests, so that load balancers "
+     "can drain."},
     {"node.drain_limit", duration, "30s", "0s..10min", "",
-     "Then it ends what it has begun, but waits no longer than this."},
+     "On shutdown, maximum time to wait for running requests after new ones are refused."},
     {"node.leave_for", duration, "30s", "0s..1h", "",
-     "A worker that leaves the cluster (troupe leave) lets others pull its blocks for so long at least, and "
-     "until its users' blocks are "
-     "handed on and routers say that item blocks are where they belong without it."},
-    {"node.leave_limit", duration, "10min", "0s..24h", "", "But it waits no longer than this."},
+     "Minimum time for which a worker that leaves the cluster (troupe leave) lets others pull its "
+     "blocks. It also waits until its user blocks have been migrated and routers report that no "
+     "item block is missing without it."},
+    {"node.leave_limit", duration, "10min", "0s..24h", "",
+     "Maximum time that a leaving worker waits for node.leave_for and its conditions."},
 
     {"model.directory", text, "", "", "",
-     "Hugging Face model directory: config.json and safetensors; must be set to serve."},
-    {"model.prompt", text, "", "", "", "Prompt file; empty: the one in the model directory."},
+     "Hugging Face model directory with config.json and safetensors. Must be set to serve."},
+    {"model.prompt", text, "", "", "", "Prompt file. Empty: the one in the model directory."},
     {"model.prototypes", text, "", "", "",
-     "File of what stands for tokens of histories (troupe prototypes), of this model; the same on all nodes. "
-     "Empty: none."},
+     "File of prototypes that stand in for history tokens (troupe prototypes), made for this model; "
+     "the same on all nodes. Empty: none."},
     {"model.tables", choice, "memory", "memory|mapped|sharded", "",
-     "Where the item embedding of an HSTU or Climber model, or a ranker's prototypes are: in memory, or left "
-     "in their file and mapped. Then each "
-     "pass gets its rows from there, but for those that the pool's row area has (pool.row_share). Sharded: "
-     "as mapped, but an item "
-     "embedding is spread over the pools of the cluster's workers, in blocks of a page, and read from its "
-     "file where none of them has a row."},
+     "Where the item embedding of an HSTU or Climber model, or a ranker's prototypes, are kept. "
+     "memory: in memory. mapped: in their file, from which each pass reads the rows that the pool's "
+     "row area lacks (pool.row_share). sharded: as mapped, but an item embedding is spread over the "
+     "pools of the cluster's workers, in blocks of a page; its file is read only for rows that no "
+     "worker holds."},
     {"model.table_bandwidth", size, "0B", "0B..16TiB", "",
-     "Most bytes a second that come from a mapped table, to try what a slower disk or link would do; 0: as "
-     "many as come."},
+     "Maximum bytes per second read from a mapped table, to emulate a slower disk or link. 0: no "
+     "limit."},
     {"model.table_refill", size, "64MiB", "0B..16TiB", "",
-     "Bytes a second at which pages that the row area gets are filled with the rows that went last, less "
-     "what passes miss; 0: "
-     "only what they miss comes."},
+     "Bytes per second, including the reads of passes, at which new pages of the row area are "
+     "refilled with the rows evicted last. 0: only rows that passes miss are read."},
     {"model.versions", text, "", "", "",
-     "Folder with a model directory for each version, named by it: what /v1/models/reload may name. Empty: "
-     "the "
-     "model of the start stays."},
+     "Folder with one model directory per version, named by the version, for /v1/models/reload. "
+     "Empty: the model cannot be changed while serving."},
     {"model.weights", choice, "f32", "f32|int8", "",
-     "How linear layers are kept and multiplied. int8 takes a quarter of the memory and is faster; logits "
-     "move "
-     "a little. On a GPU: f32, which means model.device_format."},
+     "Format of the weights of linear layers. int8 takes a quarter of the memory and is faster, but "
+     "changes logits slightly. A GPU requires f32 here and uses model.device_format."},
     {"model.device", text, "cpu", "", "",
-     "What computes: cpu, cuda or cuda:N (GPU number N). A GPU needs pool.kv_format bf16 or f16 for "
-     "decoders; all workers "
-     "of "
-     "a cluster have the same kind."},
+     "Device that computes: cpu, cuda or cuda:N (GPU number N). On a GPU, decoders need "
+     "pool.kv_format bf16 or f16. All workers of a cluster must use the same kind of device."},
     {"model.device_format", choice, "bf16", "bf16|f16", "",
-     "How a GPU keeps weights and activations; f16 is finer, but ends at 65504."},
+     "Format of weights and activations on a GPU. f16 is more precise, but overflows above 65504."},
 
     {"pool.memory", size, "256MiB", "1MiB..16TiB", "",
-     "Memory for cached keys and values; taken once, at start."},
+     "Memory for cached keys and values, allocated once at start."},
     {"pool.page_tokens", integer, "4", "1..256", "tokens",
-     "Tokens in a page. Small pages waste less on short items, large ones need less bookkeeping."},
+     "Tokens per page. Small pages waste less memory on short items; large pages need less "
+     "bookkeeping."},
     {"pool.kv_format", choice, "f32", "f32|f16|bf16", "",
-     "How keys and values are stored. Both halves fit twice the blocks into pool.memory; f16 is finer, but "
-     "overflows above 65504, which is then refused; bf16 has the range of f32, with 8 bits of precision. On "
-     "a GPU f32 is for HSTU and Climber."},
+     "Format of cached keys and values. f16 and bf16 fit twice as many blocks as f32. f16 is more "
+     "precise, but values above 65504 overflow and are refused; bf16 has the range of f32 with 8 "
+     "bits of precision. On a GPU, f32 is only for HSTU and Climber."},
     {"pool.device_bytes", size, "0B", "0B..16TiB", "",
-     "Memory of the GPU for copies of the blocks in pool.memory that are used most; 0: half of what the "
-     "model "
-     "leaves free there, at most as much as pool.memory."},
+     "GPU memory for copies of the most used blocks in pool.memory. 0: half of what the model "
+     "leaves free on the GPU, at most pool.memory."},
     {"pool.item_share", real, "0.5", "0..1", "",
-     "Share of the pages that the item area gets at start; users get the rest. Under the policy planner they "
-     "borrow of each other."},
+     "Share of the pool's pages that the item area gets at start; users get the others. Under the "
+     "policy planner, the areas borrow pages from each other."},
     {"pool.row_share", real, "0", "0..1", "",
-     "Share of the pages that rows of embedding tables get at start, behind pool.item_share; only with "
-     "model.tables: mapped or sharded."},
+     "Share of the pool's pages that rows of embedding tables get at start, in addition to "
+     "pool.item_share. Only with model.tables: mapped or sharded."},
     {"pool.split", text, "", "", "",
-     "How the areas' boundary is decided anew every pool.split_window: marginal (a page goes where it saves "
-     "most time), "
-     "static:SHARE, pid, bayes, or, of pool.split_trained, smart, ppo, ppo+adapter or trees. Empty: it "
-     "stays, and moves by what areas lend."},
+     "Policy that moves the boundary between the areas every pool.split_window. marginal (a page "
+     "goes where it saves most time), static:SHARE, pid, bayes, or a trained policy from "
+     "pool.split_trained: smart, ppo, ppo+adapter or trees. Empty: the boundary moves only by "
+     "lending between areas."},
     {"pool.split_trained", text, "", "", "",
-     "File that troupe train wrote (deploy/policies/split.txt), for the policies that learned."},
+     "File written by troupe train (deploy/policies/split.txt), for the trained policies of "
+     "pool.split."},
     {"pool.split_objective", duration, "100ms", "1ms..10min", "",
-     "Time for which a request may hold its blocks, for policies of pool.split that go by latencies."},
+     "Target for the time that a request holds its blocks, for policies of pool.split that use "
+     "latencies."},
     {"pool.split_window", duration, "5s", "100ms..1h", "", "Time between two decisions of pool.split."},
     {"pool.verify_on_read", boolean, "false", "", "",
-     "Check a cached block's checksum each time it is read; on a GPU, each time it is brought there. Without "
-     "it: where its bytes came into memory, before its first use, by pool.check_reads and "
-     "pool.scrub_interval."},
+     "Verify a cached block's checksum at each read; on a GPU, each time the block is copied there. "
+     "If false, checksums are verified when bytes come into memory, before their first use, and as "
+     "pool.check_reads and pool.scrub_interval say."},
     {"pool.check_reads", real, "0.01", "0..1", "",
-     "Share of the reads of cached blocks for which the checksum is checked although it was before."},
+     "Share of reads of cached blocks that verify the checksum again."},
     {"pool.scrub_interval", duration, "60s", "0s..24h", "",
-     "All cached blocks are checked once in this time, in small pieces: so long may a bit that flips in "
-     "memory "
-     "stay unseen. 0: none are."},
+     "Time in which the scrubber verifies all cached blocks once, in small steps; a flipped bit in "
+     "memory may stay undetected for this long. 0: no scrubbing."},
     {"pool.scrub_cost", real, "0.02", "0.001..1", "",
-     "Most of one core that this takes. If it is too little for pool.scrub_interval, a round takes longer."},
+     "Maximum share of one core for the scrubber. If it is too small for pool.scrub_interval, a "
+     "round takes longer."},
     {"pool.store_item_blocks", boolean, "true", "", "",
-     "Keep item blocks in node.data_dir, so that a restart is warm."},
-    {"pool.store_bytes_max", size, "64GiB", "1MiB..16TiB", "", "Most that saved blocks may take on disk."},
+     "Save item blocks in node.data_dir, so that the cache is warm after a restart."},
+    {"pool.store_bytes_max", size, "64GiB", "1MiB..16TiB", "", "Maximum disk space for saved blocks."},
     {"pool.precompute_items", boolean, "true", "", "",
-     "Compute item blocks in the background while nothing else runs."},
+     "Compute item blocks in the background while the worker is idle."},
     {"pool.placement", text, "any", "", "",
-     "Where item blocks are computed ahead: any (one worker after the other), replicate, hash, or a plan "
-     "that "
-     "troupe plan --json wrote (FILE or FILE:NAME)."},
+     "Which workers precompute which item blocks: any (spread over the workers), replicate (every "
+     "worker has all), hash, or a plan written by troupe plan --json (FILE or FILE:NAME)."},
     {"pool.hot_share", real, "0.001", "0..1", "",
-     "An item with this share of the item accesses belongs to all workers, wherever pool.placement has it, "
-     "until it has less than half of that; 0: none does."},
+     "Share of all item accesses from which an item is hot. The blocks of a hot item belong on all "
+     "workers, whatever pool.placement says, until its share falls below half of this. 0: no item "
+     "is hot."},
 
     {"store.on_damage", choice, "refuse", "refuse|start", "",
-     "When files of profiles or the catalog in node.data_dir are damaged at the start: refuse, and change "
-     "nothing; or "
-     "start with what is whole, set the damaged store aside, and list what was lost."},
+     "What to do if files of profiles or the catalog in node.data_dir are damaged at start. refuse: "
+     "change nothing and do not start. start: start with the undamaged data, set the damaged store "
+     "aside, and list what was lost."},
 
-    {"cluster.name", text, "troupe", "", "", "Processes of another cluster are turned away."},
+    {"cluster.name", text, "troupe", "", "",
+     "Name of the cluster. Connections from processes of another cluster are refused."},
     {"cluster.coordination", text, "", "", "",
-     "URLs of etcd, with commas between, such as http://10.0.0.9:2379; empty: a file in node.data_dir, "
-     "for a process that is alone."},
+     "URLs of etcd, separated by commas, such as http://10.0.0.9:2379. Empty: a file in "
+     "node.data_dir, for a single node."},
     {"cluster.coordination_login", text, "", "", "",
-     "File with one line user:password, of an etcd that asks for a login; empty: none."},
+     "File with one line user:password for an etcd that requires a login. Empty: none."},
     {"cluster.coordination_authority", text, "", "", "",
-     "PEM file of the authorities that sign etcd's certificate, where its URLs are https; empty: those that "
-     "the system knows."},
+     "PEM file of the authorities that sign etcd's certificate, for https URLs. Empty: those of the "
+     "system."},
     {"cluster.coordination_certificate", text, "", "", "",
-     "PEM file of this process's certificate for an etcd that asks for one; empty: none."},
-    {"cluster.coordination_key", text, "", "", "", "PEM file of that certificate's key."},
+     "PEM file of this process's certificate for an etcd that requires one. Empty: none."},
+    {"cluster.coordination_key", text, "", "", "",
+     "PEM file of the key of cluster.coordination_certificate."},
     {"cluster.certificates", text, "", "", "",
-     "Folder with ca.pem and each node's NAME.pem and NAME.key (`troupe certs` makes them): nodes speak TLS; "
-     "empty: in the clear."},
+     "Folder with ca.pem and each node's NAME.pem and NAME.key, as made by `troupe certs`: nodes "
+     "use TLS. Empty: no encryption."},
     {"cluster.listen_address", text, "", "", "",
-     "Where a node listens for the others; empty: at its host in the list of nodes if that is an IP address, "
-     "else everywhere."},
+     "Address on which a node listens for other nodes. Empty: its host in the list of nodes if that "
+     "is an IP address, otherwise all addresses."},
     {"cluster.heartbeat", duration, "200ms", "10ms..1min", "",
-     "How often nodes say that they live; three silent ones are taken for a loss."},
+     "Interval of the nodes' heartbeats. A node is considered lost after three missing ones."},
 
     {"features.store", text, "", "", "",
-     "Where profiles and the catalog are: redis://[user:password@]host[:port][/database], or rediss:// for "
-     "TLS, which several "
-     "routers may share; empty: in node.data_dir."},
+     "Store of profiles and the catalog: redis://[user:password@]host[:port][/database], or "
+     "rediss:// for TLS, which several routers may share. Empty: node.data_dir."},
     {"features.login", text, "", "", "",
-     "File with one line user:password, or :password, of that Redis: then none stands in its address. Empty: "
-     "none."},
+     "File with one line user:password, or :password, for that Redis, in place of a login in its "
+     "address. Empty: none."},
     {"features.authority", text, "", "", "",
-     "PEM file of the authorities that sign the Redis's certificate (rediss://); empty: those that the "
-     "system knows."},
+     "PEM file of the authorities that sign the certificate of the Redis server (rediss://). Empty: "
+     "those of the system."},
     {"features.certificate", text, "", "", "",
-     "PEM file of this process's certificate for a Redis that asks for one; empty: none."},
-    {"features.key", text, "", "", "", "PEM file of that certificate's key."},
+     "PEM file of this process's certificate for a Redis server that requires one. Empty: none."},
+    {"features.key", text, "", "", "", "PEM file of the key of features.certificate."},
     {"features.when_away", choice, "refuse", "refuse|last_known", "",
-     "While Redis is away: refuse, or answer from what this router has read, as it was at one point."},
-    {"features.time_limit", duration, "200ms", "1ms..10s", "", "For a round trip to Redis."},
+     "What to do while Redis is unreachable. refuse: refuse requests. last_known: answer from a "
+     "consistent state of what this router has read."},
+    {"features.time_limit", duration, "200ms", "1ms..10s", "", "Time limit for a round trip to Redis."},
     {"features.wait_replicas", integer, "0", "0..16", "replicas",
-     "Replicas of Redis that must have a write before it is answered."},
+     "Number of Redis replicas that must have a write before it is acknowledged."},
     {"features.freshness", choice, "exact", "exact|wait|behind", "",
-     "How new profiles have to be for requests that do not say: as they are in the store; read within "
-     "features.expiry, else waited for; or whatever is known here, else nothing, and the store is asked "
-     "behind."},
+     "Required freshness of profiles for requests that do not specify it. exact: as in the store "
+     "now. wait: read within features.expiry, otherwise the request waits for a read. behind: "
+     "whatever this router knows, possibly nothing; the store is read after the answer."},
     {"features.expiry", duration, "60s", "1ms..24h", "",
-     "How long a profile that was read is as good as in the store, for requests that take such."},
+     "Time for which a profile that was read counts as fresh, for requests that accept cached "
+     "profiles."},
     {"features.stale_for", duration, "10min", "0s..24h", "",
-     "How long after its expiry a profile is still answered with, for requests that do not wait."},
+     "Time after its expiry for which a stale profile may still be used, for requests that do not "
+     "wait."},
     {"features.unknown_expiry", duration, "5s", "1ms..24h", "",
-     "How long a user that was not there stays so."},
+     "Time for which a missing user is remembered as missing."},
     {"features.jitter", real, "0.1", "0..0.9", "",
-     "Expiries are shorter by up to this share, so that what was read together is not read together again."},
-    {"features.cache_memory", size, "64MiB", "0B..1TiB", "", "For profiles with an expiry."},
+     "Expiries are shortened by a random share up to this, so that profiles read together are not "
+     "all read again together."},
+    {"features.cache_memory", size, "64MiB", "0B..1TiB", "", "Memory for cached profiles."},
 
     {"transfer.transports", text, "tcp", "", "",
-     "How pages go between nodes, in UCX's words (UCX_TLS): tcp, or with RDMA rc,ud,tcp."},
+     "Transports for pages between nodes, as in UCX_TLS: tcp, or with RDMA rc,ud,tcp."},
     {"transfer.devices", text, "", "", "",
-     "Network devices that pages go over, in UCX's words (UCX_NET_DEVICES), such as eth0; empty: any."},
+     "Network devices for pages between nodes, as in UCX_NET_DEVICES, such as eth0. Empty: any."},
     {"transfer.encryption", choice, "auto", "auto|on|off", "",
-     "Whether the pages that this node sends, and what is asked of it, are encrypted. auto: where it has "
-     "cluster.certificates, for the keys go "
-     "over these links. off: the network that carries pages is trusted."},
+     "Whether this node encrypts the pages that it sends and its requests for pages. auto: if it "
+     "has cluster.certificates, since nodes exchange the keys over their TLS connections. off: for "
+     "a trusted network."},
 
     {"router.policy", text, "planner", "", "",
-     "How the plan of a request is chosen that does not say: recompute, user, item, larger, bat or "
-     "planner; or, for models that rank so, causal, blocks or all_blocks with a repair."},
+     "Policy that chooses the plan of a request that does not name one: recompute, user, item, "
+     "larger, bat or planner; for models that support them also causal, and, with a repair, blocks "
+     "or all_blocks."},
     {"router.undivided", boolean, "false", "", "",
-     "Users' and items' memory is one under every policy, not only under planner, and an item's block "
-     "displaces another only "
-     "if it was wanted more often: what that part of planner is good for by itself."},
+     "Let user and item blocks share one memory under every policy, not only under planner; an item "
+     "block then evicts another block only if it was wanted more often. For measuring this part of "
+     "planner alone."},
     {"router.approximate", real, "0", "0..1", "",
-     "Under planner, of a prompt's tokens the largest share that may be approximate where a request does not "
-     "say. 0: only "
-     "those who ask get an approximate answer."},
+     "Under planner, maximum share of a prompt's tokens that may be approximate if the request does "
+     "not say. 0: only requests that ask for approximation get it."},
     {"router.requests_in_flight_max", integer, "256", "1..1000000", "requests",
-     "More than these are refused."},
+     "Maximum number of unanswered requests; more are refused."},
     {"router.tenant_weights", text, "", "", "",
-     "Shares of tenants in workers that are busy, as TENANT=WEIGHT with commas between, such as "
-     "search=4,ads=0.5; "
-     "who is not named has 1. Each router shares out what it sends."},
+     "Weights of tenants in sharing busy workers, as TENANT=WEIGHT separated by commas, such as "
+     "search=4,ads=0.5. Other tenants have weight 1. Each router applies them to its own requests."},
     {"router.tenants_max", integer, "256", "1..65536", "tenants",
-     "Tenants without a weight that are told apart at a time; what others send counts as one tenant's."},
+     "Maximum number of tenants without a weight that are tracked separately at a time; further "
+     "ones count as one tenant."},
     {"router.tenant_requests_max", integer, "0", "0..1000000", "requests",
-     "Of one tenant, without an answer; more are refused. 0: as many as router.requests_in_flight_max."},
+     "Maximum number of unanswered requests per tenant; more are refused. 0: as "
+     "router.requests_in_flight_max."},
     {"router.tenant_work_max", duration, "10s", "1ms..10min", "",
-     "Predicted work of one tenant that waits for its turn, for each lane of the workers; more is refused."},
+     "Maximum predicted compute time of a tenant's waiting requests, per executor of the workers; "
+     "more is refused."},
     {"router.turn", duration, "10ms", "100us..10s", "",
-     "Predicted work of a tenant of weight 1 that goes to a worker before it is the next one's turn."},
+     "Predicted compute time of requests that a tenant of weight 1 may send to a worker before the "
+     "next tenant is served (quantum)."},
     {"router.window", duration, "2ms", "0s..10s", "",
-     "Predicted work for each lane of a worker that a router sends ahead, or as much as makes good batches; "
-     "the rest "
-     "waits at the router, where tenants have their shares. One plan more than lanes is always sent."},
+     "Predicted compute time per executor that a router sends to a worker ahead of its answers, or "
+     "more if good batches need it. Further requests wait at the router, where tenants get their "
+     "shares. One plan more than executors is always sent."},
     {"router.routing", choice, "earliest", "earliest|affinity|hits|load|joint", "",
-     "By what a request's worker is chosen: who would be done first; RcLLM's score, router.affinity of what "
-     "it holds less the "
-     "rest of its load; one of these alone; or HLEM's Algorithm 1, which weighs them and the rows that are "
-     "there by what misses cost."},
+     "How the worker of a request is chosen. earliest: the one predicted to finish first. affinity: "
+     "RcLLM's score, which weighs held blocks by router.affinity and load by the remainder. hits or "
+     "load: only one of these. joint: HLEM's Algorithm 1, which weighs held blocks, load and table "
+     "rows by the cost of misses."},
     {"router.affinity", real, "0.5", "0..1", "",
-     "Weight of what a worker holds in that score; its load has the rest."},
+     "Weight of the held blocks in router.routing: affinity; the load has the remaining weight."},
     {"router.candidates_max", integer, "1000", "1..100000", "candidates",
-     "Most candidates of one request, and most items that one allows or denies."},
+     "Maximum number of candidates per request, and of items that a request allows or denies."},
     {"router.width_max", integer, "512", "1..4096", "paths",
-     "Widest beam search of one request, and most items of it."},
+     "Maximum width of a request's beam search, and maximum number of items that it returns."},
     {"router.completion_tokens_max", integer, "256", "1..100000", "tokens",
-     "Most tokens of each completion of /v1/completions."},
+     "Maximum number of tokens per completion of /v1/completions."},
     {"router.history_events_max", integer, "10000", "1..1000000", "events",
-     "Most history events of a profile."},
+     "Maximum number of history events in a profile."},
     {"router.history_part", integer, "64", "0..65536", "tokens",
-     "Where items are generated, or tokens are items, a user's history is kept in parts of so many tokens, "
-     "which serve it when it has grown, "
-     "too; 0: as a whole. All routers should have the same."},
-    {"router.score_items_max", integer, "1024", "1..100000", "items", "Most items of one /v1/score."},
-    {"router.score_labels_max", integer, "256", "1..100000", "tokens", "Most label tokens of one /v1/score."},
+     "For generators and models whose tokens are items: tokens per block of a user's history, so "
+     "that earlier blocks stay usable when the history grows. 0: one block for the whole history. "
+     "All routers should use the same value."},
+    {"router.score_items_max", integer, "1024", "1..100000", "items",
+     "Maximum number of items per /v1/score request."},
+    {"router.score_labels_max", integer, "256", "1..100000", "tokens",
+     "Maximum number of label tokens per /v1/score request."},
     {"router.request_tokens_max", integer, "262144", "1..16777216", "tokens",
-     "Most tokens of one request, all its parts together."},
+     "Maximum number of tokens of a request, including all its parts."},
     {"router.deadline", duration, "2s", "1ms..10min", "",
-     "From receipt to answer, when a request does not say."},
+     "Time from receipt to answer for requests that do not set a budget."},
     {"router.deadline_max", duration, "10s", "1ms..10min", "",
-     "Longest deadline that a request may ask for."},
+     "Maximum time that a request may set from receipt to answer."},
     {"router.frequency_window", duration, "300s", "1s..24h", "",
      "Sliding window over which accesses of a user or item are counted."},
     {"router.needs_items", boolean, "true", "", "",
-     "Whether a router whose catalog has no items says that it is not ready; false: of one that only "
-     "scores."},
+     "Whether a router whose catalog has no items reports not-ready. Use false for a router that "
+     "only serves scores."},
 
     {"router.pull_share", real, "0.25", "0..1", "",
-     "Time to pull a block from another node, of the time to compute it, until requests have measured it; "
-     "1: nothing is pulled."},
+     "Initial estimate of the time to pull a block from another node, as a share of the time to "
+     "compute it. 1: blocks are not pulled."},
     {"router.measure_pulls", boolean, "true", "", "",
-     "Whether requests measure that; false: router.pull_share stays as it is."},
+     "Whether measured pulls update that estimate. false: router.pull_share stays fixed."},
     {"router.device", text, "", "", "",
-     "Profile of the workers' machines that troupe bench calibrate wrote, or a known device: computing a "
-     "block, beside a pull of it, takes as long as it says; empty: as long as workers take for a token."},
+     "Cost model for computing a block rather than pulling it: a profile of the workers' machines "
+     "written by troupe bench calibrate, or the name of a known device. Empty: the measured time "
+     "per token of the workers."},
 
     {"inference.executors", integer, "0", "0..256", "threads",
-     "Batches computed at a time; 0: one per core, or two on a GPU."},
+     "Number of batches computed at a time. 0: one per core, or two on a GPU."},
     {"inference.cores", integer, "0", "0..1024", "cores",
-     "Cores that batches may use together: one batch is split when others leave cores idle; 0: all."},
+     "Cores that all batches may use together; a batch is split when other batches leave cores "
+     "idle. 0: all."},
     {"inference.batch_tokens_max", integer, "4096", "1..1048576", "tokens",
-     "Computed tokens that are put into one batch; a larger request runs alone, and while all executors have "
-     "requests of more "
-     "than three batches, a batch of small ones runs beside them."},
+     "Maximum number of computed tokens per batch; a larger request runs alone. While every "
+     "executor runs a request of more than three full batches, one batch of small requests runs "
+     "beside them."},
     {"inference.memory_max", size, "128MiB", "1MiB..16TiB", "",
-     "Working memory of forward passes on the CPU. Each executor keeps its share, at least for a batch; one "
-     "pass at a "
-     "time may take all, at least for the longest prompt of the model. A request beyond that is computed in "
-     "several "
-     "passes, or refused if it cannot be cut: raise it for large /v1/score requests."},
+     "Working memory of forward passes on the CPU. Each executor keeps a share, enough for one "
+     "batch; one pass at a time may use all of it, at least what the model's longest prompt needs. "
+     "A larger request is computed in several passes, or refused if it cannot be split: raise this "
+     "for large /v1/score requests."},
     {"inference.beams", choice, "together", "together|copied|tree|sorted|unconstrained|plain", "",
-     "How beam searches run on the CPU. All but together are what it is measured by: each path attends to "
-     "the prompt by "
-     "itself and has pages of its own (copied), all tokens of all paths are one sequence under a mask "
-     "(tree), all "
-     "continuations are sorted (sorted), all tokens may follow and what is no item is dropped "
-     "(unconstrained), or copied, "
-     "sorted and unconstrained (plain)."},
+     "How beam searches run on the CPU. together is the one to use; the others are baselines. "
+     "copied: each path attends to the prompt by itself and has its own pages. tree: all tokens of "
+     "all paths form one sequence under a mask. sorted: all continuations are sorted. "
+     "unconstrained: any token may follow, and paths that are no items are dropped. plain: copied, "
+     "sorted and unconstrained."},
     {"inference.overlap", boolean, "false", "", "",
-     "A request begins while its blocks are on their way from other nodes, if nothing else is ready, and "
-     "waits for them layer "
-     "by layer. What does not come, or comes damaged, is computed before anything is answered."},
+     "Start a request while its blocks are still being pulled, if no other request is ready, and "
+     "wait for them layer by layer. Blocks that do not arrive, or arrive damaged, are computed "
+     "before the answer."},
     {"inference.queue_max", integer, "1024", "1..1000000", "requests",
-     "Requests that wait for an executor; more are refused."},
+     "Maximum number of requests that wait for an executor; more are refused."},
 
     {"http.address", text, "127.0.0.1", "", "",
-     "Address to listen on; 0.0.0.0 opens the door to other machines."},
-    {"http.port", integer, "8080", "0..65535", "", "0: any free one."},
+     "Address on which the HTTP server listens; 0.0.0.0 makes it reachable from other machines."},
+    {"http.port", integer, "8080", "0..65535", "", "Port of the HTTP server. 0: any free port."},
     {"http.connections_max", integer, "1024", "1..1000000", "connections",
-     "When so many are open, who waits longest of the address with the most is closed for a new one. Needs "
-     "as many "
-     "open files."},
+     "Maximum number of open connections. Beyond it, a new connection closes the longest idle one "
+     "of the address with the most connections. The process needs this many open files."},
     {"http.connections_per_address_max", integer, "256", "1..1000000", "connections",
-     "The same for those from one IPv4 address, or one /64 of IPv6: a proxy's too."},
+     "Maximum number of open connections from one IPv4 address or one /64 of IPv6. A proxy counts "
+     "as one address."},
     {"http.memory_max", size, "8MiB", "64KiB..16GiB", "",
-     "Memory for requests and responses on their way through the door; when it is full, the largest request "
-     "of the "
-     "address with the most bytes goes. At least two of http.body_bytes_max are taken."},
-    {"http.header_bytes_max", size, "8KiB", "1KiB..1MiB", "", "Longest header of a request."},
-    {"http.body_bytes_max", size, "1MiB", "1KiB..1GiB", "", "Longest body of a request."},
+     "Memory for requests and responses inside the HTTP server, at least twice http.body_bytes_max. "
+     "When it is full, the largest request of the address with the most bytes is dropped."},
+    {"http.header_bytes_max", size, "8KiB", "1KiB..1MiB", "", "Maximum size of a request's header."},
+    {"http.body_bytes_max", size, "1MiB", "1KiB..1GiB", "", "Maximum size of a request's body."},
     {"http.timeout", duration, "10s", "10ms..10min", "",
-     "For a client to send a request or to take its response."},
+     "Time limit for a client to send a request or to receive its response."},
     {"http.tls_certificate", text, "", "", "",
-     "PEM file of the door's certificate and those that sign it: clients speak TLS. Empty: in the clear. "
-     "Read again at SIGHUP."},
-    {"http.tls_key", text, "", "", "", "PEM file of that certificate's key."},
+     "PEM file of the HTTP server's certificate chain: clients use TLS. Empty: no encryption. Read "
+     "again at SIGHUP."},
+    {"http.tls_key", text, "", "", "", "PEM file of the key of http.tls_certificate."},
     {"http.api_keys", text, "", "", "",
-     "File of API keys (troupe keys), or redis://host… or rediss://… (with login and certificates as "
-     "features.store): who asks "
-     "needs one, and is its tenant; only /v2/health/ is for everybody. Empty: nobody needs one, and a header "
-     "names the tenant. "
-     "Read again at SIGHUP."},
+     "API keys: a file (troupe keys), or redis://host… or rediss://… (login and certificates as for "
+     "features.store). Every request except /v2/health/ then needs a key, which determines its "
+     "tenant. Empty: no keys, and a header names the tenant. Read again at SIGHUP."},
     {"http.api_keys_refresh", duration, "10s", "100ms..1h", "",
-     "How often keys in a Redis are read. While it is away, or has none, those that were read last go on."},
+     "Interval at which keys in a Redis are read. While it is unreachable or has no keys, the keys "
+     "read last stay valid."},
     {"http.tenant_rate", real, "0", "0..1000000", "requests/s",
-     "Most requests a second of one tenant through this door, unless its key says another; 0: any."},
+     "Maximum requests per second of one tenant through this HTTP server, unless its key sets "
+     "another. 0: no limit."},
     {"http.tenant_at_once", integer, "0", "0..1000000", "requests",
-     "Most requests of one tenant at this door that have no answer yet, unless its key says another; 0: "
-     "any."},
+     "Maximum number of unanswered requests of one tenant at this HTTP server, unless its key sets "
+     "another. 0: no limit."},
     {"http.access_log", choice, "off", "off|errors|all", "",
-     "Of which requests the log has a line (event request, level info): none, those answered with 400 and "
+     "Requests that are logged (event request, level info): none, those answered with status 400 or "
      "above, or all."},
     {"http.admin_routes", boolean, "false", "", "",
-     "Serve /v1/models/reload and /v1/catalog/reload, and let every tenant put and delete items: whoever "
-     "reaches "
-     "the door may change what is served. With http.api_keys each key says it for itself."},
+     "Serve /v1/models/reload and /v1/catalog/reload, and let every tenant put and delete items: "
+     "any client may then change what is served. With http.api_keys, each key has this right or not."},
     {"http.catalog_tenant", text, "", "", "",
-     "The tenant that may put and delete items, which all tenants share; empty: requests without a tenant."},
+     "Tenant that may put and delete items, which all tenants share. Empty: requests without a "
+     "tenant."},
 
     {"grpc.listen", text, "", "", "",
-     "Where rankings, scores and generations are taken over gRPC, such as 127.0.0.1:8081; empty: nowhere. "
-     "Certificate, keys and limits "
-     "are those of http. A program that was built without gRPC refuses it."},
+     "Address and port of the gRPC server for rankings, scores and generations, such as "
+     "127.0.0.1:8081. Certificate, keys and limits are those of http. Refused by a program that was "
+     "built without gRPC. Empty: no gRPC."},
 
     {"telemetry.collector", text, "", "", "",
-     "Where spans of recorded requests go: an OpenTelemetry collector that takes OTLP as JSON over HTTP, "
-     "such as "
-     "http://10.0.0.9:4318; empty: nowhere."},
+     "OpenTelemetry collector that receives the spans of sampled requests as OTLP JSON over HTTP, "
+     "such as http://10.0.0.9:4318. Empty: none."},
     {"telemetry.sampled", real, "0", "0..1", "",
-     "Of the requests whose client says nothing of a trace (traceparent), the share that is recorded."},
+     "Share of requests that are sampled among those whose client sends no trace (traceparent)."},
 };
 
 struct Unit {

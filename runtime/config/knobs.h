@@ -1,6 +1,6 @@
 #pragma once
-// The one table of what can be configured: name, kind, default, range, unit and help. The configuration file,
-// the command line and the example file are all read off it; a knob that is not here does not exist.
+// The table of all settings: name, kind, default, range, unit and help. The configuration file, the
+// command line and the example file are derived from it; a setting that is not here does not exist.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -14,32 +14,33 @@ enum class KnobKind : std::uint8_t {
   real,
   text,
   boolean,
-  size,      // bytes; written as "512MiB"
-  duration,  // microseconds; written as "200ms"
-  choice     // one of a few words
+  size,      // bytes; written e.g. as "512MiB"
+  duration,  // microseconds; written e.g. as "200ms"
+  choice     // one of the words in `range`
 };
 
 struct Knob {
-  std::string_view name;  // "pool.page_tokens": section, dot, key
+  std::string_view name;  // section, dot, key: "pool.page_tokens"
   KnobKind kind;
-  std::string_view initial;  // the default, as it would stand in a file
-  std::string_view range;    // numbers: "1..256", both included; choice: "user|item"; else ""
-  std::string_view unit;     // of an integer or real, for people: "tokens"
+  std::string_view initial;  // the default, as written in a file
+  // of numbers "1..256", both ends included; of a choice "user|item"; otherwise ""
+  std::string_view range;
+  std::string_view unit;  // unit of an integer or real, for readers: "tokens"
   std::string_view help;
 };
 
-std::span<const Knob> knob_table();            // sections together
-const Knob* find_knob(std::string_view name);  // null: there is none
+std::span<const Knob> knob_table();            // settings of one section are adjacent
+const Knob* find_knob(std::string_view name);  // null if there is none
 
 // integer, size and duration are std::int64_t; text and choice are std::string.
 using KnobValue = std::variant<std::int64_t, double, bool, std::string>;
 
 struct KnobFault {
-  std::string expected;  // "an integer from 1 to 256"
+  std::string expected;  // what would be valid, e.g. "1..256 tokens"
 };
 std::variant<KnobValue, KnobFault> parse_knob(const Knob& knob, std::string_view text);
 
-// What the knob takes: "1..256 tokens", "bat | user", "true or false".
+// Returns the valid values of a setting: "1..256 tokens", "bat | user", "true or false".
 std::string expected_of(const Knob& knob);
 
 }  // namespace troupe

@@ -20,7 +20,7 @@ T parsed(std::string_view name, std::string_view text) {
 
 }  // namespace
 
-TEST_CASE("every knob has a section, help, and a default inside its own range") {
+TEST_CASE("settings: every setting has a section, help, and a default inside its range") {
   std::set<std::string_view> names, sections;
   std::string_view section;
   for (const Knob& knob : knob_table()) {
@@ -28,7 +28,7 @@ TEST_CASE("every knob has a section, help, and a default inside its own range") 
     CHECK(names.insert(knob.name).second);
     CHECK(std::count(knob.name.begin(), knob.name.end(), '.') == 1);
     if (const auto own = knob.name.substr(0, knob.name.find('.')); own != section) {
-      CHECK(sections.insert(own).second);  // sections stand together
+      CHECK(sections.insert(own).second);  // settings of a section are adjacent
       section = own;
     }
     CHECK(knob.help.ends_with('.'));
@@ -37,7 +37,7 @@ TEST_CASE("every knob has a section, help, and a default inside its own range") 
   }
 }
 
-TEST_CASE("sizes and durations have units") {
+TEST_CASE("settings: sizes and durations are parsed with their units") {
   CHECK(parsed<std::int64_t>("pool.memory", "1MiB") == 1 << 20);
   CHECK(parsed<std::int64_t>("pool.memory", "16TiB") == std::int64_t{1} << 44);
   CHECK(parsed<std::int64_t>("pool.memory", "2097152") == 2 << 20);
@@ -55,7 +55,7 @@ TEST_CASE("sizes and durations have units") {
   }
 }
 
-TEST_CASE("both ends of a range are inside it") {
+TEST_CASE("settings: both ends of a range are valid, other values are refused") {
   CHECK(takes("pool.page_tokens", "1"));
   CHECK(takes("pool.page_tokens", "256"));
   CHECK(!takes("pool.page_tokens", "0"));

@@ -50,7 +50,7 @@ void append_member(std::string& line, std::string_view name, std::string_view va
     append_json_string(line, value);
 }
 
-// Its owner's alone, whatever the umask; if it cannot be made, spdlog says why.
+// Creates the file with mode 0600, whatever the umask; if that fails, spdlog reports the reason.
 void make_private(const std::string& file) {
   if (const int made = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600); made >= 0)
     ::close(made);
@@ -79,7 +79,7 @@ Log::Log(LogOptions options)
       logger_(std::make_shared<spdlog::logger>("troupe", open_sink(options))) {
   logger_->set_pattern("%v");
   logger_->set_level(spdlog_level(options.least));
-  logger_->flush_on(spdlog::level::trace);  // a process that dies has told everything
+  logger_->flush_on(spdlog::level::trace);  // a process that crashes loses no lines
 }
 
 void Log::operator()(LogLevel level, std::string_view actor, std::string_view event,
@@ -93,7 +93,7 @@ void Log::set_least(LogLevel least) const { logger_->set_level(spdlog_level(leas
 
 LogLevel log_level(std::string_view name) {
   const auto found = std::ranges::find(level_names, name);
-  TROUPE_CHECK(found != level_names.end(), "a log level that the knob does not have");
+  TROUPE_CHECK(found != level_names.end(), "a log level that node.log_level does not have");
   return static_cast<LogLevel>(found - level_names.begin());
 }
 

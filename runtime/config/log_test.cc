@@ -27,7 +27,7 @@ struct Folder : TestFolder {
 
 }  // namespace
 
-TEST_CASE("a line is one JSON object with its time in UTC") {
+TEST_CASE("log: a line is one JSON object with its time in UTC") {
   const std::chrono::system_clock::time_point time(std::chrono::milliseconds(1722996304321));
   const std::vector<LogField> fields{{"user", "a\"b\n\xff"}, {"n", "{}"}};
   CHECK(log_line(time, LogLevel::warning, "n1", "router@1", "unknown_user", fields) ==
@@ -37,15 +37,14 @@ TEST_CASE("a line is one JSON object with its time in UTC") {
         R"({"time":"2024-08-07T02:05:04.321Z","level":"debug","event":"started"})");
 }
 
-TEST_CASE("numbers are written as numbers") {
+TEST_CASE("log: numbers are written as JSON numbers") {
   const std::vector<LogField> fields{{"us", std::uint64_t{1} << 63}, {"left", -3}, {"text", "3"}};
-  CHECK(
-      log_line({}, LogLevel::info, "", "", "e", fields) ==
-      R"({"time":"1970-01-01T00:00:00.000Z","level":"info","event":"e","us":9223372036854775808,"left":-3,"text":"3"})");
+  CHECK(log_line({}, LogLevel::info, "", "", "e", fields) ==
+        R"({"time":"1970-01-01T00:00:00.000Z","level":"info","event":"e",)"
+        R"("us":9223372036854775808,"left":-3,"text":"3"})");
 }
 
-TEST_CASE(
-    "a file that is full is set aside, its owner's alone as the new one, and of those only a few are kept") {
+TEST_CASE("log: a full file is renamed, all files have mode 0600, and only a few renamed files are kept") {
   const Folder folder;
   const Log log({LogLevel::info, "", folder.file(), 1000, 2});
   const std::vector<LogField> fields{{"text", std::string(300, 'x')}};
@@ -61,7 +60,7 @@ TEST_CASE(
   CHECK(std::filesystem::exists(folder.path() / "troupe.1.log"));
 }
 
-TEST_CASE("lines below the least level are dropped, the others are appended as they are") {
+TEST_CASE("log: lines below the lowest level are dropped, the others are appended unchanged") {
   const Folder folder;
   const std::vector<LogField> fields{{"text", "100% of {} and {0}\r\n"}};
   const Log log({LogLevel::warning, "n1", folder.file()});
@@ -75,7 +74,7 @@ TEST_CASE("lines below the least level are dropped, the others are appended as t
   CHECK(lines[1]["node"] == "n2");
 }
 
-TEST_CASE("the least level may change while the log is in use, and the file is its owner's alone") {
+TEST_CASE("log: the lowest level may change while the log is in use, and the file has mode 0600") {
   const Folder folder;
   const Log log({LogLevel::warning, "", folder.file()});
   log(LogLevel::info, "a", "too early");
@@ -94,7 +93,7 @@ TEST_CASE("the least level may change while the log is in use, and the file is i
         (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
 }
 
-TEST_CASE("threads do not tear each other's lines") {
+TEST_CASE("log: lines of several threads are not mixed") {
   const Folder folder;
   const Log log({LogLevel::info, "", folder.file()});
   std::vector<std::thread> threads;
@@ -107,7 +106,7 @@ TEST_CASE("threads do not tear each other's lines") {
   CHECK(folder.lines().size() == 800);
 }
 
-TEST_CASE("a file that cannot be opened is an error that names it") {
+TEST_CASE("log: a file that cannot be opened is an error that names it") {
   const Folder folder;
   std::ofstream(folder.file()) << "a file, not a folder";
   const std::string below = folder.file() + "/x.log";
@@ -115,7 +114,7 @@ TEST_CASE("a file that cannot be opened is an error that names it") {
                        LogError);
 }
 
-TEST_CASE("the names of the knob node.log_level are levels") {
+TEST_CASE("log: every value of the setting node.log_level is a level") {
   CHECK(log_level("debug") == LogLevel::debug);
   CHECK(log_level("error") == LogLevel::error);
   CHECK(log_level(Config().text("node.log_level")) == LogLevel::info);

@@ -26,14 +26,15 @@ const std::string two = R"(node: {data_dir: /var/box}
 router: {policy: planner, width_max: 64}
 models:
   - {name: games, directory: /srv/games, data_dir: /var/games}
-  - {name: news.v2, directory: /srv/news, data_dir: /var/news, prompt: p.json, settings: {router: {policy: user}}}
+  - {name: news.v2, directory: /srv/news, data_dir: /var/news, prompt: p.json, )"
+                        R"(settings: {router: {policy: user}}}
 )";
 
 }  // namespace model_list_test
 using namespace model_list_test;
 }  // namespace
 
-TEST_CASE("a list of models gives each the box's knobs with its own over them") {
+TEST_CASE("model list: each model gets the node's settings, overridden by its own") {
   const BoxFile box = read_box(two, "box.yaml");
   CHECK(box.config.text("node.data_dir") == "/var/box");
   CHECK(box.config.text("model.directory") == "");
@@ -50,7 +51,7 @@ TEST_CASE("a list of models gives each the box's knobs with its own over them") 
   CHECK(read_box("", "box.yaml").models.empty());
 }
 
-TEST_CASE("what is set over the file holds for all models, but for what each has for itself") {
+TEST_CASE("model list: an override applies to all models, unless each has its own value") {
   BoxFile box = read_box(two, "box.yaml");
   set_of_all(box, "router.policy", "item");
   set_of_all(box, "node.data_dir", "/else");
@@ -64,7 +65,7 @@ TEST_CASE("what is set over the file holds for all models, but for what each has
   CHECK(single.config.text("model.directory") == "/m");
 }
 
-TEST_CASE("a list of models that cannot be meant is refused where it is wrong") {
+TEST_CASE("model list: an invalid list is refused at the wrong line") {
   const std::string list = "models:\n  - {name: a, directory: /a, data_dir: /da}\n";
   CHECK(
       fails(list + "  - {name: a, directory: /b, data_dir: /db}", "box.yaml:3: ", "two models are named a"));
@@ -73,34 +74,36 @@ TEST_CASE("a list of models that cannot be meant is refused where it is wrong") 
   CHECK(fails(list + "  - {name: b, directory: /b}", "box.yaml:3: ", "a model has no data_dir"));
   CHECK(fails(list + "  - {name: b, directory: /b, data_dir: /x/../da}",
               "box.yaml:3: ", "a folder of its own"));
-  CHECK(fails(list + "  - {name: b, directory: /b, data_dir: /db, port: 1}", "box.yaml:3: ", "no such key"));
+  CHECK(fails(list + "  - {name: b, directory: /b, data_dir: /db, port: 1}", "box.yaml:3: ", "unknown key"));
   CHECK(fails(list + "  - {name: b/c, directory: /b, data_dir: /db}", "box.yaml:3: ", "letters, digits"));
-  CHECK(fails(list + "  - games", "box.yaml:3: ", "a model is no map"));
+  CHECK(fails(list + "  - games", "box.yaml:3: ", "a model is not a map"));
   CHECK(fails(list + "  - {name: b, name: c, directory: /b, data_dir: /db}",
-              "box.yaml:3: ", "name stands twice"));
+              "box.yaml:3: ", "name is given twice"));
   CHECK(fails(list + "  - {name: b, directory: /b, data_dir: /db, settings: {pool: {memory: 1GiB}}}",
               "box.yaml:3: ", "sections model, router, inference and features"));
   CHECK(fails(list + "  - {name: b, directory: /b, data_dir: /db, settings: {model: {directory: /c}}}",
-              "box.yaml:3: ", "directory stands in a model's settings"));
+              "box.yaml:3: ", "directory is in a model's settings"));
   CHECK(fails(list + "  - {name: b, directory: /b, data_dir: /db, settings: {router: {polcy: user}}}",
-              "box.yaml:3: ", "no knob router.polcy"));
-  CHECK(fails("models: {a: /a}", "box.yaml:1: ", "models is no list"));
-  CHECK(fails("models: []", "box.yaml:1: ", "models is no list"));
+              "box.yaml:3: ", "no setting router.polcy"));
+  CHECK(fails("models: {a: /a}", "box.yaml:1: ", "models is not a list"));
+  CHECK(fails("models: []", "box.yaml:1: ", "models is not a list"));
   CHECK(fails("model: {directory: /m}\n" + list, "box.yaml:", "model.directory and a list of models"));
   CHECK(fails("node: {data_dir: /da}\n" + list, "box.yaml:3: ", "a folder of its own"));
 }
 
-TEST_CASE("who can use one model only says so of a list of them") {
+TEST_CASE("model list: a command for a single model refuses a list") {
   CHECK_THROWS_WITH_AS(read_config(two, "box.yaml"),
                        doctest::Contains("box.yaml:3: there is a list of models: this file is for "
                                          "`troupe serve`"),
                        ConfigError);
 }
 
-TEST_CASE("a cluster's models are the same on all nodes, each with the node's knobs and its own over them") {
+TEST_CASE(
+    "model list: a cluster's nodes have the same models, with the node's settings and then the model's") {
   const std::string nodes = R"(
 nodes:
-  - {node: 1, name: a, host: h, port: 1, roles: [router, cache_meta, worker], settings: {router: {policy: item, width_max: 8}}}
+  - {node: 1, name: a, host: h, port: 1, roles: [router, cache_meta, worker], )"
+                            R"(settings: {router: {policy: item, width_max: 8}}}
   - {node: 2, name: b, host: h, port: 2, roles: [worker]}
 )";
   const std::string shared = "features: {store: \"redis://h\"}\nrouter: {policy: planner}\nmodels:\n";
@@ -120,7 +123,7 @@ nodes:
                        doctest::Contains("cluster.yaml:5: two models are named games"), ConfigError);
   CHECK_THROWS_WITH_AS(read_cluster("models:\n" + games + nodes, "cluster.yaml"),
                        doctest::Contains("cluster.yaml:2: a model has no data_dir"),
-                       ConfigError);  // and there is no Redis
+                       ConfigError);  // there is no Redis
   std::string many = "features: {store: \"redis://h\"}\nmodels:\n", places = "nodes:\n";
   for (int i = 1; i <= 64; ++i) many += "  - {name: m" + std::to_string(i) + ", directory: /m}\n";
   for (int i = 1; i <= 65; ++i)

@@ -1,16 +1,13 @@
 #pragma once
-// What a node of a cluster does.
+// Roles of a node of a cluster.
 #include <cstdint>
 #include <optional>
 #include <string_view>
 
 namespace troupe {
 
-enum class NodeRole : std::uint8_t {
-  router,
-  cache_meta,
-  worker
-};  // a worker: inference, KV cache, allocator
+// A worker has an inference worker, a KV-cache worker and an allocator agent.
+enum class NodeRole : std::uint8_t { router, cache_meta, worker };
 inline constexpr NodeRole all_node_roles[] = {NodeRole::router, NodeRole::cache_meta, NodeRole::worker};
 
 constexpr std::string_view name_of(NodeRole role) {

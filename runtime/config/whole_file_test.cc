@@ -21,7 +21,7 @@ std::string error_of(const std::filesystem::path& file, std::size_t bytes_max) {
 
 }  // namespace
 
-TEST_CASE("a file is read as a whole up to its bound, whatever its size says") {
+TEST_CASE("whole file: a file is read up to its bound, whatever size it reports") {
   const TestFolder folder;
   const std::string text(100'000, 'a');
   folder.write("poem", text);
@@ -33,7 +33,7 @@ TEST_CASE("a file is read as a whole up to its bound, whatever its size says") {
   CHECK(read_whole_file("/dev/null", 10, "a poem").empty());
 }
 
-TEST_CASE("what is no file says so") {
+TEST_CASE("whole file: a missing file or a folder is refused") {
   const TestFolder folder;
   for (const std::filesystem::path& path : {folder.path(), folder.path() / "none"})
     CHECK(error_of(path, 10) == path.string() + ": cannot be read; expected a poem");

@@ -1,5 +1,5 @@
-// What every Coordination promises, whoever keeps it: the same cases over the rules alone (under virtual
-// time), over the file of a single box, and over etcd, asked by two adapters at once.
+// Contract of every Coordination: the same cases run over the rules alone (under virtual time),
+// over a single node's file, and over etcd, through two adapters at once.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace troupe {
 namespace {
 
-// Time passes with each question, and with the waits of watches.
+// Advances time with each question and with the waits of watches.
 class VirtualCoordination final : public Coordination {
  public:
   std::variant<Coordinated, Refusal> ask(const Coordinate& question) override {
@@ -40,7 +40,7 @@ class VirtualCoordination final : public Coordination {
   std::int64_t now_us_ = 0;
 };
 
-// Two ways to one store.
+// Two adapters of one store.
 struct Rules {
   VirtualCoordination only;
   Coordination& a = only;
@@ -89,8 +89,9 @@ constexpr std::int64_t patience_us = 60'000'000;
 }  // namespace
 
 TEST_SUITE("coordination contract") {
-  TEST_CASE_TEMPLATE("a key changes only for who knows its revision, and others are shown what is there",
-                     World, Rules, File, Etcd) {
+  TEST_CASE_TEMPLATE(
+      "coordination: a key changes only with its current revision, otherwise the key is returned", World,
+      Rules, File, Etcd) {
     World w;
     if (!w.here) return;
     CHECK(ask(w.a, ReadKey{"k"}).ok);
@@ -119,8 +120,9 @@ TEST_SUITE("coordination contract") {
     CHECK(ask(w.b, ReadKey{"k"}).value.empty());
   }
 
-  TEST_CASE_TEMPLATE("an absent key is erased by who expects none, and shown as absent to the others", World,
-                     Rules, File, Etcd) {
+  TEST_CASE_TEMPLATE(
+      "coordination: erasing an absent key succeeds if 0 is expected, and else shows it absent", World, Rules,
+      File, Etcd) {
     World w;
     if (!w.here) return;
     CHECK(ask(w.a, EraseKey{"k", 0}).ok);
@@ -131,7 +133,8 @@ TEST_SUITE("coordination contract") {
     CHECK(ask(w.a, ReadKey{"k"}).revision == 0);
   }
 
-  TEST_CASE_TEMPLATE("revisions rise over all keys and are never used twice", World, Rules, File, Etcd) {
+  TEST_CASE_TEMPLATE("coordination: revisions rise over all keys and are never used twice", World, Rules,
+                     File, Etcd) {
     World w;
     if (!w.here) return;
     Revision last = 0;
@@ -146,7 +149,8 @@ TEST_SUITE("coordination contract") {
       }
   }
 
-  TEST_CASE_TEMPLATE("keys and values are bytes, also none, also many", World, Rules, File, Etcd) {
+  TEST_CASE_TEMPLATE("coordination: keys and values are any bytes, also empty or long", World, Rules, File,
+                     Etcd) {
     World w;
     if (!w.here) return;
     std::string all;
@@ -164,8 +168,8 @@ TEST_SUITE("coordination contract") {
     CHECK(ask(w.b, ReadKey{all.substr(0, 255)}).revision == 0);
   }
 
-  TEST_CASE_TEMPLATE("what is too large or a lease of no length is refused and changes nothing", World, Rules,
-                     File, Etcd) {
+  TEST_CASE_TEMPLATE("coordination: an oversized value or a lease without length is refused, unchanged",
+                     World, Rules, File, Etcd) {
     World w;
     if (!w.here) return;
     const Revision seen = ask(w.a, WriteKey{"k", "v", 0}).revision;
@@ -177,7 +181,7 @@ TEST_SUITE("coordination contract") {
     CHECK(ask(w.a, ReadKey{"k"}).revision == seen);
   }
 
-  TEST_CASE_TEMPLATE("who names a lease that there is not fails, and is shown what is there", World, Rules,
+  TEST_CASE_TEMPLATE("coordination: a write with an unknown lease fails and returns the key", World, Rules,
                      File, Etcd) {
     World w;
     if (!w.here) return;
@@ -193,9 +197,10 @@ TEST_SUITE("coordination contract") {
     CHECK(ask(w.a, ReadKey{"k"}).value == "v");
   }
 
-  // Waits for the end of a lease that nobody keeps, in steps that are shorter than it, and keeps another.
-  TEST_CASE_TEMPLATE("a lease takes its keys along unless it is kept, but not what was written anew", World,
-                     Rules, File, Etcd) {
+  // Waits for the end of a lease that nobody keeps, in steps shorter than it, and keeps another
+  // one.
+  TEST_CASE_TEMPLATE("coordination: an ended lease erases its keys, but not those rewritten without it",
+                     World, Rules, File, Etcd) {
     World w;
     if (!w.here) return;
     const LeaseId kept = ask(w.a, OpenLease{1'500'000}).lease, left = ask(w.b, OpenLease{1'500'000}).lease;
@@ -217,7 +222,7 @@ TEST_SUITE("coordination contract") {
     CHECK(ask(w.a, WriteKey{"bound", "v", 0}).revision > freed);
   }
 
-  TEST_CASE_TEMPLATE("a watch ends with a change that was before it or comes during it, or with its patience",
+  TEST_CASE_TEMPLATE("coordination: a watch ends with an earlier or concurrent change, or with its wait",
                      World, Rules, File, Etcd) {
     World w;
     if (!w.here) return;
@@ -226,18 +231,20 @@ TEST_SUITE("coordination contract") {
     const Revision first = ask(w.a, WriteKey{"k", "v", 0}).revision;
     CHECK(ask(w.b, WatchKey{"k", 0, patience_us}).revision == first);
     CHECK(ask(w.b, WatchKey{"k", first, 1'000}).revision == first);
-    if (std::is_same_v<World, Rules>) return;  // its waits take no time in which somebody could write
+    // Waits of this world take no real time in which a writer could run.
+    if (std::is_same_v<World, Rules>) return;
     std::thread writer([&] { w.a.ask(Coordinate{WriteKey{"k", "w", first}}); });
     CHECK(ask(w.b, WatchKey{"k", first, patience_us}).value == "w");
     writer.join();
   }
 
-  TEST_CASE_TEMPLATE("of many who want one key each revision has one winner", World, Rules, File, Etcd) {
+  TEST_CASE_TEMPLATE("coordination: of concurrent writers each revision has one winner", World, Rules, File,
+                     Etcd) {
     World w;
     if (!w.here) return;
     std::atomic<int> faults = 0;
     std::mutex mutex;
-    std::multiset<Revision> replaced;  // by whoever was told that it won
+    std::multiset<Revision> replaced;  // numbers that successful writers replaced
     const auto race = [&](Coordination& at) {
       for (int i = 0; i < 25; ++i) {
         const auto read = at.ask(Coordinate{ReadKey{"k"}});
@@ -258,7 +265,8 @@ TEST_SUITE("coordination contract") {
     CHECK(ask(w.a, ReadKey{"k"}).revision > *replaced.rbegin());
   }
 
-  TEST_CASE_TEMPLATE("each start of a node has a larger incarnation", World, Rules, File, Etcd) {
+  TEST_CASE_TEMPLATE("coordination: each start of a node has a larger incarnation", World, Rules, File,
+                     Etcd) {
     World w;
     if (!w.here) return;
     const auto first = std::get<Incarnation>(next_incarnation(w.a, 1, 1'000));

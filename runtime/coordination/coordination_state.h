@@ -1,11 +1,11 @@
 #pragma once
-// What a Coordination remembers, as a plain object: keys, the revision of each one's last change, leases. It
-// is told the time and never waits, so FileCoordination and the simulation's adapter keep the same rules and
-// only differ in where the time comes from and what survives a crash.
+// State of a Coordination as a plain object: keys, the revision of each key's last change, and
+// leases. The caller passes the time and it never waits. So FileCoordination and the simulation's
+// adapter share its rules and differ only in their clock and in what survives a crash.
 //
-// Numbers (revisions and lease ids) come from one counter that only rises; a change that must outlive the
-// process always draws one, so `last()` tells whether there is something to save. A lease has ended when now
-// >= its end; the keys bound to it end with it, which draws no number.
+// Revisions and lease ids come from one counter that only rises. A change that must outlive the
+// process always takes a number, so `last()` tells whether there is something to save. A lease has
+// ended when now >= its end. The keys bound to it are erased with it, without a new number.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -18,7 +18,8 @@ namespace troupe {
 
 class CoordinationState {
  public:
-  static constexpr std::size_t bytes_max = 1'000'000;  // of keys and values, each key with `key_bytes` on top
+  // Sum over keys and values, plus `key_bytes` for each key.
+  static constexpr std::size_t bytes_max = 1'000'000;
   static constexpr std::size_t key_bytes = 64;
   static constexpr std::size_t leases_max = 1'000;
   static constexpr std::int64_t ttl_us_max = 3'600'000'000;
@@ -26,35 +27,36 @@ class CoordinationState {
   struct Key {
     std::string value;
     Revision revision = 0;
-    LeaseId lease = 0;  // 0: the key outlives everybody
+    LeaseId lease = 0;  // 0: the key has no lease
   };
   using Keys = std::map<std::string, Key>;
 
   CoordinationState() = default;
-  // What is refused whatever the store holds: 400 "bad_lease" (a ttl outside 1..ttl_us_max), 413
-  // "coordination_full" (a key and value that are too large by themselves).
+  // Returns the refusal of requests that are invalid in any state: 400 "bad_lease" (a ttl outside
+  // 1..ttl_us_max), 413 "coordination_full" (a key and value that are too large by themselves).
   static std::optional<Refusal> fault_of(const Coordinate& question);
 
-  // What was saved: keys without a lease, and the counter. Revisions of keys above `last` raise it.
+  // Restores saved state: keys without leases, and the counter. Key revisions above `last` raise
+  // it.
   CoordinationState(Keys keys, Revision last);
 
-  // Answered at once; a WatchKey as if its wait were over (see `watched`). `now_us` is on any clock that does
-  // not go back; an earlier time than the last one counts as the last one. Refusal: those of `fault_of`, and
-  // 413 "coordination_full". Nothing has changed then.
+  // Answers at once; a WatchKey as if its wait were over (see `watched`). `now_us` may be on any
+  // monotonic clock; an earlier time counts as the latest one. Refusals are those of `fault_of` and
+  // 413 "coordination_full", and change nothing.
   std::variant<Coordinated, Refusal> ask(std::int64_t now_us, const Coordinate& question);
 
-  // Would this watch be answered before its wait is over? True if the key's revision is not `seen` any more.
+  // True if the watch ends before its wait is over, because the key's revision is no longer `seen`.
   bool watched(std::int64_t now_us, const WatchKey& watch);
-  // When the first lease ends, if nobody keeps it: the next time that something changes by itself.
+  // Returns the end of the first lease to expire: the next time that something changes by itself.
   std::optional<std::int64_t> next_end() const;
 
   const Keys& keys() const { return keys_; }
   Revision last() const { return last_; }
-  // Numbers up to this one are not given out any more.
+  // Marks numbers up to `last` as used.
   void skip(Revision last) { last_ = last > last_ ? last : last_; }
-  // Leases last as long as in `other`, which may have been asked to keep them since this was copied from it.
+  // Extends leases to their end in `other`, where they may have been kept since this copy was made.
   void keep_as(const CoordinationState& other);
-  // All leases end now, with their keys: the process that counted their time is gone.
+  // Ends all leases now, with their keys: the process that counted their time has ended.
   void end_leases();
 
  private:

@@ -19,7 +19,7 @@ struct Bench {
   }
 };
 
-TEST_CASE("a key changes only for who knows its revision, and others are shown what is there") {
+TEST_CASE("coordination state: a key changes only with its current revision, else it is returned") {
   Bench b;
   CHECK(b.ask(0, ReadKey{"k"}).ok);
   CHECK(b.ask(0, ReadKey{"k"}).revision == 0);
@@ -35,7 +35,7 @@ TEST_CASE("a key changes only for who knows its revision, and others are shown w
   CHECK(b.ask(0, ReadKey{"k"}).revision == 0);
 }
 
-TEST_CASE("a key goes with its lease at the very microsecond, not before") {
+TEST_CASE("coordination state: a key ends with its lease, at the exact microsecond") {
   Bench b;
   const LeaseId lease = b.ask(0, OpenLease{100}).lease;
   CHECK(b.ask(1, WriteKey{"k", "a", 0, lease}).ok);
@@ -50,7 +50,7 @@ TEST_CASE("a key goes with its lease at the very microsecond, not before") {
   CHECK(!b.state.next_end());
 }
 
-TEST_CASE("a key that was written anew without its lease outlives it") {
+TEST_CASE("coordination state: a key rewritten without its lease outlives the lease") {
   Bench b;
   const LeaseId lease = b.ask(0, OpenLease{100}).lease;
   const Revision bound = b.ask(0, WriteKey{"k", "a", 0, lease}).revision;
@@ -58,14 +58,14 @@ TEST_CASE("a key that was written anew without its lease outlives it") {
   CHECK(b.ask(500, ReadKey{"k"}).value == "b");
 }
 
-TEST_CASE("time that goes back does not bring a lease back") {
+TEST_CASE("coordination state: time that goes back does not revive a lease") {
   Bench b;
   const LeaseId lease = b.ask(0, OpenLease{100}).lease;
   b.ask(1'000, ReadKey{"k"});
   CHECK(!b.ask(50, KeepLease{lease}).ok);
 }
 
-TEST_CASE("a watch is over when the revision is another, also by the end of a lease") {
+TEST_CASE("coordination state: a watch ends when the revision changes, also by a lease's end") {
   Bench b;
   CHECK(!b.state.watched(0, WatchKey{"k", 0, 10}));
   const LeaseId lease = b.ask(0, OpenLease{100}).lease;
@@ -75,7 +75,7 @@ TEST_CASE("a watch is over when the revision is another, also by the end of a le
   CHECK(b.state.watched(100, WatchKey{"k", seen, 10}));
 }
 
-TEST_CASE("a full store refuses what does not fit and still takes what does") {
+TEST_CASE("coordination state: a full store refuses what does not fit and accepts what does") {
   Bench b;
   const std::size_t room = CoordinationState::bytes_max - CoordinationState::key_bytes - 1;
   CHECK(b.refused(0, WriteKey{"k", std::string(room + 1, 'x'), 0}).code == "coordination_full");
@@ -89,7 +89,7 @@ TEST_CASE("a full store refuses what does not fit and still takes what does") {
   CHECK(b.ask(0, WriteKey{"l", "", 0}).ok);
 }
 
-TEST_CASE("leases are bounded in number and length") {
+TEST_CASE("coordination state: leases are bounded in number and length") {
   Bench b;
   CHECK(b.refused(0, OpenLease{0}).code == "bad_lease");
   CHECK(b.refused(0, OpenLease{CoordinationState::ttl_us_max + 1}).code == "bad_lease");
@@ -98,7 +98,7 @@ TEST_CASE("leases are bounded in number and length") {
   CHECK(b.ask(100, OpenLease{100}).ok);
 }
 
-TEST_CASE("a state that was saved goes on with higher numbers, without keys of leases") {
+TEST_CASE("coordination state: a restored state continues with higher numbers, without leased keys") {
   Bench b;
   const LeaseId lease = b.ask(0, OpenLease{100}).lease;
   b.ask(0, WriteKey{"bound", "a", 0, lease});
@@ -111,7 +111,7 @@ TEST_CASE("a state that was saved goes on with higher numbers, without keys of l
   CHECK(next.ask(0, WriteKey{"bound", "b", 0}).revision > b.state.last());
 }
 
-TEST_CASE("whatever is asked, numbers are never used twice and each key's revision rises") {
+TEST_CASE("coordination state: random questions never reuse numbers, and key revisions rise") {
   const unsigned seed = 11;
   CAPTURE(seed);
   std::mt19937 random(seed);

@@ -10,8 +10,9 @@
 namespace troupe {
 namespace {
 
-constexpr std::chrono::milliseconds look_every(50);                             // of a watch
-constexpr std::uint64_t number_max = std::numeric_limits<std::int64_t>::max();  // etcd's are signed
+constexpr std::chrono::milliseconds look_every(50);  // interval of a watch
+// Etcd's numbers are signed.
+constexpr std::uint64_t number_max = std::numeric_limits<std::int64_t>::max();
 
 std::vector<std::unique_ptr<EtcdEndpoint>> endpoints_of(const std::string& list,
                                                         const std::shared_ptr<const TlsClient>& tls) {
@@ -24,17 +25,18 @@ std::vector<std::unique_ptr<EtcdEndpoint>> endpoints_of(const std::string& list,
   return endpoints;
 }
 
-// One in the clear would get the password, or the token that the others gave for it.
+// Refuses plain endpoints beside secure ones: a plain one would receive the password, or a token
+// from the others.
 void refuse_mixed(const std::vector<std::unique_ptr<EtcdEndpoint>>& endpoints, bool is_secure) {
   const auto is_clear = [](const auto& endpoint) { return !endpoint->url().starts_with("https://"); };
   const auto clear = std::ranges::find_if(endpoints, is_clear);
   if (clear == endpoints.end() || (!is_secure && std::ranges::all_of(endpoints, is_clear))) return;
   throw std::runtime_error(
       "etcd endpoint \"" + (*clear)->url() +
-      "\" is in the clear beside others of https, or files for TLS; expected https of all, or of none");
+      "\" is in the clear, but others use https or TLS files are set; expected https for all, or for none");
 }
 
-// The key that a change fails on since it names a number that etcd cannot have given.
+// Returns the key of a change that must fail because it names a number above etcd's maximum.
 const std::string* key_out_of_reach(const Coordinate& question) {
   if (const auto* write = std::get_if<WriteKey>(&question.what))
     return write->expected > number_max || write->lease > number_max ? &write->key : nullptr;
@@ -79,7 +81,7 @@ EtcdCoordination::Answer EtcdCoordination::watch(const WatchKey& key) {
   }
 }
 
-// For a change that did not take place: shows what is there instead.
+// Answers a change that did not take place: shows the stored key instead.
 EtcdCoordination::Answer EtcdCoordination::fail_by(const std::string& key, Clock::time_point end) {
   Answer answer = ask_by(Coordinate{ReadKey{key}}, end);
   if (auto* read = std::get_if<Coordinated>(&answer)) read->ok = false;
@@ -105,7 +107,7 @@ EtcdCoordination::Answer EtcdCoordination::ask_by(const Coordinate& question, Cl
   return tried.answer;
 }
 
-// With a login, if etcd asks for one.
+// Logs in first if etcd requires it.
 EtcdCoordination::Tried EtcdCoordination::try_at(EtcdEndpoint& endpoint, const Coordinate& question,
                                                  const EtcdQuestion& asked, Clock::time_point connected_by,
                                                  Clock::time_point answered_by) {
@@ -123,7 +125,7 @@ EtcdCoordination::Tried EtcdCoordination::try_at(EtcdEndpoint& endpoint, const C
   return try_once(endpoint, question, asked, token, connected_by, answered_by);
 }
 
-// Why it came to nothing, if so.
+// Returns nullopt and the token, or the failed attempt.
 std::optional<EtcdCoordination::Tried> EtcdCoordination::log_in(EtcdEndpoint& endpoint, std::string& token,
                                                                 Clock::time_point connected_by,
                                                                 Clock::time_point answered_by) {
@@ -162,8 +164,8 @@ EtcdCoordination::Tried EtcdCoordination::try_once(EtcdEndpoint& endpoint, const
   return {understood.said, true, true};
 }
 
-// Members of one etcd answer about keys as of what all of them had agreed upon before the question came; of
-// leases, one may speak as of an earlier moment.
+// Checks the answer's cluster and revision. For keys, etcd's members answer as of what all had
+// agreed on before the question arrived. For leases, a member may answer as of an earlier moment.
 std::optional<std::string> EtcdCoordination::note(const Coordinate& question, const EtcdAnswer& answer,
                                                   Revision before) {
   const bool of_lease =

@@ -1,27 +1,29 @@
 #pragma once
-// The Coordination of a cluster: etcd v3 over its JSON gateway. A key's revision is etcd's mod_revision, so
-// revisions rise over the whole etcd; a change is one transaction that compares it; reads are linearizable; a
-// LeaseId is etcd's. What clusters share is a prefix apart.
+// Coordination of a cluster: etcd v3 over its JSON gateway. A key's revision is etcd's
+// mod_revision, so revisions rise over the whole etcd. A change is one transaction that compares
+// the revision; reads are linearizable; a LeaseId is etcd's. Clusters that share an etcd have
+// different prefixes.
 //
-// Time. Each question is answered within the limit, else refused; then nobody knows whether a change took
-// place, or will yet, and it is not sent a second time. Endpoints are asked in turn, beginning with the one
-// that answered last: a read goes on to the next one when its share of the limit is over, a change only if
-// nothing of it was sent. A watch looks at the key twenty times a second: what it waits for are revisions,
-// which never repeat, so no change of the key that still stands is missed.
+// Time: each question is answered within the limit or refused. After a refusal it is unknown
+// whether a change took place or still will, and it is not sent again. Endpoints are asked in
+// order, starting with the one that answered last. A read moves on when its share of the limit is
+// over, a change only if nothing of it was sent. A watch reads the key twenty times a second. It
+// waits for revisions, which never repeat, so it misses no change that is still in effect.
 //
-// Leases. etcd counts whole seconds and grants no less than one and a half of its election timeouts (2 s as
-// etcd is shipped): what is asked for is rounded up, never down. It counts from when it heard the question,
-// which is after whoever asked began to count, so a holder that counts what it asked for from the moment when
-// it asked never believes in a lease that has ended. The price is the time without a leader: another
-// cache-meta gets the key when etcd's longer lease has ended and etcd has noticed, which it looks for twice a
-// second, so up to 2.5 s after the leader's last heartbeat where 1 s was asked for. A restart of etcd, or a
-// new leader among its members, begins every lease anew.
+// Leases: etcd counts whole seconds and grants no less than 1.5 times its election timeout (2 s
+// by default), so durations are rounded up, never down. etcd starts counting after the caller
+// asked; a holder that counts from its question therefore never believes in an ended lease. The
+// price is time without a leader: another cache-meta gets the key when etcd's longer lease has
+// ended and etcd has noticed, which it checks twice a second. With a lease of 1 s that is up to 2.5
+// s after the leader's last heartbeat. A restart of etcd, or a new leader among its members,
+// restarts every lease.
 //
-// Login. With a user, a token is asked for before the first question, and again when etcd says that it does
-// not know it (it keeps one for five minutes): a question that is answered so has changed nothing, and is
-// asked once more.
+// Login: with a user, a token is requested before the first question, and again when etcd
+// rejects it (it keeps one for five minutes). A rejected question has changed nothing and is asked
+// once more.
 //
-// An etcd that was wiped, restored from an old copy, or is another one than before could give out revisions
+// An etcd that was wiped, restored from an old copy or replaced could reuse revisions. Its
+// answers are refused.
 // twice. Its answers are refused.
 #include <chrono>
 #include <cstdint>
@@ -39,24 +41,23 @@ namespace troupe {
 
 struct EtcdOptions {
   std::string endpoints =
-      "http://127.0.0.1:2379";  // with commas between them; of one etcd cluster; all https, or none
-  std::string prefix = "/troupe/default/";  // of this cluster's keys; ends with a slash
-  std::int64_t limit_us = 2'000'000;        // for each question; a watch has its wait on top
-  std::shared_ptr<const TlsClient> tls =
-      nullptr;       // of https endpoints, as all are then; null: the system's authorities
-  Login login = {};  // no user: etcd asks for none
+      "http://127.0.0.1:2379";  // comma-separated endpoints of one etcd cluster; all https, or none
+  std::string prefix = "/troupe/default/";         // prefix of this cluster's keys; ends with a slash
+  std::int64_t limit_us = 2'000'000;               // per question; a watch has its wait in addition
+  std::shared_ptr<const TlsClient> tls = nullptr;  // for https endpoints; null: the system's authorities
+  Login login = {};                                // no user: etcd requires no login
 };
 
-// Thread-safe; as many questions are on their way as threads ask.
+// Thread-safe; each calling thread may have a question in flight.
 class EtcdCoordination final : public Coordination {
  public:
   using Answer = std::variant<Coordinated, Refusal>;
 
-  // Throws std::runtime_error that says what was expected, if the options make no sense. Asks nothing yet.
+  // Throws std::runtime_error with what was expected if the options are invalid. Sends nothing yet.
   explicit EtcdCoordination(const EtcdOptions& options);
 
-  // A WatchKey blocks the calling thread, until its wait and one limit are over at most. Refusals: 503
-  // "coordination_unavailable", and those of CoordinationState::fault_of.
+  // Answers a question. A WatchKey blocks the calling thread, at most for its wait plus one limit.
+  // Refusals: 503 "coordination_unavailable", and those of CoordinationState::fault_of.
   Answer ask(const Coordinate& question) override;
 
  private:
@@ -64,8 +65,8 @@ class EtcdCoordination final : public Coordination {
 
   struct Tried {
     Answer answer;
-    bool understood = false;  // else the next endpoint may do better
-    bool sent = false;        // that endpoint may have done what was asked
+    bool understood = false;  // false: another endpoint may succeed
+    bool sent = false;        // the endpoint may have executed the question
     bool no_lease = false, no_login = false;
   };
 
@@ -89,10 +90,10 @@ class EtcdCoordination final : public Coordination {
   const Login login_;
   std::vector<std::unique_ptr<EtcdEndpoint>> endpoints_;
   mutable std::mutex mutex_;
-  std::size_t preferred_ = 0;  // is asked first; this and what follows is guarded by mutex_
-  std::uint64_t cluster_ = 0;  // of the first answer
-  Revision highest_ = 0;       // of the store, in all answers
-  std::string token_;          // of the last login
+  std::size_t preferred_ = 0;  // endpoint asked first; this and the members below are guarded by mutex_
+  std::uint64_t cluster_ = 0;  // etcd cluster id in the first answer
+  Revision highest_ = 0;       // highest store revision in any answer
+  std::string token_;          // result of the last login
 };
 
 }  // namespace troupe

@@ -44,7 +44,7 @@ const std::vector<decltype(Coordinate::what)> all_questions{ReadKey{"k"},       
                                                             WriteKey{"k", "v", 0}, EraseKey{"k", 3},
                                                             OpenLease{1'000'000},  KeepLease{5}};
 
-// Takes one request at a time and answers it with what the test says, then closes.
+// Takes one request at a time, answers it with the test's text, then closes.
 class FakeServer {
  public:
   using Serve = std::function<void(int socket)>;
@@ -87,14 +87,14 @@ class FakeServer {
   std::thread thread_;
 };
 
-// False once the other side has closed.
+// Returns false once the client has closed.
 bool say(int socket, const std::string& text) {
   return send(socket, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
 }
 FakeServer::Serve saying(std::string text) {
   return [text = std::move(text)](int socket) { say(socket, text); };
 }
-// Again and again, until nobody listens.
+// Repeats until nobody listens.
 FakeServer::Serve repeating(std::string head, std::string text, std::chrono::milliseconds pause) {
   return [=](int socket) {
     if (say(socket, head))
@@ -108,7 +108,7 @@ std::string ok_with(const std::string& body) {
 const std::string header = R"("header":{"cluster_id":"1","revision":"9"})";
 const std::string absent = "{" + header + "}";
 
-TEST_CASE("options that make no sense are refused with what was expected") {
+TEST_CASE("etcd coordination: invalid options are refused with what was expected") {
   for (const char* endpoints :
        {"", "127.0.0.1:2379", "http://", "http://:2379", "http://127.0.0.1", "http://127.0.0.1:0",
         "http://127.0.0.1:99999", "http://127.0.0.1:2379/", "http://a b:1", "http://a:1,", ",http://a:1",
@@ -124,7 +124,7 @@ TEST_CASE("options that make no sense are refused with what was expected") {
   CHECK_THROWS_AS(EtcdCoordination({.limit_us = 0}), std::runtime_error);
 }
 
-TEST_CASE("an endpoint in the clear beside one of https, or with files for TLS, is refused and named") {
+TEST_CASE("etcd coordination: a plain endpoint beside https, or with TLS files, is refused by name") {
   for (const char* endpoints :
        {"http://a:1,https://b:2", "https://b:2,http://a:1", "https://b:2,http://a:1,https://c:3"}) {
     CAPTURE(endpoints);
@@ -139,7 +139,7 @@ TEST_CASE("an endpoint in the clear beside one of https, or with files for TLS, 
   CHECK_NOTHROW(EtcdCoordination({.endpoints = "http://a:1,http://b:2", .login = {"ann", "sesame"}}));
 }
 
-TEST_CASE("who cannot be reached for a login is unavailable, as without one") {
+TEST_CASE("etcd coordination: an unreachable etcd is unavailable, with and without a login") {
   for (const Login& login : {Login{}, Login{"ann", "sesame"}}) {
     EtcdCoordination coordination({.endpoints = "http://127.0.0.1:1", .limit_us = 300'000, .login = login});
     const auto answer = coordination.ask({ReadKey{"versions"}});
@@ -148,7 +148,7 @@ TEST_CASE("who cannot be reached for a login is unavailable, as without one") {
   }
 }
 
-TEST_CASE("clusters with prefixes of their own do not see each other's keys") {
+TEST_CASE("etcd coordination: clusters with different prefixes do not see each other's keys") {
   EtcdServer& etcd = shared_etcd();
   if (lacks(etcd)) return;
   EtcdCoordination one({etcd.endpoint(), "/troupe/one/", long_us}),
@@ -159,7 +159,7 @@ TEST_CASE("clusters with prefixes of their own do not see each other's keys") {
   CHECK(ask(one, ReadKey{"k"}).value == "v");
 }
 
-TEST_CASE("leases and keys outlive the adapter that asked for them, and a restart of etcd") {
+TEST_CASE("etcd coordination: leases and keys outlive their adapter and a restart of etcd") {
   EtcdServer etcd;
   if (lacks(etcd)) return;
   const EtcdOptions options{etcd.endpoint(), "/troupe/t/", long_us};
@@ -178,9 +178,8 @@ TEST_CASE("leases and keys outlive the adapter that asked for them, and a restar
   CHECK(ask(second, WriteKey{"leader", "2", bound, lease}).revision > bound);
 }
 
-// A change that meets the server's restart goes over a new connection, since the old ones are seen to be
-// gone.
-TEST_CASE("connections that a restart has broken are replaced before a change is sent on them") {
+// A change after the server's restart uses a new connection, because the old ones are found closed.
+TEST_CASE("etcd coordination: connections broken by a restart are replaced before a change is sent") {
   EtcdServer etcd;
   if (lacks(etcd)) return;
   EtcdCoordination at({etcd.endpoint(), "/troupe/t/", long_us});
@@ -194,14 +193,14 @@ TEST_CASE("connections that a restart has broken are replaced before a change is
   CHECK(seen > 0);
 }
 
-TEST_CASE("an etcd that stands still is a refusal at the limit, and what was asked is not asked again") {
+TEST_CASE("etcd coordination: a hung etcd gives a refusal at the limit, and nothing is sent again") {
   EtcdServer etcd;
   if (lacks(etcd)) return;
   EtcdCoordination patient({etcd.endpoint(), "/troupe/t/", long_us});
   EtcdCoordination at({etcd.endpoint(), "/troupe/t/", short_us});
   const Revision first = ask(patient, WriteKey{"k", "v", 0}).revision;
   const auto warm = [&] { return std::holds_alternative<Coordinated>(at.ask({ReadKey{"k"}})); };
-  for (int tries = 0; tries < 100 && !warm();) ++tries;  // so that it has a connection
+  for (int tries = 0; tries < 100 && !warm();) ++tries;  // ensures that it has a connection
   etcd.freeze();
   for (const auto& what : all_questions) {
     const Clock::time_point began = Clock::now();
@@ -210,7 +209,7 @@ TEST_CASE("an etcd that stands still is a refusal at the limit, and what was ask
   }
   CHECK(refusal_of(at, WriteKey{"k", "late", first}).what == "no answer in time");
   etcd.thaw();
-  // What was refused may take place all the same, also later, but nothing takes place over a newer revision.
+  // A refused change may still take place later, but never over a newer revision.
   for (const char* value : {"w", "x"}) {
     Coordinated now, written;
     for (int tries = 0; tries < 100 && !written.ok; ++tries) {
@@ -221,7 +220,7 @@ TEST_CASE("an etcd that stands still is a refusal at the limit, and what was ask
   }
 }
 
-TEST_CASE("whatever a stranger answers is a refusal, and never a crash or a hang") {
+TEST_CASE("etcd coordination: any foreign answer is a refusal, never a crash or a hang") {
   using std::chrono::milliseconds;
   const std::string chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
   const std::string endless = "HTTP/1.1 200 OK\r\n\r\n";
@@ -261,7 +260,7 @@ TEST_CASE("whatever a stranger answers is a refusal, and never a crash or a hang
   }
 }
 
-TEST_CASE("of a response only so many bytes are read, long before the time is over") {
+TEST_CASE("etcd coordination: a response is bounded in bytes, long before the deadline") {
   FakeServer body(repeating("HTTP/1.1 200 OK\r\n\r\n", std::string(1 << 20, ' '), {}));
   FakeServer head(repeating("HTTP/1.1 200 OK\r\n", "x: y\r\n", {}));
   EtcdCoordination first({.endpoints = body.endpoint(), .limit_us = long_us});
@@ -270,7 +269,7 @@ TEST_CASE("of a response only so many bytes are read, long before the time is ov
   CHECK(refusal_of(second, ReadKey{"k"}).what == "header limit exceeded");
 }
 
-TEST_CASE("a change that was sent is not sent to another endpoint, a read is") {
+TEST_CASE("etcd coordination: a sent change is not sent to another endpoint, a read is") {
   FakeServer broken(saying("")), good(saying(ok_with(absent)));
   const EtcdOptions options{.endpoints = broken.endpoint() + "," + good.endpoint(), .limit_us = long_us};
   for (const auto& change : {all_questions[2], all_questions[3], all_questions[4]}) {
@@ -282,11 +281,11 @@ TEST_CASE("a change that was sent is not sent to another endpoint, a read is") {
   CHECK(ask(at, ReadKey{"k"}).revision == 0);
   CHECK(good.requests() == 1);
   CHECK(broken.requests() == 4);
-  CHECK(ask(at, ReadKey{"k"}).revision == 0);  // the one that answered is asked first now
+  CHECK(ask(at, ReadKey{"k"}).revision == 0);  // the endpoint that answered is now asked first
   CHECK(broken.requests() == 4);
 }
 
-TEST_CASE("after a change that failed the next question goes to another endpoint") {
+TEST_CASE("etcd coordination: after a failed change the next question goes to another endpoint") {
   FakeServer broken(saying("")), good(saying(ok_with(absent)));
   EtcdCoordination at({.endpoints = broken.endpoint() + "," + good.endpoint(), .limit_us = long_us});
   refusal_of(at, WriteKey{"k", "v", 0});
@@ -295,7 +294,7 @@ TEST_CASE("after a change that failed the next question goes to another endpoint
 }
 
 TEST_CASE(
-    "an endpoint that is not there costs a change nothing, and one that is silent costs a read its share") {
+    "etcd coordination: an absent endpoint costs a change nothing, a silent one costs a read its share") {
   FakeServer written(
       saying(ok_with("{" + header + R"(,"succeeded":true,"responses":[{"response_put":{}}]})")));
   EtcdCoordination at(
@@ -304,14 +303,14 @@ TEST_CASE(
   CHECK(ask(at, WriteKey{"k", "v", 0}).revision == 9);
   FakeServer silent([](int socket) {
     char byte = 0;
-    recv(socket, &byte, 1, 0);  // until the other side has had enough
+    recv(socket, &byte, 1, 0);  // until the client closes
   });
   FakeServer good(saying(ok_with(absent)));
   EtcdCoordination reads({.endpoints = silent.endpoint() + "," + good.endpoint(), .limit_us = 2 * short_us});
   CHECK(ask(reads, ReadKey{"k"}).ok);
 }
 
-TEST_CASE("an etcd whose revisions go back, or that is another one, is refused") {
+TEST_CASE("etcd coordination: an etcd whose revisions go back, or another cluster, is refused") {
   std::atomic<int> revision = 9, cluster = 1;
   FakeServer changing([&](int socket) {
     say(socket, ok_with(R"({"header":{"cluster_id":")" + std::to_string(cluster) + R"(","revision":")" +

@@ -21,9 +21,9 @@ using Tcp = asio::ip::tcp;
 namespace {
 
 constexpr std::uint32_t header_bytes_max = 8 << 10;
-constexpr std::size_t buffer_bytes_max =
-    128 << 10;  // what is not understood yet; Beast bounds no line of a chunk
-constexpr std::chrono::seconds idle_time_max(30);  // then a firewall may have forgotten the connection
+constexpr std::size_t buffer_bytes_max = 128 << 10;  // unparsed bytes; Beast does not bound a chunk's line
+// A firewall may have dropped connections that were idle for longer.
+constexpr std::chrono::seconds idle_time_max(30);
 
 bool is_port(std::string_view text) {
   std::uint16_t port = 0;
@@ -43,13 +43,13 @@ std::string words_of(const beast::error_code& error) {
 struct EtcdEndpoint::Connection {
   asio::io_context io{1};
   beast::tcp_stream stream{io};
-  std::optional<asio::ssl::context> security;                // of `tls`
-  std::optional<asio::ssl::stream<beast::tcp_stream&>> tls;  // over `stream`; none: in the clear
+  std::optional<asio::ssl::context> security;                // TLS context of `tls`
+  std::optional<asio::ssl::stream<beast::tcp_stream&>> tls;  // over `stream`; nullopt: plain
   beast::flat_buffer buffer{buffer_bytes_max};
   bool reusable = false;
   Time idle_since;
 
-  // "" or why not. `with`: null in the clear.
+  // Returns "" or the reason. `with`: null for a plain connection.
   std::string connect(const std::string& host, const std::string& port, const TlsClient* with, Time by);
   std::variant<EtcdReply, EtcdSilence> exchange(const http::request<http::string_body>& request, Time by) {
     return tls ? exchange_over(*tls, request, by) : exchange_over(stream, request, by);
@@ -62,7 +62,7 @@ struct EtcdEndpoint::Connection {
   std::variant<EtcdReply, EtcdSilence> exchange_over(Stream& over,
                                                      const http::request<http::string_body>& request,
                                                      Time by);
-  // Runs the step that was just begun to its end.
+  // Runs the operation that was just started to its end.
   beast::error_code finish() {
     io.restart();
     io.run();
@@ -89,7 +89,7 @@ std::string EtcdEndpoint::Connection::connect(const std::string& host, const std
 
 std::string EtcdEndpoint::Connection::shake_hands(const std::string& host, const TlsClient& with) {
   SSL_CTX_up_ref(with.context());
-  security.emplace(with.context());  // which gives that back
+  security.emplace(with.context());  // the context now owns that reference
   tls.emplace(stream, *security);
   TlsClient::expect(tls->native_handle(), host);
   tls->async_handshake(asio::ssl::stream_base::client, note());
@@ -116,7 +116,7 @@ std::variant<EtcdReply, EtcdSilence> EtcdEndpoint::Connection::exchange_over(
   return EtcdReply{parser.get().result_int(), std::move(parser.get().body())};
 }
 
-// A server that has gone closes its connections, and nothing may come unasked.
+// True while the server has neither closed the connection nor sent unrequested bytes.
 bool EtcdEndpoint::Connection::is_open() {
   char byte = 0;
   const ssize_t got = recv(stream.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -136,9 +136,10 @@ EtcdEndpoint::EtcdEndpoint(std::string url, std::shared_ptr<const TlsClient> tls
     host_ = host_.substr(1, host_.size() - 2);
   else if (host_.find_first_of("/:@?# ") != std::string::npos)
     host_.clear();
-  if (url_.find('@') != url_.npos)  // what stands before it is for nobody's eyes
+  if (url_.find('@') != url_.npos)  // the part before @ may be a password
     throw std::runtime_error(
-        "etcd endpoint …@…: expected http://host:port; a login stands in cluster.coordination_login's file");
+        "etcd endpoint …@…: expected http://host:port; put the login into the file of "
+        "cluster.coordination_login");
   if (host_.empty() || !is_port(port_))
     throw std::runtime_error("etcd endpoint \"" + url_ +
                              "\": expected http://host:port, such as http://127.0.0.1:2379, or https");
@@ -149,7 +150,7 @@ EtcdEndpoint::~EtcdEndpoint() = default;
 std::variant<EtcdReply, EtcdSilence> EtcdEndpoint::post(const std::string& path, const std::string& body,
                                                         const std::string& token, Time connected_by,
                                                         Time answered_by) {
-  if (std::chrono::steady_clock::now() >= connected_by) return EtcdSilence{"no time was left for it", false};
+  if (std::chrono::steady_clock::now() >= connected_by) return EtcdSilence{"no time was left", false};
   std::unique_ptr<Connection> connection = take_idle();
   if (!connection) {
     connection = std::make_unique<Connection>();
@@ -183,7 +184,7 @@ void EtcdEndpoint::keep(std::unique_ptr<Connection> connection) {
   if (idle_.size() < idle_max) idle_.push_back(std::move(connection));
 }
 
-// What broke one connection has most likely broken the others.
+// A failure of one connection has most likely broken the others.
 void EtcdEndpoint::drop_idle() {
   const std::lock_guard held(mutex_);
   idle_.clear();

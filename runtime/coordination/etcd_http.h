@@ -1,10 +1,10 @@
 #pragma once
-// One endpoint of etcd, asked over HTTP/1.1 (Boost.Beast), in the clear or over TLS. Several threads may ask
-// at once, each on a connection of its own; connections stay open for whoever asks next, and one that has
-// broken is replaced. A response is bounded in size, an exchange in time, whatever the other side does.
+// One endpoint of etcd over HTTP/1.1 (Boost.Beast), plain or with TLS. Several threads may use it
+// at once, each on its own connection. Connections stay open for the next question, and broken ones
+// are replaced. A response is bounded in size and an exchange in time, whatever the server does.
 //
-// A host that is given by name is looked up each time a connection is made, by the system and within its time
-// limits, not ours. Addresses are not looked up.
+// A host name is looked up each time a connection is made, by the system and within its time
+// limits, not ours. Numeric addresses are not looked up.
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -22,8 +22,8 @@ struct EtcdReply {
   std::string body;
 };
 struct EtcdSilence {
-  std::string what;   // "Connection refused"
-  bool sent = false;  // the other side may have the question
+  std::string what;   // such as "Connection refused"
+  bool sent = false;  // the server may have received the question
 };
 
 // Thread-safe.
@@ -31,16 +31,16 @@ class EtcdEndpoint {
  public:
   using Time = std::chrono::steady_clock::time_point;
   static constexpr std::size_t body_bytes_max = 4 << 20;
-  static constexpr std::size_t idle_max = 8;  // connections that are kept
+  static constexpr std::size_t idle_max = 8;  // idle connections kept
 
-  // "http://host:port", or https; throws std::runtime_error that says what was expected, and tells no login.
-  // `tls`: of https; null: it believes the system's authorities.
+  // Takes "http://host:port", or https. Throws std::runtime_error with what was expected, without
+  // revealing a login. `tls`: for https; null: trusts the system's authorities.
   explicit EtcdEndpoint(std::string url, std::shared_ptr<const TlsClient> tls = nullptr);
   ~EtcdEndpoint();
 
   const std::string& url() const { return url_; }
-  // The connection is made by the first moment, the reply is there by the second one.
-  // `token`: of who asks; "": nobody's.
+  // Posts a request: connects by `connected_by` and returns the reply by `answered_by`. `token`:
+  // the caller's login token; "" = none.
   std::variant<EtcdReply, EtcdSilence> post(const std::string& path, const std::string& body,
                                             const std::string& token, Time connected_by, Time answered_by);
 
@@ -53,9 +53,9 @@ class EtcdEndpoint {
 
   const std::string url_;
   std::string host_, port_;
-  std::shared_ptr<const TlsClient> tls_;  // null: in the clear
+  std::shared_ptr<const TlsClient> tls_;  // null: plain
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Connection>> idle_;  // the last one was used last
+  std::vector<std::unique_ptr<Connection>> idle_;  // most recently used last
 };
 
 }  // namespace troupe

@@ -14,20 +14,21 @@ namespace {
 
 using Value = nlohmann::json;
 
-constexpr JsonBounds bounds{.values_max = 4'096, .depth_max = 16};  // of what is meant for us
-constexpr std::size_t words_max = 200;  // of what a stranger says, in our refusals
+constexpr JsonBounds bounds{.values_max = 4'096, .depth_max = 16};  // bounds of a genuine response
+constexpr std::size_t words_max = 200;  // length of foreign text quoted in our refusals
 constexpr std::size_t token_bytes_max = 4 << 10;
-constexpr int code_not_found = 5;  // gRPC's
+constexpr int code_not_found = 5;  // gRPC's status code
 
 // ---- questions ----
 
-std::string quoted(std::string_view name, std::string_view value) {  // neither has anything to escape
+std::string quoted(std::string_view name, std::string_view value) {  // neither needs escaping
   return '"' + std::string(name) + "\":\"" + std::string(value) + '"';
 }
 
 std::string quoted(std::string_view name, std::uint64_t value) { return quoted(name, std::to_string(value)); }
 
-// Does `change` if the key's last change is `expected` (0 for a key that is absent), else shows the key.
+// Makes a transaction: does `change` if the key's revision is `expected` (0 = absent), else returns
+// the key.
 EtcdQuestion transaction(const std::string& key, Revision expected, const std::string& change) {
   return {"/v3/kv/txn",
           "{\"compare\":[{\"target\":\"MOD\",\"result\":\"EQUAL\"," + key + "," +
@@ -36,7 +37,7 @@ EtcdQuestion transaction(const std::string& key, Revision expected, const std::s
           true};
 }
 
-// One overload for each question; `prefix` is that of our keys.
+// One overload for each question; `prefix` precedes our keys.
 EtcdQuestion asked(const ReadKey& read, const std::string& prefix) {
   return {"/v3/kv/range", "{" + quoted("key", to_base64(prefix + read.key)) + "}"};
 }
@@ -63,8 +64,8 @@ EtcdQuestion asked(const KeepLease& keep, const std::string&) {
 
 // ---- answers ----
 
-// Takes members out of a response and remembers the first that is not as expected. What is missing or wrong
-// reads as zero, empty or null, so a caller asks for the fault once, at the end.
+// Extracts members from a response and remembers the first one that is not as expected. A missing
+// or wrong member reads as zero, empty or null, so callers check the fault once, at the end.
 class JsonMembers {
  public:
   const std::string& fault() const { return fault_; }
@@ -75,7 +76,7 @@ class JsonMembers {
   const Value& object(const Value& parent, const char* name) {
     return checked(find(parent, name), &Value::is_object, name, "an object");
   }
-  // The only element of a list, or null if there is none.
+  // Returns the only element of a list, or null if the list is empty or missing.
   const Value& only(const Value& parent, const char* name) {
     const Value& list = find(parent, name);
     if (list.is_null()) return list;
@@ -134,7 +135,7 @@ Coordinated shown(JsonMembers& members, bool ok, const Value& range, const std::
   return {ok, revision, members.bytes(found, "value")};
 }
 
-// What a transaction did, or the key if it did nothing.
+// Returns the result of a transaction, or the key if nothing was changed.
 Coordinated transacted(JsonMembers& members, const Value& body, const std::string& key, const char* done) {
   const bool ok = members.flag(body, "succeeded");
   const Value& response = members.only(body, "responses");
@@ -142,7 +143,7 @@ Coordinated transacted(JsonMembers& members, const Value& body, const std::strin
   return ok ? Coordinated{true} : shown(members, false, inner, key);
 }
 
-// One overload for each question; `body` is the object in which etcd says what it has to say.
+// One overload for each question; `body` is the object with etcd's answer.
 Coordinated answered(JsonMembers& members, const Value& body, const ReadKey& read,
                      const std::string& prefix) {
   return shown(members, true, body, prefix + read.key);
@@ -177,14 +178,14 @@ Coordinated answered(JsonMembers& members, const Value& body, const KeepLease& k
   return {true, 0, "", keep.lease};
 }
 
-// Null if it is no JSON, or has so many values or levels that it cannot be meant for us.
+// Returns null for invalid JSON, and for more values or levels than a genuine response has.
 Value parse(std::string_view body) {
   if (!find_excess(body, bounds).empty()) return {};
   Value value = Value::parse(body.begin(), body.end(), nullptr, false);
   return value.is_discarded() ? Value() : value;
 }
 
-// etcd's own words for what went wrong; a stream has them inside "error".
+// Extracts etcd's own error text; a stream has it inside "error".
 EtcdFault fault_of(unsigned status, const Value& body) {
   const Value& stream = body.is_object() && body.contains("error") ? body["error"] : body;
   const Value& object = stream.is_object() ? stream : body;
@@ -243,15 +244,15 @@ std::variant<std::string, EtcdFault> etcd_login_answer(unsigned status, std::str
 }
 
 std::string to_base64(std::string_view bytes) {
-  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // and a zero, which OpenSSL puts behind it
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // OpenSSL appends a zero
   EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
                   reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
   text.pop_back();
   return text;
 }
 
-// OpenSSL takes blanks around it and bits behind the last byte, too: what does not come back as it was is
-// none.
+// OpenSSL also accepts spaces around the text and bits after the last byte. Text that does not
+// encode back to itself is rejected.
 bool from_base64(std::string_view text, std::string& bytes) {
   bytes.clear();
   if (text.empty()) return true;

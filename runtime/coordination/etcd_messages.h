@@ -1,10 +1,10 @@
 #pragma once
-// What is said to etcd v3 over its JSON gateway, from text to text: a question becomes a path and a body, a
-// response becomes an answer. Keys and values travel in base64, 64-bit numbers as strings, and members that
-// are zero or empty are left out. Our keys stand behind a prefix, so that clusters can share one etcd.
+// Converts messages of etcd v3's JSON gateway: a question becomes a path and a body, a response
+// becomes an answer. Keys and values are in base64, 64-bit numbers are strings, and members that
+// are zero or empty are left out. Our keys have a prefix, so that clusters can share one etcd.
 //
-// A response is taken only if it is what etcd says to this very question. Anything else, from whomever it
-// comes, is a fault that names the member and what was expected.
+// A response is accepted only if etcd gives it to this very question. Anything else is a fault
+// that names the member and what was expected.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -17,29 +17,31 @@ namespace troupe {
 
 struct EtcdQuestion {
   std::string path, body;
-  bool changes = false;  // asked twice it may do something twice
+  bool changes = false;  // not idempotent: must not be sent twice
 };
-// A WatchKey as if its wait were over. A lease is rounded up to whole seconds. Numbers are below 2^63.
+// Encodes a question; a WatchKey as if its wait were over. Leases are rounded up to whole seconds.
+// Numbers must be below 2^63.
 EtcdQuestion etcd_question(const Coordinate& question, const std::string& prefix);
 
 struct EtcdAnswer {
   Coordinated said;
-  std::uint64_t cluster = 0;  // whose etcd this is
-  Revision revision = 0;      // of its whole store
+  std::uint64_t cluster = 0;  // id of the etcd cluster
+  Revision revision = 0;      // revision of the whole store
 };
 struct EtcdFault {
   std::string what;
-  bool no_lease = false;  // nothing was done, since the lease is unknown or has ended
-  bool no_login = false;  // nothing was done: who asks has to say who he is, or again
+  bool no_lease = false;  // nothing was done: the lease is unknown or has ended
+  bool no_login = false;  // nothing was done: the caller must log in, or log in again
 };
 std::variant<EtcdAnswer, EtcdFault> etcd_answer(const Coordinate& question, const std::string& prefix,
                                                 unsigned status, std::string_view body);
 
-// Who asks. Answered with a token, which goes with each question until etcd has forgotten it.
+// Encodes a login. The answer is a token, which is sent with each question until etcd has forgotten
+// it.
 EtcdQuestion etcd_login_question(const Login& login);
 std::variant<std::string, EtcdFault> etcd_login_answer(unsigned status, std::string_view body);
 
 std::string to_base64(std::string_view bytes);
-bool from_base64(std::string_view text, std::string& bytes);  // false: that is none; with its padding
+bool from_base64(std::string_view text, std::string& bytes);  // false: not base64 with padding
 
 }  // namespace troupe

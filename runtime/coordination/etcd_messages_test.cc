@@ -11,7 +11,7 @@ namespace etcd_messages_test {
 const std::string prefix = "/troupe/t/";
 const std::string header = R"("header":{"cluster_id":"15118495548433857066","revision":"9"})";
 
-// "k" and "v" behind the prefix, as etcd shows them.
+// Keys and values "k" and "v" behind the prefix, as etcd encodes them.
 const std::string shown_key = R"({"key":"L3Ryb3VwZS90L2s=","mod_revision":"7","version":"1","value":"dg=="})";
 std::string range_of(const std::string& kvs) {
   return "{" + header + ",\"kvs\":[" + kvs + "],\"count\":\"1\"}";
@@ -35,7 +35,7 @@ std::string fault_of(const Coordinate& question, const std::string& body, unsign
   return fault ? fault->what : "";
 }
 
-TEST_CASE("base64 goes there and back, and nothing else is base64") {
+TEST_CASE("etcd messages: base64 round-trips, and other text is rejected") {
   const unsigned seed = 5;
   CAPTURE(seed);
   std::mt19937 random(seed);
@@ -55,7 +55,7 @@ TEST_CASE("base64 goes there and back, and nothing else is base64") {
     CHECK_MESSAGE(!from_base64(wrong, back), wrong);
 }
 
-TEST_CASE("questions are JSON with keys behind the prefix and numbers as strings") {
+TEST_CASE("etcd messages: questions are JSON with keys behind the prefix and numbers as strings") {
   const EtcdQuestion write = etcd_question({WriteKey{"k", "v", 3, 5}}, prefix);
   CHECK(write.path == "/v3/kv/txn");
   CHECK(write.changes);
@@ -71,12 +71,12 @@ TEST_CASE("questions are JSON with keys behind the prefix and numbers as strings
   CHECK(!etcd_question(keep_five, prefix).changes);
 }
 
-TEST_CASE("a lease is rounded up to whole seconds, never down") {
+TEST_CASE("etcd messages: a lease is rounded up to whole seconds, never down") {
   for (const auto& [us, seconds] : {std::pair{1, "1"}, {1'000'000, "1"}, {1'000'001, "2"}, {2'000'000, "2"}})
     CHECK(nlohmann::json::parse(etcd_question({OpenLease{us}}, prefix).body)["TTL"] == seconds);
 }
 
-TEST_CASE("answers are understood") {
+TEST_CASE("etcd messages: answers are decoded") {
   CHECK(said(read_k, "{" + header + "}").revision == 0);
   const Coordinated read = said(read_k, range_of(shown_key));
   CHECK(read.ok);
@@ -101,7 +101,7 @@ TEST_CASE("answers are understood") {
   CHECK(!said(keep_five, "{\"result\":{" + header + R"(,"ID":"5"}})").ok);
 }
 
-TEST_CASE("what etcd says went wrong is told, and a lease that is gone is told apart") {
+TEST_CASE("etcd messages: etcd's error text is reported, and an ended lease is distinguished") {
   const std::string no_lease = R"({"error":"x","message":"etcdserver: requested lease not found","code":5})";
   CHECK(std::get<EtcdFault>(answer(write_k, no_lease, 404)).no_lease);
   CHECK(fault_of(write_k, no_lease, 404).find("requested lease not found") != std::string::npos);
@@ -112,11 +112,11 @@ TEST_CASE("what etcd says went wrong is told, and a lease that is gone is told a
   CHECK(!std::get<EtcdFault>(answer(read_k, R"({"message":7,"code":"5"})", 404)).no_lease);
 }
 
-TEST_CASE("what a stranger says in an error is told in one line") {
+TEST_CASE("etcd messages: a foreign error text is reported in one line") {
   CHECK(fault_of(read_k, R"({"message":"no\n\u001b[2Jleader"})", 503) == "HTTP status 503: no??[2Jleader");
 }
 
-TEST_CASE("what etcd would not say to this question is a fault that says what was expected") {
+TEST_CASE("etcd messages: an answer that does not fit the question is a fault with what was expected") {
   const std::string done = ",\"succeeded\":true,";
   const auto kv = [](const std::string& members) { return range_of("{" + members + "}"); };
   const std::string key = R"("key":"L3Ryb3VwZS90L2s=")";
@@ -161,7 +161,7 @@ TEST_CASE("what etcd would not say to this question is a fault that says what wa
       {erase_k, "{" + header + done + R"("responses":[{"response_put":{}}]})",
        R"(an object as "response_delete_range")"},
       {open_one, "{" + header + R"(,"ID":"5","TTL":"1"})",
-       "a lease of at least 1500000 us"},  // shorter than asked for
+       "a lease of at least 1500000 us"},  // shorter than requested
       {open_one, "{" + header + R"(,"ID":"5"})", "a lease of at least 1500000 us"},
       {open_one, "{" + header + R"(,"TTL":"2"})", R"("ID" of the lease)"},
       {open_one, "{" + header + R"(,"ID":"0","TTL":"2"})", R"("ID" of the lease)"},
@@ -176,7 +176,7 @@ TEST_CASE("what etcd would not say to this question is a fault that says what wa
   }
 }
 
-TEST_CASE("a body that is nested without end is a fault") {
+TEST_CASE("etcd messages: an endlessly nested body is a fault") {
   for (const std::string& body : {std::string(1 << 20, '['), "{\"header\":" + std::string(1 << 20, '[')})
     CHECK(fault_of(read_k, body) != "");
   std::string closed = R"({"header":{"cluster_id":"1","revision":"9"},"x":)";
@@ -184,7 +184,7 @@ TEST_CASE("a body that is nested without end is a fault") {
   CHECK(fault_of(read_k, closed) != "");
 }
 
-TEST_CASE("an answer with any byte changed is an answer or a fault") {
+TEST_CASE("etcd messages: an answer with any byte changed is an answer or a fault") {
   const unsigned seed = 7;
   CAPTURE(seed);
   std::mt19937 random(seed);

@@ -19,12 +19,13 @@
 namespace troupe {
 namespace {
 
-// The file: the head; "last <number>", no number up to it is given out again; for each key "key <revision>
-// <name bytes> <value bytes>", a new line, name, value and a new line; "sum <XXH3 of all before, decimal>".
-// Every line ends with a new line.
+// File format: the head; "last <number>", where numbers up to it are used; for each key "key
+// <revision> <name bytes> <value bytes>", a line break, name, value and a line break; "sum <XXH3 of
+// everything before, decimal>". Every line ends with a line break.
 constexpr std::string_view head = "troupe coordination 1\n";
 constexpr std::size_t file_bytes_max = 4 * CoordinationState::bytes_max;
-constexpr Revision numbers_ahead = 1'000;  // that leases may draw before the file is written again
+// Numbers that leases may take before the file is written again.
+constexpr Revision numbers_ahead = 1'000;
 constexpr std::int64_t wait_us_max = CoordinationState::ttl_us_max;
 
 std::int64_t steady_us() {
@@ -47,7 +48,7 @@ std::string text_of(const CoordinationState& state, Revision set_aside) {
   return text + "sum " + std::to_string(XXH3_64bits(text.data(), text.size())) + "\n";
 }
 
-// Reads the file's text from its front; throws with the place where it stops making sense.
+// Reads the file's text from its front. Throws with the position of the first invalid byte.
 class Reader {
  public:
   Reader(std::string_view text, const std::filesystem::path& path) : text_(text), path_(path) {}
@@ -115,21 +116,22 @@ CoordinationState state_of(std::string_view text, const std::filesystem::path& p
   }
   const std::string_view summed = reader.taken();
   reader.take("sum ");
-  if (reader.number() != XXH3_64bits(summed.data(), summed.size())) reader.fail("the sum of what is before");
+  if (reader.number() != XXH3_64bits(summed.data(), summed.size()))
+    reader.fail("the sum of all bytes before");
   reader.take("\n");
   reader.end();
   return CoordinationState(std::move(keys), last);
 }
 
-// The lock file is not empty once there was a file beside it.
+// The lock file is not empty once a coordination file has existed beside it.
 CoordinationState fresh_if_new(const std::filesystem::path& path) {
   std::error_code error;
   const auto kept = std::filesystem::file_size(path.string() + ".lock", error);
   if (error || kept == 0) return {};
   throw CoordinationDamage(path.string() +
-                           ": the coordination file was here and is missing; expected it; restore it, "
+                           ": the coordination file existed and is missing; restore it, "
                            "or delete " +
-                           path.string() + ".lock, too, to start empty");
+                           path.string() + ".lock too, to start empty");
 }
 
 CoordinationState load(const std::filesystem::path& path) {
@@ -145,7 +147,7 @@ CoordinationState load(const std::filesystem::path& path) {
   return state_of(text, path);
 }
 
-// What went wrong, or nothing.
+// Returns what failed, or nullopt.
 std::optional<std::string> write_flushed(const std::filesystem::path& path, std::string_view text) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (file < 0) return "open: " + std::string(std::strerror(errno));
@@ -181,7 +183,7 @@ int lock_file(const std::filesystem::path& path) {
                            ": in use by another process; expected one process per coordination file");
 }
 
-// Does what this question changes outlive the process?
+// True if the question's change must outlive the process.
 bool outlives(const CoordinationState& state, const Coordinate& question) {
   const auto is_kept = [&](const std::string& name) {
     const auto key = state.keys().find(name);
@@ -199,7 +201,7 @@ void check_coordination(const std::filesystem::path& path) { load(path); }
 
 void set_coordination_aside(const std::filesystem::path& path) {
   std::error_code error;
-  std::filesystem::rename(path, path.string() + ".damaged", error);  // it may be missing
+  std::filesystem::rename(path, path.string() + ".damaged", error);  // the file may be missing
   std::filesystem::remove(path.string() + ".lock", error);
 }
 
@@ -241,7 +243,7 @@ Refusal FileCoordination::unavailable(const std::string& why) const {
   return {503, "coordination_unavailable", why, path_.string(), "a disk that can be written"};
 }
 
-// ---- without the disk ----
+// ---- operations without disk access ----
 
 FileCoordination::Answer FileCoordination::keep(const Coordinate& question) {
   const std::lock_guard held(mutex_);
@@ -265,15 +267,15 @@ FileCoordination::Answer FileCoordination::watch(const WatchKey& key) {
   return answer(Coordinate{key});
 }
 
-// With mutex_ held.
+// Requires mutex_.
 FileCoordination::Answer FileCoordination::answer(const Coordinate& question) {
-  if (in_doubt_) return unavailable("whether the last change is on the disk is not known yet");
+  if (in_doubt_) return unavailable("it is not known yet whether the last change is on the disk");
   return state_.ask(steady_us(), question);
 }
 
 // ---- changes: one at a time ----
 
-// On the disk first, if it is to outlive the process.
+// Writes to disk first if the change must outlive the process.
 FileCoordination::Answer FileCoordination::change(const Coordinate& question) {
   const std::lock_guard alone(changing_);
   if (auto refusal = settle()) return *std::move(refusal);
@@ -282,7 +284,7 @@ FileCoordination::Answer FileCoordination::change(const Coordinate& question) {
   Revision before = 0;
   Answer done;
   {
-    const std::lock_guard held(mutex_);  // a lease that is kept is kept in both
+    const std::lock_guard held(mutex_);  // a lease kept now is kept in both copies
     next = state_;
     to_disk = outlives(state_, question);
     before = next.last();
@@ -296,8 +298,8 @@ FileCoordination::Answer FileCoordination::change(const Coordinate& question) {
   return done;
 }
 
-// With changing_ held, and only here: a folder that could not be flushed is not asked again whether it is,
-// but the file is written anew.
+// Requires changing_; the only place that resolves a doubt. A failed folder flush cannot be checked
+// afterwards, so the file is written again.
 std::optional<Refusal> FileCoordination::settle() {
   CoordinationState doubtful;
   {
@@ -317,7 +319,7 @@ std::optional<Refusal> FileCoordination::settle_if_doubtful() {
   return settle();
 }
 
-// If the file was not replaced nothing has changed, and the numbers that were drawn are not drawn again.
+// If the file was not replaced, nothing changes except that the numbers taken are not reused.
 std::optional<Refusal> FileCoordination::save(CoordinationState next) {
   const Revision set_aside = std::max(set_aside_, next.last() + numbers_ahead);
   const FileReplaced replaced = replace_(path_, text_of(next, set_aside));
@@ -332,7 +334,7 @@ std::optional<Refusal> FileCoordination::save(CoordinationState next) {
   return unavailable(replaced.fault);
 }
 
-// Leases went on while the file was written.
+// Leases may have been kept while the file was written.
 void FileCoordination::take(CoordinationState next, bool in_doubt) {
   {
     const std::lock_guard held(mutex_);

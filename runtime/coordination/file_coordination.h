@@ -1,18 +1,19 @@
 #pragma once
-// The Coordination of a single box: one small file, and leases that this process counts on its steady clock.
-// What outlives the process (keys without a lease) is on the disk before it is answered (written aside,
-// flushed, renamed, folder flushed), so a crash leaves the old or the new state. Leases and the keys bound to
-// them end with the process and touch the disk only to set numbers aside, a thousand at a time; so numbers
-// never go back, and a slow disk does not unseat who leads: leases are kept and keys are read while others'
-// changes are written. Whoever asks sits in this process too; another process that opens the same file is
-// refused.
+// Coordination of a single node: one small file, and leases that this process counts on its steady
+// clock. State that outlives the process (keys without a lease) is on disk before it is answered:
+// written aside, flushed, renamed, folder flushed. So a crash leaves the old or the new state.
+// Leases and the keys bound to them end with the process. They touch the disk only to reserve
+// numbers, a thousand at a time, so that numbers never go back. A slow disk does not depose the
+// leader: leases are kept and keys are read while changes are written. All callers are in this
+// process; a second process that opens the same file is refused.
 //
-// A file may have been replaced without our knowing that the disk has it (the folder's flush failed). The
-// state is then in doubt: whoever asked is told so, and nobody reads anything and nothing more is changed
-// until the file has been written again, as a whole.
+// If the flush of the folder fails, the file may or may not be replaced on disk. The state is
+// then in doubt: the caller is told so, and all reads and changes are refused until the file has
+// been written again as a whole.
 //
-// Not a few keys more in the box's RocksDB: that one may be set aside when it is damaged, and who leads may
-// not; a cache-meta alone has none; and the whole state is one block of a disk.
+// The state is not stored in the node's RocksDB. That one may be set aside when it is damaged,
+// while leadership must not be lost; a lone cache-meta has none; and the whole state is only one
+// disk block.
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
@@ -30,9 +31,9 @@ namespace troupe {
 
 struct FileReplaced {
   enum class What : std::uint8_t { done, not_done, unknown } what = What::done;
-  std::string fault;  // unless done: "fsync: …"
+  std::string fault;  // unless done, such as "fsync: …"
 };
-// Puts `text` in the place of the file, so that a crash leaves one or the other.
+// Replaces the file's content with `text`, so that a crash leaves the old or the new content.
 FileReplaced replace_file(const std::filesystem::path& path, std::string_view text);
 
 // `what()` says what is wrong, where and what was expected.
@@ -40,10 +41,11 @@ struct CoordinationDamage : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Throws CoordinationDamage if the file is not whole; looks only. One that never was is.
+// Throws CoordinationDamage if the file is damaged; changes nothing. A file that never existed is
+// fine.
 void check_coordination(const std::filesystem::path& path);
 
-// So that an empty one is made at the next opening: renames what is there to <path>.damaged.
+// Renames the file to <path>.damaged, so that the next opening creates an empty one.
 void set_coordination_aside(const std::filesystem::path& path);
 
 // Thread-safe.
@@ -52,16 +54,18 @@ class FileCoordination final : public Coordination {
   using Answer = std::variant<Coordinated, Refusal>;
   using Replace = std::function<FileReplaced(const std::filesystem::path&, std::string_view)>;
 
-  // Throws std::runtime_error that says what is wrong, where and what was expected: the folder is missing or
-  // cannot be written, the file is open elsewhere; CoordinationDamage if it is damaged, not ours, or missing
-  // though there was one. Else a file that is missing is made. `replace` is for tests.
+  // Opens the file, or creates it. Throws std::runtime_error with what is wrong, where and what was
+  // expected if the folder is missing or cannot be written, or the file is open elsewhere. Throws
+  // CoordinationDamage if the file is damaged, foreign, or missing although it existed. `replace`
+  // is for tests.
   explicit FileCoordination(std::filesystem::path path, Replace replace = replace_file);
   ~FileCoordination() override;
   FileCoordination(const FileCoordination&) = delete;
   FileCoordination& operator=(const FileCoordination&) = delete;
 
-  // A WatchKey blocks the calling thread. Refusal: those of CoordinationState, and 503
-  // "coordination_unavailable" if the file cannot be written; the next question tries afresh.
+  // Answers a question. A WatchKey blocks the calling thread. Refusals: those of CoordinationState,
+  // and 503 "coordination_unavailable" if the file cannot be written; the next question tries
+  // again.
   Answer ask(const Coordinate& question) override;
 
  private:
@@ -80,11 +84,12 @@ class FileCoordination final : public Coordination {
   const Replace replace_;
   int lock_ = -1;           // descriptor of `path_`.lock
   std::mutex changing_;     // held while the file is written; taken before `mutex_`
-  Revision set_aside_ = 0;  // numbers up to here are taken, says the file; guarded by changing_
+  Revision set_aside_ = 0;  // the file marks numbers up to this as used; guarded by changing_
   std::mutex mutex_;
   std::condition_variable changed_;
-  CoordinationState state_;  // guarded by mutex_; only leases change without changing_
-  bool in_doubt_ = false;    // is it on the disk? guarded by mutex_, changed with changing_
+  CoordinationState state_;  // guarded by mutex_; without changing_ only leases change
+  // Unknown whether state_ is on disk; guarded by mutex_, changed with changing_.
+  bool in_doubt_ = false;
 };
 
 }  // namespace troupe

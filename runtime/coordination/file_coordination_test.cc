@@ -40,7 +40,7 @@ Coordinated ask(FileCoordination& at, const decltype(Coordinate::what)& what) {
   return std::get<Coordinated>(at.ask(Coordinate{what}));
 }
 
-TEST_CASE("keys and numbers outlive a restart, leases and their keys do not") {
+TEST_CASE("file coordination: keys and numbers outlive a restart, leases and their keys do not") {
   Bench b;
   LeaseId lease = 0;
   Revision bound = 0;
@@ -58,7 +58,7 @@ TEST_CASE("keys and numbers outlive a restart, leases and their keys do not") {
   CHECK(ask(second, WriteKey{"leader", "2", 0}).revision > bound);
 }
 
-TEST_CASE("an erased key stays erased, and its number is not given again") {
+TEST_CASE("file coordination: an erased key stays erased, and its number is not reused") {
   Bench b;
   Revision seen = 0;
   {
@@ -71,7 +71,7 @@ TEST_CASE("an erased key stays erased, and its number is not given again") {
   CHECK(ask(second, WriteKey{"k", "v", 0}).revision > seen);
 }
 
-TEST_CASE("every flipped byte and every cut is noticed, and the message says where") {
+TEST_CASE("file coordination: every flipped byte and every cut is detected with its position") {
   Bench b;
   {
     FileCoordination first(b.path);
@@ -94,13 +94,13 @@ TEST_CASE("every flipped byte and every cut is noticed, and the message says whe
         std::string::npos);
 }
 
-TEST_CASE("a file that was there and is missing is damage; set aside, an empty one is made") {
+TEST_CASE("file coordination: a vanished file is damage; after set-aside an empty one is created") {
   Bench b;
   { FileCoordination first(b.path); }
   check_coordination(b.path);
   std::filesystem::remove(b.path);
   CHECK_THROWS_AS(check_coordination(b.path), CoordinationDamage);
-  CHECK_THROWS_WITH_AS(FileCoordination{b.path}, doctest::Contains("was here and is missing"),
+  CHECK_THROWS_WITH_AS(FileCoordination{b.path}, doctest::Contains("existed and is missing"),
                        CoordinationDamage);
   b.folder.write("coordination", "nonsense");
   CHECK_THROWS_AS(FileCoordination{b.path}, CoordinationDamage);
@@ -110,7 +110,7 @@ TEST_CASE("a file that was there and is missing is damage; set aside, an empty o
   FileCoordination third(b.path);
 }
 
-TEST_CASE("a second opener is refused, in this process and in another") {
+TEST_CASE("file coordination: a second opener is refused, in this process and in another") {
   Bench b;
   {
     FileCoordination first(b.path);
@@ -131,12 +131,12 @@ TEST_CASE("a second opener is refused, in this process and in another") {
   FileCoordination again(b.path);
 }
 
-TEST_CASE("a folder that is not there is said to be missing") {
+TEST_CASE("file coordination: a missing folder is reported") {
   Bench b;
   CHECK_THROWS_AS(FileCoordination{b.folder.path() / "none" / "coordination"}, std::runtime_error);
 }
 
-TEST_CASE("a file that cannot be replaced is a refusal that changes nothing, and the next change works") {
+TEST_CASE("file coordination: a failed replacement changes nothing, and the next change works") {
   Bench b;
   FileCoordination at(b.path);
   const Revision seen = ask(at, WriteKey{"k", "old", 0}).revision;
@@ -149,10 +149,10 @@ TEST_CASE("a file that cannot be replaced is a refusal that changes nothing, and
   CHECK(ask(at, WriteKey{"k", "new", seen}).revision > seen + 1);
 }
 
-// A disk that does what it is told to.
+// A disk that the test controls.
 struct Disk {
   FileReplaced::What what = FileReplaced::What::done;
-  bool replaces = true;  // if what became of it is unknown
+  bool replaces = true;  // used if the outcome is unknown
   int writes = 0;
   std::function<void()> before = [] {};
 
@@ -174,7 +174,7 @@ std::string code_of(FileCoordination& at, const decltype(Coordinate::what)& what
   return refusal ? refusal->code : "";
 }
 
-TEST_CASE("a change that may be on the disk is read by nobody until the disk surely has it") {
+TEST_CASE("file coordination: a change in doubt is not readable until it is surely on disk") {
   Bench b;
   Disk disk;
   FileCoordination at(b.path, disk.replace());
@@ -196,7 +196,7 @@ TEST_CASE("a change that may be on the disk is read by nobody until the disk sur
   CHECK(ask(at, WriteKey{"k", "newer", now.revision}).ok);
 }
 
-TEST_CASE("after a crash in doubt either state may be there, and numbers go on") {
+TEST_CASE("file coordination: after a crash in doubt either state is possible, and numbers continue") {
   for (const bool replaces : {false, true}) {
     Bench b;
     Disk disk{.replaces = replaces};
@@ -214,7 +214,7 @@ TEST_CASE("after a crash in doubt either state may be there, and numbers go on")
   }
 }
 
-TEST_CASE("while a change is written leases are kept and keys are read, as they were") {
+TEST_CASE("file coordination: leases are kept and old values read while a change is written") {
   Bench b;
   Disk disk;
   FileCoordination at(b.path, disk.replace());
@@ -234,7 +234,7 @@ TEST_CASE("while a change is written leases are kept and keys are read, as they 
   CHECK(ask(at, KeepLease{lease}).ok);
 }
 
-TEST_CASE("leases and what is bound to them are not written, but their numbers are set aside") {
+TEST_CASE("file coordination: leases and their keys are not written, but their numbers are reserved") {
   Bench b;
   Disk disk;
   Revision last = 0;
@@ -246,7 +246,7 @@ TEST_CASE("leases and what is bound to them are not written, but their numbers a
       const Coordinated bound = ask(first, WriteKey{"leader", "1", 0, lease});
       CHECK(bound.ok);
       CHECK(ask(first, EraseKey{"leader", bound.revision}).ok);
-      last = bound.revision + 1;  // that of the erasure
+      last = bound.revision + 1;  // number of the erasure
     };
     lead();
     CHECK(disk.writes == 0);
@@ -258,7 +258,7 @@ TEST_CASE("leases and what is bound to them are not written, but their numbers a
   CHECK(ask(second, OpenLease{1'000}).lease > last);
 }
 
-TEST_CASE("a bound key that takes the place of a kept one is written, since that one is gone") {
+TEST_CASE("file coordination: a leased key that replaces a durable one is written") {
   Bench b;
   {
     FileCoordination first(b.path);
@@ -270,7 +270,7 @@ TEST_CASE("a bound key that takes the place of a kept one is written, since that
   CHECK(ask(second, ReadKey{"k"}).revision == 0);
 }
 
-TEST_CASE("a watch ends with a change, with the end of a lease, or with its patience") {
+TEST_CASE("file coordination: a watch ends with a change, a lease's end, or its wait") {
   Bench b;
   FileCoordination at(b.path);
   CHECK(ask(at, WatchKey{"k", 0, 1}).revision == 0);
@@ -283,7 +283,7 @@ TEST_CASE("a watch ends with a change, with the end of a lease, or with its pati
   if (bound.ok) CHECK(ask(at, WatchKey{"l", bound.revision, 60'000'000}).revision == 0);
 }
 
-TEST_CASE("of many threads that want one key each revision has one winner") {
+TEST_CASE("file coordination: of many writing threads each revision has one winner") {
   Bench b;
   FileCoordination at(b.path);
   std::atomic<int> wins = 0;

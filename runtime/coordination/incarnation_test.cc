@@ -13,10 +13,11 @@ Incarnation start(const TestFolder& folder, NodeId node, std::int64_t clock_us) 
   return std::get<Incarnation>(next_incarnation(coordination, node, clock_us));
 }
 
-TEST_CASE("each start has a larger incarnation, with room for the numbers of the one before") {
+TEST_CASE("incarnation: each start has a larger one, with a gap for the former's numbers") {
   const TestFolder folder;
   Incarnation last = 0;
-  // Forward, twice in the same microsecond, set back by a day, at the epoch and before it, forward again.
+  // Clock: forward, twice in the same microsecond, a day back, at the epoch and before it, forward
+  // again.
   const std::int64_t day = 86'400'000'000, begin = 20'000 * day;
   for (const std::int64_t clock_us : {begin, begin, begin - day, std::int64_t{0}, -day, begin + day}) {
     CAPTURE(clock_us);
@@ -27,7 +28,7 @@ TEST_CASE("each start has a larger incarnation, with room for the numbers of the
   CHECK(last == static_cast<Incarnation>(begin + day) << incarnation_shift);
 }
 
-TEST_CASE("an incarnation that the node remembers itself counts where the coordination has lost it") {
+TEST_CASE("incarnation: the node's own record counts if the coordination has lost it") {
   const TestFolder folder, other;
   const Incarnation first = start(folder, 1, 1'000'000), second = start(folder, 1, 1'000'000);
   CHECK(second == first + incarnation_gap);
@@ -36,17 +37,17 @@ TEST_CASE("an incarnation that the node remembers itself counts where the coordi
   CHECK(std::get<Incarnation>(next_incarnation(lost, 1, 1'000'001, first)) == second + 2 * incarnation_gap);
 }
 
-TEST_CASE("nodes do not share their incarnations") {
+TEST_CASE("incarnation: nodes do not share their incarnations") {
   const TestFolder folder;
   const Incarnation first = start(folder, 1, 1'000);
   CHECK(start(folder, 2, 1'000) == first);
 }
 
-TEST_CASE("without a coordination there is no incarnation") {
+TEST_CASE("incarnation: without a coordination it is refused") {
   struct Away final : Coordination {
     std::variant<Coordinated, Refusal> ask(const Coordinate& question) override {
       if (std::holds_alternative<ReadKey>(question.what) && reads) return Coordinated{.ok = true};
-      if (reads) return Coordinated{};  // somebody else was first
+      if (reads) return Coordinated{};  // another process was first
       return Refusal{503, "away"};
     }
     bool reads = false;

@@ -15,13 +15,13 @@ namespace {
 
 constexpr Incarnation incarnation_max = Incarnation{1} << 62;  // clocks are far below
 constexpr std::string_view second_word = "incarnation ";
-constexpr std::size_t kept_bytes_max = 2 << 20;  // more than any text of members has
+constexpr std::size_t kept_bytes_max = 2 << 20;  // more than any members text
 
 std::string sum_line(std::string_view text) {
   return "sum " + std::to_string(XXH3_64bits(text.data(), text.size())) + "\n";
 }
 
-// Without its sum; nothing: that is none.
+// Returns the text without its checksum line; empty if the checksum is wrong or missing.
 std::string_view summed(std::string_view text) {
   const std::size_t last_line = text.size() < 2 ? text.npos : text.rfind('\n', text.size() - 2);
   if (last_line == text.npos) return {};
@@ -40,10 +40,10 @@ KeptMembers::Found KeptMembers::read() const {
   std::error_code unknown;
   if (path_.empty() || !std::filesystem::exists(path_, unknown)) return {};
   const auto wrong = [&](const std::string& what) {
-    return Found{
-        {},
-        0,
-        path_.string() + ": " + what + "; expected what this node wrote there of its cluster's members"};
+    return Found{{},
+                 0,
+                 path_.string() + ": " + what +
+                     "; expected the file that this node wrote about its cluster's members"};
   };
   std::string text;
   try {
@@ -52,9 +52,9 @@ KeptMembers::Found KeptMembers::read() const {
     return {{}, 0, error.what()};
   }
   if (!text.starts_with("cluster ")) return wrong("it does not begin with the cluster's name");
-  if (!text.starts_with(first_line_)) return {};  // another one's
+  if (!text.starts_with(first_line_)) return {};  // another cluster's file
   std::string_view rest = summed(text);
-  if (rest.empty()) return wrong("its last line is not the sum of what is before");
+  if (rest.empty()) return wrong("its last line is not the sum of all bytes before");
   rest.remove_prefix(first_line_.size());
   Incarnation incarnation = 0;
   if (rest.starts_with(second_word)) {
@@ -63,10 +63,9 @@ KeptMembers::Found KeptMembers::read() const {
     rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
   }
   if (incarnation == 0 || incarnation > incarnation_max || !rest.starts_with('\n'))
-    return wrong("its second line is no incarnation");
+    return wrong("its second line is not an incarnation");
   auto parsed = parse_members(rest.substr(1));
-  if (const auto* fault = std::get_if<std::string>(&parsed))
-    return wrong("of what follows the second line, " + *fault);
+  if (const auto* fault = std::get_if<std::string>(&parsed)) return wrong("after the second line, " + *fault);
   return {std::move(std::get<Members>(parsed)), incarnation, ""};
 }
 

@@ -1,7 +1,8 @@
 #pragma once
-// What a node has seen of its cluster's members, and its own incarnation, in its data folder: an etcd that
-// has lost its data gives numbers from the beginning again, and only nodes know which were given before. One
-// file, replaced as a whole; the first line names the cluster, for a folder may be used in another one later.
+// Keeps a node's last view of its cluster's members, and its own incarnation, in its data folder.
+// An etcd that lost its data reuses node numbers, and only the nodes know which were given before.
+// It is one file, replaced as a whole. The first line names the cluster, because the folder may be
+// used in another cluster later:
 //
 //   cluster troupe
 //   incarnation 459661358249114624
@@ -9,7 +10,7 @@
 //   joined 7 10.0.0.6 5006 w6
 //   sum 7262842109438126312
 //
-// The sum is XXH3 of all before, decimal: what a damaged disk says must not be told to an etcd.
+// The sum is XXH3 of all bytes before, decimal: damaged data must never be written to an etcd.
 #include <filesystem>
 #include <string>
 
@@ -20,16 +21,16 @@ namespace troupe {
 
 class KeptMembers {
  public:
-  // An empty folder: nothing is kept. `own`: of this process; who only reads has none.
+  // `folder` empty: nothing is kept. `own`: incarnation of this process; 0 for readers.
   KeptMembers(const std::filesystem::path& folder, std::string cluster, Incarnation own = 0);
 
   struct Found {
-    Members members;              // none: nothing of this cluster was kept
-    Incarnation incarnation = 0;  // of the process that wrote it
-    std::string fault;            // what is wrong with the file, which says nothing then; ""
+    Members members;              // empty: nothing of this cluster was kept
+    Incarnation incarnation = 0;  // incarnation of the process that wrote it
+    std::string fault;            // "" or what is wrong with the file; then the other fields are empty
   };
   Found read() const;
-  // "" or why it is not kept.
+  // Returns "" or why the file could not be written.
   std::string write(const Members& members) const;
 
  private:

@@ -10,7 +10,7 @@
 namespace troupe {
 namespace {
 
-TEST_CASE("what a node has seen of its cluster's members is there after its end, and is no other cluster's") {
+TEST_CASE("kept members: a node's view persists, and is ignored in another cluster") {
   const TestFolder folder;
   const Members members{.last = 7, .joined = {{7, "w7", "10.0.0.7", 7000}}, .left = {2}};
   const KeptMembers kept(folder.path(), "blue", 1ull << 60);
@@ -24,7 +24,7 @@ TEST_CASE("what a node has seen of its cluster's members is there after its end,
   CHECK(KeptMembers({}, "blue").read().members == Members{});
 }
 
-TEST_CASE("a file that was damaged says nothing, and what is wrong with it; a folder that is away is told") {
+TEST_CASE("kept members: a damaged file gives only its fault; a missing folder is reported") {
   const TestFolder folder;
   const KeptMembers kept(folder.path(), "blue");
   const auto fault = [&](std::string text) {
@@ -37,17 +37,17 @@ TEST_CASE("a file that was damaged says nothing, and what is wrong with it; a fo
   for (const char* second :
        {"", "last 7\n", "incarnation\n", "incarnation 0\n", "incarnation 5 \n", "incarnation -5\n",
         "incarnation 99999999999999999999\n", "incarnation 9999999999999999999\n"})
-    CHECK(fault("cluster blue\n" + std::string(second)).find("its second line is no incarnation") !=
+    CHECK(fault("cluster blue\n" + std::string(second)).find("its second line is not an incarnation") !=
           std::string::npos);
   CHECK(fault("cluster blue\nincarnation 5\n") == "");
-  CHECK(fault("cluster blue\nincarnation 5\nlast x\n").find("of what follows the second line, line 1 ") !=
+  CHECK(fault("cluster blue\nincarnation 5\nlast x\n").find("after the second line, line 1 ") !=
         std::string::npos);
   CHECK(fault("cluster blue\n" + std::string(3 << 20, 'x')) != "");
   CHECK(fault("cluster green\nlast 7\n") == "");
   CHECK(KeptMembers(folder.path() / "none", "blue").write({}).find("open: ") != std::string::npos);
 }
 
-TEST_CASE("no byte of the file can be changed or lost unnoticed") {
+TEST_CASE("kept members: any changed or lost byte is detected") {
   const TestFolder folder;
   const KeptMembers kept(folder.path(), "blue", 5);
   kept.write({.last = 7, .joined = {{7, "w7", "10.0.0.7", 7000}}, .left = {2}});
@@ -59,7 +59,7 @@ TEST_CASE("no byte of the file can be changed or lost unnoticed") {
     for (const std::string& damaged : {changed, text.substr(0, i)}) {
       std::ofstream(folder.path() / "members") << damaged;
       CHECK(kept.read().members == Members{});
-      CHECK(kept.read().fault.find("expected what this node wrote there") != std::string::npos);
+      CHECK(kept.read().fault.find("expected the file that this node wrote") != std::string::npos);
     }
   }
 }

@@ -29,8 +29,8 @@ bool MemberWatch::tick(Instant now, std::uint64_t job, Effects& effects) {
   return true;
 }
 
-// A text that makes no sense is told at each new revision of it. Revisions begin anew in an etcd that has
-// lost its data.
+// Logs an invalid text once per revision. Compares revisions for equality only, because they start
+// anew in an etcd that has lost its data.
 MemberWatch::Answer MemberWatch::on_done(const Done& done, Effects& effects) {
   if (job_ == 0 || done.job != job_) return Answer::foreign;
   job_ = 0;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t name_bytes_max = 255, text_bytes_max = 1 << 20;
 
-// A word without blanks, of a line.
+// Takes the next word of a line, up to a space.
 std::string_view next_word(std::string_view& line) {
   const std::size_t blank = line.find(' ');
   const std::string_view word = line.substr(0, blank);
@@ -34,7 +34,7 @@ const Member* named(std::span<const Member> members, std::string_view name) {
   return at == members.end() ? nullptr : &*at;
 }
 
-// "router,cache_meta"; nothing: it is no such list, or not in order.
+// Parses "router,cache_meta"; nullopt if the list is malformed or not in order.
 std::optional<std::vector<NodeRole>> roles_in(std::string_view text) {
   std::vector<NodeRole> roles;
   while (!text.empty()) {
@@ -53,31 +53,30 @@ std::string roles_text(const std::vector<NodeRole>& roles) {
   return text;
 }
 
-// What is wrong with the line; "": nothing.
+// Applies one line. Returns "" or what is wrong with it.
 std::string take_line(std::string_view line, Members& members) {
   const std::string_view what = next_word(line);
   const auto node = number_in(next_word(line), 0xffffffff);
-  if (!node) return "has no node's number, from 1";
+  if (!node) return "has no node number, 1 or above";
   if (what == "joined") {
     Member member{.node = *node, .name = {}, .host = std::string(next_word(line))};
     const auto port = number_in(next_word(line), 65'535);
     member.name = line;
-    if (!port || !is_word(member.host) || !is_word(member.name)) return "has no host, port and name";
+    if (!port || !is_word(member.host) || !is_word(member.name)) return "lacks host, port or name";
     member.port = static_cast<std::uint16_t>(*port);
     if (!members.joined.empty() && members.joined.back().node >= *node) return "is not in order of number";
-    if (members.find(member.name)) return "has a name that is there already";
+    if (members.find(member.name)) return "repeats a name";
     members.joined.push_back(std::move(member));
     return members.joined.size() > members_max ? "is one too many" : "";
   }
   if (what == "roles") {
     const auto member = std::ranges::find(members.joined, *node, &Member::node);
     auto roles = roles_in(line);
-    if (member == members.joined.end() || !roles)
-      return "has no node that has joined, and its roles in order";
+    if (member == members.joined.end() || !roles) return "needs a joined node and its roles in order";
     member->roles = *std::move(roles);
     return "";
   }
-  if (!line.empty()) return "has more than a number";
+  if (!line.empty()) return "has text after the number";
   if (what == "last") {
     members.last = *node;
   } else if (what == "joining" || what == "leaving" || what == "left") {
@@ -92,7 +91,7 @@ std::string take_line(std::string_view line, Members& members) {
   return "";
 }
 
-// Who is about to leave, or has, does not.
+// True if a node other than `but` keeps the role, not counting nodes that join, leave or have left.
 bool any_stays(const Members& members, std::span<const Member> file, NodeRole role, NodeId but) {
   const auto stays = [&](const Member& member) {
     return member.node != but && member.has(role) && !members.leaving.contains(member.node) &&
@@ -144,14 +143,14 @@ MembersChange with_joined(Members members, std::span<const Member> file, Member 
     return "a node that joins needs a name, a host and a port, without blanks";
   std::ranges::sort(wanted.roles);
   if (named(file, wanted.name))
-    return "node \"" + wanted.name + "\" is in the cluster's file; expected a name that is not";
+    return "node \"" + wanted.name + "\" is in the cluster's file; expected another name";
   const auto there = std::ranges::find(members.joined, wanted.name, &Member::name);
   if (there != members.joined.end()) {
     if (members.leaving.contains(there->node))
-      return "node \"" + wanted.name + "\" leaves; expected another name, or its end first";
+      return "node \"" + wanted.name + "\" is leaving; expected another name, or to wait until it has left";
     if (there->roles != wanted.roles)
-      return "node \"" + wanted.name + "\" has joined as " + roles_text(there->roles) +
-             "; expected the same again, or another name for " + roles_text(wanted.roles);
+      return "node \"" + wanted.name + "\" has already joined as " + roles_text(there->roles) +
+             "; expected the same roles, or another name for " + roles_text(wanted.roles);
     wanted.node = there->node;
     *there = std::move(wanted);
     return members;
@@ -160,7 +159,7 @@ MembersChange with_joined(Members members, std::span<const Member> file, Member 
     return std::to_string(members_max) + " nodes have joined; expected fewer";
   for (const Member& node : file) members.last = std::max(members.last, node.node);
   if (members.last >= member_number_max)
-    return "the numbers of nodes end at " + std::to_string(member_number_max) +
+    return "node numbers end at " + std::to_string(member_number_max) +
            "; expected lower ones in the cluster's file";
   wanted.node = ++members.last;
   members.joining.insert(wanted.node);
@@ -181,7 +180,7 @@ MembersChange with_leaving(Members members, std::span<const Member> file, std::s
   for (const NodeRole role : member->roles)
     if (!any_stays(members, file, role, member->node))
       return "node \"" + std::string(name) + "\" is the last " + std::string(name_of(role)) +
-             "; expected another that stays";
+             "; expected another that stays in the cluster";
   if (members.leaving.size() >= members_max)
     return std::to_string(members_max) + " nodes leave; expected fewer";
   members.leaving.insert(member->node);
@@ -199,7 +198,7 @@ Members without(Members members, std::span<const Member> file, NodeId node) {
 
 std::string find_step_back(const Members& before, const Members& now) {
   if (now.last < before.last)
-    return "the last number given is " + std::to_string(now.last) + ", and was " +
+    return "the last node number given is " + std::to_string(now.last) + ", and was " +
            std::to_string(before.last) + " before";
   for (const Member& member : now.joined) {
     if (member.node > before.last) continue;

@@ -31,7 +31,7 @@ std::string fault(std::string_view text) {
 }
 
 TEST_SUITE("members") {
-  TEST_CASE("who joins gets a number above all that were ever given, also after others have left") {
+  TEST_CASE("members: a joining node gets a new highest number, also after others left") {
     Members members = joined({}, "a");
     CHECK(members.find("a")->node == 6);
     members = joined(members, "b");
@@ -42,7 +42,7 @@ TEST_SUITE("members") {
     CHECK(joined(without({}, file, 5), "c").find("c")->node == 6);
   }
 
-  TEST_CASE("who joins is none of those that are asked before it says that it is there") {
+  TEST_CASE("members: a joining node gets no requests before it has arrived") {
     const std::vector<NodeId> of_file{2, 5};
     const Members members = joining({}, "a");
     CHECK(nodes_of(members, of_file) == std::vector<NodeId>{2, 5});
@@ -51,13 +51,13 @@ TEST_SUITE("members") {
     CHECK(without(members, file, 6).joining.empty());
   }
 
-  TEST_CASE("who is there already keeps its number, and is where it says now") {
+  TEST_CASE("members: a node that joins again keeps its number and updates its address") {
     Members members = joined({}, "a");
     members = std::get<Members>(with_joined(members, file, {0, "a", "10.0.0.8", 7001}));
     CHECK(members.joined == std::vector<Member>{{6, "a", "10.0.0.8", 7001}});
   }
 
-  TEST_CASE("names of the file, of who leaves, and with blanks do not join") {
+  TEST_CASE("members: names of the file, of leaving nodes, and with spaces are refused") {
     CHECK(refusal(with_joined({}, file, {0, "w2", "h", 1})).find("is in the cluster's file") !=
           std::string::npos);
     CHECK(refusal(with_joined({}, file, {0, "a b", "h", 1})).find("without blanks") != std::string::npos);
@@ -66,7 +66,7 @@ TEST_SUITE("members") {
     CHECK(refusal(with_joined(leaving, file, {0, "a", "h", 1})).find("leaves") != std::string::npos);
   }
 
-  TEST_CASE("so many join and no more, but for who is there and comes again") {
+  TEST_CASE("members: joins are bounded, except for nodes that join again") {
     Members members;
     for (std::size_t i = 0; i < members_max; ++i)
       members = joining(std::move(members), "n" + std::to_string(i));
@@ -78,7 +78,7 @@ TEST_SUITE("members") {
     CHECK(refusal(with_joined(members, file, {0, "one", "h", 1})) == "");
   }
 
-  TEST_CASE("of the file's nodes it stays known that they have left, of others nothing stays") {
+  TEST_CASE("members: the file's nodes that left stay recorded, others are removed") {
     Members members = std::get<Members>(with_leaving(joined({}, "a"), file, "w2"));
     CHECK(members.leaving == std::set<NodeId>{2});
     const std::vector<NodeId> of_file{2, 5};
@@ -91,23 +91,23 @@ TEST_SUITE("members") {
     CHECK(refusal(with_leaving(members, file, "x")).find("there is no node") != std::string::npos);
   }
 
-  TEST_CASE("of each role of who leaves another stays, whoever joined for it") {
+  TEST_CASE("members: a node may leave only if another stays for each of its roles") {
     const std::vector<Member> roles{{1, "front", "10.0.0.1", 7000, {NodeRole::router, NodeRole::cache_meta}},
                                     {2, "spare", "10.0.0.2", 7000, {NodeRole::cache_meta}},
                                     {3, "w3", "10.0.0.3", 7000}};
     CHECK(refusal(with_leaving({}, roles, "front")) ==
-          "node \"front\" is the last router; expected another that stays");
+          "node \"front\" is the last router; expected another that stays in the cluster");
     CHECK(refusal(with_leaving({}, roles, "w3")) ==
-          "node \"w3\" is the last worker; expected another that stays");
+          "node \"w3\" is the last worker; expected another that stays in the cluster");
     const Members spare_leaves = std::get<Members>(with_leaving({}, roles, "spare"));
     CHECK(refusal(with_leaving(spare_leaves, roles, "front")).find("the last router") != std::string::npos);
     Members members =
         std::get<Members>(with_joined(spare_leaves, roles, {0, "door", "h", 1, {NodeRole::router}}));
     CHECK(refusal(with_leaving(members, roles, "front")).find("the last router") !=
-          std::string::npos);  // it is not there yet
+          std::string::npos);  // it has not arrived yet
     members = arrived(std::move(members), 4);
     CHECK(refusal(with_leaving(members, roles, "front")) ==
-          "node \"front\" is the last cache_meta; expected another that stays");
+          "node \"front\" is the last cache_meta; expected another that stays in the cluster");
     members = arrived(std::get<Members>(with_joined(
                           members, roles, {0, "all", "h", 2, {NodeRole::worker, NodeRole::cache_meta}})),
                       5);
@@ -115,9 +115,9 @@ TEST_SUITE("members") {
     CHECK(nodes_of(without(members, roles, 1), std::vector<NodeId>{1}, NodeRole::router) ==
           std::vector<NodeId>{4});
     CHECK(nodes_of(members, std::vector<NodeId>{3}) == std::vector<NodeId>{3, 5});
-    CHECK(
-        refusal(with_joined(members, roles, {0, "all", "h", 2, {NodeRole::router}})) ==
-        "node \"all\" has joined as cache_meta,worker; expected the same again, or another name for router");
+    CHECK(refusal(with_joined(members, roles, {0, "all", "h", 2, {NodeRole::router}})) ==
+          "node \"all\" has already joined as cache_meta,worker; expected the same roles, or another name "
+          "for router");
     CHECK(std::get<Members>(
               with_joined(members, roles, {0, "all", "h", 3, {NodeRole::cache_meta, NodeRole::worker}}))
               .find("all")
@@ -125,22 +125,22 @@ TEST_SUITE("members") {
     CHECK(std::get<Members>(parse_members(members_text(members))) == members);
   }
 
-  TEST_CASE("the text is read as it was written, and what is none is told with its line") {
+  TEST_CASE("members: the text round-trips, and an invalid one is reported with its line") {
     const Members members =
         without(std::get<Members>(with_leaving(joined(joined({}, "a"), "b"), file, "w5")), file, 2);
     CHECK(std::get<Members>(parse_members(members_text(members))) == members);
     for (const char* roles : {"roles 7 router", "roles 6 door", "roles 6 ", "roles 6 router,",
                               "roles 6 worker,router", "roles 6 router,router"})
       CHECK(fault("joined 6 h 1 a\n" + std::string(roles) + "\n") ==
-            "line 2 has no node that has joined, and its roles in order");
+            "line 2 needs a joined node and its roles in order");
     CHECK(std::get<Members>(parse_members("")) == Members{});
     CHECK(fault("last 7") == "line 1 has no end");
-    CHECK(fault("last 7\nlast 0\n") == "line 2 has no node's number, from 1");
-    CHECK(fault("joined 6 h 7000\n") == "line 1 has no host, port and name");
-    CHECK(fault("joined 6 h 70000 a\n") == "line 1 has no host, port and name");
+    CHECK(fault("last 7\nlast 0\n") == "line 2 has no node number, 1 or above");
+    CHECK(fault("joined 6 h 7000\n") == "line 1 lacks host, port or name");
+    CHECK(fault("joined 6 h 70000 a\n") == "line 1 lacks host, port or name");
     CHECK(fault("joined 6 h 1 a\njoined 6 h 2 b\n") == "line 2 is not in order of number");
-    CHECK(fault("joined 6 h 1 a\njoined 7 h 2 a\n") == "line 2 has a name that is there already");
-    CHECK(fault("left 6 7\n") == "line 1 has more than a number");
+    CHECK(fault("joined 6 h 1 a\njoined 7 h 2 a\n") == "line 2 repeats a name");
+    CHECK(fault("left 6 7\n") == "line 1 has text after the number");
     CHECK(fault("gone 6\n").find("another word") != std::string::npos);
     std::string many;
     for (int node = 1; node <= 1001; ++node) many += "left " + std::to_string(node) + "\n";
@@ -148,21 +148,21 @@ TEST_SUITE("members") {
     CHECK(fault(std::string(2 << 20, '\n')).find("bytes") != std::string::npos);
   }
 
-  TEST_CASE("numbers end where addresses have no more room for them") {
+  TEST_CASE("members: numbers end at the limit of addresses") {
     Members members{.last = member_number_max - 1};
     members = joined(members, "a");
     CHECK(members.find("a")->node == member_number_max);
     CHECK(refusal(with_joined(members, file, {0, "b", "h", 1})).find("end at 65535") != std::string::npos);
     CHECK(std::get<Members>(with_joined(members, file, {0, "a", "h", 2})).find("a")->port ==
-          2);  // it has one
+          2);  // it has a number
   }
 
-  TEST_CASE("what was seen of numbers is so for good, who is there is not") {
+  TEST_CASE("members: given numbers stay as they were, membership may change") {
     const Members before = without(joined(joined({}, "a"), "b"), file, 2);
     CHECK(find_step_back(before, before) == "");
     CHECK(find_step_back({}, before) == "");
     CHECK(find_step_back(before, without(joined(before, "c"), file, 6)) == "");
-    CHECK(find_step_back(before, {}) == "the last number given is 0, and was 7 before");
+    CHECK(find_step_back(before, {}) == "the last node number given is 0, and was 7 before");
     const auto lost = [&](Members now) {
       return find_step_back(before, with_numbers_spent(std::move(now), before));
     };
@@ -176,7 +176,7 @@ TEST_SUITE("members") {
     CHECK(joined(with_numbers_spent({}, before), "x").find("x")->node == 8);
   }
 
-  TEST_CASE("a watch begins with what was read before it, and does not take what cannot come after that") {
+  TEST_CASE("member watch: starts with the members read before, and rejects contradictions") {
     MemberWatch watch({.workers = {5, 2}}, {1'000}, {without(joined({}, "a"), file, 2), 9});
     CHECK(watch.workers() == std::vector<NodeId>{5, 6});
     CHECK(watch.epoch() == 9);
@@ -188,20 +188,19 @@ TEST_SUITE("members") {
       return std::pair(taken, effects.list.size());
     };
     CHECK(answer(10, "last 6\njoined 6 h 1 b\nleft 2\n") ==
-          std::pair(MemberWatch::Answer::same, std::size_t{2}));  // and says so
+          std::pair(MemberWatch::Answer::same, std::size_t{2}));  // and logs it
     CHECK(answer(11, "") == std::pair(MemberWatch::Answer::same, std::size_t{2}));
     CHECK(watch.workers() == std::vector<NodeId>{5, 6});
     CHECK(answer(12, "last 6\nleft 2\n") == std::pair(MemberWatch::Answer::changed, std::size_t{1}));
     CHECK(watch.workers() == std::vector<NodeId>{5});
   }
 
-  TEST_CASE(
-      "a watch asks now and then, takes what is newer, and keeps what it knew where that makes no sense") {
+  TEST_CASE("member watch: re-reads periodically, takes newer members, and keeps them over invalid ones") {
     MemberWatch watch({.workers = {5, 2}, .routers = {1}, .cache_metas = {1, 3}}, {1'000});
     Effects effects;
     CHECK(watch.workers() == std::vector<NodeId>{2, 5});
     CHECK(watch.tick({0}, 11, effects));
-    CHECK_FALSE(watch.tick({5'000}, 12, effects));  // one question at a time
+    CHECK_FALSE(watch.tick({5'000}, 12, effects));  // one read at a time
     const auto answer = [&](std::uint64_t job, Revision revision, std::string value) {
       return watch.on_done({job, Coordinated{.ok = true, .revision = revision, .value = std::move(value)}},
                            effects);
@@ -219,8 +218,8 @@ TEST_SUITE("members") {
     CHECK(watch.tick({2'000}, 14, effects));
     CHECK(watch.on_done({14, Refusal{}}, effects) == MemberWatch::Answer::same);
     CHECK(watch.tick({3'000}, 15, effects));
-    CHECK(watch.epoch() == 3);                                        // that of what it follows
-    CHECK(answer(15, 4, "nonsense\n") == MemberWatch::Answer::same);  // told once
+    CHECK(watch.epoch() == 3);                                        // revision it follows
+    CHECK(answer(15, 4, "nonsense\n") == MemberWatch::Answer::same);  // logged once
     CHECK(watch.tick({4'000}, 16, effects));
     CHECK(answer(16, 2, "last 7\njoined 6 h 1 a\njoined 7 h 1 b\n") ==
           MemberWatch::Answer::changed);  // of an etcd that has lost its data
@@ -232,7 +231,7 @@ TEST_SUITE("members") {
                  "last 9\njoined 8 h 1 c\njoined 9 h 1 d\nroles 8 router,cache_meta\nroles 9 router\njoining "
                  "9\nleft 3\n") == MemberWatch::Answer::changed);
     CHECK(watch.workers() == std::vector<NodeId>{2, 5});
-    CHECK(watch.routers() == std::vector<NodeId>{1, 8});  // 9 is not there yet
+    CHECK(watch.routers() == std::vector<NodeId>{1, 8});  // 9 has not arrived yet
     CHECK(watch.cache_metas() == std::vector<NodeId>{1, 8});
     CHECK_FALSE(MemberWatch({.workers = {1}}, {0}).tick({9'000'000}, 1, effects));
   }

@@ -16,7 +16,7 @@ std::size_t count_of(const AppendEvents& events) {
   return std::max(events.history.size(), events.tokens.size());
 }
 
-// Which of them are not known already.
+// Returns the indices of events whose ids are not known already.
 std::vector<std::size_t> find_new(const StoredProfile* before, const AppendEvents& events) {
   std::unordered_set<std::string_view> known;
   if (before) known.insert(before->names.ids.begin(), before->names.ids.end());
@@ -28,7 +28,7 @@ std::vector<std::size_t> find_new(const StoredProfile* before, const AppendEvent
   return fresh;
 }
 
-// One event after the other, each with all that is its own.
+// One event with everything that belongs to it.
 struct OneEvent {
   std::string item, id;
   std::vector<Token> tokens;
@@ -75,7 +75,7 @@ void put_in_order(std::vector<OneEvent>& events, const FeatureLimits& limits) {
       std::ranges::stable_sort(events, {}, [f](const OneEvent& event) { return event.features[f]; });
 }
 
-// The oldest that have no room.
+// Returns how many of the oldest events exceed the limits.
 std::size_t count_excess(const std::vector<OneEvent>& events, const FeatureLimits& limits) {
   std::uint64_t kept = 0, tokens = 0;
   for (; kept < std::min<std::uint64_t>(events.size(), limits.history_events_max); ++kept) {
@@ -85,7 +85,7 @@ std::size_t count_excess(const std::vector<OneEvent>& events, const FeatureLimit
   return events.size() - kept;
 }
 
-// Those that are new, as a profile would be put of them alone.
+// Returns the new events as a PutUser of them alone.
 PutUser only(const AppendEvents& events, const std::vector<std::size_t>& fresh) {
   PutUser put{.tenant = events.tenant, .user = events.user};
   for (const std::size_t i : fresh) {
@@ -100,7 +100,7 @@ PutUser only(const AppendEvents& events, const std::vector<std::size_t>& fresh) 
   return put;
 }
 
-// Of "history[1]" of those that are new: as the client counts its events.
+// Maps "history[1]" of the new events to the client's numbering: "events[4].item".
 std::string place_of(const std::string& where, const std::vector<std::size_t>& fresh) {
   constexpr std::string_view list = "history[";
   if (!where.starts_with(list)) return where;
@@ -140,15 +140,15 @@ std::variant<Grown, Refusal> append(const StoredProfile* before, const AppendEve
 std::optional<Refusal> find_unmet(const Condition& condition, std::uint64_t present) {
   const auto refuse = [&](std::string expected) {
     return Refusal{412, "changed_meanwhile",
-                   present == 0 ? "there is none" : "version " + std::to_string(present) + " is there",
+                   present == 0 ? "it does not exist" : "version " + std::to_string(present) + " is stored",
                    "if-match", std::move(expected)};
   };
   if (condition.absent && present != 0) {
-    Refusal refusal = refuse("none, as the request says (If-None-Match: *)");
+    Refusal refusal = refuse("that it does not exist, as the request says (If-None-Match: *)");
     refusal.where = "if-none-match";
     return refusal;
   }
-  if (condition.present && present == 0) return refuse("one, as the request says (If-Match: *)");
+  if (condition.present && present == 0) return refuse("that it exists, as the request says (If-Match: *)");
   if (condition.version != 0 && condition.version != present)
     return refuse("version " + std::to_string(condition.version) + ", as the request says; read it again");
   return std::nullopt;

@@ -1,14 +1,13 @@
 #pragma once
-// What becomes of a profile when events are appended to it. Pure, so that both stores and the simulation do
-// the same.
+// Computes a user's profile after events are appended. Pure, so that both stores and the simulation
+// give the same result.
 //
-//   known already   an event whose id is among those that the profile keeps is passed over, whatever else it
-//   says: a client that
-//                   does not know whether its append was done repeats it
-//   in order        where the model's events have times, a late one is put where it belongs, behind those of
-//   the same time what fits       of the history the newest events: at most
-//   FeatureLimits::history_events_max, and no more tokens than
-//                   FeatureLimits::history_tokens_max
+// Repeats: an event whose id the profile already has is skipped, whatever else it says, because
+// a client that does not know whether its append succeeded repeats it.
+// Order: where the model's events have times, a late event is inserted in time order, after those
+// of the same time.
+// Limits: the newest events are kept, at most FeatureLimits::history_events_max of them with at
+// most FeatureLimits::history_tokens_max tokens.
 #include <cstdint>
 #include <optional>
 #include <variant>
@@ -20,18 +19,19 @@
 namespace troupe {
 
 struct Grown {
-  StoredProfile stored;  // of the version before
-  Written counts;        // as they are answered
+  StoredProfile stored;  // with the version before
+  Written counts;        // as answered to the client
 };
-// `before`: null if there is no such user. Refusals are those of a PutUser, of the event that is not known
-// already.
+// Appends events. `before`: null if there is no such user. Refusals are those of a PutUser and name
+// the event in the client's numbering.
 std::variant<Grown, Refusal> append(const StoredProfile* before, const AppendEvents& events,
                                     const FeatureLimits& limits, const Catalog& catalog);
 
-// What a write meets: the version that is there, 0 if none is. Absent: the condition is met.
+// Returns the refusal of a write whose condition fails; nullopt if it holds. `present`: the stored
+// version; 0 = none.
 std::optional<Refusal> find_unmet(const Condition& condition, std::uint64_t present);
 
-// As it was put.
+// Return the user or item in the form in which a client puts it.
 UserReply reply_of(std::string user, StoredProfile stored);
 ItemReply reply_of(const ItemView& item, std::uint64_t version);
 

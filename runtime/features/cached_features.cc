@@ -77,12 +77,12 @@ JobResult CachedFeatures::run(const Job& job, std::uint32_t lane) {
   }
 }
 
-// Whatever became of the write: it may have been stored.
+// Called whatever the write's result: it may have been stored.
 void CachedFeatures::note(const Write& write) {
   if (const std::string key = key_of(write); !key.empty()) profiles_.written(key, present());
 }
 
-// Absent: the catalog that is known here is not the one that is wanted.
+// Returns nullopt if the known catalog is not the wanted one.
 std::optional<JobResult> CachedFeatures::answer_from(const FindFeatures& wanted,
                                                      ExpiringProfiles::Found found) const {
   CatalogPointer catalog = store_->present_catalog();
@@ -94,7 +94,7 @@ std::optional<JobResult> CachedFeatures::answer_from(const FindFeatures& wanted,
   return result;
 }
 
-// What is answered without the store.
+// Answers without the store, if possible.
 std::optional<JobResult> CachedFeatures::find_known(const FindFeatures& wanted, const std::string& key) {
   const bool behind = freshness_of(wanted) == Freshness::behind;
   ExpiringProfiles::Found found = profiles_.find(key, present(), behind);
@@ -103,12 +103,12 @@ std::optional<JobResult> CachedFeatures::find_known(const FindFeatures& wanted, 
   return answer_from(wanted, std::move(found));
 }
 
-// One lane reads, the others wait for it. Then all look again: another's reading may have ended since they
-// looked first.
+// Lets one executor slot read while others wait for it. Then all look again, because another's
+// reading may have ended since their first look.
 JobResult CachedFeatures::find_waiting(const FindFeatures& wanted, const std::string& key, const Job& job,
                                        std::uint32_t lane) {
   struct End {
-    CachedFeatures* features;  // null: another lane's reading is that one's to end
+    CachedFeatures* features;  // null: another slot began the reading and ends it
     const std::string& key;
     ~End() {
       if (features) features->end_reading(key);
@@ -119,7 +119,7 @@ JobResult CachedFeatures::find_waiting(const FindFeatures& wanted, const std::st
   if (auto known = find_known(wanted, key)) return std::move(*known);
   const Instant asked = present();
   JobResult result = store_->run(job, lane);
-  // What a store that is away remembers was read before, nobody knows when.
+  // A store that is unreachable answers from memory; the age of that reading is unknown.
   if (const auto* features = std::get_if<Features>(&result); features && features->of == Features::Of::store)
     profiles_.put(key, features->user, asked);
   return result;
@@ -177,7 +177,7 @@ void CachedFeatures::run_behind() {
     }
     try {
       ask_for(keys);
-    } catch (const std::exception&) {  // out of memory: they are asked for again when they are wanted
+    } catch (const std::exception&) {  // out of memory: later requests ask again
     }
   }
 }

@@ -1,16 +1,17 @@
 #pragma once
-// A feature store whose profiles need not be read for every request (FLAME §3.1), over one that is far away
-// or slow. How new a request's profile has to be, it says itself, or the configuration for it:
-//   exact   as it is in the store: the store's own promises, and nothing is kept;
-//   wait    read within the expiry; else the request waits, and several that want the same user wait for one
-//   reading; behind  nobody waits: what is known here, be it past its expiry (`stale`, bounded by
-//   ExpiryOptions::stale_for), else an
-//           empty history (`missing`). A thread asks for it behind the answer, many users in one round trip.
-// So promise 4 holds of profiles for `exact` alone: others may see a profile as it was up to an expiry ago
-// (and as much longer as stale ones may be), beside the catalog as this router knew it last, which is no
-// older. Each reply says how many of its features were stale or missing. What this process writes is not
-// answered from what it read before. A catalog that is not the one that the request is pinned to is the
-// store's to find.
+// Caches profiles so that not every request reads them (FLAME §3.1), in front of a remote or slow
+// feature store. Each request, or the configuration, says how fresh its profile must be:
+// - exact: as in the store, with the store's own promises; nothing is cached.
+// - wait: read within the expiry. Otherwise the request waits; requests for the same user share one
+//   reading.
+// - behind: never waits. It uses a cached profile, even past its expiry (`stale`, bounded by
+//   ExpiryOptions::stale_for), or an empty history (`missing`). A thread reads the profile
+//   afterwards, many users in one round trip.
+//
+// So promise 4 holds for profiles only with `exact`. Other requests may see a profile up to an
+// expiry old, longer if stale. They see it beside the catalog that this router knew last, which is
+// no older. Each reply counts its stale and missing features. A write by this process invalidates
+// what it read before. A request pinned to another catalog version is passed to the store.
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -26,12 +27,11 @@
 namespace troupe {
 
 struct CachedFeatureOptions {
-  Freshness usual = Freshness::exact;  // of requests that do not say
+  Freshness usual = Freshness::exact;  // default for requests that do not say
   ExpiryOptions expiry;
-  std::uint32_t lane = 0;  // of the store, for what is asked behind answers
-  std::size_t waiting_max =
-      4096;  // users that are to be asked for; more are asked for when they are wanted again
-  std::size_t batch_max = 64;  // in one round trip
+  std::uint32_t lane = 0;          // executor slot of the store, for readings after answers
+  std::size_t waiting_max = 4096;  // users queued for reading; further ones are asked for when wanted again
+  std::size_t batch_max = 64;      // users in one round trip
 };
 
 class CachedFeatures final : public FeatureStore {
@@ -62,7 +62,7 @@ class CachedFeatures final : public FeatureStore {
   std::optional<JobResult> find_known(const FindFeatures& wanted, const std::string& key);
   JobResult find_waiting(const FindFeatures& wanted, const std::string& key, const Job& job,
                          std::uint32_t lane);
-  bool begin_reading(const std::string& key);  // false: somebody did, and has ended
+  bool begin_reading(const std::string& key);  // false: another caller began it, and it has ended
   void end_reading(const std::string& key);
   void note(const Write& write);
   void ask_behind(const std::string& key);
@@ -73,11 +73,11 @@ class CachedFeatures final : public FeatureStore {
   const CachedFeatureOptions options_;
   ExpiringProfiles profiles_;
 
-  std::mutex reading_mutex_;  // guards the next
+  std::mutex reading_mutex_;  // guards reading_
   std::unordered_set<std::string> reading_;
   std::condition_variable read_;
 
-  std::mutex waiting_mutex_;  // guards the next two
+  std::mutex waiting_mutex_;  // guards waiting_ and ended_
   std::deque<std::string> waiting_;
   bool ended_ = false;
   std::condition_variable wanted_;

@@ -18,8 +18,8 @@ namespace cached_features_test {
 
 using Of = Features::Of;
 
-// Profiles of version n, which say how often they were read; it can be told to wait, to be away, to know
-// nobody.
+// Store whose profiles have the current version and count readings. Tests can block it, make it
+// unreachable, or make every user absent.
 class Far final : public FeatureStore {
  public:
   JobResult run(const Job& job, std::uint32_t) override {
@@ -57,7 +57,7 @@ class Far final : public FeatureStore {
   }
 
   std::atomic<int> asked = 0, batches = 0, batched = 0,
-                   through = 0;  // so many are let through while it is held
+                   through = 0;  // number of readings let through while it is blocked
   std::atomic<std::uint32_t> lane_asked = 0;
   std::atomic<bool> held = false, away = false, nobody = false, remembers = false;
   std::atomic<std::uint64_t> version = 1;
@@ -88,7 +88,7 @@ struct Near {
   }
 };
 
-TEST_CASE("who waits is answered within the expiry without the store, and asks it afterwards") {
+TEST_CASE("cached features: wait is answered from memory within the expiry and from the store after it") {
   Near near(Freshness::wait);
   CHECK_FALSE(near.now());
   CHECK(near.find().of == Of::store);
@@ -99,7 +99,7 @@ TEST_CASE("who waits is answered within the expiry without the store, and asks i
   CHECK(again.user->version == 1);
   CHECK(again.catalog->version() == near.far->catalog->version());
   CHECK(near.far->asked == 1);
-  CHECK(near.find("u", Freshness::exact).user->version == 2);  // who asks for it gets what is in the store
+  CHECK(near.find("u", Freshness::exact).user->version == 2);  // exact gets the store's profile
 
   Near short_lived(Freshness::wait, {1});
   for (int i = 0; i < 3; ++i) {
@@ -110,7 +110,7 @@ TEST_CASE("who waits is answered within the expiry without the store, and asks i
   CHECK(short_lived.far->asked == 3);
 }
 
-TEST_CASE("a user that is not there is not asked for again, and a store that is away is said to be") {
+TEST_CASE("cached features: an absent user is remembered, and an unreachable store is reported") {
   Near near(Freshness::wait);
   near.far->nobody = true;
   CHECK_FALSE(near.find().user);
@@ -122,7 +122,7 @@ TEST_CASE("a user that is not there is not asked for again, and a store that is 
   CHECK(near.far->asked == 3);
 }
 
-TEST_CASE("what a store that is away remembers is told as stale, and not kept as if it had been read") {
+TEST_CASE("cached features: an unreachable store's remembered profile is stale and not cached") {
   Near near(Freshness::wait);
   near.far->remembers = true;
   CHECK(near.find().of == Of::stale);
@@ -132,7 +132,7 @@ TEST_CASE("what a store that is away remembers is told as stale, and not kept as
   CHECK(near.find().of == Of::cache);
 }
 
-TEST_CASE("several that want the same user wait for one reading") {
+TEST_CASE("cached features: requests for the same user share one reading") {
   Near near(Freshness::wait);
   near.far->held = true;
   std::vector<std::future<Features>> all;
@@ -145,7 +145,7 @@ TEST_CASE("several that want the same user wait for one reading") {
   CHECK(near.far->asked == 1);
 }
 
-TEST_CASE("who read because another's reading failed ends no third one's") {
+TEST_CASE("cached features: a reader after a failed reading does not end another's reading") {
   Near near(Freshness::wait);
   near.far->held = near.far->away = true;
   const auto run = [&] {
@@ -164,14 +164,14 @@ TEST_CASE("who read because another's reading failed ends no third one's") {
   near.far->through = 2;
   CHECK(std::holds_alternative<Refusal>(second.get()));
   std::this_thread::sleep_for(
-      std::chrono::milliseconds(20));  // until the fourth has read, too, if it did not wait
+      std::chrono::milliseconds(20));  // until the fourth has read too, if it did not wait
   near.far->away = near.far->held = false;
   CHECK(std::get<Features>(third.get()).of == Of::store);
   CHECK(std::get<Features>(fourth.get()).of == Of::cache);
   CHECK(near.far->asked == 3);
 }
 
-TEST_CASE("behind an answer nobody waits: nothing is known, then what was read, then what is stale") {
+TEST_CASE("cached features: behind never waits: missing, then cached, then stale") {
   Near near(Freshness::behind, {1});
   near.far->held = true;
   CHECK(near.now());  // although the store hangs
@@ -181,7 +181,7 @@ TEST_CASE("behind an answer nobody waits: nothing is known, then what was read, 
   CHECK(first.user->version == 0);
   CHECK(first.user->events.empty());
   near.far->held = false;
-  Near::await([&] { return near.find().of == Of::stale; });  // its expiry is over at once
+  Near::await([&] { return near.find().of == Of::stale; });  // its expiry passes at once
   CHECK(near.find().user->version == 1);
   CHECK(near.far->lane_asked == 9);
   CHECK(near.far->asked == 0);
@@ -196,11 +196,11 @@ TEST_CASE("behind an answer nobody waits: nothing is known, then what was read, 
     });
   };
   await_batch_of("u");
-  await_batch_of("other");  // by then it is noted that "u" could not be read
+  await_batch_of("other");  // by then the failed reading of "u" is noted
   CHECK(near.find().user->version == 5);
 }
 
-TEST_CASE("users that are wanted while the store is asked go into one round trip, up to a bound") {
+TEST_CASE("cached features: users wanted during a reading share the next round trip, up to a bound") {
   Near near(Freshness::behind);
   near.far->held = true;
   near.find("first");
@@ -208,11 +208,11 @@ TEST_CASE("users that are wanted while the store is asked go into one round trip
   for (int i = 0; i < 12; ++i) near.find("user " + std::to_string(i));
   near.far->held = false;
   Near::await([&] { return near.far->batched == 13; });
-  CHECK(near.far->batches == 3);  // one, eight, four
+  CHECK(near.far->batches == 3);  // one, eight and four users
   for (int i = 0; i < 12; ++i) CHECK(near.find("user " + std::to_string(i)).of == Of::cache);
 }
 
-TEST_CASE("what is written here is seen by who waits next") {
+TEST_CASE("cached features: a write of this process is visible to the next wait") {
   Near near(Freshness::wait);
   CHECK(near.find().user->version == 1);
   near.features->run(Write{PutUser{.user = "u"}}, 0);
@@ -221,7 +221,7 @@ TEST_CASE("what is written here is seen by who waits next") {
   CHECK(near.find().user->version == 3);
 }
 
-TEST_CASE("another catalog than the present one is the store's to find") {
+TEST_CASE("cached features: a request for another catalog version goes to the store") {
   Near near(Freshness::wait);
   near.find();
   FindFeatures pinned = near.wanted();
@@ -232,7 +232,7 @@ TEST_CASE("another catalog than the present one is the store's to find") {
   CHECK(near.far->asked == 2);
 }
 
-TEST_CASE("questions without a user, and exact ones, are the store's alone") {
+TEST_CASE("cached features: requests without a user, and exact ones, go to the store") {
   Near near(Freshness::exact);
   for (int i = 0; i < 2; ++i) CHECK(near.find().of == Of::store);
   CHECK(near.far->asked == 2);

@@ -8,9 +8,9 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t batch_items = 1'024;
-constexpr std::size_t single_steps_max = 64;  // of one advance
+constexpr std::size_t single_steps_max = 64;  // maximum single steps per advance
 constexpr std::size_t steps_with_paths =
-    4;  // of the latest; paths are many times larger than what else is kept of a step
+    4;  // most recent steps that keep their paths, which are far larger than the rest of a step
 
 }  // namespace
 
@@ -49,7 +49,7 @@ std::uint64_t CatalogMirror::apply(CatalogWriter& writer, std::span<const Catalo
   return left_out;
 }
 
-// What is in the new catalog too keeps its number.
+// An item that is also in the new catalog keeps its number.
 void CatalogMirror::replace(const CatalogPosition& to, std::span<const CatalogChange> all) {
   std::deque<Step> history;  // freed after the lock
   const std::lock_guard lock(mutex_);
@@ -72,7 +72,7 @@ void CatalogMirror::advance(const CatalogPosition& from, std::uint64_t to,
   if (!position_.same_lineage(from) || position_.version < from.version || position_.version >= to) return;
   const auto is_here = [&](const CatalogChange& change) { return change.version <= position_.version; };
   while (!changes.empty() && is_here(changes.front()))
-    changes = changes.subspan(1);  // another lane brought them
+    changes = changes.subspan(1);  // another slot applied them
   if (changes.size() <= single_steps_max)
     for (; position_.version + 1 < to && !changes.empty() && changes.front().version == position_.version + 1;
          changes = changes.subspan(1))
@@ -129,7 +129,7 @@ StoredCatalogPointer CatalogMirror::named(const std::string& version) const {
 
 StoredCatalogPointer CatalogMirror::branch(const CatalogPosition& from, std::uint64_t to,
                                            std::span<const CatalogChange> changes) const {
-  const std::lock_guard lock(mutex_);  // the index is that of the other snapshots
+  const std::lock_guard lock(mutex_);  // all snapshots share one index
   StoredCatalogPointer base = find(from);
   if (!base) return nullptr;
   CatalogWriter writer(std::move(base));

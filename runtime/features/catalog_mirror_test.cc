@@ -23,7 +23,7 @@ std::string text_of(const StoredCatalog& catalog, const std::vector<std::string>
   }
   return text;
 }
-// "a3 b- " : a as version 3 wrote it, no b; "?": not known.
+// Returns text such as "a3 b- ": a as version 3 wrote it, no b; "?": position unknown.
 std::string seen(const CatalogMirror& mirror, const CatalogPosition& position,
                  const std::vector<std::string>& ids) {
   const auto catalog = mirror.at(position);
@@ -37,7 +37,7 @@ struct Filled {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Filled, "earlier positions are read as they were, as long as they are remembered") {
+TEST_CASE_FIXTURE(Filled, "catalog mirror: earlier positions read as they were while remembered") {
   mirror.advance(at(2), 3, std::vector{put("a", 3)});
   mirror.advance(at(3), 5, std::vector{gone("b", 4), put("c", 5)});
   CHECK(seen(mirror, at(5), {"a", "b", "c"}) == "a3 b- c5 ");
@@ -49,7 +49,7 @@ TEST_CASE_FIXTURE(Filled, "earlier positions are read as they were, as long as t
   CHECK(seen(mirror, at(5), {"a"}) == "a3 ");
 }
 
-TEST_CASE_FIXTURE(Filled, "a position at which the mirror never stood is not known") {
+TEST_CASE_FIXTURE(Filled, "catalog mirror: a position that the mirror did not pass through is unknown") {
   mirror.advance(at(2), 5, std::vector{put("b", 4), put("a", 5)});
   CHECK(seen(mirror, at(4), {"a", "b"}) == "?");
   CHECK(seen(mirror, at(1), {"a"}) == "?");
@@ -58,12 +58,14 @@ TEST_CASE_FIXTURE(Filled, "a position at which the mirror never stood is not kno
   CHECK(seen(mirror, {"run", "other", 5}, {"a"}) == "?");
 }
 
-TEST_CASE_FIXTURE(Filled, "the positions on the way are known up to the first version that changes hide") {
+TEST_CASE_FIXTURE(Filled,
+                  "catalog mirror: positions are known up to the first version missing from the changes") {
   mirror.advance(at(2), 5, std::vector{put("a", 3), gone("b", 4), put("c", 5)});
   CHECK(seen(mirror, at(3), {"a", "b", "c"}) == "a3 b2 c- ");
   CHECK(seen(mirror, at(4), {"a", "b", "c"}) == "a3 b- c- ");
   mirror.advance(at(3), 9,
-                 std::vector{gone("b", 4), put("c", 6), put("d", 8), put("a", 9)});  // 5 was c's, 7 anybody's
+                 // 5 was of c, 7 of an unknown id
+                 std::vector{gone("b", 4), put("c", 6), put("d", 8), put("a", 9)});
   CHECK(seen(mirror, at(6), {"a", "b", "c", "d"}) == "a3 b- c6 d- ");
   for (const std::uint64_t hidden : {7, 8}) CHECK(seen(mirror, at(hidden), {"a"}) == "?");
   CHECK(seen(mirror, at(9), {"a", "b", "c", "d"}) == "a9 b- c6 d8 ");
@@ -73,7 +75,7 @@ TEST_CASE_FIXTURE(Filled, "the positions on the way are known up to the first ve
   for (const char* unknown : {"c7", "c10", "", "6"}) CHECK_FALSE(mirror.named(unknown));
 }
 
-TEST_CASE("only the latest positions keep their paths, as long as no later one has the same") {
+TEST_CASE("catalog mirror: only recent positions keep paths, unless a later one shares them") {
   CatalogMirror mirror(100, 100);
   mirror.replace(at(2), std::vector{put("a", 1)});
   std::vector<StoredCatalogPointer> stood;
@@ -95,7 +97,7 @@ TEST_CASE("only the latest positions keep their paths, as long as no later one h
   CHECK(having() == "--pppp");
   const std::uint64_t last = version;
   for (Token token = 4; token < 7; ++token) step({.id = "a", .tokens = {token}});
-  CHECK(having() == "---pppppp");  // those of the titles are one
+  CHECK(having() == "---pppppp");  // changes of titles share one
   step({.id = "a", .tokens = {7}});
   CHECK(having() == "---ppppppp");
   for (Token token = 8; token < 10; ++token) step({.id = "a", .tokens = {token}});
@@ -103,7 +105,7 @@ TEST_CASE("only the latest positions keep their paths, as long as no later one h
   CHECK(mirror.at(at(last))->paths() != nullptr);
 }
 
-TEST_CASE_FIXTURE(Filled, "changes that another lane has brought already are not applied twice") {
+TEST_CASE_FIXTURE(Filled, "catalog mirror: changes already applied are not applied twice") {
   mirror.advance(at(2), 4, std::vector{put("a", 3), put("b", 4)});
   mirror.advance(at(2), 3, std::vector{put("a", 3)});  // late
   CHECK(mirror.position() == at(4));
@@ -112,8 +114,9 @@ TEST_CASE_FIXTURE(Filled, "changes that another lane has brought already are not
   CHECK(seen(mirror, at(4), {"a", "b", "c"}) == "a3 b4 c- ");
 }
 
-TEST_CASE_FIXTURE(Filled,
-                  "a gap, another lineage and an older whole change nothing; a new lineage replaces all") {
+TEST_CASE_FIXTURE(
+    Filled,
+    "catalog mirror: a gap, another lineage or an older catalog change nothing; a new lineage replaces all") {
   mirror.advance(at(4), 5, std::vector{put("a", 5)});
   mirror.advance({"other", "origin", 2}, 3, std::vector{put("a", 3)});
   mirror.replace(at(1), std::vector{put("a", 1)});
@@ -126,7 +129,7 @@ TEST_CASE_FIXTURE(Filled,
 }
 
 TEST_CASE_FIXTURE(
-    Filled, "changes on top of a known position are read where the mirror never stood, and move nothing") {
+    Filled, "catalog mirror: branch reads changes on top of a known position and does not move the mirror") {
   mirror.advance(at(2), 5, std::vector{put("b", 4), put("n", 5)});
   const auto branch = mirror.branch(at(2), 4, std::vector{put("m", 3), put("b", 4)});
   REQUIRE(branch);
@@ -137,15 +140,15 @@ TEST_CASE_FIXTURE(
   CHECK_FALSE(mirror.branch(at(1), 4, {}));
 }
 
-TEST_CASE_FIXTURE(Filled, "an item keeps its number when the whole catalog is read again") {
+TEST_CASE_FIXTURE(Filled, "catalog mirror: an item keeps its number when the whole catalog is replaced") {
   const ItemNumber a = mirror.present()->find("a"), b = mirror.present()->find("b");
   mirror.replace({"next", "origin", 9}, std::vector{put("z", 7), put("b", 8)});
   CHECK(mirror.present()->find("b") == b);
-  CHECK(mirror.present()->find("z") == a);  // its item is gone
+  CHECK(mirror.present()->find("z") == a);  // the former item is gone
   CHECK(mirror.present()->find("a") == no_item);
 }
 
-TEST_CASE("items beyond the bound are left out and counted; changes of those that are in still count") {
+TEST_CASE("catalog mirror: items beyond the bound are left out and counted; changes to others apply") {
   CatalogMirror mirror(2, 8);
   mirror.replace(at(3), std::vector{put("a", 1), put("b", 2), put("c", 3)});
   CHECK(mirror.items() == 2);
@@ -154,13 +157,13 @@ TEST_CASE("items beyond the bound are left out and counted; changes of those tha
   CHECK(seen(mirror, at(4), {"a", "b", "c"}) == "a4 b2 c- ");
 }
 
-TEST_CASE("random steps: every position that is known reads as it was") {
+TEST_CASE("catalog mirror: after random steps every known position reads as it was") {
   const std::uint64_t seed = std::random_device{}();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   CatalogMirror mirror(100, 64);
   const std::vector<std::string> ids{"a", "b", "c", "d"};
-  std::map<std::string, CatalogChange> now;  // the store
+  std::map<std::string, CatalogChange> now;  // the store's content
   std::map<std::uint64_t, std::string> truth;
   std::uint64_t version = 0;
   const auto text = [&] {
@@ -180,7 +183,7 @@ TEST_CASE("random steps: every position that is known reads as it was") {
       now[id] = random() % 3 ? put(id, version) : gone(id, version);
       truth[version] = text();
     }
-    std::map<std::uint64_t, CatalogChange> changes;  // each id at its last place
+    std::map<std::uint64_t, CatalogChange> changes;  // each id at its last change
     for (const auto& [id, change] : now)
       if (change.version > from) changes[change.version] = change;
     std::vector<CatalogChange> in_order;

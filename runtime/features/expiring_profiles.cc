@@ -40,7 +40,7 @@ ExpiringProfiles::Entry& ExpiringProfiles::touch(Bucket& bucket, const std::stri
   return bucket.order.front();
 }
 
-// The changed one is the first, and may be the only one that has to go.
+// The changed entry is the first in the order; it may also be the only one to evict.
 void ExpiringProfiles::fit(Bucket& bucket, Entry& changed) const {
   const std::size_t bytes = cached_bytes(changed.key, changed.user.get());
   bucket.bytes += bytes - changed.bytes;
@@ -63,7 +63,7 @@ ExpiringProfiles::Found ExpiringProfiles::find(const std::string& key, Instant n
   const std::lock_guard lock(bucket.mutex);
   Entry* entry = entry_of(bucket, key);
   Found found;
-  // That there was no such user is never stale: nobody should be refused for it so long afterwards.
+  // Absence of a user is never stale: no request should be refused for it so long afterwards.
   if (entry && entry->known && now < entry->expires + (entry->user ? options_.stale_for : Duration{0})) {
     const bool fresh = now < entry->expires || planted(Bug::tell_stale_as_fresh);
     found.of = fresh ? Features::Of::cache : Features::Of::stale;

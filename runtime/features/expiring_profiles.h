@@ -1,11 +1,11 @@
 #pragma once
-// Profiles that were read from a store that is far away, each good for a while (FLAME §3.1): who may be
-// answered with what is here, and who has to ask. Time is an argument, so that the simulation runs the same
-// decisions.
+// Keeps profiles read from a remote store, each valid for a while (FLAME §3.1), and decides who may
+// be answered from memory and who must read. Time is an argument, so that the simulation runs the
+// same decisions.
 //
-// A profile counts from the moment in which its reading began, so what is answered with it is never older
-// than it says. Users that were not there are remembered, too, for a shorter while. In buckets, each with a
-// lock and least recently used first out.
+// A profile's age counts from the moment its reading began, so an answer is never older than it
+// claims. Absent users are remembered too, for a shorter time. Entries are in buckets, each with a
+// lock and LRU eviction.
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -21,12 +21,12 @@ namespace troupe {
 
 struct ExpiryOptions {
   Duration expiry{60'000'000};
-  Duration stale_for{600'000'000};     // after its expiry, for who does not wait
-  Duration unknown_expiry{5'000'000};  // of users that were not there
-  double jitter = 0.1;                 // expiries are shorter by up to this share
+  Duration stale_for{600'000'000};     // after the expiry, for requests that do not wait
+  Duration unknown_expiry{5'000'000};  // expiry of absent users
+  double jitter = 0.1;                 // maximum fraction by which an expiry is shortened
   std::size_t bytes_max = std::size_t{64} << 20;
   std::uint32_t buckets = 16;
-  Duration asking{1'000'000};  // after which a reading that has not ended may be begun again
+  Duration asking{1'000'000};  // after this time an unfinished reading may be started again
 };
 
 // Thread-safe.
@@ -36,19 +36,20 @@ class ExpiringProfiles {
 
   struct Found {
     Features::Of of =
-        Features::Of::missing;  // cache: within the expiry; stale: within what follows it; else missing
-    ProfilePointer user;        // of the first two; null: there is no such user
-    bool ask = false;           // whoever `asks` has to read it now: nobody else does
+        // cache: within the expiry; stale: within stale_for after it; otherwise missing
+        Features::Of::missing;
+    ProfilePointer user;  // for cache and stale; null = no such user
+    bool ask = false;     // the caller must read it now: nobody else does
   };
-  // `asks`: the finder will read what is not good any more.
+  // `asks`: the caller will read the profile if it has expired.
   Found find(const std::string& key, Instant now, bool asks);
-  // As it was read by who began at `asked`. One that is older than what is known, or than a write here, is
-  // dropped.
+  // Stores a profile whose reading began at `asked`. A reading older than the stored one, or than a
+  // write by this process, is dropped.
   void put(const std::string& key, ProfilePointer user, Instant asked);
   void failed(const std::string& key,
-              Instant now);  // the reading that `ask` was about: another may be tried in a while
+              Instant now);  // the reading requested by `ask` failed; another may start after a while
   void written(const std::string& key,
-               Instant now);  // by this process: what was read before is not good any more
+               Instant now);  // by this process: earlier readings are invalid
 
   std::size_t bytes() const;  // at most bytes_max
 
@@ -57,13 +58,13 @@ class ExpiringProfiles {
     std::string key;
     ProfilePointer user;
     bool known = false;          // `user` was read
-    Instant asked, expires;      // of what is known
-    Instant written{INT64_MIN};  // here, last
+    Instant asked, expires;      // start and expiry of the stored reading
+    Instant written{INT64_MIN};  // last write by this process
     Instant asking_until{INT64_MIN};
     std::size_t bytes = 0;
   };
   struct Bucket {
-    mutable std::mutex mutex;  // guards the rest
+    mutable std::mutex mutex;  // guards the other members
     std::list<Entry> order;    // most recently used first
     std::unordered_map<std::string, std::list<Entry>::iterator> entries;
     std::size_t bytes = 0;

@@ -24,7 +24,7 @@ ProfilePointer profile(std::uint64_t version, std::size_t events = 1) {
       Profile{version, std::vector<Token>(events, 1), std::vector<std::uint32_t>(events, 1), {}});
 }
 
-TEST_CASE("a profile is good for its expiry, stale for a while, and then as if it had never been read") {
+TEST_CASE("expiring profiles: a profile is fresh for its expiry, then stale, then missing") {
   ExpiringProfiles profiles(options());
   CHECK(profiles.find("u", {0}, false).of == Of::missing);
   profiles.put("u", profile(3), {10});
@@ -36,7 +36,7 @@ TEST_CASE("a profile is good for its expiry, stale for a while, and then as if i
   CHECK_FALSE(profiles.find("u", {1'510}, false).user);
 }
 
-TEST_CASE("a user that is not there is remembered for a shorter while") {
+TEST_CASE("expiring profiles: an absent user is remembered for a shorter time") {
   ExpiringProfiles profiles(options());
   profiles.put("u", nullptr, {0});
   CHECK(profiles.find("u", {99}, false).of == Of::cache);
@@ -44,12 +44,12 @@ TEST_CASE("a user that is not there is remembered for a shorter while") {
   CHECK(profiles.find("u", {100}, false).of == Of::missing);
 }
 
-TEST_CASE("one of all finders has to ask, and another when that came to nothing") {
+TEST_CASE("expiring profiles: one finder must read, and another one if that reading fails") {
   ExpiringProfiles profiles(options());
   CHECK(profiles.find("u", {0}, true).ask);
   CHECK_FALSE(profiles.find("u", {1}, true).ask);
   CHECK_FALSE(profiles.find("u", {2}, false).ask);
-  CHECK(profiles.find("u", {80}, true).ask);  // nobody told how the first one ended
+  CHECK(profiles.find("u", {80}, true).ask);  // the first reading never ended
   profiles.failed("u", {85});
   CHECK_FALSE(profiles.find("u", {94}, true).ask);
   CHECK(profiles.find("u", {95}, true).ask);
@@ -60,7 +60,7 @@ TEST_CASE("one of all finders has to ask, and another when that came to nothing"
   CHECK(profiles.find("u", {1'096}, true).of == Of::stale);
 }
 
-TEST_CASE("what was read before a write here is not answered with, nor kept when it comes late") {
+TEST_CASE("expiring profiles: a reading from before a write is neither used nor stored late") {
   ExpiringProfiles profiles(options());
   profiles.put("u", profile(1), {0});
   profiles.written("u", {10});
@@ -69,14 +69,14 @@ TEST_CASE("what was read before a write here is not answered with, nor kept when
   CHECK(profiles.find("u", {12}, false).of == Of::missing);
   profiles.put("u", profile(2), {11});
   CHECK(profiles.find("u", {12}, false).user->version == 2);
-  profiles.put("u", profile(1), {5});  // its reading began before
+  profiles.put("u", profile(1), {5});  // its reading began before the write
   CHECK(profiles.find("u", {12}, false).user->version == 2);
   profiles.put("nobody wrote", profile(2), {11});
   profiles.put("nobody wrote", profile(1), {10});
   CHECK(profiles.find("nobody wrote", {12}, false).user->version == 2);
 }
 
-TEST_CASE("expiries that began together end apart, and none later than it may") {
+TEST_CASE("expiring profiles: jitter spreads expiries and never lengthens one") {
   ExpiryOptions some = options();
   some.jitter = 0.5;
   ExpiringProfiles profiles(some);
@@ -92,7 +92,7 @@ TEST_CASE("expiries that began together end apart, and none later than it may") 
   CHECK(fresh_at(1'000) == 0);
 }
 
-TEST_CASE("memory is bounded, whoever is asked for, and the least recently used go first") {
+TEST_CASE("expiring profiles: memory is bounded, and the least recently used are evicted first") {
   ExpiryOptions small = options();
   small.bytes_max = 64 << 10;
   small.buckets = 4;
@@ -106,7 +106,7 @@ TEST_CASE("memory is bounded, whoever is asked for, and the least recently used 
     switch (random() % 4) {
       case 0:
         profiles.put(key, profile(1, random() % 3'000), now);
-        break;  // some fit nowhere
+        break;  // some are too large
       case 1:
         profiles.written(key, now);
         break;

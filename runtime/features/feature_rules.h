@@ -1,6 +1,6 @@
 #pragma once
-// What both feature stores say and do alike: refusals, how a history becomes a profile, what an import
-// reports.
+// Shared rules of both feature stores: refusals, how a history becomes a profile, and errors of
+// imports.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -19,15 +19,16 @@ Refusal unknown_user();
 Refusal unknown_item(const std::string& item);
 Refusal catalog_full(const FeatureLimits& limits);
 
-// Absent if it may be answered. `model`: the one that the port names blocks for; "": whatever is asked for.
+// Rejects a request for another model version. `model`: the version for which the port names
+// blocks; "" accepts any.
 std::optional<Refusal> check_model(const FindFeatures& wanted, const std::string& model);
 
-// Fills all of `stored` but its version, tokens of its history as `catalog` has them. Events that are
-// appended, whose order is not theirs alone, are checked by their caller.
+// Fills everything in `stored` except its version, with the history's tokens from `catalog`.
+// `checked`: the caller has validated the fields, as for appended events.
 std::optional<Refusal> resolve(const PutUser& put, const FeatureLimits& limits, const Catalog& catalog,
                                StoredProfile& stored, bool checked = false);
 
-// What a snapshot answers.
+// Answer from one snapshot.
 JobResult find_items(const FindFeatures& wanted, ProfilePointer user, CatalogPointer catalog);
 ItemList list_items(const ListItems& wanted, CatalogPointer catalog);
 

@@ -2,7 +2,7 @@
 
 namespace troupe {
 
-// Those that nobody holds any more go whenever another one comes.
+// Snapshots that nobody holds any more are forgotten whenever a new one is noted.
 void HeldCatalogs::note(const CatalogPointer& catalog) {
   const std::lock_guard lock(mutex_);
   if (const auto at = catalogs_.find(catalog->version());

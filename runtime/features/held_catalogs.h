@@ -1,6 +1,6 @@
 #pragma once
-// The snapshots of a catalog that somebody still holds, by version: a worker of the same process finds the
-// one that a request was planned against for as long as that request lives.
+// Finds the snapshots of a catalog that are still in use, by version. A worker in the same process
+// thus finds the snapshot of a request's plan for as long as that request lives.
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,7 +14,8 @@ namespace troupe {
 class HeldCatalogs {
  public:
   void note(const CatalogPointer& catalog);
-  CatalogPointer find(const std::string& version) const;  // null: nobody holds it, or it was never noted
+  // null: nobody holds it, or it was never noted
+  CatalogPointer find(const std::string& version) const;
   std::size_t noted() const;
 
  private:

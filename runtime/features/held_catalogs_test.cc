@@ -9,7 +9,7 @@ namespace {
 
 StoredCatalogPointer version(std::uint64_t number) { return CatalogWriter().publish(number); }
 
-TEST_CASE("a snapshot is found as long as somebody holds it, and no longer") {
+TEST_CASE("held catalogs: a snapshot is found while somebody holds it") {
   HeldCatalogs held;
   StoredCatalogPointer first = version(1), second = version(2);
   held.note(first);
@@ -22,7 +22,7 @@ TEST_CASE("a snapshot is found as long as somebody holds it, and no longer") {
   CHECK(held.find("c2") == second);
 }
 
-TEST_CASE("what nobody holds is forgotten, and of two of one version the later one is found") {
+TEST_CASE("held catalogs: unheld ones are forgotten, and the later of two of one version is found") {
   HeldCatalogs held;
   for (std::uint64_t n = 1; n <= 100; ++n) held.note(version(n));
   CHECK(held.noted() == 1);

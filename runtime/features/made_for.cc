@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view head = "troupe rows for ";
 
-// Up to the next blank, which goes too.
+// Takes the text up to the next space, and the space.
 std::string_view take_word(std::string_view& text) {
   const std::size_t end = std::min(text.find(' '), text.size());
   const std::string_view word = text.substr(0, end);

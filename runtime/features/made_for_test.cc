@@ -7,7 +7,7 @@ namespace {
 
 const MadeFor ours{"m1", "v1", "p1"};
 
-TEST_CASE("what rows were imported for is read as it was written, and nothing else is taken for it") {
+TEST_CASE("made for: the text round-trips, and other texts are rejected") {
   CHECK(decode_made_for(encode(ours)) == ours);
   const MadeFor nameless{"m1", "", "p1"};
   CHECK(decode_made_for(encode(nameless)) == nameless);
@@ -17,14 +17,14 @@ TEST_CASE("what rows were imported for is read as it was written, and nothing el
     CHECK_FALSE(decode_made_for(other));
 }
 
-TEST_CASE("rows belong to a vocabulary, a model and a prompt form") {
+TEST_CASE("made for: a difference in vocabulary, model or prompt form is named") {
   CHECK(find_difference(ours, ours, false).empty());
   CHECK(find_difference(ours, {"m1", "v2", "p1"}, true) == "vocabulary");
   CHECK(find_difference(ours, {"m2", "v1", "p1"}, false) == "model");
   CHECK(find_difference(ours, {"m1", "v1", "p2"}, true) == "prompt form");
 }
 
-TEST_CASE("versions of one model share rows if its tokens have names") {
+TEST_CASE("made for: versions of one model share rows if the model has token names") {
   CHECK(find_difference(ours, {"m2", "v1", "p1"}, true).empty());
   CHECK(find_difference({"m1", "", "p1"}, {"m2", "", "p1"}, true) == "model");
 }

@@ -1,7 +1,6 @@
 #pragma once
-// Profiles as they were last read from a store that is slow or may go away, each with the position of the
-// catalog at that reading. They are shared with whoever was answered with them. The least recently used make
-// room.
+// Keeps profiles as last read from a store that is slow or may be unreachable, each with the
+// catalog position of that reading. Answers share them. The least recently used are evicted.
 #include <cstddef>
 #include <list>
 #include <mutex>
@@ -14,7 +13,7 @@
 
 namespace troupe {
 
-// What keeping it takes; null: only that it is known.
+// Returns the memory that an entry takes. `profile` null: an entry without a profile.
 std::size_t cached_bytes(const std::string& key, const Profile* profile);
 
 // Thread-safe.
@@ -26,15 +25,15 @@ class ProfileCache {
   };
   explicit ProfileCache(std::size_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // A reading that is older than what is known of this user is dropped: lanes end in any order.
+  // Stores a reading unless a newer one is stored: executor slots end in any order.
   void put(const std::string& key, const Known& read);
-  // The user was written at this version: what was read before is no longer the last that is known.
+  // Marks the user as written at this version: earlier readings are out of date.
   void forget(const std::string& key, std::uint64_t written_version);
-  void erase(const std::string& key);  // nothing is known of it
-  void clear();                        // of nobody
-  // For a store without positions: a reading that began at `since` is kept unless any user was erased
-  // meanwhile, for it may be what that one's write replaced. A writer erases after its write and before it
-  // answers.
+  void erase(const std::string& key);  // forgets this user
+  void clear();                        // forgets all users
+  // For stores without positions: keeps a reading that began at `since` only if no user was erased
+  // meanwhile, since it may predate that write. A writer calls erase() after its write and before
+  // it answers.
   std::uint64_t changes();
   void put_unless_changed(const std::string& key, const Known& read, std::uint64_t since);
   std::optional<Known> find(const std::string& key);
@@ -42,7 +41,7 @@ class ProfileCache {
  private:
   struct Entry {
     std::string key;
-    Known known;  // no profile: something of `version` was written since
+    Known known;  // without a profile: a write of `version` came after the last reading
     std::uint64_t version = 0;
     std::size_t bytes = 0;
   };
@@ -55,7 +54,7 @@ class ProfileCache {
   std::list<Entry> order_;  // most recently used first
   std::unordered_map<std::string, std::list<Entry>::iterator> entries_;
   std::size_t bytes_ = 0;
-  std::uint64_t changes_ = 0;  // calls of erase
+  std::uint64_t changes_ = 0;  // calls of erase and clear
 };
 
 }  // namespace troupe

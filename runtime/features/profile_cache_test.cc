@@ -16,7 +16,7 @@ std::uint64_t version_of(ProfileCache& cache, const std::string& key) {
 
 }  // namespace
 
-TEST_CASE("a profile comes back with the position at which it was read; a late, older reading is dropped") {
+TEST_CASE("profile cache: a profile is found with its position; a late, older reading is dropped") {
   ProfileCache cache(1 << 20);
   cache.put("ann", read_at(5, 7));
   CHECK(cache.find("ann")->at == CatalogPosition{"run", "origin", 5});
@@ -30,7 +30,7 @@ TEST_CASE("a profile comes back with the position at which it was read; a late, 
   CHECK(version_of(cache, "ann") == 1);
 }
 
-TEST_CASE("what was written since is not known, however late an older reading comes") {
+TEST_CASE("profile cache: a written user stays unknown, however late an older reading arrives") {
   ProfileCache cache(1 << 20);
   cache.put("ann", read_at(5, 7));
   cache.forget("ann", 8);
@@ -43,8 +43,8 @@ TEST_CASE("what was written since is not known, however late an older reading co
   CHECK_FALSE(cache.find("ann"));
 }
 
-TEST_CASE("the least recently used make room, and one that is too large is not kept") {
-  ProfileCache cache(2'000);  // three small ones
+TEST_CASE("profile cache: the least recently used are evicted, and a too large one is not kept") {
+  ProfileCache cache(2'000);  // space for three small ones
   for (const char* user : {"a", "b", "c"}) cache.put(user, read_at(1, 1));
   CHECK(cache.find("a"));
   cache.put("d", read_at(1, 1));
@@ -58,7 +58,7 @@ TEST_CASE("the least recently used make room, and one that is too large is not k
   CHECK(cache.find("d"));
 }
 
-TEST_CASE("a reading beside which any user was written is not kept") {
+TEST_CASE("profile cache: a reading during which any user was erased is not kept") {
   ProfileCache cache(1 << 20);
   const std::uint64_t before = cache.changes();
   cache.put_unless_changed("ann", read_at(0, 1), before);

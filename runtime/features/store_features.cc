@@ -12,10 +12,10 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t load_batch_rows = 1024;
-constexpr std::size_t items_now_max = 256;  // of a job that is answered without a lane
+constexpr std::size_t items_now_max = 256;  // maximum for jobs answered without an executor slot
 
 Refusal storage_failed(StoreFault fault) {
-  return {503, "storage_failed", std::string(describe(fault)), "store", "a disk that works and has room"};
+  return {503, "storage_failed", std::string(describe(fault)), "store", "a working disk with free space"};
 }
 
 Refusal data_damaged(const char* what) {
@@ -98,8 +98,8 @@ std::uint64_t FeaturePort::load_catalog() {
   return newest;
 }
 
-// A counter that is damaged, or is missing beside rows that cannot be read, goes on far above the newest row:
-// nobody knows how many were newer, or erased, which leaves no row.
+// A counter that is damaged, or missing beside unreadable rows, jumps far above the newest row.
+// Nobody knows how many writes were newer, or were erasures, which leave no row.
 std::uint64_t FeaturePort::load_counter(std::string_view key, const std::function<NewestRow()>& newest_row) {
   std::optional<std::uint64_t> count;
   const Store::Read read =
@@ -179,7 +179,7 @@ std::vector<FoundUser> FeaturePort::find_users(std::span<const std::string> keys
   return users;
 }
 
-// Names, which no request needs, are in no cache.
+// Reads from the store: names, which no request needs, are not cached.
 std::optional<Refusal> FeaturePort::read_stored(const std::string& key,
                                                 std::optional<StoredProfile>& stored) {
   bool sound = true;
@@ -218,10 +218,10 @@ std::uint64_t FeaturePort::items() const { return catalog()->size(); }
 
 std::string FeaturePort::catalog_version() const { return catalog()->version(); }
 
-// ---- writes: their caller holds writing_, so the catalog stands still ----
+// ---- writes: the caller holds writing_, so the catalog does not change ----
 
 void FeaturePort::publish(std::uint64_t version) {
-  StoredCatalogPointer next = writer_.publish(version);  // what is replaced is freed after the lock
+  StoredCatalogPointer next = writer_.publish(version);  // the replaced one is freed after the lock
   held_.note(next);
   const std::lock_guard lock(catalog_mutex_);
   catalog_.swap(next);
@@ -245,7 +245,8 @@ std::optional<Refusal> FeaturePort::find_unmet_item(const Condition& condition,
   return troupe::find_unmet(condition, number == no_item ? 0 : writer_.last()->written(number));
 }
 
-// Durable before it is answered, and known to be: whatever becomes of the log, the mark says that it was.
+// Makes a write durable before it is answered, and records that in the mark, so that a lost log is
+// noticed.
 std::optional<StoreFailure> FeaturePort::store(Numbered what, std::uint64_t version,
                                                std::span<const Change> changes) {
   if (auto why = store_.mark().reserve(what, version))
@@ -275,8 +276,8 @@ JobResult FeaturePort::write(const PutUser& put) {
   return write_profile(key, std::move(stored), {});
 }
 
-// Who repeats an append that was done gets its answer, whatever has become of the version that it was made
-// for.
+// A client that repeats a successful append gets its answer, even if the version in its condition
+// has changed.
 JobResult FeaturePort::write(const AppendEvents& events) {
   const std::lock_guard lock(writing_);
   const std::string key = user_key(events.tenant, events.user);

@@ -1,9 +1,9 @@
 #pragma once
-// The router's features: profiles of users and the catalog of items, kept in a Store. The whole catalog is in
-// memory too, as snapshots (stored_catalog.h), each item with the name of its item-prefix block, and so are
-// the profiles that were read last: a request for them touches no disk, hashes nothing and copies nothing.
-// Writes are durable before they are answered. What is damaged is refused (503 `data_damaged`), for nobody
-// can tell whether it is absent.
+// Feature store on RocksDB: profiles of users and the catalog of items, kept in a Store. The whole
+// catalog is also in memory, as snapshots (stored_catalog.h), each item with the name of its
+// item-prefix block. So are recently read profiles: a request for them reads no disk, hashes
+// nothing and copies nothing. Writes are durable before they are answered. Damaged records are
+// refused (503 `data_damaged`), because nobody can tell whether they existed.
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -25,17 +25,18 @@ namespace troupe {
 
 class FeaturePort final : public FeatureStore {
  public:
-  // Loads the catalog; rows that cannot be read are left out and counted. `store` must outlive the port.
-  // `model_version` is the one that `name_item` names for; "": whatever is asked for.
+  // Loads the catalog; unreadable rows are left out and counted. `store` must outlive the port.
+  // `model_version` is the one for which `name_item` names blocks; "" accepts any.
   FeaturePort(Store& store, const FeatureLimits& limits, NameItem name_item, std::string model_version = "",
               std::size_t profile_bytes_max = std::size_t{64} << 20);
 
   JobResult run(const Job& job, std::uint32_t lane) override;
-  // Features of users that were read before, and of nobody.
+  // Answers requests without a user, and for users that are in memory.
   std::optional<JobResult> run_now(const Job& job) override;
 
-  // One write, all of it or nothing; only of more rows than fit into memory twice the store is half imported
-  // if the process or the disk ends between them, and says so until another import has ended.
+  // Imports in one write, all or nothing. Rows above 64 MiB take several writes. If the process or
+  // the disk fails between them, the store is half imported and reports that until another import
+  // succeeds.
   void import(const Import& rows) override;
 
   std::optional<std::string> made_for() override;
@@ -60,17 +61,17 @@ class FeaturePort final : public FeatureStore {
   JobResult read(const GetUser& wanted);
   JobResult read(const GetItem& wanted) const;
 
-  std::uint64_t load_catalog();  // the newest version that an item of it names
+  std::uint64_t load_catalog();  // returns the newest version in an item's row
   struct NewestRow {
     std::uint64_t version = 0;
-    bool all_were_read = true;  // else there may be a newer one
+    bool all_were_read = true;  // false: there may be a newer one
   };
   std::uint64_t load_counter(std::string_view key, const std::function<NewestRow()>& newest_row);
   NewestRow newest_profile() const;
-  // Not `corrupt` if the row is sound, but does not fit the model: then there is no such user.
+  // A sound row that does not fit the model is `found` with a null profile: there is no such user.
   Store::Read find_profile(const std::string& key, ProfilePointer& profile);
   Store::Read read_profile(const std::string& key, ProfilePointer& profile);
-  // What is wrong with a read that found nothing it can tell of; none: it found it, or there is no such user.
+  // Returns why the profile cannot be read; nullopt if `stored` is filled or there is no such user.
   std::optional<Refusal> read_stored(const std::string& key, std::optional<StoredProfile>& stored);
   std::optional<Refusal> find_unmet(const Condition& condition, const std::string& user);
   std::optional<Refusal> find_unmet_item(const Condition& condition, const std::string& item) const;
@@ -80,7 +81,7 @@ class FeaturePort final : public FeatureStore {
   void publish(std::uint64_t version);
   Change change_of(const PutUser& put, const StoredProfile& stored) const;
 
-  // store_import.cc
+  // Store_import.cc.
   void put_items(const Import& rows, std::uint64_t version, CatalogWriter& next) const;
   std::vector<StoredProfile> resolve_users(const Import& rows, const Catalog& catalog) const;
   void store_import(const Import& rows, const StoredCatalog& catalog,
@@ -93,13 +94,14 @@ class FeaturePort final : public FeatureStore {
   const NameItem name_item_;
   const std::string model_version_;
   std::atomic<std::uint64_t> bad_records_ = 0;
-  UnreadableRanges unreadable_items_;  // by id
+  UnreadableRanges unreadable_items_;  // by item id
 
-  std::mutex writing_;  // one writer at a time: versions rise in the order of the store
-  std::atomic<std::uint64_t> profiles_written_ = 0;  // these three are changed under writing_
+  std::mutex writing_;  // one writer at a time: versions rise in the order of the store's writes
+  // Changed under writing_, as are half_imported_ and writer_.
+  std::atomic<std::uint64_t> profiles_written_ = 0;
   std::atomic<bool> half_imported_ = false;
   CatalogWriter writer_;
-  mutable std::mutex catalog_mutex_;  // guards the next, and is held to copy the pointer
+  mutable std::mutex catalog_mutex_;  // guards catalog_; held only to copy the pointer
   StoredCatalogPointer catalog_;
   HeldCatalogs held_;
   ProfileCache profiles_;

@@ -60,7 +60,8 @@ PutItem item(const std::string& id, std::vector<Token> tokens) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Shop, "bad and swapped records are refused as damaged and counted, and can be replaced") {
+TEST_CASE_FIXTURE(
+    Shop, "store features: bad and swapped records are refused as damaged and counted, and can be replaced") {
   version(item("a", {1})), version(item("b", {2}));
   version(PutUser{0, "t", "ann", {}, {1}}), version(PutUser{0, "t", "bob", {}, {2}});
   std::string anns;
@@ -85,7 +86,8 @@ TEST_CASE_FIXTURE(Shop, "bad and swapped records are refused as damaged and coun
   CHECK(tokens(find("t", "ann", {"a"})) == std::vector<Token>{7});
 }
 
-TEST_CASE_FIXTURE(Shop, "an import that did not end is told after a restart, until one has ended") {
+TEST_CASE_FIXTURE(
+    Shop, "store features: an interrupted import is reported after a restart until another succeeds") {
   CHECK_FALSE(port->half_imported());
   put_raw(Column::meta, "importing", "there");
   open(limits);
@@ -99,7 +101,7 @@ TEST_CASE_FIXTURE(Shop, "an import that did not end is told after a restart, unt
   CHECK_FALSE(port->half_imported());
 }
 
-TEST_CASE_FIXTURE(Shop, "an import that is too large for one write is whole at its end") {
+TEST_CASE_FIXTURE(Shop, "store features: an import too large for one write is complete at its end") {
   std::vector<PutItem> items;
   for (int i = 0; i < 18'000; ++i) {
     items.push_back(item("item" + std::to_string(i), {i % 1000}));
@@ -112,7 +114,7 @@ TEST_CASE_FIXTURE(Shop, "an import that is too large for one write is whole at i
   CHECK(port->items() == items.size());
 }
 
-TEST_CASE_FIXTURE(Shop, "users of another model go with its catalog, read or not") {
+TEST_CASE_FIXTURE(Shop, "store features: forget_users erases another model's users, readable or not") {
   version(item("a", {1})), version(PutUser{0, "t", "ann", {}, {3}}), version(PutUser{0, "t", "bob", {}, {4}});
   put_raw(Column::items, "damaged", "not a record");
   CHECK(find("t", "ann").user);
@@ -128,8 +130,7 @@ TEST_CASE_FIXTURE(Shop, "users of another model go with its catalog, read or not
   CHECK(port->bad_records() == 0);
 }
 
-TEST_CASE_FIXTURE(Shop,
-                  "a start with fewer items than there are takes as many as may be, and counts the others") {
+TEST_CASE_FIXTURE(Shop, "store features: a smaller items_max loads that many items and counts the others") {
   for (const char* id : {"a", "b", "c"}) version(PutItem{0, id, "", {1}, 2});
   for (const std::uint32_t most : {4u, 3u, 2u}) {
     CAPTURE(most);
@@ -143,7 +144,7 @@ TEST_CASE_FIXTURE(Shop,
   }
 }
 
-TEST_CASE_FIXTURE(Shop, "a lost counter does not turn versions back") {
+TEST_CASE_FIXTURE(Shop, "store features: a lost counter does not lower versions") {
   version(item("a", {1})), version(item("b", {1})), version(DeleteItem{0, "b"});
   version(PutUser{0, "t", "ann"}), version(PutUser{0, "t", "bob"});
   put_raw(Column::meta, "catalog", "nonsense");
@@ -154,17 +155,16 @@ TEST_CASE_FIXTURE(Shop, "a lost counter does not turn versions back") {
   CHECK(version(PutUser{0, "t", "ann"}) > 3);
 }
 
-TEST_CASE_FIXTURE(Shop,
-                  "a counter that is missing beside rows that cannot be read goes on far above the others") {
+TEST_CASE_FIXTURE(Shop, "store features: a counter missing beside unreadable rows jumps far ahead") {
   version(item("a", {1})), version(item("b", {1}));
   version(PutUser{0, "t", "ann"}), version(PutUser{0, "t", "bob"});
   bool damaged = true;
-  SUBCASE("all can be read") { damaged = false; }
-  SUBCASE("not all can") {
+  SUBCASE("all rows are readable") { damaged = false; }
+  SUBCASE("some rows are unreadable") {
     put_raw(Column::items, "b", "nonsense");
     put_raw(Column::users, user_key("t", "bob"), "nonsense");
   }
-  const Change gone[] = {// with all that would say that it is
+  const Change gone[] = {// and everything else that records the counter
                          {Column::meta, "catalog", {}},
                          {Column::meta, "profiles", {}},
                          {Column::meta, std::string(marked_key), {}}};
@@ -177,7 +177,7 @@ TEST_CASE_FIXTURE(Shop,
   if (damaged) CHECK(std::min(item_version, user_version) > counter_jump);
 }
 
-TEST_CASE_FIXTURE(Shop, "a damaged item is known again once it is written or erased") {
+TEST_CASE_FIXTURE(Shop, "store features: a damaged item is usable again once written or erased") {
   for (const char* id : {"a", "b", "c"}) version(item(id, {1}));
   for (const char* id : {"a", "b"}) put_raw(Column::items, id, "not a record");
   open(limits);
@@ -186,7 +186,7 @@ TEST_CASE_FIXTURE(Shop, "a damaged item is known again once it is written or era
   version(item("a", {2}));
   version(DeleteItem{0, "a"});
   CHECK(find("", "", {"a"}).items[0] == no_item);
-  version(DeleteItem{0, "b"});  // whether it was there or not
+  version(DeleteItem{0, "b"});  // whether or not it exists
   CHECK(find("", "", {"b"}).items[0] == no_item);
   const auto unknown = std::get<Refusal>(write(DeleteItem{0, "b"}));
   CHECK(unknown.status == 404);
@@ -195,7 +195,7 @@ TEST_CASE_FIXTURE(Shop, "a damaged item is known again once it is written or era
   CHECK(store->health().damages == 0);
 }
 
-TEST_CASE_FIXTURE(Shop, "a damaged item is known again once it is imported") {
+TEST_CASE_FIXTURE(Shop, "store features: a damaged item is usable again once imported") {
   version(item("a", {1}));
   put_raw(Column::items, "a", "not a record");
   open(limits);
@@ -205,8 +205,7 @@ TEST_CASE_FIXTURE(Shop, "a damaged item is known again once it is imported") {
   CHECK(find("", "", {"a"}).items[0] == no_item);
 }
 
-TEST_CASE_FIXTURE(Shop,
-                  "a profile that is sound but does not fit the model is no damage: there is no such user") {
+TEST_CASE_FIXTURE(Shop, "store features: a sound profile that does not fit the model means no such user") {
   version(PutUser{0, "t", "ann", {}, {900}});
   FeatureLimits smaller = limits;
   smaller.vocabulary = 800;
@@ -215,7 +214,7 @@ TEST_CASE_FIXTURE(Shop,
   CHECK(store->health().damages == 0);
 }
 
-TEST_CASE_FIXTURE(Shop, "what was answered is in the mark, what an import stored is when it is synced") {
+TEST_CASE_FIXTURE(Shop, "store features: the mark has answered writes, and imports after their sync") {
   version(PutUser{0, "t", "ann", {}, {1}}), version(item("a", {1}));
   const PutUser rows[] = {{0, "t", "bob", {}, {3}}, {0, "t", "cleo", {}, {3}}};
   port->import_users(rows);
@@ -224,7 +223,8 @@ TEST_CASE_FIXTURE(Shop, "what was answered is in the mark, what an import stored
   CHECK(found.state->last == std::array<std::uint64_t, 2>{3, 1});
 }
 
-TEST_CASE_FIXTURE(Shop, "readers on other lanes see an item and its catalog version change together") {
+TEST_CASE_FIXTURE(Shop,
+                  "store features: concurrent readers see an item and the catalog version change together") {
   version(item("a", {1}));  // at version n the item's only token is n
   std::atomic<bool> stop = false;
   std::atomic<int> wrong = 0;
@@ -241,7 +241,7 @@ TEST_CASE_FIXTURE(Shop, "readers on other lanes see an item and its catalog vers
   CHECK(wrong == 0);
 }
 
-TEST_CASE_FIXTURE(Shop, "what an answer holds stays as it was; what is unchanged is shared and not copied") {
+TEST_CASE_FIXTURE(Shop, "store features: an answer's data never changes, and unchanged data is shared") {
   version(item("a", {1})), version(item("b", {2}));
   version(PutUser{0, "t", "ann", {}, {1}});
   const Features before = find("t", "ann", {"a", "b"}), again = find("t", "ann", {"a", "b"});
@@ -258,7 +258,7 @@ TEST_CASE_FIXTURE(Shop, "what an answer holds stays as it was; what is unchanged
   CHECK(after.user->tokens == std::vector<Token>{2});
 }
 
-TEST_CASE_FIXTURE(Shop, "a profile that was written or deleted is not answered from memory") {
+TEST_CASE_FIXTURE(Shop, "store features: a written or deleted profile is not answered from memory") {
   version(PutUser{0, "t", "ann", {}, {1}});
   CHECK(find("t", "ann").user->version == 1);
   version(PutUser{0, "t", "ann", {}, {2}});
@@ -270,8 +270,7 @@ TEST_CASE_FIXTURE(Shop, "a profile that was written or deleted is not answered f
   CHECK_FALSE(find("t", "ann").user);
 }
 
-TEST_CASE_FIXTURE(Shop,
-                  "a user who was read before is answered at once, and nothing that needs the store is") {
+TEST_CASE_FIXTURE(Shop, "store features: run_now answers users in memory, and nothing that needs the store") {
   version(item("a", {1}));
   version(PutUser{0, "t", "ann", {}, {1}});
   const Job wanted = FindFeatures{"t", "ann", {"a", "b"}};

@@ -1,4 +1,4 @@
-// Imports into a Store: everything is checked, then everything is written.
+// Imports rows into a Store: checks everything, then writes everything.
 #include <algorithm>
 #include <unordered_set>
 #include <utility>
@@ -19,8 +19,8 @@ constexpr std::size_t write_bytes_max = 64 << 20;
                        (half ? "and some are stored: import again" : "and stored none of them"));
 }
 
-// Writes an import at once if it is not too large for that. Else its first part says that the rest is to
-// come, and its last that all is there.
+// Writes an import at once unless it is too large. Otherwise its first part notes that more
+// follows, and its last part removes that note.
 class ImportWriter {
  public:
   explicit ImportWriter(Store& store, bool half) : store_(store), half_(half) {}
@@ -100,7 +100,7 @@ std::vector<StoredProfile> FeaturePort::resolve_users(const Import& rows, const 
   return profiles;
 }
 
-// Each key of the column that does not stay, whether its row can be read or not.
+// Erases the column's keys for which `stays` is false, whether their rows are readable or not.
 void FeaturePort::erase_others(Column column, const std::function<bool(std::string_view)>& stays,
                                const std::function<void(Change)>& write) const {
   std::vector<std::string> gone;
@@ -108,9 +108,9 @@ void FeaturePort::erase_others(Column column, const std::function<bool(std::stri
     if (!stays(key)) gone.emplace_back(key);
     return true;
   };
-  const auto skip = [](const Store::Gap&) {};  // what cannot be read stays damaged
+  const auto skip = [](const Store::Gap&) {};  // unreadable keys stay damaged
   if (!store_.scan(column, "", "", use, skip))
-    stop({StoreFault::failed, "the rows that go cannot be read"}, half_imported_);
+    stop({StoreFault::failed, "the rows to erase cannot be read"}, half_imported_);
   for (std::string& key : gone) write({column, std::move(key)});
 }
 
@@ -145,14 +145,14 @@ void FeaturePort::store_import(const Import& rows, const StoredCatalog& catalog,
   half_imported_ = false;
 }
 
-// ---- for which model ----
+// ---- model of the rows ----
 
 std::optional<std::string> FeaturePort::made_for() {
   std::optional<std::string> text;
   const auto use = [&](std::string_view value) { text = decode_note(made_for_key, value).value_or(""); };
   const Store::Read read = store_.read(Column::meta, made_for_key, use);
   if (read == Store::Read::failed)
-    throw StoreError(StoreFault::failed, "what is noted of the rows' model cannot be read");
+    throw StoreError(StoreFault::failed, "the note of the rows' model cannot be read");
   return read == Store::Read::corrupt ? "" : text;
 }
 

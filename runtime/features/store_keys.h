@@ -1,5 +1,5 @@
 #pragma once
-// What a FeaturePort keeps in the column `meta` of its store; its other keys are in store_check.h.
+// Keys of a FeaturePort in the column `meta` of its store; store_check.h has the others.
 #include <string>
 #include <string_view>
 

@@ -14,9 +14,9 @@ std::string catalog_version_text(std::uint64_t version) { return "c" + std::to_s
 
 // ---- index ----
 
-// Open addressing; a slot has the id's hash and, plus 1, its number. What a slot says is good for those
-// snapshots whose item of that number has that id, so nothing needs to be taken out and readers need no order
-// among slots.
+// Hash table with open addressing. A slot has the id's hash and the number plus 1. It is valid for
+// the snapshots whose item of that number has that id, so nothing is ever removed and readers need
+// no ordering among slots.
 class CatalogIndex {
  public:
   explicit CatalogIndex(std::size_t items) : slots_(std::bit_ceil(std::max<std::size_t>(64, 3 * items))) {}
@@ -34,7 +34,7 @@ class CatalogIndex {
     ++used_;
   }
   void prefetch(std::uint32_t hash) const { __builtin_prefetch(&slot(hash)); }
-  // The first number of this hash for which `is_it` holds.
+  // Returns the first number of this hash for which `is_it` holds.
   template <class IsIt>
   ItemNumber find(std::uint32_t hash, IsIt is_it) const {
     std::uint64_t entry = 0;
@@ -50,7 +50,7 @@ class CatalogIndex {
   const Slot& slot(std::size_t at) const { return slots_[at & (slots_.size() - 1)]; }
 
   std::vector<Slot> slots_;
-  std::size_t used_ = 0;  // the writer's
+  std::size_t used_ = 0;  // used by the writer only
 };
 
 // ---- snapshot ----
@@ -93,8 +93,8 @@ ItemNumber StoredCatalog::find(std::string_view id, std::uint32_t hash) const {
 
 ItemNumber StoredCatalog::find(std::string_view id) const { return find(id, CatalogIndex::hash_of(id)); }
 
-// What an id leads to, slot and row, is fetched while the others are on their way. Mostly an id is that of
-// the first item that has its hash.
+// Prefetches slots and rows of all ids before it compares any. Usually the first item with an id's
+// hash has that id.
 std::vector<ItemNumber> StoredCatalog::find_all(std::span<const std::string> ids) const {
   std::vector<std::uint32_t> hashes(ids.size());
   for (std::size_t i = 0; i < ids.size(); ++i) index_->prefetch(hashes[i] = CatalogIndex::hash_of(ids[i]));
@@ -110,7 +110,7 @@ std::vector<ItemNumber> StoredCatalog::find_all(std::span<const std::string> ids
 
 ItemView StoredCatalog::item(ItemNumber number) const {
   const Row* row = row_of(number);
-  TROUPE_CHECK(row, "an item of this snapshot");
+  TROUPE_CHECK(row, "the snapshot has an item of this number");
   return leaf_of(number)->item(*row);
 }
 
@@ -121,7 +121,7 @@ ItemNumber StoredCatalog::next(ItemNumber from) const {
 
 std::uint64_t StoredCatalog::written(ItemNumber number) const {
   const Row* row = row_of(number);
-  TROUPE_CHECK(row, "an item of this snapshot");
+  TROUPE_CHECK(row, "the snapshot has an item of this number");
   return row->written;
 }
 
@@ -209,7 +209,7 @@ void CatalogWriter::build_leaves(StoredCatalog& next) {
   }
 }
 
-// Its texts and tokens take no more room than they need.
+// Trims texts and tokens to their size.
 StoredCatalog::LeafPointer CatalogWriter::build_leaf(const StoredCatalog::Leaf* before, ItemNumber first,
                                                      Changes::const_iterator from,
                                                      Changes::const_iterator to) const {

@@ -1,11 +1,11 @@
 #pragma once
-// Snapshots of a catalog that is kept somewhere else (RocksDB, Redis), and the one who makes them. Snapshots
-// share all that they have in common: a write copies one leaf of 32 items and the pointers on the way there
-// (a few microseconds at a million items), not the catalog. The index from ids to numbers is one for all of
-// them: it only grows, and each snapshot looks up in itself whether the number that it finds there is of that
-// id. When it is half full it is made anew, twice as large, by the writer; readers wait for nothing.
+// Snapshots of a catalog stored elsewhere (RocksDB, Redis), and the writer that makes them.
+// Snapshots share their common parts: a write copies one leaf of 32 items and the pointers to it,
+// which takes a few microseconds at a million items. All snapshots share one index from ids to
+// numbers. The index only grows, and each snapshot checks whether the number found has that id in
+// it. When the index is half full, the writer builds a larger one; readers never wait.
 //
-// An item takes 64 bytes, its id, title and tokens, and 16 to 32 bytes of the index.
+// An item takes 64 bytes, plus its id, title and tokens, plus 16 to 32 bytes of index.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -21,13 +21,13 @@
 
 namespace troupe {
 
-std::string catalog_version_text(std::uint64_t version);  // "c7"
+std::string catalog_version_text(std::uint64_t version);  // such as "c7"
 
 class CatalogIndex;
 
 class StoredCatalog final : public Catalog {
  public:
-  StoredCatalog();  // empty, of version 0
+  StoredCatalog();  // empty, version 0
 
   const std::string& version() const override { return version_text_; }
   ItemNumber find(std::string_view id) const override;
@@ -37,14 +37,15 @@ class StoredCatalog final : public Catalog {
 
   std::uint64_t size() const { return size_; }
   std::uint64_t version_number() const { return version_; }
-  std::uint64_t written(ItemNumber number) const;  // the version that wrote this item
+  std::uint64_t written(ItemNumber number) const;  // version that wrote this item
 
  private:
   friend class CatalogWriter;
-  struct Row {  // 64 bytes, so that an item is one line of the cache and its texts
+  struct Row {  // 64 bytes, so that an item is one cache line and its texts
     std::uint64_t written = 0;
-    std::uint32_t text = 0, id_bytes = 0, title_bytes = 0;  // in Leaf::text; no id: there is no such item
-    std::uint32_t token = 0, tokens = 0;                    // in Leaf::tokens
+    // In Leaf::text; an empty id: there is no such item.
+    std::uint32_t text = 0, id_bytes = 0, title_bytes = 0;
+    std::uint32_t token = 0, tokens = 0;  // in Leaf::tokens
     Token identifier = -1;
     BlockName block;
   };
@@ -64,38 +65,38 @@ class StoredCatalog final : public Catalog {
   static constexpr std::uint32_t leaf_rows = 32, branch_leaves = 128;
 
   ItemNumber find(std::string_view id, std::uint32_t hash) const;
-  const Leaf* leaf_of(ItemNumber number) const;  // null: no number of it was ever given
-  const Row* row_of(ItemNumber number) const;    // null: no item has it
+  const Leaf* leaf_of(ItemNumber number) const;  // null: no number in it was ever used
+  const Row* row_of(ItemNumber number) const;    // null: no item has this number
 
   std::uint64_t version_ = 0;
   std::string version_text_;
   std::uint64_t size_ = 0;
-  ItemNumber numbers_ = 0;  // all are below
+  ItemNumber numbers_ = 0;  // upper bound of the numbers
   std::vector<std::shared_ptr<const Branch>> branches_;
   std::shared_ptr<CatalogIndex> index_;
 };
 using StoredCatalogPointer = std::shared_ptr<const StoredCatalog>;
 
-// Gathers changes and makes them the next snapshot. One writer at a time for all snapshots that come from
-// one.
+// Collects changes and publishes them as the next snapshot. All snapshots that descend from one
+// have one writer at a time.
 class CatalogWriter {
  public:
   explicit CatalogWriter(StoredCatalogPointer base = std::make_shared<const StoredCatalog>());
 
   // A later change of the same id wins.
   void put(Item item, std::uint64_t written);
-  bool erase(std::string_view id);  // false: it was not there
+  bool erase(std::string_view id);  // false: it was absent
   bool contains(std::string_view id) const { return find(id) != no_item; }
   std::uint64_t size() const { return size_; }             // with the changes so far
-  std::size_t changes() const { return changes_.size(); }  // that wait to be published
+  std::size_t changes() const { return changes_.size(); }  // not published yet
 
   StoredCatalogPointer publish(std::uint64_t version);
-  const StoredCatalogPointer& last() const { return base_; }    // published
-  std::size_t leaves_copied() const { return leaves_copied_; }  // by all that was published
+  const StoredCatalogPointer& last() const { return base_; }    // published last
+  std::size_t leaves_copied() const { return leaves_copied_; }  // in all publications
 
  private:
   struct Change {
-    std::optional<Item> item;  // none: it is gone
+    std::optional<Item> item;  // nullopt: erased
     std::uint64_t written = 0;
   };
   using Changes = std::map<ItemNumber, Change>;
@@ -109,8 +110,9 @@ class CatalogWriter {
 
   StoredCatalogPointer base_;
   Changes changes_;
-  std::unordered_map<std::string, ItemNumber> added_;  // ids that `base_` has not, or under another number
-  std::vector<ItemNumber> free_;                       // below numbers_
+  // Ids absent from `base_`, or with another number there.
+  std::unordered_map<std::string, ItemNumber> added_;
+  std::vector<ItemNumber> free_;  // below numbers_
   ItemNumber numbers_;
   std::uint64_t size_;
   std::size_t leaves_copied_ = 0;

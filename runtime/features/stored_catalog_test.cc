@@ -30,7 +30,7 @@ std::string all(const StoredCatalog& catalog) {
 
 }  // namespace
 
-TEST_CASE("an item is found by its id as it was put, with the version that wrote it") {
+TEST_CASE("stored catalog: an item is found by id with the version that wrote it") {
   CatalogWriter writer;
   CHECK(writer.last()->find("a") == no_item);
   CHECK(writer.last()->version() == "c0");
@@ -45,7 +45,7 @@ TEST_CASE("an item is found by its id as it was put, with the version that wrote
   CHECK(catalog->find("") == no_item);
 }
 
-TEST_CASE("a snapshot stays as it was; an item keeps its number while others come and go") {
+TEST_CASE("stored catalog: a snapshot never changes; an item keeps its number while others change") {
   CatalogWriter writer;
   with(writer, item("a"));
   const auto before = with(writer, item("b", 5));
@@ -54,7 +54,7 @@ TEST_CASE("a snapshot stays as it was; an item keeps its number while others com
   writer.put(item("c", 7), 3);
   const auto after = writer.publish(3);
   CHECK(all(*before) == "ab");
-  CHECK(all(*after) == "cb");  // the number of a
+  CHECK(all(*after) == "cb");  // c has the former number of a
   CHECK(before->item(before->find("b")).tokens[0] == 5);
   CHECK(after->item(after->find("b")).tokens[0] == 6);
   CHECK(before->find("b") == after->find("b"));
@@ -62,7 +62,7 @@ TEST_CASE("a snapshot stays as it was; an item keeps its number while others com
   CHECK(after->find("a") == no_item);
 }
 
-TEST_CASE("of several changes of one id the last one counts") {
+TEST_CASE("stored catalog: the last of several changes of one id counts") {
   CatalogWriter writer;
   CHECK_FALSE(writer.erase("a"));
   writer.put(item("a", 1), 1), writer.put(item("a", 2), 2);
@@ -79,7 +79,7 @@ TEST_CASE("of several changes of one id the last one counts") {
   CHECK(last->item(last->find("b")).tokens[0] == 5);
 }
 
-TEST_CASE("a write in a catalog of 100,000 items copies one leaf, and numbers stay dense under churn") {
+TEST_CASE("stored catalog: a write among 100,000 items copies one leaf, and numbers stay dense") {
   CatalogWriter writer;
   for (int n = 0; n < 100'000; ++n) writer.put(item("item " + std::to_string(n), n), 1);
   const auto before = writer.publish(1);
@@ -100,7 +100,7 @@ TEST_CASE("a write in a catalog of 100,000 items copies one leaf, and numbers st
   CHECK(last->item(last->find("item 399999")).identifier == 300'000);
 }
 
-TEST_CASE("random changes: every snapshot reads as the catalog was") {
+TEST_CASE("stored catalog: after random changes every snapshot reads as the catalog was") {
   const std::uint64_t seed = std::random_device{}();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -145,7 +145,7 @@ TEST_CASE("random changes: every snapshot reads as the catalog was") {
   }
 }
 
-TEST_CASE("readers look ids up in an old snapshot while the index behind it grows") {
+TEST_CASE("stored catalog: readers use an old snapshot while the shared index grows") {
   CatalogWriter writer;
   for (int n = 0; n < 20; ++n) writer.put(item(std::to_string(n), n), 1);
   const auto old = writer.publish(1);
@@ -164,7 +164,7 @@ TEST_CASE("readers look ids up in an old snapshot while the index behind it grow
   CHECK(wrong == 0);
 }
 
-TEST_CASE("a catalog's paths are its items' tokens, and those of a snapshot stay as they were") {
+TEST_CASE("stored catalog: paths are the items' tokens, and a snapshot's paths never change") {
   CatalogWriter writer;
   with(writer, item("a", 3));
   with(writer, item("b", 5));
@@ -182,7 +182,7 @@ TEST_CASE("a catalog's paths are its items' tokens, and those of a snapshot stay
   CHECK(after->paths()->find(std::vector<Token>{5, 5}) == kernels::PathIndex::none);
 }
 
-TEST_CASE("a write that changes no item's tokens makes no new paths") {
+TEST_CASE("stored catalog: a write that changes no tokens shares the paths") {
   CatalogWriter writer;
   with(writer, item("a", 3));
   const auto before = with(writer, item("b", 5));

@@ -1,6 +1,6 @@
 #pragma once
-// Ranges of a column's keys whose rows could not be read when it was loaded: of these keys nobody knows
-// whether they are there, until they are written or erased.
+// Ranges of a column's keys whose rows could not be read when it was loaded. Whether such a key
+// exists is unknown until it is written or erased.
 #include <atomic>
 #include <cstddef>
 #include <memory>
@@ -17,13 +17,13 @@ class UnreadableRanges {
     std::string from, to;  // [from, to); `to` empty: to the end
     bool contains(std::string_view key) const { return key >= from && (to.empty() || key < to); }
   };
-  // As they were at one time; none: null. Whoever compares it with a catalog takes it before the catalog, for
-  // a key leaves a range only after what was written of it can be seen.
+  // The ranges at one time; null = none. Take the snapshot before the catalog it is compared with,
+  // because a key leaves a range only after its write is visible.
   using Snapshot = std::shared_ptr<const std::vector<Range>>;
 
   void add(std::string from, std::string to);
-  // It was written or erased. A range is divided by that, unless there are `ranges_max`; then it stays as it
-  // is.
+  // Called when the key was written or erased. Splits its range at the key, unless there are
+  // `ranges_max`; then the range stays unchanged.
   void remove(std::string_view key);
 
   bool empty() const { return !any_.load(); }
@@ -37,7 +37,7 @@ class UnreadableRanges {
   void set(std::vector<Range> ranges);
 
   std::atomic<bool> any_ = false;
-  mutable std::mutex mutex_;  // guards the next
+  mutable std::mutex mutex_;  // guards ranges_
   Snapshot ranges_;
 };
 

@@ -7,7 +7,7 @@
 
 using namespace troupe;
 
-TEST_CASE("a key that is written leaves its range, its neighbours stay") {
+TEST_CASE("unreadable ranges: a written key leaves its range, its neighbours stay") {
   UnreadableRanges ranges;
   CHECK(ranges.empty());
   CHECK_FALSE(ranges.contains("a"));
@@ -24,7 +24,7 @@ TEST_CASE("a key that is written leaves its range, its neighbours stay") {
   CHECK(UnreadableRanges::contains(before, "c"));
 }
 
-TEST_CASE("what is known of every key is no range any more") {
+TEST_CASE("unreadable ranges: a range disappears once all its keys are known") {
   UnreadableRanges ranges;
   ranges.add("a", std::string("a") + '\0');
   ranges.remove("a");
@@ -32,7 +32,7 @@ TEST_CASE("what is known of every key is no range any more") {
   CHECK_FALSE(ranges.now());
 }
 
-TEST_CASE("ranges do not grow without bound: beyond it a key stays in its range, one that is a range goes") {
+TEST_CASE("unreadable ranges: at ranges_max a key stays in its range, and a one-key range is removed") {
   UnreadableRanges ranges;
   ranges.add("", "");
   ranges.add("alone", std::string("alone") + '\0');

@@ -43,7 +43,7 @@ std::optional<Envelope> Journal::open(Address to, const Bytes& bytes) const {
 
 void Journal::nobody_at(Address to) const {
   protocol_error(name_of(to), "nobody_at_address",
-                 "no core and no door has this address; the message is dropped");
+                 "no core and no server has this address; the message is dropped");
 }
 
 void Journal::write(std::string_view who, const Effects::Log& line) const {
@@ -56,7 +56,7 @@ void Journal::protocol_error(std::string_view who, std::string_view event, std::
 }
 
 Refusal too_many_jobs(const ActorSpec& actor) {
-  return {503, "overloaded", std::to_string(actor.jobs_waiting_max) + " jobs wait already",
+  return {503, "overloaded", std::to_string(actor.jobs_waiting_max) + " jobs are already waiting",
           name_of(actor.address), "fewer jobs at a time"};
 }
 

@@ -1,8 +1,9 @@
 #pragma once
-// A host runs cores. Two exist: CafHost (threads, real time) and SimHost (one thread, virtual time, a seed);
-// a program builds its actors against this interface and `main` chooses the world. The simulation encodes
-// every message, so the codec is exercised on every hop; the other encodes what leaves its process. Neither
-// host promises more than core.h says: whoever needs order, a reply or an end to waiting sets a timer.
+// Hosts run cores. CafHost uses threads and real time; SimHost uses one thread, virtual time and a
+// seed. A program builds its actors against this interface, and `main` chooses the host. The
+// simulation encodes every message, so the codec is exercised on every hop; CafHost encodes only
+// messages that leave its process. Neither host promises more than core.h says: a core that needs
+// order, a reply or an end to waiting sets a timer.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,10 +21,10 @@
 
 namespace troupe {
 
-// `port` is null for a core that starts no jobs. It outlives the host's stop(), and is run by `lanes`
-// executors at a time, each with its own index in [0, lanes); jobs start in the order in which the core asked
-// for them and end in any order. When `jobs_waiting_max` of them wait for a lane, a further one ends at once
-// with a Refusal (503).
+// An actor to run. `port` is null for a core that starts no jobs; it must live until stop() has
+// returned. `lanes` executors call it at a time, each with its own index in [0, lanes). Jobs start
+// in the order in which the core started them and end in any order. While `jobs_waiting_max` jobs
+// wait for an executor, a further job is refused at once (503).
 struct ActorSpec {
   Address address;
   std::unique_ptr<Core> core;
@@ -34,40 +35,41 @@ struct ActorSpec {
 
 class Host {
  public:
-  // Called for one message at a time (not always on the same thread); must not block, and may post.
+  // Receives the messages to one address, one at a time, not always on the same thread. Must not
+  // block; may post.
   using Door = std::function<void(Address from, Message message)>;
 
   virtual ~Host() = default;
 
-  // Before start(). One core or one door per address.
+  // Call before start(). Each address has either one core or one server.
   virtual void add(ActorSpec actor) = 0;
-  // A sink for messages to a role without a core: the HTTP front door, a bench, a test.
+  // Sets the receiver of messages to a role without a core: the HTTP server, a benchmark or a test.
   virtual void set_door(Address address, Door door) = 0;
 
-  // Gives every core its start_timer, before anything else.
+  // Starts every core with its start_timer, before any other event.
   virtual void start() = 0;
-  // After start(), from any thread (SimHost: from its own). What comes after stop() is dropped.
+  // Call after start(), from any thread (SimHost: from its own). Messages after stop() are dropped.
   virtual void post_encoded(Address to, Bytes envelope) = 0;
   virtual void post(Address to, Address from, Message message);
-  // Running jobs end, waiting ones and undelivered messages are dropped; then no core, port or door is called
-  // again. Not from a core, port or door. A second call does nothing.
+  // Waits for running jobs; drops waiting jobs and undelivered messages. Afterwards no core, port
+  // or server is called. Must not be called from one of them. A second call does nothing.
   virtual void stop() = 0;
 };
 
-// "cache_meta@3"
+// Returns e.g. "cache_meta@3".
 std::string name_of(Address address);
 
 using LogSink = std::function<void(LogLevel level, std::string_view actor, std::string_view event,
                                    std::span<const LogField> fields)>;
 
-// What both hosts write down, and how. Thread-safe if the sink is. `metrics` outlives the host.
+// Metrics and log lines of both hosts. Thread-safe if the sink is. `metrics` must outlive the host.
 class Journal {
  public:
   Journal(MetricRegistry& metrics, LogSink sink) : metrics_(&metrics), sink_(std::move(sink)) {}
 
-  // The envelope in these bytes; none if they are no envelope, which is a protocol error.
+  // Decodes an envelope. Returns nothing for invalid bytes, which it counts as a protocol error.
   std::optional<Envelope> open(Address to, const Bytes& bytes) const;
-  // Nobody is at `to`: a protocol error.
+  // Counts a message to an address without a receiver as a protocol error.
   void nobody_at(Address to) const;
   void undelivered() const { metrics_->record(Metric::messages_undelivered, 1); }
   void record(const Effects::Count& count) const {
@@ -82,7 +84,7 @@ class Journal {
   LogSink sink_;
 };
 
-// The answer to a job that finds `jobs_waiting_max` before it.
+// Returns the refusal of a job while `jobs_waiting_max` jobs wait.
 Refusal too_many_jobs(const ActorSpec& actor);
 
 }  // namespace troupe

@@ -35,7 +35,7 @@ void ModelActor::pass(Effects::Effect effect, Effects& effects) const {
   effects.list.push_back(std::move(effect));
 }
 
-// All that the node's actors are told of blocks, and the status.
+// Translates the model's messages about blocks, and its status.
 void ModelActor::translate(Message& message) const {
   if (auto* lookup = std::get_if<LookupBlocks>(&message)) {
     put_owner(lookup->user);
@@ -48,14 +48,14 @@ void ModelActor::translate(Message& message) const {
     for (BlockUse& use : ask->retention.elsewhere) use.tokens = pages_of(use.tokens);
   } else if (auto* forget = std::get_if<Forget>(&message)) {
     put_owner(forget->owner);
-    forget->below =
-        pages_of(forget->below);  // what has fewer pages has fewer tokens; what has as many may stay in vain
+    // Fewer pages imply fewer tokens; a block with equally many pages may be kept needlessly.
+    forget->below = pages_of(forget->below);
   } else if (auto* status = std::get_if<StatusReply>(&message)) {
     status->fields.push_back({"model", seat_.model});
   }
 }
 
-// Of nobody's blocks it stays empty. No name of a model has the character between.
+// Keeps an empty owner empty. Names of models never contain '/'.
 void ModelActor::put_owner(std::string& owner) const {
   if (!owner.empty()) owner.insert(0, seat_.model + '/');
 }

@@ -1,16 +1,19 @@
 #pragma once
-// An actor of one model among several of a node, alone or of a cluster. Each model has a router and an
-// inference worker of its own; the KV-cache worker, the cache-meta and the allocator agent, and with them the
-// pool, are the node's. This stands between such an actor's core and its host, so that neither the core nor
-// those who serve all models know that there are others:
-//   - the core says a node's number where its model's router or worker there is meant; they have numbers of
-//   their own (seat.h)
-//   - users and items of two models may have the same ids: an owner of blocks that leaves the core has its
-//   model's name
-//     before it. Names of blocks are hashes of model and layout, and need nothing
-//   - tokens of two models take different room: the pool counts in pages, and so does what is said of blocks
-//   - what the core counts is its model's; its log lines and its status name the model.
-// It decides nothing, and keeps nothing between two steps.
+// Adapter of an actor that belongs to one of several models of a node, with or without a cluster.
+// Each model has its own router and inference worker; the node's KV-cache worker, cache-meta,
+// allocator agent and pool serve all models. The adapter sits between such a core and its host, so
+// that neither the core nor the shared actors know of several models:
+//
+// - Numbers: the core uses a node's number for its model's router or worker there; outside, they
+//   have numbers of their own (seat.h).
+// - Owners: users and items of two models may have the same ids, so the model's name is put before
+//   the owner of blocks. Names of blocks are hashes of model and layout and stay unchanged.
+// - Sizes: tokens of two models take different amounts of memory, so messages about blocks count
+//   pages, as the pool does.
+// - Metrics, log lines and status: the core's counts are recorded for its model; log lines and
+//   status name the model.
+//
+// The adapter decides nothing and keeps no state between two steps.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -21,11 +24,12 @@
 namespace troupe {
 
 struct ModelSeat {
-  std::string model;                  // its name
-  std::uint32_t place = 0;            // in the list of models
-  Seats seats;                        // of all models, on all nodes
-  std::uint32_t page_tokens = 1;      // of the model, that a page holds
-  MetricRegistry* metrics = nullptr;  // of the model; outlives the actor. Null: all is counted by the host
+  std::string model;              // name of the model
+  std::uint32_t place = 0;        // index in the list of models
+  Seats seats;                    // actor ids of all models, on all nodes
+  std::uint32_t page_tokens = 1;  // tokens of the model per page
+  // Metrics of the model; must outlive the actor. Null = the host counts everything.
+  MetricRegistry* metrics = nullptr;
 };
 
 class ModelActor final : public Core {

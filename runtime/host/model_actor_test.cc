@@ -9,7 +9,7 @@ using namespace troupe;
 namespace {
 namespace model_actor_test {
 
-// Does what it is told by the test, and remembers the last event.
+// Sends what the test sets up, and records the received messages.
 class Told final : public Core {
  public:
   explicit Told(std::vector<Received>& heard) : heard_(heard) {}
@@ -53,7 +53,7 @@ struct Bench {
 using model_actor_test::Bench;
 }  // namespace
 
-TEST_CASE("a model's router and worker have a number of their own, which their cores do not hear of") {
+TEST_CASE("model actor: the model's router and worker have their own numbers, which their cores never see") {
   using namespace model_actor_test;
   Bench b;
   b.say(worker, Drain{1});
@@ -73,16 +73,16 @@ TEST_CASE("a model's router and worker have a number of their own, which their c
   CHECK(b.heard[2].from == Address{7, Role::inference_worker});
 }
 
-TEST_CASE("what another model's actor says is for nobody here") {
+TEST_CASE("model actor: a message of another model's actor is refused") {
   using namespace model_actor_test;
   Bench b;
   b.probe.receive(0, {other, Role::router}, Drain{3});
-  b.probe.receive(0, {1, Role::inference_worker}, Drain{4});  // of the first model
+  b.probe.receive(0, {1, Role::inference_worker}, Drain{4});  // an actor of the first model
   CHECK(b.heard.empty());
   CHECK(b.probe.counted(Metric::protocol_errors) == 1);
 }
 
-TEST_CASE("a number says a node and a model, and one that nobody has says none") {
+TEST_CASE("model actor ids: a number gives a node and a model, and an unused number gives none") {
   constexpr Seats four{4}, one;
   for (const NodeId node : {NodeId{1}, NodeId{7}, Seats::nodes_max})
     for (std::uint32_t model = 0; model < 4; ++model) {
@@ -91,10 +91,11 @@ TEST_CASE("a number says a node and a model, and one that nobody has says none")
     }
   CHECK(four.number(7, 0) == 7);
   CHECK(four.node_of(Seats{5}.number(7, 4)) == 0);
-  CHECK(one.node_of(0xFFFF'FFFF) == 0xFFFF'FFFF);  // of a cluster with one model nodes may have any number
+  // nodes of a cluster with one model may have any number
+  CHECK(one.node_of(0xFFFF'FFFF) == 0xFFFF'FFFF);
 }
 
-TEST_CASE("owners carry their model's name, and blocks are as large as their pages") {
+TEST_CASE("model actor: owners get their model's name, and block sizes are converted to pages") {
   using namespace model_actor_test;
   Bench b;
   const auto lookup =
@@ -106,25 +107,25 @@ TEST_CASE("owners carry their model's name, and blocks are as large as their pag
       b.say(cache, AcquireBlocks{2, 0, {{{}, SegmentKind::item, "5", 9}, {{}, SegmentKind::system, "", 1}}});
   CHECK(ask.wants[0].owner == "news/5");
   CHECK(ask.wants[0].tokens == 2);
-  CHECK(ask.wants[1].owner == "");  // nobody's
+  CHECK(ask.wants[1].owner == "");  // no owner
   CHECK(ask.wants[1].tokens == 1);
   AcquireBlocks told{3};
   told.retention.elsewhere = {{{}, 9}};
   CHECK(b.say(cache, told).retention.elsewhere[0].tokens == 2);
 }
 
-TEST_CASE("what is forgotten is the model's own, and never more than was said") {
+TEST_CASE("model actor: Forget reaches only the model's blocks, and never more than requested") {
   using namespace model_actor_test;
   Bench b;
   const auto all = b.say(meta, Forget{SegmentKind::item, "5"});
   CHECK(all.owner == "news/5");
   CHECK(all.below == 0);
   const auto some = b.say(meta, Forget{.kind = SegmentKind::user, .owner = "ana", .below = 20});
-  CHECK(some.below == 3);  // of 3 pages, a block may have 20 tokens
+  CHECK(some.below == 3);  // a block of 3 pages may have 20 tokens
   CHECK(b.say(meta, Forget{.kind = SegmentKind::user, .owner = "ana", .below = 3}).below == 1);
 }
 
-TEST_CASE("what a core counts is its model's, but for what a node counts as a whole") {
+TEST_CASE("model actor: a core's counts go to its model, except metrics of the whole node") {
   Bench b;
   b.core->counts = true;
   b.probe.receive(0, model_actor_test::door, StatusRequest{});
@@ -138,7 +139,7 @@ TEST_CASE("what a core counts is its model's, but for what a node counts as a wh
   CHECK(line->fields.back().value == "news");
 }
 
-TEST_CASE("a status says whose it is") {
+TEST_CASE("model actor: a status names its model") {
   using namespace model_actor_test;
   Bench b;
   const auto status = b.say(door, StatusReply{1, 1, Role::router, true, {{"policy", "bat"}}});

@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-// One metric of the text form: its description, and its samples as lines.
+// A metric of the text form: its description, and its samples as lines.
 struct Family {
   std::string name, description;
   std::vector<std::string> samples;
@@ -20,7 +20,7 @@ std::string_view next_line(std::string_view& text) {
   return line;
 }
 
-// "# HELP name …": a description begins with it, and samples follow.
+// Splits the text at "# HELP name …", which starts a description; samples follow it.
 std::vector<Family> families_of(std::string_view text) {
   constexpr std::string_view help = "# HELP ";
   std::vector<Family> families;
@@ -40,8 +40,8 @@ std::vector<Family> families_of(std::string_view text) {
   return families;
 }
 
-// name{labels} value, or name value. Values of labels hold no brace before the labels begin, and names none
-// at all.
+// Adds the label `model` to "name{labels} value" or "name value". Label values contain no brace
+// before the labels begin, and names contain none.
 std::string with_model(std::string_view sample, std::string_view model) {
   const std::size_t end = sample.find_first_of("{ ");
   std::string out(sample.substr(0, end));
@@ -50,7 +50,8 @@ std::string with_model(std::string_view sample, std::string_view model) {
   return out.append(",").append(sample.substr(end + 1));
 }
 
-// What actors of models count by themselves. Of tenants the door counts, too.
+// Returns the names of metrics that actors of models count. The HTTP server also counts metrics by
+// tenant.
 std::set<std::string, std::less<>> names_of_models(bool with_tenants, MetricForm form) {
   std::set<std::string, std::less<>> names;
   for (const MetricRow& row : metric_table())

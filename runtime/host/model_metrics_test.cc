@@ -14,7 +14,7 @@ std::size_t times(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("metrics of several models are one text: each described once, each model's with its label") {
+TEST_CASE("model metrics: each metric of several models is described once, with a sample per model") {
   MetricRegistry node, games, news;
   node.record(Metric::http_requests, 9);
   node.record(Metric::tenant_refused, 1, "ads");
@@ -36,13 +36,14 @@ TEST_CASE("metrics of several models are one text: each described once, each mod
   }
   for (const MetricRow& row : metric_table())
     CHECK(times(text, "# TYPE " + std::string(row.name) + " ") == 1);
-  // The node's own of what models count would be counted twice; and no model has a pool.
+  // The node's own samples of model metrics would be counted twice; and models have no pool of
+  // their own.
   CHECK(times(text, "\ntroupe_requests_total{kind=") == 0);
   CHECK(times(text, "troupe_pages{model=") == 0);
   CHECK(times(text, "troupe_http_requests_total{") == 0);
 }
 
-TEST_CASE("of a node whose models have no names the text is its registry's") {
+TEST_CASE("model metrics: without named models the text is that of the node's registry") {
   MetricRegistry node;
   node.record(Metric::requests_rank, 3);
   CHECK(render(node, {}) == node.render());

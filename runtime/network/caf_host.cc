@@ -21,12 +21,13 @@ using caf_local::Parcel;
 
 namespace {
 
-// Threads of the pool where nobody said how many: the lanes of ports run most steps themselves.
+// Default size of the thread pool: executor threads of ports run most steps themselves.
 constexpr unsigned cores_per_thread = 4, threads_max = 4;
 
-// Settings are these and CAF's defaults: no file and no command line is read, because parse() is never
-// called. Sharing, because the polling of work stealing costs over 100 µs a hop. The throughput is the number
-// of messages that an actor handles in a row, so that a busy one does not starve the rest.
+// All settings are these or CAF's defaults: parse() is never called, so no file and no command line
+// is read. The policy is "sharing", because the polling of work stealing costs over 100 µs per hop.
+// The throughput is the number of messages that an actor handles in a row; it keeps a busy actor
+// from starving the others.
 caf::actor_system_config& configure(caf::actor_system_config& config, std::uint32_t threads) {
   if (threads == 0)
     threads = std::clamp(std::thread::hardware_concurrency() / cores_per_thread, 1u, threads_max);
@@ -53,31 +54,33 @@ struct CafHost::World {
 
   Journal journal;
   std::uint32_t threads;
-  std::map<Address, CafActor> actors;  // nodes of a map stay where they are
+  std::map<Address, CafActor> actors;  // a map, because its entries have stable addresses
   std::map<Address, Door> doors;
   std::optional<ClusterPlace> place;
   Routes routes;
   caf::actor_system_config config;
-  std::optional<caf::actor_system> system;  // from start() to stop()
+  std::optional<caf::actor_system> system;  // exists from start() to stop()
 
-  // Posts hold it shared, so that none is under way once stop() has changed the state.
+  // Posts hold it shared, so that none is running once stop() has changed the state.
   std::shared_mutex state_mutex;
   State state = State::building;
 };
 
-// Lazily: CAF runs none of them before its first message, and by then all routes are known.
+// Spawns the actors lazily: CAF runs an actor only at its first message, and by then all routes are
+// known.
 void CafHost::World::spawn_all() {
   system.emplace(configure(config, threads));
   for (auto& [address, actor] : actors)
     routes.inside[address] = system->spawn<Shell, caf::lazy_init>(&actor, &routes, &journal);
   for (auto& [address, door] : doors)
     routes.inside[address] = system->spawn<DoorShell, caf::lazy_init>(address, door, &routes, &journal);
-  // CAF leaves a reference to its logger with the thread that spawns, and the system's destructor waits for
-  // all of them: without this, stop() on another thread would never return.
+  // CAF leaves a reference to its logger with the thread that spawns, and the system's destructor
+  // waits until all references are gone. Without this call, stop() on another thread would never
+  // return.
   caf::logger::set_current_actor_system(nullptr);
 }
 
-// May throw, and does so before anything runs.
+// May throw, but only before anything runs.
 void CafHost::World::make_links() {
   const auto deliver = [this](NodeId peer, Address to, std::shared_ptr<const Bytes> envelope) {
     const auto route = routes.inside.find(to);
@@ -107,12 +110,13 @@ void CafHost::World::start_executors() {
 
 void CafHost::World::take_down() {
   if (routes.links) routes.links->close();
-  // Then the executors: what they finish is still sent to living actors.
+  // Stop the executors second: the results of their last jobs are still sent to living actors.
   for (auto& [address, actor] : actors)
     if (actor.jobs) actor.jobs->stop();
   for (auto& [address, actor] : routes.inside) caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
   system->await_all_actors_done();
-  // The last handles go before the system whose actors they name; timers still pending go with the system.
+  // Drop the last handles before the system that owns their actors; pending timers end with the
+  // system.
   for (auto& [address, actor] : actors) actor.jobs.reset();
   routes.inside.clear();
   routes.links.reset();
@@ -151,9 +155,9 @@ void CafHost::add(ActorSpec actor) {
 
 void CafHost::set_door(Address address, Door door) {
   World& world = *world_;
-  TROUPE_CHECK(world.state == World::State::building, "doors are set before start()");
+  TROUPE_CHECK(world.state == World::State::building, "servers are set before start()");
   TROUPE_CHECK(door && !world.actors.contains(address) && !world.doors.contains(address),
-               "one door for each address");
+               "one server for each address");
   world.doors[address] = std::move(door);
 }
 
@@ -166,7 +170,7 @@ void CafHost::start() {
     std::unique_lock lock(world.state_mutex);
     world.state = World::State::running;
   }
-  if (world.routes.links) world.routes.links->open();  // what comes in may already be answered
+  if (world.routes.links) world.routes.links->open();  // from here on messages come in
   for (auto& [address, actor] : world.routes.inside) hand(actor, Launch{}, nullptr);
 }
 

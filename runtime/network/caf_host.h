@@ -1,11 +1,14 @@
 #pragma once
-// The host of the real world: each core is one CAF actor on a small thread pool, each port has executor
-// threads of its own, time is the steady clock. The only code that knows CAF is caf_*. All cores speak
-// the same events, so their shell is one plain class over the Core interface rather than a template, and a
-// new actor adds no CAF code. As one of a cluster it has links to its peers (links.h); that one is lost comes
-// to every core as PeerLost. Within the process messages travel as structs and are encoded for other
-// processes only; a lane that has finished a job runs the cores that its result wakes, so that a busy box
-// wakes no other thread. Mailboxes are not bounded here: admission in the router bounds what is under way.
+// Host for real time: each core is one CAF actor on a small thread pool, each port has executor
+// threads of its own, and time is the steady clock. Only the caf_* files know CAF. All cores handle
+// the same events, so their shell is one plain class over the Core interface rather than a
+// template, and a new actor adds no CAF code.
+//
+// A host that joins a cluster has links to its peers (links.h); the loss of a peer reaches every
+// core as PeerLost. Messages travel as structs within the process and are encoded only for other
+// processes. An executor that has finished a job runs the cores that its result wakes, so that a
+// busy node wakes no other thread. Mailboxes are not bounded here; admission in the router bounds
+// the requests in flight.
 #include <cstdint>
 #include <memory>
 
@@ -16,20 +19,20 @@ namespace troupe {
 
 class CafHost final : public Host {
  public:
-  // How messages travel between the actors of this process: tests send bytes, which every build can decode.
+  // Form of messages between actors of this process: tests use bytes, which every build can decode.
   enum class Inside : std::uint8_t { structs, bytes };
 
-  // `threads` run the cores, beside the lanes of ports; 0 means one for each four cores of this machine, at
-  // most 4.
+  // `threads` run the cores, in addition to the executor threads of ports; 0 = one per four cores
+  // of this machine, at most 4.
   CafHost(MetricRegistry& metrics, LogSink log, std::uint32_t threads = 0, Inside inside = Inside::structs);
   ~CafHost() override;
 
-  // Before start(): actors of this node may send to those of its peers. Throws std::runtime_error, as start()
-  // does then if it cannot listen.
+  // Call before start(). Actors of this node may then send to those of its peers. Throws
+  // std::runtime_error. start() then throws it, too, if the host cannot listen.
   void join(ClusterPlace place);
-  void follow(std::vector<PeerAddress> peers);  // as Links' own; after join()
-  std::uint16_t port() const;                   // where it listens; 0: nowhere
-  std::string renew_certificates();             // as Links' own; "" where there are no links
+  void follow(std::vector<PeerAddress> peers);  // see Links::follow; after join()
+  std::uint16_t port() const;                   // port on which it listens; 0 = none
+  std::string renew_certificates();             // see Links::renew_certificates; "" without links
 
   void add(ActorSpec actor) override;
   void set_door(Address address, Door door) override;

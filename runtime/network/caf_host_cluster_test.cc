@@ -1,4 +1,4 @@
-// Several hosts of this process are joined over loopback, as if they were processes.
+// Tests several hosts of this process that are joined over loopback, as if they were processes.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace troupe {
 namespace {
 
-// What happened, in order, as words.
+// Records what happened, in order, as words.
 class Diary {
  public:
   void write(std::string what) {
@@ -45,7 +45,8 @@ class Diary {
   std::vector<std::string> entries_;
 };
 
-// A node whose router answers each StatusRequest with its id, or with a StatusReply of as many bytes.
+// A node whose router answers each StatusRequest with its id, or with a StatusReply of that many
+// bytes.
 class Node {
  public:
   struct Wish {
@@ -115,7 +116,7 @@ class Node {
   NodeId node_;
 };
 
-// Asks until the answer is there: what is said before two nodes have met is lost.
+// Repeats the question until the answer arrives: messages before two nodes have joined are lost.
 bool reaches(Node& from, NodeId to, std::uint64_t id) {
   const auto answered = [&] {
     for (const Received& received : from.inbox.await(0))
@@ -131,7 +132,7 @@ bool reaches(Node& from, NodeId to, std::uint64_t id) {
   return false;
 }
 
-TEST_CASE("actors of several models are reached by their numbers on other nodes") {
+TEST_CASE("CAF hosts: actors of several models on other nodes are reached by their numbers") {
   Node one({.node = 1, .peers = {{2}}, .seats = {3}});
   Node two({.node = 2, .peers = {one.address()}, .seats = {3}});
   for (std::uint32_t model = 0; model < 3; ++model) {
@@ -139,7 +140,7 @@ TEST_CASE("actors of several models are reached by their numbers on other nodes"
     CHECK(reaches(two, Seats{3}.number(1, model), 20 + model));
     CHECK(reaches(two, Seats{3}.number(2, model), 30 + model));
   }
-  one.ask(Seats{4}.number(2, 3), 40);  // of a model that there is not
+  one.ask(Seats{4}.number(2, 3), 40);  // a model that does not exist
   CHECK(one.diary.await("nobody_at_address"));
 
   const auto speak_as = [&](NodeId from) {
@@ -148,11 +149,11 @@ TEST_CASE("actors of several models are reached by their numbers on other nodes"
   speak_as(Seats{3}.number(2, 1));
   CHECK(reaches(two, 1, 51));
   CHECK_FALSE(one.diary.has("forged_sender"));
-  speak_as(Seats{3}.number(4, 1));  // another node's
+  speak_as(Seats{3}.number(4, 1));  // a number of another node
   CHECK(one.diary.await("forged_sender"));
 }
 
-TEST_CASE("three nodes reach each other and know who is there") {
+TEST_CASE("CAF hosts: three nodes reach each other and report which peers are connected") {
   Node one({.node = 1, .peers = {{2}, {3}}});
   Node two({.node = 2, .peers = {one.address(), {3}}, .incarnation = 5});
   Node three({.node = 3, .peers = {one.address(), two.address()}});
@@ -170,7 +171,7 @@ TEST_CASE("three nodes reach each other and know who is there") {
   CHECK(one.diary.await("nobody_at_address"));
 }
 
-TEST_CASE("a node that ends is lost to the cores, and its next process is met") {
+TEST_CASE("CAF hosts: cores hear of the loss of a node and of its next process") {
   Node one({.node = 1, .peers = {{2}}});
   auto two = std::make_unique<Node>(Node::Wish{.node = 2, .peers = {one.address()}});
   REQUIRE(reaches(one, 2, 1));
@@ -184,7 +185,7 @@ TEST_CASE("a node that ends is lost to the cores, and its next process is met") 
   CHECK(one.metrics.value(Metric::messages_undelivered) == before + 1);
   CHECK(reaches(one, 2, 3));
 
-  // The one that is called ends and comes back at its port.
+  // The called node ends and restarts at its port.
   const std::uint16_t port = one.host->port();
   one.host->stop();
   CHECK(two->diary.await("core lost 1"));
@@ -193,7 +194,7 @@ TEST_CASE("a node that ends is lost to the cores, and its next process is met") 
   CHECK(reaches(*two, 1, 4));
 }
 
-TEST_CASE("who is not meant is turned away, and both sides say why") {
+TEST_CASE("CAF hosts: a wrong peer is refused, and both sides log the reason") {
   Node one({.node = 1, .peers = {{2}, {3}}});
   const auto turned_away = [&](const Node::Wish& wish, const std::string& why) {
     Node other(wish);
@@ -201,7 +202,7 @@ TEST_CASE("who is not meant is turned away, and both sides say why") {
     CHECK(other.diary.await(why));
     CHECK_FALSE(other.diary.has("peer_met"));
   };
-  turned_away({.node = 2, .peers = {one.address()}, .cluster = "another"}, "is of another cluster");
+  turned_away({.node = 2, .peers = {one.address()}, .cluster = "another"}, "belongs to another cluster");
   turned_away({.node = 7, .peers = {one.address()}}, "node 7 is not in the configuration of node 1");
   PeerAddress wrong = one.address();
   wrong.node = 2;
@@ -210,11 +211,12 @@ TEST_CASE("who is not meant is turned away, and both sides say why") {
     Node newer({.node = 2, .peers = {one.address()}, .incarnation = 9});
     REQUIRE(reaches(one, 2, 1));
   }
-  turned_away({.node = 2, .peers = {one.address()}, .incarnation = 8}, "before the last one that was met");
+  turned_away({.node = 2, .peers = {one.address()}, .incarnation = 8},
+              "older incarnation than the last one that joined");
   CHECK_FALSE(one.diary.has("met 3"));
 }
 
-TEST_CASE("nobody speaks for another node") {
+TEST_CASE("CAF hosts: a message with the sender address of another node is refused") {
   Node one({.node = 1, .peers = {{2}}});
   Node two({.node = 2, .peers = {one.address()}});
   REQUIRE(reaches(two, 1, 1));
@@ -223,7 +225,7 @@ TEST_CASE("nobody speaks for another node") {
   CHECK(one.metrics.value(Metric::protocol_errors) == 1);
 }
 
-TEST_CASE("many and large messages arrive once, and no more waits than may") {
+TEST_CASE("CAF hosts: many and large messages arrive once, and waiting bytes are bounded") {
   Node one({.node = 1, .peers = {{2}}});
   Node two({.node = 2, .peers = {one.address()}});
   REQUIRE(reaches(one, 2, 1'000'000));
@@ -232,7 +234,7 @@ TEST_CASE("many and large messages arrive once, and no more waits than may") {
   constexpr std::uint64_t count = 60;
   for (std::uint64_t id = 1; id <= count; ++id) {
     ScoreRequest large{.id = id};
-    large.query.assign(250'000, 7);  // a megabyte; together nearly what may wait
+    large.query.assign(250'000, 7);  // a megabyte; together nearly the bound of waiting bytes
     one.host->post({2, Role::router}, {1, Role::door}, large);
   }
   const auto answers = one.inbox.await(before + count);
@@ -247,7 +249,7 @@ TEST_CASE("many and large messages arrive once, and no more waits than may") {
   CHECK(one.metrics.value(Metric::messages_undelivered) == undelivered);
 }
 
-TEST_CASE("a port that is taken is said before anything runs") {
+TEST_CASE("CAF hosts: a port that is in use is reported before anything runs") {
   Node one({.node = 1});
   ClusterPlace place{.node = 2, .incarnation = 1, .address = "127.0.0.1", .port = one.host->port()};
   MetricRegistry metrics;
@@ -259,8 +261,7 @@ TEST_CASE("a port that is taken is said before anything runs") {
 }
 
 TEST_CASE(
-    "a peer that is no member yet is turned away, let in once it is one, and cut off when it is none any "
-    "more") {
+    "CAF hosts: a peer is refused before it is a member, accepted as one, and disconnected when it leaves") {
   Node one({.node = 1});
   const PeerAddress first = one.address();
   Node two({.node = 2, .peers = {first}});
@@ -275,7 +276,7 @@ TEST_CASE(
   CHECK(two.diary.await("node 2 is not in the configuration of node 1", 2));
 }
 
-TEST_CASE("one that hears of a member with a lower number calls it") {
+TEST_CASE("CAF hosts: a node connects to a new member with a lower number") {
   Node one({.node = 1});
   Node two({.node = 2});
   one.host->follow({{2, "", "127.0.0.1", 1}});

@@ -18,8 +18,8 @@ namespace {
 
 constexpr Address door{1, Role::door}, router{1, Role::router}, worker{1, Role::inference_worker};
 
-// Starts one job for each number that it receives, and tells the door that the job ended, or was refused (id
-// 0).
+// Starts one job for each number that it receives, and reports to the server that the job ended, or
+// was refused (id 0).
 FunctionCore::Step starter() {
   return [](Instant, const Event& event, Effects& effects) {
     if (auto* received = std::get_if<Received>(&event))
@@ -29,9 +29,9 @@ FunctionCore::Step starter() {
   };
 }
 
-TEST_CASE("a port runs on all its lanes at once, on each lane one job at a time") {
+TEST_CASE("CAF host: a port runs on all its executors at once, one job at a time on each") {
   constexpr std::uint32_t lanes = 3, jobs = 24;
-  std::latch all_lanes_busy(lanes);  // the first job of each lane waits for the others
+  std::latch all_lanes_busy(lanes);  // the first job of each executor waits for the others
   std::atomic<int> running{0}, most{0}, clashes{0};
   std::vector<std::atomic<int>> on_lane(lanes), started(lanes);
   FunctionPort port([&](const Job&, std::uint32_t lane) -> JobResult {
@@ -60,7 +60,7 @@ TEST_CASE("a port runs on all its lanes at once, on each lane one job at a time"
   CHECK(clashes == 0);
 }
 
-TEST_CASE("a job beyond the bound of waiting ones ends with a refusal while the others run") {
+TEST_CASE("CAF host: a job beyond the bound of waiting jobs is refused while the others run") {
   std::latch refused(1);
   FunctionPort port([&](const Job&, std::uint32_t) -> JobResult {
     refused.wait();
@@ -82,7 +82,7 @@ TEST_CASE("a job beyond the bound of waiting ones ends with a refusal while the 
   CHECK(ids == std::vector<std::uint64_t>{0, 1, 2, 3});
 }
 
-TEST_CASE("stop() while a job runs waits for it, and then nothing is called") {
+TEST_CASE("CAF host: stop() waits for a running job, and nothing is called afterwards") {
   std::latch running(1), stopping(1);
   std::atomic<int> runs{0};
   FunctionPort port([&](const Job&, std::uint32_t) -> JobResult {
@@ -106,13 +106,13 @@ TEST_CASE("stop() while a job runs waits for it, and then nothing is called") {
   CHECK(runs == runs_at_stop);
 }
 
-TEST_CASE("a host with timers far ahead and full mailboxes stops") {
+TEST_CASE("CAF host: a host with distant timers and full mailboxes stops") {
   MetricRegistry metrics;
   CafHost host(metrics, nullptr, 2);
   for (Address at : {router, worker})
     host.add({at, core_of([at](Instant now, const Event&, Effects& effects) {
                 effects.set_timer(1, now + Duration{3'600'000'000});
-                effects.send(at == router ? worker : router, StatusRequest{1});  // for ever
+                effects.send(at == router ? worker : router, StatusRequest{1});  // endlessly
               })});
   host.start();
   for (int i = 0; i < 1000; ++i) host.post(router, door, StatusRequest{1});
@@ -120,13 +120,13 @@ TEST_CASE("a host with timers far ahead and full mailboxes stops") {
   CHECK(metrics.value(Metric::protocol_errors) == 0);
 }
 
-TEST_CASE("the start timer comes before messages of cores that started earlier") {
+TEST_CASE("CAF host: the start timer fires before messages of cores that started earlier") {
   constexpr NodeId nodes = 50;
   for (int round = 0; round < 50; ++round) {
     MetricRegistry metrics;
     Inbox inbox;
     CafHost host(metrics, nullptr, 2);
-    // The core of node 1 starts first, and writes to the last one first.
+    // The core of node 1 starts first, and sends to the last core first.
     host.add({router, core_of([](Instant, const Event&, Effects& effects) {
                 for (NodeId node = nodes; node > 1; --node)
                   effects.send({node, Role::router}, StatusRequest{});
@@ -138,7 +138,7 @@ TEST_CASE("the start timer comes before messages of cores that started earlier")
   }
 }
 
-TEST_CASE("messages of one sender to one receiver keep their order, 20 KB each") {
+TEST_CASE("CAF host: messages of 20 KB from one sender to one receiver keep their order") {
   constexpr std::uint64_t count = 1000;
   MetricRegistry metrics;
   Inbox inbox;
@@ -159,13 +159,13 @@ TEST_CASE("messages of one sender to one receiver keep their order, 20 KB each")
   for (std::uint64_t id = 0; id < count; ++id) CHECK(std::get<StatusRequest>(messages[id].message).id == id);
 }
 
-TEST_CASE("posts from several threads may run into stop()") {
+TEST_CASE("CAF host: posts from several threads may race with stop()") {
   for (int round = 0; round < 20; ++round) {
     MetricRegistry metrics;
     std::atomic<int> arrived{0};
     CafHost host(metrics, nullptr, 2);
     host.set_door(door, [&](Address, Message) {
-      if (++arrived % 2) host.post(door, router, StatusRequest{2});  // a door may post
+      if (++arrived % 2) host.post(door, router, StatusRequest{2});  // a server may post
     });
     host.start();
     std::latch posting(3);
@@ -183,7 +183,7 @@ TEST_CASE("posts from several threads may run into stop()") {
   }
 }
 
-TEST_CASE("what a core counts and logs reaches the registry and the log with the actor's name") {
+TEST_CASE("CAF host: counts and log lines of a core reach the registry and the log with the actor's name") {
   std::vector<std::string> lines;
   std::mutex mutex;
   MetricRegistry metrics;
@@ -208,7 +208,7 @@ TEST_CASE("what a core counts and logs reaches the registry and the log with the
   CHECK(lines == std::vector<std::string>{"router@1 hello to=all"});
 }
 
-// What a core sends as a block's kind, and what arrives; 0: nothing does.
+// Returns what arrives when a core sends `kind` as a block's kind; 0 = nothing arrives.
 std::vector<Received> sent_with_unknown_kind(CafHost::Inside inside, MetricRegistry& metrics) {
   Inbox inbox;
   CafHost host(metrics, nullptr, 2, inside);
@@ -226,7 +226,7 @@ std::vector<Received> sent_with_unknown_kind(CafHost::Inside inside, MetricRegis
 }
 
 TEST_CASE(
-    "inside a process a message is the struct that was sent; as bytes it is what decoding makes of it") {
+    "CAF host: inside a process a message arrives as the sent struct, or, as bytes, only if it is valid") {
   MetricRegistry metrics;
   const auto structs = sent_with_unknown_kind(CafHost::Inside::structs, metrics);
   REQUIRE(structs.size() == 2);
@@ -238,7 +238,7 @@ TEST_CASE(
   CHECK(metrics.value(Metric::protocol_errors) == 1);
 }
 
-TEST_CASE("a job that its port does at once takes no lane, and its end comes as an event of its own") {
+TEST_CASE("CAF host: a job done by run_now takes no executor, and its result is a separate event") {
   struct QuickPort final : Port {
     JobResult run(const Job&, std::uint32_t) override { return Refusal{}; }
     std::optional<JobResult> run_now(const Job& job) override {
@@ -269,7 +269,7 @@ TEST_CASE("a job that its port does at once takes no lane, and its end comes as 
   CHECK(ids == std::vector<std::uint64_t>{11, 12, 0});
 }
 
-TEST_CASE("a host that was never started goes away without calling its cores") {
+TEST_CASE("CAF host: a host that was never started is destroyed without calling its cores") {
   int steps = 0;
   MetricRegistry metrics;
   {

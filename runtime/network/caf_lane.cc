@@ -6,8 +6,8 @@
 namespace troupe {
 namespace {
 
-constexpr int turns_max = 16;             // actors run in a row
-constexpr std::size_t messages_max = 16;  // of one actor in a turn
+constexpr int turns_max = 16;             // steps of actors in a row
+constexpr std::size_t messages_max = 16;  // messages of one actor per step
 
 }  // namespace
 

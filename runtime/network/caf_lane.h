@@ -1,8 +1,8 @@
 #pragma once
-// Runs actors on the thread of a lane that has just finished a job: those that the job's result woke, those
-// that these woke, and so on. Handing them to the pool would wake another thread, which costs more than most
-// steps do, while this one would go to sleep. Bounded, for the lane's next job waits: what is ready after
-// that many turns goes to the pool.
+// Runs actors on an executor thread that has just finished a job: the actors that the job's result
+// woke, those that these woke, and so on. The thread pool would wake another thread for them, which
+// costs more than most steps, while this thread would go to sleep. The number of steps is bounded,
+// since the executor's next job waits: further actors go to the pool.
 #include <caf/execution_unit.hpp>
 #include <deque>
 
@@ -16,7 +16,7 @@ class CafLane final : public caf::execution_unit {
   void run_ready();
 
  private:
-  std::deque<caf::resumable*> ready_;  // each with a reference, which whoever runs it gives back
+  std::deque<caf::resumable*> ready_;  // each holds a reference, released by whoever runs it
 };
 
 }  // namespace troupe

@@ -11,10 +11,10 @@ using namespace troupe;
 
 namespace {
 
-// Two actors that pass a number to and fro until it is zero, and note on which threads they do.
+// Two actors that pass a number back and forth until it is zero, and record their threads.
 struct PingPong {
   caf::actor_system_config config;
-  std::set<std::thread::id> threads;  // one actor runs at a time
+  std::set<std::thread::id> threads;  // no lock: one actor runs at a time
   std::promise<void> over;
   std::unique_ptr<caf::actor_system> system;
   caf::actor ping, pong;
@@ -52,13 +52,13 @@ struct PingPong {
   }
 };
 
-TEST_CASE("a lane runs the actors that its message wakes, and those that they wake, on its own thread") {
+TEST_CASE("executor slot: the actors that its message wakes, and those that they wake, run on its thread") {
   PingPong game;
   game.play(10);
   CHECK(game.threads == std::set<std::thread::id>{std::this_thread::get_id()});
 }
 
-TEST_CASE("after some turns a lane leaves what is ready to the pool") {
+TEST_CASE("executor slot: after a number of steps, further actors go to the thread pool") {
   PingPong game;
   game.play(1000);
   CHECK(game.threads.size() == 2);

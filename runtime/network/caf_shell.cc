@@ -24,7 +24,7 @@ Instant steady_now() {
               .count()};
 }
 
-// Nobody speaks for another node.
+// Decodes an envelope and refuses one whose sender is not an actor of the peer that sent it.
 std::optional<Envelope> open(const Journal& journal, Address to, const Encoded& parcel, const Seats& seats) {
   auto envelope = journal.open(to, *parcel.envelope);
   if (!envelope || parcel.peer == 0) return envelope;
@@ -78,8 +78,8 @@ CpuRoom room_of_port(Role role) {
 
 // ---- cores ----
 
-// CAF calls this when the first message wakes the actor and before any message is handled, so that
-// start_timer comes first even if another core was quicker.
+// CAF calls this when the first message wakes the actor, before any message is handled. So
+// start_timer comes first, even if another core has already sent a message.
 caf::behavior Shell::make_behavior() {
   const Event begin = TimerFired{start_timer};
   handle(&begin);
@@ -103,7 +103,7 @@ void Shell::receive(const Encoded& parcel) {
   handle(&event);
 }
 
-// Without an event: only what is due.
+// Fires due timers, then handles the event; null = only the timers.
 void Shell::handle(const Event* event) noexcept {
   const CpuScope host(CpuRoom::host);
   now_ = steady_now();
@@ -121,7 +121,7 @@ void Shell::step(const Event& event) {
   effects_.list.clear();
 }
 
-// By CAF's clock itself and not by delayed_send, which would add the time since `now`.
+// Uses CAF's clock itself instead of delayed_send, which would add the time since `now`.
 void Shell::ask_to_be_woken() {
   const auto at = timers_.wake_at();
   if (!at || (woken_at_ && *woken_at_ <= *at)) return;
@@ -141,7 +141,8 @@ void Shell::apply(Effects::Start& effect) {
   std::optional<JobResult> result = run_now(effect.work);
   if (!result && !actor_->jobs->start(effect.job, std::move(effect.work)))
     result = too_many_jobs(actor_->spec);
-  // By the mailbox, also because a core may start the next job at once, for ever.
+  // The result goes through the mailbox, because a core may start the next job at once, again and
+  // again.
   if (result) hand(caf::actor{this}, Parcel{Done{effect.job, std::move(*result)}}, context());
 }
 
@@ -150,7 +151,7 @@ std::optional<JobResult> Shell::run_now(const Job& job) const {
   return actor_->spec.port->run_now(job);
 }
 
-// ---- doors ----
+// ---- servers ----
 
 caf::behavior DoorShell::make_behavior() {
   return {[this](Parcel& parcel) noexcept {

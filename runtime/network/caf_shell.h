@@ -1,7 +1,7 @@
 #pragma once
-// The CAF actors around cores and doors, and what they send each other. Within a process a message travels as
-// the struct that it is: its sender moves it away, its receiver has it alone. Bytes come only from other
-// processes, or where a test asked for them.
+// CAF actors around cores and servers, and the messages between them. Within a process a message
+// travels as its struct: the sender moves it, and only the receiver has it. Bytes come only from
+// other processes, or if a test asks for them.
 #include <caf/all.hpp>
 #include <map>
 #include <memory>
@@ -15,12 +15,12 @@
 
 namespace troupe::caf_local {
 struct Launch {};
-struct Parcel {  // a message of this process, or the end of a job
+struct Parcel {  // a message of this process, or the result of a job
   Event event;
 };
 struct Encoded {
   std::shared_ptr<const Bytes> envelope;
-  NodeId peer = 0;  // whose connection it came by; 0: from this process
+  NodeId peer = 0;  // node whose connection it came by; 0 = this process
 };
 struct Lost {
   NodeId node = 0;
@@ -37,7 +37,7 @@ CAF_ADD_TYPE_ID(troupe_local, (troupe::caf_local::Encoded))
 CAF_ADD_TYPE_ID(troupe_local, (troupe::caf_local::Lost))
 CAF_ADD_TYPE_ID(troupe_local, (troupe::caf_local::Wake))
 CAF_END_TYPE_ID_BLOCK(troupe_local)
-// None of it is ever serialised by CAF.
+// CAF never serialises these types.
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::caf_local::Launch)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::caf_local::Parcel)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::caf_local::Encoded)
@@ -48,35 +48,37 @@ namespace troupe {
 
 struct Routes {  // written before the first actor runs, then only read
   std::map<Address, caf::actor> inside;
-  std::unique_ptr<Links> links;  // to other nodes; null: this process is alone
-  NodeId node = 0;               // with links: of this process
-  Seats seats;                   // and of its cluster's models
+  std::unique_ptr<Links> links;  // links to other nodes; null = no cluster
+  NodeId node = 0;               // this process's node; only with links
+  Seats seats;                   // actor ids of the cluster's models
   bool encode_inside = false;
 
   bool lead_out(Address to) const { return links && seats.node_of(to.node) != node; }
-  // From an actor that `unit` runs, or from outside (null).
+  // Sends a message from an actor that `unit` runs, or from outside (null).
   void send(Address from, Address to, Message message, caf::execution_unit* unit,
             const Journal& journal) const;
 };
 
-// `unit` runs the receiver if it slept; null: a thread of the pool does.
+// Enqueues a message. `unit` runs the receiver if it was idle; null = a thread of the pool does.
 template <class What>
 void hand(const caf::actor& to, What&& what, caf::execution_unit* unit) {
   to->enqueue(caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, std::forward<What>(what)), unit);
 }
 
-// What runs the door that is called on this thread; null: none is, or one of another host.
+// Returns the execution unit of the server that is called on this thread; null if there is none, or
+// if it belongs to another host.
 caf::execution_unit* door_unit(const caf::actor_system& system);
 
 struct CafActor {
   ActorSpec spec;
-  std::unique_ptr<JobRunner> jobs;  // null without a port
+  std::unique_ptr<JobRunner> jobs;  // null = no port
 };
 
 CpuRoom room_of(Role role);
 CpuRoom room_of_port(Role role);
 
-// Its handlers are noexcept: a core that throws is a bug and stops the process.
+// Runs a core as a CAF actor. Its handlers are noexcept: a core that throws is a bug and stops the
+// process.
 class Shell : public caf::event_based_actor {
  public:
   Shell(caf::actor_config& config, CafActor* actor, const Routes* routes, const Journal* journal)
@@ -100,10 +102,10 @@ class Shell : public caf::event_based_actor {
   CafActor* actor_;
   const Routes* routes_;
   const Journal* journal_;
-  Instant now_;  // of the event that is handled
+  Instant now_;  // time of the current event
   Effects effects_;
   TimerQueue timers_;
-  std::optional<Instant> woken_at_;  // the earliest time for which the clock was asked
+  std::optional<Instant> woken_at_;  // earliest time requested from the clock
 };
 
 class DoorShell : public caf::event_based_actor {

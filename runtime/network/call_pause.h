@@ -1,6 +1,6 @@
 #pragma once
-// How long one waits before one calls again: twice as long each time, up to a bound, and from the beginning
-// again when the last call was answered.
+// Pause before the next attempt to connect. It doubles with each attempt up to a bound, and starts
+// again once the peer has joined.
 #include <algorithm>
 #include <chrono>
 #include <string_view>
@@ -12,7 +12,8 @@ class CallPause {
   using Time = std::chrono::milliseconds;
   CallPause(Time least, Time most) : least_(least), most_(most), next_(least) {}
 
-  // After a call that ended with this fault ("": with none), in which the other had joined, or not.
+  // Returns the pause after a call that ended with this fault ("" = none). `joined`: the peer
+  // joined during the call.
   Time after(std::string_view fault, bool joined) {
     const Time now = fault.empty() || joined ? least_ : next_;
     next_ = std::min(2 * now, most_);

@@ -7,8 +7,8 @@
 using troupe::link::CallPause;
 
 TEST_CASE(
-    "pauses between calls that nobody answers double up to a bound, and begin again after one that was "
-    "answered") {
+    "call pause: pauses between unanswered calls double up to a bound and restart after an answered "
+    "call") {
   CallPause pause(CallPause::Time(50), CallPause::Time(400));
   const auto pauses = [&](const char* fault, bool joined, int times) {
     std::string text;
@@ -16,7 +16,7 @@ TEST_CASE(
     return text;
   };
   CHECK(pauses("refused", false, 6) == "50 100 200 400 400 400 ");
-  CHECK(pauses("it was silent", true, 2) == "50 50 ");  // it had joined, and went
+  CHECK(pauses("it was silent", true, 2) == "50 50 ");  // it had joined before it was lost
   CHECK(pauses("refused", false, 3) == "100 200 400 ");
   CHECK(pauses("", false, 1) == "50 ");
   CHECK(pauses("refused", false, 1) == "100 ");

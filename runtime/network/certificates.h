@@ -1,7 +1,8 @@
 #pragma once
-// The project's own certificate authority: X.509 certificates of P-256 keys by which the nodes of a cluster
-// know each other (links.h). One authority signs for one cluster and nothing else; a node's certificate is
-// for its name and serves both ends of a connection. Throws std::runtime_error that says what is wrong.
+// The cluster's own certificate authority: X.509 certificates with P-256 keys, by which the nodes
+// of a cluster identify each other (links.h). An authority signs for one cluster and nothing else.
+// A node's certificate is for its name and serves as client and server certificate. All functions
+// throw std::runtime_error with the reason.
 #include <string>
 
 namespace troupe {
@@ -11,9 +12,10 @@ struct Certificate {
 };
 
 Certificate make_authority(const std::string& cluster, int days);
-// The text of a PEM file, of at most 1 MiB.
+// Returns the text of a PEM file of at most 1 MiB.
 std::string read_pem(const std::string& path);
-// `name` goes into the subject and the alternative names: letters, digits, '-', '_' and '.', at most 64.
+// Signs a certificate for `name`, which becomes its subject and its alternative name: letters,
+// digits, '-', '_' and '.', at most 64.
 Certificate make_certificate(const Certificate& authority, const std::string& name, int days);
 
 }  // namespace troupe

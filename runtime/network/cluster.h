@@ -1,7 +1,7 @@
 #pragma once
-// A process's place in a cluster: who it is, where it listens, who the others are. Every two processes are
-// joined by one connection (links.h), which the one with the higher node number opens, again and again until
-// it stands; nothing is passed on for others.
+// A process's membership in a cluster: its identity, where it listens, and its peers. Every two
+// processes are joined by one connection (links.h). The one with the higher node number opens it
+// and retries until it stands. Nodes do not forward messages for others.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,31 +16,32 @@ namespace troupe {
 
 struct PeerAddress {
   NodeId node = 0;
-  std::string name;  // with TLS: what its certificate must be for
+  std::string name;  // with TLS: the name of its certificate
   std::string host;
   std::uint16_t port = 0;
 };
 
-// PEM files. Both sides show a certificate of the authority, which makes them for this cluster only.
+// PEM files. Both sides show a certificate of the authority, which signs for this cluster only.
 struct TlsFiles {
   std::string authority, certificate, key;
 };
 
 struct ClusterPlace {
-  std::string cluster = "troupe";  // processes of another cluster are turned away
+  std::string cluster = "troupe";  // processes of another cluster are refused
   NodeId node = 0;
-  std::string name;  // what others call it; "": they may not care
-  Seats seats;       // where actors of several models are
+  std::string name;  // its name in the cluster; "" = unknown, peers cannot compare it
+  Seats seats;       // ids of the actors of several models
   Incarnation incarnation = 0;
-  std::string address = "127.0.0.1";  // to listen on
-  std::uint16_t port = 0;             // 0: any free one
-  std::vector<PeerAddress> peers;     // all others, at first; Links::follow names those that come and go
-  std::optional<TlsFiles> tls;        // none: in the clear
-  Bytes greeting;  // for the peers: what they need beside messages, such as where pages are pulled from
-  Duration heartbeat{200'000};                  // a connection that is silent for five is dead
-  std::size_t waiting_bytes_max = 64ull << 20;  // to one peer that does not keep up; more are dropped
+  std::string address = "127.0.0.1";  // address to listen on
+  std::uint16_t port = 0;             // 0 = any free port
+  std::vector<PeerAddress> peers;     // all others at start; Links::follow changes them
+  std::optional<TlsFiles> tls;        // none = no encryption
+  // for the peers: data that they need beside messages, such as the address for pulling pages
+  Bytes greeting;
+  Duration heartbeat{200'000};                  // a connection that is silent for five heartbeats is dead
+  std::size_t waiting_bytes_max = 64ull << 20;  // bytes waiting for one slow peer; more are dropped
 
-  // Of each process that joins, and of each that has gone. On the links' thread; must not block.
+  // Called when a process joins and when it is lost. On the links' thread; must not block.
   std::function<void(NodeId, Incarnation, const Bytes& greeting)> on_met;
   std::function<void(NodeId, Incarnation)> on_lost;
 };
@@ -49,9 +50,9 @@ inline constexpr std::size_t message_bytes_max = 64ull << 20, greeting_bytes_max
 
 inline constexpr std::size_t peers_max = 4'096;
 
-// What is wrong with it; "": nothing.
+// Returns what is wrong with it, or "".
 std::string find_fault(const ClusterPlace& place);
-// With one of its peers, beside the others.
+// Returns what is wrong with one of its peers, regardless of the other peers.
 std::string find_fault(const ClusterPlace& place, const PeerAddress& peer);
 
 }  // namespace troupe

@@ -6,11 +6,11 @@ namespace troupe {
 
 JobRunner::JobRunner(Port& port, std::uint32_t lanes, std::size_t waiting_max, Finish finish, CpuRoom room)
     : port_(port), room_(room), waiting_max_(waiting_max), finish_(std::move(finish)), idle_(lanes) {
-  TROUPE_CHECK(lanes > 0, "a port needs at least one lane");
+  TROUPE_CHECK(lanes > 0, "a port needs at least one executor");
   try {
     for (std::uint32_t lane = 0; lane < lanes; ++lane)
       threads_.emplace_back([this, lane] { run_lane(lane); });
-  } catch (...) {  // the system has no more threads to give; those that run must not outlive this
+  } catch (...) {  // no more threads can be started; the running ones must not outlive this object
     stop();
     throw;
   }

@@ -13,7 +13,7 @@ using namespace troupe;
 
 namespace {
 
-// One lane, whose first job lasts until `release`.
+// A runner with one executor, whose first job lasts until `release`.
 struct HeldLane {
   std::latch running{1}, release{1};
   FunctionPort port{[this](const Job&, std::uint32_t) -> JobResult {
@@ -25,7 +25,7 @@ struct HeldLane {
   JobRunner::Finish finish = [this](std::uint64_t job, JobResult) { finished.push_back(job); };
 };
 
-TEST_CASE("a runner that stops lets the running job end, drops the waiting ones and refuses new ones") {
+TEST_CASE("job runner: stop() waits for the running job, drops the waiting ones and refuses new ones") {
   HeldLane held;
   JobRunner runner(held.port, 1, 10'000'000, held.finish);
   CHECK(runner.start(1, ListItems{}));
@@ -38,11 +38,11 @@ TEST_CASE("a runner that stops lets the running job end, drops the waiting ones 
   CHECK_FALSE(runner.start(3, ListItems{}));
 }
 
-TEST_CASE("a runner accepts its bound of waiting jobs on top of those that lanes are free for") {
+TEST_CASE("job runner: the bound of waiting jobs does not count jobs for free executors") {
   HeldLane held;
   {
     JobRunner runner(held.port, 1, 2, held.finish);
-    CHECK(runner.start(1, ListItems{}));  // for the lane, whether or not it has taken it yet
+    CHECK(runner.start(1, ListItems{}));  // for the executor, whether or not it has taken it yet
     CHECK(runner.start(2, ListItems{}));
     CHECK(runner.start(3, ListItems{}));
     CHECK_FALSE(runner.start(4, ListItems{}));

@@ -39,7 +39,7 @@ auto Connection::over(const Use& use) {
   return std::visit(use, stream_);
 }
 
-// ---- its end ----
+// ---- end of the connection ----
 
 void Connection::start(Clock::duration limit) {
   dead_at_ = Clock::now() + limit;
@@ -51,7 +51,8 @@ Connection::Task<void> Connection::watch() {
   while (open_) {
     watch_.expires_at(dead_at_);
     co_await watch_.async_wait(quietly);
-    if (open_ && Clock::now() >= dead_at_) close(joined_ ? "it is silent" : "it took too long to join");
+    if (open_ && Clock::now() >= dead_at_)
+      close(joined_ ? "no byte arrived within five heartbeats" : "it took too long to join");
   }
 }
 
@@ -69,12 +70,12 @@ void Connection::close(const std::string& why) {
   wake_.cancel();
 }
 
-// ---- its beginning ----
+// ---- start of the connection ----
 
 Connection::Task<std::string> Connection::call(std::string host, std::uint16_t port) {
   Error no_address, error;
   const auto address = asio::ip::make_address(host, no_address);
-  if (!no_address) {  // a name waits for the system's answer behind all other names
+  if (!no_address) {  // an address needs no resolver, which handles one name at a time
     std::tie(error) = co_await socket().async_connect({address, port}, quietly);
   } else {
     Tcp::resolver resolver(socket().get_executor());
@@ -118,15 +119,15 @@ void Connection::join(Clock::duration heartbeat, int heartbeats_to_death, bool p
   joined_ = true;
   sealed_ = peer_knows_seals && std::holds_alternative<Tcp::socket>(stream_);
   touch();
-  watch_.cancel();  // it waits for another time now
+  watch_.cancel();  // watch() computes its deadline again
   asio::co_spawn(
       socket().get_executor(), [self = shared_from_this()] { return self->write_all(); },
       expect_no_exception);
 }
 
-// ---- in ----
+// ---- receiving ----
 
-// Any bytes show that the peer lives.
+// Reads exactly `to.size()` bytes. Any bytes show that the peer is alive.
 Connection::Task<std::string> Connection::read_bytes(std::span<std::uint8_t> to) {
   const auto go_on = [this](const Error& error, std::size_t) -> std::size_t {
     touch();
@@ -152,7 +153,7 @@ Connection::Task<Connection::Got> Connection::read(bool joined) {
     co_return got;
   }
   if (sealed_ && !is_whole(header)) {
-    got.fault = "a frame whose header was damaged on the way";
+    got.fault = "a frame header was damaged in transit";
     co_return got;
   }
   got.frame = std::get<Frame>(decoded);
@@ -163,7 +164,7 @@ Connection::Task<Connection::Got> Connection::read(bool joined) {
   co_return got;
 }
 
-// ---- out ----
+// ---- sending ----
 
 Connection::Task<std::string> Connection::write_now(Frame frame, Bytes body) {
   frame.bytes = static_cast<std::uint32_t>(body.size());

@@ -1,6 +1,7 @@
 #pragma once
-// One connection between two processes (links.h): frames in, frames out, TLS if wanted, and an end in any
-// case: by its peer, by an error, by silence or by hand. Everything runs on the one thread of its io_context.
+// A connection between two processes (links.h): reads and writes frames, over TLS if configured. It
+// ends when the peer closes it, on an error, after silence, or by close(). Everything runs on the
+// single thread of its io_context.
 #include <boost/asio.hpp>
 #include <boost/asio/ssl.hpp>
 #include <chrono>
@@ -15,7 +16,8 @@
 
 namespace troupe::link {
 
-// For tasks that nobody waits for: an exception that leaves one is a bug, and ends the process.
+// Completion handler of detached tasks: an exception that leaves one is a bug, and ends the
+// process.
 inline void expect_no_exception(std::exception_ptr fault) {
   if (fault) std::rethrow_exception(fault);
 }
@@ -27,32 +29,34 @@ class Connection : public std::enable_shared_from_this<Connection> {
   template <class T>
   using Task = boost::asio::awaitable<T>;
 
-  // `security` null: in the clear.
+  // `security`: TLS context; null = no encryption.
   Connection(Tcp::socket socket, boost::asio::ssl::context* security);
 
-  // Closes it after so long, whatever happens; from join() on, after so long without a byte from the peer.
+  // Closes the connection after `limit`, whatever happens. From join() on, the connection instead
+  // closes after `heartbeats_to_death` heartbeats without a byte from the peer.
   void start(Clock::duration limit);
-  Task<std::string> call(std::string host, std::uint16_t port);  // "" or what is wrong, as all that follow
+  // Like the tasks below, returns "" or the fault.
+  Task<std::string> call(std::string host, std::uint16_t port);
   Task<std::string> shake_hands(bool calls);
   bool is_certified_for(const std::string& name) const;
 
   struct Got {
     Frame frame;
     Bytes body;
-    std::string fault;  // then nothing else is meant
+    std::string fault;  // if not empty, the other members are meaningless
   };
-  Task<Got> read(bool joined);                           // whether cargo and pings are expected, or a join
+  Task<Got> read(bool joined);  // `joined`: expects cargo and pings; otherwise a join.
   Task<std::string> write_now(Frame frame, Bytes body);  // only before join()
 
-  // From now on cargo may go and come, with a seal if both sides know it and nothing else guards what is
-  // said.
+  // Allows cargo from now on. Cargo is sealed if both sides support it and no TLS protects it.
   void join(Clock::duration heartbeat, int heartbeats_to_death, bool peer_knows_seals);
-  // False if more than `waiting_max` bytes would wait.
+  // Returns false if more than `waiting_max` bytes would wait.
   bool send(Address to, std::shared_ptr<const Bytes> envelope, std::size_t waiting_max);
 
   void close(const std::string& why);
   bool is_open() const { return open_; }
-  bool is_quiet() const { return !open_ || waiting_bytes_ == 0; }  // all that was sent is on its way
+  // everything sent has been handed to the system
+  bool is_quiet() const { return !open_ || waiting_bytes_ == 0; }
   const std::string& why() const { return why_; }
 
  private:
@@ -60,7 +64,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   struct Outgoing {
     Header header;
     std::shared_ptr<const Bytes> body;
-    Seal seal{};  // of cargo, if it is sealed
+    Seal seal{};  // seal of the cargo, if the connection is sealed
   };
 
   Tcp::socket& socket();
@@ -79,7 +83,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool open_ = true, joined_ = false, sealed_ = false;
   std::string why_;
   std::deque<Outgoing> outbox_;
-  std::vector<Outgoing> batch_;  // being written
+  std::vector<Outgoing> batch_;  // frames being written
   std::size_t waiting_bytes_ = 0;
 };
 

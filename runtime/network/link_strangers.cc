@@ -5,8 +5,8 @@
 
 namespace troupe::link {
 
-// Of those, one goes if there are `most`: who has said nothing for the longest time, or else who is here the
-// longest.
+// Evicts one of the matching connections if there are `most`: the oldest that has sent nothing, or
+// else the oldest.
 template <class Is>
 std::string Strangers::make_room(std::size_t most, Is is) {
   if (static_cast<std::size_t>(std::ranges::count_if(here_, is)) < most) return "";

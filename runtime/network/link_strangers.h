@@ -1,8 +1,8 @@
 #pragma once
-// The places of those who have connected and not joined yet. Anybody can connect, so places are few, and
-// whoever comes has one: somebody who has not said a word gives up his, of the same address if that has too
-// many. Addresses of peers have places of their own, which strangers elsewhere cannot take. Pure: nothing
-// here knows sockets or time.
+// Slots for connections that have not joined yet. Anybody can connect, so slots are few, but a new
+// connection always gets one: a connection that has not sent a byte loses its slot, one of the same
+// address if that address has too many. Addresses of peers have slots of their own, which
+// connections from elsewhere cannot take. This class knows neither sockets nor time.
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -14,20 +14,22 @@ namespace troupe::link {
 class Strangers {
  public:
   struct Limits {
-    std::size_t of_address = 8, of_peer = 16, in_all = 64;  // in all: of addresses that are no peer's
+    // `in_all` counts addresses that are not a peer's
+    std::size_t of_address = 8, of_peer = 16, in_all = 64;
   };
   using Ticket = std::uint64_t;
-  using Leave = std::function<void()>;  // must not call back
+  using Leave = std::function<void()>;  // closes the connection; must not call this class
 
   Strangers() : Strangers(Limits()) {}
   explicit Strangers(Limits limits) : limits_(limits) {}
 
   void know(std::set<std::string> peers) { peers_ = std::move(peers); }
-  // Always a place; `leave` is called when it is taken away again. Whose place it was, or "".
+  // Always gives a slot. `leave` is called if the slot is taken away later. Returns the address of
+  // the connection that lost its slot for this one, or "".
   std::string enter(const std::string& address, Leave leave, Ticket& ticket);
-  void spoke(Ticket ticket, Leave leave);  // its first byte has come
-  void go(Ticket ticket);                  // it has joined, or has gone
-  void clear() { here_.clear(); }          // nobody is told
+  void spoke(Ticket ticket, Leave leave);  // its first byte has arrived
+  void go(Ticket ticket);                  // it has joined or is closed
+  void clear() { here_.clear(); }          // without calling `leave`
   std::size_t size() const { return here_.size(); }
   bool has(Ticket ticket) const;
 
@@ -43,7 +45,7 @@ class Strangers {
 
   const Limits limits_;
   std::set<std::string> peers_;
-  std::list<Stranger> here_;  // the longest here first
+  std::list<Stranger> here_;  // oldest first
   Ticket last_ = 0;
 };
 

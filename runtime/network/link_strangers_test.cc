@@ -23,7 +23,8 @@ struct Room {
   Strangers::Ticket next_ = 1;
 };
 
-TEST_CASE("whoever comes has a place, and the one of its address who was silent longest gives up his") {
+TEST_CASE(
+    "unjoined peers: a new connection gets a slot, and the longest silent one of its address loses its own") {
   Room room;
   for (int i = 0; i < 5; ++i) room.enter("a");
   CHECK(room.left == std::vector<Strangers::Ticket>{1, 2, 3});
@@ -31,7 +32,7 @@ TEST_CASE("whoever comes has a place, and the one of its address who was silent 
   CHECK(room.left.size() == 3);
 }
 
-TEST_CASE("who has said something stays before those who have not") {
+TEST_CASE("unjoined peers: a connection that has sent a byte outlives silent ones") {
   Room room;
   const auto speaker = room.enter("a");
   room.strangers.spoke(speaker, [] {});
@@ -40,7 +41,7 @@ TEST_CASE("who has said something stays before those who have not") {
   CHECK(room.strangers.size() == 2);
 }
 
-TEST_CASE("of speakers alone, who is here the longest goes") {
+TEST_CASE("unjoined peers: if none is silent, the oldest connection loses its slot") {
   Room room;
   bool told = false;
   const auto first = room.enter("a");
@@ -51,7 +52,7 @@ TEST_CASE("of speakers alone, who is here the longest goes") {
   CHECK_FALSE(room.strangers.has(first));
 }
 
-TEST_CASE("many addresses take no place of a peer's") {
+TEST_CASE("unjoined peers: connections from many addresses do not take the slots of peers") {
   Room room;
   room.strangers.know({"peer"});
   const auto peer = room.enter("peer");
@@ -62,7 +63,7 @@ TEST_CASE("many addresses take no place of a peer's") {
   CHECK(room.strangers.size() == 7);
 }
 
-TEST_CASE("who has gone leaves his place") {
+TEST_CASE("unjoined peers: a closed connection frees its slot") {
   Room room;
   const auto first = room.enter("a"), second = room.enter("a");
   room.strangers.go(first);

@@ -75,7 +75,8 @@ std::size_t bytes_max(Kind kind) {
 
 constexpr std::size_t sum_at = 6, sum_bytes = 2;
 
-// CRC-16/CCITT, which finds every damage within 16 bits in a row, of all but the sum itself.
+// Returns the CRC-16/CCITT of the header without its checksum. It detects every damage within 16
+// consecutive bits.
 std::uint16_t sum_of(const Header& header) {
   unsigned sum = 0xFFFF;
   for (std::size_t i = 0; i < header.size(); ++i) {
@@ -102,7 +103,8 @@ void append_seal(Bytes& bytes) {
   bytes.insert(bytes.end(), seal.begin(), seal.end());
 }
 
-// Of all of `bytes` before it. False: it is wrong, or not there.
+// Reads a seal and compares it with that of all earlier `bytes`. Returns false if it is wrong or
+// missing.
 bool take_seal(Reader& reader, std::span<const std::uint8_t> bytes) {
   const auto sealed = bytes.first(bytes.size() - reader.left.size());
   if (reader.left.size() < seal_bytes ||
@@ -128,18 +130,19 @@ Header encode(const Frame& frame) {
 bool is_whole(const Header& header) { return get<std::uint16_t>(header.data() + sum_at) == sum_of(header); }
 
 std::variant<Frame, std::string> decode_header(const Header& header, bool joined) {
-  if (get<std::uint32_t>(header.data()) != magic) return "what came is no frame; expected \"TRP1\"";
+  if (get<std::uint32_t>(header.data()) != magic)
+    return "the received bytes are not a frame; expected \"TRP1\"";
   if (header[4] < 1 || header[4] > static_cast<std::uint8_t>(Kind::ping))
-    return "a frame of unknown kind " + std::to_string(header[4]);
+    return "a frame has the unknown kind " + std::to_string(header[4]);
   Frame frame{.kind = static_cast<Kind>(header[4])};
   if (joined != (frame.kind == Kind::cargo || frame.kind == Kind::ping))
-    return std::string("a frame out of turn; expected ") + (joined ? "cargo or a ping" : "a join");
+    return std::string("an unexpected frame; expected ") + (joined ? "cargo or a ping" : "a join");
   if (header[5] > static_cast<std::uint8_t>(Role::allocator))
-    return "a frame for unknown role " + std::to_string(header[5]);
+    return "a frame is for the unknown role " + std::to_string(header[5]);
   frame.to = {get<std::uint32_t>(header.data() + 8), static_cast<Role>(header[5])};
   frame.bytes = get<std::uint32_t>(header.data() + 12);
   if (frame.bytes > bytes_max(frame.kind))
-    return "a frame of " + std::to_string(frame.bytes) + " bytes; expected at most " +
+    return "a frame has " + std::to_string(frame.bytes) + " bytes; expected at most " +
            std::to_string(bytes_max(frame.kind));
   return frame;
 }
@@ -149,11 +152,10 @@ Seal seal(const Header& header, std::span<const std::uint8_t> envelope) {
 }
 
 std::string take_seal_off(const Header& header, Bytes& body) {
-  if (body.size() < seal_bytes) return "cargo without a seal";
+  if (body.size() < seal_bytes) return "cargo has no seal";
   const auto envelope = std::span(body).first(body.size() - seal_bytes);
   const Seal right = seal(header, envelope);
-  if (!std::equal(right.begin(), right.end(), body.end() - seal_bytes))
-    return "cargo that was damaged on the way";
+  if (!std::equal(right.begin(), right.end(), body.end() - seal_bytes)) return "cargo was damaged in transit";
   body.resize(envelope.size());
   return "";
 }
@@ -181,17 +183,17 @@ std::variant<Join, std::string> decode_join(std::span<const std::uint8_t> bytes)
   join.wanted = reader.number<std::uint32_t>();
   join.incarnation = reader.number<std::uint64_t>();
   const auto cluster = reader.text(), greeting = reader.text();
-  if (!reader.ok) return "a join that ends too early";
-  if (greeting.size() > greeting_bytes_max) return "a join with too long a greeting";
+  if (!reader.ok) return "a join ends too early";
+  if (greeting.size() > greeting_bytes_max) return "the greeting of a join is too long";
   join.cluster.assign(cluster.begin(), cluster.end());
   join.greeting.assign(greeting.begin(), greeting.end());
-  if (reader.left.empty()) return join;  // of an older program
+  if (reader.left.empty()) return join;  // from an older program
   join.knows_seals = reader.number<std::uint8_t>() == 1;
-  if (!take_seal(reader, bytes)) return "a join that was damaged on the way";
-  if (reader.left.empty()) return join;  // of a program that says no names
+  if (!take_seal(reader, bytes)) return "a join was damaged in transit";
+  if (reader.left.empty()) return join;  // from a program that sends no name
   const auto name = reader.text();
-  if (!reader.ok || !take_seal(reader, bytes)) return "a join that was damaged on the way";
-  if (name.size() > name_bytes_max) return "a join with too long a name";
+  if (!reader.ok || !take_seal(reader, bytes)) return "a join was damaged in transit";
+  if (name.size() > name_bytes_max) return "the name of a join is too long";
   join.name.assign(name.begin(), name.end());
   return join;
 }

@@ -1,20 +1,20 @@
 #pragma once
-// What goes over a link (links.h): frames of a fixed header and a body. Integers are little endian.
+// Wire format of a link (links.h): frames of a fixed header and a body. Integers are little endian.
 //
-//   header   magic "TRP1", kind, role and node of the addressee (cargo only), bytes of the body, and a sum of
-//            all these
-//   join     the first frame of both sides: who speaks, whom it means, that it knows seals, and a seal. Who
-//            called then says that the answer pleases it, by a ping
-//   turned_away   instead of the answer to a join: why, in words; then the connection is closed
-//   cargo    an envelope for an actor of the other process; then a seal, where the link is sealed
-//   ping     nothing; says that its sender lives
+//   header       magic "TRP1", kind, role and node of the addressee (cargo only), length of the body
+//                in bytes, and a checksum of all these
+//   join         first frame of both sides: the sender, the intended receiver, whether the sender
+//                supports seals, and a seal. The caller then accepts the answer with a ping
+//   turned_away  instead of the answer to a join: the reason as text; then the connection is closed
+//   cargo        an envelope for an actor of the other process; then a seal, if the link is sealed
+//   ping         empty; shows that the sender is alive
 //
-// A link is sealed where no TLS guards it and both joins said that they know seals. Then the sum of each
-// header is checked, too, before its length is believed: one that was damaged on the way would make the
-// reader wait.
+// A link is sealed if no TLS protects it and both joins said that they support seals. The checksum
+// of each header is then verified before its length is used: a damaged length would make the reader
+// wait.
 //
-// Whoever reads trusts nothing: lengths are checked against what the kind may have before anything is
-// allocated, and a connection that brings anything else is closed.
+// The reader trusts nothing: it checks lengths against the maximum of the kind before it allocates
+// anything, and closes a connection that sends anything else.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -37,33 +37,34 @@ struct Frame {
   bool operator==(const Frame&) const = default;
 };
 Header encode(const Frame& frame);
-// `joined`: cargo and pings may come, else only a join or that it was turned away. The text says what is
-// wrong.
+// Decodes a header. `joined`: only cargo and pings are valid; otherwise only join and turned_away.
+// The text says what is wrong.
 std::variant<Frame, std::string> decode_header(const Header& header, bool joined);
 
-// Whether the sum that `encode` put there, CRC-16/CCITT, is right. Older programs put 0.
+// Returns whether the checksum that `encode` wrote (CRC-16/CCITT) is right. Older programs write 0.
 bool is_whole(const Header& header);
 
-// XXH3-64 of header and envelope; the header counts its bytes.
+// Seal of cargo: XXH3-64 of header and envelope; the header's length includes the seal.
 inline constexpr std::size_t seal_bytes = 8;
 using Seal = std::array<std::uint8_t, seal_bytes>;
 Seal seal(const Header& header, std::span<const std::uint8_t> envelope);
-// Leaves the envelope of a sealed cargo's body. The text, if any, says what is wrong.
+// Verifies and removes the seal of a cargo's body. Returns "" or the fault.
 std::string take_seal_off(const Header& header, Bytes& body);
 
 struct Join {
   std::uint32_t wire = wire_version;
-  NodeId node = 0, wanted = 0;  // who says it, who is meant
+  NodeId node = 0, wanted = 0;  // sender and intended receiver
   Incarnation incarnation = 0;
   std::string cluster;
   Bytes greeting;
-  bool knows_seals = false;  // older programs do not
-  std::string name = {};     // of a node, behind the seal, with a seal of its own; older programs say none
+  bool knows_seals = false;  // false for older programs
+  // node name after the first seal, with a seal of its own; older programs omit it
+  std::string name = {};
   bool operator==(const Join&) const = default;
 };
 Bytes encode(const Join& join);
-// Of any version; what follows the last seal is left to later ones. One that does not say whether it knows
-// seals, for it is of an older program, has none.
+// Decodes a join of any version; bytes after the last seal are reserved for later versions. A join
+// of an older program, which does not say whether it supports seals, has no seal.
 std::variant<Join, std::string> decode_join(std::span<const std::uint8_t> bytes);
 
 }  // namespace troupe::link

@@ -14,7 +14,7 @@ namespace link_wire_test {
 using link::Frame;
 using link::Kind;
 
-TEST_CASE("a frame and a join survive the way") {
+TEST_CASE("link wire: a frame and a join are the same after encoding and decoding") {
   const Frame cargo{Kind::cargo, {70'000, Role::allocator}, 123'456};
   CHECK(std::get<Frame>(link::decode_header(link::encode(cargo), true)) == cargo);
   const link::Join join{7, 3, 70'000, 1ull << 60, "blue", {1, 2, 3}, true, "w3"};
@@ -24,7 +24,7 @@ TEST_CASE("a frame and a join survive the way") {
   CHECK(std::get<link::Join>(link::decode_join(later)) == join);
 }
 
-// What programs that do not say their names say, and those that know no seals either.
+// Joins of older programs: those that send no name, and those that know no seals either.
 Bytes encode_nameless(const link::Join& join) {
   Bytes bytes = link::encode(join);
   bytes.resize(bytes.size() - sizeof(std::uint32_t) - join.name.size() - link::seal_bytes);
@@ -36,7 +36,7 @@ Bytes encode_older(const link::Join& join) {
   return bytes;
 }
 
-TEST_CASE("a join of an older program is taken, without seals") {
+TEST_CASE("link wire: a join of an older program is accepted, without seals") {
   link::Join join{7, 3, 70'000, 1ull << 60, "blue", {1, 2, 3}, true};
   const auto older = link::decode_join(encode_older(join));
   join.knows_seals = false;
@@ -44,10 +44,10 @@ TEST_CASE("a join of an older program is taken, without seals") {
   join.knows_seals = true;
   CHECK(std::get<link::Join>(link::decode_join(encode_nameless(join))) == join);
   join.name.assign(256, 'x');
-  CHECK(std::get<std::string>(link::decode_join(link::encode(join))) == "a join with too long a name");
+  CHECK(std::get<std::string>(link::decode_join(link::encode(join))) == "the name of a join is too long");
 }
 
-TEST_CASE("a join with one bit turned over is refused, whichever it is") {
+TEST_CASE("link wire: a join with any one bit flipped is refused") {
   for (const bool knows_seals : {false, true}) {
     const Bytes good = link::encode(link::Join{1, 2, 3, 4, "troupe", Bytes(100, 7), knows_seals, "w2"});
     for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
@@ -62,7 +62,7 @@ TEST_CASE("a join with one bit turned over is refused, whichever it is") {
   }
 }
 
-TEST_CASE("a header with one bit turned over is not whole") {
+TEST_CASE("link wire: a header with any one bit flipped fails its checksum") {
   const link::Header good = link::encode(Frame{Kind::cargo, {70'000, Role::allocator}, 123'456});
   CHECK(link::is_whole(good));
   for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
@@ -72,7 +72,7 @@ TEST_CASE("a header with one bit turned over is not whole") {
   }
 }
 
-TEST_CASE("frames out of turn, of unknown kinds or too long are refused before anything is allocated") {
+TEST_CASE("link wire: unexpected, unknown or too long frames are refused before anything is allocated") {
   const auto refused = [](const Frame& frame, bool joined) {
     return std::holds_alternative<std::string>(link::decode_header(link::encode(frame), joined));
   };
@@ -88,7 +88,7 @@ TEST_CASE("frames out of turn, of unknown kinds or too long are refused before a
   CHECK(refused({Kind::cargo, {1, static_cast<Role>(6)}}, true));
 }
 
-TEST_CASE("any bytes are a join or words that say why not") {
+TEST_CASE("link wire: any bytes decode to a join or to an error text") {
   std::mt19937 random(3);
   const Bytes good = encode_older({1, 2, 3, 4, "c", Bytes(100, 7)});
   for (std::size_t cut = 0; cut < good.size(); ++cut)

@@ -32,7 +32,7 @@ namespace {
 
 constexpr auto quietly = asio::as_tuple(asio::use_awaitable);
 constexpr std::chrono::milliseconds join_limit{3'000}, pause_min{50}, pause_max{400};
-constexpr std::chrono::milliseconds first_byte_limit{1'000};  // peers speak as soon as they are connected
+constexpr std::chrono::milliseconds first_byte_limit{1'000};  // peers send at once after connecting
 constexpr std::chrono::seconds names_pause{30}, crowd_pause{10};
 constexpr int heartbeats_to_death = 5;
 constexpr std::size_t unknown_max = 64;
@@ -44,7 +44,7 @@ std::string who(NodeId node) { return "node " + std::to_string(node); }
 asio::ssl::context make_security(const TlsFiles& files) {
   asio::ssl::context security(asio::ssl::context::tls);
   SSL_CTX_set_min_proto_version(security.native_handle(), TLS1_3_VERSION);
-  // Else OpenSSL asks for a passphrase on the terminal, and waits.
+  // Otherwise OpenSSL would ask for a passphrase on the terminal, and wait.
   SSL_CTX_set_default_passwd_cb(security.native_handle(), [](char*, int, int, void*) { return 0; });
   const auto check = [](const Error& error, const char* what, const std::string& file) {
     if (error)
@@ -70,9 +70,9 @@ struct Links::World {
     ConnectionPtr connection;  // while joined
     Incarnation incarnation = 0;
     std::string last_trouble;
-    std::chrono::steady_clock::time_point told;  // that nobody is there
-    bool called = false;                         // somebody keeps calling it
-    bool member = true;                          // false: it has left
+    std::chrono::steady_clock::time_point told;  // time of the last report that it is unconnected
+    bool called = false;                         // a task keeps calling it
+    bool member = true;                          // false = it has left
   };
 
   World(ClusterPlace place, Inside inside, const Journal& journal);
@@ -110,14 +110,14 @@ struct Links::World {
   const Journal& journal;
   std::optional<asio::ssl::context> security;
   std::map<NodeId, Peer> peers;
-  std::map<NodeId, std::chrono::steady_clock::time_point>
-      unknown;  // no peers, and when it was told that nobody is there
+  // Numbers that are not peers, and when that was last reported.
+  std::map<NodeId, std::chrono::steady_clock::time_point> unknown;
   link::Strangers strangers;
   std::chrono::steady_clock::time_point crowd_told;
   std::string last_refusal;
   std::uint64_t learning = 0;
   std::uint16_t port = 0;
-  asio::io_context io{1};  // goes before what its tasks look at
+  asio::io_context io{1};  // is destroyed before the members that its tasks use
   std::optional<Tcp::acceptor> acceptor;
   std::thread thread;
 };
@@ -152,8 +152,8 @@ void Links::World::begin_calling() {
       asio::co_spawn(io, keep_calling(node), link::expect_no_exception);
 }
 
-// Who was a peer keeps its entry, with its last incarnation: tasks look at it, and its number is never
-// another node's.
+// A former peer keeps its entry with its last incarnation: tasks refer to it, and its number is
+// never reused for another node.
 void Links::World::follow(const std::vector<PeerAddress>& fresh) {
   if (fresh.size() > peers_max)
     return log(LogLevel::error, "bad_members",
@@ -162,12 +162,12 @@ void Links::World::follow(const std::vector<PeerAddress>& fresh) {
   for (auto& [node, peer] : peers) {
     peer.member =
         std::ranges::any_of(fresh, [id = node](const PeerAddress& address) { return address.node == id; });
-    if (!peer.member && peer.connection) lose(peer, "it is no member any more");
+    if (!peer.member && peer.connection) lose(peer, "it is no longer a member");
   }
   std::set<NodeId> seen{place.node};
   for (const PeerAddress& address : fresh) {
     std::string fault = troupe::find_fault(place, address);
-    if (fault.empty() && !seen.insert(address.node).second) fault = who(address.node) + " is there twice";
+    if (fault.empty() && !seen.insert(address.node).second) fault = who(address.node) + " is listed twice";
     if (!fault.empty()) {
       log(LogLevel::error, "bad_members", {{"why", fault}});
       continue;
@@ -181,7 +181,8 @@ void Links::World::follow(const std::vector<PeerAddress>& fresh) {
   asio::co_spawn(io, learn_addresses(), link::expect_no_exception);
 }
 
-// What was sent last is often an answer that somebody waits for.
+// Waits up to a heartbeat until all messages are sent: the last one is often an answer that a
+// client waits for.
 void Links::World::finish_sending() {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::microseconds(place.heartbeat.us);
   for (bool quiet = false; !quiet && std::chrono::steady_clock::now() < limit;) {
@@ -196,13 +197,13 @@ void Links::World::finish_sending() {
   }
 }
 
-// The tasks are left where they wait, and go with `io`.
+// The tasks stay suspended and are destroyed with `io`.
 void Links::World::close() {
   if (thread.joinable()) finish_sending();
   io.stop();
   if (thread.joinable()) thread.join();
   acceptor.reset();
-  strangers.clear();  // their sockets belong to `io`, which goes before
+  strangers.clear();  // their sockets belong to `io`, which is destroyed before
   for (auto& [node, peer] : peers) peer.connection.reset();
 }
 
@@ -212,13 +213,13 @@ ConnectionPtr Links::World::make_connection(Tcp::socket socket) {
   return connection;
 }
 
-// ---- those who call ----
+// ---- incoming connections ----
 
 Task<void> Links::World::accept() {
   asio::steady_timer pause(io);
   for (;;) {
     auto [error, socket] = co_await acceptor->async_accept(quietly);
-    if (error) {  // too many open files, most likely
+    if (error) {  // most likely too many open files
       log(LogLevel::error, "accept_failed", {{"why", error.message()}});
       pause.expires_after(pause_max);
       co_await pause.async_wait(quietly);
@@ -228,11 +229,12 @@ Task<void> Links::World::accept() {
   }
 }
 
-// Where peers are, so that strangers elsewhere take none of their places. A name may move.
+// Resolves the addresses of peers, whose slots other connections cannot take. A name may move, so
+// names are resolved again.
 Task<void> Links::World::learn_addresses() {
   Tcp::resolver resolver(io);
   asio::steady_timer pause(io);
-  const std::uint64_t own = ++learning;  // an earlier one ends
+  const std::uint64_t own = ++learning;  // an earlier task ends
   for (bool has_names = true; has_names && own == learning; co_await pause.async_wait(quietly)) {
     has_names = false;
     std::set<std::string> addresses;
@@ -274,7 +276,7 @@ void Links::World::take(Tcp::socket accepted) {
   asio::co_spawn(io, await_word(std::move(socket), ticket), link::expect_no_exception);
 }
 
-// A socket is all that somebody gets who says nothing.
+// Waits for the first byte: until then a connection costs no more than its socket.
 Task<void> Links::World::await_word(std::shared_ptr<Tcp::socket> socket, link::Strangers::Ticket ticket) {
   asio::steady_timer limit(io, first_byte_limit);
   limit.async_wait([socket](const Error& cancelled) {
@@ -285,7 +287,7 @@ Task<void> Links::World::await_word(std::shared_ptr<Tcp::socket> socket, link::S
   limit.cancel();
   if (error || !socket->is_open() || !strangers.has(ticket)) co_return strangers.go(ticket);
   const ConnectionPtr connection = make_connection(std::move(*socket));
-  strangers.spoke(ticket, [connection] { connection->close("others wait for its place"); });
+  strangers.spoke(ticket, [connection] { connection->close("its slot is needed for other connections"); });
   co_await welcome(connection, ticket);
   strangers.go(ticket);
 }
@@ -302,7 +304,7 @@ Task<void> Links::World::welcome(ConnectionPtr connection, link::Strangers::Tick
     co_return connection->close(fault);
   }
   fault = co_await connection->write_now({Kind::join}, encode(own_join(join.node)));
-  // It may not want us: then it goes without a word.
+  // The peer may refuse us: then it closes the connection without a ping.
   if (fault.empty()) fault = (co_await connection->read(true)).fault;
   if (fault.empty()) fault = co_await stay(connection, std::move(join));
   connection->close(fault);
@@ -312,14 +314,14 @@ Task<std::string> Links::World::hear_join(ConnectionPtr connection, Join& join) 
   const Connection::Got got = co_await connection->read(false);
   if (!got.fault.empty()) co_return got.fault;
   if (got.frame.kind == Kind::turned_away)
-    co_return "turned away: " + std::string(got.body.begin(), got.body.end());
+    co_return "refused by the peer: " + std::string(got.body.begin(), got.body.end());
   auto decoded = link::decode_join(got.body);
   if (auto* fault = std::get_if<std::string>(&decoded)) co_return *fault;
   join = std::move(std::get<Join>(decoded));
   co_return "";
 }
 
-// ---- those who are called ----
+// ---- outgoing connections ----
 
 Task<void> Links::World::keep_calling(NodeId node) {
   Peer& peer = peers.at(node);
@@ -335,7 +337,7 @@ Task<void> Links::World::keep_calling(NodeId node) {
   peer.called = false;
 }
 
-// Ends with the connection. "": it had joined.
+// Runs until the connection ends. Returns "" if the peer had joined.
 Task<std::string> Links::World::call(NodeId node) {
   const PeerAddress address = peers.at(node).address;
   const ConnectionPtr connection = make_connection(Tcp::socket(io));
@@ -345,7 +347,7 @@ Task<std::string> Links::World::call(NodeId node) {
   if (fault.empty()) fault = co_await connection->write_now({Kind::join}, encode(own_join(node)));
   if (fault.empty()) fault = co_await hear_join(connection, join);
   if (fault.empty()) fault = find_fault(join, *connection, false);
-  if (fault.empty() && join.node != node) fault = who(join.node) + " answers there";
+  if (fault.empty() && join.node != node) fault = who(join.node) + " answers at this address";
   if (fault.empty()) fault = co_await connection->write_now({Kind::ping}, {});
   if (fault.empty()) {
     co_await stay(connection, std::move(join));
@@ -362,25 +364,25 @@ Join Links::World::own_join(NodeId wanted) const {
           place.cluster,      place.greeting, true,   place.name};
 }
 
-// "": it may join.
+// Returns why a peer may not join, or "".
 std::string Links::World::find_fault(const Join& join) const {
   if (join.wire != link::wire_version)
     return who(join.node) + " speaks version " + std::to_string(join.wire) + "; expected " +
            std::to_string(link::wire_version);
   if (join.cluster != place.cluster)
-    return who(join.node) + " is of another cluster; expected \"" + place.cluster + "\"";
+    return who(join.node) + " belongs to another cluster; expected \"" + place.cluster + "\"";
   if (join.wanted != place.node)
     return who(join.node) + " looks for " + who(join.wanted) + "; this is " + who(place.node);
   const auto at = peers.find(join.node);
   if (at == peers.end() || !at->second.member)
     return who(join.node) + " is not in the configuration of " + who(place.node);
   if (join.incarnation == 0 || join.incarnation < at->second.incarnation)
-    return who(join.node) + " is an incarnation before the last one that was met";
-  // An etcd that has lost its data gives a number again, and an incarnation may be later.
+    return who(join.node) + " has an older incarnation than the last one that joined";
+  // An etcd that has lost its data may assign a number again, and an incarnation may be larger.
   const std::string& name = at->second.address.name;
   if (!join.name.empty() && !name.empty() && join.name != name)
     return who(join.node) + " is called \"" + join.name + "\"; expected \"" + name +
-           "\", who has that number";
+           "\", which has that number";
   return "";
 }
 
@@ -394,11 +396,11 @@ std::string Links::World::find_fault(const Join& join, const Connection& connect
   return "";
 }
 
-// Until its end, and why.
+// Serves a joined connection until it ends. Returns the reason of its end.
 Task<std::string> Links::World::stay(ConnectionPtr connection, Join join) {
   Peer& peer = peers.at(join.node);
-  if (join.incarnation < peer.incarnation) co_return "a newer process of its node has joined meanwhile";
-  if (!peer.member) co_return "it is no member any more";
+  if (join.incarnation < peer.incarnation) co_return "a newer process of that node has joined meanwhile";
+  if (!peer.member) co_return "it is no longer a member";
   meet(peer, join, connection);
   for (;;) {
     Connection::Got got = co_await connection->read(true);
@@ -418,7 +420,7 @@ Task<std::string> Links::World::stay(ConnectionPtr connection, Join join) {
 }
 
 void Links::World::meet(Peer& peer, const Join& join, ConnectionPtr connection) {
-  if (peer.connection) lose(peer, "it has joined anew");
+  if (peer.connection) lose(peer, "it has joined again");
   connection->join(std::chrono::microseconds(place.heartbeat.us), heartbeats_to_death, join.knows_seals);
   peer.connection = std::move(connection);
   peer.incarnation = join.incarnation;
@@ -427,7 +429,7 @@ void Links::World::meet(Peer& peer, const Join& join, ConnectionPtr connection) 
   if (place.on_met) place.on_met(join.node, join.incarnation, join.greeting);
 }
 
-// Its process may be gone, or only the connection to it: who is told cannot know either.
+// The process may be gone, or only the connection to it: neither this node nor its cores can tell.
 void Links::World::lose(Peer& peer, const std::string& why) {
   std::exchange(peer.connection, nullptr)->close(why);
   const NodeId node = peer.address.node;
@@ -436,7 +438,7 @@ void Links::World::lose(Peer& peer, const std::string& why) {
   inside.tell_lost(node);
 }
 
-// Said once.
+// Logs a problem once.
 void Links::World::trouble(Peer& peer, const std::string& why) {
   if (why.empty() || peer.last_trouble == why) return;
   peer.last_trouble = why;
@@ -466,7 +468,8 @@ void Links::World::carry(Address to, std::shared_ptr<const Bytes> envelope) {
   if (!connection) tell_away(node, at->second.told);
 }
 
-// Whoever has just sent there, and waits, should know at once.
+// Reports the loss at once, at most once per heartbeat, to the core that has just sent a message
+// there.
 void Links::World::tell_away(NodeId node, std::chrono::steady_clock::time_point& told) {
   const auto now = std::chrono::steady_clock::now();
   if (now < told + std::chrono::microseconds(place.heartbeat.us)) return;
@@ -474,7 +477,7 @@ void Links::World::tell_away(NodeId node, std::chrono::steady_clock::time_point&
   inside.tell_lost(node);
 }
 
-// ---- from outside ----
+// ---- public interface ----
 
 Links::Links(ClusterPlace place, Inside inside, const Journal& journal)
     : world_(std::make_unique<World>(std::move(place), std::move(inside), journal)) {}

@@ -1,11 +1,12 @@
 #pragma once
-// The connections of a process to its peers: TCP, with TLS 1.3 on both sides if asked for. CAF's middleman is
-// not used for this: it allocates what a stranger's header says, bounds nothing that waits, does not look at
-// whom a certificate is for, and lets one unreachable host hold up the calls to all others.
+// Connections of a process to its peers: TCP, with TLS 1.3 on both sides if configured. CAF's
+// middleman is not used: it allocates whatever length an unknown sender's header claims, bounds no
+// queue, does not check the name of a certificate, and lets one unreachable host delay connections
+// to all others.
 //
-// Messages to a peer that has not joined are dropped and counted, as on any network. To one that does not
-// keep up they wait up to a bound, and are dropped beyond it. A connection that is silent for five heartbeats
-// is closed; while there is nothing to say, each side sends a ping per heartbeat.
+// Messages to a peer that has not joined are dropped and counted, as on any network. Messages to a
+// slow peer wait up to a bound and are dropped beyond it. A connection that is silent for five
+// heartbeats is closed; an idle side sends a ping per heartbeat.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,33 +20,36 @@ class Links {
  public:
   // Called on the links' own thread; must not block.
   struct Inside {
-    // An envelope of that peer for an actor of this process.
+    // Delivers an envelope of that peer to an actor of this process.
     std::function<void(NodeId peer, Address to, std::shared_ptr<const Bytes>)> deliver;
-    // It has gone; or it is not there, or no peer, and something was sent to it (said once per heartbeat).
+    // Called on disconnect, and at most once per heartbeat when a message targets an unknown or
+    // unconnected node.
     std::function<void(NodeId peer)> tell_lost;
   };
 
-  // Throws std::runtime_error that says what is wrong with the place, or with its certificates. `journal`
-  // outlives it.
+  // Throws std::runtime_error if `place` or its certificates are invalid. `journal` must outlive
+  // it.
   Links(ClusterPlace place, Inside inside, const Journal& journal);
   ~Links();
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
 
-  // Listens, and calls the peers from now on. Throws std::runtime_error.
+  // Starts to listen and to connect to peers. Throws std::runtime_error.
   void open();
   std::uint16_t port() const;  // after open()
-  // Thread-safe; drops what comes before open() or after close().
+  // Thread-safe; drops messages before open() and after close().
   void send(Address to, std::shared_ptr<const Bytes> envelope);
-  // Other peers from now on, as of the membership: who comes may join, and is called if its number is lower;
-  // whoever is not among them is cut off, and turned away when it comes again. One whose place cannot be one
-  // is told, and left where it was known to be, if it was; too many are none. Thread-safe.
+  // Replaces the peers, as the membership changes. New peers may join, and those with lower numbers
+  // are called. Peers that are no longer listed are disconnected, and refused if they come again.
+  // An invalid entry is logged and keeps its former address, if it had one. A list of too many
+  // peers is ignored. Thread-safe.
   void follow(std::vector<PeerAddress> peers);
-  // Reads the certificates again, for connections from now on; those that stand keep theirs. Thread-safe. "":
-  // done, or there are none; else what is wrong, and the former ones stay.
+  // Reads the certificates again, for new connections; existing ones keep theirs. Returns "" on
+  // success or without TLS, otherwise the error, and the former certificates stay in use.
+  // Thread-safe.
   std::string renew_certificates();
-  // After it nothing of `Inside` is called. What still waits after
-  // a heartbeat is dropped. A second call does nothing.
+  // Closes all connections; nothing of `Inside` is called afterwards. Messages that still wait
+  // after one heartbeat are dropped. A second call does nothing.
   void close();
 
  private:

@@ -1,5 +1,5 @@
-// What strangers may do to a link, and who is let in by TLS. What links are for is tested in
-// caf_host_cluster_test.cc.
+// Tests links against unknown connections, and which certificates TLS accepts. The normal use of
+// links is tested in caf_host_cluster_test.cc.
 #include "runtime/network/links.h"
 
 #include <arpa/inet.h>
@@ -77,7 +77,7 @@ class End {
                      for (const LogField& field : fields) line += " " + field.name + "=" + field.value;
                      write(line);
                    }};
-  std::unique_ptr<Links> links_;  // the first to go
+  std::unique_ptr<Links> links_;  // destroyed first
 };
 
 ClusterPlace place_of(NodeId node, std::vector<PeerAddress> peers) {
@@ -87,7 +87,7 @@ ClusterPlace place_of(NodeId node, std::vector<PeerAddress> peers) {
   return place;
 }
 
-// A stranger at the port.
+// An unknown connection to the port.
 class Stranger {
  public:
   explicit Stranger(std::uint16_t port, std::uint32_t from = INADDR_LOOPBACK)
@@ -110,7 +110,7 @@ class Stranger {
     say(link::encode(frame));
     say(body);
   }
-  // All that comes until the other side closes, or at least so much of it.
+  // Returns everything received until the other side closes, or until at least `bytes` have come.
   Bytes hear(std::size_t enough = SIZE_MAX) {
     Bytes all;
     std::uint8_t buffer[4'096];
@@ -124,7 +124,7 @@ class Stranger {
   int socket_;
 };
 
-TEST_CASE("noise at the port harms nobody") {
+TEST_CASE("links: random bytes at the port do no harm") {
   End one(place_of(1, {{2}, {3}}));
   End two(place_of(2, {{1, "", "127.0.0.1", one.port()}, {3}}));
   REQUIRE(two.await("peer_met"));
@@ -140,12 +140,12 @@ TEST_CASE("noise at the port harms nobody") {
   CHECK_FALSE(two.has("lost 1"));
 }
 
-TEST_CASE("a stranger that claims a gigabyte, comes out of turn, or says nothing is cut off") {
+TEST_CASE("links: an unknown connection with a huge length, an unexpected frame or silence is closed") {
   End one(place_of(1, {{2}}));
   const auto cut_off = [&](Frame frame) {
     Stranger stranger(one.port());
     stranger.say(link::encode(frame));
-    return !stranger.hear().empty();  // the words why
+    return !stranger.hear().empty();  // the text of the reason
   };
   CHECK(cut_off({Kind::join, {}, 0xFFFF'FFFF}));
   CHECK(cut_off({Kind::cargo, {1, Role::router}, 8}));
@@ -155,7 +155,7 @@ TEST_CASE("a stranger that claims a gigabyte, comes out of turn, or says nothing
   CHECK(std::chrono::steady_clock::now() - since < std::chrono::seconds(9));
 }
 
-TEST_CASE("two hundred who connect and say nothing keep no peer from joining") {
+TEST_CASE("links: two hundred silent connections do not keep a peer from joining") {
   End one(place_of(1, {{2}}));
   std::vector<std::unique_ptr<Stranger>> silent;
   for (int i = 0; i < 200; ++i) silent.push_back(std::make_unique<Stranger>(one.port()));
@@ -164,7 +164,7 @@ TEST_CASE("two hundred who connect and say nothing keep no peer from joining") {
   CHECK(one.has("strangers_displaced address=127.0.0.1"));
 }
 
-TEST_CASE("a peer's address has more places than others, before it has joined") {
+TEST_CASE("links: a peer's address has more slots than others, before it has joined") {
   End one(place_of(1, {{2, "", "127.0.0.1", 1}}));
   std::vector<std::unique_ptr<Stranger>> silent;
   for (int i = 0; i < 12; ++i) silent.push_back(std::make_unique<Stranger>(one.port()));
@@ -173,7 +173,7 @@ TEST_CASE("a peer's address has more places than others, before it has joined") 
   CHECK_FALSE(one.has("strangers_displaced address=127.0.0.1"));
 }
 
-TEST_CASE("one who has said nothing for a second is cut off, one who has begun has longer") {
+TEST_CASE("links: a connection is closed after a second of silence; one that has sent a byte has longer") {
   End one(place_of(1, {{2}}));
   Stranger silent(one.port()), slow(one.port());
   slow.say(Bytes(1, 1));
@@ -184,12 +184,12 @@ TEST_CASE("one who has said nothing for a second is cut off, one who has begun h
   CHECK(std::chrono::steady_clock::now() - since > std::chrono::milliseconds(2'500));
 }
 
-TEST_CASE("one that speaks another version is told which is expected, whatever else its join says") {
+TEST_CASE("links: a join of another version is refused with the expected version, whatever else it says") {
   End one(place_of(1, {{2}}));
   Stranger later(one.port());
   Bytes join =
       link::encode(link::Join{.wire = link::wire_version + 1, .node = 2, .wanted = 1, .incarnation = 4});
-  join.resize(join.size() + 100);  // of what this version does not know
+  join.resize(join.size() + 100);  // fields unknown to this version
   later.say({Kind::join}, join);
   const std::string words = "node 2 speaks version " + std::to_string(link::wire_version + 1) +
                             "; expected " + std::to_string(link::wire_version);
@@ -201,7 +201,7 @@ TEST_CASE("one that speaks another version is told which is expected, whatever e
   CHECK_FALSE(one.has("peer_met"));
 }
 
-TEST_CASE("one that has joined and falls silent, or says nonsense, is lost") {
+TEST_CASE("links: a joined peer that falls silent or sends invalid frames is lost") {
   End one(place_of(1, {{2}}));
   Stranger two(one.port());
   two.say({Kind::join},
@@ -213,7 +213,7 @@ TEST_CASE("one that has joined and falls silent, or says nonsense, is lost") {
   two.say({Kind::cargo, {5, Role::router}}, Bytes(8));
   CHECK(one.await("nobody_at_address"));
   CHECK(one.await("lost 2"));
-  CHECK(one.has("it is silent"));
+  CHECK(one.has("no byte arrived within five heartbeats"));
   CHECK(two.hear().size() > link::header_bytes);  // its join and some pings
 
   Stranger again(one.port());
@@ -222,11 +222,10 @@ TEST_CASE("one that has joined and falls silent, or says nonsense, is lost") {
   again.say({Kind::ping}, {});
   CHECK(one.await("incarnation=5"));
   again.say(Bytes(16, 9));
-  CHECK(one.await("what came is no frame"));
+  CHECK(one.await("the received bytes are not a frame"));
 }
 
-TEST_CASE(
-    "in the clear, cargo that was damaged on the way ends the connection at once, whichever bit it is") {
+TEST_CASE("links: without TLS, any flipped bit in cargo ends the connection at once") {
   End one(place_of(1, {{2}}), {2'000'000});  // silence alone would take ten seconds
   const Bytes envelope(24, 7);
   const link::Header header = link::encode(Frame{Kind::cargo, {1, Role::router}, 24 + link::seal_bytes});
@@ -256,46 +255,46 @@ TEST_CASE(
   for (std::size_t bit = 0; bit < 8 * link::header_bytes; ++bit) lose(bit);
   for (const std::size_t at : {16, 39, 40, 47}) lose(8 * at);
   CHECK_FALSE(one.has("got"));
-  CHECK(one.has("a frame whose header was damaged on the way"));
-  CHECK(one.has("cargo that was damaged on the way"));
+  CHECK(one.has("a frame header was damaged in transit"));
+  CHECK(one.has("cargo was damaged in transit"));
   Stranger two(one.port());
   join_and_say(two, good);
   CHECK(one.await("got 24"));
 }
 
-TEST_CASE("a join that was damaged on the way shuts nobody out") {
+TEST_CASE("links: a damaged join does not lock its node out") {
   End one(place_of(1, {{2}}));
   const link::Join join{.node = 2, .wanted = 1, .incarnation = 4, .cluster = "troupe", .knows_seals = true};
   Bytes damaged = link::encode(join);
-  damaged[19] ^= 0x80;  // of the incarnation
+  damaged[19] ^= 0x80;  // a byte of the incarnation
   Stranger first(one.port());
   first.say({Kind::join}, damaged);
   first.say({Kind::ping}, {});
-  CHECK(one.await("join_refused why=a join that was damaged on the way"));
+  CHECK(one.await("join_refused why=a join was damaged in transit"));
   Stranger again(one.port());
   again.say({Kind::join}, link::encode(join));
   again.say({Kind::ping}, {});
   CHECK(one.await("peer_met node=2 incarnation=4"));
 }
 
-TEST_CASE("who is taken out of the peers while it joins is let in no more") {
+TEST_CASE("links: a peer that is removed while it joins is refused") {
   End one(place_of(1, {{2}, {3}}));
   Stranger two(one.port());
   two.say({Kind::join},
           link::encode(link::Join{.node = 2, .wanted = 1, .incarnation = 4, .cluster = "troupe"}));
-  CHECK(two.hear(link::header_bytes).size() == link::header_bytes);  // it would be let in
+  CHECK(two.hear(link::header_bytes).size() == link::header_bytes);  // it would be accepted
   one.follow({{3}});
-  Stranger three(one.port());  // is heard behind that
+  Stranger three(one.port());  // handled after the removal
   three.say({Kind::join},
             link::encode(link::Join{.node = 3, .wanted = 1, .incarnation = 4, .cluster = "troupe"}));
   three.say({Kind::ping}, {});
   REQUIRE(one.await("peer_met node=3"));
   two.say({Kind::ping}, {});
-  two.hear();  // to its end
+  two.hear();  // until it closes
   CHECK_FALSE(one.has("peer_met node=2"));
 }
 
-TEST_CASE("a peer whose place cannot be one is told and left where it was; the others are followed") {
+TEST_CASE("links: a peer with an invalid address is logged and keeps its former one; others are followed") {
   End one(place_of(1, {{2}}));
   Stranger two(one.port());
   two.say({Kind::join},
@@ -305,19 +304,19 @@ TEST_CASE("a peer whose place cannot be one is told and left where it was; the o
   REQUIRE(one.await("peer_met node=2"));
   one.follow({{0}, {2}, {2}, {3}});
   CHECK(one.await("bad_members why=a peer is node 0; expected a number from 1"));
-  CHECK(one.await("bad_members why=node 2 is there twice"));
+  CHECK(one.await("bad_members why=node 2 is listed twice"));
   Stranger three(one.port());
   three.say({Kind::join},
             link::encode(link::Join{.node = 3, .wanted = 1, .incarnation = 4, .cluster = "troupe"}));
   three.say({Kind::ping}, {});
   CHECK(one.await("peer_met node=3"));
-  CHECK_FALSE(one.has("it is no member any more"));
+  CHECK_FALSE(one.has("it is no longer a member"));
   one.follow(std::vector<PeerAddress>(peers_max + 1, {2}));
   CHECK(one.await("bad_members why=there are 4097 peers"));
-  CHECK_FALSE(one.has("it is no member any more"));
+  CHECK_FALSE(one.has("it is no longer a member"));
 }
 
-TEST_CASE("who was taken out of the peers is not called, and called again once it is back") {
+TEST_CASE("links: a removed peer is not called, and is called again once it is back") {
   End one(place_of(1, {{2}}));
   const PeerAddress first{1, "", "127.0.0.1", one.port()};
   End two(place_of(2, {first}));
@@ -329,7 +328,7 @@ TEST_CASE("who was taken out of the peers is not called, and called again once i
   CHECK(two.await("peer_met node=1", std::chrono::seconds(10), 2));
 }
 
-TEST_CASE("what is sent to nobody's number is told as to one that is away") {
+TEST_CASE("links: a message to an unknown node is reported like one to an unconnected node") {
   End one(place_of(1, {{2}}));
   one.send(9, 8);
   CHECK(one.await("nobody_at_address"));
@@ -338,16 +337,14 @@ TEST_CASE("what is sent to nobody's number is told as to one that is away") {
   CHECK(one.await("lost 299"));
 }
 
-TEST_CASE(
-    "a number is one node's: who comes with it under another name is turned away, however late its "
-    "incarnation") {
+TEST_CASE("links: a node with another node's number is refused by its name, however large its incarnation") {
   End one(place_of(1, {{2, "w2"}}));
   Stranger other(one.port());
   other.say(
       {Kind::join},
       link::encode(link::Join{
           .node = 2, .wanted = 1, .incarnation = 9, .cluster = "troupe", .knows_seals = true, .name = "w7"}));
-  CHECK(one.await("join_refused why=node 2 is called \"w7\"; expected \"w2\", who has that number"));
+  CHECK(one.await("join_refused why=node 2 is called \"w7\"; expected \"w2\", which has that number"));
   for (const char* name : {"w2", ""}) {
     CAPTURE(name);
     Stranger two(one.port());
@@ -360,7 +357,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("what a peer does not take waits up to the bound and is dropped beyond it") {
+TEST_CASE("links: messages to a slow peer wait up to the bound and are dropped beyond it") {
   End one(place_of(1, {{2}}));
   Stranger two(one.port());  // reads nothing
   two.say({Kind::join},
@@ -368,11 +365,11 @@ TEST_CASE("what a peer does not take waits up to the bound and is dropped beyond
   two.say({Kind::ping}, {});
   REQUIRE(one.await("peer_met"));
   for (int i = 0; i < 90; ++i) one.send(2, 1 << 20);
-  CHECK(one.await("lost 2"));  // for it does not ping either
+  CHECK(one.await("lost 2"));  // since it does not ping either
   CHECK(one.metrics.value(Metric::messages_undelivered) > 5);
 }
 
-TEST_CASE("what was sent before the end arrives") {
+TEST_CASE("links: messages that were sent before close() arrive") {
   End one(place_of(1, {{2}}));
   {
     End two(place_of(2, {{1, "", "127.0.0.1", one.port()}}));
@@ -405,8 +402,7 @@ class Folder {
   std::filesystem::path path_;
 };
 
-// The authority's word for other alternative names than the certificate has; "": for none, only the subject
-// is left.
+// Signs the certificate for other alternative names; "" = none, only the subject is left.
 Certificate renamed(const Certificate& authority, Certificate certificate, const std::string& names) {
   const auto memory_of = [](const std::string& text) {
     return std::unique_ptr<BIO, decltype(&BIO_free_all)>(
@@ -434,7 +430,7 @@ Certificate renamed(const Certificate& authority, Certificate certificate, const
   return certificate;
 }
 
-TEST_CASE("a certificate is for the alternative names that it spells out, not for a pattern or its subject") {
+TEST_CASE("links: a certificate is valid for its alternative names, not for a pattern or its subject") {
   const Folder folder;
   const Certificate authority = make_authority("blue", 30);
   ClusterPlace place = place_of(1, {{2, "two.blue"}});
@@ -455,13 +451,13 @@ TEST_CASE("a certificate is for the alternative names that it spells out, not fo
     ClusterPlace other = place_of(2, {{1, "one", "127.0.0.1", one.port()}});
     other.tls = folder.files(authority, renamed(authority, own, row.names), "two");
     End two(other);
-    CHECK(two.await(row.is_let_in ? "peer_met" : "turned away"));
+    CHECK(two.await(row.is_let_in ? "peer_met" : "refused by the peer"));
     CHECK(two.has("peer_met") == row.is_let_in);
   }
   CHECK(one.has("node 2 shows a certificate that is not for \"two.blue\""));
 }
 
-TEST_CASE("with TLS only those come in whose certificate is the cluster's and for their name") {
+TEST_CASE("links: with TLS a peer needs a certificate of the cluster for its own name") {
   const Folder folder;
   const Certificate authority = make_authority("blue", 30), foreign = make_authority("blue", 30);
   ClusterPlace place = place_of(1, {{2, "two"}, {3, "three"}});
@@ -483,14 +479,14 @@ TEST_CASE("with TLS only those come in whose certificate is the cluster's and fo
   {  // the certificate of another node
     End three(caller(3, folder.files(authority, make_certificate(authority, "two", 30), "two")));
     CHECK(one.await("node 3 shows a certificate that is not for \"three\""));
-    CHECK(three.await("turned away"));
+    CHECK(three.await("refused by the peer"));
   }
   {  // of another authority
     End three(caller(3, folder.files(foreign, make_certificate(foreign, "three", 30), "foreign")));
     CHECK(three.await("peer_away"));
     CHECK_FALSE(three.has("peer_met"));
   }
-  {  // that distrusts who answers
+  {  // a peer that distrusts the certificate of the other side
     End three(caller(3, folder.files(authority, make_certificate(authority, "three", 30), "three"), "four"));
     CHECK(three.await("node 1 shows a certificate that is not for \"four\""));
     CHECK_FALSE(one.has("peer_met node=3"));
@@ -500,7 +496,7 @@ TEST_CASE("with TLS only those come in whose certificate is the cluster's and fo
   CHECK_FALSE(clear.has("peer_met"));
 }
 
-TEST_CASE("certificates are read again while it runs, and what cannot be used changes nothing") {
+TEST_CASE("links: certificates are read again at run time, and unusable files change nothing") {
   const Folder folder;
   const Certificate old_authority = make_authority("blue", 30), authority = make_authority("green", 30);
   ClusterPlace place = place_of(1, {{2, "two"}});
@@ -517,7 +513,7 @@ TEST_CASE("certificates are read again while it runs, and what cannot be used ch
   CHECK(two.await("peer_met"));
 }
 
-TEST_CASE("certificates that cannot be used are said before anything is opened") {
+TEST_CASE("links: unusable certificates are reported before anything is opened") {
   const Folder folder;
   const Certificate authority = make_authority("blue", 30);
   MetricRegistry metrics;

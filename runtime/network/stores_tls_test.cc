@@ -1,5 +1,5 @@
-// etcd and Redis over TLS and with logins: whom a process believes, and that nobody learns a secret from what
-// it says.
+// Tests etcd and Redis over TLS and with logins: which servers a process trusts, and that error
+// texts contain no secrets.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -70,16 +70,16 @@ bool lacks(const EtcdServer& etcd) {
 }
 
 TEST_SUITE("stores over TLS") {
-  TEST_CASE("a Redis whose certificate the authority signed for its host is spoken with, and no other") {
+  TEST_CASE("Redis over TLS: only a server with a certificate of the authority for its host is trusted") {
     if (!RedisTestServer::is_installed()) return;
     const Papers papers, others("others");
     const SecureRedis redis(papers);
     CHECK(taken(redis.at("localhost", papers.client())) == "300000");
     CHECK(taken(redis.at("127.0.0.1", papers.client())).find("no TLS: its certificate: ") ==
-          0);  // it is for a name
+          0);  // the certificate is for a name
     CHECK(taken(redis.at("localhost", others.client())).find("no TLS: its certificate: ") == 0);
-    const std::string unknown =
-        taken(redis.at("localhost", {papers.path("ca.pem"), "", ""}));  // it asks for a client's
+    // it requires a client certificate
+    const std::string unknown = taken(redis.at("localhost", {papers.path("ca.pem"), "", ""}));
     CHECK(unknown != "300000");
     const SecureRedis misnamed(papers, "elsewhere");
     CHECK(taken(misnamed.at("localhost", papers.client())).find("hostname mismatch") != std::string::npos);
@@ -89,7 +89,7 @@ TEST_SUITE("stores over TLS") {
     CHECK(taken(in_the_clear).find("no TLS") == 0);
   }
 
-  TEST_CASE("over TLS a connection is quiet until the server says what nobody asked for, or goes") {
+  TEST_CASE("Redis over TLS: a connection is quiet until the server sends unrequested bytes or closes") {
     if (!RedisTestServer::is_installed()) return;
     const Papers papers;
     SecureRedis redis(papers);
@@ -106,7 +106,7 @@ TEST_SUITE("stores over TLS") {
     CHECK(std::holds_alternative<RedisFailure>(connection->run(commands, deadline)));
   }
 
-  TEST_CASE("keys in a Redis are read as they were put, over TLS too; what is no such hash is said") {
+  TEST_CASE("Redis API keys: keys are read as they were put, also over TLS; an invalid hash is reported") {
     if (!RedisTestServer::is_installed()) return;
     const Papers papers;
     SecureRedis redis(papers);
@@ -126,7 +126,7 @@ TEST_SUITE("stores over TLS") {
     CHECK(std::get<RedisFailure>(keys.read()).why != "");
   }
 
-  TEST_CASE("no more keys are put into a Redis than are read from it") {
+  TEST_CASE("Redis API keys: a key beyond the maximum number is refused") {
     if (!RedisTestServer::is_installed()) return;
     RedisTestServer redis;
     RedisApiKeys keys(
@@ -135,7 +135,7 @@ TEST_SUITE("stores over TLS") {
                "1", "troupe:blue:api_keys", std::to_string(RedisApiKeys::keys_max)});
     CHECK(std::get<0>(keys.read()).size() == RedisApiKeys::keys_max);
     CHECK(keys.put("more", "line").find("it has 32768 keys") == 0);
-    CHECK(keys.put("1", "another line") == "");  // in place of one
+    CHECK(keys.put("1", "another line") == "");  // replaces one
     CHECK(std::get<0>(keys.read()).size() == RedisApiKeys::keys_max);
     REQUIRE(std::get<bool>(keys.erase("2")));
     CHECK(keys.put("more", "line") == "");
@@ -144,7 +144,7 @@ TEST_SUITE("stores over TLS") {
     CHECK(std::get<0>(keys.read()).empty());
   }
 
-  TEST_CASE("etcd over TLS: whose authority signed its certificate is asked, and no other") {
+  TEST_CASE("etcd over TLS: only a server with a certificate of the authority is trusted") {
     const Papers papers, others("others");
     const auto trust = std::make_shared<const TlsClient>(papers.client());
     const EtcdServer etcd(
@@ -157,7 +157,7 @@ TEST_SUITE("stores over TLS") {
                            .limit_us = 5'000'000,
                            .tls = std::make_shared<const TlsClient>(files)});
       std::string said;
-      for (int again = 0; again < 2; ++again) {  // the second time on the same connection
+      for (int again = 0; again < 2; ++again) {  // the second time over the same connection
         const auto answer = at.ask({WriteKey{"k" + std::to_string(again), "v", 0}});
         const auto* refusal = std::get_if<Refusal>(&answer);
         said = refusal ? refusal->what : "asked";
@@ -169,9 +169,7 @@ TEST_SUITE("stores over TLS") {
     CHECK(asked({papers.path("ca.pem"), "", ""}) != "asked");
   }
 
-  TEST_CASE(
-      "an etcd that asks for a login gets it, again when it has forgotten it, and nobody hears of the "
-      "password") {
+  TEST_CASE("etcd: the login is sent, and again after a restart of etcd, and the password appears nowhere") {
     EtcdServer etcd;
     if (lacks(etcd)) return;
     EtcdEndpoint admin(etcd.endpoint());
@@ -196,7 +194,7 @@ TEST_SUITE("stores over TLS") {
     };
     const auto right = with({"root", "pass \"word"});
     CHECK(written(*right, "a") == "written");
-    etcd.crash(), etcd.start();  // it keeps its users, and no token
+    etcd.crash(), etcd.start();  // it keeps its users, but no tokens
     CHECK(written(*right, "b") == "written");
     CHECK(written(*with({}), "c") != "written");
     const std::string wrong = written(*with({"root", "another"}), "d");
@@ -204,14 +202,14 @@ TEST_SUITE("stores over TLS") {
     for (const char* secret : {"another", "pass \"word"}) CHECK(wrong.find(secret) == std::string::npos);
   }
 
-  TEST_CASE("a key with a passphrase is refused, and nobody is asked for it") {
+  TEST_CASE("store TLS: a key with a passphrase is refused without a prompt") {
     const Papers papers;
     papers.write("client.key", encrypted_key);
     CHECK_THROWS_WITH_AS(TlsClient(papers.client()), doctest::Contains("client.key: the key is encrypted"),
                          ConfigError);
   }
 
-  TEST_CASE("files that are none are named; a login in one is read, and never told") {
+  TEST_CASE("store TLS: missing files are named; a login file is read and never shown") {
     const Papers papers;
     const auto fault = [](const auto& tried) -> std::string {
       try {
@@ -245,10 +243,10 @@ TEST_SUITE("stores over TLS") {
     complete(address, {}, papers.path("login"));
     CHECK(address.password == "sesame");
     CHECK(describe(address).find("sesame") == std::string::npos);
-    CHECK(fault([&] { complete(address, {}, papers.path("login")); }).find("one of them") !=
+    CHECK(fault([&] { complete(address, {}, papers.path("login")); }).find("one of the two") !=
           std::string::npos);
     RedisAddress clear = parse_redis_url("redis://shop");
-    CHECK(fault([&] { complete(clear, papers.client(), ""); }).find("in the clear") != std::string::npos);
+    CHECK(fault([&] { complete(clear, papers.client(), ""); }).find("without TLS") != std::string::npos);
   }
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t grain_us_max = 8192;
 
-// Times that differ by less than the grain, a power of two, are rounded up to the same one.
+// Rounds times that differ by less than the grain, a power of two, up to the same time.
 Instant rounded_up(Instant at, Duration ahead) {
   const auto slack = static_cast<std::uint64_t>(std::clamp<std::int64_t>(ahead.us / 16, 1, grain_us_max));
   const auto grain = static_cast<std::int64_t>(std::bit_floor(slack));

@@ -1,8 +1,9 @@
 #pragma once
-// The timers that one core waits for. They fire in the order of their times; the clock is asked to wake the
-// core only at the times that wake_at() names, which are a little later than the timers and the same for
-// many, because every waking costs a switch of threads: a timer is a hint, and most are deadlines of requests
-// that are over by then. A timer that is due when its core steps anyway fires then.
+// Timers of one core. They fire in the order of their times. The clock is asked to wake the core
+// only at the times that wake_at() returns, which are a little later than the timers and shared by
+// many of them, because every wake-up costs a thread switch. That is acceptable: a timer is a hint,
+// and most are deadlines of requests that have ended by then. A timer that is due when its core
+// steps anyway fires then.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -17,9 +18,10 @@ namespace troupe {
 class TimerQueue {
  public:
   void add(Instant now, std::uint64_t timer, Instant at);
-  // The earliest that is due; of equal times the one that was set first.
+  // Removes and returns the earliest due timer; among equal times the one set first.
   std::optional<std::uint64_t> take_due(Instant now);
-  // When to look again: no timer is later by more than a sixteenth of what it was set ahead, or 8 ms.
+  // Returns the next time to wake the core. No timer is delayed by more than 8 ms or a sixteenth of
+  // the time it was set ahead.
   std::optional<Instant> wake_at() const;
 
  private:
@@ -30,7 +32,7 @@ class TimerQueue {
   };
 
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
-  std::map<Instant, std::uint32_t> wakes_;  // times to wake at, and how many timers want each
+  std::map<Instant, std::uint32_t> wakes_;  // wake times and the number of timers for each
   std::uint64_t added_ = 0;
 };
 

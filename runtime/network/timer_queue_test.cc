@@ -18,7 +18,7 @@ std::vector<std::uint64_t> all_due(TimerQueue& timers, Instant now) {
   return fired;
 }
 
-TEST_CASE("timers fire in the order of their times, equal ones in the order in which they were set") {
+TEST_CASE("timer queue: timers fire in the order of their times, equal ones in the order they were set") {
   TimerQueue timers;
   timers.add({0}, 4, {900});
   timers.add({0}, 1, {500});
@@ -30,14 +30,14 @@ TEST_CASE("timers fire in the order of their times, equal ones in the order in w
   CHECK_FALSE(timers.wake_at());
 }
 
-TEST_CASE("a timer in the past is due at once") {
+TEST_CASE("timer queue: a timer in the past is due at once") {
   TimerQueue timers;
   timers.add({100}, 7, {40});
   CHECK(*timers.wake_at() == Instant{40});
   CHECK(all_due(timers, {100}) == std::vector<std::uint64_t>{7});
 }
 
-TEST_CASE("deadlines of many requests share few wakings") {
+TEST_CASE("timer queue: deadlines of many requests share few wake-ups") {
   TimerQueue timers;
   std::set<std::int64_t> wakings;
   for (std::int64_t request = 0; request < 1000; ++request)  // a millisecond apart, a second ahead
@@ -49,7 +49,7 @@ TEST_CASE("deadlines of many requests share few wakings") {
   CHECK(wakings.size() < 130);
 }
 
-TEST_CASE("a timer that fired early leaves no waking behind") {
+TEST_CASE("timer queue: a timer that fired early leaves no wake-up behind") {
   TimerQueue timers;
   timers.add({0}, 1, {100'000});
   timers.add({0}, 2, {900'000});
@@ -57,7 +57,7 @@ TEST_CASE("a timer that fired early leaves no waking behind") {
   CHECK(timers.wake_at()->us >= 900'000);
 }
 
-TEST_CASE("no timer is woken for early, nor later than it allows") {
+TEST_CASE("timer queue: no wake-up is earlier than its timer or later than allowed") {
   const std::uint32_t seed = std::random_device{}();
   INFO("seed " << seed);
   std::mt19937 random(seed);

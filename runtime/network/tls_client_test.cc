@@ -15,7 +15,7 @@
 namespace troupe {
 namespace tls_client_test {
 
-// An authority, another one, and a certificate of the first, as files.
+// Two authorities, and a certificate of the first, as files.
 struct Files {
   TestFolder folder;
   Certificate authority = make_authority("one", 2), other = make_authority("two", 2),
@@ -36,7 +36,7 @@ std::string asked_address(const ssl_st* side) {
 
 std::string word(const char* text) { return text ? text : ""; }
 
-TEST_CASE("files that were read to their ends leave no error behind for whoever asks OpenSSL next") {
+TEST_CASE("TLS client: reading PEM files to their ends leaves no error in OpenSSL's queue") {
   Files files;
   ERR_clear_error();
   const TlsClient client(files.of(files.authority.certificate, files.own.certificate));
@@ -49,7 +49,7 @@ TEST_CASE("files that were read to their ends leave no error behind for whoever 
   CHECK(ERR_peek_error() == 0);
 }
 
-TEST_CASE("all authorities of a file are believed, and who signed the own certificate is shown with it") {
+TEST_CASE("TLS client: all authorities of a file are trusted, and the own certificate chain is sent") {
   Files files;
   for (const bool more : {false, true}) {
     const std::string& one = files.authority.certificate;
@@ -64,7 +64,7 @@ TEST_CASE("all authorities of a file are believed, and who signed the own certif
   }
 }
 
-TEST_CASE("a host is expected by its name, and told it; an address is expected as an address") {
+TEST_CASE("TLS client: a host name is sent and checked as a name, an address as an address") {
   Files files;
   const TlsClient client(files.of(files.authority.certificate, files.own.certificate));
   const auto named = client.begin("shop.example");

@@ -1,10 +1,10 @@
 #include "runtime/pool/page_arena.h"
 
 #include <sys/mman.h>
-#define XXH_STATIC_LINKING_ONLY  // for a state on the stack
+#define XXH_STATIC_LINKING_ONLY  // allows a state on the stack
 #include <xxhash.h>
 #ifdef TROUPE_XXHASH_DISPATCH
-#include <xxh_x86dispatch.h>  // the widest vectors that this CPU has; the same sums
+#include <xxh_x86dispatch.h>  // the widest vectors that this CPU has; the sums are the same
 #endif
 
 #include <chrono>
@@ -23,7 +23,8 @@ std::size_t stride_of(std::size_t page_bytes) {
   return (page_bytes + alignment - 1) / alignment * alignment;
 }
 
-// Committed against the machine's memory now, so that the cap is refused here and not met as a crash later.
+// Maps writable private memory, which counts against the machine's commit limit at once. A pool
+// that is too large is thus refused here, not by a crash later.
 std::byte* map_bytes(std::size_t stride, std::size_t pages) {
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(stride, pages, &bytes)) throw std::bad_alloc();
@@ -71,7 +72,8 @@ std::uint64_t checksum_pages(const PageArena& arena, std::span<const std::uint32
   XXH3_64bits_reset(&state);
   for (const std::uint32_t page : pages) {
     if (page >= arena.pages()) {
-      std::fprintf(stderr, "page_arena: violated: page %u is one of %zu\n", page, arena.pages());
+      std::fprintf(stderr, "page_arena: violated: page %u is not below the arena's %zu pages\n", page,
+                   arena.pages());
       std::abort();
     }
     XXH3_64bits_update(&state, arena.page(page), arena.page_bytes());

@@ -8,7 +8,7 @@
 
 using namespace troupe;
 
-TEST_CASE("pages are aligned, zeroed, apart from each other and keep what is written") {
+TEST_CASE("page arena: pages are aligned, zeroed, disjoint and keep what is written") {
   for (const std::size_t page_bytes : {64u, 100u, 4096u, 12352u}) {
     CAPTURE(page_bytes);
     PageArena arena(page_bytes, 5);
@@ -26,7 +26,7 @@ TEST_CASE("pages are aligned, zeroed, apart from each other and keep what is wri
   }
 }
 
-TEST_CASE("the checksum covers every byte of the pages and their order") {
+TEST_CASE("page arena: the checksum covers every byte of the pages and their order") {
   PageArena arena(256, 4);
   for (std::uint32_t i = 0; i < 4; ++i) std::memset(arena.page(i), static_cast<int>(i), 256);
   const std::uint32_t some[] = {2, 0}, turned[] = {0, 2};
@@ -37,20 +37,19 @@ TEST_CASE("the checksum covers every byte of the pages and their order") {
     CHECK(checksum_pages(arena, some) != sum);
     arena.page(2)[at] ^= std::byte{1};
   }
-  arena.page(1)[0] = std::byte{77};  // not one of them
+  arena.page(1)[0] = std::byte{77};  // not one of the summed pages
   CHECK(checksum_pages(arena, some) == sum);
 }
 
-TEST_CASE("equal bytes in other pages have the same checksum, which is pinned") {
+TEST_CASE("page arena: equal bytes in other pages have the same checksum, a fixed value") {
   PageArena arena(64, 4);
   for (std::uint32_t i = 0; i < 4; ++i) std::memset(arena.page(i), static_cast<int>(i % 2), 64);
   const std::uint32_t one[] = {0, 1}, two[] = {2, 3};
   CHECK(checksum_pages(arena, one) == checksum_pages(arena, two));
-  CHECK(checksum_pages(arena, {}) ==
-        0x2d06800538d394c2ULL);  // XXH3-64 of nothing, as its specification has it
+  CHECK(checksum_pages(arena, {}) == 0x2d06800538d394c2ULL);  // XXH3-64 of no bytes, as in its specification
 }
 
-TEST_CASE("a sum of parts is that of the pages, whatever the parts, and is taken once") {
+TEST_CASE("page sum: any parts give the pages' checksum, and take resets the state") {
   PageArena arena(12'352, 3);
   for (std::uint32_t i = 0; i < 3; ++i)
     for (std::size_t b = 0; b < arena.page_bytes(); ++b) arena.page(i)[b] = std::byte(b * 7 + i * b / 50);
@@ -66,13 +65,13 @@ TEST_CASE("a sum of parts is that of the pages, whatever the parts, and is taken
   CHECK(sum.take() == checksum_pages(arena, {}));
 }
 
-TEST_CASE("an arena that cannot be mapped is refused at once") {
+TEST_CASE("page arena: an arena that cannot be mapped is refused at once") {
   CHECK_THROWS_AS(PageArena(std::size_t{1} << 50, 1 << 12), std::bad_alloc);
   CHECK_THROWS_AS(PageArena(~std::size_t{0}, 2), std::bad_alloc);
   CHECK_THROWS_AS(PageArena(64, std::size_t{1} << 33), std::bad_alloc);
 }
 
-TEST_CASE("an arena without pages is possible") {
+TEST_CASE("page arena: an arena may have no pages") {
   PageArena arena(64, 0);
   CHECK(arena.pages() == 0);
 }

@@ -1,10 +1,12 @@
 #pragma once
-// Blocks that are being copied into an arena's pages: how far they have come, and how it ended. Whoever
-// copies says so; a pass that has begun before waits here, layer by layer, for a page holds its layers one
-// after the other. A block is known by the generation of its reservation, which is never that of another one.
+// Tracks blocks that are being copied into an arena's pages: how many bytes have arrived, and how
+// each copy ended. The copying thread reports progress. A pass that has already begun waits here,
+// layer by layer, because a page holds its layers one after the other. A block is known by the
+// generation of its reservation, which is unique.
 //
-// That bytes are there does not say that they are right: their checksum is of the whole block, and compared
-// at the end. Until that is good nothing may leave the process that was computed from them.
+// Bytes that have arrived are not yet verified: the checksum covers the whole block and is
+// compared at the end. Until that comparison succeeds, nothing computed from these bytes may leave
+// the process.
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -21,20 +23,21 @@ namespace troupe {
 class PageArrivals {
  public:
   using Clock = std::chrono::steady_clock;
-  // So many that have ended are remembered, for those who come late; of an older one nothing is known, as if
-  // it had not begun.
+  // Number of ended arrivals that are remembered for late callers. Older ones are unknown, as if
+  // they had not begun.
   static constexpr std::size_t ended_max = 4'096;
 
   void begin(std::uint64_t generation);
-  // The first `page_bytes` bytes of each page of these blocks are there.
+  // Reports that the first `page_bytes` bytes of each page of these blocks have arrived.
   void came(std::span<const std::uint64_t> generations, std::size_t page_bytes);
-  // Good: all bytes are there, and were compared with their checksum. The first end counts.
+  // Ends an arrival; only the first end counts. `good`: all bytes arrived and match their checksum.
   void end(std::uint64_t generation, bool good);
 
-  // Waits until the first `page_bytes` bytes of each of its pages are there. False: its end was not good, or
-  // the time is over.
+  // Waits until the first `page_bytes` bytes of each page have arrived. Returns false if the
+  // arrival failed or the deadline passed.
   bool wait(std::uint64_t generation, std::size_t page_bytes, Clock::time_point deadline);
-  // Waits for the end; when it was, if that was good.
+  // Waits for the end. Returns its time if it was good, nullopt if it failed or the deadline
+  // passed.
   std::optional<Clock::time_point> wait_for_end(std::uint64_t generation, Clock::time_point deadline);
 
   std::size_t known() const;
@@ -45,7 +48,7 @@ class PageArrivals {
     bool ended = false, good = false;
     Clock::time_point ended_at;
   };
-  const Arrival* find(std::uint64_t generation) const;  // null: it has not begun
+  const Arrival* find(std::uint64_t generation) const;  // null if it has not begun or is forgotten
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -25,7 +25,7 @@ std::uint32_t size(const PoolBlock& block) { return static_cast<std::uint32_t>(b
 
 PagePoolSizes pool_sizes(std::uint32_t pages, std::uint32_t page_tokens,
                          std::span<const std::uint32_t> area_pages) {
-  check(area_pages.size() <= std::size(area_table), "every area is one of the table's");
+  check(area_pages.size() <= std::size(area_table), "the pool has no more areas than the table");
   PagePoolSizes sizes{pages, page_tokens, {}};
   for (std::size_t i = 0; i < area_pages.size(); ++i)
     sizes.areas.push_back({area_table[i].kinds, {area_pages[i], 0}});
@@ -43,7 +43,7 @@ PagePool::PagePool(const PagePoolSizes& sizes, std::uint64_t first_generation)
   std::vector<AreaSplit> split;
   for (std::size_t kind = 0; kind < segment_kinds; ++kind) {
     const auto lives = [&](const PagePoolSizes::Area& area) { return (area.kinds >> kind & 1) != 0; };
-    check(std::ranges::count_if(sizes.areas, lives) == 1, "a kind of block lives in one area");
+    check(std::ranges::count_if(sizes.areas, lives) == 1, "every kind of block belongs to exactly one area");
     area_of_kind_[kind] =
         static_cast<PoolArea>(std::ranges::find_if(sizes.areas, lives) - sizes.areas.begin());
   }
@@ -55,7 +55,7 @@ PagePool::PagePool(const PagePoolSizes& sizes, std::uint64_t first_generation)
 }
 
 void PagePool::set_split(std::span<const AreaSplit> split) {
-  check(split.size() == areas_.size(), "a split names every area");
+  check(split.size() == areas_.size(), "a split has one entry per area");
   std::uint64_t left = sizes_.pages;
   for (std::size_t i = 0; i < split.size(); ++i) {
     check(split[i].pages <= left, "the areas fit into the arena");
@@ -94,14 +94,14 @@ std::uint32_t PagePool::room(PoolArea area) const {
   return a.used >= a.cap ? 0 : std::min(a.cap - a.used, free_pages());
 }
 
-// ---- making room ----
+// ---- evicting ----
 
 bool PagePool::rests(const PoolBlock& block) {
   const bool pinned = block.pins > 0 && !planted(Bug::free_pinned_page);
   return block.state == BlockState::ready && !pinned && !block.removed;
 }
 
-// From this one on, in order of use. Few are held at a time.
+// Returns the first evictable block from this one on, in order of use. Few are held at a time.
 PagePool::Entry* PagePool::first_evictable(Entry* block) {
   while (block && block->held) block = block->newer;
   return block;
@@ -112,11 +112,12 @@ double PagePool::worth(const Entry& block, double copy_worth) const {
   return (block.is_copy() ? copy_worth : 1) / static_cast<double>(uses_ + 1 - block.last_use);
 }
 
-// The oldest of each order is the one of least worth there. An area that may not lend more keeps its blocks.
+// Picks blocks by worth; the oldest of each order has the least worth in it. An area that may not
+// lend more keeps its blocks.
 std::optional<std::vector<PagePool::Entry*>> PagePool::find_room(PoolArea mine, std::uint64_t need,
                                                                  double copy_worth) const {
   std::uint64_t most = 0, taken = need;
-  std::vector<std::uint64_t> left;  // of each area, without what is displaced
+  std::vector<std::uint64_t> left;  // pages of each area, without displaced blocks
   for (std::size_t i = 0; i < areas_.size(); ++i) {
     left.push_back(areas_[i].used);
     most += areas_[i].cap;
@@ -160,8 +161,7 @@ const PoolBlock* PagePool::reserve_anywhere(const Want& want, double copy_worth)
   return take_pages(want, need);
 }
 
-// What this area lacks for that cap comes from the others, in order, as far as they neither use nor must keep
-// it.
+// Raises this area's cap by taking from the others, in order, what they neither use nor must keep.
 void PagePool::borrow(PoolArea mine, std::uint32_t cap) {
   Area& to = areas_[index_of(mine)];
   for (Area& from : areas_) {
@@ -172,11 +172,11 @@ void PagePool::borrow(PoolArea mine, std::uint32_t cap) {
     from.cap -= lent;
     to.cap += lent;
   }
-  check(to.cap >= cap, "room that was found can be borrowed");
+  check(to.cap >= cap, "the pages that find_room found can be borrowed");
 }
 
-// Evicting this area down to cap − need, and the others as far as they are above their own caps, must leave
-// `need` pages.
+// True if `need` pages are free after evicting this area down to cap − need, and the others down to
+// their caps.
 bool PagePool::fits(PoolArea where, std::uint64_t need) const {
   const Area& mine = areas_[index_of(where)];
   if (need > mine.cap || mine.used - mine.evictable + need > mine.cap) return false;
@@ -207,14 +207,14 @@ void PagePool::evict_oldest(Area& area) {
     if (last->kind == SegmentKind::user) return evict(*last);
   Entry* first = first_evictable(area.copies.least_recent);
   if (!first) first = first_evictable(area.own.least_recent);
-  check(first != nullptr, "room that was promised can be made");
+  check(first != nullptr, "an evictable block exists for a reservation that fits");
   evict(*first);
 }
 
 void PagePool::evict(Entry& block) {
   forget_name(block, true);
   if (block.pins == 0) return give_back(block);
-  give_back_pages(block);  // only with a planted bug; the entry is its readers'
+  give_back_pages(block);  // only with the mutant free_pinned_page; its readers still hold the entry
 }
 
 // ---- pages for rows ----
@@ -237,7 +237,7 @@ std::vector<std::uint32_t> PagePool::lend(std::uint32_t most) {
 
 void PagePool::take_back(std::span<const std::uint32_t> pages) {
   for (const std::uint32_t page : pages) {
-    check(page < lent_.size() && lent_[page], "a page that comes back was lent");
+    check(page < lent_.size() && lent_[page], "a returned page was lent");
     lent_[page] = false;
     free_.push_back(page);
     --areas_[index_of(PoolArea::row)].used;
@@ -263,7 +263,7 @@ std::uint64_t PagePool::moved_since(const Places& then) const {
   return pages;
 }
 
-// ---- the life of a block ----
+// ---- a block's life ----
 
 const PoolBlock* PagePool::reserve(const Want& want, std::span<const BlockName> evict_first) {
   check(find(want.name) == nullptr, "a name is reserved only while it is absent");
@@ -297,7 +297,7 @@ PagePool::Entry* PagePool::find_held(const BlockName& name, std::uint64_t genera
   return at == blocks_.end() || !identical(at->second.name, name) ? nullptr : &at->second;
 }
 
-// The block that this writer was given, while it is not ready.
+// Returns the block reserved by this writer, while it is not ready.
 PagePool::Entry* PagePool::find_unfinished(const BlockName& name, std::uint64_t generation) {
   Entry* block = find_held(name, generation);
   if (planted(Bug::skip_generation_check) && !block) block = find_named(name);
@@ -326,23 +326,23 @@ bool PagePool::abandon(const BlockName& name, std::uint64_t generation) {
   return true;
 }
 
-// What the pool gave out as a block is an entry of its own.
+// Every block that the pool hands out is an Entry.
 PagePool::Entry& PagePool::entry(const PoolBlock& block) {
   return const_cast<Entry&>(static_cast<const Entry&>(block));
 }
 
 void PagePool::pin(const PoolBlock& found) {
   Entry& block = entry(found);
-  check(block.state == BlockState::ready && !block.removed, "what is pinned is ready and can be found");
+  check(block.state == BlockState::ready && !block.removed, "a pinned block is ready and can be found");
   if (rests(block)) stop_resting(block);
   ++block.pins;
-  if (rests(block)) start_resting(block);  // only with a planted bug
+  if (rests(block)) start_resting(block);  // only with the mutant free_pinned_page
 }
 
 void PagePool::unpin(const PoolBlock& pinned) {
   Entry& block = entry(pinned);
-  check(block.pins > 0, "a pin that ends was begun");
-  const bool rested = rests(block);  // only with a planted bug
+  check(block.pins > 0, "a block is pinned before it is unpinned");
+  const bool rested = rests(block);  // true only with the mutant free_pinned_page
   if (--block.pins > 0) return;
   if (block.removed) {
     if (!block.held) give_back(block);
@@ -386,7 +386,7 @@ const PoolBlock* PagePool::hold(std::uint64_t generation) {
 
 void PagePool::let_go(std::uint64_t generation) {
   const auto at = blocks_.find(generation);
-  check(at != blocks_.end() && at->second.held, "what is let go was held");
+  check(at != blocks_.end() && at->second.held, "only a held block is released");
   Entry& block = at->second;
   block.held = false;
   if (rests(block)) area(block).evictable += size(block);
@@ -464,7 +464,7 @@ void PagePool::stop_resting(Entry& block) {
   if (!block.held) area(block).evictable -= size(block);
 }
 
-// ---- what is there ----
+// ---- queries ----
 
 std::vector<BlockGone> PagePool::take_gone() { return std::exchange(gone_, {}); }
 
@@ -490,7 +490,7 @@ std::vector<const PoolBlock*> PagePool::last_used(SegmentKind kind) const {
   for (const auto& [generation, block] : blocks_)
     if (block.kind == kind && block.state == BlockState::ready && !block.removed) found.push_back(&block);
   std::ranges::sort(found, [](const Entry* a, const Entry* b) {
-    if (rests(*a) != rests(*b)) return rests(*b);  // who is pinned is used now
+    if (rests(*a) != rests(*b)) return rests(*b);  // a pinned block is in use now
     return a->last_use != b->last_use ? a->last_use > b->last_use : a->generation < b->generation;
   });
   return {found.begin(), found.end()};
@@ -557,10 +557,10 @@ std::string PagePool::check_areas() const {
     }
     if (used[i] != areas_[i].used) return "used pages disagree";
     if (may_go[i] != areas_[i].evictable || listed != may_go[i]) return "evictable pages disagree";
-    if (areas_[i].cap < areas_[i].least) return "an area has lent what it keeps";
+    if (areas_[i].cap < areas_[i].least) return "an area's cap is below what it may not lend";
     caps += areas_[i].cap;
   }
-  return caps <= sizes_.pages ? "" : "the areas have more pages than there are";
+  return caps <= sizes_.pages ? "" : "the areas' caps exceed the pool's pages";
 }
 
 }  // namespace troupe

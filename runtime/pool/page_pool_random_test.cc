@@ -1,5 +1,6 @@
-// The pool against a naive one, on random operations: the closed-form decision whether a reservation fits,
-// the order of eviction and all counts must come out as in the version that simply tries.
+// Compares the pool with a naive one on random operations. The closed-form test whether a
+// reservation fits, the order of eviction and all counts must equal those of a version that simply
+// tries.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -17,8 +18,8 @@ BlockName named(std::uint32_t n) {
   return name;
 }
 
-// The same rules, written by scanning lists: no counts to go wrong, and a reservation that fails is tried on
-// a copy.
+// Implements the same rules by scanning lists: there are no counts to go wrong, and a reservation
+// is tried on a copy.
 struct NaivePool {
   struct Block {
     std::uint32_t n;
@@ -108,7 +109,7 @@ struct Held {
   const PoolBlock* block = nullptr;  // of a reader
 };
 
-// Runs one random operation on both pools and compares what they say.
+// Runs one random operation on both pools and compares their answers.
 struct Pair {
   static constexpr std::uint32_t pages = 40, page_tokens = 4, names = 30;
   std::mt19937_64 random;
@@ -254,7 +255,7 @@ struct Pair {
     if (block.removed && block.pins == 0) naive.erase(one.generation);
   }
 
-  void repeat_stale() {  // messages that come twice
+  void repeat_stale() {  // repeated messages
     if (stale.empty()) return;
     const Held held = stale[below(static_cast<std::uint32_t>(stale.size()))];
     REQUIRE_FALSE(pool.commit(named(held.n), held.generation, 0));
@@ -300,7 +301,7 @@ struct Pair {
 
 }  // namespace
 
-TEST_CASE("20,000 random operations give what a naive pool gives") {
+TEST_CASE("page pool: 20,000 random operations give the same as a naive pool") {
   const std::uint64_t seed = std::random_device{}();
   CAPTURE(seed);
   Pair pair{std::mt19937_64(seed)};

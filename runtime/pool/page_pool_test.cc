@@ -65,7 +65,7 @@ struct SmallPool {
 
 using Names = std::vector<BlockName>;
 
-TEST_CASE_FIXTURE(SmallPool, "a reserved block is found at once, and read only after its commit") {
+TEST_CASE_FIXTURE(SmallPool, "page pool: a reserved block is found at once, and is ready after its commit") {
   const PoolBlock* block = reserve(1, 9);
   REQUIRE(block);
   CHECK(block->pages.size() == 3);
@@ -78,7 +78,8 @@ TEST_CASE_FIXTURE(SmallPool, "a reserved block is found at once, and read only a
   CHECK(sound());
 }
 
-TEST_CASE_FIXTURE(SmallPool, "system and item blocks share the item area, user blocks have the other") {
+TEST_CASE_FIXTURE(SmallPool,
+                  "page pool: system and item blocks share the item area, user blocks have the other") {
   put(1, 4, SegmentKind::system);
   put(2, 8, SegmentKind::item);
   put(3, 4, SegmentKind::user);
@@ -88,7 +89,7 @@ TEST_CASE_FIXTURE(SmallPool, "system and item blocks share the item area, user b
   CHECK(pool.room(PoolArea::user) == 3);
 }
 
-TEST_CASE_FIXTURE(SmallPool, "a full area evicts the least recently used block") {
+TEST_CASE_FIXTURE(SmallPool, "page pool: a full area evicts the least recently used block") {
   put(1, 8), put(2, 8), put(3, 8);
   use(1);
   put(4, 5);
@@ -97,7 +98,8 @@ TEST_CASE_FIXTURE(SmallPool, "a full area evicts the least recently used block")
   CHECK(sound());
 }
 
-TEST_CASE_FIXTURE(SmallPool, "hints are evicted first, unless pinned, absent or of the other area") {
+TEST_CASE_FIXTURE(SmallPool,
+                  "page pool: hinted blocks are evicted first, unless pinned, absent or of the other area") {
   put(1, 8), put(2, 8), put(3, 8), put(9, 4, SegmentKind::user);
   pin(3);
   CHECK(reserve(4, 8, SegmentKind::item, {named(9), named(77), named(3), named(2), named(1)}));
@@ -105,11 +107,11 @@ TEST_CASE_FIXTURE(SmallPool, "hints are evicted first, unless pinned, absent or 
   CHECK(sound());
 }
 
-TEST_CASE_FIXTURE(SmallPool, "anywhere, what was used longest ago makes room, of either area") {
+TEST_CASE_FIXTURE(SmallPool, "page pool: reserve_anywhere evicts the least recently used block of any area") {
   put(1, 8, SegmentKind::user);  // two of its four pages
   put(2, 8), put(3, 8), put(4, 8);
   CHECK(displaced(8).empty());
-  put_anywhere(5, 8);  // what users have not filled
+  put_anywhere(5, 8);  // the pages that users have not filled
   CHECK(pool.cap(PoolArea::item) == 8);
   CHECK(gone().empty());
   CHECK(displaced(4) == Names{named(1)});
@@ -125,7 +127,7 @@ TEST_CASE_FIXTURE(SmallPool, "anywhere, what was used longest ago makes room, of
   CHECK(sound());
 }
 
-TEST_CASE_FIXTURE(SmallPool, "the boundary moves only for a block that gets its room") {
+TEST_CASE_FIXTURE(SmallPool, "page pool: the boundary moves only when the reservation succeeds") {
   put(1, 16), put(2, 8, SegmentKind::user);
   pin(1);
   CHECK_FALSE(pool.room_anywhere(SegmentKind::user, 28, 1).possible);
@@ -140,14 +142,16 @@ TEST_CASE_FIXTURE(SmallPool, "the boundary moves only for a block that gets its 
   CHECK(pool.cap(PoolArea::item) == 4);
 }
 
-TEST_CASE_FIXTURE(SmallPool, "a copy is as old as its worth makes it, and a user's goes before all others") {
+TEST_CASE_FIXTURE(SmallPool,
+                  "page pool: copy_worth ages copies, and copies of user blocks are evicted first") {
   put(1, 8), put(2, 8);
   CHECK(pool.commit(named(3), pool.reserve({named(3), SegmentKind::item, "", 4, true, true})->generation, 1));
   put(4, 4, SegmentKind::user);
-  // 1 to 4 were used 4, 3, 2 and 1 uses ago.
+  // Blocks 1 to 4 were last used 4, 3, 2 and 1 uses ago.
   const auto in_order = [&](double copy_worth) { return displaced(40, copy_worth); };
   CHECK(in_order(1) == Names{named(1), named(2), named(3), named(4)});
-  CHECK(in_order(0.6) == Names{named(1), named(3), named(2), named(4)});  // as 3 1/3 uses ago
+  // With 0.6 the copy counts as used 3 1/3 uses ago.
+  CHECK(in_order(0.6) == Names{named(1), named(3), named(2), named(4)});
   CHECK(in_order(0) == Names{named(3), named(1), named(2), named(4)});
   CHECK(pool.commit(named(5), pool.reserve({named(5), SegmentKind::user, "", 4, true, true})->generation, 1));
   CHECK(in_order(1) == Names{named(5), named(1), named(2), named(3), named(4)});
@@ -156,7 +160,7 @@ TEST_CASE_FIXTURE(SmallPool, "a copy is as old as its worth makes it, and a user
   CHECK(sound());
 }
 
-TEST_CASE_FIXTURE(SmallPool, "what is passed over goes later, and counts as old as it is") {
+TEST_CASE_FIXTURE(SmallPool, "page pool: pass_over delays eviction but keeps the age") {
   put(1, 8), put(2, 8), put(3, 8), put(9, 4, SegmentKind::user);
   pool.pass_over(*pool.find(named(1)));
   CHECK(displaced(20) == Names{named(2)});
@@ -167,7 +171,7 @@ TEST_CASE_FIXTURE(SmallPool, "what is passed over goes later, and counts as old 
   CHECK(sound());
 }
 
-TEST_CASE("what would be displaced is what goes, whatever the split and the pins") {
+TEST_CASE("page pool: room_anywhere predicts what reserve_anywhere evicts") {
   std::mt19937 random(5);
   const auto draw = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
   int compared = 0, refused = 0;
@@ -214,7 +218,8 @@ TEST_CASE("what would be displaced is what goes, whatever the split and the pins
   CHECK(refused > 50);
 }
 
-TEST_CASE_FIXTURE(SmallPool, "what is held is read in peace, and keeps its place in the order of use") {
+TEST_CASE_FIXTURE(SmallPool,
+                  "page pool: a held block is not evicted and keeps its position in the order of use") {
   const std::uint64_t first = put(1, 8);
   put(2, 8), put(3, 8);
   REQUIRE(pool.hold(first));
@@ -230,7 +235,7 @@ TEST_CASE_FIXTURE(SmallPool, "what is held is read in peace, and keeps its place
   CHECK(sound());
 }
 
-TEST_CASE_FIXTURE(SmallPool, "what is removed while it is held gives its pages back when it is let go") {
+TEST_CASE_FIXTURE(SmallPool, "page pool: a block removed while held frees its pages on let_go") {
   const std::uint64_t generation = put(1, 24);
   pool.hold(generation);
   CHECK(pool.remove(named(1)));
@@ -241,7 +246,8 @@ TEST_CASE_FIXTURE(SmallPool, "what is removed while it is held gives its pages b
   CHECK(sound());
 }
 
-// Items and system prompts: 4 pages; users: 4, of which they lend 2 at most; all other kinds: 2.
+// Items and system prompts: 4 pages; users: 4 pages, of which at most 2 are lent; other kinds: 2
+// pages.
 struct ThreeAreas {
   static constexpr PoolArea items{0}, users{1}, others{2};
   static constexpr KindSet rest =
@@ -266,12 +272,13 @@ struct ThreeAreas {
   }
 };
 
-TEST_CASE_FIXTURE(ThreeAreas, "an area borrows of all others, and of none more than it may lend") {
+TEST_CASE_FIXTURE(ThreeAreas, "page pool: an area borrows from all others, within what each may lend") {
   for (std::uint32_t n = 1; n <= 4; ++n) CHECK(put(n, SegmentKind::user, 1, false));
   CHECK(put(5, SegmentKind::beam, 2, false));
   CHECK(put(6, SegmentKind::item, 4, false));
   CHECK(put(7, SegmentKind::item, 3, true));
-  CHECK(gone() == Names{named(1), named(2), named(5)});  // the users keep two, though they are older
+  // The users keep two pages, though those blocks are older.
+  CHECK(gone() == Names{named(1), named(2), named(5)});
   CHECK(caps() == std::vector<std::uint32_t>{7, 2, 1});
   CHECK(put(8, SegmentKind::item, 2, true));
   CHECK(gone() == Names{named(6)});
@@ -285,7 +292,7 @@ TEST_CASE_FIXTURE(ThreeAreas, "an area borrows of all others, and of none more t
   CHECK(caps() == std::vector<std::uint32_t>{3, 5, 2});
 }
 
-TEST_CASE_FIXTURE(ThreeAreas, "what an area has above its pages goes for any other, one after the other") {
+TEST_CASE_FIXTURE(ThreeAreas, "page pool: an area above its cap gives up pages for any other area") {
   CHECK(put(1, SegmentKind::beam, 2, true));
   CHECK(put(2, SegmentKind::item, 4, true));
   CHECK(put(3, SegmentKind::item, 2, true));
@@ -294,12 +301,12 @@ TEST_CASE_FIXTURE(ThreeAreas, "what an area has above its pages goes for any oth
   CHECK(gone() == Names{named(2), named(1)});
 }
 
-TEST_CASE_FIXTURE(SmallPool, "an area keeps no more pages than it has, whatever a split says") {
+TEST_CASE_FIXTURE(SmallPool, "page pool: the pages an area keeps are capped at its size") {
   pool.set_split(std::vector<AreaSplit>{{2, 9}, {8, 0}});
   CHECK(sound());
 }
 
-TEST_CASE("every kind of block lives in one area of the table, and users' blocks apart") {
+TEST_CASE("pool areas: every kind of block has one area, and user blocks have their own") {
   for (int kind = 0; kind <= static_cast<int>(SegmentKind::beam); ++kind) {
     int areas = 0;
     for (const AreaRow& row : area_table) areas += static_cast<int>(row.kinds >> kind & 1);
@@ -309,14 +316,14 @@ TEST_CASE("every kind of block lives in one area of the table, and users' blocks
   CHECK(area_of(SegmentKind::system) == PoolArea::item);
 }
 
-TEST_CASE("shares are sized in order, and the rest is one's who has none") {
+TEST_CASE("pool areas: shares are sized in order, and the area without one gets the remainder") {
   const auto split = [](std::vector<double> shares) { return split_pages(101, shares); };
   CHECK(split({0.25, rest_of_pages}) == std::vector<std::uint32_t>{25, 76});
   CHECK(split({0.5, rest_of_pages, 0.25}) == std::vector<std::uint32_t>{50, 26, 25});
   CHECK(split({0.7, 0.7, rest_of_pages}) == std::vector<std::uint32_t>{70, 31, 0});
 }
 
-TEST_CASE_FIXTURE(SmallPool, "a copy is the first to go in its area, however lately it was used") {
+TEST_CASE_FIXTURE(SmallPool, "page pool: copies are evicted first in their area, however recently used") {
   put(1, 8), put(2, 8);
   const PoolBlock* copy = pool.reserve({named(3), SegmentKind::item, "", 8, true, true});
   REQUIRE(copy);
@@ -329,17 +336,17 @@ TEST_CASE_FIXTURE(SmallPool, "a copy is the first to go in its area, however lat
   CHECK(sound());
 }
 
-TEST_CASE_FIXTURE(SmallPool, "hints are left alone while there is room") {
+TEST_CASE_FIXTURE(SmallPool, "page pool: hinted blocks stay while pages are free") {
   put(1, 8);
   CHECK(reserve(2, 16, SegmentKind::item, {named(1)}));
   CHECK(pool.take_gone().empty());
 }
 
-TEST_CASE_FIXTURE(SmallPool, "a reservation that cannot fit evicts nothing") {
+TEST_CASE_FIXTURE(SmallPool, "page pool: a reservation that cannot fit evicts nothing") {
   put(1, 8), put(2, 8);
   pin(2);
-  CHECK(reserve(3, 20) == nullptr);  // 5 pages; 4 can be had
-  CHECK(reserve(3, 25) == nullptr);  // more than the area
+  CHECK(reserve(3, 20) == nullptr);  // 5 pages; 4 are available
+  CHECK(reserve(3, 25) == nullptr);  // more than the area has
   CHECK(reserve(3, 0) == nullptr);
   CHECK(reserve(3, 0xFFFFFFFF) == nullptr);
   CHECK(pool.take_gone().empty());
@@ -348,7 +355,7 @@ TEST_CASE_FIXTURE(SmallPool, "a reservation that cannot fit evicts nothing") {
   CHECK(sound());
 }
 
-TEST_CASE_FIXTURE(SmallPool, "a block that is being written or loaded is never evicted") {
+TEST_CASE_FIXTURE(SmallPool, "page pool: a block that is being written or loaded is never evicted") {
   CHECK(reserve(1, 12));
   CHECK(pool.reserve({named(2), SegmentKind::item, "", 12, true})->state == BlockState::loading);
   CHECK(reserve(3, 4) == nullptr);
@@ -358,7 +365,7 @@ TEST_CASE_FIXTURE(SmallPool, "a block that is being written or loaded is never e
   CHECK(sound());
 }
 
-TEST_CASE_FIXTURE(SmallPool, "a stale generation is recognised") {
+TEST_CASE_FIXTURE(SmallPool, "page pool: a stale generation is rejected") {
   const std::uint64_t old = put(1, 4);
   CHECK(pool.remove(named(1)));
   const std::uint64_t now = reserve(1, 4)->generation;
@@ -369,7 +376,7 @@ TEST_CASE_FIXTURE(SmallPool, "a stale generation is recognised") {
   CHECK_FALSE(pool.commit(named(2), now, 5));  // right generation, wrong name
   CHECK(pool.commit(named(1), now, 5));
   CHECK_FALSE(pool.commit(named(1), now, 6));
-  CHECK_FALSE(pool.abandon(named(1), now));  // it is ready: no longer the writer's
+  CHECK_FALSE(pool.abandon(named(1), now));  // it is ready, so no longer the writer's
   CHECK(pool.find(named(1))->checksum == 5);
   CHECK(sound());
 }
@@ -390,7 +397,8 @@ TEST_CASE_FIXTURE(SmallPool,
   CHECK(sound());
 }
 
-TEST_CASE_FIXTURE(SmallPool, "a block removed under its writer is not kept when the writer commits") {
+TEST_CASE_FIXTURE(SmallPool,
+                  "page pool: a block removed under its writer is not kept when the writer commits") {
   const std::uint64_t old = reserve(1, 24)->generation;
   CHECK(pool.remove(named(1)));
   CHECK(pool.free_pages() == 4);
@@ -410,25 +418,25 @@ TEST_CASE_FIXTURE(SmallPool,
   CHECK(pool.take_gone().empty());
   CHECK(pool.room(PoolArea::item) == 0);
   put(4, 4);
-  CHECK(gone() == Names{named(1), named(2), named(3)});  // 2 pages of the cap, one for the new block
+  CHECK(gone() == Names{named(1), named(2), named(3)});  // 2 pages above the cap, one for the new block
   CHECK(pool.used(PoolArea::item) == 1);
   CHECK(sound());
 }
 
-TEST_CASE_FIXTURE(SmallPool, "the grown area takes what the shrunk one holds above its cap, and no more") {
+TEST_CASE_FIXTURE(SmallPool, "page pool: a grown area takes only the shrunk area's pages above its cap") {
   put(1, 8), put(2, 8), put(3, 8);
   set_split(2, 8);
-  put(4, 24, SegmentKind::user);  // 4 pages are free, 6 are wanted
+  put(4, 24, SegmentKind::user);  // 4 pages are free, 6 are needed
   CHECK(gone() == Names{named(1)});
   put(5, 8, SegmentKind::user);
   CHECK(gone() == Names{named(2)});
-  put(6, 4, SegmentKind::user);  // the user area is full itself
+  put(6, 4, SegmentKind::user);  // the user area itself is full
   CHECK(gone() == Names{named(4)});
   CHECK(pool.find(named(3)));
   CHECK(sound());
 }
 
-TEST_CASE_FIXTURE(SmallPool, "pages above the cap that are pinned are not to be had") {
+TEST_CASE_FIXTURE(SmallPool, "page pool: pinned pages above the cap are not available") {
   put(1, 24);
   pin(1);
   set_split(2, 8);
@@ -438,7 +446,7 @@ TEST_CASE_FIXTURE(SmallPool, "pages above the cap that are pinned are not to be 
   CHECK(sound());
 }
 
-TEST_CASE_FIXTURE(SmallPool, "an owner's blocks are listed oldest first") {
+TEST_CASE_FIXTURE(SmallPool, "page pool: an owner's blocks are listed oldest first") {
   put(5, 4), put(3, 4), put(4, 4, SegmentKind::user);
   reserve(1, 4);
   CHECK(pool.names_of(SegmentKind::item, "owner") == Names{named(5), named(3), named(1)});
@@ -460,11 +468,11 @@ TEST_CASE_FIXTURE(SmallPool,
   CHECK(part(third, 2) == Names{named(4)});
   pin(4);
   CHECK(part(third - 1, 2) == Names{named(3), named(4)});
-  pool.remove(named(4));  // gone by name, though its pages are still read
+  pool.remove(named(4));  // no longer found by name, though its pages are still read
   CHECK(part(third, 2).empty());
 }
 
-TEST_CASE("generations start where the owner says, so that those of an earlier process are unknown") {
+TEST_CASE("page pool: generations start at first_generation, so older ones are unknown") {
   PagePool before(pool_sizes(4, 4, {4, 0})), after(pool_sizes(4, 4, {4, 0}), 1000);
   const std::uint64_t old = before.reserve({named(1), SegmentKind::item, "", 4})->generation;
   CHECK(after.reserve({named(1), SegmentKind::item, "", 4})->generation == 1000);
@@ -485,7 +493,8 @@ struct Planted {
   }
 };
 
-TEST_CASE_FIXTURE(SmallPool, "names that are cut find another block, which is not identical") {
+TEST_CASE_FIXTURE(SmallPool,
+                  "page pool: with the mutant for cut names, find returns a block that is not identical") {
   const Planted cut(Bug::none, 8);
   put(1, 4);
   REQUIRE(pool.find(named(0x0101)));
@@ -493,7 +502,7 @@ TEST_CASE_FIXTURE(SmallPool, "names that are cut find another block, which is no
   CHECK_FALSE(pool.find(named(2)));
 }
 
-TEST_CASE_FIXTURE(SmallPool, "with the planted bug a pinned block is evicted, and the pool stays whole") {
+TEST_CASE_FIXTURE(SmallPool, "page pool: with its mutant a pinned block is evicted and invariants hold") {
   const Planted bug(Bug::free_pinned_page);
   put(1, 24);
   const PoolBlock& old = *pin(1);
@@ -506,7 +515,7 @@ TEST_CASE_FIXTURE(SmallPool, "with the planted bug a pinned block is evicted, an
   CHECK(sound());
 }
 
-TEST_CASE_FIXTURE(SmallPool, "with the planted bug an old writer finishes the new reservation") {
+TEST_CASE_FIXTURE(SmallPool, "page pool: with its mutant a stale writer commits the new reservation") {
   const Planted bug(Bug::skip_generation_check);
   const std::uint64_t old = reserve(1, 4)->generation;
   CHECK(pool.abandon(named(1), old));

@@ -1,9 +1,10 @@
 #pragma once
-// Which areas a node's page pool has, and the blocks of which kinds live in each. The table below is the one
-// place: another area is another line (and, if its share of the pages is to be configured, a knob of that
-// name). Lists of areas in messages and configurations are in its order, and may end early: a pool has the
-// first of them. The last area has no blocks: its pages are lent to inference workers, for rows of embedding
-// tables (row_slab.h). Only nodes with such tables have it.
+// Defines the areas of a node's page pool and the kinds of blocks in each. The table below is the
+// only place to add an area: one line, plus a setting of that name if its share of the pages is
+// configurable. Lists of areas in messages and configurations follow the table's order and may be
+// shorter: a pool has the first areas of the table. The last area has no blocks: its pages are lent
+// to inference workers, for rows of embedding tables (row_slab.h). Only nodes with such tables have
+// it.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -19,9 +20,9 @@ namespace troupe {
 using KindSet = std::uint32_t;
 constexpr KindSet kinds(auto... kinds) { return (0U | ... | (1U << static_cast<unsigned>(kinds))); }
 
-// One line per area: its name, the kinds of its blocks, the knob with its share of the pages at start ("": it
-// gets what the others leave), the gauges of its size and of what is used of it, the counters of its
-// evictions and of what it saved, the gauges of what a page more would save and a page less would cost.
+// One line per area: name, kinds of blocks, setting of its initial share of the pages ("": it gets
+// the remainder), gauges of its size and its used pages, counters of its evictions and of what it
+// saved, gauges of what one page more would save and one page less would cost.
 #define TROUPE_FOR_EACH_AREA(X)                                                                        \
   X(item,                                                                                              \
     kinds(SegmentKind::system, SegmentKind::item, SegmentKind::instruction, SegmentKind::discriminant, \
@@ -58,10 +59,10 @@ constexpr PoolArea area_of(SegmentKind kind) {
   return static_cast<PoolArea>(i);
 }
 
-// Of all pages, for each area; the one that gets what the others leave has this one.
+// Share of the area that gets the remaining pages; other shares are fractions of all pages.
 inline constexpr double rest_of_pages = -1;
-// The shares of the table's areas, where `share_of` knows what each knob says; of a node without tables of
-// rows, of those with blocks.
+// Returns the shares of the table's areas; `share_of` reads a setting. Without `has_rows`, only
+// areas with blocks.
 template <class ShareOf>
 std::vector<double> area_shares(const ShareOf& share_of, bool has_rows = false) {
   std::vector<double> shares;
@@ -70,7 +71,8 @@ std::vector<double> area_shares(const ShareOf& share_of, bool has_rows = false) 
       shares.push_back(row.share_knob.empty() ? rest_of_pages : share_of(row.share_knob));
   return shares;
 }
-// Those before are sized first (BAT §5.1); together they are all pages, if one gets the rest.
+// Sizes areas in order, earlier ones first (BAT §5.1). All pages are assigned if one area gets the
+// remainder.
 std::vector<std::uint32_t> split_pages(std::uint32_t pages, std::span<const double> shares);
 
 }  // namespace troupe

@@ -13,7 +13,8 @@ RowSlab::RowSlab(std::uint32_t page_rows, std::size_t evicted_max)
 
 // ---- lookups ----
 
-// What is there is held before room is made for the others, so that no lookup evicts what it asks for.
+// Holds the rows that are ready before evicting for the missing ones, so that no lookup evicts its
+// own rows.
 RowSlab::Batch RowSlab::look_up(std::uint32_t table, std::span<const std::uint32_t> rows) {
   Batch batch{table, {}, {}};
   batch.index.reserve(rows.size());
@@ -70,7 +71,7 @@ void RowSlab::release(const Batch& batch, bool filled) {
   for (const Row& row : batch.rows) {
     if (row.state == RowState::absent) continue;
     Slot& slot = slots_[row.handle];
-    TROUPE_CHECK(slot.holds > 0, "what is released was held");
+    TROUPE_CHECK(slot.holds > 0, "a released row was held");
     if (row.state == RowState::fill) {
       slot.filling = false;
       if (!filled && slot.found) lose(row.handle);
@@ -85,7 +86,7 @@ void RowSlab::let_go(std::uint32_t slot) {
   append(slots_[slot].found ? used_ : empty_, slot);
 }
 
-// Its place is empty once nobody holds it.
+// The slot is empty once nobody holds it.
 void RowSlab::lose(std::uint32_t slot) {
   index_.erase(slots_[slot].key);
   slots_[slot].found = false;
@@ -96,8 +97,8 @@ void RowSlab::lose(std::uint32_t slot) {
 
 void RowSlab::discard(const Row& held) {
   TROUPE_CHECK(held.state == RowState::ready && slots_[held.handle].holds > 0,
-               "what is discarded is ready and held");
-  if (!slots_[held.handle].found) return;  // another reader saw it, too
+               "a discarded row is ready and held");
+  if (!slots_[held.handle].found) return;  // another reader has discarded it already
   lose(held.handle);
   ++counts_.discarded;
 }
@@ -160,8 +161,8 @@ std::vector<std::uint32_t> RowSlab::shrink(std::size_t pages) {
   return given;
 }
 
-// As few as possible of their rows are others than the least recently used ones, of which as many go as rows
-// do.
+// Chooses the pages whose eviction costs the fewest rows outside the set of least recently used
+// ones. The set has as many rows as the pages hold.
 std::vector<std::uint32_t> RowSlab::pages_to_give(std::size_t count) const {
   std::vector<std::uint32_t> going(pages_.size(), 0), order;
   for (std::uint32_t page = 0; page < pages_.size(); ++page)
@@ -189,7 +190,7 @@ void RowSlab::give_page(std::uint32_t page) {
   free_pages_.push_back(page);
 }
 
-// ---- the lists ----
+// ---- lists ----
 
 void RowSlab::append(List& list, std::uint32_t slot) {
   slots_[slot].older = list.last;
@@ -206,16 +207,16 @@ void RowSlab::remove(List& list, std::uint32_t slot) {
   --list.size;
 }
 
-// ---- for checkers ----
+// ---- invariants ----
 
 std::string RowSlab::check_slot(std::uint32_t at) const {
   const Slot& slot = slots_[at];
   if (!pages_[at / page_rows_].here)
-    return slot.found || slot.holds > 0 ? "a page went with a row in it" : "";
-  if (slot.filling && slot.holds == 0) return "a row is filled by nobody";
+    return slot.found || slot.holds > 0 ? "a freed page still has a row" : "";
+  if (slot.filling && slot.holds == 0) return "a row that is being filled is not held";
   if (!slot.found) return "";
   const auto found = index_.find(slot.key);
-  return found != index_.end() && found->second == at ? "" : "a row is not found where it is";
+  return found != index_.end() && found->second == at ? "" : "the index does not map a row to its slot";
 }
 
 std::string RowSlab::check_invariants() const {
@@ -228,7 +229,7 @@ std::string RowSlab::check_invariants() const {
       if (slots_[slot].holds > 0 || slots_[slot].found != (list == &used_))
         return "a row is in the wrong list";
     }
-    if (size != list->size || older != list->last) return "the order of use ends elsewhere";
+    if (size != list->size || older != list->last) return "a list's length or last element is wrong";
   }
   std::size_t found = 0, resting = 0;
   std::vector<std::uint32_t> held(pages_.size(), 0);
@@ -241,8 +242,8 @@ std::string RowSlab::check_invariants() const {
   for (std::uint32_t page = 0; page < pages_.size(); ++page)
     if (held[page] != pages_[page].held) return "held rows disagree";
   if (found != index_.size()) return "rows and their index disagree in number";
-  if (resting != used_.size + empty_.size) return "a place is lost";
-  return evicted_.size() <= evicted_max_ ? "" : "more rows that went are remembered than should be";
+  if (resting != used_.size + empty_.size) return "a slot is in no list";
+  return evicted_.size() <= evicted_max_ ? "" : "more evicted rows are remembered than evicted_max";
 }
 
 }  // namespace troupe

@@ -13,7 +13,7 @@ namespace {
 
 using Rows = std::vector<std::uint32_t>;
 
-// Two pages of two rows, and the states of what was asked for.
+// Slab of two pages of two rows; `ask` returns the state of each row as a letter.
 struct Bench {
   RowSlab slab{2, 8};
   Bench() {
@@ -30,7 +30,7 @@ struct Bench {
   }
 };
 
-TEST_CASE_FIXTURE(Bench, "a row is filled once, and ready for those who come later") {
+TEST_CASE_FIXTURE(Bench, "row slab: a row is filled once, and ready for later lookups") {
   CHECK(ask({5}) == "f");
   CHECK(ask({5, 6}) == "rf");
   CHECK(ask({6, 5}) == "rr");
@@ -38,7 +38,7 @@ TEST_CASE_FIXTURE(Bench, "a row is filled once, and ready for those who come lat
   CHECK(slab.counts().misses == 2);
 }
 
-TEST_CASE_FIXTURE(Bench, "a row that a lookup names several times is in it once") {
+TEST_CASE_FIXTURE(Bench, "row slab: a row named several times in a lookup is in the batch once") {
   const RowSlab::Batch batch = slab.look_up(1, Rows{9, 4, 9, 9});
   CHECK(batch.rows.size() == 2);
   CHECK(batch.index == Rows{0, 1, 0, 0});
@@ -46,7 +46,7 @@ TEST_CASE_FIXTURE(Bench, "a row that a lookup names several times is in it once"
   CHECK(slab.counts().repeats == 2);
 }
 
-TEST_CASE_FIXTURE(Bench, "the row that was used least recently makes room, and none of the lookup's own") {
+TEST_CASE_FIXTURE(Bench, "row slab: a miss evicts the least recently used row, never one of its own lookup") {
   ask({1, 2, 3, 4});
   ask({1});
   CHECK(ask({5}) == "f");
@@ -56,22 +56,22 @@ TEST_CASE_FIXTURE(Bench, "the row that was used least recently makes room, and n
   CHECK(slab.counts().evicted == 2);
 }
 
-TEST_CASE_FIXTURE(Bench, "what is held stays: others are absent, and tables do not share rows") {
+TEST_CASE_FIXTURE(Bench, "row slab: held rows stay, further ones are absent, and tables do not share rows") {
   const RowSlab::Batch held = slab.look_up(1, Rows{1, 2, 3});
-  CHECK(ask({1, 8, 9}) == "afa");  // 1 is being filled by another; one place is left
+  CHECK(ask({1, 8, 9}) == "afa");  // another lookup fills row 1; one slot is left
   CHECK(ask({8}, 2) == "f");
   slab.release(held);
   CHECK(ask({1, 2, 3}) == "rrr");
   CHECK(ask({8}, 2) == "r");
 }
 
-TEST_CASE_FIXTURE(Bench, "a fill that failed leaves no row") {
+TEST_CASE_FIXTURE(Bench, "row slab: a failed fill leaves no row") {
   slab.release(slab.look_up(1, Rows{1}), false);
   CHECK(slab.rows() == 0);
   CHECK(ask({1}) == "f");
 }
 
-TEST_CASE_FIXTURE(Bench, "rows of a dropped table are gone, also those that somebody reads or fills") {
+TEST_CASE_FIXTURE(Bench, "row slab: dropping a table removes its rows, also held ones") {
   ask({1, 2});
   ask({7}, 2);
   const RowSlab::Batch reader = slab.look_up(1, Rows{1, 3});
@@ -83,7 +83,7 @@ TEST_CASE_FIXTURE(Bench, "rows of a dropped table are gone, also those that some
   CHECK(ask({7}, 2) == "r");
 }
 
-TEST_CASE_FIXTURE(Bench, "a row with wrong bytes is found no more, whoever else reads it") {
+TEST_CASE_FIXTURE(Bench, "row slab: a discarded row is no longer found, even while others read it") {
   ask({1});
   const RowSlab::Batch one = slab.look_up(1, Rows{1}), other = slab.look_up(1, Rows{1});
   slab.discard(one.rows[0]);
@@ -96,7 +96,7 @@ TEST_CASE_FIXTURE(Bench, "a row with wrong bytes is found no more, whoever else 
   CHECK(ask({1}) == "r");
 }
 
-TEST_CASE_FIXTURE(Bench, "pages come and go by number, the ones with the least recent rows first") {
+TEST_CASE_FIXTURE(Bench, "row slab: shrink frees the pages with the least recently used rows") {
   const RowSlab::Batch first = slab.look_up(1, Rows{1, 2, 3, 4});
   std::map<std::uint32_t, Rows> of_page;
   for (const RowSlab::Row& row : first.rows) of_page[row.place.page].push_back(row.row);
@@ -110,7 +110,7 @@ TEST_CASE_FIXTURE(Bench, "pages come and go by number, the ones with the least r
   CHECK(slab.look_up(1, of_page[70]).rows[0].place.page == 12);
 }
 
-TEST_CASE_FIXTURE(Bench, "a page is not given back under a reader") {
+TEST_CASE_FIXTURE(Bench, "row slab: shrink does not free a page under a reader") {
   const RowSlab::Batch reader = slab.look_up(1, Rows{1});
   CHECK(slab.shrink(2).size() == 1);
   CHECK(slab.shrink(1).empty());
@@ -127,7 +127,7 @@ TEST_CASE_FIXTURE(Bench,
   CHECK(ask({7, 8}) == "ff");
   CHECK_FALSE(slab.wants_refill());
   slab.grow(72);
-  ask({1});  // it is back
+  ask({1});  // row 1 is ready again
   const RowSlab::Batch batch = slab.refill(9);
   CHECK(batch.rows.size() == 1);
   CHECK(batch.rows[0].row == 2);
@@ -137,15 +137,16 @@ TEST_CASE_FIXTURE(Bench,
   CHECK(slab.check_invariants() == "");
 }
 
-// Each place and what is in it, from what lookups say: nobody reads another row than the one that was filled
-// in there.
-TEST_CASE("whatever comes and goes, a row that is ready has been filled in at its place") {
+// Tracks each slot's content from the lookups' answers: a reader gets the row that was filled into
+// its slot.
+TEST_CASE("row slab: under random operations a ready row has been filled in its slot") {
   const auto seed = std::random_device()();
   CAPTURE(seed);
   std::mt19937 random(seed);
   const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
   RowSlab slab(3, 16);
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> bytes;  // place → table and row
+  // page and slot → table and row
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> bytes;
   std::vector<RowSlab::Batch> held;
   std::set<std::uint32_t> inside;
   for (int step = 0; step < 5'000; ++step) {

@@ -17,7 +17,7 @@ thread_local ThreadRoom here;
 std::atomic<std::int64_t (*)()> cpu_clock = thread_cpu_ns;
 std::array<std::atomic<std::int64_t>, static_cast<std::size_t>(CpuRoom::count_)> counted;
 
-// The thread goes on in `room`; what it used so far is the former room's.
+// Switches the thread to `room`; the time used so far counts for the former one.
 void change_to(CpuRoom room) {
   const std::int64_t now = cpu_clock.load(std::memory_order_relaxed)();
   if (here.room != CpuRoom::none)

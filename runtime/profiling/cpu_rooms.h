@@ -1,7 +1,8 @@
 #pragma once
-// Where CPU time goes, by room: hosts, ports and the codec say in which room a thread is for a while, and the
-// thread's own CPU clock is read when that changes. A room inside another counts for itself alone. Off unless
-// somebody measures, because reading that clock costs some 0.2 µs; a scope then costs one load.
+// CPU time by component. Hosts, ports and the codec declare which component a thread works for, and
+// the thread's CPU clock is read at each change. A component inside another counts for itself
+// alone. Measurement is off by default, because reading that clock costs some 0.2 µs; a scope then
+// costs one load.
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -10,7 +11,7 @@
 namespace troupe {
 
 enum class CpuRoom : std::uint8_t {
-  none,  // nobody said; not counted
+  none,  // undeclared; not counted
   door,
   router,
   cache_meta,
@@ -19,7 +20,7 @@ enum class CpuRoom : std::uint8_t {
   allocator,
   feature_port,   // profiles and catalog, and questions to the Coordination
   block_port,     // pulls and the persistent tier
-  executor_port,  // what an executor does besides its kernels and checksums
+  executor_port,  // an executor's work besides kernels and checksums
   checksums,
   kernels,
   codec,
@@ -28,12 +29,13 @@ enum class CpuRoom : std::uint8_t {
 };
 std::string_view name_of(CpuRoom room);
 
-using CpuTimes = std::array<std::int64_t, static_cast<std::size_t>(CpuRoom::count_)>;  // ns
-// Nanoseconds of CPU that the calling thread has used.
+// nanoseconds per component
+using CpuTimes = std::array<std::int64_t, static_cast<std::size_t>(CpuRoom::count_)>;
+// Returns the CPU time of the calling thread in nanoseconds.
 std::int64_t thread_cpu_ns();
 
-// Counts from zero, by that clock, until stop. Threads that are in a room already count from their next one
-// on.
+// Starts to count from zero by `clock`, until stop_cpu_meter(). A thread that is already inside a
+// component counts from its next one on.
 void start_cpu_meter(std::int64_t (*clock)() = thread_cpu_ns);
 CpuTimes stop_cpu_meter();
 
@@ -41,7 +43,7 @@ namespace meter {
 extern std::atomic<bool> on;
 }
 
-// The calling thread is in `room` as long as this lives.
+// Declares that the calling thread works for `room` while this object lives.
 class CpuScope {
  public:
   explicit CpuScope(CpuRoom room) : measured_(meter::on.load(std::memory_order_relaxed)) {

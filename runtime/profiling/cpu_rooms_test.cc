@@ -16,7 +16,7 @@ std::int64_t test_clock() { return used_ns; }
 
 std::int64_t of(const CpuTimes& times, CpuRoom room) { return times[static_cast<std::size_t>(room)]; }
 
-TEST_CASE("a room inside another counts for itself alone") {
+TEST_CASE("CPU components: a component inside another counts for itself alone") {
   used_ns = 100;
   start_cpu_meter(test_clock);
   {
@@ -33,7 +33,7 @@ TEST_CASE("a room inside another counts for itself alone") {
     }
     used_ns += 3;
   }
-  used_ns += 4000;  // in no room
+  used_ns += 4000;  // outside all components
   const CpuTimes times = stop_cpu_meter();
   CHECK(of(times, CpuRoom::host) == 8);
   CHECK(of(times, CpuRoom::router) == 90);
@@ -41,7 +41,7 @@ TEST_CASE("a room inside another counts for itself alone") {
   CHECK(of(times, CpuRoom::none) == 0);
 }
 
-TEST_CASE("each thread counts by its own clock, and each measurement from zero") {
+TEST_CASE("CPU components: each thread counts by its own clock, and each measurement from zero") {
   used_ns = 0;
   start_cpu_meter(test_clock);
   const auto work = [](std::int64_t ns) {
@@ -58,7 +58,7 @@ TEST_CASE("each thread counts by its own clock, and each measurement from zero")
   CHECK(of(stop_cpu_meter(), CpuRoom::kernels) == 1);
 }
 
-TEST_CASE("a room that was entered before the measurement is not counted, those inside it are") {
+TEST_CASE("CPU components: a component entered before the measurement is not counted, those inside it are") {
   used_ns = 0;
   auto host = std::make_unique<CpuScope>(CpuRoom::host);
   used_ns += 1000;
@@ -74,7 +74,7 @@ TEST_CASE("a room that was entered before the measurement is not counted, those 
   CHECK(of(times, CpuRoom::router) == 7);
 }
 
-TEST_CASE("every room has a name of its own, and the clock of a thread goes forward") {
+TEST_CASE("CPU components: every component has a distinct name, and a thread's clock goes forward") {
   std::set<std::string_view> names;
   for (std::size_t room = 0; room < CpuTimes().size(); ++room)
     names.insert(name_of(static_cast<CpuRoom>(room)));

@@ -12,8 +12,8 @@
 namespace troupe {
 namespace {
 
-// Of /proc/self/stat what stands behind the program's name, which may hold anything: the third field is the
-// first here.
+// Returns the fields of /proc/self/stat after the program's name, which may contain anything; the
+// first one is the file's third field.
 std::istringstream stat_fields() {
   std::string line;
   std::ifstream file("/proc/self/stat");
@@ -32,7 +32,8 @@ double boot_seconds() {
 std::uint64_t count_open_files() {
   std::error_code error;
   const std::filesystem::directory_iterator files("/proc/self/fd", error);
-  return error ? 0 : static_cast<std::uint64_t>(std::distance(begin(files), end(files))) - 1;  // but this one
+  // without this directory
+  return error ? 0 : static_cast<std::uint64_t>(std::distance(begin(files), end(files))) - 1;
 }
 
 }  // namespace

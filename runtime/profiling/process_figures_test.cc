@@ -6,7 +6,7 @@
 
 using namespace troupe;
 
-TEST_CASE("a process knows its memory, files and age") {
+TEST_CASE("process figures: memory, files, threads and start time are plausible") {
   const ProcessFigures figures = process_figures();
   const double now =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();

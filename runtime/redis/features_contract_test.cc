@@ -1,4 +1,4 @@
-// What both feature stores promise: every case here runs over RocksDB and over Redis.
+// Contract of both feature stores: every case runs with RocksDB and with Redis.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -26,7 +26,7 @@ bool redis_is_installed() {
   return installed;
 }
 
-// A store in either form. All cases share one server, each with a prefix of its own.
+// One of the two stores. All cases share one Redis server, each with its own prefix.
 struct Shop {
   TestFolder folder;
   std::unique_ptr<Store> store;
@@ -84,7 +84,8 @@ PutUser history(const std::string& user, std::vector<std::string> items) {
   return {0, "t", user, std::move(items)};
 }
 
-TEST_CASE_FIXTURE(Shop, "an item is found with the name of its block, and in order of number in the list") {
+TEST_CASE_FIXTURE(Shop,
+                  "feature stores: an item is found with its block name, and listed in order of number") {
   version(item("b", {1, 2})), version(item("a", {3})), version(item("c", {4}));
   const Features found = find("", "", {"a", "none", "b"});
   REQUIRE(found.items.size() == 3);
@@ -109,8 +110,7 @@ TEST_CASE_FIXTURE(Shop, "an item is found with the name of its block, and in ord
   CHECK(ids(0, 2) == "bc.");
 }
 
-TEST_CASE_FIXTURE(Shop,
-                  "a history of items becomes their tokens, one event each; tokens are one event each") {
+TEST_CASE_FIXTURE(Shop, "feature stores: a history becomes its items' tokens, one event per item or token") {
   version(item("a", {1, 2})), version(item("b", {3}));
   version(history("ann", {"b", "a", "b"}));
   CHECK(*find("t", "ann").user == Profile{1, {3, 1, 2, 3}, {1, 2, 1}});
@@ -120,7 +120,8 @@ TEST_CASE_FIXTURE(Shop,
   CHECK(*find("t", "new").user == Profile{3, {}, {}});
 }
 
-TEST_CASE_FIXTURE(Shop, "a profile keeps the tokens that its items had; a new history has the new ones") {
+TEST_CASE_FIXTURE(Shop,
+                  "feature stores: a profile keeps its items' old tokens; a new history gets the new ones") {
   version(item("a", {1}));
   version(history("ann", {"a"}));
   version(item("a", {2, 3}));
@@ -130,7 +131,7 @@ TEST_CASE_FIXTURE(Shop, "a profile keeps the tokens that its items had; a new hi
   CHECK(find("t", "ann").user->tokens == std::vector<Token>{2, 3});
 }
 
-TEST_CASE_FIXTURE(Shop, "features of another catalog or model version than the present one are refused") {
+TEST_CASE_FIXTURE(Shop, "feature stores: a request for another catalog or model version is refused") {
   version(item("a", {1}));
   const auto refused = [&](const FindFeatures& wanted) {
     const JobResult result = port->run(wanted, 0);
@@ -141,14 +142,14 @@ TEST_CASE_FIXTURE(Shop, "features of another catalog or model version than the p
   CHECK(refused({.items = {"a"}, .catalog_version = now}) == "");
   version(item("a", {2}));
   CHECK(refused({.items = {"a"}, .catalog_version = now}) == "503 wrong_catalog \"c2\"");
-  CHECK(refused({.items = {"a"}, .model_version = "any"}) == "");  // this port does not know its own
+  // The port does not know its own version.
+  CHECK(refused({.items = {"a"}, .model_version = "any"}) == "");
   open(limits, "m");
   CHECK(refused({.items = {"a"}, .model_version = "m", .catalog_version = "c2"}) == "");
   CHECK(refused({.items = {"a"}, .model_version = "m2"}) == "503 wrong_model \"m\"");
 }
 
-TEST_CASE_FIXTURE(Shop,
-                  "the snapshot of a version is found while it is the present one or somebody holds it") {
+TEST_CASE_FIXTURE(Shop, "feature stores: a version's snapshot is found while it is present or held") {
   version(item("a", {1}));
   std::optional<Features> before = find("", "", {"a"});
   const std::string was = before->catalog->version();
@@ -163,7 +164,7 @@ TEST_CASE_FIXTURE(Shop,
   if (!redis) CHECK(port->catalog_at(was) == nullptr);  // over Redis the mirror may keep it for a while
 }
 
-TEST_CASE_FIXTURE(Shop, "tenants do not see each other's users") {
+TEST_CASE_FIXTURE(Shop, "feature stores: tenants do not see each other's users") {
   version(PutUser{0, "a", "bc", {}, {1}});
   version(PutUser{0, "ab", "c", {}, {2}});
   CHECK(find("a", "bc").user->tokens == std::vector<Token>{1});
@@ -172,7 +173,7 @@ TEST_CASE_FIXTURE(Shop, "tenants do not see each other's users") {
   CHECK_FALSE(find("abc", "").user);
 }
 
-TEST_CASE_FIXTURE(Shop, "what cannot be written is refused by name and changes nothing") {
+TEST_CASE_FIXTURE(Shop, "feature stores: an invalid write is refused by field name and changes nothing") {
   version(item("a", {1}));
   CHECK(refused(history("ann", {"a", "a", "x", "y"})) == "422 unknown_item history[2]");
   CHECK(refused(PutUser{0, "t", "ann", {}, {1, 1000}}) == "422 bad_token tokens[1]");
@@ -184,7 +185,7 @@ TEST_CASE_FIXTURE(Shop, "what cannot be written is refused by name and changes n
   CHECK(std::get<Refusal>(port->run(ListStored{}, 0)).code == "wrong_port");
 }
 
-TEST_CASE_FIXTURE(Shop, "versions rise with every write, of whatever user, and go on after a restart") {
+TEST_CASE_FIXTURE(Shop, "feature stores: versions rise with every write and continue after a restart") {
   CHECK(find("", "").catalog->version() == "c0");
   CHECK(version(item("a", {1})) == 1);
   CHECK(version(DeleteItem{0, "a"}) == 2);
@@ -204,7 +205,7 @@ TEST_CASE_FIXTURE(Shop, "versions rise with every write, of whatever user, and g
   CHECK(port->bad_records() == 0);
 }
 
-TEST_CASE_FIXTURE(Shop, "rows from a larger vocabulary are not seen after a change of model") {
+TEST_CASE_FIXTURE(Shop, "feature stores: rows from a larger vocabulary are absent after a change of model") {
   version(item("a", {500})), version(item("b", {20}));
   version(PutUser{0, "t", "ann", {}, {500}});
   FeatureLimits smaller = limits;
@@ -215,7 +216,7 @@ TEST_CASE_FIXTURE(Shop, "rows from a larger vocabulary are not seen after a chan
   CHECK(find("", "", {"b"}).items[0] != no_item);
 }
 
-TEST_CASE_FIXTURE(Shop, "a full catalog still takes changes of what it has") {
+TEST_CASE_FIXTURE(Shop, "feature stores: a full catalog still accepts changes of its items") {
   FeatureLimits two = limits;
   two.items_max = 2;
   open(two);
@@ -226,7 +227,7 @@ TEST_CASE_FIXTURE(Shop, "a full catalog still takes changes of what it has") {
   version(item("c", {1}));
 }
 
-TEST_CASE_FIXTURE(Shop, "an import names its first bad row and stores none of it") {
+TEST_CASE_FIXTURE(Shop, "feature stores: an import names its first bad row and stores none of it") {
   const auto error_of = [](auto import) -> std::string {
     try {
       import();
@@ -248,7 +249,7 @@ TEST_CASE_FIXTURE(Shop, "an import names its first bad row and stores none of it
   CHECK_FALSE(find("t", "ann").user);
 }
 
-TEST_CASE_FIXTURE(Shop, "items and users come together, and a bad user keeps the items out") {
+TEST_CASE_FIXTURE(Shop, "feature stores: items and users import together, and a bad user stops both") {
   const PutItem items[] = {item("a", {1}), item("b", {2, 3})};
   const PutUser users[] = {history("ann", {"a", "b"}), history("bob", {"c"})};
   const auto where = [](std::string_view kind, std::size_t row) {
@@ -268,8 +269,7 @@ TEST_CASE_FIXTURE(Shop, "items and users come together, and a bad user keeps the
   CHECK(port->made_for() == "a model");
 }
 
-TEST_CASE_FIXTURE(Shop,
-                  "an import that replaces the catalog leaves nothing else in it, and users as they are") {
+TEST_CASE_FIXTURE(Shop, "feature stores: a replacing import leaves only its items, and users unchanged") {
   version(item("a", {1})), version(item("b", {2})), version(history("ann", {"a"}));
   const std::string before = port->catalog_version();
   const PutItem items[] = {item("b", {5}), item("c", {6})};
@@ -286,7 +286,7 @@ TEST_CASE_FIXTURE(Shop,
   CHECK(item_of(find("", "", {"a"})).tokens == std::vector<Token>{7});
 }
 
-TEST_CASE_FIXTURE(Shop, "a store knows whether anything was ever written to it, and for which model") {
+TEST_CASE_FIXTURE(Shop, "feature stores: untouched and made_for report the writes and their model") {
   CHECK(port->untouched());
   CHECK_FALSE(port->made_for());
   port->note_made_for("one");
@@ -300,7 +300,7 @@ TEST_CASE_FIXTURE(Shop, "a store knows whether anything was ever written to it, 
   CHECK(port->made_for() == "two");
 }
 
-TEST_CASE_FIXTURE(Shop, "10,000 items and as many users are imported, and are there after a restart") {
+TEST_CASE_FIXTURE(Shop, "feature stores: 10,000 items and users are imported and persist after a restart") {
   std::vector<PutItem> items;
   std::vector<PutUser> users;
   for (int i = 0; i < 10'000; ++i) {
@@ -323,7 +323,8 @@ TEST_CASE_FIXTURE(Shop, "10,000 items and as many users are imported, and are th
   CHECK(port->bad_records() == 0);
 }
 
-TEST_CASE_FIXTURE(Shop, "several users are found at once, and the present catalog without asking") {
+TEST_CASE_FIXTURE(Shop,
+                  "feature stores: several users are found at once, and the present catalog without a read") {
   version(item("a", {1, 2}));
   version(history("ann", {"a"})), version(PutUser{0, "t", "bob", {}, {5}});
   const std::string keys[] = {user_key("t", "bob"), user_key("t", "none"), user_key("t", "ann")};
@@ -343,8 +344,7 @@ AppendEvents append_of(const std::string& user, std::vector<std::string> items,
 }
 
 TEST_CASE_FIXTURE(
-    Shop,
-    "events are appended behind those that are there, of somebody new, too, and the newest that fit stay") {
+    Shop, "feature stores: events append to an old or new profile, and the newest that fit are kept") {
   version(item("a", {1, 2})), version(item("b", {3}));
   const auto counts = [&](AppendEvents events) {
     const auto w = std::get<Written>(write(std::move(events)));
@@ -363,7 +363,7 @@ TEST_CASE_FIXTURE(
   CHECK(refused(append_of("ann", {"b", "none"})) == "422 unknown_item events[1].item");
 }
 
-TEST_CASE_FIXTURE(Shop, "an event that is appended again is passed over, whatever became of its item") {
+TEST_CASE_FIXTURE(Shop, "feature stores: a repeated event is skipped, whatever happened to its item") {
   version(item("a", {1})), version(item("b", {2}));
   version(append_of("ann", {"a", "b"}, {"e1", "e2"}));
   version(DeleteItem{0, "a"});
@@ -376,11 +376,11 @@ TEST_CASE_FIXTURE(Shop, "an event that is appended again is passed over, whateve
   CHECK(some.repeated == 2);
   CHECK(refused(append_of("ann", {"b", "a"}, {"e2", "e4"})) == "422 unknown_item events[1].item");
   CHECK(refused(append_of("ann", {"b"}, {"e4", "e5"})) == "422 bad_event_ids event_ids");
-  version(PutUser{0, "t", "ann"});  // forgets them
+  version(PutUser{0, "t", "ann"});  // forgets the event ids
   CHECK(std::get<Written>(write(append_of("ann", {"b"}, {"e2"}))).appended == 1);
 }
 
-TEST_CASE_FIXTURE(Shop, "a late event stands where its time is") {
+TEST_CASE_FIXTURE(Shop, "feature stores: a late event is inserted in time order") {
   FeatureLimits timed = limits;
   timed.event_features = {{.name = "timestamps", .ascending = true}, {.name = "actions"}};
   open(timed);
@@ -400,7 +400,7 @@ TEST_CASE_FIXTURE(Shop, "a late event stands where its time is") {
   CHECK(refused(append_of("ann", {"a"})) == "422 missing_feature features");
 }
 
-TEST_CASE_FIXTURE(Shop, "users and items are read as they were put, with their versions") {
+TEST_CASE_FIXTURE(Shop, "feature stores: users and items are read as they were put, with versions") {
   const auto user = [&](const std::string& id) {
     return std::get<UserReply>(port->run(Read{GetUser{0, "t", id}}, 1));
   };
@@ -427,7 +427,7 @@ TEST_CASE_FIXTURE(Shop, "users and items are read as they were put, with their v
   CHECK(user("ann").history == std::vector<std::string>{"b", "a"});
 }
 
-TEST_CASE_FIXTURE(Shop, "a write whose condition is not met changes nothing") {
+TEST_CASE_FIXTURE(Shop, "feature stores: a write whose condition fails changes nothing") {
   const auto when = [](auto what, Condition condition) {
     what.condition = condition;
     return what;
@@ -442,7 +442,8 @@ TEST_CASE_FIXTURE(Shop, "a write whose condition is not met changes nothing") {
   CHECK(refused(when(DeleteUser{0, "t", "ann"}, {.version = ann + 7})) == "412 changed_meanwhile if-match");
   CHECK(find("t", "ann").user->version == ann);
   const std::uint64_t next = version(when(append_of("ann", {"a"}, {"e1"}), {.version = ann}));
-  CHECK(version(when(append_of("ann", {"a"}, {"e1"}), {.version = ann})) == next);  // was done: said again
+  // A repeated append gets its answer again.
+  CHECK(version(when(append_of("ann", {"a"}, {"e1"}), {.version = ann})) == next);
   CHECK(version(when(history("ann", {"a"}), {.version = next})) > next);
   const std::uint64_t made = std::get<ItemReply>(port->run(Read{GetItem{0, "a"}}, 0)).version;
   CHECK(refused(when(item("a", {2}), absent)) == "412 changed_meanwhile if-none-match");
@@ -453,7 +454,7 @@ TEST_CASE_FIXTURE(Shop, "a write whose condition is not met changes nothing") {
   version(when(DeleteUser{0, "t", "ann"}, present));
 }
 
-TEST_CASE_FIXTURE(Shop, "of appends at the same time none is lost, and none is done twice") {
+TEST_CASE_FIXTURE(Shop, "feature stores: of concurrent appends none is lost and none repeated") {
   FeatureLimits long_ones = limits;
   long_ones.history_events_max = 1000;
   open(long_ones);

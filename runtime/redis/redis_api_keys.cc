@@ -8,7 +8,7 @@ namespace {
 using Kind = RedisReply::Kind;
 using Lines = std::map<std::string, std::string>;
 
-constexpr std::size_t frame_bytes = 32;  // of a field and its value in a reply
+constexpr std::size_t frame_bytes = 32;  // overhead of a field and its value in a reply
 
 std::string why_no_room(const Lines& lines, const std::string& id, const std::string& line) {
   std::size_t count = 1, bytes = id.size() + line.size() + frame_bytes;
@@ -16,9 +16,9 @@ std::string why_no_room(const Lines& lines, const std::string& id, const std::st
     if (other != id) ++count, bytes += other.size() + its_line.size() + frame_bytes;
   if (count > RedisApiKeys::keys_max)
     return "it has " + std::to_string(RedisApiKeys::keys_max) +
-           " keys, and no more are read; revoke some first";
+           " keys, the most that a server reads; revoke some first";
   if (bytes > RedisApiKeys::bytes_max)
-    return "its keys would have more than 16 MiB, and no more are read; revoke some first";
+    return "its keys would exceed 16 MiB, the most that a server reads; revoke some first";
   return "";
 }
 
@@ -39,7 +39,7 @@ OrRedisFailure<RedisReply> RedisApiKeys::ask(RedisCommand command) {
   return reply;
 }
 
-// How many there are is asked first: a list that is too long breaks the connection.
+// Asks for the count first: a list that is too long would break the connection.
 OrRedisFailure<std::map<std::string, std::string>> RedisApiKeys::read() {
   auto counted = ask({"HLEN", key_});
   if (auto* failure = std::get_if<RedisFailure>(&counted)) return std::move(*failure);

@@ -1,6 +1,7 @@
 #pragma once
-// API keys that several doors share, in one hash of a Redis: a field for each key's id, its line
-// (server/auth/api_keys.h) the value. There is no secret in it. Lines are for others to read.
+// API keys shared by several HTTP servers, in one hash of a Redis. Each field is a key's id; its
+// value is the key's line (server/auth/api_keys.h), which contains no secret and which callers
+// parse.
 #include <map>
 #include <string>
 
@@ -10,8 +11,8 @@ namespace troupe {
 
 struct RedisApiKeysOptions {
   RedisAddress address;
-  std::string cluster;                              // whose keys
-  std::chrono::microseconds time_limit{1'000'000};  // of connecting, and of each question
+  std::string cluster;                              // cluster that the keys belong to
+  std::chrono::microseconds time_limit{1'000'000};  // limit for connecting, and for each command
 };
 
 // One thread at a time.
@@ -21,12 +22,12 @@ class RedisApiKeys {
 
   explicit RedisApiKeys(const RedisApiKeysOptions& options);
 
-  // By id. A failure has no secrets.
+  // Returns all key records by id. Error texts never contain secrets.
   OrRedisFailure<std::map<std::string, std::string>> read();
-  // "" or why not: also where it would be more than read() takes, which would keep servers from all keys. Two
-  // at the same time may pass that by one.
+  // Stores a key. Returns "" or the reason why not. Refuses what would exceed the limits of read(),
+  // since servers could then read no keys at all. Two concurrent calls may exceed them by one key.
   std::string put(const std::string& id, const std::string& line);
-  OrRedisFailure<bool> erase(const std::string& id);  // false: it was not there
+  OrRedisFailure<bool> erase(const std::string& id);  // false: it was absent
 
  private:
   OrRedisFailure<RedisReply> ask(RedisCommand command);

@@ -1,5 +1,5 @@
-// Redis away in every way that we can make: what is refused, what is served as last known, and what happens
-// when it comes back.
+// Makes Redis unreachable in several ways: tests what is refused, what is served as last known, and
+// what happens when it returns.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr WhenAway last_known = WhenAway::last_known;
 
-// For those who wait for a Redis that does not answer.
+// Returns text for requests to a Redis that does not answer.
 RedisFeatureOptions impatient(const RedisAddress& address, WhenAway when_away = WhenAway::refuse) {
   RedisFeatureOptions options = options_at(address, when_away);
   options.time_limit = std::chrono::milliseconds(400);
@@ -31,7 +31,8 @@ std::string bulk(const std::string& text) {
   return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
 }
 
-// Greets like a Redis, then answers each command with the next of `answers`, the last one again and again.
+// Greets like a Redis, then answers each command with the next of `answers`, repeating the last
+// one.
 struct Impostor {
   std::vector<std::string> answers;
   std::atomic<std::size_t> next = 0;
@@ -41,7 +42,7 @@ struct Impostor {
           std::string greeting;
           for (std::size_t i = 0; i < redis_scripts().size(); ++i) greeting += bulk("sha");
           greeting += bulk("role:master\r\n") + bulk("run_id:1\r\n");
-          std::string heard;  // a greeting may come in parts
+          std::string heard;  // a greeting may arrive in parts
           while (heard.find("\r\nserver\r\n") == std::string::npos) {
             const std::string more = FakeServer::hear(peer);
             if (more.empty()) return;
@@ -55,12 +56,12 @@ struct Impostor {
         }) {}
 };
 
-// The catalog is empty, and there is no user.
+// An empty catalog, and no user.
 const std::string nothing_there = "*8\r\n" + bulk("o") + ":0\r\n:0\r\n*0\r\n*0\r\n$-1\r\n:0\r\n$-1\r\n";
 
 }  // namespace
 
-TEST_CASE("a router that starts while Redis is away refuses, and serves when it comes") {
+TEST_CASE("redis away: a router started without Redis refuses, and serves when it appears") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server({"--appendonly", "yes", "--appendfsync", "always"});
   Router(options_at(server.address())).write(item("a", 1));
@@ -75,7 +76,7 @@ TEST_CASE("a router that starts while Redis is away refuses, and serves when it 
   CHECK(lenient.list() == "a");
 }
 
-TEST_CASE("an import into a Redis that is away says so, and that nothing was stored") {
+TEST_CASE("redis away: an import reports it, and that nothing was stored") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server({"--appendonly", "yes", "--appendfsync", "always"});
   Router router(options_at(server.address()));
@@ -91,7 +92,7 @@ TEST_CASE("an import into a Redis that is away says so, and that nothing was sto
   CHECK(router.list() == "a");
 }
 
-TEST_CASE("a restart keeps what was appended; who looked before sees it again") {
+TEST_CASE("redis away: a restart keeps appended writes for routers that had read them") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server({"--appendonly", "yes", "--appendfsync", "always"});
   Router router(options_at(server.address()));
@@ -104,12 +105,12 @@ TEST_CASE("a restart keeps what was appended; who looked before sees it again") 
   server.start();
   CHECK(router.find("ann", {"a"}) == "c1 ann=1 a=1");
   CHECK(router.write(item("a", 2)) == "2");
-  server.restart();  // while nobody asks
+  server.restart();  // without requests meanwhile
   CHECK(router.write(user("ann", 3)) == "2");
   CHECK(router.find("ann", {"a"}) == "c2 ann=3 a=2");
 }
 
-TEST_CASE("a restart that lost the last writes does not leave them in a router's memory") {
+TEST_CASE("redis away: writes lost by a restart do not stay in a router's memory") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
   Router one(options_at(server.address())), other(options_at(server.address()));
@@ -118,11 +119,11 @@ TEST_CASE("a restart that lost the last writes does not leave them in a router's
   one.write(item("a", 2)), one.write(item("c", 2));
   CHECK(one.find("", {"a", "b", "c"}) == "c3 a=2 b=- c=2");
   server.restart();
-  other.write(item("b", 3)), other.write(item("b", 4));  // versions 2 and 3, again
+  other.write(item("b", 3)), other.write(item("b", 4));  // versions 2 and 3 again
   CHECK(one.find("", {"a", "b", "c"}) == "c3 a=1 b=4 c=-");
 }
 
-TEST_CASE("a silent Redis: reads are refused, a write may have happened, and nothing is out of step later") {
+TEST_CASE("redis away: with a silent Redis reads are refused, writes unknown, and replies stay in step") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
   Router router(impatient(server.address()));
@@ -134,7 +135,7 @@ TEST_CASE("a silent Redis: reads are refused, a write may have happened, and not
   CHECK(router.find("ann", {"a"}) == "c1 ann=1 a=1");
   server.pause();
   CHECK(router.write(user("ann", 2)) == unknown);
-  CHECK(router.write(user("ann", 3)) == away);  // not even connected: surely not stored
+  CHECK(router.write(user("ann", 3)) == away);  // not even connected: certainly not stored
   CHECK(router.write(item("a", 3)) == away);
   server.go_on();
   const std::string found = router.find("ann", {"a"});
@@ -142,7 +143,7 @@ TEST_CASE("a silent Redis: reads are refused, a write may have happened, and not
   CHECK(router.find("bob", {"a"}) == "c1 bob=- a=1");
 }
 
-TEST_CASE("last known: each user as read last, with the items of that very reading") {
+TEST_CASE("redis away: last_known serves each user as read last, with that reading's items") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
   Router writer(options_at(server.address())), router(options_at(server.address(), last_known));
@@ -168,7 +169,7 @@ TEST_CASE("last known: each user as read last, with the items of that very readi
   CHECK(std::get<Refusal>(pinned).expected == "\"c3\"");
 }
 
-TEST_CASE("a catalog that plans name is known although others came since, and while Redis is away") {
+TEST_CASE("redis away: a plan's catalog version is found after later ones, and without Redis") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
   Router writer(options_at(server.address())), worker(options_at(server.address()));
@@ -186,20 +187,20 @@ TEST_CASE("a catalog that plans name is known although others came since, and wh
   writer.write(item("a", 1)), writer.write(item("b", 1));
   CHECK(tokens("c2") == "11");
   writer.write(item("a", 2)), writer.write(item("b", 2)), writer.write(item("c", 2));
-  CHECK(tokens("c3") == "21");  // the worker asks for the first time since c2, and is told of c5
+  CHECK(tokens("c3") == "21");  // the worker's first request since c2, which returns c5
   CHECK(tokens("c4") == "22");
   CHECK(tokens("c5") == "22");
   CHECK(tokens("c2") == "11");
   writer.write(item("b", 3)), writer.write(item("b", 4));
-  worker.list();  // as a router that looks now and then
+  worker.list();  // like a router that looks now and then
   server.kill();
   CHECK(tokens("c7") == "24");
-  CHECK(tokens("c6") == "none");  // hidden by c7, and not to be guessed
+  CHECK(tokens("c6") == "none");  // hidden by c7, and must not be guessed
   CHECK(tokens("c4") == "22");
   CHECK(tokens("c2") == "11");
 }
 
-TEST_CASE("last known: what this router wrote, may have written, or saw deleted, is not served") {
+TEST_CASE("redis away: last_known does not serve what this router wrote, may have written, or saw deleted") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
   Router writer(options_at(server.address())), router(impatient(server.address(), last_known));
@@ -219,7 +220,7 @@ TEST_CASE("last known: what this router wrote, may have written, or saw deleted,
   CHECK(router.find("ann", {"a"}) == "c2 ann=2 a=2");
 }
 
-TEST_CASE("last known: a reading since which too many items have changed is not served") {
+TEST_CASE("redis away: last_known refuses a reading since which too many items changed") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
   RedisFeatureOptions options = options_at(server.address(), last_known);
@@ -236,7 +237,7 @@ TEST_CASE("last known: a reading since which too many items have changed is not 
         std::string::npos);
 }
 
-TEST_CASE("a full Redis refuses what adds and takes what deletes; all is read") {
+TEST_CASE("redis away: a full Redis refuses additions, accepts deletions and serves reads") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
   Router router(options_at(server.address()));
@@ -252,7 +253,7 @@ TEST_CASE("a full Redis refuses what adds and takes what deletes; all is read") 
   CHECK(router.find("ann", {"a", "b"}) == "c3 ann=- a=- b=1");
 }
 
-TEST_CASE("a Redis that becomes a replica is away, and one that stops being one is back") {
+TEST_CASE("redis away: a replica counts as away until it is a master again") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
   Router router(options_at(server.address()));
@@ -267,7 +268,7 @@ TEST_CASE("a Redis that becomes a replica is away, and one that stops being one 
   CHECK(router.write(item("a", 2)) == "2");
 }
 
-TEST_CASE("a write that too few replicas confirm is stored, but not promised") {
+TEST_CASE("redis away: a write confirmed by too few replicas is answered outcome_unknown") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server({"--repl-diskless-sync-delay", "0"}), replica;
   RedisFeatureOptions options = options_at(server.address());
@@ -282,7 +283,7 @@ TEST_CASE("a write that too few replicas confirm is stored, but not promised") {
   CHECK(written != unknown);
 }
 
-TEST_CASE("each error with which a Redis is not ready is a refusal, or the last known") {
+TEST_CASE("redis away: each not-ready error gives a refusal or the last known answer") {
   for (const std::string error :
        {"LOADING Redis is loading", "BUSY a script", "MASTERDOWN no link", "ERR odd"}) {
     CAPTURE(error);
@@ -304,7 +305,7 @@ TEST_CASE("each error with which a Redis is not ready is a refusal, or the last 
   CHECK(lenient.find("ann", {"a"}) == away);
 }
 
-TEST_CASE("answers of another form are as good as none") {
+TEST_CASE("redis away: malformed replies count as no reply") {
   const std::string endless = "*6\r\n" + bulk("o") + ":0\r\n:9000\r\n*8\r\n" + bulk("a") + bulk("1") +
                               bulk("b") + bulk("2") + bulk("c") + bulk("3") + bulk("d") + bulk("4") +
                               "*4\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n";
@@ -320,8 +321,7 @@ TEST_CASE("answers of another form are as good as none") {
   }
 }
 
-TEST_CASE(
-    "a user whose key holds something else is not read, the others are; of a Redis that is away nobody is") {
+TEST_CASE("redis away: a key of another type fails one user of a batch; without Redis all fail") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
   Router router(impatient(server.address()));
@@ -341,7 +341,7 @@ TEST_CASE(
   for (const FoundUser& one : router.port.find_users(keys, 0)) CHECK_FALSE(one.read);
 }
 
-TEST_CASE("random damage to an answer never does more than a refusal or a miss") {
+TEST_CASE("redis away: random damage to a reply causes at most a refusal or a miss") {
   const std::uint64_t seed = std::random_device{}();
   CAPTURE(seed);
   std::mt19937_64 random(seed);

@@ -5,7 +5,7 @@
 namespace troupe {
 namespace {
 
-constexpr int restarts_max = 16;  // of reading the whole catalog, by one question
+constexpr int restarts_max = 16;  // re-reads of the whole catalog, per request
 
 }  // namespace
 
@@ -46,7 +46,7 @@ OrRedisFailure<StorePoint> RedisCatalog::ask(RedisLanes::Session& session, const
     auto* page = std::get_if<CatalogPage>(&answer);
     if (!page) return std::get<RedisFailure>(std::move(answer));
     const bool last = page->entries.size() < options_.page_items;
-    if (!last && !turn.catalog) {  // a long way, which one lane goes for all
+    if (!last && !turn.catalog) {  // a long catch-up, which one slot does for all
       if (!wait_for(turn)) return RedisFailure{"the catalog is being loaded"};
       gathered = begin(session.run_id());
       continue;
@@ -80,11 +80,11 @@ OrRedisFailure<CatalogPage> RedisCatalog::next_page(RedisLanes::Session& session
                                                         : "it answers in another form"};
 }
 
-// A page that starts at 0, where we did not ask for it, starts the whole catalog anew.
+// A page that starts at 0 without being asked to restarts the whole catalog.
 void RedisCatalog::take(Gathering& gathered, CatalogPage& page, const std::string& run) {
   if (page.after != gathered.cursor || page.origin != gathered.from.origin || page.after == 0) {
     gathered.from = {run, page.origin, 0};
-    gathered.base = page.version;  // deletions from here on concern us
+    gathered.base = page.version;  // deletions from here on are relevant
     gathered.changes.clear();
     ++gathered.restarts;
   }
@@ -120,7 +120,8 @@ StorePoint RedisCatalog::settle(Gathering gathered, CatalogPage& page) {
 
 StoredCatalogPointer RedisCatalog::at(const StorePoint& point) const {
   if (auto catalog = mirror_.at(point.at)) return catalog;
-  // Another lane has led the mirror past this point, in one step: go there from where we both began.
+  // Another slot has advanced the mirror past this point in one step: apply the changes to the
+  // snapshot from which both started.
   return mirror_.branch(point.from, point.at.version, point.changes);
 }
 

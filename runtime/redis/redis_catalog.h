@@ -1,7 +1,8 @@
 #pragma once
-// Reads of a Redis that holds profiles and catalog: in one round trip a profile, the catalog's version and
-// what changed in it since this router looked last, all from one atomic step. The mirror follows on the way,
-// so whatever was acknowledged anywhere before the question is in the answer.
+// Reads a Redis that holds profiles and catalog. One round trip returns a profile, the catalog's
+// version and its changes since this router's last read, all from one atomic step. The mirror
+// advances with it, so the answer contains everything acknowledged by any router before the
+// request.
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -17,17 +18,17 @@
 
 namespace troupe {
 
-// A state that the store really had.
+// A state that the store had at one moment.
 struct StorePoint {
   CatalogPosition at;
-  std::optional<std::string> user;     // the row
+  std::optional<std::string> user;     // the user's row
   CatalogPosition from;                // `changes` lead from here to `at`
   std::vector<CatalogChange> changes;  // in order of version
-  std::uint64_t profiles = 0;          // the version of the profile that was written last
-  std::string made_for;                // made_for.h; "": nothing is noted
+  std::uint64_t profiles = 0;          // version of the profile written last
+  std::string made_for;                // made_for.h; "" = no note
 };
 
-// Plain commands that go with a question, and their answers.
+// Plain commands sent together with a page request, and their replies.
 struct RedisPipeline {
   std::vector<RedisCommand> commands;
   std::vector<RedisReply> replies;
@@ -39,15 +40,16 @@ class RedisCatalog {
   struct Options {
     std::uint32_t page_items = 256;      // per round trip while catching up; at most 4096
     std::size_t history_max = 1 << 14;   // see CatalogMirror
-    std::chrono::microseconds patience;  // for another lane that loads the whole catalog
+    std::chrono::microseconds patience;  // wait deadline while another slot loads the whole catalog
   };
   RedisCatalog(const FeatureLimits& limits, NameItem name_item, const Options& options);
 
-  // `user`: a key of user_key(); "": none. After a failure `session` is of no more use. `behind` goes with
-  // each page; its replies are those of the last.
+  // Reads the current point. `user`: a key from user_key(); "" = none. After a failure `session`
+  // cannot be used any more. `behind` is sent with each page; its replies are those of the last
+  // page.
   OrRedisFailure<StorePoint> ask(RedisLanes::Session& session, const RedisKeys& keys, const std::string& user,
                                  RedisPipeline* behind = nullptr);
-  // The catalog as it stood at `point`; null if that is not known any more: ask again.
+  // Returns the catalog at `point`; null if it is no longer known, then ask again.
   StoredCatalogPointer at(const StorePoint& point) const;
 
   const CatalogMirror& mirror() const { return mirror_; }
@@ -55,14 +57,14 @@ class RedisCatalog {
   void count_bad_record() { ++bad_records_; }
 
  private:
-  // What was read so far of a way that may take several pages.
+  // Changes read so far while catching up, which may take several pages.
   struct Gathering {
     CatalogPosition from;
     std::uint64_t base = 0, cursor = 0;
     std::vector<CatalogChange> changes;
     int restarts = 0;
   };
-  // The right to go a long way; given back at its end.
+  // Right to catch up over several pages; released by the destructor.
   struct Turn {
     RedisCatalog* catalog = nullptr;
     ~Turn();
@@ -82,7 +84,7 @@ class RedisCatalog {
   CatalogMirror mirror_;
   std::mutex turn_mutex_;  // guards loading_
   std::condition_variable turn_ended_;
-  bool loading_ = false;  // a lane reads more than one page
+  bool loading_ = false;  // a slot is reading more than one page
   std::atomic<std::uint64_t> bad_records_ = 0;
 };
 

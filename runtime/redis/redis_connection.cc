@@ -13,7 +13,7 @@
 namespace troupe {
 namespace {
 
-// A socket that connects or has connected; -1 and why.
+// Returns a connected socket, or -1 and `why`.
 int start_connect(const addrinfo& at, RedisDeadline deadline, std::string& why) {
   const int made = socket(at.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, at.ai_protocol);
   if (made < 0) return why = system_text(errno), -1;
@@ -60,7 +60,7 @@ OrRedisFailure<std::unique_ptr<RedisConnection>> RedisConnection::open(const Red
   if (made < 0) return RedisFailure{"cannot connect: " + why};
   std::unique_ptr<RedisConnection> connection(new RedisConnection(made, limits));
   if (!address.tls) return connection;
-  if (!address.trust) return RedisFailure{"whom to believe over TLS was not read"};
+  if (!address.trust) return RedisFailure{"the TLS trust files were not read"};
   if (why = connection->stream_.begin_tls(*address.trust, address.host, deadline); !why.empty())
     return RedisFailure{"no TLS: " + why};
   return connection;

@@ -1,8 +1,8 @@
 #pragma once
-// One connection to a Redis. A pipeline of commands goes out at once and all replies are read before the
-// deadline, which holds for the whole of it, however slowly bytes drip in. Whatever is not a sound reply
-// within the bounds ends the connection. hiredis, of which only the parser is used, has time limits for each
-// read and no TLS as Debian has it.
+// One connection to a Redis. It sends a pipeline of commands at once and reads all replies before
+// the deadline, which covers the whole pipeline, however slowly bytes arrive. Anything but sound
+// replies within the bounds ends the connection. Only the parser of hiredis is used: its time
+// limits are per read, and Debian's build has no TLS.
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -20,29 +20,29 @@
 namespace troupe {
 
 struct RedisFailure {
-  std::string why;            // "no answer in time"; no addresses, no passwords
-  bool may_have_run = false;  // bytes of the commands went out, and not all replies came back
+  std::string why;            // such as "no answer in time"; contains no addresses or passwords
+  bool may_have_run = false;  // bytes of the commands were sent, and not all replies were received
 };
 template <class T>
 using OrRedisFailure = std::variant<T, RedisFailure>;
 
-using RedisCommand = std::vector<std::string>;  // words
+using RedisCommand = std::vector<std::string>;  // words of one command
 
 // Not thread-safe.
 class RedisConnection {
  public:
-  // Looking up a name is the system's business and not bound by the deadline; an address needs no look-up.
+  // The system's name look-up is not bounded by the deadline; a numeric address needs none.
   static OrRedisFailure<std::unique_ptr<RedisConnection>> open(const RedisAddress& address,
                                                                RedisDeadline deadline,
                                                                const RedisReplyLimits& limits = {});
   RedisConnection(const RedisConnection&) = delete;
   RedisConnection& operator=(const RedisConnection&) = delete;
 
-  // One reply per command, in order; a reply may be an error of the server. After a failure the connection
-  // is of no more use.
+  // Runs commands and returns one reply per command, in order; a reply may be a server error. After
+  // a failure the connection cannot be used any more.
   OrRedisFailure<std::vector<RedisReply>> run(std::span<const RedisCommand> commands, RedisDeadline deadline);
 
-  // False: the server has closed it, or said what nobody asked for.
+  // Returns false if the server has closed the connection or sent unrequested bytes.
   bool is_quiet() { return stream_.is_quiet(); }
 
  private:

@@ -14,7 +14,7 @@ RedisDeadline in(std::chrono::milliseconds time) { return std::chrono::steady_cl
 
 const std::vector<RedisCommand> two_pings = {{"PING"}, {"PING", "again"}};
 
-// What two commands come to when this is the answer.
+// Returns the result of two commands whose reply bytes are `answer`.
 OrRedisFailure<std::vector<RedisReply>> run_against(const std::string& answer,
                                                     const RedisReplyLimits& limits = {}) {
   FakeServer server([&](int peer) {
@@ -38,7 +38,7 @@ std::string failure_of(const std::string& answer, const RedisReplyLimits& limits
 
 }  // namespace
 
-TEST_CASE("replies of every kind come back in order") {
+TEST_CASE("redis connection: replies of every kind come back in order") {
   const auto result = run_against("*5\r\n$3\r\na\r\n\r\n:-7\r\n$-1\r\n*0\r\n*1\r\n+OK\r\n-ERR no\r\n");
   REQUIRE(std::holds_alternative<std::vector<RedisReply>>(result));
   const auto& replies = std::get<std::vector<RedisReply>>(result);
@@ -54,7 +54,7 @@ TEST_CASE("replies of every kind come back in order") {
   CHECK(replies[1].text == "ERR no");
 }
 
-TEST_CASE("hostile bytes end the connection and nothing else") {
+TEST_CASE("redis connection: hostile bytes end only the connection") {
   std::string deep;
   for (int i = 0; i < 100; ++i) deep += "*1\r\n";
   for (const std::string& answer :
@@ -63,13 +63,13 @@ TEST_CASE("hostile bytes end the connection and nothing else") {
         std::string("*2147483647\r\n:1\r\n"), std::string("*-2\r\n:1\r\n"), std::string("$-2\r\n\r\n"),
         std::string("$99999999999999999999\r\nx"), std::string(":12x\r\n:1\r\n"),
         std::string("*65537\r\n:1\r\n")})
-    CHECK(failure_of(answer).find("not a reply of a Redis") == 0);
+    CHECK(failure_of(answer).find("not a Redis reply") == 0);
   CHECK(failure_of("$9223372036854775807\r\nx") != "");
   CHECK(failure_of("+OK\r\n+OK\r\n+more\r\n") == "more replies than commands");
   CHECK(failure_of("+OK\r\n+half an ans") == "no answer in time");
 }
 
-TEST_CASE("a pipeline's replies are bounded together") {
+TEST_CASE("redis connection: a pipeline's replies are bounded together") {
   const std::string long_text = "$90\r\n" + std::string(90, 'x') + "\r\n";
   CHECK(failure_of(long_text + long_text, {.bytes_max = 1'000}) == "");
   CHECK(failure_of(long_text + long_text, {.bytes_max = 150}) ==
@@ -78,7 +78,7 @@ TEST_CASE("a pipeline's replies are bounded together") {
   CHECK(failure_of("*5\r\n:1\r\n:2\r\n:3\r\n:4\r\n:5\r\n+OK\r\n", {.elements_max = 4}) != "");
 }
 
-TEST_CASE("the deadline holds for all replies together, however steadily bytes drip in") {
+TEST_CASE("redis connection: the deadline covers all replies, however slowly bytes arrive") {
   FakeServer server([](int peer) {
     FakeServer::hear(peer);
     for (const char byte : std::string("+slow, but sure\r\n+slow, but sure\r\n")) {
@@ -94,7 +94,7 @@ TEST_CASE("the deadline holds for all replies together, however steadily bytes d
   connection.reset();
 }
 
-TEST_CASE("an answer that ends in its midst may stand for a command that ran") {
+TEST_CASE("redis connection: after a truncated reply the command may have run") {
   FakeServer server([](int peer) {
     FakeServer::hear(peer);
     FakeServer::tell(peer, "+OK\r\n$10\r\nhalf");
@@ -107,7 +107,7 @@ TEST_CASE("an answer that ends in its midst may stand for a command that ran") {
   CHECK(std::get<RedisFailure>(result).may_have_run);
 }
 
-TEST_CASE("a connection that was closed, or that says what nobody asked for, is not quiet") {
+TEST_CASE("redis connection: a closed one, or one with unrequested bytes, is not quiet") {
   std::atomic<bool> speak = false, end = false;
   FakeServer server([&](int peer) {
     while (!speak && !end) poll(nullptr, 0, 1);
@@ -131,7 +131,7 @@ TEST_CASE("a connection that was closed, or that says what nobody asked for, is 
   second.reset();
 }
 
-TEST_CASE("who cannot be reached is a failure in which surely nothing ran") {
+TEST_CASE("redis connection: if connecting fails, nothing ran") {
   RedisAddress nobody{"127.0.0.1"};
   close(listen_on_loopback(nobody.port));
   auto open = RedisConnection::open(nobody, in(std::chrono::seconds(5)));

@@ -11,7 +11,7 @@ namespace {
 
 using What = WriteOutcome::What;
 
-constexpr int tries_max = 32;  // of what only a storm of writes elsewhere makes fail
+constexpr int tries_max = 32;  // bound on retries; reached only under a storm of concurrent writes
 
 std::string random_text() {
   std::random_device device;
@@ -39,7 +39,7 @@ Refusal outcome_unknown(const std::string& why) {
           "a Redis that answers in time; ask again for what is stored"};
 }
 
-// Errors with which Redis refuses a script before its first write.
+// True for errors with which Redis refuses a script before its first write.
 bool wrote_nothing(const std::string& code) {
   for (const char* known :
        {"BUSY", "LOADING", "MASTERDOWN", "MISCONF", "NOAUTH", "NOREPLICAS", "NOSCRIPT", "OOM", "READONLY"})
@@ -47,8 +47,8 @@ bool wrote_nothing(const std::string& code) {
   return false;
 }
 
-// What is there has changed again since, or the condition is met by it after all: a race that is the client's
-// to repeat.
+// Refuses a write whose condition failed in the script. If the condition holds for the version
+// returned, a race happened: the client may retry.
 Refusal unmet(const Condition& condition, const WriteOutcome& outcome) {
   return find_unmet(condition, outcome.version).value_or(unavailable("it refuses a condition that is met"));
 }
@@ -96,9 +96,9 @@ std::string RedisFeaturePort::catalog_version() const {
   return catalog_version_text(catalog_.mirror().position().version);
 }
 
-// A plan of another router may name a version that nobody has asked for here yet; or one that is past, for
-// others have asked for later ones since, or Redis is away and the router goes on from what it read a while
-// ago.
+// Another router's plan may name a version that this process has not read yet. Or it names a past
+// version: others have read later ones since, or Redis is unreachable and the router continues from
+// older data.
 CatalogPointer RedisFeaturePort::catalog_at(const std::string& version) {
   if (CatalogPointer held = held_.find(version)) return held;
   if (CatalogPointer known = catalog_.mirror().named(version)) return known;
@@ -137,7 +137,7 @@ JobResult RedisFeaturePort::find(const FindFeatures& wanted, std::uint32_t lane)
   return unavailable("its catalog changes faster than it can be read");
 }
 
-// Profiles come as plain reads beside the catalog's page, all in the round trip that its last page takes.
+// Sends the profile reads together with the catalog's page, so that all take one round trip.
 std::vector<FoundUser> RedisFeaturePort::find_users(std::span<const std::string> keys, std::uint32_t lane) {
   std::vector<FoundUser> users(keys.size());
   auto taken = lanes_.take(lane);
@@ -173,7 +173,7 @@ ProfilePointer RedisFeaturePort::profile_of(const std::optional<std::string>& us
   return std::make_shared<const Profile>(std::move(*profile));
 }
 
-// Absent: the point is no longer known.
+// Returns nullopt if the point is no longer known.
 std::optional<JobResult> RedisFeaturePort::answer(const FindFeatures& wanted, const std::string& key,
                                                   const StorePoint& point) {
   StoredCatalogPointer catalog = catalog_.at(point);
@@ -218,7 +218,7 @@ std::optional<StoredProfile> RedisFeaturePort::stored_of(const StorePoint& point
   return stored;
 }
 
-// What is stored, and nothing that was known once.
+// Reads from Redis only, never from the last known data.
 JobResult RedisFeaturePort::read(const GetUser& wanted, std::uint32_t lane) {
   const std::string key = user_key(wanted.tenant, wanted.user);
   const auto asked = ask(lane, key);
@@ -252,7 +252,7 @@ JobResult RedisFeaturePort::list(const ListItems& wanted, std::uint32_t lane) {
 
 // ---- writes ----
 
-// Half of the time limit, so that its answer still comes in time.
+// Waits for half the time limit, so that the reply arrives in time.
 void RedisFeaturePort::add_wait(std::vector<RedisCommand>& commands) const {
   if (options_.wait_replicas == 0) return;
   const auto patience = std::chrono::floor<std::chrono::milliseconds>(options_.time_limit / 2).count();
@@ -280,7 +280,8 @@ std::variant<WriteOutcome, Refusal> RedisFeaturePort::send(RedisCommand command,
     return failure->may_have_run ? outcome_unknown(failure->why) : unavailable(failure->why);
   const auto& replies = std::get<std::vector<RedisReply>>(answer);
   auto outcome = outcome_of(replies.front());
-  if (std::holds_alternative<Refusal>(outcome)) session.drop();  // a server that was demoted stays so
+  // A server demoted to replica stays one, so reconnect.
+  if (std::holds_alternative<Refusal>(outcome)) session.drop();
   const auto* done = std::get_if<WriteOutcome>(&outcome);
   if (done && done->what == What::written && !is_confirmed(replies.back()))
     return outcome_unknown("too few replicas have it in time");
@@ -307,8 +308,8 @@ RedisCommand RedisFeaturePort::command_of(const PutItem& put) const {
                       memory_.catalog(), put.condition);
 }
 
-// A history is resolved from memory; the script checks that its items are still those. If not, or if one is
-// not known here, it is resolved again from what is in the store now.
+// Resolves the history from memory; the script checks that those items are unchanged. Otherwise, or
+// if an item is unknown here, resolves it again from the store.
 JobResult RedisFeaturePort::write(const PutUser& put, std::uint32_t lane) {
   if (auto fault = find_fault(put, limits_)) return *fault;
   auto taken = lanes_.take(lane);
@@ -337,8 +338,8 @@ JobResult RedisFeaturePort::write(const PutUser& put, std::uint32_t lane) {
   return unavailable("the items of the history change faster than they can be read");
 }
 
-// The row is written only over that which it was made of, so appends of several routers come one after the
-// other.
+// Writes the row only over the one it was computed from, so that appends of several routers are
+// serialised.
 JobResult RedisFeaturePort::write(const AppendEvents& events, std::uint32_t lane) {
   if (auto fault = find_fault(events, limits_)) return *fault;
   auto taken = lanes_.take(lane);
@@ -359,7 +360,7 @@ std::optional<JobResult> RedisFeaturePort::try_append(const AppendEvents& events
   const StoredCatalogPointer catalog = catalog_.at(point);
   if (!catalog) return std::nullopt;
   const auto before = stored_of(point, key);
-  // A row that is none of ours is written over, as by a PutUser.
+  // A malformed row is overwritten, as by a PutUser.
   const auto row = point.user ? split_user_row(*point.user) : std::nullopt;
   const std::uint64_t there = row ? row->first : 0, version = before ? there : 0;
   auto grown = append(before ? &*before : nullptr, events, limits_, *catalog);
@@ -394,7 +395,7 @@ JobResult RedisFeaturePort::write(const DeleteUser& gone, std::uint32_t lane) {
   return done.what == What::written ? JobResult(Written{done.version}) : JobResult(unknown_user());
 }
 
-// A router that has written a user knows that what it read before is no longer the last.
+// Invalidates what this router read before its own write.
 void RedisFeaturePort::note_written(const std::string& user,
                                     const std::variant<WriteOutcome, Refusal>& outcome) {
   const auto* done = std::get_if<WriteOutcome>(&outcome);
@@ -413,7 +414,7 @@ JobResult RedisFeaturePort::write(const PutItem& put, std::uint32_t lane) {
   const auto& done = std::get<WriteOutcome>(outcome);
   if (done.what == What::unmet) return unmet(put.condition, done);
   if (done.what != What::written) return catalog_full(limits_);
-  ask(lane, "");  // so that the last known catalog has it
+  ask(lane, "");  // so that the last known catalog contains it
   return Written{done.version};
 }
 

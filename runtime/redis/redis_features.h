@@ -1,31 +1,34 @@
 #pragma once
-// The features of several routers that share users and items, kept in one Redis. A router holds the catalog
-// in memory and asks Redis once per request, for the profile and for what changed in the catalog since it
-// asked last: what was acknowledged at one router is in every answer that any other begins afterwards.
+// Feature store for several routers that share users and items in one Redis. A router keeps the
+// catalog in memory and asks Redis once per request, for the profile and for the catalog's changes
+// since its last request. Every write acknowledged at one router is in every answer that any router
+// begins afterwards.
 //
-// Never a mix: profile, items and catalog version of an answer are the state at one point of the store's
-// history, the atomic step that read the profile. While Redis is away (refused, silent, broken, loading, read
-// only, a replica, or talking nonsense) answers are, as configured,
-//   refuse      503 `features_unavailable`;
-//   last_known  the answer that this router had at an earlier such point, told as stale: a profile as it was
-//   read here last,
-//               with the items as they stood at that very reading. Two users may so be answered from two
-//               points, one request never. What is not known whole is refused as above: a profile that was
-//               not read here or that was written here since, a point from which too many items have changed,
-//               a catalog that was never loaded.
-// Nothing is written meanwhile: 503 `features_unavailable` if surely nothing was stored, 503
-// `outcome_unknown` if the connection was lost after the write was sent: it was stored, will be when Redis
-// goes on, or is lost.
+// Profile, items and catalog version of an answer are never mixed: they are the store's state at
+// one point, the atomic step that read the profile. Redis is away while it is unreachable, silent,
+// broken, loading, read only, a replica, or sends malformed replies. Reads are then answered as
+// configured:
+// - refuse: 503 `features_unavailable`.
+// - last_known: the answer at an earlier point, reported as stale. The profile is the one that this
+//   router read last, with the items as they were at that reading. Two users may be answered from two
+//   points, one request never. Incomplete data is refused as above: a profile not read here or
+//   written here since, a point since which too many items changed, a catalog that was never loaded.
 //
-// A write lasts as long as Redis keeps it: with `appendfsync always` through a crash, with `everysec` but for
-// a second or two (even if only its process is killed), without persistence not at all. `wait_replicas` asks
-// for as many replicas to have it in memory, or answers `outcome_unknown`. After a restart or a failover of
-// Redis routers read the whole catalog again, since its last writes may be missing and their versions given
-// out anew by routers that never saw them; a router that did goes on above them, and tells of the loss.
-// `maxmemory-policy noeviction` is assumed: an evicted user is an unknown user. Nothing is encrypted on the
-// way (no TLS).
+// Writes are refused meanwhile: 503 `features_unavailable` if certainly nothing was stored, 503
+// `outcome_unknown` if the connection was lost after the write was sent. Such a write may be stored
+// now, later, or never.
 //
-// Redis grants needed: AUTH, SELECT, INFO, SCRIPT LOAD, EVALSHA, WAIT, and commands on keys below the prefix.
+// A write is as durable as Redis makes it: with `appendfsync always` it survives a crash; with
+// `everysec` a second or two may be lost (even if only the process is killed); without persistence
+// all is lost. `wait_replicas` requires that many replicas to have the write in memory, otherwise
+// the answer is `outcome_unknown`. After a restart or failover of Redis, routers read the whole
+// catalog again: its last writes may be missing, and routers that never saw them may reuse their
+// versions. A router that saw them continues above them and reports the loss. `maxmemory-policy
+// noeviction` is assumed: an evicted user is an unknown user. The connection is encrypted only with
+// rediss:// addresses.
+//
+// Required Redis permissions: AUTH, SELECT, INFO, SCRIPT LOAD, EVALSHA, WAIT, and commands on
+// keys below the prefix.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -50,35 +53,38 @@ enum class WhenAway : std::uint8_t { refuse, last_known };
 
 struct RedisFeatureOptions {
   RedisAddress address;
-  std::string prefix = "troupe:";                 // of all keys; several clusters may share a database
-  std::uint32_t lanes = 4;                        // each with a connection
-  std::chrono::microseconds time_limit{200'000};  // of connecting, and of each round trip
+  std::string prefix = "troupe:";                 // prefix of all keys; several clusters may share a database
+  std::uint32_t lanes = 4;                        // executor slots, each with a connection
+  std::chrono::microseconds time_limit{200'000};  // limit for connecting, and for each round trip
   std::chrono::microseconds reconnect_pause{50'000};
   WhenAway when_away = WhenAway::refuse;
-  std::size_t last_known_bytes_max = std::size_t{256} << 20;  // of profiles
-  std::size_t catalog_history_max = 1 << 14;  // leaves replaced lately (CatalogMirror), for last_known
-  std::uint32_t wait_replicas = 0;            // that must have a write before it is answered
-  std::uint32_t page_items = 256;             // per round trip while the catalog is loaded
-  std::uint64_t deletions_max = 100'000;      // remembered; who missed more reads all
-  // Of what was noted with the rows ("" if nothing): why they are not ours, or "". Then Redis is as if it
-  // were away.
+  std::size_t last_known_bytes_max = std::size_t{256} << 20;  // bytes of profiles
+  // Recently replaced leaves (CatalogMirror), for last_known.
+  std::size_t catalog_history_max = 1 << 14;
+  std::uint32_t wait_replicas = 0;  // replicas that must have a write before it is answered
+  std::uint32_t page_items = 256;   // per round trip while the catalog is loaded
+  // Deletions remembered; a router that missed more reads the whole catalog.
+  std::uint64_t deletions_max = 100'000;
+  // Checks the note stored with the rows ("" if none): returns why the rows belong to another
+  // model, or "". If it refuses, requests are answered as if Redis were away.
   std::function<std::string(const std::string& made_for)> refuses;
-  std::function<void(const std::string& what)> on_loss;  // it lacks what it had; from any lane
+  // Redis lacks writes it had; called from any slot
+  std::function<void(const std::string& what)> on_loss;
 };
 
 class RedisFeaturePort final : public FeatureStore {
  public:
-  // Loads the catalog if Redis is there; otherwise the first request that finds it does. `model_version`: as
-  // for FeaturePort.
+  // Loads the catalog if Redis is reachable; otherwise the first request that reaches it does.
+  // `model_version`: as for FeaturePort.
   RedisFeaturePort(RedisFeatureOptions options, const FeatureLimits& limits, NameItem name_item,
                    std::string model_version = "");
 
   JobResult run(const Job& job, std::uint32_t lane) override;
 
-  // Checked as a whole, then sent in pipelines: rows become visible one by one, for routers go on meanwhile.
-  // A row that is refused on the way (its item was deleted meanwhile) or a connection that breaks ends the
-  // import: the rows that it reports as stored are stored, and the same import may be done again.
-  // `forget_users` is refused.
+  // Checks everything, then sends the rows in pipelines. Rows become visible one by one, because
+  // routers continue meanwhile. A row refused on the way (its item was deleted meanwhile) or a
+  // broken connection ends the import. The rows that it reports as stored are stored, and the
+  // import may be repeated. `forget_users` is refused.
   void import(const Import& rows) override;
 
   std::optional<std::string> made_for() override;
@@ -87,7 +93,7 @@ class RedisFeaturePort final : public FeatureStore {
     return !catalog_.mirror().position().run.empty() && memory_.catalog() == 0 && memory_.profiles() == 0;
   }
 
-  std::uint64_t items() const override { return catalog_.mirror().items(); }  // when asked last
+  std::uint64_t items() const override { return catalog_.mirror().items(); }  // at the last request
   std::string catalog_version() const override;
   CatalogPointer catalog_at(const std::string& version) override;  // may ask Redis
   CatalogPointer present_catalog() const override;
@@ -115,7 +121,7 @@ class RedisFeaturePort final : public FeatureStore {
   JobResult write(const PutItem& put, std::uint32_t lane);
   JobResult write(const DeleteItem& gone, std::uint32_t lane);
   JobResult write(const AppendEvents& events, std::uint32_t lane);
-  // Absent: it was made of what is there no more.
+  // Returns nullopt if the profile or an item changed meanwhile.
   std::optional<JobResult> try_append(const AppendEvents& events, const std::string& key,
                                       const StorePoint& point, RedisLanes::Session& session);
   JobResult read(const GetUser& wanted, std::uint32_t lane);
@@ -124,7 +130,8 @@ class RedisFeaturePort final : public FeatureStore {
   std::variant<WriteOutcome, Refusal> send(RedisCommand command, std::uint32_t lane);
   std::variant<WriteOutcome, Refusal> send(RedisCommand command, RedisLanes::Session& session);
   void add_wait(std::vector<RedisCommand>& commands) const;
-  bool is_confirmed(const RedisReply& last) const;  // of a pipeline that add_wait() has ended
+  // `last`: the reply to the pipeline that add_wait() completed
+  bool is_confirmed(const RedisReply& last) const;
   void note_written(const std::string& user, const std::variant<WriteOutcome, Refusal>& outcome);
 
   using Outcomes = std::vector<WriteOutcome>;
@@ -142,7 +149,7 @@ class RedisFeaturePort final : public FeatureStore {
   const FeatureLimits limits_;
   const NameItem name_item_;
   const std::string model_version_;
-  const std::string nonce_;  // names what is in the store, if we are the first to write
+  const std::string nonce_;  // becomes the store's origin if this process writes first
   const RedisKeys keys_;
   RedisLanes lanes_;
   RedisCatalog catalog_;

@@ -11,7 +11,7 @@
 using namespace troupe;
 using namespace troupe::redis_test;
 
-TEST_CASE("what is written at one router is what every other serves next") {
+TEST_CASE("redis features: a write at one router is in every other's next answer") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
   Router one(options_at(server.address())), other(options_at(server.address()));
@@ -21,10 +21,10 @@ TEST_CASE("what is written at one router is what every other serves next") {
   CHECK(one.write(history("ann", {"a"})) == "1");
   CHECK(other.find("ann", {"a"}) == "c1 ann=1 a=1");
   CHECK(one.write(item("b", 2)) == "2");
-  CHECK(other.write(history("ann", {"b"})) == "2");  // b is in no memory of it yet
+  CHECK(other.write(history("ann", {"b"})) == "2");  // its memory does not have b yet
   CHECK(one.find("ann", {}) == "c2 ann=2");
   CHECK(one.write(DeleteItem{0, "b"}) == "3");
-  CHECK(other.write(history("ann", {"b"})) == "422 unknown_item");  // b is in its memory still
+  CHECK(other.write(history("ann", {"b"})) == "422 unknown_item");  // its memory still has b
   CHECK(other.write(item("a", 5)) == "4");
   CHECK(one.write(history("ann", {"a"})) == "3");  // not what its memory has
   CHECK(other.find("ann", {"a", "b"}) == "c4 ann=5 a=5 b=-");
@@ -34,7 +34,7 @@ TEST_CASE("what is written at one router is what every other serves next") {
   CHECK(one.list() == "a");
 }
 
-TEST_CASE("prefixes and databases wall routers off from each other") {
+TEST_CASE("redis features: prefixes and databases isolate routers from each other") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
   RedisFeatureOptions prefixed = options_at(server.address()), numbered = prefixed;
@@ -45,7 +45,7 @@ TEST_CASE("prefixes and databases wall routers off from each other") {
   CHECK(third.find("ann", {"a"}) == "c0 ann=- a=-");
 }
 
-TEST_CASE("a router that missed more deletions than are remembered reads the whole catalog") {
+TEST_CASE("redis features: a router that missed more deletions than are remembered reads the whole catalog") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
   RedisFeatureOptions options = options_at(server.address());
@@ -65,14 +65,14 @@ TEST_CASE("a router that missed more deletions than are remembered reads the who
   CHECK(late.list() == reader.list());
   CHECK(late.port.items() == 11);
 
-  // An item that is put again is no deletion to be forgotten.
+  // An item that is put again is not a deletion to drop.
   writer.write(DeleteItem{0, "i11"}), writer.write(item("i11", 78));
   writer.write(DeleteItem{0, "i12"}), writer.write(DeleteItem{0, "i13"});
   Router later(options);
   CHECK(later.find("", {"i11", "i12"}) == "c35 i11=78 i12=-");
 }
 
-TEST_CASE("a record that was spoiled, or that stands under another key, is a miss and is counted") {
+TEST_CASE("redis features: a damaged record, or one under another key, is a counted miss") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
   Router writer(options_at(server.address()));
@@ -89,7 +89,7 @@ TEST_CASE("a record that was spoiled, or that stands under another key, is a mis
   CHECK(reader.find("bob", {"a", "b"}) == "c3 bob=3 a=1 b=3");
 }
 
-TEST_CASE("lost scripts are loaded again") {
+TEST_CASE("redis features: lost scripts are loaded again") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
   Router router(options_at(server.address()));
@@ -100,7 +100,7 @@ TEST_CASE("lost scripts are loaded again") {
   CHECK(router.write(item("a", 2)) == "2");
 }
 
-TEST_CASE("a store that was emptied, even while nobody looked, is read as a new one") {
+TEST_CASE("redis features: an emptied store is read as a new one, even if nobody saw it empty") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
   Router one(options_at(server.address())), other(options_at(server.address()));
@@ -116,7 +116,7 @@ TEST_CASE("a store that was emptied, even while nobody looked, is read as a new 
   CHECK(one.find("", {"a", "c"}) == "c2 a=- c=3");
 }
 
-TEST_CASE("an import names its server when that is away, and stores what it says") {
+TEST_CASE("redis features: a failed import names its server and the rows stored") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
   RedisFeatureOptions options = options_at(server.address());
@@ -138,7 +138,7 @@ TEST_CASE("an import names its server when that is away, and stores what it says
   CHECK(error.find("secret") == std::string::npos);
 }
 
-TEST_CASE("an import resolves again what was changed meanwhile") {
+TEST_CASE("redis features: an import resolves a history again if its items changed") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
   std::vector<PutUser> users(2'000, history("ann", {"a"}));

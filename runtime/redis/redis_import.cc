@@ -1,4 +1,4 @@
-// Bulk imports into Redis: checked as a whole, then written in pipelines.
+// Bulk imports into Redis: checks everything, then writes in pipelines.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -10,7 +10,7 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t batch_rows = 256;
-constexpr std::chrono::seconds batch_limit{10};  // nobody waits for an import as for a request
+constexpr std::chrono::seconds batch_limit{10};  // an import may take longer than a request
 
 [[noreturn]] void stop(const char* kind, std::size_t done, const std::string& why) {
   stop_import(kind, done, {StoreFault::failed, why});
@@ -24,7 +24,7 @@ void RedisFeaturePort::require_catalog(const char* kind) {
     stop(kind, 0, describe(options_.address) + ": " + away->why);
 }
 
-// Throws with `done`, the rows before this batch, if not all commands were answered as they should be.
+// Throws, naming the `done` rows before this batch, unless all commands are answered as expected.
 RedisFeaturePort::Outcomes RedisFeaturePort::import_batch(const char* kind,
                                                           std::vector<RedisCommand> commands,
                                                           std::size_t done, const std::string& run) {
@@ -49,7 +49,7 @@ RedisFeaturePort::Outcomes RedisFeaturePort::import_batch(const char* kind,
   return outcomes;
 }
 
-// An item of its history was written meanwhile: resolve it again.
+// Resolves and writes a row again whose history's items changed meanwhile.
 void RedisFeaturePort::import_changed(const PutUser& row, std::size_t done) {
   const JobResult result = write(row, 0);
   if (const auto* refusal = std::get_if<Refusal>(&result))
@@ -59,7 +59,8 @@ void RedisFeaturePort::import_changed(const PutUser& row, std::size_t done) {
 void RedisFeaturePort::import(const Import& rows) {
   require_catalog("item");
   if (rows.forget_users)
-    stop("user", 0, "users of another model cannot be told from those of other clusters there, and stay");
+    stop("user", 0,
+         "Redis cannot tell users of another model from those of other clusters, so none are erased");
   const StoredCatalogPointer before = catalog_.mirror().present();
   check_import(rows, *before);
   if (!rows.made_for.empty()) note_made_for(rows.made_for);
@@ -68,7 +69,7 @@ void RedisFeaturePort::import(const Import& rows) {
   if (!rows.users.empty()) send_users(rows.users);
 }
 
-// As if it were done, so that nothing is sent of an import that has a bad row.
+// Applies the import in memory, so that nothing is sent if a row is bad.
 void RedisFeaturePort::check_import(const Import& rows, const StoredCatalog& before) const {
   CatalogWriter after(rows.replace ? std::make_shared<const StoredCatalog>()
                                    : std::make_shared<const StoredCatalog>(before));
@@ -87,7 +88,8 @@ void RedisFeaturePort::check_import(const Import& rows, const StoredCatalog& bef
   }
 }
 
-// Of whosever rows they are: ask() would take those of others for a Redis that is away.
+// Runs a command whatever model the rows are for: ask() would treat other models' rows as an
+// unreachable Redis.
 RedisReply RedisFeaturePort::run_on_meta(RedisCommand command) {
   auto taken = lanes_.take(0);
   if (const auto* away = std::get_if<RedisFailure>(&taken)) stop("made for", 0, away->why);
@@ -107,7 +109,7 @@ void RedisFeaturePort::note_made_for(const std::string& made_for) {
   run_on_meta({"HSET", keys_.meta(), "made_for", made_for});
 }
 
-// Those of before that did not come again.
+// Deletes the former items that the import does not contain.
 void RedisFeaturePort::drop_items(std::span<const PutItem> kept, const StoredCatalog& before) {
   std::set<std::string_view> stay;
   for (const PutItem& row : kept) stay.insert(row.item);
@@ -128,7 +130,7 @@ void RedisFeaturePort::send_items(std::span<const PutItem> rows) {
       commands.push_back(command_of(row));
     import_batch("item", std::move(commands), done, at.run);
   }
-  require_catalog("item");  // items() and catalog_version() tell what is there now
+  require_catalog("item");  // updates items() and catalog_version()
 }
 
 void RedisFeaturePort::send_users(std::span<const PutUser> rows) {
@@ -145,7 +147,7 @@ void RedisFeaturePort::send_users(std::span<const PutUser> rows) {
     std::vector<RedisCommand> commands;
     for (const PutUser& row : batch) {
       UserDraft made;
-      if (const auto refusal = draft_of(row, made))  // an item has gone since it was checked
+      if (const auto refusal = draft_of(row, made))  // an item was deleted after the check
         stop("user", done, row.user + ": " + refusal->where + ": " + refusal->what);
       commands.push_back(command_of(user_key(row.tenant, row.user), made));
     }

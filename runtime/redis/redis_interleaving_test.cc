@@ -1,5 +1,5 @@
-// Two routers on one Redis, read on several lanes while they are written: every answer is one state that the
-// store had, and no older than what had been acknowledged when it was asked for.
+// Two routers on one Redis, read on several executor slots during writes. Every answer must be one
+// state that the store had, no older than the writes acknowledged before the request.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -16,7 +16,7 @@ namespace redis_interleaving_test {
 
 const std::vector<std::string> item_ids{"a", "b", "c", "d", "e"}, user_ids{"ann", "bob"};
 
-// The store after each write, told as Router::find would.
+// The store after each write, as Router::find would print it.
 struct Truth {
   std::map<std::string, Token> items;
   std::map<std::string, Token> users;
@@ -33,7 +33,7 @@ struct Truth {
 
 struct Asked {
   std::string user, answer;
-  std::size_t acknowledged, begun;  // writes: before the question, and before its answer came
+  std::size_t acknowledged, begun;  // writes: acknowledged before the request, begun before its answer
 };
 
 class World {
@@ -43,7 +43,7 @@ class World {
     states_.push_back({});
   }
 
-  // Returns the answers; at least `writes` writes were made meanwhile and as many answers given.
+  // Runs until at least `writes` writes and as many answers were made. Returns the answers.
   std::vector<Asked> play(std::size_t writes) {
     std::vector<std::thread> readers;
     const auto end = [&] {
@@ -55,7 +55,7 @@ class World {
         readers.emplace_back([this, &router, lane] { read(router->port, lane); });
     try {
       while (states_.size() <= writes || answers_ < writes) write();
-    } catch (...) {  // a write went wrong, which the test has noted
+    } catch (...) {  // a write failed, which the test has noted
       end();
       throw;
     }
@@ -113,14 +113,14 @@ class World {
 
   const std::unique_ptr<Router> routers_[2];
   std::mt19937_64 random_;
-  std::vector<Truth> states_;  // after the first n writes; only the writer touches them
+  std::vector<Truth> states_;  // after the first n writes; used by the writer only
   std::atomic<std::size_t> begun_ = 0, acknowledged_ = 0, answers_ = 0;
   std::atomic<bool> stop_ = false;
   std::mutex mutex_;
   std::vector<Asked> asked_;
 };
 
-// "" or what is wrong with it.
+// Returns "" or what is wrong with the answer.
 std::string fault_of(const Asked& asked, const std::vector<Truth>& states) {
   for (std::size_t n = asked.acknowledged; n <= asked.begun; ++n)
     if (states[n].answer(asked.user) == asked.answer) return "";
@@ -128,17 +128,16 @@ std::string fault_of(const Asked& asked, const std::vector<Truth>& states) {
          " writes: " + asked.answer + "; expected " + states[asked.acknowledged].answer(asked.user);
 }
 
-TEST_CASE(
-    "1,000 writes at two routers under four readers: no answer is a mix, none is older than it may be") {
+TEST_CASE("redis interleaving: under 1,000 writes no answer mixes states or is too old") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
   RedisFeatureOptions options = options_at(server.address());
   options.time_limit = std::chrono::seconds(10);
-  SUBCASE("as it comes") {}
-  SUBCASE("with a log that forgets at once, in pages of two") {
+  SUBCASE("with default options") {}
+  SUBCASE("without remembered deletions, in pages of two") {
     options.deletions_max = 0, options.page_items = 2;
   }
-  SUBCASE("with no memory of earlier steps") { options.catalog_history_max = 0; }
+  SUBCASE("without history of earlier steps") { options.catalog_history_max = 0; }
   const std::uint64_t seed = std::random_device{}();
   CAPTURE(seed);
   World world(options, seed);

@@ -8,7 +8,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Kind = RedisReply::Kind;
 
-// "run_id:0f3a…\r\n" → "0f3a…"; "" if there is no such line.
+// Extracts a field: "run_id:0f3a…\r\n" → "0f3a…"; "" if there is no such line.
 std::string field_of(const RedisReply& info, const std::string& name) {
   if (!info.is(Kind::text)) return "";
   const std::size_t at = info.text.find(name + ":");
@@ -55,7 +55,7 @@ OrRedisFailure<RedisLanes::Session> RedisLanes::take(std::uint32_t lane) {
   std::unique_ptr<RedisConnection>& connection = session.lane_->connection;
   if (connection && !connection->is_quiet()) connection.reset();
   if (connection) return session;
-  if (!gate_.enter(Clock::now())) return RedisFailure{"it was away a moment ago"};
+  if (!gate_.enter(Clock::now())) return RedisFailure{"it was unreachable a moment ago"};
   auto made = connect(session.lane_->run);
   auto* open = std::get_if<std::unique_ptr<RedisConnection>>(&made);
   gate_.leave(Clock::now(), open != nullptr);
@@ -90,7 +90,7 @@ OrRedisFailure<std::unique_ptr<RedisConnection>> RedisLanes::connect(std::string
   const std::vector<RedisCommand> commands = greeting();
   auto answer = (*connection)->run(commands, deadline);
   if (auto* failure = std::get_if<RedisFailure>(&answer))
-    return RedisFailure{failure->why};  // nothing of it changes anything
+    return RedisFailure{failure->why};  // the greeting changes nothing
   const auto& replies = std::get<std::vector<RedisReply>>(answer);
   for (std::size_t i = 0; i < replies.size(); ++i)
     if (replies[i].is(Kind::error))
@@ -113,7 +113,7 @@ OrRedisFailure<std::vector<RedisReply>> RedisLanes::Session::run(std::span<const
     if (std::holds_alternative<std::vector<RedisReply>>(answer))
       answer = lane_->connection->run(commands, deadline);
     else
-      std::get<RedisFailure>(answer).may_have_run = false;  // the scripts were loaded, or not
+      std::get<RedisFailure>(answer).may_have_run = false;  // at most the scripts were loaded
   }
   if (std::holds_alternative<RedisFailure>(answer)) drop();
   return answer;

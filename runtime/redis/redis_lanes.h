@@ -1,7 +1,7 @@
 #pragma once
-// A connection to Redis per lane, made when it is needed and thrown away after any failure, so that no reply
-// is ever taken for another command's. While the server cannot be reached, one lane at a time tries again,
-// after a pause; the others fail at once.
+// Keeps one connection to Redis per executor slot. It is opened when needed and discarded after any
+// failure, so that no reply is ever taken for another command's. While the server is unreachable,
+// one slot at a time tries again after a pause; the others fail at once.
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -13,7 +13,8 @@
 
 namespace troupe {
 
-// When may a lane try to connect? Everybody while all is well; one at a time, `pause` apart, after a failure.
+// Limits attempts to connect: all slots may connect while the server is reachable; after a failure
+// one at a time, `pause` apart.
 class ReconnectGate {
  public:
   explicit ReconnectGate(std::chrono::microseconds pause) : pause_(pause) {}
@@ -30,7 +31,7 @@ class ReconnectGate {
 struct RedisLanesOptions {
   RedisAddress address;
   std::uint32_t lanes = 1;
-  std::chrono::microseconds time_limit{200'000};  // of connecting, and of each pipeline
+  std::chrono::microseconds time_limit{200'000};  // limit for connecting, and for each pipeline
   std::chrono::microseconds reconnect_pause{50'000};
 };
 
@@ -42,19 +43,20 @@ class RedisLanes {
   };
 
  public:
-  // A lane in use: nobody else has its connection.
+  // Exclusive use of one slot's connection.
   class Session {
    public:
-    // Identifies the run of the server's process: another one may have lost what the last one acknowledged.
+    // Identifies the run of the server's process: a new run may have lost writes that the former
+    // one acknowledged.
     const std::string& run_id() const { return lane_->run; }
-    // If the server has lost its scripts (the first command was answered so), they are loaded and all is run
-    // once more.
+    // Runs a pipeline. If the server has lost its scripts (the first reply says so), loads them and
+    // runs everything once more.
     OrRedisFailure<std::vector<RedisReply>> run(std::span<const RedisCommand> commands,
                                                 std::chrono::microseconds limit);
     OrRedisFailure<std::vector<RedisReply>> run(std::span<const RedisCommand> commands) {
       return run(commands, lanes_->options_.time_limit);
     }
-    void drop() { lane_->connection.reset(); }  // it said something that it should not have said
+    void drop() { lane_->connection.reset(); }  // after an unexpected reply
 
    private:
     friend RedisLanes;
@@ -67,7 +69,8 @@ class RedisLanes {
   // `scripts` are loaded into the server's cache on each connection.
   RedisLanes(RedisLanesOptions options, std::vector<std::string> scripts);
 
-  // A connection to a server that knows us, is ready and is no replica. Waits for the lane, if it is in use.
+  // Returns a connection to a server that authenticated us, is ready and is not a replica. Waits
+  // while the slot is in use.
   OrRedisFailure<Session> take(std::uint32_t lane);
 
  private:
@@ -81,7 +84,8 @@ class RedisLanes {
   std::vector<Lane> lanes_;
 };
 
-// The first word of an error, "LOADING", or "an error": the rest may repeat what was sent.
+// Returns the first word of an error, such as "LOADING", or "an error". The remaining text may
+// repeat what was sent.
 std::string error_code(const RedisReply& error);
 
 }  // namespace troupe

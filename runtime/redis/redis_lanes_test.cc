@@ -16,7 +16,7 @@ std::string taken_from(RedisLanes& lanes) {
 
 }  // namespace
 
-TEST_CASE("all lanes may connect while all is well; after a failure one at a time, a pause apart") {
+TEST_CASE("redis lanes: all may connect while Redis is reachable; after a failure one per pause") {
   ReconnectGate gate(std::chrono::milliseconds(50));
   const RedisDeadline start;
   const auto at = [&](int ms) { return start + std::chrono::milliseconds(ms); };
@@ -34,7 +34,7 @@ TEST_CASE("all lanes may connect while all is well; after a failure one at a tim
   CHECK(gate.enter(at(1051)));
 }
 
-TEST_CASE("a login is used, a wrong one is told without its words") {
+TEST_CASE("redis lanes: a login is used, and a wrong one is reported without its text") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server({"--requirepass", "open sesame"});
   const auto with = [&](const std::string& user, const std::string& password) {
@@ -49,7 +49,7 @@ TEST_CASE("a login is used, a wrong one is told without its words") {
   CHECK(with("", "") == "it answers SELECT with NOAUTH");
 }
 
-TEST_CASE("a replica, a database too many, and a server that hides what it is are not used") {
+TEST_CASE("redis lanes: a replica, a missing database and a server without a role are refused") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
   RedisAddress address = server.address();
@@ -66,7 +66,7 @@ TEST_CASE("a replica, a database too many, and a server that hides what it is ar
   CHECK(taken_from(hidden) == "it does not tell its run_id");
 }
 
-TEST_CASE("of an error only its code is told") {
+TEST_CASE("redis lanes: only an error's code is reported") {
   const auto code = [](const std::string& text) {
     return error_code({.kind = RedisReply::Kind::error, .text = text});
   };

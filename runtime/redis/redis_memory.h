@@ -1,6 +1,6 @@
 #pragma once
-// What a router remembers of a Redis beside its rows: the highest versions that it ever saw there, so that
-// none is given out twice, and whether the store has forgotten what it had acknowledged.
+// Remembers the highest versions that a router ever saw in a Redis, so that none is used twice, and
+// detects that the store has lost acknowledged writes.
 #include <algorithm>
 #include <cstdint>
 #include <mutex>
@@ -13,7 +13,8 @@ namespace troupe {
 // Thread-safe.
 class RedisMemory {
  public:
-  // "": all that was seen is still there; else what was lost, in words. Each loss is told once.
+  // Returns "" if nothing that was seen is lost; otherwise describes the loss. Each loss is
+  // reported once.
   std::string note(const StorePoint& point) {
     const std::lock_guard lock(mutex_);
     const bool same = present_.at.same_lineage(point.at);
@@ -25,7 +26,7 @@ class RedisMemory {
              std::to_string(present_.at.version) + ", profile version " + std::to_string(point.profiles) +
              " after " + std::to_string(present_.profiles);
     const Seen seen{point.at, point.profiles};
-    if (!same) present_ = seen;  // a lane that is late tells an older point of the same lineage
+    if (!same) present_ = seen;  // a late slot reports an older point of the same lineage
     present_.at.version = std::max(present_.at.version, seen.at.version);
     present_.profiles = std::max(present_.profiles, seen.profiles);
     catalog_ = std::max(catalog_, seen.at.version);
@@ -51,8 +52,8 @@ class RedisMemory {
     std::uint64_t profiles = 0;
   };
   mutable std::mutex mutex_;
-  Seen present_;                              // of the lineage that was seen last
-  std::uint64_t catalog_ = 0, profiles_ = 0;  // of all lineages
+  Seen present_;                              // highest versions of the lineage seen last
+  std::uint64_t catalog_ = 0, profiles_ = 0;  // highest versions of all lineages
 };
 
 }  // namespace troupe

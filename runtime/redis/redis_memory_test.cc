@@ -24,10 +24,10 @@ RedisFeatureOptions watched(const RedisAddress& address, std::string& told) {
 
 }  // namespace
 
-TEST_CASE("a store that comes back with less than was seen has lost it, and is told once") {
+TEST_CASE("redis memory: a store that returns with less has lost data, reported once") {
   RedisMemory memory;
   CHECK(memory.note(at("1", "a", 5, 7)).empty());
-  CHECK(memory.note(at("1", "a", 4, 7)).empty());  // a lane that is late
+  CHECK(memory.note(at("1", "a", 4, 7)).empty());  // a late slot
   CHECK(memory.note(at("2", "a", 5, 7)).empty());  // a restart that lost nothing
   CHECK(memory.note(at("2", "", 0, 0)) == "catalog version 0 after 5, profile version 0 after 7");
   CHECK(memory.note(at("2", "", 0, 0)).empty());
@@ -35,13 +35,13 @@ TEST_CASE("a store that comes back with less than was seen has lost it, and is t
   CHECK(memory.profiles() == 7);
 }
 
-TEST_CASE("a lost profile alone is a loss") {
+TEST_CASE("redis memory: a lost profile alone is a loss") {
   RedisMemory memory;
   memory.note(at("1", "a", 5, 7));
   CHECK_FALSE(memory.note(at("2", "a", 5, 6)).empty());
 }
 
-TEST_CASE("a Redis that comes back empty is told, and its versions go on") {
+TEST_CASE("redis memory: a Redis that returns empty is reported, and versions continue") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
   std::string told;
@@ -58,7 +58,7 @@ TEST_CASE("a Redis that comes back empty is told, and its versions go on") {
   CHECK(router.write(DeleteItem{0, "a"}) == "3");
 }
 
-TEST_CASE("a Redis that was imported for another model answers nothing") {
+TEST_CASE("redis memory: a Redis imported for another model is refused") {
   if (!RedisTestServer::is_installed()) return;
   RedisTestServer server;
   Router importer(options_at(server.address()));

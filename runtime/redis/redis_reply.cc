@@ -12,17 +12,17 @@ using Kind = RedisReply::Kind;
 
 struct ElementsLeft {
   std::size_t of_one_list = 0, of_all = 0;
-  std::string fault;  // of a list that was longer
+  std::string fault;  // set if a list was longer
 };
 
-// ---- hiredis builds our replies: the root is ours to delete, the others live in their parents ----
+// ---- hiredis builds our replies: we delete the root; the others are members of their parents ----
 
 RedisReply* place_of(const redisReadTask* task) {
   if (!task->parent) return new RedisReply;
   return &static_cast<RedisReply*>(task->parent->obj)->list.at(static_cast<std::size_t>(task->idx));
 }
 
-// A null reply makes hiredis give up; an exception must not pass through it.
+// A null reply makes hiredis stop; an exception must not pass through it.
 template <class Fill>
 void* make_reply(const redisReadTask* task, Fill fill) noexcept {
   RedisReply* made = nullptr;
@@ -111,7 +111,7 @@ std::string RedisReplyReader::add(std::string_view bytes) {
 std::variant<RedisReply, RedisReplyReader::Needs, std::string> RedisReplyReader::next() {
   void* found = nullptr;
   if (redisReaderGetReply(parser_->reader, &found) != REDIS_OK)
-    return "not a reply of a Redis: " +
+    return "not a Redis reply: " +
            (parser_->left.fault.empty() ? std::string(parser_->reader->errstr) : parser_->left.fault);
   if (!found) return Needs{};
   const std::unique_ptr<RedisReply> root(static_cast<RedisReply*>(found));

@@ -1,6 +1,7 @@
 #pragma once
-// Replies of a Redis, from bytes to values; the only place that knows hiredis, whose parser it is. Whatever
-// is not a sound reply within the bounds is a fault, after which the bytes that follow mean nothing.
+// Parses replies of a Redis from bytes to values with the parser of hiredis, which only this file
+// uses. Anything but a sound reply within the bounds is a fault; the bytes after it cannot be
+// interpreted.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,15 +14,15 @@ namespace troupe {
 struct RedisReply {
   enum class Kind : std::uint8_t { nil, integer, text, status, error, list } kind = Kind::nil;
   std::int64_t integer = 0;
-  std::string text;  // of text, status and error
+  std::string text;  // for text, status and error
   std::vector<RedisReply> list;
   bool is(Kind other) const { return kind == other; }
 };
 
 struct RedisReplyLimits {
-  std::size_t bytes_max = std::size_t{16} << 20;  // of one pipeline's replies
-  std::size_t elements_max = 1 << 16;             // of one list
-  std::size_t all_elements_max = 1 << 18;         // of all lists of one pipeline's replies
+  std::size_t bytes_max = std::size_t{16} << 20;  // bytes of one pipeline's replies
+  std::size_t elements_max = 1 << 16;             // elements of one list
+  std::size_t all_elements_max = 1 << 18;         // elements of all lists in one pipeline's replies
 };
 
 class RedisReplyReader {
@@ -31,13 +32,13 @@ class RedisReplyReader {
   RedisReplyReader(const RedisReplyReader&) = delete;
   RedisReplyReader& operator=(const RedisReplyReader&) = delete;
 
-  // From now on so much may come: a pipeline's replies.
+  // Resets the bounds for the next pipeline's replies.
   void begin();
-  std::string add(std::string_view bytes);  // "" or what is wrong
-  // A reply; nothing, if more bytes are needed; or what is wrong.
+  std::string add(std::string_view bytes);  // returns "" or what is wrong
+  // Returns a reply, Needs if more bytes are needed, or what is wrong.
   struct Needs {};
   std::variant<RedisReply, Needs, std::string> next();
-  bool is_empty() const;  // all bytes are read
+  bool is_empty() const;  // all bytes are consumed
 
  private:
   struct Parser;

@@ -10,7 +10,7 @@ namespace redis_reply_test {
 
 constexpr RedisReplyLimits limits{.bytes_max = 100, .elements_max = 4, .all_elements_max = 8};
 
-// Replies, or the fault that ended them; `step` bytes at a time.
+// Returns the replies, or the fault that ended them; feeds `step` bytes at a time.
 struct Read {
   std::vector<RedisReply> replies;
   std::string fault;
@@ -32,7 +32,7 @@ Read read(std::string_view bytes, std::size_t step = 1000) {
   return read;
 }
 
-TEST_CASE("replies are the same in any pieces") {
+TEST_CASE("redis replies: they are the same in any pieces") {
   for (std::size_t step = 1; step < 40; ++step) {
     CAPTURE(step);
     const Read got = read("+OK\r\n*3\r\n:-7\r\n$2\r\na\n\r\n*1\r\n$-1\r\n-ERR no\r\n", step);
@@ -47,13 +47,13 @@ TEST_CASE("replies are the same in any pieces") {
   }
 }
 
-TEST_CASE("what is longer than its bound, or no reply, is a fault that says so") {
+TEST_CASE("redis replies: one above its bound, or other bytes, is a fault that says so") {
   CHECK(read("*4\r\n:1\r\n:2\r\n:3\r\n:4\r\n").fault == "");
-  CHECK(read("*5\r\n").fault == "not a reply of a Redis: a list of 5 elements; expected at most 4");
-  CHECK(read("*4\r\n*4\r\n*1\r\n").fault != "");  // nine in all
+  CHECK(read("*5\r\n").fault == "not a Redis reply: a list of 5 elements; expected at most 4");
+  CHECK(read("*4\r\n*4\r\n*1\r\n").fault != "");  // nine in total
   CHECK(read("$200\r\n" + std::string(200, 'x'), 10).fault ==
         "a reply that is too long: expected at most 100 bytes");
-  CHECK(read("HTTP/1.1 200 OK\r\n").fault.starts_with("not a reply of a Redis: "));
+  CHECK(read("HTTP/1.1 200 OK\r\n").fault.starts_with("not a Redis reply: "));
   CHECK(read("*-1\r\n").replies.at(0).is(RedisReply::Kind::nil));
 }
 

@@ -11,13 +11,13 @@ namespace {
 using Kind = RedisReply::Kind;
 using What = WriteOutcome::What;
 
-// Lua counts in doubles, which are exact up to here.
+// Lua counts in doubles, which are exact up to this number.
 constexpr std::uint64_t version_max = std::uint64_t{1} << 53;
 
 #define TROUPE_KEYS "local meta, items, log, gone, user = unpack(KEYS)\n"
 #define TROUPE_MARK_ORIGIN "redis.call('HSETNX', meta, 'origin', ARGV[1])\n"
-// A store that has lost its last writes, or all, gives none of their versions to others. Not farther than as
-// many writes can have been: a number that was damaged on the way would leave no versions for those to come.
+// Ensures that a store that lost its last writes, or all, does not reuse their versions. The jump
+// is bounded by a plausible number of writes: a corrupted floor must not exhaust the versions.
 #define TROUPE_NEXT_VERSION                                                         \
   "local function next_version(field, floor)\n"                                     \
   "  local last = tonumber(redis.call('HGET', meta, field) or 0)\n"                 \
@@ -26,7 +26,8 @@ constexpr std::uint64_t version_max = std::uint64_t{1} << 53;
   "  return redis.call('HINCRBY', meta, field, 1)\n"                                \
   "end\n"
 
-// What a write expects to find: "" whichever, "+" anything, else that version, 0 of none.
+// Checks the version that a write expects: "" any or none, "+" any, otherwise exactly that version,
+// 0 = absent.
 #define TROUPE_CONDITION                                                       \
   "local function unmet(there, wanted)\n"                                      \
   "  if wanted == '' or (wanted == '+' and there > 0) then return false end\n" \
@@ -59,7 +60,7 @@ local row = ARGV[5] == '1' and redis.call('GET', user)
 return {origin, after, version, changed, rows, row, tonumber(state[4] or 0), state[5]}
 )lua";
 
-// Checks come before the first write: what has begun is done to its end.
+// Checks come before the first write: a script is not rolled back.
 constexpr const char* put_user_text =
     TROUPE_KEYS TROUPE_NEXT_VERSION TROUPE_CONDITION TROUPE_USER_VERSION R"lua(
 if ARGV[6] ~= '' then
@@ -71,7 +72,8 @@ if #ARGV > 6 then
   if state[1] ~= ARGV[3] then return {'changed'} end
   if state[2] ~= ARGV[4] then
     for i = 7, #ARGV, 2 do
-      if tonumber(redis.call('ZSCORE', log, ARGV[i]) or -1) ~= tonumber(ARGV[i + 1]) then return {'changed'} end
+      local now = tonumber(redis.call('ZSCORE', log, ARGV[i]) or -1)
+      if now ~= tonumber(ARGV[i + 1]) then return {'changed'} end
     end
   end
 end
@@ -136,7 +138,7 @@ return {'written', version}
 
 struct Script {
   const char* text;
-  std::string sha;  // how the server names it
+  std::string sha;  // name under which the server caches it
 };
 
 std::string sha1_hex(std::string_view text) {

@@ -1,17 +1,19 @@
 #pragma once
-// What is in Redis, and the scripts that read and write it. Each script is one atomic step; its replies are
-// checked for form and range before anything is believed.
+// Defines the data in Redis, and the scripts that read and write it. Each script is one atomic
+// step; its replies are checked for form and range before they are used.
 //
-//   <prefix>meta      hash    origin: a random text that names what is held here; catalog, profiles: the
-//                             versions written last; trimmed: up to where deletions may be missing in the
-//                             log; made_for: the model whose rows these are (features/made_for.h)
-//   <prefix>items     hash    item id → its record (store_rows.h)
-//   <prefix>log       zset    item id → the catalog version that wrote or deleted it last: what changed since
-//                             any version, in order, each item once
-//   <prefix>gone      zset    the deleted ones among those; the oldest are dropped when they are too many
-//   <prefix>user:<…>  string  "<version> " and the record of a profile
+// - <prefix>meta: hash. origin: a random text that identifies this data; catalog, profiles: last
+//   versions written; trimmed: version up to which the log may lack deletions; made_for: the model of
+//   these rows (features/made_for.h).
+// - <prefix>items: hash, item id → its record (store_rows.h).
+// - <prefix>log: zset, item id → catalog version that last wrote or deleted it. It gives the
+//   changes since any version, in order, each item once.
+// - <prefix>gone: zset, the deleted items of the log; the oldest are dropped when there are too
+//   many.
+// - <prefix>user:<…>: string, "<version> " and the record of a profile.
 //
-// The versions stand beside the records and not inside: a script numbers what it writes, and only we can sum.
+// Versions are stored beside the records, not inside: a script assigns the version, but only
+// this program can compute the record's checksum.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,48 +26,51 @@
 
 namespace troupe {
 
-std::vector<std::string> redis_scripts();  // their texts, for the server's cache
+std::vector<std::string> redis_scripts();  // script texts, for the server's cache
 
-// Names of keys. Users' keys hold any bytes.
+// Builds the names of keys. Users' keys may hold any bytes.
 class RedisKeys {
  public:
   explicit RedisKeys(std::string prefix) : prefix_(std::move(prefix)) {}
   std::string user(std::string_view user_key) const;
-  RedisCommand call(const std::string& sha, const std::string& user) const;  // up to the first argument
+  // Returns the command up to the first argument.
+  RedisCommand call(const std::string& sha, const std::string& user) const;
   std::string meta() const { return prefix_ + "meta"; }
 
  private:
   const std::string prefix_;
 };
 
-// Of the log: what changed after `after`, at most `items`. `base`: the version since which the asker has seen
-// every deletion. If it is of another origin, too new or too old, the page starts at 0.
+// Asks for at most `items` changes after `after` from the log. `base`: version since which the
+// caller has seen every deletion. If the origin differs, or `base` is too new or too old, the page
+// starts at 0.
 struct PageQuestion {
   std::string origin;
   std::uint64_t base = 0, after = 0;
   std::uint32_t items = 0;
-  std::string user;  // key, see user_key(); "": none
+  std::string user;  // key from user_key(); "" = none
 };
 struct CatalogPage {
   struct Entry {
     std::string id;
     std::uint64_t version = 0;
-    std::optional<std::string> record;  // absent: deleted
+    std::optional<std::string> record;  // nullopt: deleted
   };
   std::string origin;
-  std::uint64_t after = 0, version = 0;  // where it starts; the catalog's at this point
-  std::vector<Entry> entries;            // rising versions in (after, version]
-  std::optional<std::string> user;       // the row, from the same point
-  std::uint64_t profiles = 0;            // the version of the profile that was written last
-  std::string made_for;                  // "": nothing is noted
+  // after: start of the page; version: the catalog's at this point
+  std::uint64_t after = 0, version = 0;
+  std::vector<Entry> entries;       // rising versions in (after, version]
+  std::optional<std::string> user;  // the user's row, from the same point
+  std::uint64_t profiles = 0;       // version of the profile written last
+  std::string made_for;             // "" = no note
 };
 RedisCommand ask_page(const RedisKeys& keys, const PageQuestion& question);
 std::optional<CatalogPage> read_page(RedisReply& reply, const PageQuestion& question);
 
-// Row of a user: absent if it is no number and record.
+// Splits a user's row into version and record; nullopt if it has another form.
 std::optional<std::pair<std::uint64_t, std::string_view>> split_user_row(std::string_view row);
 
-// A user's row, ready to be written: its record, the items that it was made of, and when they stood so.
+// An item of a history, and the version in which it was read.
 struct SeenItem {
   std::string id;
   std::uint64_t version = 0;
@@ -76,8 +81,8 @@ struct UserDraft {
   std::vector<SeenItem> seen;
   Condition condition;
 };
-// `nonce` becomes the origin if there is none yet. If an item of the draft has another version now, nothing
-// is written. What is written has a version above `floor`, whatever the store has forgotten.
+// Writes nothing if an item of the draft has another version now. `nonce` becomes the origin if
+// there is none. The new version is above `floor`, whatever the store has lost.
 RedisCommand ask_put_user(const RedisKeys& keys, const std::string& nonce, const std::string& user,
                           const UserDraft& draft, std::uint64_t floor);
 RedisCommand ask_delete_user(const RedisKeys& keys, const std::string& user, std::uint64_t floor,
@@ -89,9 +94,9 @@ RedisCommand ask_delete_item(const RedisKeys& keys, const std::string& item, std
                              std::uint64_t floor, const Condition& condition = {});
 
 struct WriteOutcome {
-  // `changed`: items of the history have; `unmet`: the condition is not met by what is there.
+  // changed: items of the history changed; unmet: the condition does not hold.
   enum class What : std::uint8_t { written, missing, full, changed, unmet } what = What::written;
-  std::uint64_t version = 0;  // when written; of what is there when unmet, 0: nothing
+  std::uint64_t version = 0;  // written: the new version; unmet: the stored version, 0 = none
 };
 std::optional<WriteOutcome> read_outcome(const RedisReply& reply);
 

@@ -27,7 +27,7 @@ bool is_read(auto spoil) {
 
 }  // namespace
 
-TEST_CASE("a page is read: versions rise, no row means deleted") {
+TEST_CASE("redis scripts: a page is read with rising versions; no row means deleted") {
   RedisReply reply = good_page();
   const auto page = read_page(reply, question);
   REQUIRE(page);
@@ -39,21 +39,21 @@ TEST_CASE("a page is read: versions rise, no row means deleted") {
   CHECK(page->profiles == 7);
   CHECK(page->made_for == "m");
   CHECK(is_read([](auto& p) { p[5] = {}; }));
-  CHECK(is_read([](auto& p) { p[1] = integer(0); }));  // from the start, though not asked for
+  CHECK(is_read([](auto& p) { p[1] = integer(0); }));  // from the start, though not requested
 }
 
-TEST_CASE("a page of another form or out of range is not believed") {
+TEST_CASE("redis scripts: a page of another form or out of range is rejected") {
   CHECK(is_read([](auto&) {}));
   for (std::size_t i = 0; i < 8; ++i) {
     CHECK_FALSE(is_read([&](auto& p) { p[i] = {.kind = Kind::error, .text = "ERR"}; }));
     CHECK_FALSE(is_read([&](auto& p) { p.erase(p.begin() + static_cast<std::ptrdiff_t>(i)); }));
   }
-  CHECK_FALSE(is_read([](auto& p) { p[1] = integer(2); }));  // neither what was asked for nor the start
+  CHECK_FALSE(is_read([](auto& p) { p[1] = integer(2); }));  // neither the requested start nor 0
   CHECK_FALSE(is_read([](auto& p) { p[2] = integer(5); }));  // b is newer than the catalog
   CHECK_FALSE(is_read([](auto& p) { p[2] = integer(-1); }));
   CHECK_FALSE(is_read([](auto& p) { p[2] = integer(std::int64_t{1} << 60); }));
   CHECK_FALSE(is_read([](auto& p) { p[3].list[1] = text("6"); }));  // does not rise
-  CHECK_FALSE(is_read([](auto& p) { p[3].list[1] = text("3"); }));  // was known
+  CHECK_FALSE(is_read([](auto& p) { p[3].list[1] = text("3"); }));  // not above the start
   CHECK_FALSE(is_read([](auto& p) { p[3].list[1] = text("4.5"); }));
   CHECK_FALSE(is_read([](auto& p) { p[6] = integer(-1); }));
   CHECK_FALSE(is_read([](auto& p) { p[3].list[0] = integer(1); }));
@@ -65,13 +65,13 @@ TEST_CASE("a page of another form or out of range is not believed") {
   CHECK_FALSE(read_page(page, one));
 }
 
-TEST_CASE("a user's row is a version and a record") {
+TEST_CASE("redis scripts: a user's row is a version and a record") {
   CHECK(split_user_row("12 record") == std::pair(std::uint64_t{12}, std::string_view("record")));
   for (const char* row : {"", "12", " record", "-1 record", "1x record", "99999999999999999999 record"})
     CHECK_FALSE(split_user_row(row));
 }
 
-TEST_CASE("an outcome is one of four words, and a version only when written") {
+TEST_CASE("redis scripts: an outcome is a known word, with a version where expected") {
   CHECK(read_outcome(list({text("written"), integer(8)}))->version == 8);
   CHECK(read_outcome(list({text("changed")}))->what == WriteOutcome::What::changed);
   CHECK_FALSE(read_outcome(list({text("written")})));
@@ -82,7 +82,7 @@ TEST_CASE("an outcome is one of four words, and a version only when written") {
   CHECK_FALSE(read_outcome(text("written")));
 }
 
-TEST_CASE("keys stand below the prefix, users' among them") {
+TEST_CASE("redis scripts: all keys have the prefix") {
   const RedisKeys keys("shop:");
   CHECK(keys.user("k") == "shop:user:k");
   const RedisCommand command = ask_delete_user(keys, "k", 5);

@@ -18,7 +18,7 @@ namespace troupe {
 namespace {
 
 constexpr const char *too_late = "no answer in time", *closed = "it closed the connection";
-constexpr std::size_t piece_bytes = 16 << 10;  // a record of TLS
+constexpr std::size_t piece_bytes = 16 << 10;  // one TLS record
 
 bool is_not_yet(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
@@ -78,7 +78,7 @@ std::string RedisStream::begin_tls(const TlsClient& tls, const std::string& host
     return error.what();
   }
   BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
-  SSL_set_bio(tls_.get(), in, out);  // which has them now
+  SSL_set_bio(tls_.get(), in, out);  // the SSL object owns them now
   for (;;) {
     ERR_clear_error();
     const int result = SSL_do_handshake(tls_.get());
@@ -87,10 +87,11 @@ std::string RedisStream::begin_tls(const TlsClient& tls, const std::string& host
   }
 }
 
-// After a call into TLS: sends what it has to say and, if it wants more, gets it.
+// Sends pending TLS output after a TLS call, and receives bytes if TLS needs more.
 std::string RedisStream::step(int result, RedisDeadline deadline) {
   const int error = SSL_get_error(tls_.get(), result);
-  const std::string words = error == SSL_ERROR_SSL ? tls_failure(tls_.get()) : "";  // before others are noted
+  // Read before flush adds other errors.
+  const std::string words = error == SSL_ERROR_SSL ? tls_failure(tls_.get()) : "";
   bool any_sent = false;
   const std::string unsent = flush(deadline, any_sent);
   if (!words.empty()) return words;
@@ -115,10 +116,10 @@ std::string RedisStream::feed(RedisDeadline deadline) {
   auto got = receive_plain(piece, deadline);
   if (auto* why = std::get_if<std::string>(&got)) return std::move(*why);
   const int size = static_cast<int>(std::get<std::size_t>(got));
-  return BIO_write(SSL_get_rbio(tls_.get()), piece.data(), size) == size ? "" : "TLS: there is no memory";
+  return BIO_write(SSL_get_rbio(tls_.get()), piece.data(), size) == size ? "" : "TLS: out of memory";
 }
 
-// ---- both ----
+// ---- plain and TLS ----
 
 std::string RedisStream::send_all(std::string_view bytes, RedisDeadline deadline, bool& any_sent) {
   if (!tls_) return send_plain(bytes, deadline, any_sent);
@@ -147,7 +148,7 @@ std::variant<std::size_t, std::string> RedisStream::receive(std::span<char> to, 
   }
 }
 
-// Over TLS the server may have said something that is for TLS alone, such as tickets.
+// Over TLS the server may have sent bytes for TLS alone, such as tickets.
 bool RedisStream::is_quiet() {
   char byte;
   if (!tls_) return recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && is_not_yet(errno);

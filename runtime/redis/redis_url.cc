@@ -8,7 +8,8 @@
 namespace troupe {
 namespace {
 
-// Says nothing of what stands in the address: without its @ a password is read as a port, or as a database.
+// Error texts quote nothing of the address: without its @ a password is parsed as a port or a
+// database.
 [[noreturn]] void fail(const std::string& what, const std::string& expected) {
   throw ConfigError("redis://…: " + what + "; expected " + expected);
 }
@@ -20,8 +21,8 @@ std::uint32_t number(std::string_view text, const std::string& name, std::uint32
   std::uint32_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < least || value > most)
-    fail("a " + name + " that is none",
-         std::to_string(least) + ".." + std::to_string(most) + ", and an @ behind a password");
+    fail("a " + name + " that is invalid",
+         std::to_string(least) + ".." + std::to_string(most) + ", and an @ after a password");
   return value;
 }
 
@@ -77,7 +78,7 @@ RedisAddress parse_redis_url(std::string_view url) {
   address.tls = url.starts_with(secure);
   if (!address.tls && !url.starts_with(scheme)) fail("another scheme", form);
   url.remove_prefix(address.tls ? secure.size() : scheme.size());
-  // The last @: some put theirs into the password as it is.
+  // The last @: some passwords contain an unescaped one.
   if (const std::size_t at = url.rfind('@'); at != std::string_view::npos) {
     take_login(url.substr(0, at), address);
     url.remove_prefix(at + 1);
@@ -93,9 +94,9 @@ RedisAddress parse_redis_url(std::string_view url) {
 void complete(RedisAddress& address, const TlsClientFiles& files, const std::string& login_file) {
   if (address.tls) address.trust = std::make_shared<const TlsClient>(files);
   if (!address.tls && files != TlsClientFiles{})
-    fail("files for TLS, and an address in the clear", "rediss://, or no such files");
+    fail("files for TLS, but an address without TLS", "rediss://, or no TLS files");
   if (login_file.empty()) return;
-  if (!address.password.empty()) fail("a login in the address and one in a file", "one of them");
+  if (!address.password.empty()) fail("a login both in the address and in a file", "one of the two");
   const Login login = read_login(login_file);
   address.user = login.user, address.password = login.password;
 }

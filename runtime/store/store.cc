@@ -23,7 +23,7 @@
 namespace troupe {
 namespace {
 
-// For good, before anything is written that the file denies.
+// Removes the file durably, before anything is written that contradicts it.
 void remove_only_blocks(const std::filesystem::path& folder) {
   std::error_code error;
   const bool was_there = std::filesystem::remove(folder / only_blocks_file, error);
@@ -31,13 +31,13 @@ void remove_only_blocks(const std::filesystem::path& folder) {
   if (was_there) sync_folder(folder);
 }
 
-// Free bytes without which the database is not opened again after a failure: it first writes what is in
-// memory.
+// Free bytes needed to reopen the database after a failure: it first writes its memory tables to
+// disk.
 constexpr std::uint64_t room_to_open = 4 * mebibyte;
-// Opening reads the log and keeps readers waiting, so what failed is not tried again at once.
+// Minimum time between attempts to reopen. Opening reads the log and blocks readers.
 constexpr std::chrono::seconds between_attempts(1);
 
-// A write that failed on another thread has closed the database, and it could not be opened again.
+// A write that failed on another thread closed the database, and reopening failed.
 StoreFailure closed_failure() {
   return {StoreFault::failed,
           std::string(describe(StoreFault::failed)) + ": the database could not be opened again"};
@@ -56,7 +56,7 @@ std::array<std::uint64_t, 2> jumped(std::array<std::uint64_t, 2> counters) {
   return counters;
 }
 
-// Damage that was met, each place once, and who is told.
+// Collects the distinct damage found and passes each to the subscriber.
 class DamageBook {
  public:
   void tell(std::function<void(const StoreDamage&)> tell) {
@@ -86,14 +86,15 @@ class DamageBook {
 
  private:
   static constexpr std::size_t places_max = 1000, shown_max = 100;
-  mutable std::mutex mutex_;  // guards all but the next
+  mutable std::mutex mutex_;  // guards all but reads_
   std::atomic<std::uint64_t> reads_ = 0;
   std::set<std::string> places_;
   StoreHealth health_;
   std::function<void(const StoreDamage&)> tell_;
 };
 
-// A compaction that meets damage ends all writes, and would again as soon as the store was opened again.
+// Stops compactions for good after one met damage. A damaged compaction ends all writes, and would
+// do so again after every reopening.
 class CompactionWatch final : public rocksdb::EventListener {
  public:
   CompactionWatch(DamageBook& book, std::atomic<bool>& stop, std::atomic<bool>& failed)
@@ -115,16 +116,16 @@ class CompactionWatch final : public rocksdb::EventListener {
 struct Store::Rocks : OpenedRocks {
   std::filesystem::path data_dir, folder;
   StoreOptions options;
-  std::shared_mutex opening;                 // held by all who use the database, and alone to open it again
-  std::atomic<bool> failed = false;          // a write did since the database was opened
-  std::atomic<bool> tidies_no_more = false;  // tables stay as they are: a compaction met damage
-  std::chrono::steady_clock::time_point not_before;  // for the next attempt to open it again
+  std::shared_mutex opening;                 // shared by all users of the database; exclusive to reopen it
+  std::atomic<bool> failed = false;          // a write has failed since the database was opened
+  std::atomic<bool> tidies_no_more = false;  // a compaction met damage: no more compactions
+  std::chrono::steady_clock::time_point not_before;  // for the next attempt to reopen
   DamageBook book;
   std::unique_ptr<AcknowledgedMark> mark;
   AcknowledgedMark::State mark_state;
-  std::jthread checks;  // tables that were not checked before it opened
+  std::jthread checks;  // checks the tables that were not checked before opening
 
-  ~Rocks() { close(); }  // while there is somebody to be told
+  ~Rocks() { close(); }  // while the subscriber to damage still exists
   std::optional<StoreFailure> check_room(std::uint64_t bytes_min) const {
     std::error_code error;
     const auto space = std::filesystem::space(folder, error);
@@ -133,8 +134,9 @@ struct Store::Rocks : OpenedRocks {
                                                    std::to_string(space.available) + " bytes are free, " +
                                                    std::to_string(bytes_min) + " are kept free"};
   }
-  // After a failed write RocksDB refuses all others until it is opened again. That needs room, too; while
-  // there is none, the database stays as it is and can be read.
+  // Reopens the database if a write has failed, because RocksDB then refuses all writes until it is
+  // reopened. Reopening needs free space too; while there is too little, the database stays open
+  // for reading.
   std::optional<StoreFailure> go_on() {
     if (!failed.load()) return {};
     const std::unique_lock alone(opening);
@@ -153,7 +155,7 @@ struct Store::Rocks : OpenedRocks {
   }
   std::optional<StoreFailure> outcome(const rocksdb::Status& status) {
     if (status.ok()) return {};
-    failed.store(true);  // until the database is opened again, whatever other threads' writes did
+    failed.store(true);  // until the database is reopened, whatever other threads' writes returned
     const StoreFault fault = fault_of(status);
     return StoreFailure{fault, std::string(describe(fault)) + ": " + words_of(status)};
   }
@@ -192,7 +194,7 @@ rocksdb::Status Store::Rocks::open() {
   return OpenedRocks::open(database_options(), folder, families(), false);
 }
 
-// Without a database everything fails, and the next write tries again.
+// Opens it read-only. If that fails too, all operations fail and the next write tries again.
 void Store::Rocks::open_to_read() { OpenedRocks::open(database_options(), folder, families(), true); }
 
 void Store::Rocks::check_format() {
@@ -208,7 +210,8 @@ void Store::Rocks::check_format() {
 
 // ---- damage ----
 
-// So that what is opened afterwards has nothing damaged in it, as far as it was checked.
+// Checks the store and salvages it if needed, so that the opened database has no damage, as far as
+// it was checked.
 void Store::Rocks::make_whole() {
   const FolderLock lock(folder);
   StoreCheck check = check_store(data_dir, options.check_bytes_max);
@@ -222,7 +225,7 @@ void Store::Rocks::make_whole() {
     Salvaged salvaged = salvage_store(data_dir, check);
     mark_state.last = mark_state.ceiling = salvaged.counters;
     book.set_opening(std::move(salvaged));
-    check.unchecked.clear();  // all were read
+    check.unchecked.clear();  // the salvage read all tables
   }
   if (check.only_mark() && check.mark_is_missed)
     mark_state.last = mark_state.ceiling = jumped(check.counters);
@@ -239,7 +242,7 @@ void Store::Rocks::check_rest(const std::stop_token& stop, const std::vector<std
     try {
       const std::string fault = check_table(table);
       if (!fault.empty() && std::filesystem::exists(table, error)) book.note({table, fault, {}, {}});
-    } catch (const StoreError& failure) {  // the disk's: whoever reads the table will hear of it
+    } catch (const StoreError& failure) {  // the disk's failure: whoever reads the table will meet it
     }
   }
 }
@@ -360,7 +363,7 @@ std::optional<StoreFailure> Store::sync() {
   return rocks_->outcome(rocks_->database->SyncWAL());
 }
 
-// ---- for who asks ----
+// ---- administration ----
 
 std::optional<StoreFailure> Store::copy_to(const std::filesystem::path& target) {
   const std::shared_lock open(rocks_->opening);
@@ -374,7 +377,7 @@ std::optional<StoreFailure> Store::copy_to(const std::filesystem::path& target) 
 }
 
 AcknowledgedMark& Store::mark() {
-  TROUPE_CHECK(rocks_->mark, "a cache acknowledges nothing");
+  TROUPE_CHECK(rocks_->mark, "only a store that is not a cache has a mark");
   return *rocks_->mark;
 }
 

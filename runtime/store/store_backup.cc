@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* list_file = "backup";
-constexpr std::uintmax_t list_bytes_max = 16 << 20;  // of some hundred thousand files
+constexpr std::uintmax_t list_bytes_max = 16 << 20;  // enough for several hundred thousand files
 constexpr std::string_view list_head = "troupe backup 1";
 constexpr const char* coordination_file = "coordination";
 
@@ -75,7 +75,7 @@ class File {
   const int file_;
 };
 
-// Reads a file to its end, and writes it to another if there is one.
+// Sums up a file, and copies it to `copy` unless that is null.
 Entry sum_up(const fs::path& path, const File* copy) {
   const File file(path, O_RDONLY);
   std::vector<char> part(mebibyte);
@@ -99,7 +99,8 @@ Entry copy_summed(const fs::path& from, const fs::path& to) {
   return entry;
 }
 
-// Saved blocks may be many times as large as all the rest, and are computed again.
+// Drops saved blocks from the copy: they may be many times larger than all other data, and can be
+// recomputed.
 void leave_out_blocks(const fs::path& folder) {
   OpenedRocks rocks;
   require(rocks.open(database_options(), folder, column_families(), false), folder);
@@ -121,7 +122,7 @@ std::string text_of(const std::vector<Entry>& entries) {
   return list + "sum " + std::to_string(XXH3_64bits(list.data(), list.size())) + "\n";
 }
 
-// Absent if the list is not whole.
+// Returns nullopt if the list is incomplete or damaged.
 std::optional<std::vector<Entry>> read_list(const fs::path& from) {
   std::error_code error;
   const auto bytes = fs::file_size(from / list_file, error);
@@ -225,7 +226,7 @@ void restore_backup(const fs::path& from, const fs::path& data_dir) {
   fs::rename(beginning, data_dir / "rocksdb");
   sync_folder(data_dir);
   if (const StoreCheck check = check_store(data_dir, ~std::uint64_t{0}); !check.is_whole())
-    fail(StoreFault::corrupt, data_dir, "what was restored is not whole");
+    fail(StoreFault::corrupt, data_dir, "the restored store is damaged");
 }
 
 }  // namespace troupe

@@ -1,24 +1,26 @@
 #pragma once
-// Copies of what of a data folder cannot be made anew: profiles and catalog, and what is served. A backup is
-// a folder with the store's files and `backup`, a list of all of them with their sums, which is written last:
-// without it a backup was not finished.
+// Backs up the parts of a data folder that cannot be recomputed: profiles, catalog, and what is
+// served. A backup is a folder with the store's files and `backup`, a list of the files with their
+// checksums. The list is written last: a backup without it is unfinished.
 #include <filesystem>
 #include <string>
 #include <vector>
 
 namespace troupe {
 
-// What a running store made with copy_to (`copy`, which is changed: its saved blocks are left out) and the
-// coordination file of `data_dir`, if there is one, become a backup in `to`, which must be empty or absent.
-// All of it is on the disk at the end. Throws StoreError. How many bytes it has.
+// Makes a backup in `to`, which must be empty or absent. `copy` was made by copy_to of a running
+// store; it is changed, because its saved blocks are dropped. The coordination file of `data_dir`
+// is included if there is one. Returns the backup's bytes, all of them durable. Throws StoreError.
 std::uint64_t make_backup(const std::filesystem::path& copy, const std::filesystem::path& data_dir,
                           const std::filesystem::path& to);
 
-// What is wrong with a backup: "rocksdb/000012.sst: its sum is wrong". Empty: nothing.
+// Returns what is wrong with a backup, such as "rocksdb/000012.sst: its sum is wrong". Empty:
+// nothing.
 std::vector<std::string> check_backup(const std::filesystem::path& from);
 
-// The data folder, which must be empty or absent, as the backup has it. Version numbers go on far above the
-// backup's, since some were given out after it was made. Throws StoreError, and leaves no half of it.
+// Restores a backup into a data folder, which must be empty or absent. Version numbers continue far
+// above the backup's, since some were used after it was made. Throws StoreError and leaves no
+// partial store.
 void restore_backup(const std::filesystem::path& from, const std::filesystem::path& data_dir);
 
 }  // namespace troupe

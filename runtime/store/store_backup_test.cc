@@ -36,8 +36,7 @@ struct BackedUp {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(
-    BackedUp, "a backup has rows and coordination of its time, no saved blocks, and is its owner's alone") {
+TEST_CASE_FIXTURE(BackedUp, "backup: has the rows and coordination of its time, no saved blocks, mode 0600") {
   CHECK(check_backup(backup).empty());
   for (const auto& entry : fs::recursive_directory_iterator(backup))
     CHECK((fs::status(entry).permissions() & (fs::perms::group_all | fs::perms::others_all)) ==
@@ -51,7 +50,7 @@ TEST_CASE_FIXTURE(
   CHECK_FALSE(has(store, Column::blocks, "b"));
 }
 
-TEST_CASE_FIXTURE(BackedUp, "numbers that were given out after the backup are not given out again") {
+TEST_CASE_FIXTURE(BackedUp, "backup: version numbers used after the backup are not reused after a restore") {
   restore_backup(backup, other);
   Store store(other);
   std::uint64_t counter = 0;
@@ -61,14 +60,13 @@ TEST_CASE_FIXTURE(BackedUp, "numbers that were given out after the backup are no
   CHECK(store.health().damages == 0);
 }
 
-TEST_CASE_FIXTURE(BackedUp, "nothing is restored over what is there, and no backup made into it") {
+TEST_CASE_FIXTURE(BackedUp, "backup: a folder that is not empty is refused for backup and restore") {
   CHECK_THROWS_WITH_AS(restore_backup(backup, data), doctest::Contains("it is not empty"), StoreError);
   CHECK_THROWS_WITH_AS(make_backup(folder.path() / "copy", data, backup),
                        doctest::Contains("it is not empty"), StoreError);
 }
 
-TEST_CASE_FIXTURE(BackedUp,
-                  "each file of a backup that is damaged or gone is named, and then it is not restored") {
+TEST_CASE_FIXTURE(BackedUp, "backup: a damaged or missing file is named and the restore refused") {
   for (const auto& entry : fs::recursive_directory_iterator(backup)) {
     if (!entry.is_regular_file() || entry.file_size() == 0) continue;
     CAPTURE(entry.path().string());

@@ -17,7 +17,7 @@ std::string prefix_of(const NameContext& context) {
 
 const std::string beyond_all_keys(64, '\xff');
 
-// The least key above all that begin with this prefix.
+// Returns the smallest key above all keys with this prefix.
 std::string after_prefix(std::string prefix) {
   while (!prefix.empty() && prefix.back() == '\xff') prefix.pop_back();
   if (prefix.empty()) return beyond_all_keys;
@@ -38,7 +38,7 @@ Refusal bad_pages() {
 }
 
 Refusal storage_failed(std::string what) {
-  return {503, "storage_failed", std::move(what), "block store", "a disk that works and has room"};
+  return {503, "storage_failed", std::move(what), "block store", "a working disk with free space"};
 }
 
 Saved full(std::string why) { return {false, std::move(why), false, true}; }
@@ -49,7 +49,7 @@ BlockStorePort::BlockStorePort(Store& store, const PageArena& arena, const NameC
                                std::uint64_t bytes_max)
     : store_(store), arena_(arena), prefix_(prefix_of(context)), bytes_max_(bytes_max) {
   erase_foreign();
-  list();  // erases what is corrupt and adds up the rest
+  list();  // erases corrupt headers and sums up the others
 }
 
 JobResult BlockStorePort::run(const Job& job, std::uint32_t) {
@@ -130,7 +130,7 @@ JobResult BlockStorePort::list() {
   stored_bytes_ = whole ? bytes : std::max<std::uint64_t>(stored_bytes_, bytes);
   quarantined_ += bad.size();
   for (const std::string& key : bad) erase_keys(key);
-  if (!whole) return storage_failed("the list of blocks broke off");
+  if (!whole) return storage_failed("reading the list of blocks failed");
   return list;
 }
 
@@ -172,15 +172,15 @@ bool BlockStorePort::load_one(const LoadBlocks::One& one) {
   if (read == Store::Read::found) {
     const StoredBlock& block = header.block;
     if (block.tokens != one.tokens || block.checksum != one.checksum || header.pages != one.pages.size())
-      return false;  // sound, but not what was asked for
+      return false;  // sound, but not the requested block
     read = load_bytes(one, block.checksum);
-    if (read == Store::Read::missing) read = Store::Read::corrupt;  // a header alone
+    if (read == Store::Read::missing) read = Store::Read::corrupt;  // a header without bytes
   }
   if (read == Store::Read::corrupt) quarantine(one.name);
   return read == Store::Read::found;
 }
 
-// What counts are the bytes that arrived: the sum is taken over the pages, after the copy.
+// Sums the pages after the copy: only the bytes that arrived count.
 Store::Read BlockStorePort::load_bytes(const LoadBlocks::One& one, std::uint64_t checksum) {
   const std::size_t page_bytes = arena_.page_bytes();
   bool sound = false;
@@ -220,7 +220,7 @@ std::optional<StoreFailure> BlockStorePort::erase_keys(const std::string& header
 void BlockStorePort::quarantine(const BlockName& name) {
   ++quarantined_;
   const std::lock_guard lock(writing_);
-  erase_one(name);  // if the disk does not take it, the block is found bad again
+  erase_one(name);  // if the disk refuses, the block is found damaged again later
 }
 
 // ---- blocks of other models ----
@@ -228,7 +228,7 @@ void BlockStorePort::quarantine(const BlockName& name) {
 void BlockStorePort::erase_foreign() {
   const std::string after = after_prefix(prefix_);
   const auto erase = [&](std::string_view from, std::string_view to) {
-    bool any = false;  // a range that is erased costs every later read a little
+    bool any = false;  // an erased range slows every later read a little
     store_.scan(Column::blocks, from, to, [&](std::string_view, std::string_view) { return !(any = true); });
     if (any) store_.erase_range(Column::blocks, from, to);
   };

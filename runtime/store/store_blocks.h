@@ -1,8 +1,8 @@
 #pragma once
-// The persistent tier of one node's blocks: pages of the arena go to a Store and come back. It is a cache on
-// a disk that may lie: whatever does not match its length, key and checksum is erased and counted, and the
-// answer is a miss. Only blocks of the loaded model and layout are ever seen; those of others are erased at
-// the start.
+// Persistent tier of one node's blocks: saves arena pages to a Store and loads them back. It is a
+// cache on a disk that may corrupt data: a block that does not match its length, key and checksum
+// is erased and counted, and the answer is a miss. Only blocks of the loaded model and layout are
+// visible; others are erased when the port starts.
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -17,17 +17,19 @@
 
 namespace troupe {
 
-// Thread-safe. Pages are the core's to guard: pinned while saved, reserved while loaded.
+// Thread-safe. The KV-cache worker's core protects the pages: it pins them during a save and
+// reserves them during a load.
 class BlockStorePort final : public Port {
  public:
   // `store` and `arena` must outlive the port. At most `bytes_max` bytes of pages are kept.
   BlockStorePort(Store& store, const PageArena& arena, const NameContext& context, std::uint64_t bytes_max);
 
-  // ListStored, SaveBlock, LoadBlocks and EraseBlocks. A disk that is full or fails answers Saved{false}, a
-  // miss, or a refusal `storage_failed` (never a part of the list); the next job tries again.
+  // Runs ListStored, SaveBlock, LoadBlocks and EraseBlocks. A full or failing disk gives
+  // Saved{false}, a miss, or the refusal `storage_failed`, never a partial list. The next job tries
+  // again.
   JobResult run(const Job& job, std::uint32_t lane) override;
 
-  std::uint64_t quarantined() const { return quarantined_.load(); }  // bad records found and erased
+  std::uint64_t quarantined() const { return quarantined_.load(); }  // damaged records found and erased
   std::uint64_t stored_bytes() const { return stored_bytes_.load(); }
 
  private:
@@ -58,9 +60,9 @@ class BlockStorePort final : public Port {
 
   Store& store_;
   const PageArena& arena_;
-  const std::string prefix_;  // of every key: the model's and the layout's hash
+  const std::string prefix_;  // prefix of every key: hash of model and layout
   const std::uint64_t bytes_max_;
-  std::mutex writing_;  // so that stored_bytes_ follows the store
+  std::mutex writing_;  // keeps stored_bytes_ consistent with the store
   std::atomic<std::uint64_t> stored_bytes_ = 0, quarantined_ = 0;
 };
 

@@ -64,8 +64,8 @@ struct Tier {
     const std::byte* bytes = arena.page(page);
     return std::all_of(bytes, bytes + page_bytes, [&](std::byte b) { return b == std::byte{value}; });
   }
-  // Key and value of the n-th entry of the blocks column: 0 is the bytes of the first block, then those of
-  // the others, then the headers in the same order.
+  // Returns key and value of the n-th entry of the blocks column: first the bytes of all blocks,
+  // then their headers in the same order.
   std::pair<std::string, std::string> entry(int n) {
     std::pair<std::string, std::string> found;
     store->scan(Column::blocks, "", "", [&](std::string_view key, std::string_view value) {
@@ -82,7 +82,8 @@ struct Tier {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Tier, "a saved block is listed and loaded into other pages, also after a restart") {
+TEST_CASE_FIXTURE(Tier,
+                  "block store: a saved block is listed and loaded into other pages, also after a restart") {
   fill({0}, 1), fill({5}, 2);
   REQUIRE(save(1, {0, 5}).ok);
   const std::uint64_t checksum = checksum_pages(arena, std::vector<std::uint32_t>{0, 5});
@@ -105,7 +106,7 @@ TEST_CASE_FIXTURE(Tier, "a saved block is listed and loaded into other pages, al
   CHECK(port->quarantined() == 0);
 }
 
-TEST_CASE_FIXTURE(Tier, "blocks are listed in order of name; erased ones are gone") {
+TEST_CASE_FIXTURE(Tier, "block store: blocks are listed in order of name, without erased ones") {
   put(3, {0}), put(1, {1}), put(2, {2});
   const auto names = [&] {
     std::vector<BlockName> found;
@@ -118,7 +119,7 @@ TEST_CASE_FIXTURE(Tier, "blocks are listed in order of name; erased ones are gon
   CHECK(port->stored_bytes() == page_bytes);
 }
 
-TEST_CASE_FIXTURE(Tier, "several blocks are loaded at once; those that are not there are misses") {
+TEST_CASE_FIXTURE(Tier, "block store: loading several blocks reports absent ones as misses") {
   const std::uint64_t first = put(1, {0}), second = put(2, {1});
   const LoadBlocks wanted{{one(1, {4}, first), one(7, {5}, first), one(2, {6}, second)}};
   CHECK(std::get<Loaded>(port->run(wanted, 0)).ok == Bytes{1, 0, 1});
@@ -127,7 +128,7 @@ TEST_CASE_FIXTURE(Tier, "several blocks are loaded at once; those that are not t
   CHECK(port->quarantined() == 0);
 }
 
-TEST_CASE_FIXTURE(Tier, "a block that is not as it was asked for is a miss, but stays") {
+TEST_CASE_FIXTURE(Tier, "block store: a block unlike the requested one is a miss, but stays") {
   const std::uint64_t sum = put(1, {0});
   auto other_tokens = one(1, {4}, sum);
   other_tokens.tokens = 12;
@@ -138,7 +139,8 @@ TEST_CASE_FIXTURE(Tier, "a block that is not as it was asked for is a miss, but 
   CHECK(port->quarantined() == 0);
 }
 
-TEST_CASE_FIXTURE(Tier, "a flipped, cut, lengthened, swapped or lost value is a miss, erased and counted") {
+TEST_CASE_FIXTURE(
+    Tier, "block store: a flipped, cut, lengthened, swapped or lost value is a miss, erased and counted") {
   const std::uint64_t sum = put(1, {0});
   const std::uint64_t other_sum = put(2, {1});
   const auto [bytes_key, bytes] = entry(0);
@@ -172,7 +174,7 @@ TEST_CASE_FIXTURE(Tier, "a flipped, cut, lengthened, swapped or lost value is a 
   CHECK(port->stored_bytes() == page_bytes);
 }
 
-TEST_CASE_FIXTURE(Tier, "bad headers are found by the list, too") {
+TEST_CASE_FIXTURE(Tier, "block store: listing also finds damaged headers") {
   put(1, {0}), put(2, {1});
   put_raw(entry(2).first, "nonsense");
   CHECK(list().size() == 1);
@@ -181,10 +183,10 @@ TEST_CASE_FIXTURE(Tier, "bad headers are found by the list, too") {
   CHECK(port->quarantined() == 1);
 }
 
-TEST_CASE_FIXTURE(Tier, "blocks of another model or layout are never seen, and erased at the start") {
+TEST_CASE_FIXTURE(Tier, "block store: blocks of another model or layout are erased at start") {
   for (const NameContext& other : {NameContext{"model2", "layout"}, NameContext{"model", "layout2"}}) {
     open(model);
-    for (const NameContext& next : {other, model}) {  // whichever hash is the larger, it is erased once
+    for (const NameContext& next : {other, model}) {  // both orders of the two hashes are covered
       const std::uint64_t sum = put(1, {0});
       open(next);
       CHECK(list().empty());
@@ -195,7 +197,7 @@ TEST_CASE_FIXTURE(Tier, "blocks of another model or layout are never seen, and e
   }
 }
 
-TEST_CASE_FIXTURE(Tier, "pages that do not match their checksum are not saved") {
+TEST_CASE_FIXTURE(Tier, "block store: pages that do not match their checksum are not saved") {
   SaveBlock wrong = block(1, {0});
   arena.page(0)[7] = std::byte{1};
   const Saved saved = std::get<Saved>(port->run(wrong, 0));
@@ -205,7 +207,7 @@ TEST_CASE_FIXTURE(Tier, "pages that do not match their checksum are not saved") 
   CHECK(list().empty());
 }
 
-TEST_CASE_FIXTURE(Tier, "pages that do not exist and foreign jobs are refused") {
+TEST_CASE_FIXTURE(Tier, "block store: pages outside the arena and foreign jobs are refused") {
   SaveBlock wrong = block(1, {0});
   wrong.pages = {8};
   CHECK(std::get<Refusal>(port->run(wrong, 0)).code == "bad_pages");
@@ -215,7 +217,7 @@ TEST_CASE_FIXTURE(Tier, "pages that do not exist and foreign jobs are refused") 
 }
 
 TEST_CASE_FIXTURE(
-    Tier, "a full tier refuses, replaces what it has, and takes new blocks when old ones are erased") {
+    Tier, "block store: a full tier refuses new blocks, replaces its own, and accepts after an erase") {
   open(model, 2 * page_bytes);
   put(1, {0}), put(2, {1});
   const Saved refused = save(3, {2});
@@ -229,10 +231,10 @@ TEST_CASE_FIXTURE(
   CHECK_FALSE(save(4, {3}).ok);
 }
 
-TEST_CASE_FIXTURE(Tier, "bytes that rot in the files are misses, whichever file it is") {
+TEST_CASE_FIXTURE(Tier, "block store: corrupted bytes in any file give misses") {
   std::vector<std::uint64_t> sums;
   for (std::uint8_t n = 0; n < 20; ++n) sums.push_back(put(n, {0, 1, 2, 3}));
-  // Big enough a write to push all the above from the log into its own files.
+  // A write large enough to move everything above from the log into files.
   for (int i = 0; i < 40; ++i)
     put_raw(std::string("zz") + static_cast<char>('A' + i), std::string(1 << 20, 'z'));
   close();
@@ -261,9 +263,9 @@ TEST_CASE_FIXTURE(Tier, "bytes that rot in the files are misses, whichever file 
   CHECK(port->quarantined() == static_cast<std::uint64_t>(lost));
 }
 
-TEST_CASE_FIXTURE(Tier, "a list that breaks off is a failure, never a part") {
+TEST_CASE_FIXTURE(Tier, "block store: a list that cannot be read whole is a failure, never partial") {
   for (std::uint8_t n = 0; n < 20; ++n) put(n, {0});
-  for (int i = 0; i < 40; ++i)  // pushes all the above from the log into files
+  for (int i = 0; i < 40; ++i)  // moves everything above from the log into files
     put_raw(std::string("zz") + static_cast<char>('A' + i), std::string(1 << 20, 'z'));
   close();
   int damaged = 0;
@@ -280,18 +282,18 @@ TEST_CASE_FIXTURE(Tier, "a list that breaks off is a failure, never a part") {
   CHECK(std::get<Refusal>(port->run(ListStored{}, 0)).code == "storage_failed");
 }
 
-TEST_CASE("a full disk makes the tier read-only until there is room again") {
+TEST_CASE("block store: a full disk makes the tier read-only until space is free") {
   Tier tier("48m");
   if (!tier.folder.mounted()) {
-    MESSAGE("skipped: no right to mount a disk of its own for this test");
+    MESSAGE("skipped: no permission to mount a disk for this test");
     return;
   }
   const std::uint64_t sum = tier.put(1, {0});
   const auto ballast = tier.folder.path() / "ballast";
-  std::ofstream(ballast) << std::string(60 << 20, 'x');  // as much of it as there is room for
+  std::ofstream(ballast) << std::string(60 << 20, 'x');  // fills most of the disk
   tier.fill({0, 1, 2, 3, 4, 5, 6}, 9);
   Saved saved{true};
-  for (int i = 0; i < 2000 && saved.ok; ++i)  // the log takes the same names again and again
+  for (int i = 0; i < 2000 && saved.ok; ++i)  // the log takes the same names repeatedly
     saved = tier.save(static_cast<std::uint8_t>(2 + i % 100), {0, 1, 2, 3, 4, 5, 6});
   CHECK_FALSE(saved.ok);
   CHECK(saved.full);

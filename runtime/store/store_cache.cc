@@ -8,7 +8,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether nobody ever wrote a profile or an item: then there is no row, and no counter of their versions.
+// True if the store has held no profile or item: it has no rows and no version counters.
 bool holds_only_blocks(const Store& store) {
   bool empty = true;
   const auto see = [&](std::string_view, std::string_view) { return empty = false; };
@@ -19,7 +19,7 @@ bool holds_only_blocks(const Store& store) {
          store.scan(Column::meta, "", "", see_meta) && empty;
 }
 
-// Without the file it is not set aside, so one that cannot be written is no failure.
+// A store without the marker file is just never set aside, so failing to write it is not an error.
 std::unique_ptr<Store> open_and_mark(const fs::path& data_dir) {
   auto store = std::make_unique<Store>(data_dir, StoreOptions{.is_cache = true});
   if (holds_only_blocks(*store))
@@ -37,20 +37,20 @@ fs::path free_place(const fs::path& data_dir, const StoreError& error) {
     if (fs::symlink_status(data_dir / name, failure).type() == fs::file_type::not_found)
       return data_dir / name;
   }
-  leave(error, "two were before: look at " + (data_dir / "rocksdb.damaged").string() +
+  leave(error, "two damaged ones are there already: look at " + (data_dir / "rocksdb.damaged").string() +
                    " and rocksdb.damaged.2, and remove them");
 }
 
-// Under another name, while the damaged one is still where it was. What is there already was left by an end
-// between these steps.
+// Creates the empty store under another name, while the damaged one is still in place. A store
+// found there was left by a process that ended between these steps.
 void make_empty_one(const fs::path& beginning, const StoreError& error) {
   bool empty = false;
   try {
     empty = holds_only_blocks(*open_and_mark(beginning));
   } catch (const StoreError& other) {
-    leave(error, std::string("no other could be made: ") + other.what());
+    leave(error, std::string("an empty one could not be created: ") + other.what());
   }
-  if (!empty) leave(error, (beginning / "rocksdb").string() + ", which would take its place, is not empty");
+  if (!empty) leave(error, (beginning / "rocksdb").string() + ", which would replace it, is not empty");
 }
 
 void change_places(const fs::path& now, const fs::path& aside, const fs::path& next,
@@ -61,7 +61,7 @@ void change_places(const fs::path& now, const fs::path& aside, const fs::path& n
   fs::rename(next, now, failure);
   if (!failure) return;
   fs::rename(aside, now, ignored);
-  leave(error, "no other could take its place: " + failure.message());
+  leave(error, "the empty one could not be moved into its place: " + failure.message());
 }
 
 }  // namespace
@@ -78,7 +78,7 @@ OpenedCache open_cache(const fs::path& data_dir) {
     const fs::path beginning = data_dir / "rocksdb.beginning";
     make_empty_one(beginning, error);
     change_places(data_dir / "rocksdb", aside, beginning / "rocksdb", error);
-    fs::remove(beginning, failure);  // an empty folder by now
+    fs::remove(beginning, failure);  // empty by now
     return {open_and_mark(data_dir), std::string(error.what()) + ". It was set aside as " + aside.string()};
   }
 }

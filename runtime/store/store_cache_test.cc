@@ -56,7 +56,7 @@ struct Cache {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Cache, "a sound cache is opened with what is in it, and a locked one is refused") {
+TEST_CASE_FIXTURE(Cache, "store cache: a sound cache opens with its content, a locked one is refused") {
   fill("v");
   const OpenedCache opened = open();
   CHECK(opened.damage.empty());
@@ -65,7 +65,7 @@ TEST_CASE_FIXTURE(Cache, "a sound cache is opened with what is in it, and a lock
   CHECK_FALSE(fs::exists(first));
 }
 
-TEST_CASE_FIXTURE(Cache, "a damaged cache is set aside, and an empty one takes its place") {
+TEST_CASE_FIXTURE(Cache, "store cache: a damaged cache is set aside and replaced by an empty one") {
   fill("v");
   damage("one");
   const OpenedCache opened = open();
@@ -75,7 +75,7 @@ TEST_CASE_FIXTURE(Cache, "a damaged cache is set aside, and an empty one takes i
   CHECK_FALSE(fs::exists(beginning));
 }
 
-TEST_CASE_FIXTURE(Cache, "a third damaged cache stays where it is until somebody has looked at the others") {
+TEST_CASE_FIXTURE(Cache, "store cache: a third damaged cache is refused until the others are removed") {
   for (const char* const mark : {"one", "two", "three"}) {
     fill("v");
     damage(mark);
@@ -84,7 +84,7 @@ TEST_CASE_FIXTURE(Cache, "a third damaged cache stays where it is until somebody
   const StoreError error = refusal();
   CHECK(error.fault == StoreFault::corrupt);
   CHECK(contains(error.what(), now.string() + ": the store is corrupt"));
-  CHECK(contains(error.what(), "two were before: look at " + first.string()));
+  CHECK(contains(error.what(), "two damaged ones are there already: look at " + first.string()));
   CHECK(mark_of(first) == "one");
   CHECK(mark_of(second) == "two");
   CHECK(mark_of(now) == "three");
@@ -93,13 +93,13 @@ TEST_CASE_FIXTURE(Cache, "a third damaged cache stays where it is until somebody
   CHECK(mark_of(first) == "three");
 }
 
-TEST_CASE_FIXTURE(Cache, "a cache in a foreign format is set aside") {
+TEST_CASE_FIXTURE(Cache, "store cache: a cache in a foreign format is set aside") {
   put(*open().store, Column::meta, "format", "troupe store 9");
   CHECK(contains(open().damage, "troupe store 9"));
   CHECK(fs::exists(first));
 }
 
-TEST_CASE_FIXTURE(Cache, "a store that held profiles or a catalog is never set aside, whoever opens it") {
+TEST_CASE_FIXTURE(Cache, "store cache: a store that held profiles or a catalog is never set aside") {
   const auto stays = [&] {
     damage("mark");
     const StoreError error = refusal();
@@ -109,28 +109,28 @@ TEST_CASE_FIXTURE(Cache, "a store that held profiles or a catalog is never set a
     CHECK(mark_of(now) == "mark");
     CHECK_FALSE(fs::exists(first));
   };
-  SUBCASE("a row, which a cache's process has seen") {
+  SUBCASE("with a row that was opened as a cache") {
     put(*std::make_unique<Store>(folder.path()), Column::users, "u", "row");
     open();
     stays();
   }
-  SUBCASE("a counter alone: all were deleted") {
+  SUBCASE("with a counter alone, after all rows were deleted") {
     put(*std::make_unique<Store>(folder.path()), Column::meta, "profiles", "7");
     open();
     stays();
   }
-  SUBCASE("written after it was a cache") {
+  SUBCASE("with a row written after it was a cache") {
     fill("v");
     put(*std::make_unique<Store>(folder.path()), Column::items, "i", "row");
     stays();
   }
-  SUBCASE("of a program that did not say what it kept") {
+  SUBCASE("without the marker file") {
     { Store store(folder.path()); }
     stays();
   }
 }
 
-TEST_CASE_FIXTURE(Cache, "too many open files are no damage, at whichever file it happens") {
+TEST_CASE_FIXTURE(Cache, "store cache: too many open files is not damage, at any file") {
   fill("v");
   rlimit before{};
   REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
@@ -161,7 +161,7 @@ TEST_CASE_FIXTURE(Cache, "too many open files are no damage, at whichever file i
   CHECK(get(*open().store, "k") == "v");
 }
 
-TEST_CASE_FIXTURE(Cache, "a file that cannot be looked at is no damage, though RocksDB calls it corrupt") {
+TEST_CASE_FIXTURE(Cache, "store cache: an unreadable file is not damage, though RocksDB calls it corrupt") {
   fill("v");
   fill("v");  // the first is in a file of its own by now
   fs::path table;
@@ -179,16 +179,16 @@ TEST_CASE_FIXTURE(Cache, "a file that cannot be looked at is no damage, though R
   CHECK(get(*opened.store, "k") == "v");
 }
 
-TEST_CASE_FIXTURE(Cache, "a cache that misses a file of its own is damaged") {
+TEST_CASE_FIXTURE(Cache, "store cache: a cache with a missing file is damaged") {
   fill("v");
   damage("MANIFEST-000999\n");
   CHECK(contains(open().damage, "the store is corrupt"));
 }
 
-TEST_CASE_FIXTURE(Cache, "while no other can be made, a damaged cache stays where it is") {
+TEST_CASE_FIXTURE(Cache, "store cache: a damaged cache stays in place while no empty one can be created") {
   fill("v");
   damage("mark");
-  SUBCASE("something is in the way") { std::ofstream{beginning}; }
+  SUBCASE("a file is in the way") { std::ofstream{beginning}; }
   SUBCASE("rows are in the way") { put(*std::make_unique<Store>(beginning), Column::users, "u", "row"); }
   CHECK(contains(refusal().what(), "rocksdb.beginning"));
   CHECK(mark_of(now) == "mark");
@@ -198,15 +198,15 @@ TEST_CASE_FIXTURE(Cache, "while no other can be made, a damaged cache stays wher
   CHECK_FALSE(open().damage.empty());
 }
 
-TEST_CASE_FIXTURE(Cache, "an end between the steps of setting aside is made up for by the next start") {
+TEST_CASE_FIXTURE(Cache, "store cache: the next start completes an interrupted replacement") {
   fill("v");
   damage("mark");
   { Store left(beginning, {.is_cache = true}); }
-  SUBCASE("the other was made") {
+  SUBCASE("after the empty one was created") {
     CHECK_FALSE(open().damage.empty());
     CHECK_FALSE(fs::exists(beginning));
   }
-  SUBCASE("the damaged one was renamed") {
+  SUBCASE("after the damaged one was renamed") {
     fs::rename(now, first);
     CHECK(open().damage.empty());
   }
@@ -214,10 +214,10 @@ TEST_CASE_FIXTURE(Cache, "an end between the steps of setting aside is made up f
   CHECK(open().damage.empty());
 }
 
-TEST_CASE("a cache whose disk is at fault is an error, and stays where it is") {
+TEST_CASE("store cache: a disk failure is an error, and the cache stays in place") {
   TestFolder folder("8m");
   if (!folder.mounted()) {
-    MESSAGE("skipped: no right to mount a disk of its own for this test");
+    MESSAGE("skipped: no permission to mount a disk for this test");
     return;
   }
   { Store store(folder.path()); }

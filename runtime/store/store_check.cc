@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Which columns a record of a log changes, by RocksDB's numbers.
+// Collects the columns that a log record changes, by RocksDB's column ids.
 struct ColumnsOf final : rocksdb::WriteBatch::Handler {
   explicit ColumnsOf(std::set<std::uint32_t>& columns) : columns(columns) {}
   rocksdb::Status PutCF(std::uint32_t column, const rocksdb::Slice&, const rocksdb::Slice&) override {
@@ -94,7 +94,7 @@ class Checker {
     if (!found.damage.empty()) note("mark", file, found.damage);
     check_.mark_is_missed = !found.state;
   }
-  // More than a process leaves that ends while it makes the first ones.
+  // True for more files than a process leaves that ends while it creates the first ones.
   bool has_files() const {
     std::error_code error;
     if (fs::exists(folder_ / "CURRENT", error) || !files_with(".sst").empty()) return true;
@@ -108,7 +108,7 @@ class Checker {
     count("current", size_of(current));
     constexpr std::string_view manifests = "MANIFEST-";
     if (!name.starts_with(manifests) || name.find_first_not_of("0123456789", manifests.size()) != name.npos) {
-      manifest_sequence_ = ~std::uint64_t{0} - 1;  // nobody knows
+      manifest_sequence_ = ~std::uint64_t{0} - 1;  // unknown
       return note("current", current, "it names no manifest");
     }
     const fs::path manifest = folder_ / name;
@@ -118,10 +118,10 @@ class Checker {
     });
     if (reading.error == ENOENT) return;
     for (const LogDamage& damage : reading.damage) note("manifest", manifest, damage.what, damage.offset);
-    // A loss of power cuts off what is being written; that makes no sense of its bytes wrong.
+    // A loss of power cuts off the record being written; it does not corrupt its bytes.
     if (reading.torn && reading.torn->what != "a record is cut off")
       note("manifest", manifest, reading.torn->what, reading.torn->offset);
-    if (reading.records == 0) note("manifest", manifest, "it says nothing");
+    if (reading.records == 0) note("manifest", manifest, "it has no records");
   }
 
   LogReading read(const fs::path& file, const std::string& kind, const UseRecord& use) {
@@ -135,11 +135,12 @@ class Checker {
     return reading;
   }
 
-  // All that was written stands in the tables or in the logs, and numbers in logs have no gap.
+  // Everything written is in tables or logs, and sequence numbers in logs have no gaps.
   void check_logs() {
     const std::vector<fs::path> logs = files_with(".log");
     std::optional<std::uint64_t> expected;
-    std::optional<StoreDamage> torn;  // of the log before: an end, if the next one goes on from there
+    // End of the previous log; a normal end if the next log continues from there.
+    std::optional<StoreDamage> torn;
     for (const fs::path& log : logs) {
       count("log", size_of(log));
       std::optional<std::uint64_t> gap_at;
@@ -165,10 +166,11 @@ class Checker {
     rocksdb::WriteBatch(std::string(record)).Iterate(&columns);
   }
 
-  // An older log ends in the midst of a record, and what the next one begins with does not follow on it. A
-  // loss of power does that to saved blocks, which nobody waits for. RocksDB goes back to the tear then (its
-  // recovery to a point in time) and leaves out what came later. Rows and notes are synced, and all older
-  // logs with them: one of them behind the tear shows that what is missing there was on the disk.
+  // An older log may end in the middle of a record, and the next log does not continue its numbers.
+  // A loss of power does that to saved blocks, which are not synced. RocksDB then recovers to the
+  // tear (its point-in-time recovery) and drops later writes. Rows and notes are synced together
+  // with all older logs. So if one of them is behind the tear, the missing bytes were on the disk
+  // and are damage.
   void judge_tear(const OpenedRocks* rocks) {
     if (!tear_) return;
     const bool only_blocks = rocks && std::ranges::all_of(behind_tear_, [&](std::uint32_t column) {
@@ -181,7 +183,7 @@ class Checker {
     OpenedRocks rocks;
     rocksdb::DBOptions options = database_options();
     options.create_if_missing = options.create_missing_column_families = false;
-    options.paranoid_checks = false;  // so that all files are named that are wrong, not the first
+    options.paranoid_checks = false;  // names all wrong files, not only the first
     const rocksdb::Status status = rocks.open(options, folder_, column_families(), true);
     judge_tear(status.ok() ? &rocks : nullptr);
     if (!status.ok()) {
@@ -266,7 +268,7 @@ class Checker {
   const std::uint64_t table_bytes_max_;
   std::uint64_t manifest_sequence_ = 0;
   std::optional<StoreDamage> tear_;      // in a log that is not the last
-  std::set<std::uint32_t> behind_tear_;  // columns of what was written later
+  std::set<std::uint32_t> behind_tear_;  // columns written after the tear
   StoreCheck check_;
 };
 

@@ -1,8 +1,8 @@
 #pragma once
-// Is every file of a data folder what was written? Looks, and changes nothing: logs and manifest record by
-// record (store_log.h), each table block by block, saved blocks' files by their sizes (their pages are
-// checked when they are read), and whether what was acknowledged (store_mark.h) is there. Nobody else may
-// have the store open.
+// Checks whether every file of a data folder is as it was written; changes nothing. Logs and the
+// manifest are read record by record (store_log.h), tables block by block. Files of saved blocks
+// are checked by size only (their pages are checked when read). The acknowledged writes
+// (store_mark.h) must be present. No process may have the store open.
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -15,16 +15,17 @@
 
 namespace troupe {
 
-inline constexpr const char* mark_file = "acknowledged";                     // beside the database's folder
-inline constexpr std::string_view marked_key = "marked";                     // of meta: there was a mark
-inline constexpr std::string_view counter_keys[] = {"profiles", "catalog"};  // of meta, by Numbered
+inline constexpr const char* mark_file = "acknowledged";  // beside the database's folder
+inline constexpr std::string_view marked_key = "marked";  // in column meta: a mark existed
+// In column meta, by Numbered.
+inline constexpr std::string_view counter_keys[] = {"profiles", "catalog"};
 inline constexpr std::string_view made_for_key =
-    "made_for";  // of meta: for which model the rows were imported
+    "made_for";  // in column meta: model for which the rows were imported
 inline constexpr std::string_view importing_key =
-    "importing";  // of meta: there while an import is half written
+    "importing";  // in column meta: present while an import is unfinished
 
-// How far a counter goes on that nothing vouches for: above as many numbers as may have been given out
-// unseen.
+// Step by which a counter jumps if nothing proves its last value. It exceeds the count of numbers
+// that may have been used since.
 inline constexpr std::uint64_t counter_jump = 1'000'000'000;
 
 struct StoreCheck {
@@ -34,27 +35,28 @@ struct StoreCheck {
   bool exists = false;                // there is a database, or there was one
   std::map<std::string, Kind> kinds;  // "log", "table of users", "manifest", …
   std::vector<StoreDamage> damage;
-  std::vector<StoreLoss> lost_tail;               // acknowledged, and in no log
-  std::array<std::uint64_t, 2> counters{};        // as the database has them, by Numbered; 0: it has none
-  bool has_mark = false, mark_is_missed = false;  // the latter: there was one
+  std::vector<StoreLoss> lost_tail;               // acknowledged, but in no log
+  std::array<std::uint64_t, 2> counters{};        // in the database, by Numbered; 0 = absent
+  bool has_mark = false, mark_is_missed = false;  // missed: a mark existed but is gone or unreadable
   AcknowledgedMark::State mark;
-  std::vector<std::string> unchecked;  // tables beyond the bound
+  std::vector<std::string> unchecked;  // tables beyond table_bytes_max
 
   bool is_whole() const { return damage.empty() && lost_tail.empty(); }
-  // Nothing that was acknowledged is concerned: blocks are computed again.
+  // True if nothing acknowledged is damaged: blocks are recomputed.
   bool only_blocks() const;
-  // Nothing but the mark: counters have to jump, the rest is there.
+  // True if only the mark is damaged: counters must jump, the data is whole.
   bool only_mark() const;
 };
 
-// Tables of more than `table_bytes_max` in all are left unchecked, those of users last. Throws StoreError if
-// the system does not let it look.
+// Checks a store. Tables beyond `table_bytes_max` in total stay unchecked; tables of users come
+// last. Throws StoreError if the system does not allow reading.
 StoreCheck check_store(const std::filesystem::path& data_dir, std::uint64_t table_bytes_max);
 
-// All of it, for who asks from outside: with the store's lock. Throws StoreError (locked) if it is served.
+// Checks everything under the store's lock, for callers outside the store. Throws StoreError
+// (locked) if a process serves it.
 StoreCheck check_data_folder(const std::filesystem::path& data_dir);
 
-// What is wrong with this table; empty: nothing. Throws StoreError as above.
+// Returns what is wrong with a table; empty: nothing. Throws StoreError as above.
 std::string check_table(const std::filesystem::path& table);
 
 }  // namespace troupe

@@ -1,4 +1,5 @@
-// Damage to a store's files, kind by kind: refused with its place, or served without it and named.
+// Tests damage to a store's files, kind by kind: it is refused with its location, or the store
+// starts without the damaged part and names it.
 #include "runtime/store/store_damage.h"
 
 #include <doctest/doctest.h>
@@ -20,7 +21,7 @@ namespace store_damage_test {
 
 std::string user(int i) { return user_key("", "user" + std::to_string(1000 + i)); }
 
-// A store of numbered users, some of them in tables and the rest in a log, as a killed process leaves it.
+// A store of numbered users, some in tables and the rest in a log, as a killed process leaves it.
 struct Damaged {
   TestFolder live, folder;
   int written = 0;
@@ -49,12 +50,12 @@ struct Damaged {
     const Change change{Column::meta, std::string(made_for_key), encode_note(model, made_for_key)};
     REQUIRE_FALSE(store.write({&change, 1}, Durability::synced));
   }
-  // As its process, which is killed now, leaves a store.
+  // Replaces the folder with a copy of `running`'s, as if its process were killed now.
   void leave(const TestFolder& running) const {
     fs::remove_all(folder.path());
     fs::copy(running.path(), folder.path(), fs::copy_options::recursive);
   }
-  // The note of the rows' model, and the losses of `meta` that were named.
+  // Returns the note of the rows' model, and the losses of `meta` that were named.
   std::pair<std::string, std::vector<std::string>> notes_after_start() const {
     Store store(folder.path(), {.on_damage = OnDamage::start});
     std::pair<std::string, std::vector<std::string>> found{"absent", {}};
@@ -107,7 +108,7 @@ struct Damaged {
     }
     return false;
   }
-  // Starts in spite of damage: each user is there or named. How many are lost.
+  // Starts in spite of damage; checks that each user is there or named. Returns how many are lost.
   int start(int named_max) const {
     Store store(folder.path(), {.on_damage = OnDamage::start});
     const StoreHealth health = store.health();
@@ -134,7 +135,7 @@ bool contains(const std::string& text, const std::string& words) {
   return text.find(words) != std::string::npos;
 }
 
-TEST_CASE_FIXTURE(Damaged, "a store whose process was killed is whole, and opens") {
+TEST_CASE_FIXTURE(Damaged, "store damage: a store whose process was killed is whole and opens") {
   const StoreCheck check = check_store(folder.path(), ~0ull);
   CHECK(check.is_whole());
   std::uint64_t manifest = 0;
@@ -146,7 +147,7 @@ TEST_CASE_FIXTURE(Damaged, "a store whose process was killed is whole, and opens
   for (int i = 0; i < written; ++i) CHECK(version_of(store, i) == static_cast<std::uint64_t>(i + 1));
 }
 
-TEST_CASE_FIXTURE(Damaged, "a write that was cut off before it was acknowledged is an end and no damage") {
+TEST_CASE_FIXTURE(Damaged, "store damage: a write cut off before it was acknowledged is not damage") {
   std::string bytes = bytes_of(log());
   overwrite_with(log(), bytes + bytes.substr(bytes.size() - 60));
   Store store(folder.path());
@@ -155,7 +156,7 @@ TEST_CASE_FIXTURE(Damaged, "a write that was cut off before it was acknowledged 
 }
 
 TEST_CASE_FIXTURE(Damaged,
-                  "one wrong byte in the log is refused with file and place; without it one write is lost") {
+                  "store damage: a wrong byte in the log is refused with its offset, or costs one write") {
   flip_byte(log(), bytes_of(log()).size() / 2);
   const std::string words = refusal();
   CHECK(contains(words, "rocksdb/" + log().filename().string() + " at byte "));
@@ -165,7 +166,7 @@ TEST_CASE_FIXTURE(Damaged,
   CHECK(start(1) == 1);
 }
 
-TEST_CASE_FIXTURE(Damaged, "zeros in the log, which RocksDB takes for its end, are found") {
+TEST_CASE_FIXTURE(Damaged, "store damage: zeros in the log, which RocksDB takes for its end, are found") {
   std::string bytes = bytes_of(log());
   std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(bytes.size() / 2), 512, '\0');
   overwrite_with(log(), bytes);
@@ -175,18 +176,18 @@ TEST_CASE_FIXTURE(Damaged, "zeros in the log, which RocksDB takes for its end, a
   CHECK(lost <= 4);
 }
 
-TEST_CASE_FIXTURE(Damaged, "writes that are missing between others, all sound, are found by their numbers") {
+TEST_CASE_FIXTURE(Damaged, "store damage: writes missing between sound ones are found by sequence numbers") {
   std::vector<std::uint64_t> offsets;
   read_log(log(), [&](std::uint64_t offset, std::string_view) { offsets.push_back(offset); });
   std::string bytes = bytes_of(log());
-  REQUIRE(bytes.size() < 32'768);  // one block: what is taken out leaves no trace
+  REQUIRE(bytes.size() < 32'768);  // one block: the removed part leaves no trace
   const std::size_t from = offsets[offsets.size() / 2], to = offsets[offsets.size() / 2 + 3];
   overwrite_with(log(), bytes.erase(from, to - from));
   CHECK(contains(refusal(), ".log at byte " + std::to_string(from) + ": writes before this one are missing"));
   CHECK(start(3) == 3);
 }
 
-TEST_CASE_FIXTURE(Damaged, "an end of the log that is gone is found by the mark") {
+TEST_CASE_FIXTURE(Damaged, "store damage: a lost end of the log is found by the mark") {
   const std::string bytes = bytes_of(log());
   overwrite_with(log(), bytes.substr(0, bytes.size() / 2));
   CHECK(contains(refusal(), "acknowledged and lost: writes of users with profile versions "));
@@ -194,13 +195,13 @@ TEST_CASE_FIXTURE(Damaged, "an end of the log that is gone is found by the mark"
   CHECK(lost >= 14);
 }
 
-TEST_CASE_FIXTURE(Damaged, "a log that is gone is found by the mark") {
+TEST_CASE_FIXTURE(Damaged, "store damage: a lost log is found by the mark") {
   fs::remove(log());
   refusal();
   CHECK(start(30) == 30);
 }
 
-TEST_CASE_FIXTURE(Damaged, "a wrong byte in a table costs its block: rows before and behind it are served") {
+TEST_CASE_FIXTURE(Damaged, "store damage: a wrong byte in a table costs only its block") {
   const fs::path table = table_of_users();
   flip_byte(table, bytes_of(table).size() / 2);
   CHECK(contains(refusal(), "rocksdb/" + table.filename().string()));
@@ -209,15 +210,14 @@ TEST_CASE_FIXTURE(Damaged, "a wrong byte in a table costs its block: rows before
   CHECK(lost <= 60);
 }
 
-TEST_CASE_FIXTURE(Damaged, "a table that is gone is refused, or named with its range of keys") {
+TEST_CASE_FIXTURE(Damaged, "store damage: a missing table is refused, or named with its range of keys") {
   const fs::path table = table_of_users();
   fs::remove(table);
   CHECK(contains(refusal(), table.filename().string() + ": it is missing (users)"));
   CHECK(start(written) == 300);
 }
 
-TEST_CASE_FIXTURE(Damaged,
-                  "a note of the model that is lost is named, and not taken for one that never was") {
+TEST_CASE_FIXTURE(Damaged, "store damage: a lost note of the model is named, unlike one that never existed") {
   SUBCASE("whole") {
     flip_byte(log(), bytes_of(log()).size() / 2);
     const auto [note, named] = notes_after_start();
@@ -239,7 +239,7 @@ TEST_CASE_FIXTURE(Damaged,
   }
 }
 
-TEST_CASE("a note of the model that is lost with the log is named") {
+TEST_CASE("store damage: a note of the model lost with the log is named") {
   Damaged damaged(0, 0);
   {
     const TestFolder young;
@@ -254,7 +254,7 @@ TEST_CASE("a note of the model that is lost with the log is named") {
   CHECK(named == std::vector<std::string>{"made_for"});
 }
 
-TEST_CASE("a note of the model that is lost again, after its owner had noted it anew, is named again") {
+TEST_CASE("store damage: a note of the model that is rewritten and lost again is named again") {
   Damaged damaged(10, 0);
   flip_byte(damaged.table_of_notes(), bytes_of(damaged.table_of_notes()).find("a model"));
   REQUIRE(damaged.notes_after_start().first == "lost with damage");
@@ -272,7 +272,7 @@ TEST_CASE("a note of the model that is lost again, after its owner had noted it 
   CHECK(named == std::vector<std::string>{"made_for"});
 }
 
-TEST_CASE("a note of the model that was written later than the lost one stands") {
+TEST_CASE("store damage: a note of the model written after the lost one stays") {
   Damaged damaged(10, 0);
   {
     Store store(damaged.live.path());
@@ -285,13 +285,13 @@ TEST_CASE("a note of the model that was written later than the lost one stands")
   CHECK(named == std::vector<std::string>{"importing"});
 }
 
-TEST_CASE("rows that a table changed which is gone are lost as one range, not one by one") {
+TEST_CASE("store damage: rows changed by a missing table are lost as one range") {
   Damaged damaged(300, 0);
   {
     Store store(damaged.live.path());
     damaged.put(store, 0), damaged.put(store, 299);
   }
-  Store live(damaged.live.path());  // which has put its log into tables
+  Store live(damaged.live.path());  // it has moved its log into tables
   damaged.leave(damaged.live);
   fs::path newest;
   for (const auto& entry : fs::directory_iterator(damaged.rocks))
@@ -300,7 +300,7 @@ TEST_CASE("rows that a table changed which is gone are lost as one range, not on
   fs::remove(newest);
   Store store(damaged.folder.path(), {.on_damage = OnDamage::start});
   const StoreHealth health = store.health();
-  CHECK(health.losses == 2);  // the table's own range, and that of the older one
+  CHECK(health.losses == 2);  // the table's own range, and that of the older table
   for (int i = 0; i < 300; ++i) {
     const bool is_there = Damaged::version_of(store, i).has_value();
     CHECK((is_there || Damaged::is_named(health, i)));
@@ -308,7 +308,7 @@ TEST_CASE("rows that a table changed which is gone are lost as one range, not on
   CHECK_FALSE(Damaged::version_of(store, 0));
 }
 
-TEST_CASE("losses are all counted and written down; so many are kept in memory") {
+TEST_CASE("store damage: all losses are counted and listed, a bounded number stays in memory") {
   const Damaged damaged(0, 2'020);
   std::vector<std::uint64_t> offsets;
   read_log(damaged.log(), [&](std::uint64_t offset, std::string_view) { offsets.push_back(offset); });
@@ -328,8 +328,8 @@ TEST_CASE("losses are all counted and written down; so many are kept in memory")
   CHECK(named == flipped);
 }
 
-// A log that ends in the midst of a saved block, which nobody waits for, and a younger one that goes on after
-// it.
+// A log that ends in the middle of a saved block, which is not synced, and a newer log that
+// continues after it.
 struct Torn : Damaged {
   fs::path older, younger;
   std::size_t torn_at = 0;
@@ -347,7 +347,7 @@ struct Torn : Damaged {
     older = log();
     read_log(older, [&](std::uint64_t offset, std::string_view) { offsets.push_back(offset); });
     const std::string bytes = bytes_of(older);
-    REQUIRE(bytes.size() < 32'768);  // one block: records may stand anywhere in it
+    REQUIRE(bytes.size() < 32'768);  // one block: records may be anywhere in it
     const std::size_t second = offsets.size() - (row_behind ? 3 : 2);
     torn_at = offsets[second];
     younger = older.parent_path() / "900000.log";
@@ -356,7 +356,7 @@ struct Torn : Damaged {
   }
 };
 
-TEST_CASE("an older log that a loss of power tore is an end, if only saved blocks came later") {
+TEST_CASE("store damage: a torn older log is not damage if only saved blocks came later") {
   const Torn torn(false);
   CHECK(check_store(torn.folder.path(), ~0ull).is_whole());
   Store store(torn.folder.path());
@@ -366,21 +366,22 @@ TEST_CASE("an older log that a loss of power tore is an end, if only saved block
   CHECK(store.read(Column::blocks, "block2", [](std::string_view) {}) == Store::Read::missing);
 }
 
-TEST_CASE("an older log that is torn before rows was whole when they were written: it is damaged") {
+TEST_CASE("store damage: a torn older log is damage if rows came later") {
   const Torn torn(true);
   CHECK(
       contains(torn.refusal(), torn.older.filename().string() + " at byte " + std::to_string(torn.torn_at)));
   CHECK(torn.start(1) == 0);
 }
 
-TEST_CASE_FIXTURE(Damaged, "without the file that names the manifest all is found") {
+TEST_CASE_FIXTURE(Damaged, "store damage: without CURRENT all rows are found") {
   SUBCASE("gone") { fs::remove(rocks / "CURRENT"); }
   SUBCASE("nonsense") { overwrite_with(rocks / "CURRENT", "nonsense"); }
   refusal();
   CHECK(start(0) == 0);
 }
 
-TEST_CASE_FIXTURE(Damaged, "without a sound manifest rows are taken from the tables and the logs") {
+TEST_CASE_FIXTURE(Damaged,
+                  "store damage: without a sound manifest rows are taken from the tables and the logs") {
   fs::path manifest;
   for (const auto& entry : fs::directory_iterator(rocks))
     if (entry.path().filename().string().starts_with("MANIFEST")) manifest = entry.path();
@@ -402,20 +403,22 @@ TEST_CASE_FIXTURE(Damaged, "without a sound manifest rows are taken from the tab
     CHECK(contains(refusal(), " at byte " + std::to_string(offsets[offsets.size() - 2])));
   }
   const StoreCheck check =
-      check_store(folder.path(), ~0ull);  // it tells what is wrong, and names no log that never was
+      check_store(folder.path(), ~0ull);  // names what is wrong, and no log that never existed
   CHECK(check.kinds.at("manifest").damaged > 0);
   for (const StoreDamage& damage : check.damage) CHECK(damage.file != "rocksdb/000000.log");
   refusal();
   CHECK(start(written) == 0);
 }
 
-TEST_CASE_FIXTURE(Damaged, "all that is gone is named, and its numbers are not given out again") {
+TEST_CASE_FIXTURE(Damaged,
+                  "store damage: if everything is lost it is named, and no version number is reused") {
   fs::remove_all(rocks);
   CHECK(contains(refusal(), "acknowledged and lost"));
   CHECK(start(written) == written);
 }
 
-TEST_CASE_FIXTURE(Damaged, "a mark that is damaged keeps nobody from starting; without one numbers jump") {
+TEST_CASE_FIXTURE(Damaged,
+                  "store damage: a damaged mark does not prevent a start; without one numbers jump") {
   const fs::path mark = folder.path() / mark_file;
   std::uint64_t least = static_cast<std::uint64_t>(written);
   SUBCASE("one slot") { flip_byte(mark, 20); }
@@ -433,8 +436,7 @@ TEST_CASE_FIXTURE(Damaged, "a mark that is damaged keeps nobody from starting; w
   CHECK(counter >= least);
 }
 
-TEST_CASE_FIXTURE(Damaged,
-                  "without a mark the numbers of users and of items jump also in a store that is made anew") {
+TEST_CASE_FIXTURE(Damaged, "store damage: without a mark both numbers jump, also in a rebuilt store") {
   flip_byte(log(), bytes_of(log()).size() / 2);
   fs::remove(folder.path() / mark_file);
   Store store(folder.path(), {.on_damage = OnDamage::start});
@@ -448,7 +450,7 @@ TEST_CASE_FIXTURE(Damaged,
   }
 }
 
-TEST_CASE("saved blocks that are damaged are left out, and keep nobody from starting") {
+TEST_CASE("store damage: damaged saved blocks are dropped and do not prevent a start") {
   Damaged damaged(50, 0);
   {
     Store store(damaged.folder.path());
@@ -469,7 +471,7 @@ TEST_CASE("saved blocks that are damaged are left out, and keep nobody from star
 }
 
 TEST_CASE(
-    "what is damaged while the store is open is an answer of its own, counted and told once; scans pass it") {
+    "store damage: damage to an open store is answered as such, counted, reported once; scans skip it") {
   Damaged damaged(300, 0);
   const fs::path table = damaged.table_of_users();
   Store store(damaged.folder.path());
@@ -499,7 +501,7 @@ TEST_CASE(
   CHECK_FALSE(store.scan(Column::users, "", "", [](auto, auto) { return true; }));
 }
 
-TEST_CASE("tables beyond the bound are checked while the store is open") {
+TEST_CASE("store damage: tables beyond the bound are checked while the store is open") {
   Damaged damaged(300, 0);
   flip_byte(damaged.table_of_users(), 100);
   Store store(damaged.folder.path(), {.check_bytes_max = 0});
@@ -507,7 +509,7 @@ TEST_CASE("tables beyond the bound are checked while the store is open") {
   CHECK(contains(describe(store.health().found[0]), damaged.table_of_users().filename().string()));
 }
 
-TEST_CASE("a third damaged store stays where it is until somebody has looked at the others") {
+TEST_CASE("store damage: a third damaged store is refused until the others are removed") {
   Damaged damaged(10, 0);
   const auto start = [&] { Store store(damaged.folder.path(), {.on_damage = OnDamage::start}); };
   for (int i = 0; i < 2; ++i) {
@@ -521,11 +523,12 @@ TEST_CASE("a third damaged store stays where it is until somebody has looked at 
 }
 
 TEST_CASE(
-    "what the file system does not let happen while a store is made anew is said, and the damaged one stays "
-    "where it is") {
+    "store damage: a file-system failure during salvage is reported, and the damaged store stays "
+    "in place") {
   Damaged damaged(10, 0);
   overwrite_with(damaged.rocks / "CURRENT", "nonsense");
-  fs::create_directories(damaged.rocks / "lost.txt" / "in the way");  // of the list of what is lost
+  // In the way of the list of losses.
+  fs::create_directories(damaged.rocks / "lost.txt" / "in the way");
   CHECK_THROWS_WITH_AS(Store(damaged.folder.path(), {.on_damage = OnDamage::start}),
                        doctest::Contains("lost.txt"), StoreError);
   CHECK(fs::exists(damaged.rocks / "CURRENT"));
@@ -535,14 +538,14 @@ TEST_CASE(
   CHECK(Damaged::version_of(store, 3) == 4);
 }
 
-TEST_CASE("an end while the new store takes its place is made up for") {
+TEST_CASE("store damage: the next start completes an interrupted salvage") {
   Damaged damaged(10, 0);
   fs::rename(damaged.rocks, damaged.folder.path() / "rocksdb.salvaged");
   Store store(damaged.folder.path());
   CHECK(Damaged::version_of(store, 3) == 4);
 }
 
-TEST_CASE("files are their owner's alone, whatever the umask") {
+TEST_CASE("store: files have mode 0600, whatever the umask") {
   const mode_t before = umask(0);
   {
     TestFolder folder;
@@ -559,7 +562,7 @@ TEST_CASE("files are their owner's alone, whatever the umask") {
   umask(before);
 }
 
-TEST_CASE("a store is copied while it is written to, and the copy is whole") {
+TEST_CASE("store: a store is copied while it is written to, and the copy is whole") {
   Damaged damaged(100, 0);
   Store store(damaged.live.path() / "other");
   damaged.written = 0;
@@ -567,7 +570,7 @@ TEST_CASE("a store is copied while it is written to, and the copy is whole") {
   TestFolder target;
   REQUIRE_FALSE(store.copy_to(target.path() / "rocksdb"));
   damaged.put(store, 50);
-  CHECK(store.copy_to(target.path() / "rocksdb"));  // it is there already
+  CHECK(store.copy_to(target.path() / "rocksdb"));  // it already exists
   Store copy(target.path());
   CHECK(Damaged::version_of(copy, 49) == 50);
   CHECK_FALSE(Damaged::version_of(copy, 50));

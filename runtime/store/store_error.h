@@ -1,5 +1,6 @@
 #pragma once
-// How a store fails: the kind, the exception of opening one, and the value of a failed write.
+// Defines how a store fails: the kind, the exception when opening one, and the value of a failed
+// write.
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -14,12 +15,12 @@ enum class StoreFault : std::uint8_t {
   corrupt,
   disk_full,
   foreign_format,  // written by another version of Troupe, or not by Troupe
-  bad_row,         // of an import
-  failed           // any other failure of the disk
+  bad_row,         // invalid row in an import
+  failed           // any other disk failure
 };
-std::string_view describe(StoreFault fault);  // "the disk is full"
+std::string_view describe(StoreFault fault);  // such as "the disk is full"
 
-// `what()` reads "<where>: <what is wrong>; expected <what>".
+// `what()` has the form "<where>: <what is wrong>; expected <what>".
 struct StoreError : std::runtime_error {
   StoreError(StoreFault f, const std::string& text) : std::runtime_error(text), fault(f) {}
   StoreFault fault;

@@ -5,12 +5,12 @@
 namespace troupe {
 namespace {
 
-// A byte for the kind of sums, then two handles, offset and size each, in forty bytes, a version, and a magic
-// number.
+// The footer is: one byte for the checksum type, two handles (offset and size each) in forty bytes,
+// a version, and a magic number.
 constexpr std::uint64_t table_magic = 0x88e2'41b7'85f4'cff7;
 constexpr std::size_t handles_at = 1, version_at = 41, magic_at = 45;
-constexpr std::uint32_t last_version = 5;   // later ones have a sum
-constexpr std::uint64_t trailer_bytes = 5;  // of each part
+constexpr std::uint32_t last_version = 5;   // later versions have a checksum
+constexpr std::uint64_t trailer_bytes = 5;  // after each part
 
 template <class Integer>
 Integer little_endian(std::string_view bytes, std::size_t at) {
@@ -19,7 +19,7 @@ Integer little_endian(std::string_view bytes, std::size_t at) {
   return value;
 }
 
-// Seven bits a byte; false if the number does not end.
+// Decodes a varint of seven bits per byte. Returns false if it does not end.
 bool take_number(std::string_view& bytes, std::uint64_t& value) {
   value = 0;
   for (unsigned shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
@@ -40,7 +40,8 @@ std::string find_footer_fault(std::string_view footer, std::uint64_t table_bytes
   std::string_view handles = footer.substr(handles_at, version_at - handles_at);
   for (int part = 0; part < 2; ++part) {
     std::uint64_t offset = 0, size = 0;
-    if (!take_number(handles, offset) || !take_number(handles, size)) return "the footer names no place";
+    if (!take_number(handles, offset) || !take_number(handles, size))
+      return "the footer's offsets cannot be read";
     const std::uint64_t room = table_bytes - table_footer_bytes;
     if (offset > room || size > room - offset || room - offset - size < trailer_bytes)
       return "the footer names " + std::to_string(size) + " bytes at " + std::to_string(offset) + " of " +

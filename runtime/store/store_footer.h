@@ -1,7 +1,7 @@
 #pragma once
-// The last bytes of a RocksDB table, which say where its parts lie. RocksDB (7.8) has no sum over them and
-// believes their lengths: a few wrong bits, and it asks for a terabyte, in a thread where that ends the
-// process.
+// Checks the last bytes of a RocksDB table, which locate its parts. RocksDB 7.8 has no checksum
+// over them and trusts their lengths: a few wrong bits make it allocate a terabyte, in a thread
+// where that ends the process.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -10,8 +10,8 @@ namespace troupe {
 
 inline constexpr std::size_t table_footer_bytes = 53;
 
-// What is wrong with the footer of a table of so many bytes; "": nothing, or nothing that RocksDB would not
-// notice.
+// Returns what is wrong with the footer of a table of `table_bytes` bytes; "" for nothing, and for
+// faults that RocksDB itself notices.
 std::string find_footer_fault(std::string_view footer, std::uint64_t table_bytes);
 
 }  // namespace troupe

@@ -32,14 +32,14 @@ struct Table {
 
 }  // namespace
 
-TEST_CASE("the footers that RocksDB writes are sound, and in a file that is shorter they are not") {
+TEST_CASE("store footer: RocksDB's footers are sound, and in a shorter file they are not") {
   const Table table;
   CHECK(find_footer_fault(table.footer, table.bytes.size()) == "");
   CHECK(find_footer_fault(table.footer, table.bytes.size() - 1) != "");
   CHECK(find_footer_fault(table.footer, table_footer_bytes) != "");
 }
 
-TEST_CASE("whichever bit of a footer is wrong, a store says so or opens, and does not end the process") {
+TEST_CASE("store footer: with any bit wrong a store reports it or opens, without a crash") {
   const Table table;
   const std::size_t begin = table.bytes.size() - table_footer_bytes;
   int found = 0, passed = 0;
@@ -51,10 +51,10 @@ TEST_CASE("whichever bit of a footer is wrong, a store says so or opens, and doe
     (check_table(table.file).empty() ? passed : found) += 1;
   }
   CHECK(found > 20);
-  CHECK(passed > 20);  // of the padding, which nobody reads
+  CHECK(passed > 20);  // bits of the padding, which RocksDB ignores
 }
 
-TEST_CASE("a footer that names a terabyte is damage of that table") {
+TEST_CASE("store footer: a footer that claims a terabyte is damage of that table") {
   const Table table;
   std::string bytes = table.bytes;
   std::string far;

@@ -1,6 +1,6 @@
 #pragma once
-// A walk over a range of keys passes what cannot be read: the gap, and what is called for entries and for
-// gaps.
+// Defines the callbacks of a walk over a range of keys, and the gaps of unreadable keys that it
+// skips.
 #include <functional>
 #include <string>
 #include <string_view>

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t block_bytes = 32'768, head_bytes = 7;
 enum Type : std::uint8_t { full_piece = 1, first_piece = 2, middle_piece = 3, last_piece = 4 };
 
-// As it is stored: a sum of bytes that contain sums would be weak.
+// Stored checksums are masked, because a CRC of bytes that contain CRCs is weak.
 std::uint32_t masked(std::uint32_t crc) { return (crc >> 15 | crc << 17) + 0xA282'EAD8u; }
 
 template <class Integer>
@@ -26,7 +26,7 @@ Integer little_endian(const char* bytes) {
   return value;
 }
 
-// Integers of seven bits a byte.
+// Reads varints of seven bits per byte.
 class Varints {
  public:
   explicit Varints(std::string_view bytes) : rest_(bytes) {}
@@ -58,7 +58,8 @@ struct Piece {
   std::string_view bytes;
 };
 
-// The piece that begins at `at`, if a sound one does. Without sums of the block it reads the piece.
+// Returns the piece that begins at `at`, if it is sound. Without `sums` it computes the checksum
+// from the piece.
 std::optional<Piece> piece_at(std::string_view block, std::size_t at, const PieceSums* sums) {
   if (block.size() - at < head_bytes) return {};
   const char* head = block.data() + at;
@@ -80,13 +81,14 @@ const char* fault_at(std::string_view block, std::size_t at) {
   return "the sum of a record is wrong";
 }
 
-// Goes through a log's blocks and puts records together.
+// Goes through a log's blocks and assembles records.
 class LogReader {
  public:
   explicit LogReader(const UseRecord& use) : use_(use) {}
 
   void take_block(std::uint64_t offset, std::string_view block) {
-    std::optional<PieceSums> sums;  // once there is damage: each byte may claim a long piece behind it
+    // Computed at the first damage: each byte after it may claim a long piece.
+    std::optional<PieceSums> sums;
     const auto sound_at = [&](std::size_t at) { return piece_at(block, at, sums ? &*sums : nullptr); };
     for (std::size_t at = 0; at < block.size();) {
       if (block.size() - at < head_bytes && is_padding(block, at)) return;
@@ -94,7 +96,7 @@ class LogReader {
       if (!piece) {
         if (!sums) sums.emplace(block);
         note(offset + at, fault_at(block, at));
-        ++at;  // the next sound piece may begin anywhere: a wrong length is not believed
+        ++at;  // the next sound piece may begin anywhere, since a wrong length is not trusted
         while (at < block.size() && !sound_at(at)) ++at;
         continue;
       }
@@ -115,7 +117,7 @@ class LogReader {
     return block.size() == block_bytes && std::all_of(block.begin() + static_cast<std::ptrdiff_t>(at),
                                                       block.end(), [](char b) { return b == 0; });
   }
-  // What follows decides whether it is in the middle or at the end.
+  // Later records decide whether this damage is in the middle or at the end.
   void note(std::uint64_t offset, const std::string& what) {
     if (!pending_) pending_ = LogDamage{in_record_ ? record_at_ : offset, what};
     in_record_ = false;
@@ -138,13 +140,14 @@ class LogReader {
 
   const UseRecord& use_;
   LogReading reading_;
-  std::optional<LogDamage> pending_;  // nothing sound was seen behind it yet
+  std::optional<LogDamage> pending_;  // no sound record was seen after it yet
   bool in_record_ = false;
   std::uint64_t record_at_ = 0;
   std::string record_;
 };
 
-// Bytes that were read; less than the block at the end of the file. -1 where the disk fails.
+// Returns the number of bytes read, fewer than a block at the end of the file; -1 if the disk
+// fails.
 ssize_t read_block(int file, std::uint64_t offset, char* into) {
   std::size_t done = 0;
   while (done < block_bytes) {
@@ -197,8 +200,8 @@ std::optional<BatchHead> batch_head(std::string_view record) {
                    little_endian<std::uint32_t>(record.data() + 8)};
 }
 
-// The fields that may stand before it, in the order in which RocksDB writes them; what comes later is not
-// read.
+// Reads the sequence number from a manifest record. Handles the fields that may precede it, in
+// RocksDB's order, and stops there.
 std::uint64_t manifest_sequence(std::string_view record) {
   enum Tag : std::uint64_t {
     comparator = 1,
@@ -208,7 +211,7 @@ std::uint64_t manifest_sequence(std::string_view record) {
     previous_log = 9,
     least_log = 10,
     most_columns = 203,
-    skippable = 1 << 13  // a bit: what has it says how long it is
+    skippable = 1 << 13  // a flag bit: such fields carry their length
   };
   Varints fields(record);
   for (std::uint64_t tag = fields.next(); fields.sound(); tag = fields.next()) {

@@ -5,7 +5,7 @@
 namespace troupe {
 namespace {
 
-// Polynomials modulo that of CRC-32C, the highest power in the lowest bit.
+// Polynomials modulo that of CRC-32C, highest power in the lowest bit.
 constexpr std::uint32_t polynomial = 0x82F6'3B78u, one = 0x8000'0000u;
 
 constexpr std::uint32_t times_x(std::uint32_t value) { return value >> 1 ^ (value & 1 ? polynomial : 0); }
@@ -30,7 +30,7 @@ std::uint32_t product(std::uint32_t a, std::uint32_t b) {
   return sum;
 }
 
-// What so many zero bytes multiply a register by.
+// Returns the factor by which `bytes` zero bytes multiply a register.
 std::uint32_t zeros(std::size_t bytes) {
   static const std::vector<std::uint32_t> powers = [] {
     constexpr std::size_t most = 32'768;  // a block

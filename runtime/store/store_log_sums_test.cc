@@ -7,13 +7,13 @@
 
 using namespace troupe;
 
-TEST_CASE("the sum is CRC-32C") {
+TEST_CASE("store log sums: crc32c gives the standard check values") {
   CHECK(crc32c("") == 0);
   CHECK(crc32c("123456789") == 0xE306'9283u);
   CHECK(crc32c(std::string(32, '\0')) == 0x8A91'36AAu);
 }
 
-TEST_CASE("the sum of any piece of a block is what reading the piece gives") {
+TEST_CASE("store log sums: a piece's sum equals the CRC of its bytes") {
   const unsigned seed = 17;
   CAPTURE(seed);
   std::mt19937 random(seed);

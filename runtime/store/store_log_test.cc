@@ -12,7 +12,7 @@ using namespace troupe;
 
 namespace {
 
-// A log as the store's process leaves it when it is killed: copied while it is open.
+// A log as its process leaves it when killed: copied while open.
 struct Log {
   TestFolder folder;
   std::filesystem::path file = folder.path() / "log";
@@ -38,19 +38,19 @@ struct Log {
 
 }  // namespace
 
-TEST_CASE("what RocksDB wrote is read, also records that span blocks, and numbers have no gap") {
+TEST_CASE("store log: RocksDB's logs are read, also records that span blocks, without gaps") {
   for (const std::size_t value_bytes : {100, 90'000}) {
     Log log(50, value_bytes);
     const LogReading reading = log.read();
     CHECK(reading.damage.empty());
     CHECK_FALSE(reading.torn);
-    CHECK(reading.records == 51);  // and the store's format
+    CHECK(reading.records == 51);  // 50 rows and the store's format
     for (std::size_t i = 1; i + 1 < log.sequences.size(); ++i)
       CHECK(log.sequences[i + 1] == log.sequences[i] + 2);
   }
 }
 
-TEST_CASE("a file is read as its bytes are, wherever it ends") {
+TEST_CASE("store log: a file reads like its bytes, wherever it ends") {
   const Log log(400);
   const std::string bytes = bytes_of(log.file);
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{32'767}, std::size_t{32'768},
@@ -69,14 +69,14 @@ TEST_CASE("a file is read as its bytes are, wherever it ends") {
   }
 }
 
-TEST_CASE("a batch of no rows has a head, and less than a head is none") {
+TEST_CASE("store log: an empty batch has a head, fewer bytes have none") {
   const std::string head("\7\0\0\0\0\0\0\0\0\0\0\0", 12);
   REQUIRE(batch_head(head));
   CHECK(batch_head(head)->sequence == 7);
   CHECK_FALSE(batch_head(std::string_view(head).substr(1)));
 }
 
-TEST_CASE("one wrong byte costs one record, whichever byte it is, and is told with its place") {
+TEST_CASE("store log: any wrong byte costs one record and is reported with its offset") {
   Log log(20);
   const LogReading whole = log.read();
   const std::vector<std::uint64_t> offsets = log.offsets;
@@ -93,7 +93,7 @@ TEST_CASE("one wrong byte costs one record, whichever byte it is, and is told wi
   }
 }
 
-TEST_CASE("zeros are damage with something behind them, and an end without") {
+TEST_CASE("store log: zeros are damage if records follow, and an end otherwise") {
   Log log(20);
   log.read();
   const std::vector<std::uint64_t> offsets = log.offsets;
@@ -114,7 +114,7 @@ TEST_CASE("zeros are damage with something behind them, and an end without") {
   CHECK(reading.torn->offset == offsets[3]);
 }
 
-TEST_CASE("a record that was cut off is an end, wherever the cut is") {
+TEST_CASE("store log: a record cut off anywhere is an end") {
   Log log(10, 70'000);
   log.read();
   const std::uint64_t last = log.offsets.back();
@@ -129,12 +129,14 @@ TEST_CASE("a record that was cut off is an end, wherever the cut is") {
 }
 
 TEST_CASE(
-    "damage in which every byte claims a long piece is searched in linear time, and what is behind it "
-    "found") {
+    "store log: damage where every byte claims a long piece is searched in linear time, and records "
+    "after it are found") {
   Log log(20);
   const std::uint64_t records = log.read().records;
   std::string bytes(1 << 20,
-                    '\x3F');  // blocks of pieces of 16 KiB and more; a search that reads them takes seconds
+                    // Blocks of pieces of 16 KiB and more; a search that reads them all takes
+                    // seconds.
+                    '\x3F');
   for (std::size_t at = 0; at < bytes.size(); at += 2) bytes[at] = '\x04';
   const LogReading reading = read_log_bytes(bytes + bytes_of(log.file), [](auto, auto) {});
   CHECK(reading.records == records);
@@ -142,9 +144,9 @@ TEST_CASE(
   CHECK(reading.damage[0].offset == 0);
 }
 
-TEST_CASE("records may end, begin and be empty at any of the last bytes of a block") {
+TEST_CASE("store log: records may end, begin and be empty at any of the last bytes of a block") {
   constexpr std::size_t block_bytes = 32'768, head = 7;
-  const auto piece = [](char type, const std::string& bytes) {  // 1: whole, 2: a first one, 4: a last one
+  const auto piece = [](char type, const std::string& bytes) {  // type 1: whole, 2: first, 4: last
     const std::string summed = type + bytes;
     const std::uint32_t sum = crc32c(summed), masked = (sum >> 15 | sum << 17) + 0xa282'ead8u;
     std::string text;
@@ -170,12 +172,12 @@ TEST_CASE("records may end, begin and be empty at any of the last bytes of a blo
   }
 }
 
-TEST_CASE("a file that is not there is an error of the system") {
+TEST_CASE("store log: a missing file gives errno") {
   TestFolder folder;
   CHECK(read_log(folder.path() / "none", [](auto, auto) {}).error == ENOENT);
 }
 
-TEST_CASE("manifests say which number had been reached, behind fields of any kind, or do not") {
+TEST_CASE("store log: the manifest's sequence number is found after any other fields, if present") {
   const auto record = [](std::initializer_list<int> bytes) {
     return std::string(bytes.begin(), bytes.end());
   };

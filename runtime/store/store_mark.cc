@@ -12,7 +12,7 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t slot_bytes = 512;
-constexpr std::uint64_t numbers_ahead = 10'000;  // that are given out between two waits for the disk
+constexpr std::uint64_t numbers_ahead = 10'000;  // numbers used between two waits for the disk
 
 struct Slot {
   std::array<char, 8> magic;

@@ -1,11 +1,13 @@
 #pragma once
-// What was acknowledged, kept apart from the database: the last version numbers that were answered, and those
-// up to which numbers may have been given out. A log whose end is gone looks like one that was never written;
-// the mark tells them apart, and with it no number is given out twice, whatever became of the log.
+// Records what was acknowledged, apart from the database: the last version numbers that were
+// answered, and ceilings up to which numbers may have been used. A log that lost its end looks like
+// one that was never written further; the mark tells them apart. It also ensures that no number is
+// used twice, whatever happens to the log.
 //
-// A file of two slots in sectors of their own, written in turn, each with a sum. The ceilings are durable
-// before a number above the former one is used; the last numbers are written without waiting for the disk, so
-// that after a loss of power they may lag behind (less is then noticed), and never lead.
+// The file has two slots in separate sectors, written alternately, each with a checksum. A
+// ceiling is durable before a number above the former one is used. The last numbers are written
+// without waiting for the disk. After a loss of power they may lag behind, so that less loss is
+// noticed, but they never lead.
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -23,20 +25,21 @@ class AcknowledgedMark {
     bool operator==(const State&) const = default;
   };
   struct Found {
-    std::optional<State> state;  // of the newest sound slot
-    std::string damage;          // "one of two slots is damaged", "it is missing", ...; empty: none
+    std::optional<State> state;  // from the newest sound slot
+    std::string damage;          // such as "one of its two slots is damaged" or "it is missing"; empty: none
   };
   static Found look(const std::filesystem::path& file);
 
-  // Makes the file, or replaces what it says, durably. Throws std::system_error.
+  // Creates the file, or replaces its content, durably. Throws std::system_error.
   AcknowledgedMark(const std::filesystem::path& file, const State& state);
   ~AcknowledgedMark();
   AcknowledgedMark(const AcknowledgedMark&) = delete;
   AcknowledgedMark& operator=(const AcknowledgedMark&) = delete;
 
-  // One writer at a time. Before a write that gives out this number: what failed, or nothing.
+  // Raises the ceiling before a write that uses `number`. Returns the failure, or nullopt. One
+  // writer at a time.
   std::optional<std::string> reserve(Numbered what, std::uint64_t number);
-  // After it, and before it is answered.
+  // Records `number` after the write and before it is answered.
   void acknowledge(Numbered what, std::uint64_t number);
   std::uint64_t ceiling(Numbered what) const { return state_.ceiling[static_cast<std::size_t>(what)]; }
 

@@ -23,7 +23,7 @@ struct Marked {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Marked, "the last number is found again, and one up to which none is given out twice") {
+TEST_CASE_FIXTURE(Marked, "store mark: last number and ceiling are read back") {
   write(7);
   const auto found = AcknowledgedMark::look(file);
   REQUIRE(found.state);
@@ -33,7 +33,8 @@ TEST_CASE_FIXTURE(Marked, "the last number is found again, and one up to which n
   CHECK(found.state->ceiling[1] == 0);
 }
 
-TEST_CASE_FIXTURE(Marked, "one slot may be lost: the other is at most a write behind, and the loss is told") {
+TEST_CASE_FIXTURE(
+    Marked, "store mark: with one slot lost the other is at most a write behind, and the loss is reported") {
   for (const std::size_t at : {std::size_t{20}, std::size_t{512 + 20}}) {
     write(7);
     flip_byte(file, at);
@@ -44,7 +45,7 @@ TEST_CASE_FIXTURE(Marked, "one slot may be lost: the other is at most a write be
   }
 }
 
-TEST_CASE_FIXTURE(Marked, "a mark that is gone or nonsense says so") {
+TEST_CASE_FIXTURE(Marked, "store mark: a missing or malformed file is reported") {
   CHECK(AcknowledgedMark::look(file).damage == "it is missing");
   folder.write("acknowledged", std::string(2000, 'x'));
   const auto found = AcknowledgedMark::look(file);
@@ -52,7 +53,7 @@ TEST_CASE_FIXTURE(Marked, "a mark that is gone or nonsense says so") {
   CHECK(found.damage == "neither of its two slots is sound");
 }
 
-TEST_CASE_FIXTURE(Marked, "a mark that is opened again says what it is given, whatever was there") {
+TEST_CASE_FIXTURE(Marked, "store mark: a reopened mark holds the given state, whatever was there") {
   write(50);
   { AcknowledgedMark mark(file, {{100, 3}, {200, 30}}); }
   CHECK(AcknowledgedMark::look(file).state == State{{100, 3}, {200, 30}});

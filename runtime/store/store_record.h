@@ -1,8 +1,8 @@
 #pragma once
-// The form of one stored value: 'T', type, version, fields, and an XXH3-64 sum over all of it and the key
-// that it is stored under. A value that was flipped, cut, swapped with another or written by something else
-// does not open, and its reader treats it as absent. Integers are little-endian; texts and lists are preceded
-// by their length.
+// Encodes one stored value: 'T', type, version, fields, and an XXH3-64 checksum over all of it and
+// the value's key. A value with flipped bits, a cut end, another key's bytes or a foreign format
+// does not open, and its reader treats it as absent. Integers are little-endian; a length precedes
+// texts and lists.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -23,17 +23,18 @@ class RecordWriter {
   RecordWriter& list(std::span<const std::int32_t> values);
   RecordWriter& list(std::span<const std::uint32_t> values);
   RecordWriter& list(std::span<const std::int64_t> values);
-  std::string seal(std::string_view key);  // once, last
+  std::string seal(std::string_view key);  // call once, last
 
  private:
   std::string bytes_;
 };
 
-// Reads fields in the order in which they were written. After the first that does not fit, all are empty and
-// `complete` is false; no length is believed beyond the bytes that are there.
+// Reads fields in the order in which they were written. After the first field that does not fit,
+// all are empty and `complete` is false. Lengths are never trusted beyond the bytes present.
 class RecordReader {
  public:
-  // Absent if the value is not a sound record of this type under this key. `value` must outlive the reader.
+  // Returns nullopt unless the value is a sound record of this type under this key. `value` must
+  // outlive the reader.
   static std::optional<RecordReader> open(RecordType type, std::string_view key, std::string_view value);
   std::uint32_t u32();
   std::uint64_t u64();

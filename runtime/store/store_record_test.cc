@@ -18,7 +18,7 @@ std::string sample() {
 
 }  // namespace
 
-TEST_CASE("fields are read as they were written") {
+TEST_CASE("store record: fields are read as they were written") {
   const std::string value = sample();
   auto reader = RecordReader::open(RecordType::item, "key", value);
   REQUIRE(reader);
@@ -31,7 +31,7 @@ TEST_CASE("fields are read as they were written") {
   CHECK(reader->complete());
 }
 
-TEST_CASE("any flipped bit, any cut, another key or another type does not open") {
+TEST_CASE("store record: a flipped bit, a cut, another key or another type does not open") {
   const std::string value = sample();
   for (std::size_t bit = 0; bit < 8 * value.size(); ++bit) {
     std::string flipped = value;
@@ -45,7 +45,7 @@ TEST_CASE("any flipped bit, any cut, another key or another type does not open")
   CHECK_FALSE(RecordReader::open(RecordType::item, "key", value + '\0'));
 }
 
-TEST_CASE("a length beyond the end is not believed, and all after it is empty") {
+TEST_CASE("store record: a length beyond the end is rejected, and all later fields are empty") {
   RecordWriter writer(RecordType::item);
   const std::string value = writer.u32(0xFFFFFFFF).u32(1).seal("");
   auto reader = RecordReader::open(RecordType::item, "", value);
@@ -56,7 +56,7 @@ TEST_CASE("a length beyond the end is not believed, and all after it is empty") 
   CHECK_FALSE(reader->complete());
 }
 
-TEST_CASE("a sound record with too few or too many fields is not complete") {
+TEST_CASE("store record: a sound record with too few or too many fields is not complete") {
   const std::string value = RecordWriter(RecordType::counter).u64(1).seal("k");
   auto less = RecordReader::open(RecordType::counter, "k", value);
   less->u32();
@@ -66,12 +66,12 @@ TEST_CASE("a sound record with too few or too many fields is not complete") {
   CHECK_FALSE(more->complete());
 }
 
-TEST_CASE("random bytes never open") {
+TEST_CASE("store record: random bytes never open") {
   const std::uint64_t seed = std::random_device{}();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   for (int i = 0; i < 10000; ++i) {
-    std::string bytes = "T\x03\x01";  // the right head, so that only the sum can tell
+    std::string bytes = "T\x03\x01";  // the right head, so that only the checksum can tell
     bytes.resize(3 + random() % 40);
     for (std::size_t b = 3; b < bytes.size(); ++b) bytes[b] = static_cast<char>(random());
     REQUIRE_FALSE(RecordReader::open(RecordType::item, "", bytes));

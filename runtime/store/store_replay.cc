@@ -16,7 +16,7 @@ constexpr Column rows_of[] = {Column::users, Column::items};  // by Numbered
 
 }  // namespace
 
-// One record, its changes handed on as they are read.
+// One log record; passes its changes on as they are read.
 struct LogReplay::Batch final : rocksdb::WriteBatch::Handler {
   Batch(const LogReplay& replay, const Apply& apply, std::string log, std::uint64_t sequence)
       : replay(replay), apply(apply), log(std::move(log)), sequence(sequence), next(sequence) {}
@@ -59,9 +59,9 @@ struct LogReplay::Batch final : rocksdb::WriteBatch::Handler {
   const Apply& apply;
   const std::string log;
   const std::uint64_t sequence;
-  std::uint64_t next;  // number of the change that is read
+  std::uint64_t next;  // sequence number of the current change
   std::uint64_t user_rows = 0;
-  Versions counters{};  // that it writes
+  Versions counters{};  // the counters that it writes
 };
 
 void LogReplay::run(const std::vector<std::filesystem::path>& logs, const Apply& apply) {
@@ -80,8 +80,8 @@ void LogReplay::take(const std::filesystem::path& log, std::string_view record, 
   name_missing(batch);
 }
 
-// Versions rise by one with each write: between the last that was seen and this batch's first, some are
-// missing.
+// Versions rise by one with each write: versions between the last one seen and this batch's first
+// are missing.
 void LogReplay::name_missing(const Batch& batch) {
   for (std::size_t i = 0; i < versions.size(); ++i) {
     const std::uint64_t version = batch.counters[i];

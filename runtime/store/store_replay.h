@@ -1,6 +1,6 @@
 #pragma once
-// What a store's logs have that its tables have not, record by record, and which acknowledged writes are
-// missing between them. Only runtime/store includes it.
+// Replays the changes that a store's logs have and its tables lack, and finds acknowledged writes
+// that are missing between them. Only runtime/store includes it.
 #include <array>
 #include <filesystem>
 #include <functional>
@@ -15,18 +15,19 @@
 namespace troupe {
 
 struct LogReplay {
-  using Versions = std::array<std::uint64_t, 2>;  // by Numbered: of profiles, of the catalog
+  using Versions = std::array<std::uint64_t, 2>;  // by Numbered: profiles, catalog
   // `value` absent: the key was erased.
   using Apply =
       std::function<void(Column column, std::string_view key, std::optional<std::string_view> value)>;
 
-  std::map<std::uint32_t, Column> columns;  // by RocksDB's number
-  std::map<Column, std::uint64_t> flushed;  // all changes up to this number are in tables
-  Versions versions{};                      // the newest of rows in tables; then what the logs reached
-  bool is_damaged = false;  // the logs are: then something may be missing before what is left of them, too
+  std::map<std::uint32_t, Column> columns;  // by RocksDB's column id
+  std::map<Column, std::uint64_t> flushed;  // changes up to this sequence number are in tables
+  Versions versions{};                      // newest versions in table rows; then those reached by the logs
+  // The logs are damaged, so writes before their remaining records may be missing too.
+  bool is_damaged = false;
   std::vector<StoreLoss> lost;
 
-  // Logs in order of their numbers.
+  // `logs` are in order of their numbers.
   void run(const std::vector<std::filesystem::path>& logs, const Apply& apply);
 
  private:
@@ -35,7 +36,7 @@ struct LogReplay {
   void name_missing(const Batch& batch);
 
   std::uint64_t expected_ = 0;                        // 0: no record was seen
-  std::array<std::optional<std::string>, 2> gap_in_;  // the log where it was seen, by Numbered
+  std::array<std::optional<std::string>, 2> gap_in_;  // log in which the gap was seen, by Numbered
 };
 
 }  // namespace troupe

@@ -24,17 +24,19 @@ namespace {
 constexpr int manifest_name_max = 64;
 constexpr std::uintmax_t small_file_max = 4 << 10;
 
-// RocksDB's own log is a file on the same disk, and some builds of it (Debian's 7.8, with assertions) stop
-// the process when that file cannot be written. So there is none: what matters comes back as a status.
+// Discards RocksDB's own info log. It is a file on the same disk, and some builds (Debian's 7.8,
+// with assertions) abort the process when it cannot be written. Everything relevant is returned as
+// a status.
 class NoLog final : public rocksdb::Logger {
  public:
   using rocksdb::Logger::Logv;
   void Logv(const char*, va_list) override {}
 };
 
-// RocksDB would try to recover from a full disk in a thread of its own and answer "busy" meanwhile. Here the
-// next write opens it again (Rocks::go_on), so that the first one that finds room succeeds. DB::Resume would
-// do as well, but in 7.8 it now and then waits for a flush that nobody runs, forever.
+// Disables RocksDB's own recovery from a full disk, which runs in a thread and answers "busy"
+// meanwhile. Here the next write reopens the database (Rocks::go_on), so that the first write that
+// finds space succeeds. DB::Resume would also work, but in 7.8 it sometimes waits forever for a
+// flush that never runs.
 class RecoverOnWrite final : public rocksdb::EventListener {
  public:
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status, bool* recover_now) override {
@@ -42,7 +44,8 @@ class RecoverOnWrite final : public rocksdb::EventListener {
   }
 };
 
-// Makes files of 0600, whatever the umask; RocksDB's are 0644. A table whose footer is wrong is not opened.
+// Creates files with mode 0600, whatever the umask; RocksDB's are 0644. Refuses to open a table
+// with a wrong footer.
 class OwnersFiles final : public rocksdb::FileSystemWrapper {
  public:
   using FileSystemWrapper::FileSystemWrapper;
@@ -75,7 +78,7 @@ class OwnersFiles final : public rocksdb::FileSystemWrapper {
                                  rocksdb::IODebugContext* debug) {
     std::uint64_t bytes = 0;
     if (rocksdb::IOStatus status = GetFileSize(name, {}, &bytes, debug); !status.ok()) return status;
-    if (bytes < table_footer_bytes) return rocksdb::IOStatus::OK();  // RocksDB says so
+    if (bytes < table_footer_bytes) return rocksdb::IOStatus::OK();  // RocksDB reports it
     std::array<char, table_footer_bytes> room;
     rocksdb::Slice footer;
     if (rocksdb::IOStatus status =
@@ -102,7 +105,7 @@ rocksdb::ColumnFamilyOptions rows_options(const std::shared_ptr<rocksdb::Cache>&
   return options;
 }
 
-// Pages do not compress and are written once, so they lie in files of their own and compaction moves only
+// Pages do not compress and are written once. They go to blob files, so that compactions move only
 // keys.
 rocksdb::ColumnFamilyOptions blocks_options(const std::shared_ptr<rocksdb::Cache>& cache) {
   rocksdb::ColumnFamilyOptions options = rows_options(cache);
@@ -120,7 +123,7 @@ rocksdb::ColumnFamilyOptions blocks_options(const std::shared_ptr<rocksdb::Cache
 std::string_view describe(StoreFault fault) {
   switch (fault) {
     case StoreFault::cannot_create:
-      return "the folder cannot be made";
+      return "the folder cannot be created";
     case StoreFault::read_only:
       return "the folder is read-only";
     case StoreFault::locked:
@@ -143,7 +146,7 @@ std::string words_of(int error) { return std::generic_category().message(error);
 
 namespace {
 
-// RocksDB has no code of its own for a lock that is taken; these are its words for it.
+// RocksDB has no status code for a lock that is taken; these are its texts.
 bool says_locked(const std::string& text) {
   return text.find("lock hold by current process") != std::string::npos ||
          text.find("While lock file") != std::string::npos;
@@ -151,8 +154,8 @@ bool says_locked(const std::string& text) {
 
 bool says(const std::string& text, int error) { return text.find(words_of(error)) != std::string::npos; }
 
-// RocksDB calls a store corrupt or foreign, too, of which the system does not let it read a file. A file that
-// is gone is the store's fault.
+// RocksDB also calls a store corrupt or foreign if the system does not let it read a file. A file
+// that is missing is damage, however.
 bool says_out_of_reach(const std::string& text) {
   return text.find("IO error") != std::string::npos && !says(text, ENOENT);
 }
@@ -191,13 +194,13 @@ std::string_view expected_instead_of(StoreFault fault) {
              "store.on_damage to "
              "start to serve what is whole, or remove the folder and import again";
     case StoreFault::disk_full:
-      return "free space: make room and start again";
+      return "free space: free some and start again";
     case StoreFault::foreign_format:
       return "a store in the format \"troupe store 1\"";
     case StoreFault::bad_row:
       return "rows that can be stored";
     case StoreFault::failed:
-      return "a disk that works";
+      return "a working disk";
   }
   return "";
 }
@@ -223,10 +226,10 @@ void prepare_folder(const std::filesystem::path& folder) {
   if (!folder.parent_path().empty() && fs::create_directories(folder.parent_path(), error))
     fs::permissions(folder.parent_path(), fs::perms::owner_all, ignored);
   if (!error) fs::create_directory(folder, error);
-  if (!error) fs::permissions(folder, fs::perms::owner_all, ignored);  // also of one that was made before
+  if (!error) fs::permissions(folder, fs::perms::owner_all, ignored);  // also if it existed before
   if (error.value() == EROFS) fail(StoreFault::read_only, folder, error.message());
   if (error) fail(StoreFault::cannot_create, folder, error.message());
-  if (!fs::is_directory(folder, error)) fail(StoreFault::cannot_create, folder, "it is no folder");
+  if (!fs::is_directory(folder, error)) fail(StoreFault::cannot_create, folder, "it is not a folder");
   if (access(folder.c_str(), W_OK | X_OK) != 0) fail(StoreFault::read_only, folder, words_of(errno));
 }
 
@@ -238,7 +241,7 @@ void sync_folder(const std::filesystem::path& folder) {
   if (!durable) fail(StoreFault::failed, folder, why);
 }
 
-// Sized for a machine that has better uses for its memory: at most about 50 MiB in all.
+// Sized to leave memory to other uses: at most about 50 MiB in total.
 rocksdb::DBOptions database_options() {
   static const std::unique_ptr<rocksdb::Env> owners =
       rocksdb::NewCompositeEnv(std::make_shared<OwnersFiles>(rocksdb::FileSystem::Default()));
@@ -251,10 +254,10 @@ rocksdb::DBOptions database_options() {
   options.db_write_buffer_size = 32 * mebibyte;
   options.max_total_wal_size = 128 * mebibyte;
   options.max_manifest_file_size = 16 * mebibyte;
-  // An older log that is torn: back to the tear, and nothing of what came later (store_check.cc: which tears
-  // are damage).
+  // Recovers to the tear if an older log is torn, and drops later writes (store_check.cc decides
+  // which tears are damage).
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
-  options.track_and_verify_wals_in_manifest = true;  // a log that is missing is damage, not an end
+  options.track_and_verify_wals_in_manifest = true;  // a missing log is damage, not an end
   options.info_log = std::make_shared<NoLog>();
   options.listeners.push_back(std::make_shared<RecoverOnWrite>());
   return options;
@@ -282,7 +285,7 @@ std::string named_manifest(const std::filesystem::path& folder) {
 
 namespace {
 
-// RocksDB reads these as a whole, however long they are.
+// RocksDB reads these files whole, whatever their length.
 rocksdb::Status check_small_files(const std::filesystem::path& folder) {
   for (const char* name : {"CURRENT", "IDENTITY"}) {
     std::error_code error;
@@ -306,7 +309,8 @@ rocksdb::Status OpenedRocks::open(const rocksdb::DBOptions& options, const std::
                 : rocksdb::DB::Open(options, folder.string(), families, &columns, &opened);
   if (!status.ok()) return status;
   database.reset(opened);
-  database->DestroyColumnFamilyHandle(columns.front());  // the default one, which holds nothing
+  // The default column family, which holds nothing.
+  database->DestroyColumnFamilyHandle(columns.front());
   columns.erase(columns.begin());
   return status;
 }

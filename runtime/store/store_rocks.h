@@ -1,6 +1,6 @@
 #pragma once
-// What those files share that speak with RocksDB: its options, its columns, and what its words mean. Only
-// runtime/store includes it.
+// Shared by the files that use RocksDB: its options, its columns, and the meaning of its statuses.
+// Only runtime/store includes it.
 #include <rocksdb/db.h>
 
 #include <array>
@@ -24,9 +24,10 @@ inline std::string_view view(const rocksdb::Slice& bytes) { return {bytes.data()
 
 std::string words_of(int error);
 StoreFault fault_of(const rocksdb::Status& status);
-// A block, a table or a log is not what it was written as, or is gone: reading again would not help.
+// True if a block, table or log is not as it was written, or is missing: reading again would not
+// help.
 bool is_damage(const rocksdb::Status& status);
-// As text: it may quote bytes of a damaged file.
+// Returns the status as printable text: it may quote bytes of a damaged file.
 std::string words_of(const rocksdb::Status& status);
 [[noreturn]] void fail(StoreFault fault, const std::filesystem::path& where, const std::string& detail);
 
@@ -34,10 +35,10 @@ rocksdb::DBOptions database_options();
 std::vector<rocksdb::ColumnFamilyDescriptor> column_families();
 rocksdb::Options table_options();  // to read one table alone
 
-// What CURRENT says; "" if it says nothing.
+// Returns the manifest that CURRENT names; "" if none.
 std::string named_manifest(const std::filesystem::path& folder);
 
-// A database with its columns; closed at the end.
+// A database with its columns; closed by the destructor.
 struct OpenedRocks {
   std::unique_ptr<rocksdb::DB> database;
   std::vector<rocksdb::ColumnFamilyHandle*> columns;  // by Column
@@ -52,7 +53,7 @@ struct OpenedRocks {
   void close();
 };
 
-// The folder's lock, as a database takes it. Throws StoreError (locked) if somebody has it.
+// Holds the folder's lock, as an open database does. Throws StoreError (locked) if it is taken.
 class FolderLock {
  public:
   explicit FolderLock(const std::filesystem::path& folder);
@@ -64,7 +65,7 @@ class FolderLock {
   rocksdb::FileLock* lock_ = nullptr;
 };
 
-// 0700, whatever the umask; throws StoreError.
+// Creates the folder with mode 0700, whatever the umask. Throws StoreError.
 void prepare_folder(const std::filesystem::path& folder);
 void sync_folder(const std::filesystem::path& folder);  // throws StoreError
 

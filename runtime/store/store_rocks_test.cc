@@ -6,7 +6,7 @@
 
 using namespace troupe;
 
-TEST_CASE("every fault of a store says what is wrong, and its own words for what was expected") {
+TEST_CASE("store faults: each has its own text and its own expectation") {
   std::set<std::string> expected;
   for (auto fault = StoreFault::cannot_create; fault <= StoreFault::failed;
        fault = static_cast<StoreFault>(static_cast<int>(fault) + 1)) {

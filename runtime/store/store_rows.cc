@@ -70,7 +70,7 @@ Fault check_values(const Feature& feature, const EventFeature& wanted, std::size
   return {};
 }
 
-// Every feature that the model wants, once, with a value for each event.
+// Requires every feature of the model exactly once, with a value for each event.
 Fault check_features(std::span<const Feature> features, std::size_t events, const FeatureLimits& limits,
                      bool in_order = true) {
   for (std::size_t i = 0; i < features.size(); ++i) {
@@ -110,7 +110,7 @@ Fault check_event_ids(std::span<const std::string> ids, std::size_t events, cons
   return {};
 }
 
-// Of PutUser and AppendEvents, whose members are the same.
+// Checks a PutUser or AppendEvents, whose members are the same.
 template <class Write>
 Fault check_events(const Write& write, const FeatureLimits& limits, bool in_order) {
   if (!write.tenant.empty())
@@ -129,7 +129,7 @@ Fault check_events(const Write& write, const FeatureLimits& limits, bool in_orde
   return check_features(write.features, events, limits, in_order);
 }
 
-// Lengths, and then all of them in one text.
+// Writes all lengths, then all names as one text.
 void write_names(RecordWriter& writer, const std::vector<std::string>& names) {
   std::vector<std::uint32_t> lengths;
   std::string text;
@@ -140,7 +140,7 @@ void write_names(RecordWriter& writer, const std::vector<std::string>& names) {
   writer.list(lengths).text(text);
 }
 
-// None, or one for each event.
+// Reads no names, or one for each event.
 std::optional<std::vector<std::string>> read_names(RecordReader& reader, std::size_t events) {
   const std::vector<std::uint32_t> lengths = reader.list_u32();
   if (!lengths.empty() && lengths.size() != events) return {};
@@ -183,7 +183,7 @@ std::string user_key(std::string_view tenant, std::string_view user) {
   return key.append(tenant).append(user);
 }
 
-// Names stand behind the features, behind a feature without a name.
+// Names follow the features, after a feature with an empty name.
 std::string encode_profile(const Profile& profile, std::string_view key, const EventNames& names) {
   RecordWriter writer(RecordType::profile);
   writer.u64(profile.version).list(profile.tokens).list(profile.events);
@@ -212,7 +212,7 @@ std::string encode_note(std::string_view text, std::string_view key) {
 
 namespace {
 
-// Up to the names. Absent if that is not sound.
+// Reads up to the names. Returns nullopt if that part is not sound.
 std::optional<Profile> read_profile(RecordReader& reader, const FeatureLimits& limits, bool& has_names) {
   Profile profile{reader.u64(), reader.list_i32(), reader.list_u32()};
   has_names = false;

@@ -27,13 +27,13 @@ std::string fault_of(Row row, Spoil spoil) {
 
 }  // namespace
 
-TEST_CASE("a good item and a good user have no fault; an empty profile is a good one") {
+TEST_CASE("store rows: a valid item, user and empty profile are accepted") {
   CHECK(fault(good_item()) == "");
   CHECK(fault(good_user()) == "");
   CHECK(fault(PutUser{0, "", "ann"}) == "");
 }
 
-TEST_CASE("each fault of an item names its field") {
+TEST_CASE("store rows: a refused item names its field") {
   const auto of = [](auto spoil) { return fault_of(good_item(), spoil); };
   CHECK(of([](PutItem& i) { i.item = ""; }) == "422 bad_id item");
   CHECK(of([](PutItem& i) { i.item = std::string(257, 'x'); }) == "422 bad_id item");
@@ -47,7 +47,7 @@ TEST_CASE("each fault of an item names its field") {
   CHECK(of([](PutItem& i) { i.identifier = 100; }) == "422 bad_token identifier");
 }
 
-TEST_CASE("each fault of a user names its field") {
+TEST_CASE("store rows: a refused user names its field") {
   const auto of = [](auto spoil) { return fault_of(good_user(), spoil); };
   CHECK(of([](PutUser& u) { u.user = ""; }) == "422 bad_id user");
   CHECK(of([](PutUser& u) { u.tenant = std::string(257, 'x'); }) == "422 bad_id tenant");
@@ -58,7 +58,7 @@ TEST_CASE("each fault of a user names its field") {
   CHECK(of([](PutUser& u) { u.tokens = {1, 100}; }) == "422 bad_token tokens[1]");
 }
 
-TEST_CASE("a user's events have the features of the model, each a value for every event, and no others") {
+TEST_CASE("store rows: events need exactly the model's features, one value per event") {
   FeatureLimits timed = limits;
   timed.event_features = {{.name = "timestamps", .ascending = true, .least = 0, .most = 1'000},
                           {.name = "actions"}};
@@ -91,7 +91,7 @@ TEST_CASE("a user's events have the features of the model, each a value for ever
   CHECK(find_fault(user, limits)->code == "unknown_feature");
 }
 
-TEST_CASE("a profile's features come back, and one without those of the model is absent") {
+TEST_CASE("store rows: a profile's features are read back; without the model's it is absent") {
   FeatureLimits timed = limits;
   timed.event_features = {{.name = "timestamps"}};
   const Profile profile{7, {1, 2, 3}, {2, 1}, {{"timestamps", {-5, std::int64_t{1} << 60}}}};
@@ -104,7 +104,7 @@ TEST_CASE("a profile's features come back, and one without those of the model is
   CHECK(decode_profile("k", encode_profile(bare, "k"), limits) == bare);
 }
 
-TEST_CASE("what events were put as comes back behind a profile, and requests read over it") {
+TEST_CASE("store rows: event names are read back after a profile, and requests skip them") {
   FeatureLimits timed = limits;
   timed.event_features = {{.name = "timestamps"}};
   const Profile profile{7, {1, 2, 3}, {2, 1}, {{"timestamps", {-5, 4}}}};
@@ -117,7 +117,7 @@ TEST_CASE("what events were put as comes back behind a profile, and requests rea
 }
 
 TEST_CASE(
-    "a stored profile is absent if it could not be stored today, or if the names behind it do not fit its "
+    "store rows: a stored profile is absent if it violates the limits or its names do not fit its "
     "events") {
   const Profile profile{7, {1, 2, 3}, {2, 1}};
   const EventNames both{{"film", ""}, {"e1", "e2"}};
@@ -137,7 +137,7 @@ TEST_CASE(
   CHECK_FALSE(decoded(profile, {{}, {"e1", "e2", "e3"}}));
 }
 
-TEST_CASE("names whose lengths are not those of their text are no names") {
+TEST_CASE("store rows: names whose lengths do not match their text are refused") {
   using Lengths = std::vector<std::uint32_t>;
   const auto decoded = [](const Lengths& lengths, const char* text, const char* more = nullptr) {
     RecordWriter writer(RecordType::profile);
@@ -152,11 +152,11 @@ TEST_CASE("names whose lengths are not those of their text are no names") {
   CHECK_FALSE(decoded({1, 1}, "abc"));
   CHECK_FALSE(decoded({1, 3}, "abc"));
   CHECK_FALSE(decoded({0xFFFFFFFF, 4}, "abc"));
-  CHECK_FALSE(decoded({}, ""));  // a mark of names, and none of them
+  CHECK_FALSE(decoded({}, ""));  // a marker for names, but no names
   CHECK_FALSE(decoded({1, 2}, "abc", "more"));
 }
 
-TEST_CASE("each bound holds up to its number") {
+TEST_CASE("store rows: each bound holds up to its number") {
   const auto of_user = [](auto spoil) { return fault_of(good_user(), spoil); };
   const auto of_item = [](auto spoil) { return fault_of(good_item(), spoil); };
   CHECK(of_user([](PutUser& u) { u.tokens = {}, u.history.assign(3, "film"); }) == "");
@@ -174,8 +174,8 @@ TEST_CASE("each bound holds up to its number") {
 }
 
 TEST_CASE(
-    "appended events need not follow on each other, as their place is found later; their bounds hold all the "
-    "same") {
+    "store rows: appended events need no order, as they are sorted in later; their bounds still "
+    "hold") {
   FeatureLimits timed = limits;
   timed.event_features = {{.name = "timestamps", .ascending = true, .least = 0, .most = 1'000}};
   AppendEvents events;
@@ -188,7 +188,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a key begins with the length of the tenant, its highest byte first; notes come back under their key "
+    "store rows: a key begins with the tenant's length, highest byte first; notes open under their key "
     "only") {
   CHECK(user_key("ab", "c") == std::string("\0\0\0\2abc", 7));
   CHECK(user_key(std::string(258, 'x'), "").substr(0, 4) == std::string("\0\0\1\2", 4));
@@ -197,7 +197,7 @@ TEST_CASE(
   CHECK_FALSE(decode_note("k", encode_counter(4, "k")));
 }
 
-TEST_CASE("a bad token is refused with its value and the range") {
+TEST_CASE("store rows: a bad token is refused with its value and the range") {
   PutItem item = good_item();
   item.tokens = {7, 123};
   const auto refusal = find_fault(item, limits);
@@ -206,13 +206,13 @@ TEST_CASE("a bad token is refused with its value and the range") {
   CHECK(refusal->expected == "0..99");
 }
 
-TEST_CASE("tenants and users do not run into each other") {
+TEST_CASE("store rows: keys of different tenants and users never collide") {
   CHECK(user_key("a", "bc") != user_key("ab", "c"));
   CHECK(user_key("", "abc") != user_key("abc", ""));
   CHECK(user_key("a", "b") == user_key("a", "b"));
 }
 
-TEST_CASE("profiles, items and counters come back as they were") {
+TEST_CASE("store rows: profiles, items and counters are read back unchanged") {
   const Profile profile{7, {1, 2, 3}, {2, 1}};
   CHECK(decode_profile("k", encode_profile(profile, "k"), limits) == profile);
   const Item item{"film", "A Film", {1, 2}, 50, {}};
@@ -223,7 +223,7 @@ TEST_CASE("profiles, items and counters come back as they were") {
   CHECK(decode_counter("k", encode_counter(12, "k")) == 12);
 }
 
-TEST_CASE("a row is absent under another key, as another type, or when it could not be stored today") {
+TEST_CASE("store rows: a row is absent under another key or type, or if it violates the limits") {
   const Profile profile{7, {1, 2, 3}, {2, 1}};
   CHECK_FALSE(decode_profile("l", encode_profile(profile, "k"), limits));
   CHECK_FALSE(decode_counter("k", encode_profile(profile, "k")));

@@ -39,7 +39,7 @@ std::vector<fs::path> files_of(const fs::path& folder) {
   return files;
 }
 
-// Collects changes and writes them to the new store now and then.
+// Collects changes and writes them to the new store in batches.
 class NewStore {
  public:
   explicit NewStore(const fs::path& folder) : folder_(folder) {
@@ -122,11 +122,12 @@ class Salvage {
   fs::path free_place() const {
     for (const char* const name : {"rocksdb.damaged", "rocksdb.damaged.2"})
       if (!fs::exists(fs::symlink_status(data_dir_ / name))) return data_dir_ / name;
-    fail(StoreFault::corrupt, damaged_,
-         "two were set aside before: look at rocksdb.damaged and rocksdb.damaged.2, and remove them");
+    fail(
+        StoreFault::corrupt, damaged_,
+        "two damaged ones are there already: look at rocksdb.damaged and rocksdb.damaged.2, and remove them");
   }
 
-  // Tables by link, for nobody changes them; the rest but the logs as copies, and a manifest named.
+  // Links tables, which never change; copies manifests but no logs, and writes CURRENT.
   void make_work() const {
     prepare_folder(work_);
     std::string manifest;
@@ -165,14 +166,14 @@ class Salvage {
     if (status.ok()) return;
     check(rocksdb::RepairDB(work_.string(), database_options(), column_families()), work_);
     rocksdb::DBOptions options = work_options();
-    options.create_missing_column_families = true;  // of those that have no table
+    options.create_missing_column_families = true;  // for columns without a table
     check(rocks_.open(options, work_, column_families(), false), work_);
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(work_ / "lost", error))
       for (const Column column : kept) lose(column, "rocksdb/" + entry.path().filename().string(), "", "", 0);
   }
 
-  // ---- rows of tables: keys from each table, their newest values from all of them ----
+  // ---- rows of tables: keys from each table, newest values from the whole database ----
 
   void copy_rows(NewStore& next) {
     std::vector<rocksdb::LiveFileMetaData> tables;
@@ -196,7 +197,7 @@ class Salvage {
     const auto make = [&] { return std::unique_ptr<rocksdb::Iterator>(reader.NewIterator(options)); };
     std::uint64_t rows = 0;
     std::vector<std::pair<std::string, std::string>> gaps;
-    StoreLoss run;  // of rows that follow each other: where a newer table is gone, that may be all
+    StoreLoss run;  // adjacent unreadable rows: all of them may be, if a newer table is missing
     const auto end_run = [&] {
       if (run.rows_max > 0) lose(column, "rocksdb/" + name, run.from, run.to, run.rows_max);
       run = {};
@@ -217,14 +218,14 @@ class Salvage {
       lose(column, "rocksdb/" + name, from, to, table.num_entries - std::min(rows, table.num_entries));
   }
 
-  // False if nobody can tell what its newest value is.
+  // Returns false if the key's newest value cannot be determined.
   bool copy_row(NewStore& next, Column column, std::string_view key) {
     rocksdb::PinnableSlice value;
     const rocksdb::Status status = rocks_.database->Get({}, rocks_.column(column), slice(key), &value);
     if (status.IsNotFound()) return true;
     if (status.ok()) return keep(next, column, key, view(value)), true;
     const std::unique_ptr<rocksdb::Iterator> all(rocks_.database->NewIterator({}, rocks_.column(column)));
-    all->Seek(slice(key));  // asks no filters, which may be what is damaged
+    all->Seek(slice(key));  // uses no filters, which may be the damaged part
     if (!all->status().ok()) return false;
     if (all->Valid() && view(all->key()) == key) keep(next, column, key, view(all->value()));
     return true;
@@ -243,7 +244,7 @@ class Salvage {
   void lose(Column column, const std::string& file, std::string_view from, const std::string& to,
             std::uint64_t rows) {
     if (column != Column::meta) return name({file, column, std::string(from), to, rows});
-    for (const std::string_view note : {made_for_key, importing_key})  // counters are made anew
+    for (const std::string_view note : {made_for_key, importing_key})  // counters are set anew
       if (note >= from && (to.empty() || note < to)) notes_lost_.try_emplace(std::string(note), file);
   }
 
@@ -285,12 +286,12 @@ class Salvage {
     }
   }
 
-  // Rows of which nothing is noted would be taken for those of whatever model is served: that the note was
-  // lost is noted in its place, and whoever is asked for it finds no model there.
+  // Rows without a note of their model would be taken for rows of whatever model is served. So the
+  // loss is noted in its place, and a reader of the note finds no model there.
   void see_to_notes(NewStore& next) {
     const auto kept = next.note(made_for_key);
     const bool was_lost = kept && decode_note(made_for_key, *kept) ==
-                                      lost_note;  // before, and what was noted since is lost now
+                                      lost_note;  // lost earlier; notes written since are lost now
     const bool is_lost = was_lost || (has_rows_ && !found_.only_blocks() && !kept);
     if (is_lost) notes_lost_.try_emplace(std::string(made_for_key));
     if (is_lost) next.put(Column::meta, made_for_key, encode_note(lost_note, made_for_key));
@@ -307,7 +308,7 @@ class Salvage {
     }
   }
 
-  // ---- the end ----
+  // ---- replacement ----
 
   void change_places() const {
     std::error_code error;
@@ -318,12 +319,12 @@ class Salvage {
 
   const fs::path data_dir_, damaged_, work_, result_;
   const StoreCheck& found_;
-  OpenedRocks rocks_;  // the damaged one's tables
+  OpenedRocks rocks_;  // tables of the damaged store
   LogReplay replay_;
   std::array<std::uint64_t, 2> table_counters_{};
-  bool has_rows_ = false;                          // of users or items
-  std::map<std::string, std::string> notes_lost_;  // of meta: the file that had it
-  std::ofstream list_;                             // of all that is lost, for people
+  bool has_rows_ = false;                          // rows of users or items
+  std::map<std::string, std::string> notes_lost_;  // key in meta → file that had it
+  std::ofstream list_;                             // lists all losses for operators
   Salvaged salvaged_;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
-// A damaged store is made anew from what of it is whole: rows of tables (behind damaged blocks, too), then
-// what the logs have that no table has. Saved blocks are left out, for they are computed again. The damaged
-// one is set aside as it is; nothing is deleted.
+// Rebuilds a damaged store from its sound parts: rows of tables (also those after damaged blocks),
+// then log records that no table has. Saved blocks are dropped, since they are recomputed. The
+// damaged store is set aside unchanged; nothing is deleted.
 #include <array>
 #include <filesystem>
 #include <vector>
@@ -11,18 +11,18 @@
 namespace troupe {
 
 struct Salvaged {
-  std::filesystem::path aside;  // where the damaged one lies, with lost.txt in it
+  std::filesystem::path aside;  // folder of the damaged store, with lost.txt in it
   std::uint64_t losses = 0;
-  std::vector<StoreLoss> lost;  // the first of them; all stand in lost.txt
-  // Of the new store, by Numbered: above all that were ever given out, as far as the mark is there to say.
+  std::vector<StoreLoss> lost;  // the first losses; lost.txt lists all
+  // Counters of the new store, by Numbered: above all numbers ever used, as far as the mark shows.
   std::array<std::uint64_t, 2> counters{};
 };
 
-// The caller has the lock of <data_dir>/rocksdb. Throws StoreError if no other can be made, and leaves the
-// store as it was.
+// The caller holds the lock of <data_dir>/rocksdb. Throws StoreError if no new store can be made,
+// and leaves the damaged one unchanged.
 Salvaged salvage_store(const std::filesystem::path& data_dir, const StoreCheck& check);
 
-// After an end between two steps of it: puts the new store where it belongs.
+// Moves the new store into place if a process ended between two steps of the salvage.
 void finish_salvage(const std::filesystem::path& data_dir);
 
 }  // namespace troupe

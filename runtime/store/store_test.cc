@@ -26,7 +26,7 @@ std::optional<StoreFailure> put(Store& store, Column column, const std::string& 
   return store.write({&change, 1}, Durability::buffered);
 }
 
-// What opening this folder fails with; `failed` and "" if it does not.
+// Returns the fault and text with which opening this folder fails; `failed` and "" if it succeeds.
 StoreError open_error(const std::filesystem::path& folder) {
   try {
     Store store(folder);
@@ -41,7 +41,7 @@ bool says(const StoreError& error, const std::string& words) {
 }
 
 bool no_disk(const TestFolder& folder) {
-  if (!folder.mounted()) MESSAGE("skipped: no right to mount a disk of its own for this test");
+  if (!folder.mounted()) MESSAGE("skipped: no permission to mount a disk for this test");
   return !folder.mounted();
 }
 
@@ -49,7 +49,7 @@ void overwrite(const std::filesystem::path& file, const std::string& content) {
   std::ofstream(file, std::ios::binary | std::ios::trunc) << content;
 }
 
-TEST_CASE("what is written is read, in its column, also after the store was closed") {
+TEST_CASE("store: a write is read in its column, also after reopening") {
   TestFolder folder;
   {
     Store store(folder.path());
@@ -69,7 +69,7 @@ TEST_CASE("what is written is read, in its column, also after the store was clos
   CHECK(store.read(Column::users, "gone", [](std::string_view) {}) == Store::Read::missing);
 }
 
-// Whether the log went to the disk before the call came back.
+// True if the log reached the disk before the call returned.
 bool is_synced(const std::function<void()>& call) {
   rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableTime);
   rocksdb::get_iostats_context()->Reset();
@@ -78,7 +78,7 @@ bool is_synced(const std::function<void()>& call) {
   return rocksdb::get_iostats_context()->fsync_nanos > 0;
 }
 
-TEST_CASE("each synced write is on the disk before it is answered; buffered ones wait for a sync") {
+TEST_CASE("store: each synced write is on the disk before it is answered; buffered ones wait for a sync") {
   TestFolder folder;
   Store store(folder.path());
   const Change add{Column::users, "k", "v"}, erase{Column::users, "k"};
@@ -89,7 +89,7 @@ TEST_CASE("each synced write is on the disk before it is answered; buffered ones
   CHECK(is_synced([&] { CHECK_FALSE(store.sync()); }));
 }
 
-TEST_CASE("a scan goes in order through its range and stops when told; a range can be erased") {
+TEST_CASE("store: a scan visits its range in order and stops on false; a range can be erased") {
   TestFolder folder;
   Store store(folder.path());
   for (const char* key : {"b2", "a", "c", "b1", "b3"}) put(store, Column::items, key, "v");
@@ -103,18 +103,18 @@ TEST_CASE("a scan goes in order through its range and stops when told; a range c
   CHECK(seen == "ab1c");
 }
 
-TEST_CASE("a folder that cannot be made is an error that says so") {
+TEST_CASE("store: a folder that cannot be created is an error that says so") {
   TestFolder folder;
   overwrite(folder.path() / "file", "");
   const StoreError error = open_error(folder.path() / "file" / "data");
   CHECK(error.fault == StoreFault::cannot_create);
-  CHECK(says(error, "file/data/rocksdb: the folder cannot be made"));
+  CHECK(says(error, "file/data/rocksdb: the folder cannot be created"));
   CHECK(says(error, "; expected a folder"));
   overwrite(folder.path() / "rocksdb", "");
   CHECK(open_error(folder.path()).fault == StoreFault::cannot_create);
 }
 
-TEST_CASE("two stores in one folder: the second is told that it is locked, and the first goes on") {
+TEST_CASE("store: a second store in one folder is refused as locked, and the first continues") {
   TestFolder folder;
   Store store(folder.path());
   const StoreError error = open_error(folder.path());
@@ -123,7 +123,7 @@ TEST_CASE("two stores in one folder: the second is told that it is locked, and t
   CHECK_FALSE(put(store, Column::items, "k", "v"));
 }
 
-TEST_CASE("another process that holds the folder is told of, too") {
+TEST_CASE("store: a folder locked by another process is refused") {
   TestFolder folder;
   const auto lock_file = folder.path() / "rocksdb" / "LOCK";
   { Store store(folder.path()); }
@@ -148,7 +148,7 @@ TEST_CASE("another process that holds the folder is told of, too") {
   CHECK_NOTHROW(Store(folder.path()));
 }
 
-TEST_CASE("a damaged store is called corrupt") {
+TEST_CASE("store: a damaged store is refused as corrupt") {
   TestFolder folder;
   {
     Store store(folder.path());
@@ -160,7 +160,7 @@ TEST_CASE("a damaged store is called corrupt") {
   CHECK(says(error, "or remove the folder and import again"));
 }
 
-TEST_CASE("a store in a foreign format is refused") {
+TEST_CASE("store: a store in a foreign format is refused") {
   TestFolder folder;
   {
     Store store(folder.path());
@@ -171,7 +171,7 @@ TEST_CASE("a store in a foreign format is refused") {
   CHECK(says(error, "troupe store 9"));
 }
 
-TEST_CASE("a read-only folder is refused") {
+TEST_CASE("store: a read-only folder is refused") {
   TestFolder folder("8m");
   if (no_disk(folder)) return;
   { Store store(folder.path()); }
@@ -182,14 +182,14 @@ TEST_CASE("a read-only folder is refused") {
   CHECK(open_error(folder.path() / "new").fault == StoreFault::read_only);
 }
 
-TEST_CASE("a full disk refuses to open, too") {
+TEST_CASE("store: opening on a full disk is refused") {
   TestFolder folder("1m");
   if (no_disk(folder)) return;
   overwrite(folder.path() / "ballast", std::string(1 << 20, 'x'));
   CHECK(open_error(folder.path()).fault == StoreFault::disk_full);
 }
 
-TEST_CASE("a full disk is a value; what was stored is still read, and writes work again when there is room") {
+TEST_CASE("store: a full disk is a failure value; reads continue, and writes resume when space is free") {
   TestFolder folder("48m");
   if (no_disk(folder)) return;
   auto opened = std::make_unique<Store>(folder.path(), StoreOptions{.free_bytes_min = 0});
@@ -218,7 +218,7 @@ TEST_CASE("a full disk is a value; what was stored is still read, and writes wor
   }
 }
 
-TEST_CASE("while too little is free, rows are refused and erasures are not") {
+TEST_CASE("store: with too little free space rows are refused, erasures are not") {
   TestFolder folder;
   {
     Store store(folder.path());

@@ -7,32 +7,32 @@
 namespace troupe {
 namespace {
 
-constexpr std::size_t key_bytes_max = 1024;  // longer than any key that is written
+constexpr std::size_t key_bytes_max = 1024;  // longer than any stored key
 const std::string near_enough(16, '\xff');
 
-// Whether a search for this key ends with these words.
+// True if a search for this key fails with exactly this error text.
 bool meets(const MakeIterator& make, const std::string& key, const std::string& words) {
   const auto at = make();
   at->Seek(key);
   return !at->Valid() && !at->status().ok() && at->status().ToString() == words;
 }
 
-// The least key beyond all that begin with this one; empty: there is none.
+// Returns the smallest key above all keys with this prefix; empty: there is none.
 std::string beyond(std::string key) {
   while (!key.empty() && key.back() == '\xff') key.pop_back();
   if (!key.empty()) key.back() = static_cast<char>(static_cast<unsigned char>(key.back()) + 1);
   return key;
 }
 
-// Where searches no longer meet them, found byte by byte: the greatest key that does (`from` and all keys up
-// to it count as such) with one more byte; or, where keys that do come as near as one likes to one that does
-// not, that one. Absent if the keys have no end.
+// Finds the first key after the damage, byte by byte: the greatest key whose search fails (`from`
+// and all smaller keys count as failing), plus one byte. If failing keys come arbitrarily close to
+// one that does not, returns that one. Returns nullopt if the damage extends to the end.
 std::optional<std::string> end_of_met(const MakeIterator& make, const std::string& from,
                                       const std::string& words) {
   const auto is_met = [&](const std::string& key) { return key <= from || meets(make, key, words); };
   std::string last;
   while (last.size() < key_bytes_max && !last.ends_with(near_enough)) {
-    int low = -1, high = 256;  // with `low` as the next byte it is met, with `high` it is not
+    int low = -1, high = 256;  // with `low` as the next byte the search fails, with `high` it does not
     while (high - low > 1) {
       const int middle = (low + high) / 2;
       (is_met(last + static_cast<char>(middle)) ? low : high) = middle;
@@ -56,7 +56,7 @@ rocksdb::Status walk(const MakeIterator& make, std::string_view from, std::strin
       if (!to.empty() && view(at->key()) >= to) return {};
       next.assign(view(at->key()));
       if (!use(next, view(at->value()))) return {};
-      next += '\0';  // the least key behind it
+      next += '\0';  // smallest key after it
     }
     const rocksdb::Status status = at->status();
     if (status.ok() || !skip || !is_damage(status)) return status;

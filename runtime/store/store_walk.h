@@ -1,5 +1,5 @@
 #pragma once
-// Walks a range of keys and goes on behind what cannot be read. Only runtime/store includes it.
+// Walks a range of keys and continues after unreadable parts. Only runtime/store includes it.
 #include <rocksdb/iterator.h>
 
 #include <functional>
@@ -13,11 +13,11 @@ namespace troupe {
 
 using MakeIterator = std::function<std::unique_ptr<rocksdb::Iterator>()>;
 
-// Keys in [from, to) in order of bytes (`to` empty: to the end). Where a block is damaged, the end of its
-// range is found by bisection over keys, since a search for any of them meets the same block and is told the
-// same words: `skip` is called with that range, and the walk goes on behind it. Fails if the disk does in
-// another way, or without `skip`. Each search has an iterator of its own: in RocksDB 7.8 one that has met
-// damage may go on to say so.
+// Visits keys in [from, to) in byte order (`to` empty: to the end). The end of a damaged range is
+// found by bisection over keys, since a search for any key in it meets the same block and gives the
+// same error text. `skip` is called with that range and the walk continues after it. Fails on any
+// other disk failure, or on damage without `skip`. Each search uses its own iterator: in RocksDB
+// 7.8 one that met damage may keep reporting it.
 rocksdb::Status walk(const MakeIterator& make, std::string_view from, std::string_view to,
                      const UseStoreEntry& use, const UseStoreGap& skip);
 

@@ -1,5 +1,5 @@
 #pragma once
-// For tests of those who use a catalog: one of these items, numbered in this order.
+// Test helper: a catalog of given items, numbered in their order.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -34,7 +34,7 @@ inline std::vector<ItemNumber> numbers_up_to(std::size_t count) {
   while (numbers.size() < count) numbers.push_back(static_cast<ItemNumber>(numbers.size()));
   return numbers;
 }
-// All of these items.
+// Returns features with all of these items.
 inline Features features_of(ProfilePointer user, std::vector<Item> items, std::string version = "") {
   std::vector<ItemNumber> numbers = numbers_up_to(items.size());
   return {std::move(user), std::make_shared<const ListedCatalog>(std::move(items), std::move(version)),

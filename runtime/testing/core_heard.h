@@ -1,7 +1,8 @@
 #pragma once
-// For tests of cores: whom a core hears. Each message there is, as empty as it begins, is sent to a fresh
-// core by every role of its own node and of another one, and what is not counted as a protocol error is
-// listed. So no check of a sender can go unnoticed.
+// Test helper: for every message type, lists the sender roles that a core accepts. Each message,
+// with default values, is sent to a fresh core by every role of its own node and of another node.
+// Messages that are not counted as protocol errors are listed, so that every change of a sender
+// check shows.
 #include <string>
 #include <string_view>
 #include <variant>
@@ -16,8 +17,8 @@ inline constexpr std::string_view role_names[] = {"door",      "router",        
 
 template <class T>
 std::string type_name() {
-  const std::string_view text =
-      __PRETTY_FUNCTION__;  // "… [with T = troupe::Heartbeat; …" or "… [T = troupe::Heartbeat]"
+  // "… [with T = troupe::Heartbeat; …" or "… [T = troupe::Heartbeat]"
+  const std::string_view text = __PRETTY_FUNCTION__;
   const std::size_t end = text.find_first_of(";]", text.find("T = "));
   return std::string(text.substr(0, end).substr(text.rfind(':', end) + 1));
 }
@@ -31,9 +32,9 @@ inline bool is_refused(const Effects& effects) {
 
 }  // namespace core_heard
 
-// `receive(Address, Message)` gives a fresh core of node `own` this message, and returns the effects. Of each
-// message that anybody may send a line: "Heartbeat: everybody", "SetSplit: allocator here". Whoever is of
-// another node stands as "elsewhere".
+// `receive(Address, Message)` sends this message to a fresh core of node `own`, and returns the
+// effects. Returns a line per accepted message: "Heartbeat: everybody", "SetSplit: allocator here".
+// Senders of another node are marked "elsewhere".
 template <class Receive, std::size_t index = 0>
 std::string whom_it_hears(NodeId own, const Receive& receive) {
   if constexpr (index < std::variant_size_v<AnyMessage>) {

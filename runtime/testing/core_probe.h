@@ -1,7 +1,6 @@
 #pragma once
-// For tests of cores: feeds one core events by hand and reads what it wants done. It keeps the timers that
-// the core sets and fires them when told to move on, so that a test says "until 200 us" instead of naming
-// timers.
+// Test helper: feeds events to a core and reads its effects. It keeps the timers that the core sets
+// and fires them in run_until(), so that a test says "until 200 us" instead of naming timers.
 #include <map>
 #include <utility>
 #include <vector>
@@ -14,7 +13,7 @@ class CoreProbe {
  public:
   explicit CoreProbe(Core& core) : core_(core) {}
 
-  Effects effects;  // of the last call below
+  Effects effects;  // effects of the last call below
 
   void start(std::int64_t us = 0) { step(us, TimerFired{start_timer}); }
   void receive(std::int64_t us, Address from, Message message) {
@@ -22,7 +21,8 @@ class CoreProbe {
   }
   void done(std::int64_t us, std::uint64_t job, JobResult result) { step(us, Done{job, std::move(result)}); }
   void lose(std::int64_t us, NodeId node) { step(us, PeerLost{node}); }
-  // Fires every timer that is due by then, in order of time; `effects` holds those of all of them.
+  // Fires every timer that is due by `us`, in order of time; `effects` holds the effects of all of
+  // them.
   void run_until(std::int64_t us) {
     effects = {};
     while (!timers_.empty() && timers_.begin()->first.us <= us) {
@@ -46,7 +46,7 @@ class CoreProbe {
       if (const auto* send = std::get_if<Effects::Send>(&effect)) found.push_back(send->to);
     return found;
   }
-  // The jobs of one kind that were started: id and work.
+  // Returns the started jobs of one kind: id and work.
   template <class T>
   std::vector<std::pair<std::uint64_t, T>> started() const {
     std::vector<std::pair<std::uint64_t, T>> found;
@@ -81,7 +81,7 @@ class CoreProbe {
   std::multimap<Instant, std::uint64_t> timers_;
 };
 
-// The value of a status field, or "" if there is none of that name.
+// Returns the value of a status field, or "" if there is none of that name.
 inline std::string field_of(const StatusReply& reply, const std::string& name) {
   for (const StatusField& field : reply.fields)
     if (field.name == name) return field.value;

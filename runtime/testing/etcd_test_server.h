@@ -1,5 +1,5 @@
 #pragma once
-// For tests: an etcd of the test's own, on loopback and in a folder of its own, that is gone afterwards.
+// Test helper: an etcd of the test's own on loopback, in its own folder, deleted afterwards.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -29,7 +29,7 @@ inline sockaddr_in loopback(std::uint16_t port) {
   return address;
 }
 
-// A socket that listens on a free port of loopback.
+// Returns a socket that listens on a free port of loopback.
 inline int listen_somewhere(std::uint16_t& port) {
   const int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = loopback(0);
@@ -49,8 +49,8 @@ inline std::uint16_t free_port() {
 
 class EtcdServer {
  public:
-  // Tries other ports if somebody was faster. `tls`: for clients, with `arguments` that say what they are
-  // shown; its endpoint is then at localhost.
+  // Tries other ports if one is taken meanwhile. `tls` is for clients, with `arguments` that name
+  // the server's certificates; the endpoint is then at localhost.
   explicit EtcdServer(std::vector<std::string> arguments = {}, std::shared_ptr<const TlsClient> tls = nullptr)
       : more_(std::move(arguments)), tls_(std::move(tls)) {
     for (int tries = 0; tries < 3 && !started_ && here_; ++tries) {
@@ -66,10 +66,10 @@ class EtcdServer {
   EtcdServer(const EtcdServer&) = delete;
   EtcdServer& operator=(const EtcdServer&) = delete;
 
-  bool here() const { return here_; }  // false: this machine has no etcd
+  bool here() const { return here_; }  // false = this machine has no etcd
   const std::string& endpoint() const { return endpoint_; }
 
-  // On the data of before.
+  // Starts etcd, with its earlier data.
   void start() {
     child_ = fork();
     if (child_ == 0) become_etcd();
@@ -82,14 +82,14 @@ class EtcdServer {
   }
   void freeze() {
     kill(child_, SIGSTOP);
-    waitpid(child_, nullptr, WUNTRACED);  // until it stands still
+    waitpid(child_, nullptr, WUNTRACED);  // until it has stopped
   }
   void thaw() { kill(child_, SIGCONT); }
 
  private:
   static std::string url(std::uint16_t port) { return "http://127.0.0.1:" + std::to_string(port); }
 
-  // Its timeouts are half of what it is shipped with, so that it grants leases of one second.
+  // Uses half of etcd's default timeouts, so that it grants leases of one second.
   [[noreturn]] void become_etcd() const {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     const std::string data = folder_.path() / "data", log = folder_.path() / "log";
@@ -126,7 +126,7 @@ class EtcdServer {
       const auto answer = asking.ask({ReadKey{"ready"}});
       const auto* refusal = std::get_if<Refusal>(&answer);
       if (!refusal || refusal->what.find("user name is empty") != std::string::npos)
-        return true;  // it asks for a login
+        return true;  // etcd requires a login
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     crash();
@@ -141,7 +141,7 @@ class EtcdServer {
   bool here_ = true, started_ = false;
 };
 
-// One for all test cases that do not disturb it; they keep apart by their prefixes.
+// Returns an etcd shared by all test cases that do not disturb it; they use different prefixes.
 inline EtcdServer& shared_etcd() {
   static EtcdServer server;
   return server;

@@ -1,6 +1,6 @@
 #pragma once
-// What the tests of the hosts share: a core and a port made of a function, and a door that keeps what it was
-// given.
+// Test helpers for hosts: a core and a port made of a function, and a server that keeps its
+// messages.
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -31,7 +31,8 @@ struct FunctionPort final : Port {
   Run run_;
 };
 
-// Tells `door` for each message whether the start timer came before it: id 1, else 0.
+// Returns a core that reports to `door`, for each message, whether the start timer fired before it:
+// id 1, else 0.
 inline std::unique_ptr<Core> start_witness(Address door) {
   return core_of([door, started = false](Instant, const Event& event, Effects& effects) mutable {
     if (std::holds_alternative<TimerFired>(event)) started = true;
@@ -48,7 +49,8 @@ class Inbox {
       changed_.notify_all();
     };
   }
-  // Waits for `count` messages in all. The limit only turns a hang into a failure: fewer come back.
+  // Waits for `count` messages in all. The limit only turns a hang into a failure: then fewer are
+  // returned.
   std::vector<Received> await(std::size_t count) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::seconds(20), [&] { return messages_.size() >= count; });

@@ -1,5 +1,5 @@
 #pragma once
-// Messages with random members, for tests of what carries them.
+// Test helper: messages with random members, for tests of codecs.
 #include <boost/pfr.hpp>
 #include <cstdint>
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace troupe {
 
-// Fills every member of every struct, also those that are added later.
+// Fills every member of every struct, including members added later.
 class RandomMessage {
  public:
   explicit RandomMessage(std::uint64_t seed) : random_(seed) {}

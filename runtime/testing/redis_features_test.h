@@ -1,5 +1,5 @@
 #pragma once
-// For tests of RedisFeaturePort: a router's port whose answers are short texts.
+// Test helper for RedisFeaturePort: a router's port whose answers are short texts.
 #include <set>
 #include <string>
 #include <string_view>
@@ -24,13 +24,13 @@ inline PutUser history(const std::string& id, std::vector<std::string> items) {
   return {0, "t", id, std::move(items)};
 }
 
-// A router's port, and what it answers as text.
+// A router's port, with its answers as text.
 struct Router {
   RedisFeaturePort port;
   explicit Router(RedisFeatureOptions options, const FeatureLimits& l = limits)
       : port(std::move(options), l, name_item) {}
 
-  // "c3 ann=7 a=5 b=-" or "503 features_unavailable".
+  // Returns e.g. "c3 ann=7 a=5 b=-" or "503 features_unavailable".
   std::string find(const std::string& of, const std::vector<std::string>& items) {
     const JobResult result = port.run(FindFeatures{"t", of, items}, 0);
     if (const auto* refusal = std::get_if<Refusal>(&result)) return code(*refusal);
@@ -39,7 +39,7 @@ struct Router {
     if (!of.empty()) text += " " + of + "=" + (found.user ? token(found.user->tokens) : "-");
     return text + told(found, items);
   }
-  // "3" or "404 unknown_item".
+  // Returns e.g. "3" or "404 unknown_item".
   std::string write(auto what) {
     const JobResult result = port.run(Write{std::move(what)}, 0);
     if (const auto* refusal = std::get_if<Refusal>(&result)) return code(*refusal);
@@ -49,13 +49,13 @@ struct Router {
     const JobResult result = port.run(ListItems{0, 100}, 0);
     if (const auto* refusal = std::get_if<Refusal>(&result)) return code(*refusal);
     const auto& list = std::get<ItemList>(result);
-    std::set<std::string_view> ids;  // routers number items as they come to know them
+    std::set<std::string_view> ids;  // routers number items in the order in which they learn of them
     for (const ItemNumber one : list.items) ids.insert(list.catalog->item(one).id);
     std::string text;
     for (const std::string_view id : ids) text += id;
     return text;
   }
-  // " a=5 b=-"
+  // Returns e.g. " a=5 b=-".
   static std::string told(const Features& found, const std::vector<std::string>& ids) {
     std::string text;
     for (std::size_t i = 0; i < ids.size(); ++i)

@@ -1,6 +1,6 @@
 #pragma once
-// For tests: a redis-server of our own on a free loopback port, with a folder of its own, that ends with this
-// process at the latest; and a server that says what a test wants it to say.
+// Test helpers: a redis-server on a free loopback port, with its own folder, that ends with this
+// process at the latest; and a fake server that sends what a test wants.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -40,7 +40,7 @@ inline int listen_on_loopback(std::uint16_t& port) {
 
 class RedisTestServer {
  public:
-  // False, with a line that says so: this machine has no redis-server.
+  // Returns false, with a message, if this machine has no redis-server.
   static bool is_installed() {
     for (const char* folder : {"/usr/bin", "/usr/local/bin"})
       if (access((std::string(folder) + "/redis-server").c_str(), X_OK) == 0) return true;
@@ -96,7 +96,7 @@ class RedisTestServer {
   void pause() { ::kill(process_, SIGSTOP); }
   void go_on() { ::kill(process_, SIGCONT); }
 
-  // As an operator would; a list is answered with an empty text.
+  // Runs a command as an operator would, and returns its answer; a list gives "".
   std::string say(RedisCommand command) {
     const RedisDeadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     auto open = RedisConnection::open(address_, deadline);
@@ -124,8 +124,8 @@ class RedisTestServer {
   pid_t process_ = -1;
 };
 
-// Accepts one connection after the other and hands each to `serve`, which ends it by returning. `serve` must
-// return when the peer closes.
+// Accepts one connection after the other and passes each to `serve`, which ends it by returning.
+// `serve` must return when the peer closes.
 class FakeServer {
  public:
   explicit FakeServer(std::function<void(int peer)> serve) : serve_(std::move(serve)) {
@@ -149,7 +149,7 @@ class FakeServer {
   FakeServer& operator=(const FakeServer&) = delete;
 
   const RedisAddress& address() const { return address_; }
-  // Reads what was sent so far; "" when the peer has closed.
+  // Returns the bytes received so far; "" when the peer has closed.
   static std::string hear(int peer) {
     std::string bytes(65536, 0);
     const ssize_t got = recv(peer, bytes.data(), bytes.size(), 0);

@@ -1,6 +1,6 @@
 #pragma once
-// For tests of what writes files: a folder that is gone afterwards, if wanted on a small disk of its own.
-// Small disks need the right to mount; `mounted()` says whether there was one.
+// Test helper: a folder that is deleted afterwards, optionally on a small disk of its own. Small
+// disks require the right to mount; `mounted()` tells whether it worked.
 #include <sys/mount.h>
 #include <unistd.h>
 
@@ -35,7 +35,7 @@ class TestFolder {
     std::ofstream(path_ / name, std::ios::binary) << text;
   }
   bool mounted() const { return mounted_; }
-  // The newest file below `folder` with this extension, such as ".log".
+  // Returns the newest file in `folder` with this extension, such as ".log".
   std::filesystem::path newest(const std::string& folder, const std::string& extension) const {
     std::filesystem::path found;
     for (const auto& entry : std::filesystem::directory_iterator(path_ / folder))

@@ -1,5 +1,6 @@
 #pragma once
-// What the tests of the transports share: nodes with random pages, and a gate at which an owner can be held.
+// Test helpers for transports: nodes with random pages, and a gate that can hold an owner's
+// answers.
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -20,13 +21,14 @@ namespace troupe {
 constexpr std::int64_t patient_us = 60'000'000;  // only turns a hang into a failure
 constexpr std::int64_t hasty_us = 100'000;
 
-// Requests come here before they are answered. While it is shut, they are counted and get no answer.
+// Requests pass the gate before they are answered. While it is shut, they are counted and get no
+// answer.
 class Gate {
  public:
   ~Gate() { open(); }
   void shut() { set(false); }
   void open() { set(true); }
-  // As a process that is stopped: waits until it is open.
+  // Waits until the gate is open, like a stopped process.
   void pass() {
     std::unique_lock lock(mutex_);
     ++arrived_;
@@ -94,7 +96,7 @@ inline std::vector<std::byte> bytes_of(const PageArena& arena) {
   return bytes;
 }
 
-// One process, as far as the transport is concerned.
+// A process, from the transport's point of view.
 template <class World>
 struct TestNode {
   TestNode(World& world, NodeId id, Incarnation incarnation, std::size_t page_bytes = 4096,
@@ -117,12 +119,12 @@ struct TestNode {
   std::unique_ptr<Transport> transport;
 };
 
-// A pull of `owner`'s pages without blocks.
+// Returns a pull of `owner`'s pages without blocks.
 template <class Node>
 PullBlocks pull_from(const Node& owner, std::int64_t budget_us = patient_us) {
   return {owner.id, owner.incarnation, budget_us, {}};
 }
-// With the checksum that the owner's pages have now.
+// Returns a block with the present checksum of the owner's pages.
 inline PullBlocks::One block_of(const PageArena& owner, std::vector<std::uint32_t> from,
                                 std::vector<std::uint32_t> to) {
   PullBlocks::One one;
@@ -134,7 +136,7 @@ inline PullBlocks::One block_of(const PageArena& owner, std::vector<std::uint32_
 }
 
 using PullOutcome = std::variant<Pulled, Refusal>;
-// "ok 101", or the refusal's code.
+// Returns e.g. "ok 101", or the refusal's code.
 inline std::string said(const PullOutcome& outcome) {
   if (const auto* refusal = std::get_if<Refusal>(&outcome)) return refusal->code;
   std::string text = "ok ";

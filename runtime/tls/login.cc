@@ -22,7 +22,7 @@ Login read_login(const std::string& path) {
   const std::size_t colon = line.find(':');
   const bool is_line = line.find_first_of(std::string_view("\n\r\0", 3)) == line.npos;
   if (!is_line || colon == line.npos || colon + 1 == line.size())
-    throw ConfigError(path + ": it is no login; expected one line user:password");
+    throw ConfigError(path + ": is not a login; expected one line user:password");
   return {line.substr(0, colon), line.substr(colon + 1)};
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// A user's name and password for a store, in a file of their own: the configuration is shown and logged, this
-// is not.
+// A user name and password for a store. They are in a file of their own, since the configuration is
+// shown and logged.
 #include <string>
 
 namespace troupe {
@@ -10,8 +10,8 @@ struct Login {
   bool operator==(const Login&) const = default;
 };
 
-// The one line "user:password" (of a Redis also ":password", for its default user). Throws ConfigError, which
-// has nothing of what stands in the file.
+// Reads a file with one line "user:password" (for Redis also ":password", for its default user).
+// Throws ConfigError, which never contains the file's text.
 Login read_login(const std::string& path);
 
 }  // namespace troupe

@@ -31,7 +31,8 @@ constexpr std::size_t pem_bytes_max = 1 << 20;
 using Text = std::unique_ptr<BIO, int (*)(BIO*)>;
 using Cert = std::unique_ptr<X509, void (*)(X509*)>;
 
-// Its bytes in memory, as OpenSSL reads them; `text` outlives it.
+// Returns the file's bytes in memory in the form that OpenSSL reads; `text` must outlive the
+// result.
 Text open_pem(const std::string& file, std::string& text) {
   try {
     text = read_whole_file(file, pem_bytes_max, "a PEM file");
@@ -41,7 +42,7 @@ Text open_pem(const std::string& file, std::string& text) {
   return {BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free};
 }
 
-// Instead of OpenSSL's own, which asks on the terminal and waits.
+// Replaces OpenSSL's own callback, which asks on the terminal and waits.
 int no_passphrase(char*, int, int, void*) { return 0; }
 
 Cert next_certificate(const Text& pem) {
@@ -90,9 +91,9 @@ bool is_address(const std::string& host) {
 }  // namespace
 
 TlsClient::TlsClient(const TlsClientFiles& files) : context_(SSL_CTX_new(TLS_client_method()), SSL_CTX_free) {
-  if (!context_) throw ConfigError("TLS cannot be had: " + last_words());
+  if (!context_) throw ConfigError("TLS is not available: " + last_words());
   if (files.certificate.empty() != files.key.empty())
-    throw ConfigError("of a certificate and its key only one is named; expected both, or none");
+    throw ConfigError("only one of a certificate and its key is configured; expected both, or none");
   SSL_CTX* const context = context_.get();
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
@@ -108,7 +109,7 @@ TlsClient::TlsClient(const TlsClientFiles& files) : context_(SSL_CTX_new(TLS_cli
 
 std::unique_ptr<ssl_st, void (*)(ssl_st*)> TlsClient::begin(const std::string& host) const {
   std::unique_ptr<SSL, void (*)(SSL*)> side(SSL_new(context_.get()), SSL_free);
-  if (!side) throw std::runtime_error("TLS cannot be had: " + last_words());
+  if (!side) throw std::runtime_error("TLS is not available: " + last_words());
   SSL_set_connect_state(side.get());
   expect(side.get(), host);
   return side;
@@ -120,7 +121,7 @@ void TlsClient::expect(ssl_st* side, const std::string& host) {
                         ? X509_VERIFY_PARAM_set1_ip_asc(expected, host.c_str()) == 1
                         : X509_VERIFY_PARAM_set1_host(expected, host.c_str(), host.size()) == 1 &&
                               SSL_set_tlsext_host_name(side, host.c_str()) == 1;
-  if (!done) throw std::runtime_error("TLS cannot be had for this host: " + last_words());
+  if (!done) throw std::runtime_error("TLS is not available for this host: " + last_words());
 }
 
 std::string tls_failure(const ssl_st* side) {

@@ -1,6 +1,7 @@
 #pragma once
-// TLS towards the stores that a cluster asks (etcd, Redis), whose certificates are not the cluster's own:
-// whom this process believes, and what it shows. Read once, at the start.
+// TLS client for the stores of a cluster (etcd, Redis), whose certificates are not the cluster's
+// own: which servers this process trusts, and which certificate it sends. Files are read once, at
+// start.
 #include <memory>
 #include <string>
 
@@ -9,7 +10,7 @@ struct ssl_st;
 
 namespace troupe {
 
-// PEM files. "": of the authority, those that the system knows; of the others, none.
+// PEM files. "" = the system's authorities, and no certificate or key.
 struct TlsClientFiles {
   std::string authority, certificate, key;
   bool operator==(const TlsClientFiles&) const = default;
@@ -17,22 +18,23 @@ struct TlsClientFiles {
 
 class TlsClient {
  public:
-  // Throws ConfigError that names the file, or what goes with what.
+  // Throws ConfigError, which names the file or the missing counterpart.
   explicit TlsClient(const TlsClientFiles& files);
 
-  // A connection's side, which believes only a certificate for `host`: a name, or an address. Throws
-  // std::runtime_error.
+  // Returns the client side of a connection, which accepts only a certificate for `host`: a name or
+  // an address. Throws std::runtime_error.
   std::unique_ptr<ssl_st, void (*)(ssl_st*)> begin(const std::string& host) const;
   ssl_ctx_st* context() const { return context_.get(); }
   static void expect(ssl_st* side,
-                     const std::string& host);  // the same, of a side that another library has made
+                     // Does the same for a connection side that another library has created.
+                     const std::string& host);
 
  private:
   std::shared_ptr<ssl_ctx_st> context_;
 };
 
-// Why a handshake failed, in a few words and without what either side said: "its certificate: self-signed
-// certificate".
+// Returns why a handshake failed, briefly and without text of either side, e.g. "its certificate:
+// self-signed certificate".
 std::string tls_failure(const ssl_st* side);
 
 }  // namespace troupe

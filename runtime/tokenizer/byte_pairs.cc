@@ -12,7 +12,7 @@ BytePairs::BytePairs(const std::array<Token, 256>& bytes, std::span<const BytePa
                    Step{static_cast<std::uint32_t>(steps_.size()), merge.made});
 }
 
-// The part at `at` and the one behind it, if they have a merge.
+// Queues the pair of the part at `at` and its successor, if they have a merge.
 void BytePairs::offer(Work& work, std::uint32_t at) const {
   const std::uint32_t next = work.parts_[at].next;
   if (next == work.parts_.size()) return;
@@ -24,7 +24,7 @@ void BytePairs::offer(Work& work, std::uint32_t at) const {
 }
 
 void BytePairs::encode(std::string_view piece, Work& work, std::vector<Token>& out) const {
-  constexpr std::uint32_t none = UINT32_MAX;  // before the first
+  constexpr std::uint32_t none = UINT32_MAX;  // marks the first part
   auto& parts = work.parts_;
   parts.resize(piece.size());
   for (std::uint32_t i = 0; i < parts.size(); ++i)
@@ -40,7 +40,7 @@ void BytePairs::encode(std::string_view piece, Work& work, std::vector<Token>& o
     if (part.token != pair.first || next == parts.size() || parts[next].token != pair.second) continue;
     part.token = pair.made;
     part.next = parts[next].next;
-    parts[next].token = -1;  // it is nobody's neighbour any more
+    parts[next].token = -1;  // merged away
     if (part.next < parts.size()) parts[part.next].before = pair.at;
     if (part.before != none) offer(work, part.before);
     offer(work, pair.at);

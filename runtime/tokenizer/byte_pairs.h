@@ -1,7 +1,7 @@
 #pragma once
-// Byte pair encoding: a piece of text begins as one token a byte, and as long as two neighbours have a merge,
-// those with the lowest rank become one, the first of equals first. n bytes take n log n steps, whatever they
-// are. Pure.
+// Byte pair encoding. A piece of text starts as one token per byte. While two neighbours have a
+// merge, the pair with the lowest rank becomes one token, the first of equal pairs first. n bytes
+// take n log n steps, whatever they are. Pure.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -23,16 +23,16 @@ class BytePairs {
   // `bytes`: the token of each byte; `merges`: in the order of their ranks, each pair once.
   BytePairs(const std::array<Token, 256>& bytes, std::span<const BytePairMerge> merges);
 
-  // What one piece after the other is worked on with.
+  // Working memory, reused from piece to piece.
   class Work {
     friend class BytePairs;
     struct Part {
       Token token = 0;
-      std::uint32_t before = 0, next = 0;  // where its neighbours begin
+      std::uint32_t before = 0, next = 0;  // positions of its neighbours
     };
     struct Pair {
       std::uint32_t rank = 0, at = 0;
-      Token first = 0, second = 0, made = 0;  // if its parts are others by now, it is no more
+      Token first = 0, second = 0, made = 0;  // stale if its parts have changed
       bool operator<(const Pair& other) const {
         return rank != other.rank ? rank > other.rank : at > other.at;
       }
@@ -40,7 +40,7 @@ class BytePairs {
     std::vector<Part> parts_;
     std::vector<Pair> heap_;
   };
-  void encode(std::string_view piece, Work& work, std::vector<Token>& out) const;  // appends
+  void encode(std::string_view piece, Work& work, std::vector<Token>& out) const;  // appends to `out`
 
  private:
   struct Step {

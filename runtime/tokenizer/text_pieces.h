@@ -1,7 +1,7 @@
 #pragma once
-// Text in pieces by a regular expression (PCRE2, with Unicode's classes): each match is one, and so is what
-// lies between two.
-// `\s` is what Unicode calls white space, and U+180E, which it does not since its version 6.3.
+// Splits text into pieces by a regular expression (PCRE2, with Unicode's classes): each match is a
+// piece, and so is the text between two matches. `\s` is Unicode's white space, and U+180E, which
+// is none since Unicode 6.3.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,11 +12,11 @@ namespace troupe {
 
 class TextPieces {
  public:
-  // Throws std::invalid_argument with what is wrong with it, and where.
+  // Throws std::invalid_argument with the error and its position.
   explicit TextPieces(const std::string& pattern);
 
-  // False: `take` said so, or the expression takes too long on this text. `text` is UTF-8; a piece is part of
-  // it and not empty.
+  // Calls `take` for each piece. Returns false if `take` did, or if the expression takes too long
+  // on this text. `text` is UTF-8; a piece is a non-empty part of it.
   bool each(std::string_view text, const std::function<bool(std::string_view piece)>& take) const;
 
  private:
@@ -24,8 +24,8 @@ class TextPieces {
   std::shared_ptr<const Compiled> compiled_;
 };
 
-// Its canonical composition (NFC), by utf8proc. Nothing: it has more than 128 combining marks in a row, whose
-// order would take time by the square of them.
+// Returns the canonical composition (NFC) of the text, by utf8proc. Returns nothing if more than
+// 128 combining marks are in a row: sorting them would take quadratic time.
 std::optional<std::string> composed(std::string_view text);
 
 }  // namespace troupe

@@ -54,7 +54,7 @@ std::uint32_t Tokenizer::step(std::uint32_t node, char c) const {
   return at == next.end() || at->first != c ? 0 : at->second;
 }
 
-// How long the longest is that `text` begins with; 0: it begins with none.
+// Returns the length of the longest added token at the start of `text`; 0 = none.
 std::size_t Tokenizer::added_at(std::string_view text, Token& token) const {
   std::size_t longest = 0;
   std::uint32_t node = 0;
@@ -72,7 +72,7 @@ Tokenizer::Fault Tokenizer::encode(std::string_view text, std::size_t tokens_max
                                    std::vector<Token>& out) const {
   if (!is_utf8(text)) return Fault::no_text;
   Job job{.out = out, .tokens_max = tokens_max};
-  std::size_t begin = 0;  // of what lies before the next added token
+  std::size_t begin = 0;  // start of the text before the next added token
   for (std::size_t at = 0; at < text.size();) {
     Token token = 0;
     const std::size_t bytes = added_at(text.substr(at), token);

@@ -1,11 +1,11 @@
 #pragma once
-// Text to tokens and back, as a Hugging Face tokenizer of byte-level BPE does (Qwen, Llama 3, GPT-2): tokens
-// that were added by name are found first, the longest that begins there; what lies between them is composed
-// (NFC) where the file says so, cut into pieces by its regular expressions, and each piece becomes tokens by
-// its merges. tokenizer_file.h reads one.
+// Converts text to tokens and back, like a Hugging Face tokenizer of byte-level BPE (Qwen, Llama 3,
+// GPT-2). Added tokens are found first, the longest one at each position. The text between them is
+// composed (NFC) if the file says so and split into pieces by its regular expressions. Merges then
+// turn each piece into tokens. tokenizer_file.h reads a tokenizer.
 //
-// Nothing changes after it is made, so any number of threads may use it. The merges of most words are done
-// when it is read: a word of the vocabulary whose merges make itself is found as a whole.
+// A tokenizer is immutable, so any number of threads may use it. The merges of most words are
+// computed when it is read: a vocabulary word that its own merges produce is found as a whole.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -19,16 +19,18 @@
 
 namespace troupe {
 
-// What a file says, checked: ids are from 0, each has one text, every byte is a word, and merges make words.
+// Checked content of a file: ids start at 0, each id has one text, every byte is a word, and merges
+// produce words.
 struct TokenizerParts {
-  std::unordered_map<std::string, Token> words;  // as bytes
+  std::unordered_map<std::string, Token> words;  // words as bytes
   std::array<Token, 256> bytes{};
   std::vector<BytePairMerge> merges;
-  std::vector<std::pair<std::string, Token>> added;  // none is empty
-  std::vector<TextPieces> pieces;                    // one after the other
-  bool composes = false;                             // NFC
-  bool whole_words = false;           // a word of the vocabulary is one token, whatever its merges
-  std::vector<Token> before, behind;  // of a text by itself: the template of its post-processor
+  std::vector<std::pair<std::string, Token>> added;  // no text is empty
+  std::vector<TextPieces> pieces;                    // applied one after the other
+  bool composes = false;                             // composes text (NFC)
+  bool whole_words = false;                          // a vocabulary word is one token, whatever its merges
+  // tokens around a single text, from the template of its post-processor
+  std::vector<Token> before, behind;
 };
 
 class Tokenizer {
@@ -36,17 +38,18 @@ class Tokenizer {
   explicit Tokenizer(TokenizerParts parts);
 
   enum class Fault : std::uint8_t { none, no_text, too_many, too_slow };
-  // Appends; with a fault, `out` may have some. no_text: it is no UTF-8; too_many: than `tokens_max`, in
-  // `out` as a whole; too_slow: its regular expression takes too long on this text, or it has too many
-  // combining marks in a row (`composed`).
+  // Appends the tokens of `text`; on a fault, `out` may have got some of them. no_text: not UTF-8.
+  // too_many: `out` would have more than `tokens_max` tokens in all. too_slow: the regular
+  // expression takes too long, or too many combining marks are in a row (`composed`).
   Fault encode(std::string_view text, std::size_t tokens_max, std::vector<Token>& out) const;
 
-  // Bytes: a token may be a part of a character. Of what it has no text for, nothing.
+  // Returns the bytes of the tokens; a token may be part of a character. Tokens without text give
+  // nothing.
   std::string decode(std::span<const Token> tokens) const;
   const std::string& text(Token token) const;
-  std::optional<Token> find(std::string_view text) const;  // of one token
+  std::optional<Token> find(std::string_view text) const;  // the token with exactly this text
 
-  Token end() const { return static_cast<Token>(texts_.size()); }  // all its tokens are below
+  Token end() const { return static_cast<Token>(texts_.size()); }  // all tokens are below this
   std::span<const Token> before() const { return before_; }
   std::span<const Token> behind() const { return behind_; }
 
@@ -59,7 +62,7 @@ class Tokenizer {
     using is_transparent = void;
     std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
   };
-  // The bytes of added tokens, from the first on; 0 is where all begin.
+  // Trie of the bytes of added tokens; node 0 is its root.
   struct Node {
     std::vector<std::pair<char, std::uint32_t>> next;
     std::optional<Token> token;
@@ -72,14 +75,14 @@ class Tokenizer {
   };
 
   void add(const std::string& text, Token token);
-  std::uint32_t step(std::uint32_t node, char c) const;  // 0: none
+  std::uint32_t step(std::uint32_t node, char c) const;  // 0 = no such node
   std::size_t added_at(std::string_view text, Token& token) const;
   bool encode_between(std::string_view text, Job& job) const;
   bool encode_pieces(std::string_view text, std::size_t level, Job& job) const;
   bool encode_piece(std::string_view piece, Job& job) const;
 
   std::unordered_map<std::string, Word, Hash, std::equal_to<>> words_;
-  std::vector<std::string> texts_;  // by token
+  std::vector<std::string> texts_;  // indexed by token
   BytePairs merges_;
   std::vector<Node> added_;
   std::vector<TextPieces> pieces_;

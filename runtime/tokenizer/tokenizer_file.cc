@@ -18,7 +18,7 @@ constexpr JsonBounds bounds{.values_max = 4'000'000, .depth_max = 16};
 constexpr std::size_t shown_max = 100;
 constexpr Token token_max = 1'000'000;
 
-// GPT-2's expression, which a ByteLevel that has to cut text itself cuts it by.
+// GPT-2's expression, by which a ByteLevel with use_regex splits text.
 constexpr const char* usual_pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
@@ -27,7 +27,8 @@ std::string shown(const Json& value) {
   return printable(text.size() > shown_max ? text.substr(0, shown_max) + "…" : text);
 }
 
-// Characters that stand for bytes: those that can be seen for themselves, the others from U+0100 on.
+// Returns the characters that stand for bytes: visible ones stand for themselves, the others are
+// mapped from U+0100 on.
 std::array<std::uint32_t, 256> characters_of_bytes() {
   std::array<std::uint32_t, 256> characters{};
   std::uint32_t next = 256;
@@ -47,7 +48,7 @@ class Reader {
   }
 
   TokenizerParts read() {
-    if (!top_.is_object()) fault("the file is no object", "a Hugging Face tokenizer.json");
+    if (!top_.is_object()) fault("the file is not a JSON object", "a Hugging Face tokenizer.json");
     for (const char* absent : {"truncation", "padding"})
       if (!of(top_, absent).is_null()) fault(std::string(absent) + " is " + shown(of(top_, absent)), "null");
     read_normalizer(of(top_, "normalizer"), "normalizer");
@@ -78,7 +79,8 @@ class Reader {
     if (const std::string type = type_of(part, where); type != expected)
       fault(where + " is " + shown(type), expected);
   }
-  // A member that would change tokens if it had another value. Absent is null.
+  // Checks a member that would change tokens if it had another value. An absent member counts as
+  // null.
   void check_value(const Json& part, const std::string& where, const char* key,
                    std::initializer_list<Json> allowed) const {
     const Json& value = of(part, key);
@@ -105,12 +107,12 @@ class Reader {
         fault(where + " is " + shown(type_of(one, where)), "NFC, or null");
   }
 
-  // The bytes that a word of the vocabulary stands for.
+  // Returns the bytes that a word of the vocabulary stands for.
   std::string bytes_of(const std::string& word, const std::string& where) const {
     std::string bytes;
     for (std::size_t i = 0; i < word.size();) {
       const auto lead = static_cast<unsigned char>(word[i]);
-      const std::size_t length = lead < 0x80 ? 1 : 2;  // all of them are below U+0800
+      const std::size_t length = lead < 0x80 ? 1 : 2;  // all characters of the alphabet are below U+0800
       std::uint32_t character = lead;
       if (length == 2 && i + 1 < word.size())
         character = ((lead & 0x1fu) << 6) | (static_cast<unsigned char>(word[i + 1]) & 0x3fu);
@@ -153,7 +155,7 @@ class Reader {
     }
   }
 
-  // "a b", or ["a","b"].
+  // Reads a merge: "a b" or ["a","b"].
   std::pair<std::string, std::string> merge_of(const Json& merge, const std::string& where) const {
     if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
       return {merge[0].get<std::string>(), merge[1].get<std::string>()};
@@ -179,7 +181,7 @@ class Reader {
       const std::string a = bytes_of(first, where), b = bytes_of(second, where);
       parts_.merges.push_back({word(a), word(b), word(a + b)});
       if (!pairs.emplace(parts_.merges.back().first, parts_.merges.back().second).second)
-        fault(where + " is " + shown(merge) + ", as one before", "each pair once");
+        fault(where + " is " + shown(merge) + ", like an earlier one", "each pair once");
     }
   }
 
@@ -195,10 +197,10 @@ class Reader {
       const auto text = content.get<std::string>();
       const Token token = token_at(of(one, "id"), where + ".id");
       const auto word = parts_.words.find(text);
-      const bool same =
-          word != parts_.words.end() && word->second == token;  // one of the vocabulary, found as it stands
+      // a word of the vocabulary that is also an added token
+      const bool same = word != parts_.words.end() && word->second == token;
       if (!same && !taken_.insert(token).second)
-        fault(where + ".id " + std::to_string(token) + " is another's", "ids of their own");
+        fault(where + ".id " + std::to_string(token) + " is already used", "distinct ids");
       parts_.added.emplace_back(text, token);
     }
   }
@@ -215,7 +217,7 @@ class Reader {
     try {
       parts_.pieces.emplace_back(pattern);
     } catch (const std::invalid_argument& error) {
-      fault(where + " is no regular expression (" + error.what() + ")", "one that PCRE2 understands");
+      fault(where + " is not a regular expression (" + error.what() + ")", "one that PCRE2 supports");
     }
   }
 
@@ -223,10 +225,10 @@ class Reader {
     const std::string where = "pre_tokenizer";
     const bool sequence = of(part, "type") == "Sequence" && of(part, "pretokenizers").is_array();
     const Json list = sequence ? of(part, "pretokenizers") : Json::array({part});
-    bool bytes = false;  // the one that ends it
+    bool bytes = false;  // true after a ByteLevel, which must be the last
     for (const Json& one : list) {
       const std::string type = type_of(one, where);
-      if (bytes) fault(where + " has " + shown(type) + " behind ByteLevel", "nothing there");
+      if (bytes) fault(where + " has " + shown(type) + " after ByteLevel", "nothing after it");
       if (type == "Split") {
         read_split(one, where);
         continue;
@@ -246,7 +248,7 @@ class Reader {
     if (type == "Sequence" && of(part, "processors").is_array()) {
       for (const Json& one : of(part, "processors"))
         if (type_of(one, where) == "Sequence")
-          fault(where + " has a Sequence in one", "a list");
+          fault(where + " has a Sequence inside a Sequence", "a flat list");
         else
           read_post_processor(one, where);
       return;
@@ -271,7 +273,7 @@ class Reader {
 
   const std::string& file_;
   const Json& top_;
-  std::unordered_map<std::uint32_t, int> bytes_of_;  // by character
+  std::unordered_map<std::uint32_t, int> bytes_of_;  // indexed by character
   std::set<Token> taken_;
   TokenizerParts parts_;
 };
@@ -282,7 +284,8 @@ Tokenizer tokenizer_of(const std::string& file, std::string_view json) {
   if (const std::string excess = find_excess(json, bounds); !excess.empty())
     throw TokenizerError(file + ": has " + excess + "; expected a Hugging Face tokenizer.json");
   const Json top = Json::parse(json, nullptr, false);
-  if (top.is_discarded()) throw TokenizerError(file + ": is no JSON; expected a Hugging Face tokenizer.json");
+  if (top.is_discarded())
+    throw TokenizerError(file + ": is not JSON; expected a Hugging Face tokenizer.json");
   return Tokenizer(Reader(file, top).read());
 }
 

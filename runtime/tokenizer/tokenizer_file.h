@@ -1,17 +1,19 @@
 #pragma once
-// A model's tokenizer.json, in Hugging Face's form. Of that form byte-level BPE is read, and whatever else a
-// file has that would change a token is refused by name:
+// Reads a model's tokenizer.json, in Hugging Face's form. Only byte-level BPE is supported; any
+// other feature that would change a token is refused by name:
 //
-//   normalizer       null, NFC, or a sequence of those
-//   pre_tokenizer    ByteLevel, or a sequence of Split by regular expressions (Isolated) and a ByteLevel at
-//   its end, without
-//                    add_prefix_space; its own expression (use_regex) is GPT-2's
-//   model            BPE without dropout, unknown token, prefix, suffix and byte_fallback; ignore_merges or
-//   not added_tokens     as they stand: not normalized, no single_word, lstrip, rstrip decoder ByteLevel,
-//   null post_processor   null, ByteLevel, TemplateProcessing (what it puts around one text is known, and
-//   added where asked for) truncation, padding   null
+//   normalizer      null, NFC, or a sequence of NFC
+//   pre_tokenizer   ByteLevel, or a sequence of Split by regular expressions (Isolated) that ends with
+//                   ByteLevel; without add_prefix_space; its own expression (use_regex) is GPT-2's
+//   model           BPE without dropout, unknown token, prefix, suffix and byte_fallback;
+//                   ignore_merges may be set
+//   added_tokens    not normalized, no single_word, lstrip or rstrip
+//   decoder         ByteLevel, null
+//   post_processor  null, ByteLevel, TemplateProcessing (the tokens around a single text are read, and
+//                   added on request)
+//   truncation, padding   null
 //
-// Every byte has to be a word, so every text has tokens.
+// Every byte must be a word, so every text has tokens.
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -24,9 +26,9 @@ struct TokenizerError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Throws TokenizerError: "FILE: normalizer is "Lowercase"; expected NFC, or null".
+// Throws TokenizerError, e.g. "FILE: normalizer is "Lowercase"; expected NFC, or null".
 Tokenizer read_tokenizer(const std::string& file);
-// The same of what the file says.
+// Does the same for the file's text.
 Tokenizer tokenizer_of(const std::string& file, std::string_view json);
 
 }  // namespace troupe

@@ -12,9 +12,10 @@ namespace tokenizer_test {
 using Json = nlohmann::json;
 
 constexpr const char* qwen_pattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+    R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// The character that stands for a byte, as UTF-8.
+// Returns the character that stands for a byte, as UTF-8.
 std::string shown(unsigned char byte) {
   static const std::vector<int> characters = [] {
     std::vector<int> made(256);
@@ -28,7 +29,8 @@ std::string shown(unsigned char byte) {
   return {static_cast<char>(0xc0 | (c >> 6)), static_cast<char>(0x80 | (c & 0x3f))};
 }
 
-// Every byte is the word with its number; then what merges make, by their ranks; then two added tokens.
+// A file in which every byte is the word with its number; then the words that merges produce, by
+// rank; then two added tokens.
 Json small() {
   Json vocab = Json::object(), merges = Json::array();
   for (int byte = 0; byte < 256; ++byte) vocab[shown(static_cast<unsigned char>(byte))] = byte;
@@ -38,7 +40,7 @@ Json small() {
     vocab[a + b] = next++;
     merges.push_back({a, b});
   }
-  vocab["xyz"] = next++;  // no merges make it
+  vocab["xyz"] = next++;  // no merges produce it
   Json file;
   file["version"] = "1.0";
   file["normalizer"] = {{"type", "NFC"}};
@@ -73,28 +75,28 @@ std::string fault(const Json& file) {
 TEST_SUITE("tokenizer") {
   const Tokenizer tokenizer = made(small());
 
-  TEST_CASE("neighbours become one by the rank of their merge, the first of equals first") {
-    CHECK(encoded(tokenizer, "abc") == std::vector<Token>{258});  // ab c before a bc
+  TEST_CASE("tokenizer: merges apply by rank, the first of equal pairs first") {
+    CHECK(encoded(tokenizer, "abc") == std::vector<Token>{258});  // "ab c" comes before "a bc"
     CHECK(encoded(tokenizer, "bc") == std::vector<Token>{257});
     CHECK(encoded(tokenizer, "ccccc") == std::vector<Token>{262, 'c'});
     CHECK(encoded(tokenizer, "cccc cc") == std::vector<Token>{262, ' ', 261});
     CHECK(encoded(tokenizer, "").empty());
   }
 
-  TEST_CASE("a blank belongs to the word behind it, and digits stand alone") {
+  TEST_CASE("tokenizer: a blank belongs to the next word, and digits are single pieces") {
     CHECK(encoded(tokenizer, "ab ab") == std::vector<Token>{256, 259});
     CHECK(encoded(tokenizer, "12") == std::vector<Token>{'1', '2'});
     CHECK(encoded(tokenizer, "ab  ab") == std::vector<Token>{256, ' ', 259});
   }
 
-  TEST_CASE("a word that no merges make is found only where merges are passed over") {
+  TEST_CASE("tokenizer: a word that no merges produce is found only with ignore_merges") {
     CHECK(encoded(tokenizer, "xyz") == std::vector<Token>{'x', 'y', 'z'});
     Json file = small();
     file["model"]["ignore_merges"] = true;
     CHECK(encoded(made(file), "xyz") == std::vector<Token>{263});
   }
 
-  TEST_CASE("text is composed where the file says so") {
+  TEST_CASE("tokenizer: text is composed if the file says so") {
     CHECK(encoded(tokenizer, "e\u0301") == std::vector<Token>{260});
     Json file = small();
     file["normalizer"] = nullptr;
@@ -113,12 +115,12 @@ TEST_SUITE("tokenizer") {
     CHECK(fault_of("\u0301\u0316", 64) == Tokenizer::Fault::none);
     CHECK(fault_of("\u0301\u0316", 65) == Tokenizer::Fault::too_slow);
     CHECK(fault_of("\u0301\u0316", 50'000) == Tokenizer::Fault::too_slow);
-    CHECK(fault_of("\u0f73", 64) == Tokenizer::Fault::none);  // two marks, and none itself
+    CHECK(fault_of("\u0f73", 64) == Tokenizer::Fault::none);  // two marks, itself not a mark
     CHECK(fault_of("\u0f73", 50'000) == Tokenizer::Fault::too_slow);
     CHECK(fault_of("e\u0301\u0316", 50'000) == Tokenizer::Fault::none);
   }
 
-  TEST_CASE("the longest added token is found first, wherever it stands") {
+  TEST_CASE("tokenizer: the longest added token at any position is found first") {
     CHECK(encoded(tokenizer, "ab<|end|>ab") == std::vector<Token>{256, 264, 256});
     CHECK(encoded(tokenizer, "<|end|>>") == std::vector<Token>{265});
     CHECK(encoded(tokenizer, "<|end|") == std::vector<Token>{'<', '|', 'e', 'n', 'd', '|'});
@@ -127,7 +129,7 @@ TEST_SUITE("tokenizer") {
     CHECK_FALSE(tokenizer.find("ab c"));
   }
 
-  TEST_CASE("tokens are bounded, and text is UTF-8") {
+  TEST_CASE("tokenizer: too many tokens and invalid UTF-8 are refused") {
     std::vector<Token> out{1, 2};
     CHECK(tokenizer.encode("abc abc", 5, out) == Tokenizer::Fault::none);
     CHECK(out.size() == 5);
@@ -136,7 +138,7 @@ TEST_SUITE("tokenizer") {
     CHECK(tokenizer.encode("\xff", 9, out) == Tokenizer::Fault::no_text);
   }
 
-  TEST_CASE("any text comes back from its tokens") {
+  TEST_CASE("tokenizer: decoding the tokens of a text gives the text") {
     Json file = small();
     file["normalizer"] = nullptr;
     const Tokenizer plain = made(file);
@@ -155,7 +157,7 @@ TEST_SUITE("tokenizer") {
     CHECK(plain.decode(std::vector<Token>{-1, 9999}).empty());
   }
 
-  TEST_CASE("what a post-processor puts around a text is known, and not added unasked") {
+  TEST_CASE("tokenizer: the post-processor's tokens are read, but not added by encode") {
     Json file = small();
     file["post_processor"] = {{"type", "Sequence"},
                               {"processors",
@@ -172,7 +174,7 @@ TEST_SUITE("tokenizer") {
     CHECK(encoded(with, "ab") == std::vector<Token>{256});
   }
 
-  TEST_CASE("what would change a token and is not known here is refused by name") {
+  TEST_CASE("tokenizer: an unsupported feature of the file is refused by name") {
     const auto with = [](const char* path, const Json& value) {
       Json file = small();
       file[Json::json_pointer(path)] = value;
@@ -189,12 +191,12 @@ TEST_SUITE("tokenizer") {
     CHECK(with("/pre_tokenizer", {{"type", "Metaspace"}}).find("\"Metaspace\"") != std::string::npos);
     CHECK(with("/pre_tokenizer/pretokenizers/0/behavior", "Removed")
               .find("pre_tokenizer.behavior is \"Removed\"") != std::string::npos);
-    CHECK(with("/pre_tokenizer/pretokenizers/0/pattern/Regex", "(").find("is no regular expression (") !=
+    CHECK(with("/pre_tokenizer/pretokenizers/0/pattern/Regex", "(").find("is not a regular expression (") !=
           std::string::npos);
     CHECK(with("/pre_tokenizer/pretokenizers/1/add_prefix_space", true).find("add_prefix_space is true") !=
           std::string::npos);
     CHECK(with("/added_tokens/0/lstrip", true).find("added_tokens[0].lstrip is true") != std::string::npos);
-    CHECK(with("/added_tokens/0/id", 7).find("added_tokens[0].id 7 is another's") != std::string::npos);
+    CHECK(with("/added_tokens/0/id", 7).find("added_tokens[0].id 7 is already used") != std::string::npos);
     CHECK(with("/truncation", {{"max_length", 512}})
               .find("truncation is {\"max_length\":512}; expected null") != std::string::npos);
     CHECK(with("/decoder", {{"type", "WordPiece"}}).find("decoder is \"WordPiece\"; expected ByteLevel") !=
@@ -204,7 +206,7 @@ TEST_SUITE("tokenizer") {
         std::string::npos);
   }
 
-  TEST_CASE("a vocabulary that is none is refused where it is none") {
+  TEST_CASE("tokenizer: an invalid vocabulary is refused with the position") {
     Json file = small();
     file["model"]["vocab"].erase("a");
     CHECK(fault(file).find("no word for byte 97") != std::string::npos);
@@ -221,8 +223,8 @@ TEST_SUITE("tokenizer") {
     CHECK(fault(file).find("model.merges[7] is [\"q\",\"q\"]; expected words of model.vocab") !=
           std::string::npos);
     file["model"]["merges"].back() = "a b";
-    CHECK(fault(file).find("as one before; expected each pair once") != std::string::npos);
-    CHECK(fault(Json::array()).find("no object") != std::string::npos);
+    CHECK(fault(file).find("like an earlier one; expected each pair once") != std::string::npos);
+    CHECK(fault(Json::array()).find("not a JSON object") != std::string::npos);
     CHECK_THROWS_AS(tokenizer_of("t.json", "{"), TokenizerError);
     CHECK_THROWS_AS(tokenizer_of("t.json", std::string(100, '[')), TokenizerError);
     CHECK_THROWS_AS(read_tokenizer("no such file"), TokenizerError);

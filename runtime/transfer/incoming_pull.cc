@@ -6,11 +6,11 @@
 namespace troupe {
 namespace {
 
-// No lease lasts longer; larger numbers would overflow the clock.
+// Upper bound of leases; larger numbers would overflow the clock.
 constexpr std::int64_t budget_us_max = 3'600'000'000;
 
-// Of a page, at a time: a multiple of a cache line, so that who reads one part and who writes the next share
-// none.
+// Returns the bytes of a page that are requested at a time: a multiple of a cache line, so that the
+// reader of one part and the writer of the next share no line.
 std::size_t part_of(std::size_t page_bytes, std::size_t parts) {
   constexpr std::size_t line = 64;
   if (parts <= 1) return page_bytes;
@@ -32,7 +32,7 @@ std::optional<Refusal> IncomingPull::fault_of(const PullBlocks& work, const Page
                              std::all_of(one.to.begin(), one.to.end(), ours);
                     });
   if (good && arena.page_bytes() > 0) return std::nullopt;
-  return Refusal{500, "bad_pages", "a page outside the arena, no page, or not as many here as there",
+  return Refusal{500, "bad_pages", "a page outside the arena, no page, or unequal numbers of pages",
                  "transfer of pages", "pages of 0.." + std::to_string(arena.pages())};
 }
 
@@ -111,7 +111,8 @@ void IncomingPull::write(const Chunk& chunk, std::size_t piece, const std::uint8
   }
 }
 
-// A piece that has overtaken others waits for them. Whoever waits is woken when a block is here, not before.
+// Sums up pieces in order; a piece that arrived early waits. Waiting threads are woken only when a
+// block is complete.
 void IncomingPull::sum_up() {
   while (sum_chunk_ < asked_ && chunks_[sum_chunk_].landed[sum_piece_]) {
     const Chunk& chunk = chunks_[sum_chunk_];
@@ -128,7 +129,7 @@ void IncomingPull::sum_up() {
   }
 }
 
-// Chunks that are complete, without a gap; a part is here when its last one is.
+// Counts complete chunks without a gap; a part has arrived when its last chunk is complete.
 void IncomingPull::note_parts() {
   while (sum_chunk_ < asked_ && chunks_[sum_chunk_].landed[sum_piece_]) {
     const Chunk& chunk = chunks_[sum_chunk_];
@@ -191,10 +192,9 @@ Refusal IncomingPull::refusal_of(PullStatus status) const {
       return pull_refused("wrong_page_bytes", node_, "has pages of another size",
                           "pages of " + std::to_string(arena_.page_bytes()) + " bytes on all nodes");
     case PullStatus::bad_pages:
-      return pull_refused("bad_pages", node_, "does not have a page that was asked for",
-                          "pages that it has granted");
+      return pull_refused("bad_pages", node_, "does not have a requested page", "pages that it has granted");
     default:
-      return pull_refused("peer_overloaded", node_, "has too much to send already", "a later try");
+      return pull_refused("peer_overloaded", node_, "has too many replies to send already", "a later try");
   }
 }
 

@@ -1,11 +1,13 @@
 #pragma once
-// One running pull, seen from the reader: what is still to be asked for, what has come, and how it ends. Only
-// `land` writes destination pages, and only until the end: the end is said under the same lock, so nothing is
-// written after it, whatever is still on its way. It also sums them up, as soon as all before them are here:
-// what was just written is still in the cache, and when the last piece has come, there is no sum to wait for.
+// State of one running pull on the reader's side: what to request next, what has arrived, and how
+// it ends. Only `land` writes destination pages, and only until the end. The end is set under the
+// same lock, so nothing is written after it, whatever is still in flight. `land` also sums up the
+// bytes once all earlier ones have arrived: they are still in the cache, and no checksum is left to
+// compute after the last piece.
 //
-// Of work in parts the first parts of all pages come first, and so on; the arena's PageArrivals are told of
-// each. Its sums are of whole pages in order, and so are made at the end.
+// Work in parts transfers the first part of every page, then the second, and so on, and reports
+// each to the arena's PageArrivals. Checksums cover whole pages in order, so they are then computed
+// at the end.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -22,22 +24,24 @@
 
 namespace troupe {
 
-// "cannot be read" and the like, said of a node.
+// Returns a 503 refusal about `node`; `what` continues the sentence, as in "cannot be read".
 Refusal pull_refused(std::string code, NodeId node, const std::string& what, std::string expected);
 
 // Thread-safe.
 class IncomingPull {
  public:
   using Clock = std::chrono::steady_clock;
-  // So much is asked for and not summed up yet, so that no piece that fills a gap has more to sum up than
-  // this behind it, while all others wait. What waits in the buffers of the network for its reader falls out
-  // of the caches, and is then moved at the speed of memory: twice the time for 16 MiB.
-  static constexpr std::size_t window = 4;            // chunks
-  static constexpr std::size_t window_of_parts = 32;  // at most, of work in parts, whose chunks are smaller
+  // Limit of data that is requested but not yet summed up. It bounds what a piece that fills a gap
+  // has to sum up while all others wait. Data that waits in network buffers leaves the CPU caches
+  // and is then read at memory speed, which takes twice the time for 16 MiB.
+  static constexpr std::size_t window = 4;  // chunks
+  // Maximum for work in parts, whose chunks are smaller.
+  static constexpr std::size_t window_of_parts = 32;
   static constexpr std::size_t parts_max = 1'024;
-  static constexpr std::size_t asked_bytes = std::size_t{256} << 10;  // of a chunk; one page may be more
+  // Bytes per chunk; one page may be more.
+  static constexpr std::size_t asked_bytes = std::size_t{256} << 10;
 
-  // What is wrong with it, seen from here; the constructor wants work that is well.
+  // Returns what is wrong with the work on this side. The constructor requires valid work.
   static std::optional<Refusal> fault_of(const PullBlocks& work, const PageArena& arena);
   IncomingPull(std::uint64_t id, const PullBlocks& work, PageArena& arena);
 
@@ -45,35 +49,36 @@ class IncomingPull {
   NodeId node() const { return node_; }
   Incarnation incarnation() const { return incarnation_; }
 
-  // The next one to send; none while the window, from the first chunk that is not complete on, is full, after
-  // the last one, and after the end.
+  // Returns the next request to send. Returns nullopt while the window (which starts at the first
+  // incomplete chunk) is full, after the last request, and after the end.
   std::optional<PullRequest> next_request();
 
   enum class Landed : std::uint8_t {
     piece,   // written
     chunk,   // written, and its chunk is complete: there may be a next request
-    late,    // dropped: it has ended
-    absurd,  // dropped: it was not asked for, came before, or has another size
+    late,    // dropped: the pull has ended
+    absurd,  // dropped: not requested, already received, or of another size
   };
   Landed land(const PullReply& reply, std::span<const std::uint8_t> bytes);
 
-  // The first end counts. With it, whoever waits goes on.
+  // Ends the pull and wakes waiting threads; only the first end counts.
   void end(Refusal refusal);
   bool ended() const;
 
-  // Waits until block `index` is here or the pull has ended; at the deadline this ends it.
+  // Waits until block `index` has arrived or the pull has ended; ends it at the deadline.
   std::optional<Refusal> await(std::size_t index);
-  // Of its pages, as they lie here. Only for a block that was awaited and is here.
+  // Returns the checksum of the block's pages here. Only for a block that was awaited and has
+  // arrived.
   std::uint64_t checksum(std::size_t index) const;
 
  private:
   struct Chunk {
-    std::size_t begin = 0, end = 0;  // of from_ and to_
+    std::size_t begin = 0, end = 0;  // indices into from_ and to_
     std::size_t part = 0;
-    std::vector<bool> landed;  // by piece; empty until it is asked for
-    std::size_t missing = 0;   // pieces, once it is asked for
+    std::vector<bool> landed;  // by piece; empty until the chunk is requested
+    std::size_t missing = 0;   // pieces not yet landed, once it is requested
   };
-  std::size_t page_bytes_of(const Chunk& chunk) const {  // of each page
+  std::size_t page_bytes_of(const Chunk& chunk) const {  // bytes of each page
     return std::min(part_bytes_, arena_.page_bytes() - chunk.part * part_bytes_);
   }
   std::size_t bytes_of(const Chunk& chunk) const { return (chunk.end - chunk.begin) * page_bytes_of(chunk); }
@@ -92,18 +97,19 @@ class IncomingPull {
   const Clock::time_point deadline_;
   PageArena& arena_;
   const std::size_t part_bytes_;
-  std::vector<std::uint64_t> names_;      // of the blocks, in PageArrivals; of work in parts
-  std::vector<std::uint32_t> from_, to_;  // of all blocks, one after the other
+  std::vector<std::uint64_t> names_;      // block generations in PageArrivals, for work in parts
+  std::vector<std::uint32_t> from_, to_;  // pages of all blocks, one after the other
   std::vector<std::size_t> block_ends_;   // in from_ and to_
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Chunk> chunks_;
   std::size_t window_ = window;
-  std::size_t asked_ = 0, done_ = 0;                           // chunks
-  std::size_t sum_chunk_ = 0, sum_piece_ = 0, sum_pages_ = 0;  // all before them are in sum_ or sums_
+  std::size_t asked_ = 0, done_ = 0;  // chunks
+  // Everything before them is in sum_ or sums_.
+  std::size_t sum_chunk_ = 0, sum_piece_ = 0, sum_pages_ = 0;
   PageSum sum_;
-  std::vector<std::uint64_t> sums_;  // of the blocks that are here, in order
+  std::vector<std::uint64_t> sums_;  // checksums of the blocks that have arrived, in order
   std::optional<Refusal> refusal_;
 };
 

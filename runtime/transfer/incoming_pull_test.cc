@@ -12,7 +12,7 @@ using Landed = IncomingPull::Landed;
 
 namespace incoming_pull_test {
 
-constexpr std::size_t page_bytes = 64 << 10;  // four of them are a chunk of five pieces
+constexpr std::size_t page_bytes = 64 << 10;  // four pages are a chunk of five pieces
 constexpr std::int64_t patient_us = 60'000'000;
 
 std::vector<std::uint32_t> counted(std::uint32_t begin, std::uint32_t count) {
@@ -31,7 +31,7 @@ struct Fixture {
   }
 };
 
-// What the owner sends: every byte of a page is the low byte of its id there.
+// The owner's bytes: every byte of a page is the low byte of its id there.
 Bytes piece_of(const PullRequest& request, std::uint32_t piece) {
   Bytes bytes;
   const std::size_t begin = piece * piece_bytes;
@@ -51,7 +51,8 @@ Landed land_all(IncomingPull& pull, const PullRequest& request) {
 }
 Refusal some_refusal() { return pull_refused("peer_lost", 3, "is gone", "a peer"); }
 
-TEST_CASE_FIXTURE(Fixture, "a few chunks are asked for at a time, the next when one is here") {
+TEST_CASE_FIXTURE(Fixture,
+                  "incoming pull: a few chunks are requested at a time, the next when one is complete") {
   add_block(0, 26);
   IncomingPull pull(77, work, arena);
   std::vector<PullRequest> requests;
@@ -62,14 +63,14 @@ TEST_CASE_FIXTURE(Fixture, "a few chunks are asked for at a time, the next when 
   CHECK(pull.next_request()->chunk == 4);
   CHECK_FALSE(pull.next_request().has_value());
   for (const std::size_t i : {2, 3}) CHECK(land_all(pull, requests[i]) == Landed::chunk);
-  CHECK_FALSE(pull.next_request().has_value());  // what came is not summed up before what is missing
+  CHECK_FALSE(pull.next_request().has_value());  // bytes after a gap are not summed up yet
   land_all(pull, requests[1]);
   CHECK(pull.next_request()->chunk == 5);
   CHECK(pull.next_request() == PullRequest{30, 77, 6, page_bytes, {124, 125}});
   CHECK_FALSE(pull.next_request().has_value());
 }
 
-TEST_CASE_FIXTURE(Fixture, "a block is here when all its pages are, in whatever order they came") {
+TEST_CASE_FIXTURE(Fixture, "incoming pull: a block has arrived when all its pages have, in any order") {
   add_block(0, 6);
   add_block(10, 3);
   work.budget_us = 20'000;
@@ -88,7 +89,7 @@ TEST_CASE_FIXTURE(Fixture, "a block is here when all its pages are, in whatever 
   CHECK_FALSE(pull.next_request().has_value());
 }
 
-TEST_CASE_FIXTURE(Fixture, "what was not asked for, comes again or has another size is dropped") {
+TEST_CASE_FIXTURE(Fixture, "incoming pull: unrequested, repeated or wrongly sized replies are dropped") {
   add_block(0, 8);
   IncomingPull pull(1, work, arena);
   CHECK(pull.land({1, 0, 0, PullStatus::sent}, Bytes(piece_bytes)) == Landed::absurd);
@@ -111,7 +112,7 @@ TEST_CASE_FIXTURE(Fixture, "what was not asked for, comes again or has another s
   CHECK_FALSE(pull.ended());
 }
 
-TEST_CASE_FIXTURE(Fixture, "the owner's refusal ends it, and the first end counts") {
+TEST_CASE_FIXTURE(Fixture, "incoming pull: the owner's refusal ends it, and the first end counts") {
   add_block(0, 8);
   const std::vector<std::pair<PullStatus, std::string>> meant{
       {PullStatus::wrong_incarnation, "wrong_incarnation"},
@@ -130,7 +131,7 @@ TEST_CASE_FIXTURE(Fixture, "the owner's refusal ends it, and the first end count
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "who waits is woken by the end") {
+TEST_CASE_FIXTURE(Fixture, "incoming pull: the end wakes a waiting thread") {
   add_block(0, 1);
   IncomingPull pull(1, work, arena);
   std::thread other([&] { pull.end(some_refusal()); });
@@ -138,7 +139,7 @@ TEST_CASE_FIXTURE(Fixture, "who waits is woken by the end") {
   other.join();
 }
 
-TEST_CASE_FIXTURE(Fixture, "work that names pages that are not here, or not as many, is at fault") {
+TEST_CASE_FIXTURE(Fixture, "incoming pull: work with pages outside the arena or unequal numbers is refused") {
   add_block(0, 2);
   CHECK_FALSE(IncomingPull::fault_of(work, arena).has_value());
   work.blocks[0].to[1] = 64;
@@ -149,7 +150,7 @@ TEST_CASE_FIXTURE(Fixture, "work that names pages that are not here, or not as m
   CHECK(IncomingPull::fault_of(work, arena)->status == 500);
 }
 
-TEST_CASE_FIXTURE(Fixture, "absurd replies in any number change nothing but what was asked for") {
+TEST_CASE_FIXTURE(Fixture, "incoming pull: random replies change only requested bytes") {
   const std::uint64_t seed = std::random_device()();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -171,8 +172,8 @@ TEST_CASE_FIXTURE(Fixture, "absurd replies in any number change nothing but what
 }
 
 TEST_CASE_FIXTURE(Fixture,
-                  "of work in parts the first parts of all pages come first, and are known to be there when "
-                  "all of them are") {
+                  "incoming pull: in parts, the first parts of all pages come first, and are reported when "
+                  "all have arrived") {
   add_block(0, 5);
   add_block(10, 1);
   work.parts = 2;
@@ -194,7 +195,7 @@ TEST_CASE_FIXTURE(Fixture,
                 Bytes(std::min(piece_bytes, bytes - piece * piece_bytes),
                       static_cast<std::uint8_t>(request.chunk + 1)));
   };
-  land_part(requests[1]);  // overtakes: nothing is there before what lies before it
+  land_part(requests[1]);  // arrives early: nothing is reported before the bytes before it
   CHECK_FALSE(there(7, 1));
   land_part(requests[0]);
   for (const std::uint64_t name : {7, 8}) CHECK(there(name, page_bytes));
@@ -204,7 +205,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(pull.checksum(0) == checksum_pages(arena, work.blocks[0].to));
 }
 
-TEST_CASE_FIXTURE(Fixture, "a part that is there is told before the next has come") {
+TEST_CASE_FIXTURE(Fixture, "incoming pull: a part is reported before the next has arrived") {
   add_block(0, 3);
   work.parts = 4;
   work.blocks[0].here = 7;

@@ -21,7 +21,7 @@ LocalTransport::LocalTransport(LocalNetwork& network, Incarnation incarnation, P
 
 LocalTransport::~LocalTransport() {
   {
-    std::lock_guard lock(network_.mutex_);  // waits for those who read here
+    std::lock_guard lock(network_.mutex_);  // waits for threads that read here
     network_.owners_.erase(address_);
   }
   desk_.stop();
@@ -68,7 +68,7 @@ bool LocalTransport::fetch(std::uint64_t owner, const PullRequest& request, Inco
   return true;
 }
 
-// On the reader's thread. A piece that lies in one page is copied once; others are put together first.
+// Runs on the reader's thread. A piece within one page is copied once; others are assembled first.
 void LocalTransport::send(const PullRequest& request, IncomingPull& to) const {
   if (hears_ && !hears_()) return;
   PullReply reply{request.pull, request.chunk, 0, examine(request, incarnation_, arena_)};

@@ -1,6 +1,6 @@
 #pragma once
-// The transport between nodes that are one process: the reader's thread copies from the owner's arena into
-// its own. For tests, and for several nodes on one box.
+// Transport between nodes in one process: the reader's thread copies from the owner's arena into
+// its own. For tests, and for several nodes on one machine.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -14,7 +14,7 @@ namespace troupe {
 
 class LocalTransport;
 
-// The transports of one process. Thread-safe; outlives them.
+// Registry of one process's transports. Thread-safe; outlives them.
 class LocalNetwork {
  private:
   friend LocalTransport;
@@ -25,8 +25,9 @@ class LocalNetwork {
 
 class LocalTransport final : public Transport {
  public:
-  // `incarnation` is this process's own. The arena and the metrics outlive this. `hears` is for tests: called
-  // for each request; false: it is not answered, as if this process were stopped.
+  // `incarnation` is this process's own. The arena and the metrics must outlive this. `hears` is
+  // for tests and called for each request; false: it is not answered, as if this process were
+  // stopped.
   LocalTransport(LocalNetwork& network, Incarnation incarnation, PageArena& arena, MetricRegistry& metrics,
                  std::function<bool()> hears = {});
   ~LocalTransport() override;

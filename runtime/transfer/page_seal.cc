@@ -19,17 +19,15 @@ using Context = std::unique_ptr<EVP_CIPHER_CTX, Free>;
 void draw(std::uint8_t* to, std::size_t bytes) {
   if (RAND_bytes(to, static_cast<int>(bytes)) != 1)
     throw std::runtime_error(
-        "the system gives no random numbers; expected some, for keys of pages on their way");
+        "the system gives no random numbers; they are needed for keys that encrypt pages in transit");
 }
 
-// The key stays; each message only brings its nonce.
+// Sets the key once; each message then sets only its nonce.
 Context context_of(const SealKey& key, bool seals) {
   Context context(EVP_CIPHER_CTX_new());
   const bool set = context && EVP_CipherInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, key.data(),
                                                 nullptr, seals ? 1 : 0) == 1;
-  if (!set)
-    throw std::runtime_error(
-        "the library of ciphers has no AES-256-GCM; expected one, for pages on their way");
+  if (!set) throw std::runtime_error("OpenSSL has no AES-256-GCM; it is needed to encrypt pages in transit");
   return context;
 }
 
@@ -37,11 +35,12 @@ void update(EVP_CIPHER_CTX* context, std::uint8_t* to, std::span<const std::uint
   int written = 0;
   TROUPE_CHECK(EVP_CipherUpdate(context, to, &written, from.data(), static_cast<int>(from.size())) == 1 &&
                    written == static_cast<int>(from.size()),
-               "this cipher takes any bytes and gives as many");
+               "the cipher outputs as many bytes as it is given");
 }
 
 void begin(EVP_CIPHER_CTX* context, const std::uint8_t* nonce, std::span<const std::uint8_t> beside) {
-  TROUPE_CHECK(EVP_CipherInit_ex(context, nullptr, nullptr, nullptr, nonce, -1) == 1, "a nonce is taken");
+  TROUPE_CHECK(EVP_CipherInit_ex(context, nullptr, nullptr, nullptr, nonce, -1) == 1,
+               "the cipher accepts a nonce");
   if (!beside.empty()) update(context, nullptr, beside);
 }
 
@@ -85,7 +84,7 @@ Seal PageSealer::seal(Part beside, std::span<const Part> parts, std::uint8_t* to
   const bool ended = EVP_CipherFinal_ex(context, &nothing, &none) == 1 &&
                      EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, seal_tag_bytes,
                                          seal.data() + seal_nonce_bytes) == 1;
-  TROUPE_CHECK(ended, "what was taken is sealed");
+  TROUPE_CHECK(ended, "the cipher gives a tag");
   return seal;
 }
 
@@ -106,7 +105,7 @@ bool PageOpener::open(const Seal& seal, std::span<const std::uint8_t> beside,
   std::array<std::uint8_t, seal_tag_bytes> tag{};
   std::memcpy(tag.data(), seal.data() + seal_nonce_bytes, tag.size());
   TROUPE_CHECK(EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, seal_tag_bytes, tag.data()) == 1,
-               "a tag is taken");
+               "the cipher accepts a tag");
   int none = 0;
   std::uint8_t nothing = 0;
   return EVP_CipherFinal_ex(context, &nothing, &none) == 1;

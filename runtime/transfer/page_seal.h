@@ -1,9 +1,10 @@
 #pragma once
-// Pages and what is asked for them, encrypted on their way: AES-256-GCM, whose tag also says who wrote it.
-// Each process draws keys of its own and gives them away with its address, which has to travel where nobody
-// else reads (links.h with certificates). Whoever has them can ask the process for pages and read what it
-// sends; nobody else can, nor change a byte of it unseen. A reply of one pull that is played to another one's
-// reader opens there, too, but is not what was asked for (pull_wire.h), or its block's checksum is another.
+// Encrypts pages and requests for them in transit with AES-256-GCM, whose tag also authenticates
+// the sender. Each process generates its own keys and publishes them with its address, which must
+// travel over a private channel (links.h with certificates). Only holders of the keys can request
+// pages from the process or read what it sends, and nobody else can change a byte undetected. A
+// reply replayed to another pull's reader opens there, but it does not match the request
+// (pull_wire.h), or its block's checksum differs.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -15,23 +16,23 @@
 namespace troupe {
 
 using SealKey = std::array<std::uint8_t, 32>;
-// Of one owner of pages: what readers ask is sealed with one key, what it sends with the other.
+// Keys of one owner of pages: one seals readers' requests, the other seals its replies.
 struct SealKeys {
   SealKey requests{}, replies{};
   bool operator==(const SealKeys&) const = default;
 };
 inline constexpr std::size_t seal_keys_bytes = 2 * sizeof(SealKey);
-// Throws std::runtime_error: the system gives no random numbers.
+// Throws std::runtime_error if the system gives no random numbers.
 SealKeys draw_seal_keys();
 
-// Travels beside what was sealed, which is as long as it was.
+// A seal is sent with the ciphertext, which is as long as the plaintext.
 inline constexpr std::size_t seal_nonce_bytes = 12, seal_tag_bytes = 16;
 using Seal = std::array<std::uint8_t, seal_nonce_bytes + seal_tag_bytes>;
 
-// One key, one thread, one direction. No two of its seals have the same nonce. With one sender alone
-// (`counted`: an owner's replies) nonces are a counter; where several seal with one key (readers' requests)
-// they are drawn: 2^32 of them are as many as the cipher allows, requests for a petabyte of pages, to one
-// process.
+// Seals with one key, in one direction, on one thread. No nonce repeats. If only one process seals
+// with the key (`counted`: an owner's replies), nonces are a counter. If several do (`drawn`:
+// readers' requests), they are random: the cipher allows 2^32 of them, which is requests for a
+// petabyte of pages to one process.
 class PageSealer {
  public:
   enum class Nonces : std::uint8_t { counted, drawn };
@@ -41,7 +42,8 @@ class PageSealer {
   PageSealer& operator=(PageSealer&&) noexcept;
 
   using Part = std::span<const std::uint8_t>;
-  // `beside` goes in the clear and is vouched for. `to` has room for all parts, one behind the other.
+  // Seals all parts, one after the other, into `to`, which has space for them. `beside` is
+  // authenticated but not encrypted.
   Seal seal(Part beside, std::span<const Part> parts, std::uint8_t* to);
 
  private:
@@ -56,8 +58,8 @@ class PageOpener {
   PageOpener(PageOpener&&) noexcept;
   PageOpener& operator=(PageOpener&&) noexcept;
 
-  // Into `to`, which has room for as much. False: it was not sealed so with this key, and what `to` holds
-  // means nothing.
+  // Decrypts into `to`, which has space for as many bytes. Returns false if the message was not
+  // sealed so with this key; then `to` holds garbage.
   [[nodiscard]] bool open(const Seal& seal, std::span<const std::uint8_t> beside,
                           std::span<const std::uint8_t> sealed, std::uint8_t* to);
 

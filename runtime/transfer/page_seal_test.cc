@@ -38,7 +38,7 @@ std::string opened(PageOpener& opener, const Sealed& sealed, std::string_view be
 }
 
 TEST_SUITE("page_seal") {
-  TEST_CASE("what was sealed in parts opens as one, and not to be read before") {
+  TEST_CASE("page seal: parts sealed together open as one text, and are unreadable before") {
     const SealKeys keys = draw_seal_keys();
     PageSealer sealer(keys.replies, PageSealer::Nonces::counted);
     PageOpener opener(keys.replies);
@@ -50,8 +50,7 @@ TEST_SUITE("page_seal") {
     CHECK(opened(opener, sealed(sealer, "a refusal", {}), "a refusal").empty());
   }
 
-  TEST_CASE(
-      "a changed bit anywhere, another head or another key, and nothing opens; what comes after it does") {
+  TEST_CASE("page seal: a changed bit, another head or another key does not open; later messages do") {
     const SealKeys keys = draw_seal_keys();
     PageSealer sealer(keys.requests, PageSealer::Nonces::drawn);
     PageOpener opener(keys.requests), other(keys.replies);
@@ -70,7 +69,7 @@ TEST_SUITE("page_seal") {
     CHECK(opened(opener, made, "head") == "page 7");
   }
 
-  TEST_CASE("no nonce comes twice, and no two processes have the same keys") {
+  TEST_CASE("page seal: nonces never repeat, and processes have different keys") {
     const SealKeys keys = draw_seal_keys();
     for (const auto nonces : {PageSealer::Nonces::counted, PageSealer::Nonces::drawn}) {
       std::set<std::vector<std::uint8_t>> seen;

@@ -9,7 +9,7 @@ Refusal lost(NodeId node) {
   return pull_refused("peer_lost", node, "is gone or cannot be reached", "a peer that lives");
 }
 Refusal stopped() {
-  return {503, "transport_stopped", "this process stops", "transfer of pages", "a process that goes on"};
+  return {503, "transport_stopped", "this process is stopping", "transfer of pages", "a running process"};
 }
 
 }  // namespace
@@ -22,7 +22,7 @@ void PullDesk::meet(NodeId node, Incarnation incarnation, Bytes address) {
   peer = {incarnation, std::move(address), false};
 }
 
-// What is lost before it was met leaves its number, so that an older one is not taken for it.
+// Keeps the number of an incarnation lost before it was met, so that an older one is not accepted.
 void PullDesk::lose(NodeId node, Incarnation incarnation) {
   std::lock_guard lock(mutex_);
   Peer& peer = peers_[node];
@@ -40,7 +40,7 @@ std::optional<Refusal> PullDesk::fault_of(const PullBlocks& work) const {
   if (stopped_) return stopped();
   const auto at = peers_.find(work.node);
   if (at == peers_.end())
-    return pull_refused("peer_unknown", work.node, "has not been met", "a node of this cluster");
+    return pull_refused("peer_unknown", work.node, "is unknown", "a node of this cluster");
   const Peer& peer = at->second;
   if (peer.incarnation != work.incarnation)
     return pull_refused("wrong_incarnation", work.node,
@@ -48,7 +48,7 @@ std::optional<Refusal> PullDesk::fault_of(const PullBlocks& work) const {
                         "incarnation " + std::to_string(work.incarnation));
   if (peer.lost) return lost(work.node);
   if (peer.address.empty())
-    return pull_refused("peer_unreachable", work.node, "gave no address that can be read",
+    return pull_refused("peer_unreachable", work.node, "gave no readable address",
                         "an address of the same version of the transport");
   return std::nullopt;
 }
@@ -74,7 +74,7 @@ std::variant<Pulled, Refusal> PullDesk::await(const PullBlocks& work, IncomingPu
   return pulled;
 }
 
-// From that block on.
+// Marks blocks from index `first` on as failed in PageArrivals and returns the refusal.
 Refusal PullDesk::refused(const PullBlocks& work, std::size_t first, Refusal refusal) const {
   for (std::size_t i = first; work.parts > 1 && i < work.blocks.size(); ++i)
     arena_.arrivals().end(work.blocks[i].here, false);

@@ -1,6 +1,6 @@
 #pragma once
-// What both transports share on the reader's side: who the peers are, which pulls run, and how each of them
-// ends. It carries no byte; a transport opens a pull here, moves its bytes, and closes it.
+// Reader's side shared by both transports: known peers, running pulls, and how each pull ends. It
+// moves no bytes: a transport opens a pull here, transfers its bytes, and closes it.
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -20,12 +20,13 @@ namespace troupe {
 // Thread-safe.
 class PullDesk {
  public:
-  // Pulls are numbered from its own incarnation on, so that answers to an earlier process's find none.
+  // Pull numbers start at this process's incarnation, so that replies to an earlier process match
+  // none.
   PullDesk(Incarnation self, PageArena& arena) : arena_(arena), next_id_(self) {
-    TROUPE_CHECK(self > 0, "who pulls is a process with an incarnation");
+    TROUPE_CHECK(self > 0, "the pulling process has an incarnation");
   }
 
-  // As Transport says. An empty address: known, but it cannot be reached.
+  // As in Transport. An empty address: the peer is known but unreachable.
   void meet(NodeId node, Incarnation incarnation, Bytes address);
   void lose(NodeId node, Incarnation incarnation);
 
@@ -34,10 +35,10 @@ class PullDesk {
     Bytes address;
   };
   std::variant<Open, Refusal> open(const PullBlocks& work);
-  // Waits for the blocks, one after the other, and compares their checksums. Of work in parts the arena's
-  // PageArrivals are told how each has ended, here or where it was not opened.
+  // Waits for the blocks, one after the other, and compares their checksums. For work in parts it
+  // reports each block's end to the arena's PageArrivals; open() does so if it refuses.
   std::variant<Pulled, Refusal> await(const PullBlocks& work, IncomingPull& pull) const;
-  // The last thing that a call of `pull` does: afterwards the transport may be gone.
+  // Must be the last step of `pull`: the transport may be destroyed afterwards.
   void close(const std::shared_ptr<IncomingPull>& pull);
 
   // Ends the running pulls and refuses new ones.

@@ -8,7 +8,7 @@ namespace troupe {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers travel as they lie in memory");
-// "Trq1"; "Trq2" of parts of pages, whose head has two numbers more; "Trp1"
+// "Trq1"; "Trq2" for parts of pages, whose head has two more numbers; "Trp1"
 constexpr std::uint32_t request_magic = 0x31717254, part_magic = 0x32717254, reply_magic = 0x31707254;
 constexpr std::size_t request_head_bytes = 40, part_head_bytes = request_head_bytes + 16;
 static_assert(request_bytes_max == part_head_bytes + 4 * request_pages_max);
@@ -28,7 +28,7 @@ class Writer {
   std::size_t at_ = 0;
 };
 
-// Of bytes that are known to be enough, and need not be aligned.
+// Reads numbers from bytes that are known to suffice and need not be aligned.
 class Reader {
  public:
   explicit Reader(std::span<const std::uint8_t> from) : from_(from) {}

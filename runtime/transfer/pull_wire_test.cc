@@ -23,7 +23,7 @@ PullRequest request_of() {
   return request;
 }
 
-// Bits, bytes, lengths; often of a message that was well.
+// Returns random bytes, or the message with random changes to bits, bytes or length.
 Bytes damaged(Bytes bytes, std::mt19937_64& random) {
   for (std::uint64_t changes = 1 + random() % 4; changes > 0; --changes) {
     const std::uint64_t way = random() % 5;
@@ -44,8 +44,8 @@ Bytes damaged(Bytes bytes, std::mt19937_64& random) {
   return bytes;
 }
 
-// At the end of memory of which all that lies behind may not be touched (test_fence.h has it so of large
-// pieces), and mostly at an odd address.
+// Parses a copy at the end of memory whose following page is protected (test_fence.h, for large
+// pieces), mostly at an odd address.
 template <class Parse>
 auto parse_alone(Parse parse, const Bytes& bytes) {
   const std::size_t room = (bytes.size() + 2'063) / 16 * 16;
@@ -57,7 +57,7 @@ auto parse_alone(Parse parse, const Bytes& bytes) {
 
 }  // namespace
 
-TEST_CASE("a request and the header of a reply come back as they were") {
+TEST_CASE("pull wire: a request and a reply header round-trip") {
   PullRequest request = request_of();
   CHECK(parse_alone(parse_request, encode(request)) == request);
   request.pages.assign(request_pages_max, 5);
@@ -69,7 +69,7 @@ TEST_CASE("a request and the header of a reply come back as they were") {
   }
 }
 
-TEST_CASE("the bytes of a request are pinned") {
+TEST_CASE("pull wire: the bytes of a request have a fixed form") {
   PullRequest request = request_of();
   request.pages = {0xAABBCCDD};
   const Bytes bytes = encode(request);
@@ -79,7 +79,7 @@ TEST_CASE("the bytes of a request are pinned") {
   CHECK(bytes == pinned);
 }
 
-TEST_CASE("a request of another length than it says, of none or of too many pages is none") {
+TEST_CASE("pull wire: a request with a wrong length, no pages or too many is rejected") {
   const Bytes good = encode(request_of());
   for (std::size_t size = 0; size < good.size() + 9; ++size) {
     Bytes bytes = good;
@@ -96,7 +96,7 @@ TEST_CASE("a request of another length than it says, of none or of too many page
   CHECK_FALSE(parse_request(encode(request)).has_value());
 }
 
-TEST_CASE("a reply of another length or with an unknown status is none") {
+TEST_CASE("pull wire: a reply of another length or with an unknown status is rejected") {
   const ReplyHeader header = encode(PullReply{1, 2, 3, PullStatus::sent});
   const Bytes good(header.begin(), header.end());
   for (std::size_t size = 0; size < good.size() + 9; ++size) {
@@ -111,7 +111,7 @@ TEST_CASE("a reply of another length or with an unknown status is none") {
   CHECK_FALSE(parse_reply(unknown).has_value());
 }
 
-TEST_CASE("the owner sends only pages that it has, to who means it") {
+TEST_CASE("pull wire: examine accepts only own pages, requested of this incarnation") {
   const PageArena arena(4096, 64);
   PullRequest request = request_of();
   const auto looked = [&] { return examine(request, 0x0102030405060708, arena); };
@@ -130,7 +130,7 @@ TEST_CASE("the owner sends only pages that it has, to who means it") {
   CHECK(looked() == PullStatus::wrong_incarnation);
 }
 
-TEST_CASE("parts of a chunk lie one after the other and never leave their page") {
+TEST_CASE("pull wire: parts of a chunk are contiguous and stay within their page") {
   const std::vector<std::uint32_t> pages{9, 4, 7};
   for (const std::size_t page_bytes : {1u, 7u, 100u})
     for (std::size_t begin = 0; begin < 3 * page_bytes; ++begin)
@@ -154,8 +154,7 @@ TEST_CASE("parts of a chunk lie one after the other and never leave their page")
   CHECK(pages_per_request(std::size_t{1} << 40) == 1);
 }
 
-TEST_CASE(
-    "an address that is damaged or of another version is none; with it come the keys, if there are any") {
+TEST_CASE("ucx address: a damaged address or another version is rejected; keys round-trip with it") {
   const UcxAddress open{{1, 2, 3, 4, 5}, {}}, sealed{{1, 2, 3, 4, 5}, draw_seal_keys()};
   for (const UcxAddress& address : {open, sealed}) {
     const Bytes packed = pack_ucx_address({1, 13}, address);
@@ -169,7 +168,7 @@ TEST_CASE(
     CHECK_FALSE(unpack_ucx_address({1, 13}, pack_ucx_address({1, 13}, longer)).has_value());
     for (std::size_t i = 0; i < packed.size(); ++i) {
       Bytes damaged = packed;
-      damaged[i] ^= i == 3 ? 3 : 4;  // "TUX1" and "TUX2" are one another's damage, too
+      damaged[i] ^= i == 3 ? 3 : 4;  // "TUX1" and "TUX2" are damage of each other, too
       CHECK_FALSE(unpack_ucx_address({1, 13}, damaged).has_value());
       damaged.resize(i);
       CHECK_FALSE(unpack_ucx_address({1, 13}, damaged).has_value());
@@ -177,7 +176,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("damaged messages are none, or are found bad before a page is read") {
+TEST_CASE("pull wire: damaged messages are rejected before a page is read") {
   const std::uint64_t seed = std::random_device()();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -205,7 +204,7 @@ TEST_CASE("damaged messages are none, or are found bad before a page is read") {
   CHECK(parsed > 100);
 }
 
-TEST_CASE("a request for a part of each page says which; the owner sends no byte outside its pages") {
+TEST_CASE("pull wire: a request names a part of each page, and bytes outside a page are refused") {
   PullRequest request = request_of();
   request.part_begin = 1'024, request.part_bytes = 512;
   CHECK(parse_alone(parse_request, encode(request)) == request);
@@ -225,8 +224,9 @@ TEST_CASE("a request for a part of each page says which; the owner sends no byte
   CHECK(said(4'097, 1) == PullStatus::bad_pages);
   CHECK(said(~std::uint64_t{0}, 2) == PullStatus::bad_pages);
   CHECK(said(0, ~std::uint64_t{0}) == PullStatus::bad_pages);
-  CHECK(said(0, 63) == PullStatus::bad_pages);  // sixteen bytes of names for each page of a piece
-  CHECK(said(4'064, 32) == PullStatus::sent);   // the rest of it
+  // Describing each page of a piece would take sixteen bytes.
+  CHECK(said(0, 63) == PullStatus::bad_pages);
+  CHECK(said(4'064, 32) == PullStatus::sent);  // the last part of a page may be small
   CHECK(said(0, 4'096, chunk_bytes / 4'096 + 1) == PullStatus::bad_pages);
   CHECK(said(0, 1'024, chunk_bytes / 1'024) == PullStatus::sent);
 }

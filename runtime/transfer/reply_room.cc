@@ -6,7 +6,7 @@
 
 namespace troupe {
 
-// A page that lies across two pieces is two parts.
+// A page that spans two pieces is two parts.
 std::size_t ReplyRoom::cost_of(const PullRequest& request, bool sealed) {
   const std::size_t pieces = pieces_of(request.pages.size() * request.bytes_of_page());
   const std::size_t copies = sealed ? std::min(pieces, sealed_at_once) * piece_bytes : 0;
@@ -31,7 +31,8 @@ void ReplyRoom::keep(Reader reader, std::size_t cost) {
 
 void ReplyRoom::let_go(Reader reader, std::size_t cost) {
   const auto at = of_reader_.find(reader);
-  TROUPE_CHECK(at != of_reader_.end() && at->second >= cost && all_ >= cost, "what is let go was kept");
+  TROUPE_CHECK(at != of_reader_.end() && at->second >= cost && all_ >= cost,
+               "released bytes were counted before");
   all_ -= cost;
   if ((at->second -= cost) == 0) of_reader_.erase(at);
 }

@@ -1,10 +1,10 @@
 #pragma once
-// How much an owner keeps of replies that its readers have not taken yet, beside the pages themselves. How
-// small the parts are that a reply is made of is its reader's choice: naming the smallest ones takes a
-// quarter of the bytes that they have. So what is kept is counted in bytes. A reader that has its share, or
-// who asks for more when all together have theirs, is refused and computes what it wanted; one that does not
-// even take refusals gets nothing. Who has taken all that he asked for is answered, however many others are
-// silent.
+// Limits the memory that an owner keeps for replies that readers have not received yet, beside the
+// pages themselves. The reader chooses how small the parts of a reply are; describing the smallest
+// ones takes a quarter of their bytes. So the limit is in bytes. A reader above its share, or one
+// that adds while all together are above the total, is refused and recomputes the blocks. A reader
+// that does not even receive refusals gets nothing. A reader with nothing pending is served
+// even above the total, up to twice that, however many others are stalled.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -20,18 +20,18 @@ class ReplyRoom {
     std::size_t of_reader, all;  // bytes
   };
   static constexpr Limits names_of_pages{
-      std::size_t{4} << 20, std::size_t{64} << 20};  // of a reader some 14,500 pieces of whole pages
-  // Where pieces are sealed they are copies, a few of each reply at a time; of a reader more than 60
-  // requests.
+      std::size_t{4} << 20, std::size_t{64} << 20};  // per reader about 14,500 pieces of whole pages
+  // For sealed pieces, which are copies: a few of each reply at a time; more than 60 requests per
+  // reader.
   static constexpr Limits sealed_pieces{std::size_t{32} << 20, std::size_t{256} << 20};
   explicit ReplyRoom(Limits limits = names_of_pages) : limits_(limits) {}
-  // A piece with its header, what UCX notes of it, and of each of its parts where it lies.
+  // Cost of a piece with its header and UCX's record of it, and cost of describing one part.
   static constexpr std::size_t piece_cost = 256, part_cost = 16;
 
   static constexpr std::size_t sealed_at_once =
-      8;  // pieces of a reply that are sealed and not yet sent; one of pages as usual has five
+      8;  // pieces of a reply sealed but not yet sent; a usual reply has five
 
-  static std::size_t cost_of(const PullRequest& request, bool sealed);  // at most
+  static std::size_t cost_of(const PullRequest& request, bool sealed);  // upper bound
   static constexpr std::size_t refusal_cost = piece_cost + part_cost;
 
   enum class Answer : std::uint8_t { pages, refusal, nothing };

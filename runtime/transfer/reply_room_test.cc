@@ -9,9 +9,9 @@ namespace reply_room_test {
 
 using Answer = ReplyRoom::Answer;
 
-constexpr std::array<char, 100> readers{};  // their addresses
+constexpr std::array<char, 100> readers{};  // only their addresses are used
 
-// As UcxReplies does; true: the pages are sent.
+// Acts like UcxReplies; returns true if the pages are sent.
 bool ask(ReplyRoom& room, ReplyRoom::Reader reader, std::size_t cost) {
   const Answer answer = room.answer_for(reader, cost);
   if (answer == Answer::pages) room.keep(reader, cost);
@@ -29,7 +29,7 @@ PullRequest smallest_parts() {
 }
 
 TEST_SUITE("reply_room") {
-  TEST_CASE("a reader that takes nothing has its share, then refusals, then nothing") {
+  TEST_CASE("reply room: a stalled reader gets its share, then refusals, then nothing") {
     ReplyRoom room;
     const std::size_t cost = ReplyRoom::cost_of(whole_pages(16), false);
     CHECK(cost == 16 * (256 + 2 * 16));
@@ -43,7 +43,7 @@ TEST_SUITE("reply_room") {
   }
 
   TEST_CASE(
-      "sealed pieces are copies, of which few are kept of each reply; a reader that takes them has room for "
+      "reply room: few sealed copies are kept of each reply, so an active reader may have "
       "many requests") {
     ReplyRoom room(ReplyRoom::sealed_pieces);
     const std::size_t usual = ReplyRoom::cost_of(whole_pages(4), true),
@@ -56,22 +56,22 @@ TEST_SUITE("reply_room") {
     CHECK(room.kept() <= ReplyRoom::sealed_pieces.of_reader + ReplyRoom::refusal_cost);
   }
 
-  TEST_CASE("small parts fill it as what naming them takes, so that fewer of their bytes are kept") {
+  TEST_CASE("reply room: small parts count with the cost of describing them") {
     ReplyRoom room;
     const std::size_t cost = ReplyRoom::cost_of(smallest_parts(), false);
     CHECK(cost == 5 * (256 + 16) + request_pages_max * 16);
     std::size_t sent = 0;
     while (ask(room, &readers[0], cost)) ++sent;
-    CHECK(sent > 32);  // more than any pull of ours has under way
+    CHECK(sent > 32);  // more than any of our pulls has in flight
     CHECK(sent * request_pages_max * 16 < ReplyRoom::names_of_pages.of_reader);
   }
 
   TEST_CASE(
-      "all readers together have a bound; who has taken what was his is served beside any number of silent "
+      "reply room: all readers together are bounded, and an active reader is served beside any stalled "
       "ones") {
     ReplyRoom room;
     const std::size_t cost = ReplyRoom::cost_of(smallest_parts(), false);
-    std::size_t of_first = 0;  // what the first four have
+    std::size_t of_first = 0;  // bytes kept for the first four readers
     for (const char& reader : readers)
       while (ask(room, &reader, cost)) of_first += &reader < &readers[4];
     CHECK(room.kept() > ReplyRoom::names_of_pages.all - cost);

@@ -1,23 +1,24 @@
 #pragma once
-// How pages get from one node to another. The reader pulls: it names pages that their owner holds for it (a
-// read lease), the owner looks whether they are its own and sends their bytes. Two exist: UcxTransport
-// between processes, LocalTransport between the nodes of one process. Whoever learns of processes and of
-// their ends (the control connection) says so with `meet` and `lose`.
+// Moves pages from one node to another. The reader pulls: it names pages that their owner holds for
+// it under a read lease, and the owner checks that they are its own and sends their bytes. There
+// are two implementations: UcxTransport between processes, LocalTransport between nodes of one
+// process. The control connection reports starts and ends of processes with `meet` and `lose`.
 //
-// What a caller of `pull` may rely on:
-// - One outcome, by the deadline or, after it, as soon as the caller's thread runs. It does not depend on the
-//   peer, nor on the transport's own thread but for the piece that this one is writing, and what it sums up
-//   with it: a window of IncomingPull at most.
-// - After the outcome, whatever it is, no byte of the destination pages is written. Their bytes are good only
-//   if the block is ok: its checksum, summed up where it lies, was compared after the last byte had come.
-// - Of work in parts (PullBlocks::parts) the bytes come in that order, and the arena's PageArrivals know how
-// far they are and
-//   how each block has ended before the caller does.
-// - Bytes from the network are checked before they are believed: sizes before anything is allocated, page ids
-//   before anything is read. What makes no sense is counted (protocol_errors) and dropped.
-// In the clear it neither knows nor hides anybody: whoever reaches it and knows the incarnation can read
-// pages, and the network has to be trusted. Where pages are sealed (page_seal.h), who has its address can,
-// and what carries addresses has to be trusted.
+// Guarantees to callers of `pull`:
+// - One outcome, by the deadline or, if the caller's thread runs later, as soon as it runs. It does
+//   not depend on the peer. It waits for the transport's own thread only while that one writes a
+//   piece and sums up after it: at most a window of IncomingPull.
+// - After any outcome, no byte of the destination pages is written. Their bytes are valid only if
+//   the block is ok: its checksum, computed over the destination, was compared after the last byte
+//   arrived.
+// - For work in parts (PullBlocks::parts), bytes arrive in that order, and the arena's PageArrivals
+//   know the progress and the end of each block before the caller does.
+// - Bytes from the network are checked before use: sizes before any allocation, page ids before any
+//   read. Malformed messages are counted (protocol_errors) and dropped.
+//
+// Without sealing there is no authentication or encryption: anybody who can connect and knows
+// the incarnation can read pages, so the network must be trusted. With sealed pages (page_seal.h),
+// anybody with the address can, so the channel that carries addresses must be trusted.
 #include <cstdint>
 #include <variant>
 
@@ -25,28 +26,31 @@
 
 namespace troupe {
 
-// Thread-safe. The arena outlives it.
+// Thread-safe. The arena must outlive it.
 class Transport {
  public:
-  // Ends like stop(), and waits until the running pulls have returned.
+  // Stops as stop() does, and waits until the running pulls have returned.
   virtual ~Transport() = default;
 
-  // By this, other processes reach this one's pages; it travels to them in a control message.
+  // Address by which other processes reach this one's pages; control messages carry it to them.
   virtual Bytes address() const = 0;
 
-  // How that process is reached. A newer incarnation takes the place of an older one, whose pulls end as
-  // refused; an older one is ignored. The same one again, after it was lost, can be reached again.
+  // Sets how a process is reached. A newer incarnation replaces an older one, whose pulls end with
+  // a refusal; an older one is ignored. The same incarnation, met again after it was lost, is
+  // reachable again.
   virtual void meet(NodeId node, Incarnation incarnation, Bytes address) = 0;
-  // That process and those before it are gone, or cannot be reached: their pulls end at once as refused.
+  // Marks the process and its earlier incarnations as gone or unreachable: their pulls end at once
+  // with a refusal.
   virtual void lose(NodeId node, Incarnation incarnation) = 0;
 
-  // Blocks; several at a time. Refusals (503): peer_unknown, peer_lost, peer_unreachable, wrong_incarnation,
-  // wrong_page_bytes, peer_overloaded, transfer_timeout, transfer_damaged (sealed pages), transport_stopped;
-  // bad_pages if the owner does not have the pages that were named, and as 500 if this arena does not.
+  // Blocks the caller; several calls may run at a time. Refusals (503): peer_unknown, peer_lost,
+  // peer_unreachable, wrong_incarnation, wrong_page_bytes, peer_overloaded, transfer_timeout,
+  // transfer_damaged (sealed pages), transport_stopped. bad_pages is a 503 if the owner lacks the
+  // named pages, and a 500 if this arena does.
   virtual std::variant<Pulled, Refusal> pull(const PullBlocks& work) = 0;
 
-  // Running pulls end as refused, later ones are refused at once. For those that must end before the threads
-  // do that run them.
+  // Ends running pulls with a refusal and refuses later ones at once. For shutdown, before the
+  // threads that call `pull` end.
   virtual void stop() = 0;
 };
 

@@ -1,5 +1,5 @@
-// What a KV-cache worker may rely on when it pulls is the same between processes, sealed or not, and within
-// one: every case here runs on all three.
+// Contract of every transport, as a KV-cache worker relies on it: every case runs between
+// processes, sealed and not, and within one process.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ std::vector<std::uint32_t> some_pages(std::mt19937_64& random, std::size_t of) {
   return pages;
 }
 
-// Splits shuffled pages of both sides into blocks of random sizes; some are left out.
+// Splits shuffled pages of both sides into blocks of random sizes; some pages are left out.
 std::vector<PullBlocks::One> random_blocks(std::mt19937_64& random, const PageArena& from,
                                            const PageArena& to) {
   auto there = some_pages(random, from.pages()), here = some_pages(random, to.pages());
@@ -38,7 +38,7 @@ std::vector<PullBlocks::One> random_blocks(std::mt19937_64& random, const PageAr
   return blocks;
 }
 
-// What `to` has to look like afterwards.
+// Returns the expected content of `to` afterwards.
 std::vector<std::byte> expected(const PageArena& from, const PageArena& to,
                                 const std::vector<PullBlocks::One>& blocks) {
   auto bytes = bytes_of(to);
@@ -54,7 +54,7 @@ struct Pair {
       : owner(world, 1, 100, page_bytes, pages), reader(world, 2, 200, page_bytes, pages) {
     reader.meet(owner);
   }
-  // Pages 0..count of the owner into those of the reader.
+  // Pulls pages 0..count of the owner into those of the reader.
   PullBlocks work(std::uint32_t count = 2, std::int64_t budget_us = patient_us) const {
     std::vector<std::uint32_t> pages(count);
     std::iota(pages.begin(), pages.end(), 0);
@@ -66,8 +66,8 @@ struct Pair {
   TestNode<World> owner, reader;
 };
 
-TEST_CASE_TEMPLATE("the owner's bytes arrive in the right pages, and nowhere else", World, LocalWorld,
-                   UcxWorld, SealedWorld) {
+TEST_CASE_TEMPLATE("transport: the owner's bytes arrive in the right pages, and nowhere else", World,
+                   LocalWorld, UcxWorld, SealedWorld) {
   for (const std::size_t page_bytes :
        {std::size_t{8}, std::size_t{100}, std::size_t{4097}, std::size_t{16} << 10, std::size_t{61'440},
         std::size_t{64} << 10, std::size_t{1} << 20, (std::size_t{1} << 20) + 24, std::size_t{4} << 20}) {
@@ -83,8 +83,8 @@ TEST_CASE_TEMPLATE("the owner's bytes arrive in the right pages, and nowhere els
   }
 }
 
-TEST_CASE_TEMPLATE("a block whose bytes do not match its checksum is bad alone", World, LocalWorld, UcxWorld,
-                   SealedWorld) {
+TEST_CASE_TEMPLATE("transport: only a block whose bytes do not match its checksum is bad", World, LocalWorld,
+                   UcxWorld, SealedWorld) {
   Pair<World> nodes;
   PullBlocks pull = pull_from(nodes.owner);
   for (std::uint32_t i = 0; i < 5; ++i)
@@ -94,10 +94,10 @@ TEST_CASE_TEMPLATE("a block whose bytes do not match its checksum is bad alone",
   CHECK(said(nodes.reader.transport->pull(pull)) == "ok 10101");
 }
 
-// Whatever parts there are: pages that are cut evenly and not, into more parts than they have lines, and not
-// at all.
-TEST_CASE_TEMPLATE("in parts the same bytes arrive, and all is known to be there before the outcome", World,
-                   LocalWorld, UcxWorld, SealedWorld) {
+// Covers any parts: pages divided evenly and unevenly, into more parts than they have cache lines,
+// and not divided at all.
+TEST_CASE_TEMPLATE("transport: in parts the same bytes arrive, and arrivals are reported before the outcome",
+                   World, LocalWorld, UcxWorld, SealedWorld) {
   for (const std::size_t page_bytes :
        {std::size_t{8}, std::size_t{4097}, std::size_t{16} << 10, std::size_t{1} << 20})
     for (const std::uint32_t parts : {2u, 3u, 28u, 1'000u}) {
@@ -120,7 +120,7 @@ TEST_CASE_TEMPLATE("in parts the same bytes arrive, and all is known to be there
     }
 }
 
-TEST_CASE_TEMPLATE("of a pull in parts that is refused it is known that nothing comes", World, LocalWorld,
+TEST_CASE_TEMPLATE("transport: a refused pull in parts marks its arrivals as failed", World, LocalWorld,
                    UcxWorld, SealedWorld) {
   Pair<World> nodes;
   PullBlocks pull = nodes.work();
@@ -131,13 +131,13 @@ TEST_CASE_TEMPLATE("of a pull in parts that is refused it is known that nothing 
   CHECK_FALSE(nodes.reader.arena.arrivals().wait(7, 1, PageArrivals::Clock::time_point::max()));
 }
 
-TEST_CASE_TEMPLATE("nothing to pull is pulled at once", World, LocalWorld, UcxWorld, SealedWorld) {
+TEST_CASE_TEMPLATE("transport: a pull of nothing returns at once", World, LocalWorld, UcxWorld, SealedWorld) {
   Pair<World> nodes;
   CHECK(said(nodes.reader.transport->pull(pull_from(nodes.owner))) == "ok ");
 }
 
 TEST_CASE_TEMPLATE(
-    "who is not the one that was meant, or does not have the pages, is refused and touches nothing", World,
+    "transport: a wrong incarnation or pages that do not exist are refused, nothing is written", World,
     LocalWorld, UcxWorld, SealedWorld) {
   Pair<World> nodes;
   TestNode<World> other(nodes.world, 3, 300, 8192);
@@ -157,13 +157,14 @@ TEST_CASE_TEMPLATE(
   CHECK(refused([](auto& pull) { pull.blocks[0].to[1] = 64; }) == "bad_pages");
   CHECK(refused([](auto& pull) { pull.blocks[0].to.pop_back(); }) == "bad_pages");
   CHECK(refused([](auto& pull) { pull.blocks.push_back({}); }) == "bad_pages");
-  reader.meet(3, 301, other.transport->address());  // somebody else's, so the owner has to notice
+  // Another node's address, so that the owner must notice.
+  reader.meet(3, 301, other.transport->address());
   CHECK(refused([](auto& pull) { pull.node = 3, pull.incarnation = 301; }) == "wrong_incarnation");
   reader.meet(4, 300, other.transport->address());
   CHECK(refused([](auto& pull) { pull.node = 4, pull.incarnation = 300; }) == "wrong_page_bytes");
   reader.meet(5, 1, Bytes{1, 2, 3});
   CHECK(refused([](auto& pull) { pull.node = 5, pull.incarnation = 1; }) == "peer_unreachable");
-  CHECK(nodes.reader.protocol_errors() == 1);  // the address
+  CHECK(nodes.reader.protocol_errors() == 1);  // the malformed address
   CHECK(nodes.owner.protocol_errors() == 2);   // pages 64 and ~0
   CHECK(other.protocol_errors() == 1);         // the size of its pages
   CHECK(bytes_of(nodes.reader.arena) == before);
@@ -171,7 +172,7 @@ TEST_CASE_TEMPLATE(
 }
 
 TEST_CASE_TEMPLATE(
-    "a peer that does not answer is refused at the deadline, and writes nothing when it wakes up", World,
+    "transport: a hung peer gives a refusal at the deadline, and its late bytes are not written", World,
     LocalWorld, UcxWorld, SealedWorld) {
   Pair<World> nodes;
   CHECK(said(nodes.reader.transport->pull(nodes.work(1))) == "ok 1");
@@ -186,8 +187,8 @@ TEST_CASE_TEMPLATE(
   CHECK(said(nodes.reader.transport->pull(nodes.work(20))) == "ok 1");
 }
 
-TEST_CASE_TEMPLATE("a lost peer's running pulls end at once, and it can be met again", World, LocalWorld,
-                   UcxWorld, SealedWorld) {
+TEST_CASE_TEMPLATE("transport: a lost peer's running pulls end at once, and it can be met again", World,
+                   LocalWorld, UcxWorld, SealedWorld) {
   Pair<World> nodes;
   Transport& reader = *nodes.reader.transport;
   nodes.owner.gate.shut();
@@ -196,8 +197,8 @@ TEST_CASE_TEMPLATE("a lost peer's running pulls end at once, and it can be met a
   for (std::string& outcome : outcomes)
     threads.emplace_back([&] { outcome = said(reader.pull(nodes.work())); });
   CHECK(nodes.owner.gate.await_arrived(1));
-  reader.lose(1, 99);   // an earlier life
-  reader.lose(7, 100);  // somebody else
+  reader.lose(1, 99);   // an earlier incarnation
+  reader.lose(7, 100);  // another node
   reader.lose(1, 100);
   for (std::thread& thread : threads) thread.join();
   for (const std::string& outcome : outcomes) CHECK(outcome == "peer_lost");
@@ -209,7 +210,7 @@ TEST_CASE_TEMPLATE("a lost peer's running pulls end at once, and it can be met a
   CHECK(said(reader.pull(nodes.work())) == "ok 1");
 }
 
-TEST_CASE_TEMPLATE("a newer incarnation takes the place of an older one", World, LocalWorld, UcxWorld,
+TEST_CASE_TEMPLATE("transport: a newer incarnation replaces an older one", World, LocalWorld, UcxWorld,
                    SealedWorld) {
   Pair<World> nodes;
   TestNode<World> next(nodes.world, 1, 101);
@@ -218,7 +219,7 @@ TEST_CASE_TEMPLATE("a newer incarnation takes the place of an older one", World,
   std::string outcome;
   std::thread thread([&] { outcome = said(reader.pull(nodes.work())); });
   CHECK(nodes.owner.gate.await_arrived(1));
-  nodes.reader.meet(nodes.owner);  // known: changes nothing
+  nodes.reader.meet(nodes.owner);  // already met: changes nothing
   nodes.reader.meet(next);
   thread.join();
   CHECK(outcome == "peer_lost");
@@ -230,10 +231,12 @@ TEST_CASE_TEMPLATE("a newer incarnation takes the place of an older one", World,
   CHECK(said(reader.pull(pull)) == "ok 1");
 }
 
-TEST_CASE_TEMPLATE("two nodes pull from each other at once", World, LocalWorld, UcxWorld, SealedWorld) {
+TEST_CASE_TEMPLATE("transport: two nodes pull from each other at once", World, LocalWorld, UcxWorld,
+                   SealedWorld) {
   Pair<World> nodes(64 << 10, 128);
   nodes.owner.meet(nodes.reader);
-  const auto half = [](auto& from, auto& to) {  // the first half of one goes to the other's second half
+  // The first half of one goes to the second half of the other.
+  const auto half = [](auto& from, auto& to) {
     PullBlocks pull = pull_from(from);
     for (std::uint32_t i = 0; i < 64; i += 4)
       pull.blocks.push_back(block_of(from.arena, {i, i + 1, i + 2, i + 3}, {64 + i, 65 + i, 66 + i, 67 + i}));
@@ -248,8 +251,8 @@ TEST_CASE_TEMPLATE("two nodes pull from each other at once", World, LocalWorld, 
   CHECK(there == "ok " + std::string(16, '1'));
 }
 
-TEST_CASE_TEMPLATE("several nodes pull from one owner, each with several threads", World, LocalWorld,
-                   UcxWorld, SealedWorld) {
+TEST_CASE_TEMPLATE("transport: several nodes pull from one owner, each with several threads", World,
+                   LocalWorld, UcxWorld, SealedWorld) {
   World world;
   TestNode<World> owner(world, 1, 100, 16 << 10, 256);
   std::vector<std::unique_ptr<TestNode<World>>> readers;
@@ -278,8 +281,8 @@ TEST_CASE_TEMPLATE("several nodes pull from one owner, each with several threads
   CHECK(good == 3 * lanes * 10);
 }
 
-TEST_CASE_TEMPLATE("a transport that stops or is destroyed ends its pulls", World, LocalWorld, UcxWorld,
-                   SealedWorld) {
+TEST_CASE_TEMPLATE("transport: a transport that stops or is destroyed ends its pulls", World, LocalWorld,
+                   UcxWorld, SealedWorld) {
   for (const bool destroyed : {false, true}) {
     CAPTURE(destroyed);
     Pair<World> nodes;
@@ -298,8 +301,8 @@ TEST_CASE_TEMPLATE("a transport that stops or is destroyed ends its pulls", Worl
   }
 }
 
-TEST_CASE_TEMPLATE("an owner that ends refuses its readers in bounded time", World, LocalWorld, UcxWorld,
-                   SealedWorld) {
+TEST_CASE_TEMPLATE("transport: an owner that ends refuses its readers in bounded time", World, LocalWorld,
+                   UcxWorld, SealedWorld) {
   Pair<World> nodes(1 << 20, 64);
   std::atomic<bool> first = false;
   std::string last = "ok 1";

@@ -9,15 +9,16 @@
 namespace troupe {
 namespace {
 
-// "TUX1", major, minor, XXH3 of the rest; then the worker's address. "TUX2": behind it the keys, and another
-// seed of the sum, so that neither is taken for the other.
+// Format: "TUX1", major, minor, XXH3 of the remaining bytes, the worker's address. "TUX2" appends
+// the keys and uses another seed for the checksum, so that neither is taken for the other.
 constexpr std::size_t head_bytes = 16;
 
 std::array<std::uint8_t, head_bytes> head_of(UcxVersion version, char form,
                                              std::span<const std::uint8_t> rest) {
   std::array<std::uint8_t, head_bytes> head{'T', 'U', 'X', static_cast<std::uint8_t>(form)};
   const std::uint64_t sum =
-      XXH3_64bits_withSeed(rest.data(), rest.size(), form == '1' ? 0 : 2);  // 0: as without
+      // Seed 0 equals the unseeded hash.
+      XXH3_64bits_withSeed(rest.data(), rest.size(), form == '1' ? 0 : 2);
   std::memcpy(head.data() + 4, &version.major, 2);
   std::memcpy(head.data() + 6, &version.minor, 2);
   std::memcpy(head.data() + 8, &sum, 8);

@@ -1,8 +1,9 @@
 #pragma once
-// The address of a UCX worker as it travels to other processes. UCX neither checks the addresses that it is
-// given nor promises that two versions understand each other, so both are seen to here: damage and another
-// version give no address. It does not protect against a peer that lies on purpose. With it go the keys of an
-// owner that seals (page_seal.h); a program that does not know of these takes such an address for one of
+// Encodes the address of a UCX worker for other processes. UCX neither checks the addresses that it
+// is given nor guarantees compatibility between versions, so this format checks both: a damaged
+// address, or one of another version, is rejected. It does not protect against a malicious peer.
+// The keys of an owner that seals are appended (page_seal.h); a program that does not know them
+// rejects such an address as another version's.
 // another version.
 #include <cstdint>
 #include <optional>
@@ -20,7 +21,7 @@ struct UcxVersion {
 };
 struct UcxAddress {
   Bytes worker;
-  std::optional<SealKeys> keys;  // none: what it sends and is asked is in the clear
+  std::optional<SealKeys> keys;  // nullopt: requests and replies are not encrypted
   bool operator==(const UcxAddress&) const = default;
 };
 Bytes pack_ucx_address(UcxVersion version, const UcxAddress& address);

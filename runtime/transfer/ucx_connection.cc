@@ -27,7 +27,7 @@ UcxConnection::UcxConnection(ucp_worker_h worker, NodeId node, Incarnation incar
   }
 }
 
-// Called from within UCX, which forbids to do more here.
+// Called from within UCX, which forbids further calls here.
 void UcxConnection::on_error(void* connection, ucp_ep_h, ucs_status_t status) {
   static_cast<UcxConnection*>(connection)->fail(status);
 }
@@ -36,7 +36,7 @@ void UcxConnection::fail(ucs_status_t status) {
   if (failure_.empty()) failure_ = ucx_error(status);
 }
 
-// UCX calls back only if it has not sent at once.
+// UCX calls back only if it has not sent the message at once.
 void UcxConnection::send(unsigned id, Bytes message) {
   if (failed() || closing_) return;
   auto sent = std::make_unique<Sent>(Sent{this, std::move(message)});

@@ -1,7 +1,7 @@
 #pragma once
-// The way to one incarnation of one peer: a UCX endpoint, and the messages that it still has to send. All
-// calls on the worker's thread. It ends by force, whether the peer answers or not; then it has to be kept
-// until is_gone(), because UCX may still read the messages.
+// Connection to one incarnation of one peer: a UCX endpoint and its unsent messages. All calls are
+// on the worker's thread. It is closed by force, whether the peer answers or not. The object must
+// then live until is_gone(), because UCX may still read the messages.
 #include <ucp/api/ucp.h>
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace troupe {
 
 class UcxConnection {
  public:
-  // `address` is the peer's worker's. Whether somebody answers there shows later.
+  // `address` is that of the peer's worker. Whether the peer answers shows later.
   UcxConnection(ucp_worker_h worker, NodeId node, Incarnation incarnation, const Bytes& address);
   UcxConnection(const UcxConnection&) = delete;
   UcxConnection& operator=(const UcxConnection&) = delete;
@@ -21,13 +21,13 @@ class UcxConnection {
   NodeId node() const { return node_; }
   Incarnation incarnation() const { return incarnation_; }
 
-  // The peer has ended, or cannot be reached: nothing comes any more, and it is time to close.
+  // The peer has ended or is unreachable: nothing arrives any more, so close the connection.
   bool failed() const { return !failure_.empty(); }
   const std::string& failure() const { return failure_; }
   bool closing() const { return closing_; }
   std::size_t sending() const { return sending_; }
 
-  // Whoever gets the message can reply to it.
+  // Sends a message to which the receiver can reply.
   void send(unsigned id, Bytes message);
   void close();
   bool is_gone();

@@ -16,13 +16,14 @@ void* symbol(void* library, const char* name) {
 }
 
 UcxLibrary load() {
-  setenv("UCX_HANDLE_ERRORS", "none", 1);   // signals are the program's
-  setenv("UCX_MEM_EVENTS", "n", 1);         // and so are mmap and its like
-  setenv("UCX_LOG_LEVEL", "fatal", 1);      // what fails is a refusal, not a line on our output
-  setenv("UCX_TCP_CONN_NB", "y", 1);        // a host that does not answer must not stop the worker's thread
-  setenv("UCX_TCP_TX_SEG_SIZE", "64K", 1);  // one segment for a piece of a page and its header
+  setenv("UCX_HANDLE_ERRORS", "none", 1);   // the program handles signals itself
+  setenv("UCX_MEM_EVENTS", "n", 1);         // and does not want mmap hooks
+  setenv("UCX_LOG_LEVEL", "fatal", 1);      // failures are refusals, not lines on our output
+  setenv("UCX_TCP_CONN_NB", "y", 1);        // an unresponsive host must not block the worker's thread
+  setenv("UCX_TCP_TX_SEG_SIZE", "64K", 1);  // one segment for a piece and its header
   setenv("UCX_TCP_RX_SEG_SIZE", "64K", 1);
-  setenv("UCX_TCP_SNDBUF", "256K", 0);  // more waits outside of the caches; long round trips may need more
+  // Larger buffers fall out of the caches; long round trips may need more.
+  setenv("UCX_TCP_SNDBUF", "256K", 0);
   void* library = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
   if (!library)
     throw std::runtime_error(std::string("UCX cannot be loaded: ") + dlerror() +

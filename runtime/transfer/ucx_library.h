@@ -1,7 +1,7 @@
 #pragma once
-// UCX, loaded by the first transport instead of with the program. From its load on it would catch the signals
-// of crashes, patch the memory calls of the process and print lines of its own; its environment forbids it,
-// and has to do so before.
+// Loads UCX with the first transport instead of at program start. Once loaded, UCX would catch
+// crash signals, patch the process's memory calls and print its own lines. Environment variables
+// disable this and must be set before the load.
 #include <ucp/api/ucp.h>
 
 #include <string>
@@ -22,11 +22,12 @@ struct UcxLibrary {
 #undef TROUPE_UCX_MEMBER
 };
 
-// The first call loads it and sets variables of the environment, which no other thread may be reading then.
-// Throws std::runtime_error if there is no UCX; whoever has called it once may call it from anywhere.
+// Returns the library. The first call loads it and sets environment variables, so no other thread
+// may read the environment then. Throws std::runtime_error if there is no UCX. Later calls are
+// thread-safe.
 const UcxLibrary& ucx();
 
-// "Input/output error", of what UCX gave back.
+// Text of a UCX status, such as "Input/output error".
 std::string ucx_error(ucs_status_t status);
 
 }  // namespace troupe

@@ -50,13 +50,14 @@ UcxReplies::Reply& UcxReplies::add(const PullRequest& request, PullStatus status
   return *self;
 }
 
-// All that may be on its way now. What is sealed waits until what went before it has left.
+// Sends all pieces that may be in flight now. Sealed pieces wait until earlier ones have been sent.
 void UcxReplies::go_on(Reply& reply) {
-  ++reply.sending;  // for this function
+  ++reply.sending;  // keeps the reply alive during this function
   while (reply.next < reply.pieces.size() && (!sealer_ || reply.sending <= ReplyRoom::sealed_at_once)) {
     Piece& piece = reply.pieces[reply.next++];
     if (sealer_) seal(piece);
-    if (!send(piece)) reply.next = reply.pieces.size();  // its endpoint has failed: the reader needs no more
+    // The endpoint has failed: the reader needs no more.
+    if (!send(piece)) reply.next = reply.pieces.size();
   }
   if (--reply.sending > 0) return;
   room_.let_go(reply.reader, reply.cost);
@@ -81,7 +82,8 @@ void UcxReplies::keep_spare(Copy copy) {
   if (copy && spare_.size() < spare_max) spare_.push_back(std::move(copy));
 }
 
-// False: it cannot be sent. UCX calls back only for what it has not sent at once.
+// Returns false if the piece cannot be sent. UCX calls back only for pieces that it has not sent at
+// once.
 bool UcxReplies::send(Piece& piece) {
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS |
@@ -90,7 +92,7 @@ bool UcxReplies::send(Piece& piece) {
   param.datatype = UCP_DATATYPE_IOV;
   param.cb.send = on_sent;
   param.user_data = &piece;
-  if (piece.parts.empty()) piece.parts.push_back({&piece.header, 0});  // UCX aborts on a list of nothing
+  if (piece.parts.empty()) piece.parts.push_back({&piece.header, 0});  // UCX aborts on an empty list
   void* request = ucx().ucp_am_send_nbx(piece.reply->reader, reply_message, &piece.header,
                                         sealer_ ? sealed_header_bytes : reply_header_bytes,
                                         piece.parts.data(), piece.parts.size(), &param);

@@ -1,7 +1,7 @@
 #pragma once
-// What an owner sends: the bytes of its pages, straight from the arena, or sealed (page_seal.h). All calls on
-// the worker's thread. What UCX still reads is kept until it says so, or until its worker is destroyed: this
-// outlives the worker.
+// Sends an owner's replies: the bytes of its pages, directly from the arena or sealed
+// (page_seal.h). All calls are on the worker's thread. Data that UCX still reads is kept until UCX
+// reports completion or its worker is destroyed; so this object outlives the worker.
 #include <ucp/api/ucp.h>
 
 #include <cstddef>
@@ -17,9 +17,9 @@
 
 namespace troupe {
 
-inline constexpr unsigned request_message = 1, reply_message = 2;  // of UCX
+inline constexpr unsigned request_message = 1, reply_message = 2;  // message ids of UCX
 
-// Of a piece that is sealed, which vouches for its reply, too.
+// Header of a sealed piece; the seal also authenticates `reply`.
 struct SealedHeader {
   ReplyHeader reply{};
   Seal seal{};
@@ -29,26 +29,26 @@ static_assert(sealed_header_bytes == reply_header_bytes + sizeof(Seal));
 
 class UcxReplies {
  public:
-  // `key`: everything is sealed with it, at most ReplyRoom::sealed_at_once pieces of a reply at a time. None:
-  // nothing is.
+  // `key`: seals every reply with it, at most ReplyRoom::sealed_at_once pieces of a reply at a
+  // time. Null: replies are not sealed.
   UcxReplies(const PageArena& arena, Incarnation self, MetricRegistry& metrics, const SealKey* key = nullptr);
   UcxReplies(const UcxReplies&) = delete;
   UcxReplies& operator=(const UcxReplies&) = delete;
 
-  // `reader` is where the request came from; what it does not take is bounded by the room. What no reader of
-  // this cluster asks for is counted.
+  // Answers a request. `reader` is the endpoint that it came from; unsent data is bounded by room_.
+  // Requests that no correct reader sends are counted as protocol errors.
   void answer(const PullRequest& request, ucp_ep_h reader);
   bool empty() const { return replies_.empty(); }
   std::size_t kept() const { return room_.kept(); }
 
  private:
-  using Copy = std::unique_ptr<std::uint8_t[]>;  // of piece_bytes
+  using Copy = std::unique_ptr<std::uint8_t[]>;  // piece_bytes bytes
   static constexpr std::size_t spare_max = 32;
   struct Reply;
   struct Piece {
     Reply* reply = nullptr;
     SealedHeader header{};
-    std::vector<ucp_dt_iov_t> parts;  // where its bytes lie
+    std::vector<ucp_dt_iov_t> parts;  // its bytes
     Copy sealed;
   };
   struct Reply {
@@ -71,7 +71,7 @@ class UcxReplies {
   MetricRegistry& metrics_;
   std::optional<PageSealer> sealer_;
   std::list<Reply> replies_;
-  std::vector<Copy> spare_;  // the last one used is the one that the caches still have
+  std::vector<Copy> spare_;  // used from the back: the most recent buffer is still in the caches
   ReplyRoom room_;
 };
 

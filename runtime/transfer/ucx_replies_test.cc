@@ -8,7 +8,7 @@
 namespace troupe {
 namespace ucx_replies_test {
 
-// Of a reader whose worker never makes progress; what was not sent goes with the owner's worker, before its
+// A reader whose worker never makes progress. Unsent data ends with the owner's worker, before its
 // replies.
 struct Silent {
   PageArena arena{65'536, 1};
@@ -33,8 +33,7 @@ struct Silent {
 };
 
 TEST_SUITE("ucx_replies") {
-  TEST_CASE(
-      "a reader that takes nothing makes its owner keep little, however small the parts are that it names") {
+  TEST_CASE("ucx replies: a stalled reader makes its owner keep little, however small its parts are") {
     for (const bool sealed : {false, true})
       for (const std::size_t part_bytes : {part_bytes_min, std::size_t{1'024}, std::size_t{0}}) {
         Silent silent(sealed);

@@ -20,11 +20,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds closing_max(2'000);  // what is not gone then ends with the worker
-constexpr std::size_t requests_unsent_max = 1'024;       // to one peer
+// Connections not closed by then end with the worker.
+constexpr std::chrono::milliseconds closing_max(2'000);
+constexpr std::size_t requests_unsent_max = 1'024;  // to one peer
 static_assert(sealed_header_bytes + piece_bytes <= 64 * 1024, "a piece and its header fit into one segment");
 
-// As it goes over the wire: the seal, then the request.
+// Returns the message as sent: the seal, then the sealed request.
 Bytes sealed(PageSealer& sealer, const Bytes& request) {
   Bytes message(sizeof(Seal) + request.size());
   const PageSealer::Part all(request);
@@ -50,7 +51,7 @@ UcxVersion version() {
 
 }  // namespace
 
-// Everything below `desk` belongs to the worker's thread.
+// Members below `address` belong to the worker's thread.
 class UcxTransport::Wire {
  public:
   Wire(UcxOptions options, Incarnation incarnation, PageArena& arena, MetricRegistry& metrics);
@@ -68,12 +69,12 @@ class UcxTransport::Wire {
  private:
   struct Running {
     std::shared_ptr<IncomingPull> pull;
-    UcxConnection* connection = nullptr;  // its peer's; none: it has ended
+    UcxConnection* connection = nullptr;  // to the peer; null: it has ended
   };
   struct Peer {
     std::unique_ptr<UcxConnection> connection;
-    std::optional<Clock::time_point> silent_since;  // it was asked then, and has said nothing
-    std::optional<PageSealer> requests;             // if its address had keys
+    std::optional<Clock::time_point> silent_since;  // time of the first request without any reply
+    std::optional<PageSealer> requests;             // if the peer's address had keys
     std::optional<PageOpener> replies;
   };
   Peer& peer_of(const IncomingPull& pull, const UcxAddress& address);
@@ -97,7 +98,7 @@ class UcxTransport::Wire {
   std::vector<std::uint8_t> open_piece_;
   bool stopping_ = false;
   Clock::time_point stop_by_;
-  UcxWorker worker_;  // last: what it may still read or call is above
+  UcxWorker worker_;  // last, because it may still use the members above
 };
 
 UcxTransport::Wire::Wire(UcxOptions options, Incarnation incarnation, PageArena& arena,
@@ -133,7 +134,7 @@ void UcxTransport::Wire::drop(NodeId node, Incarnation incarnation_max) {
   peers_.erase(at);
 }
 
-// The pulls through it end here too, in case UCX has seen what nobody else knows yet.
+// Also ends the pulls over this connection, in case UCX noticed the failure first.
 void UcxTransport::Wire::close(Peer& peer, const std::string& why) {
   for (auto& [id, running] : running_) {
     if (running.connection != peer.connection.get()) continue;
@@ -144,7 +145,8 @@ void UcxTransport::Wire::close(Peer& peer, const std::string& why) {
   closing_.push_back(std::move(peer.connection));
 }
 
-// One endpoint per incarnation; the older one's pulls have ended, or are refused by who runs there now.
+// Keeps one endpoint per incarnation. The older one's pulls have ended, or the process running
+// there now refuses them.
 UcxTransport::Wire::Peer& UcxTransport::Wire::peer_of(const IncomingPull& pull, const UcxAddress& address) {
   const auto at = peers_.find(pull.node());
   if (at != peers_.end()) {
@@ -165,7 +167,7 @@ UcxTransport::Wire::Peer& UcxTransport::Wire::peer_of(const IncomingPull& pull, 
 void UcxTransport::Wire::begin(std::shared_ptr<IncomingPull> pull, const Bytes& address) {
   if (pull->ended() || stopping_) return;
   const auto ucx_address = unpack_ucx_address(version(), address);
-  if (!ucx_address) return;  // meet() has looked
+  if (!ucx_address) return;  // meet() has checked it
   Peer& peer = peer_of(*pull, *ucx_address);
   if (peer.connection->sending() >= requests_unsent_max)
     return pull->end(pull_refused("peer_overloaded", pull->node(), "takes no requests", "a later try"));
@@ -178,7 +180,7 @@ void UcxTransport::Wire::ask(Running& running) {
   while (running.connection) {
     const auto request = running.pull->next_request();
     if (!request) return;
-    Peer& peer = peers_.at(running.pull->node());  // it is the connection's, which runs
+    Peer& peer = peers_.at(running.pull->node());  // belongs to the running connection
     running.connection->send(request_message,
                              peer.requests ? sealed(*peer.requests, encode(*request)) : encode(*request));
   }
@@ -204,7 +206,7 @@ void UcxTransport::Wire::on_request(const UcxWorker::Message& message) {
   replies_.answer(*request, message.reply_to);
 }
 
-// False: it is not as its sender would have sealed it.
+// Returns false if the message was not sealed by its sender.
 bool UcxTransport::Wire::open(Peer& peer, UcxWorker::Message& message) {
   if (!peer.replies) return message.header.size() == reply_header_bytes;
   if (message.header.size() != sealed_header_bytes || message.body.size() > piece_bytes) return false;
@@ -226,7 +228,8 @@ void UcxTransport::Wire::on_reply(UcxWorker::Message message) {
   Peer& peer = peers_.at(running.pull->node());
   if (!open(peer, message)) {
     running.pull->end(pull_refused("transfer_damaged", running.pull->node(),
-                                   "has sent what does not open with its key", "pages as they were sealed"));
+                                   "sent a message that its key does not open",
+                                   "messages sealed with the peer's key"));
     return absurd();
   }
   peer.silent_since.reset();

@@ -1,10 +1,12 @@
 #pragma once
-// The transport between processes, on UCX. Both directions are active messages: the owner checks what is
-// asked for, and sends; nobody reads or writes another process's memory. Replies are always taken whole into
-// UCX's own buffers and copied from there, so that no late byte can reach a page (UCX cannot take back a
-// receive into user memory). Sealed ones are opened on the way, once their tag was found right.
+// Transport between processes, over UCX. Requests and replies are active messages: the owner checks
+// each request and sends; nobody reads or writes another process's memory. Replies are always
+// received whole into UCX's own buffers and copied from there, so that no late byte can reach a
+// page (UCX cannot cancel a receive into user memory). Sealed replies are decrypted before the
+// copy, after their tag was verified.
 //
-// One thread does all of it. An endpoint to a peer is made by the first pull, and closed when the peer is
+// One thread does all the work. The first pull opens an endpoint to a peer. It is closed when
+// the peer is lost, fails or stays silent; the next pull opens another one.
 // lost, fails, or stays silent; the next pull makes another one.
 #include <chrono>
 #include <functional>
@@ -18,21 +20,24 @@
 namespace troupe {
 
 struct UcxOptions {
-  std::string transports = "tcp";  // of UCX (UCX_TLS): "tcp", "rc,ud,tcp"
-  std::string devices;             // of UCX (UCX_NET_DEVICES): "eth0", "mlx5_0:1"; empty: all
-  // What this process sends, and what it is asked, is encrypted (page_seal.h). The keys go with address(), so
-  // that it has to travel encrypted, too. Others' pages are read as these send them, whatever this says.
+  std::string transports = "tcp";  // UCX_TLS: "tcp", "rc,ud,tcp"
+  std::string devices;             // UCX_NET_DEVICES: "eth0", "mlx5_0:1"; empty: all
+  // Encrypts the replies of this process and the requests to it (page_seal.h). The keys are part of
+  // address(), which must then travel encrypted too. Pages of other processes are read as those
+  // send them, whatever this option is.
   bool sealed = false;
-  // A peer that was asked and said nothing for that long when a pull's time is up gets a new connection: the
-  // path may be broken, which TCP notices late. UCX keeps one socket open for each connection that it gives
-  // up so.
+  // If a pull times out and its peer has not answered for this long, the peer gets a new
+  // connection: the path may be broken, which TCP notices late. UCX keeps one socket open for each
+  // connection abandoned this way.
   std::chrono::milliseconds silence_max{1'000};
-  std::function<void()> before_answer = {};  // for tests: on the thread, before each request; may block
+  // For tests: called on the worker's thread before each request; may block.
+  std::function<void()> before_answer = {};
 };
 
 class UcxTransport final : public Transport {
  public:
-  // `incarnation` is this process's own. Throws std::runtime_error if UCX cannot be set up so.
+  // `incarnation` is this process's own. Throws std::runtime_error if UCX cannot be set up with
+  // these options.
   UcxTransport(UcxOptions options, Incarnation incarnation, PageArena& arena, MetricRegistry& metrics);
   ~UcxTransport() override;
   UcxTransport(const UcxTransport&) = delete;

@@ -25,7 +25,7 @@ using namespace troupe;
 
 namespace ucx_transport_test {
 
-constexpr int line_fd = 3;  // of the other process: its end of the line to the test
+constexpr int line_fd = 3;  // of the other process: its end of the socket to the test
 constexpr Incarnation owner_incarnation = 100;
 constexpr std::size_t page_bytes = 64 << 10, pages = 256;
 
@@ -38,8 +38,8 @@ void take_exactly(int fd, void* to, std::size_t size) {
   }
 }
 
-// An owner in a process of its own, with the pages that `fill` gives its incarnation. It sends a '?' for each
-// request, and answers it when it gets a byte.
+// An owner in its own process, with the pages that `fill` gives its incarnation. It sends a '?' for
+// each request and answers when it receives a byte.
 class OtherProcess {
  public:
   OtherProcess() {
@@ -50,7 +50,8 @@ class OtherProcess {
     std::array<char*, 4> arguments{program.data(), test.data(), all.data(), nullptr};
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
-    const int between = fcntl(ends[1], F_DUPFD, 10);  // dup2 onto itself would keep the close-on-exec flag
+    // Dup2 onto itself would keep the close-on-exec flag.
+    const int between = fcntl(ends[1], F_DUPFD, 10);
     posix_spawn_file_actions_adddup2(&actions, between, line_fd);
     posix_spawn_file_actions_addclose(&actions, between);
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
@@ -88,7 +89,7 @@ class OtherProcess {
   Bytes address_;
 };
 
-// What this process knows of the other one's pages.
+// State of this process about the other one's pages.
 struct Reader {
   Reader() {
     fill(there, owner_incarnation);
@@ -107,20 +108,21 @@ struct Reader {
   UcxTransport transport{{.devices = "lo"}, 200, arena, metrics};
 };
 
-TEST_CASE("a transport that is gone has given back its files") {
+TEST_CASE("ucx transport: a destroyed transport has closed its files") {
   const auto open_files = [] {
     const std::filesystem::directory_iterator files("/proc/self/fd");
     return std::distance(begin(files), end(files));
   };
   PageArena arena(page_bytes, pages);
   MetricRegistry metrics;
-  { UcxTransport first({.devices = "lo"}, 1, arena, metrics); }  // what UCX keeps for the process
+  // Opens what UCX keeps for the whole process.
+  { UcxTransport first({.devices = "lo"}, 1, arena, metrics); }
   const auto before = open_files();
   { UcxTransport second({.devices = "lo"}, 2, arena, metrics); }
   CHECK(open_files() == before);
 }
 
-TEST_CASE("the other process (a part of other tests, not one by itself)" * doctest::skip()) {
+TEST_CASE("ucx transport: the other process (part of other tests, not a test itself)" * doctest::skip()) {
   int type = 0;
   socklen_t size = sizeof type;
   if (getsockopt(line_fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_STREAM) {
@@ -145,14 +147,15 @@ TEST_CASE("the other process (a part of other tests, not one by itself)" * docte
   while (poll(&end, 1, -1) < 0) continue;
 }
 
-TEST_CASE("pages come from another process") {
+TEST_CASE("ucx transport: pages arrive from another process") {
   Reader reader;
   reader.other.allow(64);  // of four pages each
   CHECK(said(reader.transport.pull(reader.work(0, 256))) == "ok 1");
   CHECK(bytes_of(reader.arena) == bytes_of(reader.there));
 }
 
-TEST_CASE("a process that is killed in the middle of a transfer ends its pulls long before their deadline") {
+TEST_CASE(
+    "ucx transport: a process killed in the middle of a transfer ends its pulls long before their deadline") {
   Reader reader;
   std::string outcome;
   std::thread thread([&] { outcome = said(reader.transport.pull(reader.work(0, 256))); });
@@ -164,8 +167,8 @@ TEST_CASE("a process that is killed in the middle of a transfer ends its pulls l
 }
 
 TEST_CASE(
-    "a process that is stopped in the middle of a transfer is refused at the deadline, and what it sends "
-    "when it goes on is written nowhere") {
+    "ucx transport: a process stopped during a transfer gives a refusal at the deadline, and its late "
+    "bytes are not written") {
   Reader reader;
   std::string outcome;
   reader.other.allow(2);
@@ -183,7 +186,7 @@ TEST_CASE(
   CHECK(said(reader.transport.pull(reader.work(0, 128))) == "ok 1");
 }
 
-TEST_CASE("a process that was started again is reached by its new address") {
+TEST_CASE("ucx transport: a restarted process is reached by its new address") {
   Reader reader;
   reader.other.allow(1);
   CHECK(said(reader.transport.pull(reader.work(0, 1))) == "ok 1");
@@ -196,7 +199,7 @@ TEST_CASE("a process that was started again is reached by its new address") {
   CHECK(said(reader.transport.pull(reader.work(1, 1))) == "ok 1");
 }
 
-TEST_CASE("readers that die leave their owner well") {
+TEST_CASE("ucx transport: an owner survives readers that die") {
   UcxWorld world;
   TestNode<UcxWorld> owner(world, 1, 100, page_bytes, pages);
   for (NodeId round = 0; round < 3; ++round) {
@@ -222,8 +225,7 @@ TEST_CASE("readers that die leave their owner well") {
   CHECK(said(last.transport->pull(pull)) == "ok 1");
 }
 
-TEST_CASE(
-    "a silent peer does not cost the pulls of others, nor the deadlines of those that were asked of it") {
+TEST_CASE("ucx transport: a silent peer delays neither other pulls nor its own pulls' deadlines") {
   UcxWorld world;
   TestNode<UcxWorld> silent(world, 1, 100), well(world, 2, 200), reader(world, 3, 300);
   reader.meet(silent);
@@ -238,13 +240,13 @@ TEST_CASE(
   for (int round = 0; round < 20; ++round) CHECK(said(reader.transport->pull(pull)) == "ok 1");
   first.join();
   second.join();
-  // The second to end may find that the first has closed the connection.
+  // The second pull to end may find that the first has closed the connection.
   for (const std::string& outcome : outcomes)
     CHECK((outcome == "transfer_timeout" || outcome == "peer_lost"));
   silent.gate.open();
 }
 
-TEST_CASE("a peer that stays silent gets a new connection, and its late bytes are written nowhere") {
+TEST_CASE("ucx transport: a silent peer gets a new connection, and its late bytes are not written") {
   UcxWorld world;
   TestNode<UcxWorld> owner(world, 1, 100);
   PageArena arena(4096, 64);
@@ -265,7 +267,7 @@ TEST_CASE("a peer that stays silent gets a new connection, and its late bytes ar
   CHECK(arena.page(4)[4095] == std::byte{0});
 }
 
-// `address` as somebody has it whose keys are not all the owner's.
+// Returns `address` with keys that are not all the owner's.
 Bytes with_other_keys(const Bytes& address, const std::function<void(std::optional<SealKeys>&)>& change) {
   unsigned major = 0, minor = 0, release = 0;
   ucx().ucp_get_version(&major, &minor, &release);
@@ -277,7 +279,7 @@ Bytes with_other_keys(const Bytes& address, const std::function<void(std::option
   return pack_ucx_address(version, *unpacked);
 }
 
-TEST_CASE("who does not have a sealed owner's keys gets no page of it, and is counted") {
+TEST_CASE("ucx transport: a reader without a sealed owner's keys gets no page and is counted") {
   SealedWorld world;
   TestNode<SealedWorld> owner(world, 1, 100), reader(world, 2, 200);
   PullBlocks pull = pull_from(owner, hasty_us);
@@ -293,14 +295,14 @@ TEST_CASE("who does not have a sealed owner's keys gets no page of it, and is co
     CHECK(owner.protocol_errors() == ++refused);
     reader.transport->lose(1, 100);
   }
-  CHECK(reader.protocol_errors() == 0);  // it was told nothing
+  CHECK(reader.protocol_errors() == 0);  // it received no reply
   CHECK(bytes_of(reader.arena) == before);
   reader.transport->meet(1, 100, owner.transport->address());
   pull.budget_us = patient_us;
   CHECK(said(reader.transport->pull(pull)) == "ok 1");
 }
 
-TEST_CASE("what an owner did not seal is written nowhere, whoever sends it in its name") {
+TEST_CASE("ucx transport: a forged reply that its owner did not seal is not written") {
   SealedWorld world;
   TestNode<SealedWorld> owner(world, 1, 100), reader(world, 2, 200);
   reader.transport->meet(1, 100,
@@ -317,7 +319,7 @@ TEST_CASE("what an owner did not seal is written nowhere, whoever sends it in it
   CHECK(bytes_of(reader.arena) == before);
 }
 
-TEST_CASE("of a large page only a few sealed pieces are on their way at a time, and all arrive") {
+TEST_CASE("ucx transport: a large page has few sealed pieces in flight at a time, and all arrive") {
   SealedWorld world;
   TestNode<SealedWorld> owner(world, 1, 100, std::size_t{3} << 20, 4),
       reader(world, 2, 200, std::size_t{3} << 20, 4);
@@ -327,7 +329,7 @@ TEST_CASE("of a large page only a few sealed pieces are on their way at a time, 
   CHECK(said(reader.transport->pull(pull)) == "ok 1");
 }
 
-TEST_CASE("who seals and who does not read each other's pages: each sends as it says") {
+TEST_CASE("ucx transport: sealing and plain processes read each other's pages") {
   UcxWorld open;
   SealedWorld sealed;
   TestNode<UcxWorld> first(open, 1, 100);
@@ -341,7 +343,7 @@ TEST_CASE("who seals and who does not read each other's pages: each sends as it 
   CHECK(said(first.transport->pull(of_second)) == "ok 1");
 }
 
-TEST_CASE("a transport that UCX does not have, or a device that is not there, says so") {
+TEST_CASE("ucx transport: an unknown UCX transport or device is reported") {
   PageArena arena(4096, 1);
   MetricRegistry metrics;
   CHECK_THROWS_AS(UcxTransport({"no_such_transport", "lo"}, 1, arena, metrics), std::runtime_error);

@@ -15,8 +15,8 @@
 namespace troupe {
 namespace {
 
-constexpr int sleep_ms_max = 50;     // should a wake-up ever be lost
-constexpr int progress_rounds = 64;  // before commands are looked at again
+constexpr int sleep_ms_max = 50;     // in case a wake-up is lost
+constexpr int progress_rounds = 64;  // before commands are checked again
 
 void expect(ucs_status_t status, const std::string& what) {
   if (status != UCS_OK) throw std::runtime_error("UCX: " + what + ": " + ucx_error(status));
@@ -65,7 +65,8 @@ void UcxWorker::open_context(const Options& options) {
 void UcxWorker::open_worker() {
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-  params.thread_mode = UCS_THREAD_MODE_SERIALIZED;  // made and destroyed here, used by one thread between
+  // Created and destroyed here, used by one thread in between.
+  params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   expect(ucx().ucp_worker_create(context_, &params, &worker_), "no worker");
   int event = -1;
   expect(ucx().ucp_worker_get_efd(worker_, &event), "no event descriptor");
@@ -87,7 +88,7 @@ void UcxWorker::close_all() {
 }
 
 UcxWorker::~UcxWorker() {
-  TROUPE_CHECK(!thread_.joinable(), "the thread ends before its worker");
+  TROUPE_CHECK(!thread_.joinable(), "the thread has ended before its worker is destroyed");
   close_all();
 }
 
@@ -113,7 +114,8 @@ void UcxWorker::on(unsigned id, Handler handler, std::function<void()> absurd) {
   expect(ucx().ucp_worker_set_am_recv_handler(worker_, &param), "no handler of messages");
 }
 
-// A sender may choose another way than ours, in which the body is no body: it is dropped.
+// A sender may choose the rendezvous protocol, in which `body` holds no data; such messages are
+// dropped.
 ucs_status_t UcxWorker::receive(void* listener, const void* header, std::size_t header_size, void* body,
                                 std::size_t body_size, const ucp_am_recv_param_t* param) {
   const auto& [handler, absurd] = *static_cast<Listener*>(listener);
@@ -139,7 +141,8 @@ void UcxWorker::post(std::function<void()> command) {
     commands_.push_back(std::move(command));
   }
   const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = write(wake_, &one, sizeof one);  // full: it is awake already
+  // If the counter is full, the thread is awake already.
+  [[maybe_unused]] const auto written = write(wake_, &one, sizeof one);
 }
 
 void UcxWorker::join() {

@@ -1,6 +1,6 @@
 #pragma once
-// One UCX context and worker, and the one thread that makes every call on them. It sleeps until the network
-// or a command wakes it; nothing here polls.
+// One UCX context and worker, and the single thread that makes all calls on them. The thread sleeps
+// until the network or a command wakes it; it does not poll.
 #include <ucp/api/ucp.h>
 
 #include <chrono>
@@ -24,9 +24,9 @@ class UcxWorker {
     std::string devices;             // as UCX_NET_DEVICES, "eth0,eth1"; empty: all
   };
   struct Message {
-    std::span<const std::uint8_t> header, body;  // of any alignment, until the handler returns
-    // Until the handler returns, and on as long as something is on its way to it; null if no reply was asked
-    // for.
+    std::span<const std::uint8_t> header, body;  // any alignment; valid until the handler returns
+    // Endpoint for the reply, valid until the handler returns and while a message to it is in
+    // flight; null if no reply was requested.
     ucp_ep_h reply_to = nullptr;
   };
   using Handler = std::function<void(const Message&)>;
@@ -35,22 +35,25 @@ class UcxWorker {
     bool finished = false;  // the thread may end
   };
 
-  // Throws std::runtime_error: no such transport or device, too few file descriptors or threads.
+  // Throws std::runtime_error for an unknown transport or device, or too few file descriptors or
+  // threads.
   explicit UcxWorker(const Options& options);
-  ~UcxWorker();  // the thread has ended or never began
+  ~UcxWorker();  // requires that the thread has ended or never began
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;
 
   ucp_worker_h handle() const { return worker_; }
   Bytes address() const;
 
-  // Before start(). `absurd` is called for messages of that id that come in another way than whole.
+  // Sets the handler of a message id; call before start(). `absurd` is called for messages of that
+  // id that do not arrive whole.
   void on(unsigned id, Handler handler, std::function<void()> absurd);
-  // `turn` is called after every round of progress; handlers, commands and it on the thread of the worker.
+  // Starts the thread. It calls `turn` after every round of progress, and also runs the handlers
+  // and commands.
   void start(std::function<Turn()> turn);
-  // From any thread. What is posted after the end is not run.
+  // May be called from any thread. Commands posted after the end are not run.
   void post(std::function<void()> command);
-  // Waits until a turn said that it is finished.
+  // Waits until `turn` has reported `finished`.
   void join();
 
  private:

@@ -11,7 +11,7 @@
 #include "runtime/wire/json_text.h"
 #include "runtime/wire/schema/envelope.capnp.h"
 
-// The alternatives of Message, in its order: type, member of the envelope's union.
+// Alternatives of Message, in its order: type, member of the envelope's union.
 #define TROUPE_FOR_EACH_MESSAGE(X)       \
   X(RankRequest, RANK_REQUEST)           \
   X(RankReply, RANK_REPLY)               \
@@ -60,7 +60,8 @@
 namespace troupe {
 namespace {
 
-// A new alternative of Message without a line above, or a line at the wrong place, does not compile.
+// A new alternative of Message that has no line above, or has it in the wrong order, does not
+// compile.
 enum class Alternative : std::size_t {
 #define TROUPE_X(Struct, MEMBER) Struct,
   TROUPE_FOR_EACH_MESSAGE(TROUPE_X)
@@ -137,7 +138,8 @@ std::variant<Envelope, std::string> decode(std::span<const std::uint8_t> bytes) 
   try {
     return read_envelope(words);
   } catch (const kj::Exception& e) {
-    return printable(std::string("envelope: ") + e.getDescription().cStr());  // it may show the byte at fault
+    // the text may contain the invalid byte
+    return printable(std::string("envelope: ") + e.getDescription().cStr());
   }
 }
 

@@ -1,4 +1,4 @@
-// schema/cache.capnp: where blocks are, pinning and writing them.
+// schema/cache.capnp: finding, pinning and writing blocks.
 #include "runtime/wire/codec_fields.h"
 
 namespace troupe::codec {
@@ -60,7 +60,7 @@ void get(schema::BlocksFound::Reader from, BlocksFound& m) {
   get_list(from.getColdest(), m.coldest);
 }
 
-// Of plans that routers make, passed on with what is wanted for them.
+// Retention comes with the plans of routers and is forwarded with the wanted blocks.
 void put(const BlockUse& m, schema::BlockUse::Builder to) {
   to.setName(wire(m.name));
   to.setTokens(m.tokens);

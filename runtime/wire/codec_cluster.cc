@@ -1,4 +1,4 @@
-// schema/cluster.capnp: the split of each node's memory, liveness, versions, and how an actor is doing.
+// schema/cluster.capnp: the split of each node's memory, liveness, versions and status.
 #include "runtime/wire/codec_fields.h"
 
 namespace troupe::codec {

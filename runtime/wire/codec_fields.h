@@ -1,8 +1,8 @@
 #pragma once
-// How each struct of messages.h is written to and read from its Cap'n Proto form: `put` fills a builder,
-// `get` fills a struct from a reader. A reader may hold hostile bytes: `get` throws kj::Exception for
-// whatever has no meaning, and reads every pointer once, so that the reader's traversal limit bounds what is
-// allocated. Included only by codec*.cc and json.cc.
+// Conversion of each struct of messages.h to and from its Cap'n Proto form: `put` fills a builder,
+// `get` fills a struct from a reader. A reader may hold hostile bytes: `get` throws kj::Exception
+// for invalid values. It reads every pointer once, so that the reader's traversal limit bounds the
+// allocated memory. Included only by codec*.cc and json.cc.
 #include <capnp/any.h>
 #include <capnp/schema.h>
 #include <kj/debug.h>
@@ -20,7 +20,6 @@
 namespace troupe::codec {
 
 // ---- One line per struct; the bodies are in codec_serving.cc, codec_cache.cc and codec_cluster.cc
-// ------------
 
 #define TROUPE_CODEC_OF(Struct)                     \
   void put(const Struct&, schema::Struct::Builder); \
@@ -101,7 +100,6 @@ TROUPE_CODEC_OF(StatusReply)
 #undef TROUPE_CODEC_OF
 
 // ---- Scalars
-// -----------------------------------------------------------------------------------------------
 
 inline capnp::Text::Reader wire(const std::string& text) { return {text.data(), text.size()}; }
 inline capnp::Data::Reader wire(const BlockName& name) { return {name.bytes.data(), name.bytes.size()}; }
@@ -127,7 +125,7 @@ void get(Wire value, E& out) {
   out = static_cast<E>(number);
 }
 
-// Of a message that may belong to a trace: absent where it belongs to none.
+// Writes the trace context of a message; it is absent if the message belongs to no trace.
 template <class M, class Builder>
 void put_trace(const M& message, Builder to) {
   if (message.trace != TraceContext{}) put(message.trace, to.initTrace());
@@ -138,7 +136,6 @@ void get_trace(Reader from, M& message) {
 }
 
 // ---- Lists
-// -------------------------------------------------------------------------------------------------
 
 template <class From, class List>
 void put_list(const From& from, List to) {
@@ -153,8 +150,9 @@ void put_list(const From& from, List to) {
   }
 }
 
-// We write lists of structs inline, a word or more an element. The other forms that a reader would accept are
-// refused: a list of bytes read as structs would cost a hundred times its size.
+// Lists of structs are written inline, a word or more per element. The other forms that a reader
+// would accept are refused: reading a list of bytes as structs would allocate a hundred times its
+// size.
 template <class List>
 void check_inline(List structs) {
   KJ_REQUIRE(structs.size() == 0 ||

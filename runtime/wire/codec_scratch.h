@@ -1,8 +1,9 @@
 #pragma once
-// Where a thread builds its messages. A builder would take zeroed memory from the allocator for whatever its
-// first segment has no room for, and large zeroed blocks come fresh from the system, a page fault for every
-// page; so the first segment stays with the thread and grows to what its messages took. The builder leaves it
-// zero again. Included only by codec.cc and json.cc.
+// Per-thread memory in which messages are built. A builder would take zeroed memory from the
+// allocator for everything that does not fit into its first segment. Large zeroed blocks come fresh
+// from the system and cost a page fault per page. The first segment therefore stays with the thread
+// and grows to the size of its messages. The builder leaves it zeroed. Included only by codec.cc
+// and json.cc.
 #include <capnp/message.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@ class Scratch {
  public:
   static constexpr std::size_t words_min = 1 << 10, words_max = 1 << 17;  // 8 KiB, 1 MiB
 
-  // Of the builder to come; the one before is gone.
+  // Returns the first segment for the next builder; the previous builder must be destroyed.
   kj::ArrayPtr<capnp::word> segment() {
     if (wanted_ > segment_.size()) {
       segment_ = kj::heapArray<capnp::word>(wanted_);
@@ -22,8 +23,9 @@ class Scratch {
     }
     return segment_;
   }
-  // A message was built. False: not in one piece, for want of room; there is room for twice as much from now
-  // on. What has to be the same bytes whatever the thread built before is built again then.
+  // Call after a message of `words` words was built. Returns false if it did not fit into the
+  // segment; the next segment will have twice its size. Code whose bytes must not depend on earlier
+  // messages of the thread then builds it again.
   bool took(std::size_t words) {
     if (words <= segment_.size() || segment_.size() == words_max) return true;
     wanted_ = std::min(2 * words, words_max);

@@ -25,7 +25,7 @@ std::string error_of(std::span<const std::uint8_t> bytes) {
 
 bool says(const std::string& error, std::string_view part) { return error.find(part) != std::string::npos; }
 
-// An envelope that our own encoder would never write.
+// Returns an envelope that our own encoder would never write.
 template <class Fill>
 Bytes forged(Fill fill) {
   capnp::MallocMessageBuilder builder;
@@ -36,7 +36,7 @@ Bytes forged(Fill fill) {
 
 }  // namespace
 
-TEST_CASE("every message comes back from its bytes as it was") {
+TEST_CASE("codec: every message is the same after encoding and decoding") {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     CAPTURE(seed);
     RandomMessage random(seed);
@@ -50,7 +50,7 @@ TEST_CASE("every message comes back from its bytes as it was") {
   }
 }
 
-TEST_CASE("a plan keeps the versions that it was made against, and one of an older router names no catalog") {
+TEST_CASE("codec: a plan keeps its versions, and a plan of an older router has an empty catalog version") {
   Execute execute;
   execute.model_version = "m7", execute.catalog_version = "c12";
   const Envelope sent{{1, Role::router}, execute};
@@ -61,7 +61,7 @@ TEST_CASE("a plan keeps the versions that it was made against, and one of an old
             .catalog_version == "");
 }
 
-TEST_CASE("a large message is within its own traversal limit") {
+TEST_CASE("codec: a large message stays within its own traversal limit") {
   Execute execute;
   execute.plan.segments.resize(2000, Segment{.tokens = Tokens(37, 5), .sees = {0, 2, 4, 6}});
   execute.blocks.resize(2000, SegmentBlock{.name = BlockName{}});
@@ -69,13 +69,14 @@ TEST_CASE("a large message is within its own traversal limit") {
   CHECK(std::get<Envelope>(decode(encode(sent))) == sent);
 }
 
-// Else two runs of one seed would differ (promise 17): simulated links take as long as bytes do.
-TEST_CASE("a message is the same bytes whatever its thread has encoded before") {
+// Otherwise two runs of one seed would differ (promise 17): the time of a simulated link depends on
+// the bytes.
+TEST_CASE("codec: the bytes of a message do not depend on what its thread encoded before") {
   for (const std::size_t blocks : {10, 500, 3'000, 60'000}) {
     CAPTURE(blocks);
     Envelope envelope{{1, Role::router}, LookupBlocks{7, "ann", std::vector<AskedBlock>(blocks), {1, 2}}};
     std::vector<Bytes> seen;
-    std::thread([&] {  // which has encoded nothing yet
+    std::thread([&] {  // a new thread has encoded nothing yet
       for (int i = 0; i < 3; ++i) seen.push_back(encode(envelope));
     })
         .join();
@@ -85,7 +86,7 @@ TEST_CASE("a message is the same bytes whatever its thread has encoded before") 
   }
 }
 
-TEST_CASE("damaged bytes give an envelope or an error, never a crash") {
+TEST_CASE("codec: damaged bytes give an envelope or an error, never a crash") {
   const std::uint64_t seed = 20240807;
   CAPTURE(seed);
   RandomMessage random(seed);
@@ -104,7 +105,7 @@ TEST_CASE("damaged bytes give an envelope or an error, never a crash") {
   CHECK(refused > 2000);
 }
 
-TEST_CASE("bytes that are no whole message are refused with the reason") {
+TEST_CASE("codec: bytes that are not a whole message are refused with the reason") {
   Bytes bytes = encode({{1, Role::door}, StatusRequest{7}});
   CHECK(error_of({}) == "envelope: 0 bytes; expected a multiple of 8");
   CHECK(error_of(std::span(bytes).first(bytes.size() - 1)) ==
@@ -114,8 +115,8 @@ TEST_CASE("bytes that are no whole message are refused with the reason") {
   CHECK(says(error_of(bytes), "bytes after the end"));
 }
 
-// A KJ text shows the byte that should have been a zero, as it is.
-TEST_CASE("an error is one line, whatever the bytes are") {
+// A KJ error text contains the raw byte that should have been a zero.
+TEST_CASE("codec: an error is a single line, whatever the bytes are") {
   Bytes bytes = encode({{}, DeleteItem{.item = "abc"}});
   const auto at = std::search(bytes.begin(), bytes.end(), "abc", "abc" + 3);
   REQUIRE(at + 3 < bytes.end());
@@ -125,7 +126,7 @@ TEST_CASE("an error is one line, whatever the bytes are") {
   CHECK(std::none_of(error.begin(), error.end(), [](unsigned char c) { return c < ' '; }));
 }
 
-TEST_CASE("an unknown message, enumerator or length of name is refused") {
+TEST_CASE("codec: an unknown message, enumerator or length of a block name is refused") {
   CHECK(says(error_of(forged([](auto to) { to.setFromRole(static_cast<schema::Role>(6)); })),
              "an enumerator is out of range"));
   CHECK(says(
@@ -144,9 +145,9 @@ TEST_CASE("an unknown message, enumerator or length of name is refused") {
   CHECK(says(error_of(unknown), "unknown kind of message"));
 }
 
-TEST_CASE("a message that points at one list many times is refused") {
-  // Two lists of the same length, then the second pointer is turned to the first list: each list is within
-  // the message, but together they are larger than it.
+TEST_CASE("codec: a message with several pointers to one list is refused") {
+  // Builds two lists of the same length, then redirects the second pointer to the first list. Each
+  // list is within the message, but together they are larger than it.
   const std::vector<Token> tokens(1000, 9);
   Bytes bytes = encode({{1, Role::door}, PutItem{.tokens = tokens}});
   CHECK(error_of(bytes).empty());
@@ -163,8 +164,8 @@ TEST_CASE("a message that points at one list many times is refused") {
   CHECK(says(error_of(bytes), "traversal limit"));
 }
 
-TEST_CASE("a list of bytes is not read as a list of structs") {
-  // The pointer of `fields` is changed from an inline list to a list of bytes over the same words.
+TEST_CASE("codec: a list of bytes is not read as a list of structs") {
+  // Changes the pointer of `fields` from an inline list to a list of bytes over the same words.
   Bytes bytes = encode({{1, Role::door}, StatusReply{.fields = std::vector<StatusField>(64)}});
   std::vector<std::uint64_t> words(bytes.size() / 8);
   std::memcpy(words.data(), bytes.data(), bytes.size());

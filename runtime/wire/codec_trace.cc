@@ -1,4 +1,4 @@
-// schema/serving.capnp: to which trace a message belongs.
+// schema/serving.capnp: the trace context of a message.
 #include "runtime/wire/codec_fields.h"
 
 namespace troupe::codec {

@@ -16,7 +16,7 @@ Refusal missing(const char* field, const char* expected) {
   return {400, "missing_field", std::string("the body has no ") + field, field, expected};
 }
 
-// An absent list is not an empty one: what was meant to replace something would empty it.
+// An absent list is not an empty one: a replacement without the list would otherwise empty it.
 template <class Wire>
 Fault find_missing(std::string_view, typename Wire::Reader) {
   return {};
@@ -25,7 +25,7 @@ template <>
 Fault find_missing<schema::PutUser>(std::string_view, schema::PutUser::Reader body) {
   if (body.hasHistory() || body.hasTokens()) return {};
   return missing("history or tokens",
-                 "a list of item ids, oldest first (\"history\"), or of tokens (\"tokens\")");
+                 "a list of item ids, oldest first (\"history\"), or a list of tokens (\"tokens\")");
 }
 template <>
 Fault find_missing<schema::PutItem>(std::string_view text, schema::PutItem::Reader body) {
@@ -35,7 +35,7 @@ Fault find_missing<schema::PutItem>(std::string_view text, schema::PutItem::Read
   return {};
 }
 
-// Of zlib or gzip: curl and proxies compress unasked.
+// Detects gzip: curl and proxies may compress unasked.
 bool is_compressed(std::string_view body) { return body.starts_with("\x1f\x8b"); }
 
 template <class Wire, class M>
@@ -71,7 +71,7 @@ std::string body_of(const M& message) {
   return out;
 }
 
-// As OpenAI's clients know errors: by whose they are.
+// Returns the error type that OpenAI's clients expect.
 std::string_view type_of(std::uint16_t status) {
   if (status == 401) return "authentication_error";
   if (status == 403) return "permission_error";

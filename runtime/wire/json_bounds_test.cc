@@ -4,7 +4,7 @@
 
 using namespace troupe;
 
-TEST_CASE("what a JSON text would take as a tree is told before it is made one") {
+TEST_CASE("JSON bounds: too many values or levels are found before a tree is built") {
   const auto excess = [](std::string_view json) {
     return find_excess(json, {.values_max = 5, .depth_max = 3});
   };

@@ -22,9 +22,9 @@ using capnp::StructSchema;
 using capnp::Type;
 using Value = nlohmann::json;
 
-constexpr std::size_t quoted_bytes_max = 64;  // of a client's text that an error repeats
+constexpr std::size_t quoted_bytes_max = 64;  // of the client's text that an error quotes
 
-// Ids of annotations: $Json.name of Cap'n Proto's json.capnp, and $internal and $ifAny of
+// Annotation ids: $Json.name of Cap'n Proto's json.capnp, and $internal and $ifAny of
 // schema/serving.capnp.
 constexpr std::uint64_t name_annotation = 0xfa5b1fd61c2e7c3d;
 constexpr std::uint64_t internal_annotation = 0xa180aca20b223898;
@@ -37,7 +37,7 @@ bool has_annotation(StructSchema::Field field, std::uint64_t id) {
 }
 bool is_internal(StructSchema::Field field) { return has_annotation(field, internal_annotation); }
 
-// Of a field or an enumerant.
+// Returns the JSON name of a field or an enumerant.
 template <class Declaration>
 std::string_view name_of(Declaration declaration) {
   const auto proto = declaration.getProto();
@@ -46,14 +46,13 @@ std::string_view name_of(Declaration declaration) {
   return proto.getName().cStr();
 }
 
-// ---- What a value is, and where
-// ------------------------------------------------------------------------------------
+// ---- Values and their positions
 
-// Where we are in the body; written out only for an error.
+// Position in the body; written out only for an error.
 struct Path {
   const Path* parent = nullptr;
   std::string_view key;
-  std::size_t index = 0;  // when the key is empty
+  std::size_t index = 0;  // array index, when the key is empty
 
   std::string text() const {
     if (parent == nullptr) return "";
@@ -85,7 +84,7 @@ DynamicValue::Reader integer(const Value& value, const Path& path) {
 DynamicValue::Reader text(const Value& value, const Path& path) {
   if (!value.is_string()) wrong_type(value, path, "a string");
   const auto& string = value.get_ref<const std::string&>();
-  // Ids become parts of keys and names elsewhere; none of them has to survive a NUL.
+  // Ids become parts of keys and names elsewhere; those need not support a NUL.
   if (string.find('\0') != string.npos) wrong_type(value, path, "a string without U+0000");
   return capnp::Text::Reader(string.data(), string.size());
 }
@@ -125,7 +124,7 @@ StructSchema::Field field_named(std::string_view name, StructSchema schema, cons
   throw Refusal{400, "unknown_field", "there is no such field", path.text(), known};
 }
 
-// For a value that the type has no room for.
+// Refuses a value that its type cannot hold.
 [[noreturn]] void refuse_type(const Value& value, Type type, const Path& path) {
   if (type.isStruct()) wrong_type(value, path, "an object");
   if (type.isList()) wrong_type(value, path, "an array");
@@ -136,15 +135,15 @@ StructSchema::Field field_named(std::string_view name, StructSchema schema, cons
 std::string_view shown(std::string_view key) { return key.empty() ? "\"\"" : key; }
 
 // ---- Text to values
-// ----------------------------------------------------------------------------------------
 
 [[noreturn]] void malformed(std::string what, std::size_t byte) {
   throw Refusal{400, "malformed_json", std::move(what), "byte " + std::to_string(byte), "a JSON object"};
 }
 
-// Builds a value from the parser's events. Along the schema, and within the limits of lists: what a message
-// cannot hold is refused where it begins, before more of it is read and kept, so the schema bounds the depth
-// too. The library's own callback parser takes time quadratic in the length of an array.
+// Builds a value from the parser's events, along the schema and within the limits of lists. A value
+// that a message cannot hold is refused where it begins, before more of it is read and kept, so the
+// schema also bounds the depth. The library's own callback parser takes time quadratic in the
+// length of an array.
 class TreeBuilder {
  public:
   TreeBuilder(StructSchema root_schema, std::span<const ListLimit> limits)
@@ -174,8 +173,8 @@ class TreeBuilder {
     return true;
   }
   bool parse_error(std::size_t byte, const std::string&, const nlohmann::detail::exception& error) {
-    // "[json.exception.…] parse error at …: what; last read: '…'": the part between, which has a bounded
-    // length.
+    // Extracts the middle part, of bounded length, from "[json.exception.…] parse error at …: what;
+    // last read: '…'".
     std::string_view what = error.what();
     if (const auto end = what.find("] "); end != what.npos) what.remove_prefix(end + 2);
     what = what.substr(0, what.find("; last read"));
@@ -185,10 +184,10 @@ class TreeBuilder {
  private:
   struct Open {  // an object or array
     Value* value;
-    Type type;                           // what it should become: a struct or a list
-    Value::object_t::iterator member{};  // of the last key
-    StructSchema::Field field{};         // that it names
-    std::size_t limit = SIZE_MAX;        // of the array, in limits_
+    Type type;                           // expected type: a struct or a list
+    Value::object_t::iterator member{};  // member of the last key
+    StructSchema::Field field{};         // field of the last key
+    std::size_t limit = SIZE_MAX;        // index of the array's limit in limits_
   };
 
   bool put(Value value) {
@@ -227,7 +226,7 @@ class TreeBuilder {
     return true;
   }
 
-  // Of the value that comes next.
+  // Returns the type of the next value.
   Type type_here() const {
     if (open_.empty()) return schema_;
     const Open& parent = open_.back();
@@ -238,11 +237,11 @@ class TreeBuilder {
     const auto found = std::ranges::find(limits_, name_of(open_.back().field), &ListLimit::list);
     return found == limits_.end() ? SIZE_MAX : static_cast<std::size_t>(found - limits_.begin());
   }
-  // Where the builder is.
+  // Calls `use` with the builder's position.
   template <class Use>
   void at_path(const Use& use) const {
     std::vector<Path> path(1);
-    path.reserve(open_.size() + 1);  // each points at the one before
+    path.reserve(open_.size() + 1);  // each element points at the one before
     for (const Open& open : open_) {
       const Path* parent = &path.back();
       if (open.value->is_array())
@@ -255,8 +254,8 @@ class TreeBuilder {
 
   Type schema_;
   std::span<const ListLimit> limits_;
-  std::vector<std::size_t> elements_;  // of all lists that a limit is for
-  std::vector<Open> open_;  // from the root inwards; a parent does not grow while its child is open
+  std::vector<std::size_t> elements_;  // elements counted so far for each limit
+  std::vector<Open> open_;             // from the root inwards; a parent does not grow while a child is open
 };
 
 Value parse(std::string_view body, StructSchema schema, std::span<const ListLimit> limits) {
@@ -268,7 +267,6 @@ Value parse(std::string_view body, StructSchema schema, std::span<const ListLimi
 }
 
 // ---- Values to messages
-// ------------------------------------------------------------------------------------
 
 void read_struct(const Value& value, DynamicStruct::Builder out, const Path& path);
 
@@ -298,7 +296,6 @@ void read_struct(const Value& value, DynamicStruct::Builder out, const Path& pat
 }
 
 // ---- Messages to text
-// --------------------------------------------------------------------------------------
 
 void write_double(double value, std::string& out) {
   if (!std::isfinite(value)) {
@@ -309,8 +306,8 @@ void write_double(double value, std::string& out) {
   out.append(buffer, std::to_chars(buffer, std::end(buffer), value).ptr);
 }
 
-// Writes one message. What a struct's members are called is read from the schema once, for a reply has a
-// thousand structs of one kind.
+// Writes a message. The names of a struct's members are read from the schema once, since a reply
+// has a thousand structs of one kind.
 class Writer {
  public:
   explicit Writer(std::string& out) : out_(out) {}
@@ -323,8 +320,8 @@ class Writer {
  private:
   struct Member {
     StructSchema::Field field;
-    std::string before;  // its name in quotes with what stands before and behind it
-    bool if_any;         // a list that is left out where it is empty; never the first member
+    std::string before;  // its name in quotes, with the punctuation before and after it
+    bool if_any;         // a list that is omitted when empty; never the first member
   };
   using Members = std::vector<Member>;
 
@@ -400,7 +397,7 @@ class Writer {
   }
 
   std::string& out_;
-  std::list<std::pair<StructSchema, Members>> forms_;  // few; they stay where they are
+  std::list<std::pair<StructSchema, Members>> forms_;  // few; their addresses are stable
 };
 
 }  // namespace
@@ -412,7 +409,6 @@ void read(std::string_view body, DynamicStruct::Builder out, std::span<const Lis
 void write(DynamicStruct::Reader from, std::string& out) { Writer(out).write(from); }
 
 // ---- The schema itself
-// ---------------------------------------------------------------------------------------
 
 namespace {
 

@@ -1,7 +1,7 @@
 #pragma once
-// JSON along a Cap'n Proto schema, in both directions. Not Cap'n Proto's own JsonCodec: that of 0.9.2 reads
-// "\u00e9" as "I", rounds integers above 2^53, takes the last of two equal keys, ends at a NUL byte and has
-// no positions in its errors. Included only by json*.cc.
+// Reads and writes JSON along a Cap'n Proto schema. Cap'n Proto's own JsonCodec is not used:
+// version 0.9.2 reads "\u00e9" as "I", rounds integers above 2^53, takes the last of two equal
+// keys, ends at a NUL byte and gives no positions in its errors. Included only by json*.cc.
 #include <capnp/dynamic.h>
 
 #include <map>
@@ -13,13 +13,14 @@
 
 namespace troupe::json {
 
-// Throws Refusal. What the body does not name stays as it is in `out`.
+// Throws Refusal. Members of `out` that the body does not name stay unchanged.
 void read(std::string_view body, capnp::DynamicStruct::Builder out, std::span<const ListLimit> limits);
 
 void write(capnp::DynamicStruct::Reader from, std::string& out);
 
-// The same as JSON Schema has it: what `read` takes, or, with `written`, what `write` gives. By name, with
-// all structs in it, which refer to each other as OpenAPI's components do.
+// Describes the struct as JSON Schema: the form that `read` accepts or, with `written`, the form
+// that `write` produces. Adds it and all structs in it to `schemas` by name; they refer to each
+// other as OpenAPI's components do.
 void describe(capnp::StructSchema of, bool written, std::map<std::string, std::string>& schemas);
 
 }  // namespace troupe::json

@@ -10,7 +10,7 @@ using namespace troupe;
 
 namespace {
 
-// The refusal of this body as "code where"; "" if it is taken.
+// Returns the refusal of this body as "code where"; "" if it is accepted.
 template <class M = RankRequest>
 std::string refusal_of(std::string_view body) {
   M message;
@@ -30,7 +30,7 @@ std::string repeated(std::string_view part, int n) {
 
 }  // namespace
 
-TEST_CASE("a rank request is read from its snake_case members") {
+TEST_CASE("JSON: a rank request is read from its snake_case members") {
   RankRequest request;
   const auto refusal = from_json(
       R"( {"user": "u1", "candidates": ["a", "b"], "top_k": 4294967295, "policy": "bat",
@@ -45,7 +45,7 @@ TEST_CASE("a rank request is read from its snake_case members") {
   CHECK(refusal_of("{}") == "");
 }
 
-TEST_CASE("nested lists, booleans and defaults are read") {
+TEST_CASE("JSON: nested lists, booleans and defaults are read") {
   ScoreRequest score;
   CHECK(!from_json(
       R"({"query":[1,-2],"items":[{"tokens":[3]},{},{"tokens":[]}],"label_tokens":[7],"apply_softmax":true})",
@@ -61,7 +61,7 @@ TEST_CASE("nested lists, booleans and defaults are read") {
   CHECK(user.history == std::vector<std::string>{"x"});
 }
 
-TEST_CASE("lists that only some models fill are there where they are filled") {
+TEST_CASE("JSON: optional lists of a reply are written only if they are not empty") {
   RankReply reply{.user = "ana", .items = {{"a", "A", 0.5, 1, {}}}};
   CHECK(to_json(reply).find("task") == std::string::npos);
   reply.items[0].task_scores = {0.5, -1.5};
@@ -70,7 +70,7 @@ TEST_CASE("lists that only some models fill are there where they are filled") {
   CHECK(to_json(reply).find(R"("tasks":["click","like"])") != std::string::npos);
 }
 
-TEST_CASE("what a write cannot do without is named, and an empty list is not an absent one") {
+TEST_CASE("JSON: a write without a required member is refused, and an empty list is not a missing one") {
   PutUser timed;
   CHECK_FALSE(
       from_json(R"({"history":["a"],"features":[{"name":"timestamps","values":[883195527]}]})", timed));
@@ -84,11 +84,11 @@ TEST_CASE("what a write cannot do without is named, and an empty list is not an 
   CHECK(refusal_of<PutUser>(R"({"tokens":[]})") == "");
   CHECK(refusal_of<PutItem>("{}") == "missing_field tokens");
   CHECK(refusal_of<PutItem>(R"({"tokens":[1]})") == "missing_field identifier");
-  CHECK(refusal_of<PutItem>(R"({"tokens":[1],"identifier":-1})") == "");  // the router refuses it
+  CHECK(refusal_of<PutItem>(R"({"tokens":[1],"identifier":-1})") == "");  // the router refuses it later
   CHECK(refusal_of<PutItem>(R"({"tokens":[],"identifier":0})") == "");
 }
 
-TEST_CASE("a compressed body is called so") {
+TEST_CASE("JSON: a compressed body is refused as such") {
   RankRequest request;
   const auto refusal = from_json("\x1f\x8b\x08 something", request);
   REQUIRE(refusal);
@@ -96,14 +96,14 @@ TEST_CASE("a compressed body is called so") {
   CHECK(refusal->what.find("gzip") != std::string::npos);
 }
 
-TEST_CASE("escapes beyond ASCII name the user that they mean") {
+TEST_CASE("JSON: escapes beyond ASCII in a user id are decoded") {
   RankRequest request;
   CHECK(!from_json(R"({"user":"\u00e9\ud83d\ude00\/\n","policy":"é"})", request));
   CHECK(request.user == "é😀/\n");
   CHECK(request.policy == "é");
 }
 
-TEST_CASE("what is no JSON is refused at its byte") {
+TEST_CASE("JSON: malformed text is refused with the position of the error") {
   CHECK(refusal_of("") == "malformed_json byte 1");
   CHECK(refusal_of("{\"user\":\"a\",}") == "malformed_json byte 13");
   CHECK(refusal_of("{\"user\":\"a\"}x") == "malformed_json byte 13");
@@ -117,7 +117,7 @@ TEST_CASE("what is no JSON is refused at its byte") {
   }
 }
 
-TEST_CASE("a hundred thousand brackets do not use up the stack") {
+TEST_CASE("JSON: a hundred thousand brackets do not exhaust the stack") {
   CHECK(refusal_of(repeated("[", 100000)) == "wrong_type body");
   CHECK(refusal_of(repeated("{\"a\":", 100000)) == "unknown_field a");
   CHECK(refusal_of("{\"candidates\":" + repeated("[", 100000)) == "wrong_type candidates[0]");
@@ -126,7 +126,7 @@ TEST_CASE("a hundred thousand brackets do not use up the stack") {
   CHECK(refusal_of("{\"user\":\"" + repeated("[", 100000) + "\"}") == "");
 }
 
-TEST_CASE("a member that we do not know is refused, so is one that is not for clients") {
+TEST_CASE("JSON: unknown members and internal members are refused") {
   CHECK(refusal_of(R"({"topk":1})") == "unknown_field topk");
   CHECK(refusal_of(R"({"topK":1})") == "unknown_field topK");
   CHECK(refusal_of(R"({"id":1})") == "unknown_field id");
@@ -139,7 +139,7 @@ TEST_CASE("a member that we do not know is refused, so is one that is not for cl
         "features, unknown, history");
 }
 
-TEST_CASE("a share is a number, whole or not") {
+TEST_CASE("JSON: a share may be an integer or a fraction") {
   for (const auto& [text, share] :
        {std::pair{"0.25", 0.25}, {"0", 0.0}, {"1", 1.0}, {"-1", -1.0}, {"1e-3", 1e-3}}) {
     CAPTURE(text);
@@ -151,7 +151,7 @@ TEST_CASE("a share is a number, whole or not") {
     CHECK(refusal_of(std::string("{\"approximate\":") + value + "}") == "wrong_type approximate");
 }
 
-// Whatever stands in a member, the process goes on.
+// The process must survive any value of any member.
 template <class M>
 void try_all_members() {
   M message;
@@ -170,7 +170,7 @@ void try_all_members() {
   CHECK(members > 0);
 }
 
-TEST_CASE("every member of what clients send has a form in JSON") {
+TEST_CASE("JSON: every member of a client's message has a JSON form") {
   try_all_members<RankRequest>();
   try_all_members<GenerateRequest>();
   try_all_members<ScoreRequest>();
@@ -178,7 +178,7 @@ TEST_CASE("every member of what clients send has a form in JSON") {
   try_all_members<PutItem>();
 }
 
-TEST_CASE("a value of another type or out of range is refused where it stands") {
+TEST_CASE("JSON: a value of another type or out of range is refused with its position") {
   for (const char* value : {"-1", "4294967296", "1.5", "1.0", "1e2", "\"7\"", "null", "[]", "{}", "true",
                             "18446744073709551616", "1e300"}) {
     CAPTURE(value);
@@ -200,14 +200,14 @@ TEST_CASE("a value of another type or out of range is refused where it stands") 
   CHECK(refusal->expected == "an integer from 0 to 4294967295");
 }
 
-TEST_CASE("what a message cannot hold is refused where it begins, whatever would follow") {
+TEST_CASE("JSON: a value that a message cannot hold is refused before the rest is read") {
   CHECK(refusal_of("{\"junk\":[[],[],") == "unknown_field junk");
   CHECK(refusal_of("{\"user\":[[],[],") == "wrong_type user");
   CHECK(refusal_of("{\"candidates\":{\"a\":1,") == "wrong_type candidates");
   CHECK(refusal_of<ScoreRequest>("{\"items\":[{},[[],") == "wrong_type items[1]");
 }
 
-TEST_CASE("a list ends at its limit, which the refusal names with its knob") {
+TEST_CASE("JSON: a list above its limit is refused, and the refusal names the limit's setting") {
   const ListLimit limits[] = {{"items", 3, "router.score_items_max", "items"},
                               {"tokens", 4, "router.request_tokens_max", "tokens"}};
   const auto refusal_of = [&](const std::string& body) {
@@ -223,7 +223,7 @@ TEST_CASE("a list ends at its limit, which the refusal names with its knob") {
   CHECK(refusal_of(R"({"items":[{"tokens":[[1,2]]}]})")->where == "items[0].tokens[0]");
 }
 
-TEST_CASE("damaged bodies are taken or refused, never more") {
+TEST_CASE("JSON: damaged bodies are accepted or refused and never crash") {
   const std::uint64_t seed = 77;
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -239,7 +239,7 @@ TEST_CASE("damaged bodies are taken or refused, never more") {
   CHECK(refused > 1500);
 }
 
-TEST_CASE("a reply has plain numbers and no id") {
+TEST_CASE("JSON: a reply has plain numbers and no id") {
   RankReply reply{.id = 99, .user = "é\"\n\xff", .policy = "bat", .plan = "user"};
   reply.items = {{"a", "A", 0.1, 0.75}, {"b", "", -std::numeric_limits<double>::infinity(), 0.25}};
   reply.tokens_total = 4294967295;
@@ -259,11 +259,11 @@ TEST_CASE("a reply has plain numbers and no id") {
   CHECK(text.starts_with(R"({"user":"é\"\n)"));
 }
 
-TEST_CASE("the other answers have their documented form") {
+TEST_CASE("JSON: the other answers have their documented form") {
   CHECK(to_json(Stored{.id = 4, .version = 12}) == R"({"version":12})");
-  CHECK(
-      to_json(Refusal{404, "unknown_user", "no such user", "user", "a stored user"}) ==
-      R"({"error":{"status":404,"code":"unknown_user","message":"no such user","where":"user","expected":"a stored user","type":"invalid_request_error","param":"user"}})");
+  CHECK(to_json(Refusal{404, "unknown_user", "no such user", "user", "a stored user"}) ==
+        R"({"error":{"status":404,"code":"unknown_user","message":"no such user","where":"user",)"
+        R"("expected":"a stored user","type":"invalid_request_error","param":"user"}})");
   const std::vector<StatusReply> actors{{1, 2, Role::kv_worker, true, {{"blocks", "3"}}}};
   CHECK(
       to_json(actors) ==

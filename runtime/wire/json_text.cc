@@ -5,8 +5,9 @@
 namespace troupe {
 namespace {
 
-// Length in bytes of the valid UTF-8 character that `text` (not empty) starts with; 0 if it starts with none.
-// The bounds of the second byte exclude overlong forms, surrogates and what is above U+10FFFF (RFC 3629 §4).
+// Returns the length in bytes of the valid UTF-8 character at the start of `text` (not empty); 0 if
+// there is none. The bounds of the second byte exclude overlong forms, surrogates and code points
+// above U+10FFFF (RFC 3629 §4).
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const std::uint8_t first = byte(0);
@@ -52,7 +53,7 @@ void append_escaped(std::string& out, char c) {
   }
 }
 
-// How many characters from the first on are written as they are.
+// Returns the length of the prefix that needs no escaping.
 std::size_t plain_length(std::string_view text) {
   std::size_t length = 0;
   while (length < text.size()) {

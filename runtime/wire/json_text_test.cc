@@ -19,23 +19,23 @@ const std::string replaced = "\xef\xbf\xbd";
 
 }  // namespace
 
-TEST_CASE("quotes, backslashes and control characters are escaped") {
+TEST_CASE("JSON text: quotes, backslashes and control characters are escaped") {
   CHECK(as_json("a\"b\\c") == R"("a\"b\\c")");
   CHECK(as_json(std::string_view("\0\x1f\x7f\n\r\t", 6)) == R"("\u0000\u001f\u007f\n\r\t")");
   CHECK(as_json("é€😀") == "\"é€😀\"");
 }
 
-TEST_CASE("each byte that is not UTF-8 is replaced, and what follows it is kept") {
+TEST_CASE("JSON text: each byte that is not UTF-8 is replaced, and later text is kept") {
   CHECK(as_json("a\xff"
                 "b") == "\"a" + replaced + "b\"");
-  CHECK(as_json("\xe2\x82") == "\"" + replaced + replaced + "\"");                 // cut short
+  CHECK(as_json("\xe2\x82") == "\"" + replaced + replaced + "\"");                 // truncated
   CHECK(as_json("\xc0\x80") == "\"" + replaced + replaced + "\"");                 // overlong
   CHECK(as_json("\xed\xa0\x80") == "\"" + replaced + replaced + replaced + "\"");  // surrogate
   CHECK(as_json("\xf4\x90\x80\x80").size() == 2 + 4 * 3);                          // above U+10FFFF
   CHECK(as_json("\xc3\"") == "\"" + replaced + "\\\"\"");
 }
 
-TEST_CASE("any bytes become a JSON string") {
+TEST_CASE("JSON text: any bytes become a JSON string") {
   const std::uint64_t seed = 5;
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -46,12 +46,12 @@ TEST_CASE("any bytes become a JSON string") {
   }
 }
 
-TEST_CASE("what is shown as a line has nothing that a terminal obeys") {
+TEST_CASE("JSON text: printable text has no control characters") {
   CHECK(printable("a\r\n\x1b[2J\x7f\tü") == "a???[2J??ü");
   CHECK(printable(std::string(1, '\0')) == "?");
 }
 
-TEST_CASE("UTF-8 is told from what only looks like it") {
+TEST_CASE("JSON text: is_utf8 rejects overlong forms, surrogates and truncated characters") {
   CHECK(is_utf8(""));
   CHECK(is_utf8("aé€😀"));
   for (const char* bad : {"\xff", "a\x80", "\xe2\x82", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80"})

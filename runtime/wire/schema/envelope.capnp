@@ -1,11 +1,13 @@
 @0x8df3e2343b86f5bb;
-# The envelope: what travels between two actors on different hosts, and in the simulation between any two.
+# The envelope: the form of a message between two actors on different hosts, and in the simulation
+# between any two.
 #
-# One envelope holds one message and who sent it. Nothing is assumed about order, loss or doubling; each
-# conversation's own file says what its messages need. The receiver's address is the transport's business.
+# An envelope holds one message and its sender. Nothing is assumed about order, loss or doubling;
+# the file of each conversation says what its messages need. The transport knows the receiver's
+# address.
 #
-# A member is never renumbered or reused: one that goes stays as `obsolete…`. A receiver that does not know a member
-# refuses the envelope.
+# A member is never renumbered or reused: a removed member stays as `obsolete…`. A receiver that
+# does not know a member refuses the envelope.
 
 using Cxx = import "/capnp/c++.capnp";
 using Serving = import "serving.capnp";
@@ -14,7 +16,7 @@ using Cluster = import "cluster.capnp";
 $Cxx.namespace("troupe::schema");
 
 struct Envelope {
-  fromNode @0 :UInt32;                            # 0 is "no node"
+  fromNode @0 :UInt32;                            # 0 = no node
   fromRole @1 :Cluster.Role;
 
   union {

@@ -1,107 +1,118 @@
 @0xd094e8f54729c483;
-# Serving: what the front door asks of the router, what the router asks of an inference worker, and the answers.
+# Serving: requests of the HTTP server to the router, plans of the router for inference workers, and
+# the answers.
 #
 # Who talks to whom
-#   door → router             RankRequest, ScoreRequest, GenerateRequest, CompleteRequest, PutUser, AppendEvents, GetUser, DeleteUser, PutItem,
-#                             GetItem, DeleteItem, Reload
-#   router → door             RankReply, ScoreReply, GenerateReply, CompleteReply, Stored, Appended, UserReply, ItemReply, or Refused
-#                             instead of any of them
-#   router → inference worker Execute, answered by Executed or Refused
+#   HTTP server → router       RankRequest, ScoreRequest, GenerateRequest, CompleteRequest,
+#                              PutUser, AppendEvents, GetUser, DeleteUser, PutItem, GetItem,
+#                              DeleteItem, Reload
+#   router → HTTP server       RankReply, ScoreReply, GenerateReply, CompleteReply, Stored,
+#                              Appended, UserReply, ItemReply, or Refused instead of any of them
+#   router → inference worker  Execute, answered by Executed or Refused
 #
-# Order: none is assumed. An answer is matched to its question by `id`, which the asker chose; a question may arrive
-# twice, an answer late, twice or never, and whoever asked gives up when its own budget is spent.
+# Order: none is assumed. An answer carries the `id` of its request, which the sender of the request
+# chose. A request may arrive twice; an answer may be late, come twice or never. The sender gives up
+# when its own budget is spent.
 #
-# The HTTP bodies are these structs as JSON: the key of a member is its $Json.name, or its own name; members marked
-# $internal do not exist there. Mirrors runtime/actor/messages.h one to one.
+# The HTTP bodies are these structs as JSON: the key of a member is its $Json.name, or its own name;
+# members marked $internal do not exist there. Mirrors runtime/actor/messages.h one to one.
 
 using Cxx = import "/capnp/c++.capnp";
 using Json = import "/capnp/compat/json.capnp";
 $Cxx.namespace("troupe::schema");
 
 annotation internal @0xa180aca20b223898 (field) :Void;
-# Not part of the HTTP form: never written to JSON, and refused as unknown when read from it.
+# The member is not part of the HTTP form: it is never written to JSON, and refused as unknown when
+# read from it.
 
 annotation ifAny @0xc3b1f05a92d7e846 (field) :Void;
-# Of a list: left out of the JSON that is written where it is empty.
+# An empty list is omitted from the JSON that is written.
 
 using BlockName = Data;
-# 32 bytes (SHA-256). Where a name is optional, absent is empty.
+# 32 bytes (SHA-256). An optional name is empty when absent.
 
 struct TraceContext {
-  # To which trace of its client's a request belongs (W3C traceparent). Absent: none is known.
+  # Trace of the client to which a request belongs (W3C traceparent). Absent = none is known.
   high @0 :UInt64;
   low @1 :UInt64;
   span @2 :UInt64;
-  sampled @3 :Bool;                               # its client records this trace
+  sampled @3 :Bool;                               # the client records this trace
 }
 
 # ---- Answers to anything -----------------------------------------------------------------------------------
 
 struct Refusal {
-  status @0 :UInt16;                              # the HTTP status that the door answers with
+  status @0 :UInt16;                              # HTTP status of the answer
   code @1 :Text;                                  # a stable word for programs
   what @2 :Text $Json.name("message");            # what is wrong
-  where @3 :Text;                                 # the field, file or actor
-  expected @4 :Text;                              # what would have been right
-  retryAfterS @5 :UInt16 $internal;               # how long a client should wait; over HTTP a header says it
+  where @3 :Text;                                 # the field, file or actor concerned
+  expected @4 :Text;                              # what a valid input would be
+  retryAfterS @5 :UInt16 $internal;               # seconds to wait before a retry; an HTTP header
 }
 
 struct Refused {
-  # Answer to any request of this file: a typed "no".
+  # Answer to any request of this file: a typed rejection.
   id @0 :UInt64 $internal;
   refusal @1 :Refusal;
 }
 
 struct Timings {
-  # Microseconds that the steps of one request took, one after the other.
+  # Duration of each step of a request in microseconds; the steps follow one another.
   features @0 :Int64;
   lookup @1 :Int64;
   blocks @2 :Int64;
   queue @3 :Int64;
   compute @4 :Int64;
   total @5 :Int64;
-  pull @6 :Int64;                                 # of `blocks`: until those of other nodes were here
-  predicted @7 :Int64;                            # by the router when it chose the node: from then to the answer
-  turn @8 :Int64;                                 # between lookup and blocks: until it was its turn at the worker
+  pull @6 :Int64;                                 # part of `blocks`: until other nodes' blocks had arrived
+  predicted @7 :Int64;                            # the router's estimate, when it chose the node, of the time
+                                                  # until the answer
+  turn @8 :Int64;                                 # between lookup and blocks: waiting at the router for a
+                                                  # worker
 }
 
 # ---- Ranking -----------------------------------------------------------------------------------------------
 
 struct RankRequest {
-  # door → router. Answered by RankReply or Refused.
+  # HTTP server → router. Answered by RankReply or Refused.
   id @0 :UInt64 $internal;
-  tenant @1 :Text $internal;                      # "" is the default tenant; over HTTP a header names it
+  tenant @1 :Text $internal;                      # "" = the default tenant; an HTTP header
   user @2 :Text;
   candidates @3 :List(Text);                      # item ids
-  topK @4 :UInt32 $Json.name("top_k");            # 0: all candidates
-  policy @5 :Text;                                # "" is the configured one; else recompute | user | item | bat
-  budgetUs @6 :Int64 $Json.name("budget_us");     # from receipt to answer; 0: the configured one
-  requestTimestamp @7 :Int64 $Json.name("request_timestamp");  # seconds since 1970; over HTTP 0 is the present
-  approximate @8 :Float64 = -1;                   # largest share of the prompt's tokens that may be approximate; -1: any
-                                                  # that the policy leaves
-  scenario @9 :UInt32;                            # for models that know scenarios: below as many as they have
-  task @10 :Text;                                 # of the model's tasks, the one that orders; "": the first
-  features @11 :Text;                             # how new they have to be: exact | wait | behind; "": as configured
-  unknown @12 :Text;                              # candidates that the catalog does not have: refuse | skip; "": refuse
-  history @13 :List(Text);                        # instead of a user: item ids, oldest first
+  topK @4 :UInt32 $Json.name("top_k");            # items to return; 0 = all candidates
+  policy @5 :Text;                                # recompute | user | item | bat | …; "" = the configured
+                                                  # policy
+  budgetUs @6 :Int64 $Json.name("budget_us");     # from receipt to answer; 0 = the configured budget
+  requestTimestamp @7 :Int64 $Json.name("request_timestamp");  # seconds since 1970; over HTTP 0 = the present
+  approximate @8 :Float64 = -1;                   # maximum share of the prompt's tokens that may be
+                                                  # approximate; -1 = no limit beyond the policy's
+  scenario @9 :UInt32;                            # scenario of the request, below the model's number of
+                                                  # scenarios
+  task @10 :Text;                                 # task that orders the candidates; "" = the first one
+  features @11 :Text;                             # required freshness: exact | wait | behind; "" = as
+                                                  # configured
+  unknown @12 :Text;                              # candidates missing from the catalog: refuse | skip; "" =
+                                                  # refuse
+  history @13 :List(Text);                        # in place of `user`: item ids, oldest first
   trace @14 :TraceContext $internal;
 }
 
 struct RankedItem {
   id @0 :Text;                                    # item id
   title @1 :Text;
-  score @2 :Float64;                              # logit of the item's identifier token, or of the task that orders
+  score @2 :Float64;                              # logit of the item's identifier token, or score of the
+                                                  # ordering task
   probability @3 :Float64;                        # softmax over this request's candidates
   taskScores @4 :List(Float64) $Json.name("task_scores") $ifAny;  # parallel to RankReply.tasks
 }
 
 struct RankReply {
-  # router → door.
+  # router → HTTP server.
   id @0 :UInt64 $internal;
   user @1 :Text;
-  items @2 :List(RankedItem);                     # best first; ties by candidate order
-  policy @3 :Text;                                # the policy that chose
-  plan @4 :Text;                                  # "user" | "item": which prefix
+  items @2 :List(RankedItem);                     # best first; ties in candidate order
+  policy @3 :Text;                                # policy that chose the plan
+  plan @4 :Text;                                  # plan that was run: "user", "item", …
   tokensTotal @5 :UInt32 $Json.name("tokens_total");
   tokensComputed @6 :UInt32 $Json.name("tokens_computed");
   tokensReused @7 :UInt32 $Json.name("tokens_reused");
@@ -111,13 +122,14 @@ struct RankReply {
   modelVersion @11 :Text $Json.name("model_version");
   catalogVersion @12 :Text $Json.name("catalog_version");
   profileVersion @13 :UInt64 $Json.name("profile_version");
-  node @14 :UInt32;                               # where it ran
+  node @14 :UInt32;                               # node that ran the plan
   timings @15 :Timings;
-  approximate @16 :Float64;                       # share of the prompt's tokens that are approximate; 0: none
-  tasks @17 :List(Text) $ifAny;                   # names of the model's tasks; none: it has one without a name
-  featuresStale @18 :UInt32 $Json.name("features_stale");      # that it was answered with
-  featuresMissing @19 :UInt32 $Json.name("features_missing");  # that it was answered without
-  skipped @20 :List(Text) $ifAny;                 # candidates that the catalog does not have
+  approximate @16 :Float64;                       # share of the prompt's tokens that are approximate; 0 =
+                                                  # none
+  tasks @17 :List(Text) $ifAny;                   # names of the model's tasks; empty = one without a name
+  featuresStale @18 :UInt32 $Json.name("features_stale");      # 1 if the answer used stale features
+  featuresMissing @19 :UInt32 $Json.name("features_missing");  # 1 if the answer used no features
+  skipped @20 :List(Text) $ifAny;                 # candidates missing from the catalog
 }
 
 # ---- Scores of label tokens --------------------------------------------------------------------------------
@@ -131,7 +143,7 @@ struct ScoreRow {
 }
 
 struct ScoreRequest {
-  # door → router. Answered by ScoreReply or Refused.
+  # HTTP server → router. Answered by ScoreReply or Refused.
   id @0 :UInt64 $internal;
   tenant @1 :Text $internal;
   query @2 :List(Int32);                          # tokens before every item
@@ -143,7 +155,7 @@ struct ScoreRequest {
 }
 
 struct ScoreReply {
-  # router → door.
+  # router → HTTP server.
   id @0 :UInt64 $internal;
   items @1 :List(ScoreRow);                       # parallel to ScoreRequest.items
   tokensTotal @2 :UInt32 $Json.name("tokens_total");
@@ -156,19 +168,19 @@ struct ScoreReply {
 # ---- Items found by beam search ----------------------------------------------------------------------------
 
 struct GenerateRequest {
-  # door → router. Answered by GenerateReply or Refused.
+  # HTTP server → router. Answered by GenerateReply or Refused.
   id @0 :UInt64 $internal;
   tenant @1 :Text $internal;
   user @2 :Text;
-  topK @3 :UInt32 $Json.name("top_k");            # items; 0: as many as are usual
-  width @4 :UInt32;                               # paths kept at each step; 0: as many as are usual
+  topK @3 :UInt32 $Json.name("top_k");            # items to return; 0 = the default number
+  width @4 :UInt32;                               # paths kept at each step; 0 = the default number
   excludeSeen @5 :Bool $Json.name("exclude_seen");
-  allow @6 :List(Text);                           # item ids; not empty: only these
-  deny @7 :List(Text);                            # item ids: none of these
-  amongAllowed @8 :Bool $Json.name("among_allowed");  # probabilities over the tokens that may follow
+  allow @6 :List(Text);                           # item ids to choose from; empty = the whole catalog
+  deny @7 :List(Text);                            # item ids to exclude
+  amongAllowed @8 :Bool $Json.name("among_allowed");  # probabilities over the allowed tokens
   budgetUs @9 :Int64 $Json.name("budget_us");
-  logprobs @10 :Bool;                             # the answer says each token's, too
-  features @11 :Text;                             # as RankRequest.features
+  logprobs @10 :Bool;                             # the answer includes each token's log probability
+  features @11 :Text;                             # as in RankRequest
   trace @12 :TraceContext $internal;
 }
 
@@ -177,17 +189,17 @@ struct GeneratedItem {
   title @1 :Text;
   tokens @2 :List(Int32);                         # its identifier
   logProbability @3 :Float64 $Json.name("log_probability");
-  tokenLogprobs @4 :List(Float64) $Json.name("token_logprobs") $ifAny;  # of `tokens`, where it was asked for
+  tokenLogprobs @4 :List(Float64) $Json.name("token_logprobs") $ifAny;  # one per token, if requested
 }
 
 struct GenerateReply {
-  # router → door.
+  # router → HTTP server.
   id @0 :UInt64 $internal;
   user @1 :Text;
-  items @2 :List(GeneratedItem);                  # best first; items that share an identifier by id
-  reason @3 :Text;                                # why there are fewer than were asked for; "": there are as many
-  width @4 :UInt32;                               # that was searched with
-  tokensTotal @5 :UInt32 $Json.name("tokens_total");      # of the prompt
+  items @2 :List(GeneratedItem);                  # best first; items that share an identifier in order of id
+  reason @3 :Text;                                # why there are fewer items than requested; "" = enough
+  width @4 :UInt32;                               # width of the search
+  tokensTotal @5 :UInt32 $Json.name("tokens_total");      # tokens of the prompt
   tokensComputed @6 :UInt32 $Json.name("tokens_computed");
   tokensReused @7 :UInt32 $Json.name("tokens_reused");
   blocksReused @8 :UInt32 $Json.name("blocks_reused");
@@ -196,74 +208,75 @@ struct GenerateReply {
   modelVersion @11 :Text $Json.name("model_version");
   catalogVersion @12 :Text $Json.name("catalog_version");
   profileVersion @13 :UInt64 $Json.name("profile_version");
-  node @14 :UInt32;                               # where it ran
+  node @14 :UInt32;                               # node that ran the plan
   timings @15 :Timings;
-  featuresStale @16 :UInt32 $Json.name("features_stale");      # as RankReply's
+  featuresStale @16 :UInt32 $Json.name("features_stale");      # as in RankReply
   featuresMissing @17 :UInt32 $Json.name("features_missing");
 }
 
 # ---- Continuations of a prompt -----------------------------------------------------------------------------
 
 struct CompleteRequest {
-  # door → router. Answered by CompleteReply or Refused. Over HTTP both have OpenAI's form (server/http/completions.h).
+  # HTTP server → router. Answered by CompleteReply or Refused. Over HTTP both have OpenAI's form
+  # (server/http/completions.h).
   id @0 :UInt64;
   tenant @1 :Text;
-  model @2 :Text;                                 # the version that is asked; "": whichever is served
+  model @2 :Text;                                 # model version; "" = the served one
   prompt @3 :List(Int32);
   maxTokens @4 :UInt32 = 16;
-  n @5 :UInt32 = 1;                               # completions
-  beamWidth @6 :UInt32;                           # paths kept at each step; 0: n
-  items @7 :Bool;                                 # only identifiers of the catalog
-  logprobs @8 :Bool;                              # the answer says them
+  n @5 :UInt32 = 1;                               # completions to return
+  beamWidth @6 :UInt32;                           # paths kept at each step; 0 = n
+  items @7 :Bool;                                 # only identifiers of the catalog are completions
+  logprobs @8 :Bool;                              # the answer includes log probabilities
   budgetUs @9 :Int64;
   trace @10 :TraceContext;
 }
 
 struct CompleteReply {
-  # router → door.
+  # router → HTTP server.
   id @0 :UInt64;
   completions @1 :List(Beam);                     # most probable first
-  tokensTotal @2 :UInt32;                         # of the prompt
+  tokensTotal @2 :UInt32;                         # tokens of the prompt
   tokensComputed @3 :UInt32;
   tokensReused @4 :UInt32;
-  logprobs @5 :Bool;                              # as it was asked for
+  logprobs @5 :Bool;                              # as in the request
   items @6 :Bool;
   modelVersion @7 :Text;
-  catalogVersion @8 :Text;                        # of `items`
-  node @9 :UInt32;                                # where it ran
+  catalogVersion @8 :Text;                        # empty unless `items` is set
+  node @9 :UInt32;                                # node that ran the plan
   timings @10 :Timings;
 }
 
 # ---- Profiles and catalog ----------------------------------------------------------------------------------
 
 struct Feature {
-  # Numbers of a user's events, one for each, under the name that the model's family has for them.
+  # One number per event of a user, under the name that the model gives it.
   name @0 :Text;
   values @1 :List(Int64);
 }
 
 struct Condition {
-  # What a write expects to find. Over HTTP: If-Match and If-None-Match.
+  # State that a write expects. Over HTTP: If-Match and If-None-Match.
   absent @0 :Bool;
   present @1 :Bool;
-  version @2 :UInt64;                             # 0: whichever
+  version @2 :UInt64;                             # 0 = any
 }
 
 struct PutUser {
-  # door → router. Answered by Stored or Refused. Either `history` or `tokens`, not both.
+  # HTTP server → router. Answered by Stored or Refused. Either `history` or `tokens`, not both.
   id @0 :UInt64 $internal;
   tenant @1 :Text $internal;
   user @2 :Text;
   history @3 :List(Text);                         # item ids, oldest first
   tokens @4 :List(Int32);
-  features @5 :List(Feature);                     # of the events
-  eventIds @6 :List(Text) $Json.name("event_ids");  # of the events, or none
+  features @5 :List(Feature);                     # one value per event
+  eventIds @6 :List(Text) $Json.name("event_ids");  # one per event, or empty
   condition @7 :Condition $internal;
 }
 
 struct AppendEvents {
-  # door → router. Answered by Appended or Refused. Members are those of PutUser; over HTTP it has another form
-  # (server/http/door_events.h).
+  # HTTP server → router. Answered by Appended or Refused. Members are those of PutUser; over HTTP
+  # it has another form (server/http/door_events.h).
   id @0 :UInt64 $internal;
   tenant @1 :Text $internal;
   user @2 :Text;
@@ -275,36 +288,36 @@ struct AppendEvents {
 }
 
 struct Appended {
-  # router → door.
+  # router → HTTP server.
   id @0 :UInt64 $internal;
-  version @1 :UInt64;                             # of the profile
+  version @1 :UInt64;                             # version of the profile
   appended @2 :UInt32;
   repeated @3 :UInt32;                            # events that were known already
-  dropped @4 :UInt32;                             # the oldest
-  events @5 :UInt32;                              # that the profile has now
+  dropped @4 :UInt32;                             # oldest events dropped to make the others fit
+  events @5 :UInt32;                              # events that the profile has now
 }
 
 struct GetUser {
-  # door → router. Answered by UserReply or Refused.
+  # HTTP server → router. Answered by UserReply or Refused.
   id @0 :UInt64 $internal;
   tenant @1 :Text $internal;
   user @2 :Text;
 }
 
 struct UserReply {
-  # router → door. As it was put.
+  # router → HTTP server. The profile as it was put.
   id @0 :UInt64 $internal;
   user @1 :Text;
   version @2 :UInt64;
-  history @3 :List(Text);                         # "": an event that was put as tokens
-  tokens @4 :List(Int32) $ifAny;                  # of all events, unless each has its item
+  history @3 :List(Text);                         # item id of each event; "" = the event was put as tokens
+  tokens @4 :List(Int32) $ifAny;                  # tokens of all events; empty if every event has its item
   eventTokens @5 :List(UInt32) $Json.name("event_tokens") $ifAny;
   features @6 :List(Feature) $ifAny;
   eventIds @7 :List(Text) $Json.name("event_ids") $ifAny;
 }
 
 struct DeleteUser {
-  # door → router. Answered by Stored or Refused.
+  # HTTP server → router. Answered by Stored or Refused.
   id @0 :UInt64 $internal;
   tenant @1 :Text $internal;
   user @2 :Text;
@@ -312,7 +325,7 @@ struct DeleteUser {
 }
 
 struct PutItem {
-  # door → router. Answered by Stored or Refused.
+  # HTTP server → router. Answered by Stored or Refused.
   id @0 :UInt64 $internal;
   item @1 :Text;
   title @2 :Text;
@@ -322,40 +335,43 @@ struct PutItem {
 }
 
 struct DeleteItem {
-  # door → router. Answered by Stored or Refused.
+  # HTTP server → router. Answered by Stored or Refused.
   id @0 :UInt64 $internal;
   item @1 :Text;
   condition @2 :Condition $internal;
 }
 
 struct GetItem {
-  # door → router. Answered by ItemReply or Refused.
+  # HTTP server → router. Answered by ItemReply or Refused.
   id @0 :UInt64 $internal;
   item @1 :Text;
 }
 
 struct ItemReply {
-  # router → door. As it was put.
+  # router → HTTP server. The item as it was put.
   id @0 :UInt64 $internal;
   item @1 :Text;
   title @2 :Text;
   tokens @3 :List(Int32);
   identifier @4 :Int32;
-  version @5 :UInt64;                             # of the catalog, that wrote it
+  version @5 :UInt64;                             # catalog version that wrote it
 }
 
 struct Reload {
-  # door → router. Answered by Stored when the new versions serve and the old ones have ended, or by Refused.
+  # HTTP server → router. Answered by Stored when the new versions are served and no request runs on
+  # the old ones any more, or by Refused.
   id @0 :UInt64 $internal;
   modelVersion @1 :Text $Json.name("model");      # "" keeps the present one
   catalogVersion @2 :Text $Json.name("catalog");  # "" keeps the present one
-  share @3 :Float64 = 1;                          # of users that get the model, 0 to 1; below 1 the present one serves the others
+  share @3 :Float64 = 1;                          # share of users that get the model, 0 to 1; below 1 the
+                                                  # present model serves the others
 }
 
 struct Stored {
-  # router → door.
+  # router → HTTP server.
   id @0 :UInt64 $internal;
-  version @1 :UInt64;                             # of the profile, of the catalog, or the epoch of the versions
+  version @1 :UInt64;                             # version of the profile or the catalog, or the epoch of the
+                                                  # versions
 }
 
 # ---- Execution ---------------------------------------------------------------------------------------------
@@ -374,20 +390,20 @@ enum Priority {
   background @1;
 }
 
-struct SeenRange {                                # of segments, half open
+struct SeenRange {                                # half-open range of segments
   begin @0 :UInt32;
   end @1 :UInt32;
 }
 
-struct Segment {                                  # kernels/base/plan.h says what each member means
+struct Segment {                                  # members: see kernels/base/plan.h
   kind @0 :SegmentKind;
   tokens @1 :List(Int32);
   start @2 :Int32;                                # position of the first token
   sees @3 :List(SeenRange);                       # earlier segments, ascending
-  shift @4 :Int32;                                # of its keys' positions, for those that see them
-  replaces @5 :UInt32 = 4294967295;               # an earlier segment; by default none
+  shift @4 :Int32;                                # shift of its keys' positions, as seen by later segments
+  replaces @5 :UInt32 = 4294967295;               # an earlier segment; default = none
   replacesOffset @6 :UInt32;
-  features @7 :List(Int64);                       # of each token as many as the model's family takes
+  features @7 :List(Int64);                       # the model's number of features, for each token
 }
 
 struct Readout {
@@ -404,22 +420,22 @@ struct Readout {
 }
 
 struct Search {
-  segment @0 :UInt32;                             # behind whose last token it begins
-  width @1 :UInt32;                               # 0: there is none
+  segment @0 :UInt32;                             # the search begins behind this segment's last token
+  width @1 :UInt32;                               # 0 = no search
   results @2 :UInt32;
   steps @3 :UInt32;
   normalised @4 :Normalised;
-  allowed @5 :List(TokenList);                    # whole paths
+  allowed @5 :List(TokenList);                    # complete paths
   denied @6 :List(TokenList);
-  byToken @7 :Bool;                               # beams say each token's log-probability, too
+  byToken @7 :Bool;                               # beams include each token's log probability
   enum Normalised {
     vocabulary @0;
     allowed @1;
   }
 }
 
-struct Repair {                                   # kernels/base/repair.h says what each member means
-  places @0 :List(Place);                         # none: there is no repair
+struct Repair {                                   # members: see kernels/base/repair.h
+  places @0 :List(Place);                         # empty = no repair
   budgets @1 :List(UInt32);
   always @2 :List(UInt32);
   attention @3 :Float32;
@@ -433,7 +449,7 @@ struct Repair {                                   # kernels/base/repair.h says w
     budget @2 :UInt32;
     ofPrototypes @3 :Bool;
   }
-  prototypes @8 :Text;                            # checksum of the file; empty: no place is of any
+  prototypes @8 :Text;                            # checksum of the file; empty = no span uses prototypes
 }
 
 struct Plan {
@@ -446,23 +462,23 @@ struct Plan {
 struct Beam {
   path @0 :List(Int32);
   logProbability @1 :Float64;
-  byToken @2 :List(Float64);                      # none, unless the search was asked for them
+  byToken @2 :List(Float64);                      # empty unless Search.byToken is set
 }
 
 struct SegmentBlock {
-  name @0 :BlockName;                             # empty: never reused, never kept
-  owner @1 :Text;                                 # user or item id that the block belongs to
-  at @2 :UInt32;                                  # another node that is said to hold the block; 0: none is known
+  name @0 :BlockName;                             # empty = never reused, never kept
+  owner @1 :Text;                                 # user or item id that owns the block
+  at @2 :UInt32;                                  # another node reported to hold the block; 0 = none known
 }
 
 struct ObsoletePlannedSegment {
   kind @0 :SegmentKind;
   tokens @1 :List(Int32);
   start @2 :Int32;                                # position of the first token
-  sees @3 :List(UInt32);                          # indices of earlier segments, attended to in full
-  block @4 :BlockName;                            # empty: never reused, never kept
-  owner @5 :Text;                                 # user or item id that the block belongs to
-  at @6 :UInt32;                                  # another node that is said to hold the block; 0: none is known
+  sees @3 :List(UInt32);                          # earlier segments, attended to in full
+  block @4 :BlockName;                            # empty = never reused, never kept
+  owner @5 :Text;                                 # user or item id that owns the block
+  at @6 :UInt32;                                  # another node reported to hold the block; 0 = none known
 }
 
 struct ObsoletePlannedReadout {
@@ -472,22 +488,26 @@ struct ObsoletePlannedReadout {
 }
 
 struct BlockUse {
-  # Of a block that a node's requests did not want because they ran on other nodes.
+  # Uses of a block that its home node did not see because the requests ran on other nodes.
   name @0 :BlockName;
   tokens @1 :UInt32;
-  times @2 :UInt32;                               # that it was used since the node was last told
-  sparedUs @3 :Float32;                           # what finding it there would have spared each
+  times @2 :UInt32;                               # uses since the last report to the node
+  sparedUs @3 :Float32;                           # microseconds that finding it there would have saved per
+                                                  # use
 }
 
 struct Retention {
-  # What may make room for a request's blocks, and what they are worth once they are there.
-  evictFirst @0 :List(BlockName);                 # coldest user blocks, if room must be made
-  keepHotter @1 :Bool;                            # all areas are one; items are kept only if wanted more often lately
-                                                  # than what must go
-  belongs @2 :Bool;                               # pulled blocks, too, displace others and stay
-  copyWorth @3 :Float64;                          # with keepHotter: of 0 to 1, pulling a block again over computing it
-  guest @4 :Bool;                                 # the user's home is another node
-  elsewhere @5 :List(BlockUse);                   # of users whose home is here and whose requests were sent elsewhere lately
+  # Tells which blocks may be evicted for a request's blocks, and how long those are worth keeping.
+  evictFirst @0 :List(BlockName);                 # coldest user blocks, evicted first if pages are needed
+  keepHotter @1 :Bool;                            # all areas share one LRU; an item is kept only if it was
+                                                  # wanted more often lately than the blocks it would evict
+  belongs @2 :Bool;                               # pulled blocks, too, evict others and stay
+  copyWorth @3 :Float64;                          # with keepHotter: cost of pulling relative to computing, 0
+                                                  # to 1
+  guest @4 :Bool;                                 # the user's home is another node, or was told of the
+                                                  # request
+  elsewhere @5 :List(BlockUse);                   # uses by users whose home is here and whose requests ran
+                                                  # elsewhere
 }
 
 struct Execute {
@@ -498,15 +518,15 @@ struct Execute {
   obsoleteSegments @3 :List(ObsoletePlannedSegment);
   obsoleteReadouts @4 :List(ObsoletePlannedReadout);
   obsoleteEvictFirst @5 :List(BlockName);
-  modelVersion @6 :Text;                          # that the request is pinned to
+  modelVersion @6 :Text;                          # version to which the request is pinned
   alone @7 :Bool;                                 # in a batch of its own
   obsoleteKeepHotter @8 :Bool;
   obsoleteBelongs @9 :Bool;
   obsoleteCopyWorth @10 :Float64;
   plan @11 :Plan;
-  blocks @12 :List(SegmentBlock);                 # one for each of the plan's segments
+  blocks @12 :List(SegmentBlock);                 # one per segment of the plan
   retention @13 :Retention;
-  catalogVersion @14 :Text;                       # that the plan was made against; "": it needs nothing of one
+  catalogVersion @14 :Text;                       # version that the plan was made for; "" = it needs none
   trace @15 :TraceContext;
 }
 
@@ -519,7 +539,7 @@ struct Executed {
   blocksUs @4 :Int64;                             # waiting for blocks
   queueUs @5 :Int64;
   computeUs @6 :Int64;
-  modelVersion @7 :Text;                          # that computed it
-  pullUs @8 :Int64;                               # of blocksUs: until those of other nodes were here
-  beams @9 :List(Beam);                           # of the plan's search, best first
+  modelVersion @7 :Text;                          # version that computed it
+  pullUs @8 :Int64;                               # part of blocksUs: until other nodes' blocks had arrived
+  beams @9 :List(Beam);                           # beams of the plan's search, best first
 }
