@@ -25,8 +25,8 @@ std::string short_number(double number) {
   return text;
 }
 
-// Late: of an earlier process, or overtaken on its way, as what one process counts only grows (of rows
-// another one counts).
+// Returns true if the report is from an earlier process, or was overtaken by `known`. All counts of
+// one process only grow. The row area is not compared: the inference worker counts its hits.
 bool is_older(const PoolReport& report, const PoolReport& known) {
   if (report.incarnation != known.incarnation) return report.incarnation < known.incarnation;
   for (std::size_t i = 0; i < std::min(report.areas.size(), known.areas.size()); ++i) {
@@ -37,7 +37,7 @@ bool is_older(const PoolReport& report, const PoolReport& known) {
   return report.served.requests < known.served.requests;
 }
 
-// What a policy could learn from has happened between them.
+// Returns true if something happened between the two reports that a policy could learn from.
 bool is_news(const PoolReport& report, const PoolReport& before) {
   for (std::size_t i = 0; i < std::min(report.areas.size(), before.areas.size()); ++i)
     if (report.areas[i].hits != before.areas[i].hits || report.areas[i].misses != before.areas[i].misses ||
@@ -56,7 +56,7 @@ AllocatorCore::AllocatorCore(AllocatorConfig config) : config_(std::move(config)
   split_.epoch = 1;
   for (const std::uint32_t pages : split_pages(config_.pages, config_.shares)) {
     const bool lends = area_table[split_.areas.size()].kinds != 0 &&
-                       !config_.policy;  // rows do not, nor what a policy splits
+                       !config_.policy;  // neither the row area nor areas split by a policy lend
     split_.areas.push_back({pages, lends ? 0 : pages});
   }
 }
@@ -92,13 +92,13 @@ void AllocatorCore::on_report(Instant now, Address from, const PoolReport& repor
   if ((!settled() || again) && (restarted || !retrying_)) set_split(now, effects);
 }
 
-// What the areas of a worker that has this split have lent to each other since.
+// Adopts what the areas have lent to each other since the worker took over this split.
 void AllocatorCore::follow(const PoolReport& report) {
   if (report.epoch != split_.epoch || report.areas.size() != split_.areas.size()) return;
   for (std::size_t i = 0; i < split_.areas.size(); ++i) split_.areas[i].pages = report.areas[i].pages;
 }
 
-// Before the first report it names nobody: the worker does not obey, but reports.
+// Names no incarnation before the first report. The worker then ignores the split, but reports.
 void AllocatorCore::set_split(Instant now, Effects& effects) {
   split_.incarnation = report_ ? report_->incarnation : 0;
   effects.send(worker(), split_);
@@ -108,8 +108,8 @@ void AllocatorCore::set_split(Instant now, Effects& effects) {
 
 // ---- windows ----
 
-// Nothing is decided before the last decision has arrived, nor by a window in which the worker was another
-// process or in which nothing happened: it may be shorter than the time between two reports.
+// Decides nothing before the last decision has arrived. Skips windows in which the worker restarted
+// or nothing happened: a window may be shorter than the time between two reports.
 void AllocatorCore::end_window(Instant now, Effects& effects) {
   if (!window_ends_ || now < *window_ends_) return;
   window_ends_ = now + config_.window;
@@ -132,7 +132,7 @@ void AllocatorCore::decide(Instant now, Effects& effects) {
   const auto to_front = [&](auto& areas) {
     std::rotate(areas.begin(), areas.begin() + first, areas.begin() + first + 1);
   };
-  to_front(shares);  // a policy's alpha is the share in front
+  to_front(shares);  // a policy expects the share that is alpha in front
   to_front(savings);
   config_.policy->decide({measure(), savings}, shares);
   std::rotate(shares.begin(), shares.begin() + 1, shares.begin() + first + 1);
@@ -140,7 +140,7 @@ void AllocatorCore::decide(Instant now, Effects& effects) {
   config_.policy->learn();
 }
 
-// What is no curve is none: the area would have saved nothing.
+// An area without a valid savings curve counts as saving nothing.
 void AllocatorCore::note_savings() {
   savings_.resize(split_.areas.size());
   windows_ = 1 + config_.kept * windows_;
@@ -175,7 +175,7 @@ void AllocatorCore::tell_values(Effects& effects) {
 
 placement::SplitState AllocatorCore::measure() const {
   placement::SplitState state;
-  std::uint64_t hits = 0, misses = 0;  // of the other areas
+  std::uint64_t hits = 0, misses = 0;  // of all areas but `first`
   for (std::size_t i = 0; i < report_->areas.size(); ++i) {
     const std::uint64_t area_hits = report_->areas[i].hits - before_->areas[i].hits;
     const std::uint64_t area_misses = report_->areas[i].misses - before_->areas[i].misses;
@@ -205,7 +205,7 @@ void AllocatorCore::measure_served(placement::SplitState& state) const {
   state.p99 = std::min(1.0, placement::latency_quantile(latencies, 0.99) / (2 * objective_us));
 }
 
-// True if it is another split.
+// Returns true if the split changed.
 bool AllocatorCore::take_shares(std::vector<double> shares) {
   const std::size_t rest = config_.first == 0 ? shares.size() - 1 : 0;
   shares[rest] = rest_of_pages;

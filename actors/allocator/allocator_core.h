@@ -1,16 +1,19 @@
 #pragma once
-// The allocator agent of one node decides how the node's page pool is split between its areas (BAT §5.1: the
-// item area is sized first, users get the rest). Boundaries are its own: it says how many pages each area has
-// at first, and how many of them an area keeps in any case. Within that the KV-cache worker lends pages from
-// area to area where plans of the policy planner ask for it, and reports how things stand, which the agent
-// takes over as its split. It tells the worker until the worker reports that split, and again whenever a
-// restarted worker reports an older one. It names the worker's incarnation, which it learns from the worker's
-// reports, so that what it said to an earlier process has no power over the next (promise 5).
+// The allocator agent of a node decides how the node's page pool is split between its areas. The
+// item area is sized first and users get the rest (BAT §5.1). The agent sets two numbers per area:
+// its initial pages, and the pages that it keeps in any case. Within those bounds the KV-cache
+// worker lends pages from area to area when plans of the policy `planner` need them. The worker
+// reports the resulting sizes, and the agent adopts them as its split.
 //
-// With a policy (placement/split/) it decides again after each window, by what the window's reports came to,
-// and areas lend nothing: where they would, the policy's alpha would not be what it is. Reports have sums
-// since the worker's start, so one that is lost takes nothing from a window. With a policy or without, it
-// says after each window what a page more would save in each area, and what a page less would cost.
+// The agent sends its split until the worker reports it, and again whenever a restarted worker
+// reports an older one. Each message names the worker's incarnation, which the agent learns from
+// reports. So a message meant for an earlier process has no effect on the next one (promise 5).
+//
+// With a policy (placement/split/) the agent decides again after each window, from the window's
+// reports. Areas then lend nothing, because lending would change the policy's alpha. Reports carry
+// sums since the worker's start, so a lost report loses nothing from a window. With or without a
+// policy, the agent counts after each window what one more page would save in each area, and what
+// one page less would cost.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -23,16 +26,17 @@ namespace troupe::actors {
 
 struct AllocatorConfig {
   NodeId node = 1;
-  std::uint32_t pages = 0;     // of the node's pool
-  std::vector<double> shares;  // of each area (runtime/pool/pool_areas.h), 0..1; `rest_of_pages`: the rest
-  Duration retry{100'000};     // between two tries to set the split
-  // Null: areas stay as they are, and lend. `first`: the area that alpha is about.
+  std::uint32_t pages = 0;  // pages in the node's pool
+  // share per area (runtime/pool/pool_areas.h), 0..1; `rest_of_pages` = what the others leave
+  std::vector<double> shares;
+  Duration retry{100'000};  // between two attempts to set the split
+  // Null: areas keep their sizes and lend. `first` is the area whose share is alpha.
   std::shared_ptr<placement::SplitPolicy> policy;
   std::size_t first = 0;
-  Duration window{5'000'000};   // after which it decides
-  Duration objective{100'000};  // of requests' latencies, for policies that go by them
-  double history_max = 1'024;   // tokens of a user's that are many
-  double kept = 0.9;            // of what areas would have saved, at each further window
+  Duration window{5'000'000};   // length of a decision window
+  Duration objective{100'000};  // latency objective, for policies that use latencies
+  double history_max = 1'024;   // user tokens that count as a long history (SplitState::length = 1)
+  double kept = 0.9;            // decay factor of the areas' savings per further window
 };
 
 class AllocatorCore final : public Core {
@@ -57,15 +61,16 @@ class AllocatorCore final : public Core {
 
   AllocatorConfig config_;
   SetSplit split_;
-  std::optional<PoolReport> report_;  // the last one of the worker's latest incarnation
-  std::optional<PoolReport> before_;  // that of the same incarnation with which the window began
+  std::optional<PoolReport> report_;  // latest report of the worker's latest incarnation
+  std::optional<PoolReport> before_;  // report of the same incarnation at the start of the window
   std::optional<Instant> window_ends_;
-  std::vector<placement::Savings> savings_;  // of each area, over the windows so far, the earlier the less
-  double windows_ = 0;                       // how many those stand for
-  struct Value {                             // of a page, in microseconds a second
+  // Per area: sum over the windows so far, decayed by `kept`.
+  std::vector<placement::Savings> savings_;
+  double windows_ = 0;  // decayed number of windows in `savings_`
+  struct Value {        // savings of one page, in microseconds per second
     double more = 0, less = 0;
   };
-  std::vector<Value> values_;  // of each area, as of the last window
+  std::vector<Value> values_;  // per area, from the last window
   bool retrying_ = false;      // a retry timer is running
 };
 

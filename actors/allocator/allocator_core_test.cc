@@ -28,7 +28,8 @@ struct Bench {
   }
 };
 
-TEST_CASE("an allocator hears its node's worker, who asks how it is, and nobody else") {
+TEST_CASE(
+    "allocator: accepts reports of its node's worker and status requests, and counts all else as errors") {
   const auto receive = [](Address from, const Message& message) {
     Bench b;
     b.probe.start();
@@ -40,7 +41,7 @@ StatusRequest: everybody
 )");
 }
 
-TEST_CASE("the item area is sized first and users get the rest") {
+TEST_CASE("allocator: the item area is sized first and users get the rest") {
   Bench b;
   b.probe.start();
   REQUIRE(b.probe.sent<SetSplit>().size() == 1);
@@ -48,7 +49,7 @@ TEST_CASE("the item area is sized first and users get the rest") {
   CHECK(b.probe.recipients().at(0) == worker);
 }
 
-TEST_CASE("rows get their share, and lend none of it") {
+TEST_CASE("allocator: the row area gets its share and lends none of it") {
   AllocatorCore core{{.node = 1, .pages = 100, .shares = {0.25, rest_of_pages, 0.2}, .retry = {100}}};
   CoreProbe probe{core};
   probe.start();
@@ -56,7 +57,7 @@ TEST_CASE("rows get their share, and lend none of it") {
   CHECK(probe.sent<SetSplit>()[0] == SetSplit{0, 1, {{25}, {55}, {20, 20}}});
 }
 
-TEST_CASE("the split names the worker's incarnation as soon as a report has told it") {
+TEST_CASE("allocator: the split names the worker's incarnation once a report has named it") {
   Bench b;
   b.probe.start();
   b.probe.receive(1, worker, PoolReport{70, 0});
@@ -64,7 +65,7 @@ TEST_CASE("the split names the worker's incarnation as soon as a report has told
   CHECK(b.probe.sent<SetSplit>()[0] == SetSplit{70, 1, {{25}, {76}}});
 }
 
-TEST_CASE("the split is repeated until the worker reports it") {
+TEST_CASE("allocator: the split is repeated until the worker reports it") {
   Bench b;
   b.probe.start();
   b.probe.run_until(250);
@@ -76,7 +77,9 @@ TEST_CASE("the split is repeated until the worker reports it") {
   CHECK(b.ready(1'001));
 }
 
-TEST_CASE("a restarted worker is told again, once in a while, under its new name") {
+TEST_CASE(
+    "allocator: a restarted worker gets the split again, under its new incarnation and at the retry "
+    "interval") {
   Bench b;
   b.probe.start();
   b.probe.receive(50, worker, PoolReport{70, 1});
@@ -84,13 +87,13 @@ TEST_CASE("a restarted worker is told again, once in a while, under its new name
   b.probe.receive(500, worker, PoolReport{80, 0});
   REQUIRE(b.probe.sent<SetSplit>().size() == 1);
   CHECK(b.probe.sent<SetSplit>()[0].incarnation == 80);
-  b.probe.receive(501, worker, PoolReport{80, 0});  // told a moment ago: the retry timer runs
+  b.probe.receive(501, worker, PoolReport{80, 0});  // sent just now: the retry timer runs
   CHECK(b.probe.sent<SetSplit>().empty());
   b.probe.run_until(600);
   CHECK(b.probe.sent<SetSplit>().size() == 1);
 }
 
-TEST_CASE("a late report of an earlier worker changes nothing") {
+TEST_CASE("allocator: a late report of an earlier worker changes nothing") {
   Bench b;
   b.probe.start();
   b.probe.receive(50, worker, PoolReport{80, 1});
@@ -100,18 +103,18 @@ TEST_CASE("a late report of an earlier worker changes nothing") {
   CHECK(b.ready(201));
 }
 
-TEST_CASE(
-    "what areas have lent to each other is the split from then on, also for the worker's next process") {
+TEST_CASE("allocator: pages that areas have lent become the split, also for the worker's next process") {
   Bench b;
   b.probe.start();
   b.probe.receive(50, worker, PoolReport{70, 1, {{40, 30}, {61, 4}}});
   b.probe.run_until(100);
-  b.probe.receive(200, worker, PoolReport{80, 0, {{25, 0}, {76, 0}}});  // not yet told: it says nothing
+  // The worker does not know the split yet, so its areas do not count.
+  b.probe.receive(200, worker, PoolReport{80, 0, {{25, 0}, {76, 0}}});
   REQUIRE(b.probe.sent<SetSplit>().size() == 1);
   CHECK(b.probe.sent<SetSplit>()[0] == SetSplit{80, 1, {{40}, {61}}});
 }
 
-// What it saw, and what it says.
+// Records the states that it sees and returns a fixed alpha.
 struct Scripted final : placement::AlphaPolicy {
   std::vector<placement::SplitState> seen;
   double alpha = 0.5;
@@ -135,12 +138,13 @@ struct Decided {
   }
 };
 
-TEST_CASE("a policy sees what the window came to, and its split has the next epoch and lends nothing") {
+TEST_CASE(
+    "allocator: a policy sees the window's totals, and its split has the next epoch and lends nothing") {
   Decided d;
   d.probe.start();
   d.report(0, 70, 1, {{20, 0, 100, 100}, {80, 0, 0, 0}});
   d.probe.run_until(1'000);
-  CHECK(d.policy->seen.empty());  // of the first window it has only the end
+  CHECK(d.policy->seen.empty());  // the first window has no report at its start
   d.report(1'500, 70, 1, {{20, 0, 130, 110}, {80, 0, 10, 30}});
   d.probe.run_until(2'000);
   REQUIRE(d.policy->seen.size() == 1);
@@ -151,7 +155,7 @@ TEST_CASE("a policy sees what the window came to, and its split has the next epo
   CHECK(d.probe.sent<SetSplit>()[0] == SetSplit{70, 2, {{50, 50}, {50, 50}}});
 }
 
-TEST_CASE("a policy decides about the area that it is of, wherever that stands among three") {
+TEST_CASE("allocator: a policy's alpha applies to the configured area, whatever its index") {
   for (std::size_t first = 0; first < 3; ++first) {
     CAPTURE(first);
     auto policy = std::make_shared<Scripted>();
@@ -181,7 +185,7 @@ TEST_CASE("a policy decides about the area that it is of, wherever that stands a
   }
 }
 
-TEST_CASE("nothing is decided until the last decision has arrived, nor by a window with another process") {
+TEST_CASE("allocator: nothing is decided before the last decision arrived, nor in a window with a restart") {
   Decided d;
   d.probe.start();
   d.report(0, 70, 1, {{20}, {80}});
@@ -191,7 +195,7 @@ TEST_CASE("nothing is decided until the last decision has arrived, nor by a wind
   CHECK(d.policy->seen.size() == 1);
   d.policy->alpha = 0.3;
   d.report(2'500, 70, 1, {{20, 0, 2}, {80}});
-  d.probe.run_until(3'000);  // the worker has not said that it has the second split
+  d.probe.run_until(3'000);  // the worker has not reported the second split
   CHECK(d.policy->seen.size() == 1);
   d.report(3'500, 80, 2, {{50}, {50}});
   d.probe.run_until(4'000);
@@ -201,21 +205,21 @@ TEST_CASE("nothing is decided until the last decision has arrived, nor by a wind
   CHECK(d.policy->seen.size() == 2);
 }
 
-TEST_CASE("a window in which nothing happened decides nothing, and a report that was overtaken is left") {
+TEST_CASE("allocator: an idle window decides nothing, and an overtaken report is ignored") {
   Decided d;
   d.probe.start();
   d.report(0, 70, 1, {{20, 0, 4}, {80, 0, 5}});
   d.probe.run_until(3'000);
   CHECK(d.policy->seen.empty());
   d.report(3'500, 70, 1, {{20, 0, 7}, {80, 0, 5, 1}});
-  d.report(3'600, 70, 1, {{20, 0, 6}, {80, 0, 5, 1}});  // sent before that
+  d.report(3'600, 70, 1, {{20, 0, 6}, {80, 0, 5, 1}});  // sent before the previous report
   d.probe.run_until(4'000);
   REQUIRE(d.policy->seen.size() == 1);
   CHECK(d.policy->seen[0].row_hits == doctest::Approx(1.0));
   CHECK(d.policy->seen[0].kv_hits == doctest::Approx(0.0));
 }
 
-TEST_CASE("areas that a policy splits lend nothing from the first split on") {
+TEST_CASE("allocator: areas split by a policy lend nothing from the first split on") {
   Decided d;
   d.probe.start();
   d.report(0, 70, 0, {});
@@ -223,7 +227,7 @@ TEST_CASE("areas that a policy splits lend nothing from the first split on") {
   CHECK(d.probe.sent<SetSplit>()[0] == SetSplit{70, 1, {{20, 20}, {80, 80}}});
 }
 
-// A curve that rises evenly until so many hundredths.
+// Returns a curve that rises evenly up to `until` hundredths.
 std::vector<double> rises(std::size_t until, double us) {
   std::vector<double> savings;
   for (std::size_t cell = 0; cell <= placement::split_cells; ++cell)
@@ -245,15 +249,15 @@ struct Marginal {
   }
 };
 
-TEST_CASE("by what reports say that areas would have saved, pages go where they save most") {
+TEST_CASE("allocator: the marginal policy moves pages to the areas whose reports show the largest savings") {
   Marginal m;
   m.probe.start();
   m.report(
       0, 1,
       {{300, 0, 0, 0, 0, rises(60, 1)}, {500, 0, 0, 0, 0, rises(50, 9)}, {200, 0, 0, 0, 0, rises(80, 1)}});
   m.probe.run_until(1'000'000);
-  // Since then users would have saved nothing, items much until they had 10 hundredths, and rows until they
-  // had 70.
+  // In this window users would have saved nothing, items much up to 10 hundredths, and rows up to
+  // 70.
   m.report(1'500'000, 1,
            {{300, 0, 0, 0, 4'000, rises(60, 1)},
             {500, 0, 0, 0, 0, rises(50, 9)},
@@ -283,12 +287,12 @@ TEST_CASE("by what reports say that areas would have saved, pages go where they 
     return std::string("none");
   };
   CHECK(field("item_saved_ms") == "9");
-  // Over 1.9 windows of a second: 20 us for each ten pages.
+  // Savings of 20 us per ten pages, over 1.9 windows of a second.
   CHECK(field("row_page_more_us_per_s") == "1.053");
   CHECK(field("user_page_less_us_per_s") == "0");
 }
 
-TEST_CASE("a curve that is none says nothing, and a split by somebody else is left behind by its number") {
+TEST_CASE("allocator: an invalid curve counts as none, and a foreign split is overtaken by a higher epoch") {
   Marginal m;
   m.probe.start();
   m.report(0, 7, {{300}, {500}, {200}});
@@ -302,7 +306,7 @@ TEST_CASE("a curve that is none says nothing, and a split by somebody else is le
   CHECK(m.probe.sent<SetSplit>()[0].epoch == 8);
 }
 
-TEST_CASE("a policy that goes by latencies is told of the window's") {
+TEST_CASE("allocator: a latency-based policy sees the window's latencies") {
   Decided d;
   d.probe.start();
   PoolReport told{70, 1, {{20}, {80}}, {10, 1, 100, std::vector<std::uint64_t>(placement::latency_steps)}};
@@ -320,7 +324,7 @@ TEST_CASE("a policy that goes by latencies is told of the window's") {
   CHECK(d.policy->seen[0].p99 == doctest::Approx(0.75).epsilon(0.1));
 }
 
-TEST_CASE("another node's report and a message for somebody else are counted and ignored") {
+TEST_CASE("allocator: another node's report and an unexpected message are counted and ignored") {
   Bench b;
   b.probe.start();
   b.probe.receive(10, {2, Role::kv_worker}, PoolReport{70, 1});

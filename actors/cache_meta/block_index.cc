@@ -6,7 +6,7 @@
 namespace troupe::actors {
 namespace {
 
-constexpr std::size_t swept_when_full = 64;  // for each block that needs the room
+constexpr std::size_t swept_when_full = 64;  // holdings swept per block added to a full index
 
 template <class Holders>
 auto holder_on(Holders& holders, NodeId node) {
@@ -22,7 +22,7 @@ bool same_entry(const BlockIndex::Named& known, const BlockEntry& told) {
 
 }  // namespace
 
-// ---- what comes and goes ----
+// ---- changes ----
 
 bool BlockIndex::add(NodeId node, const BlockEntry& entry) {
   if (full()) sweep(swept_when_full);
@@ -64,14 +64,14 @@ void BlockIndex::forget_node(NodeId node) {
 
 void BlockIndex::end_walk(NodeId node) { make_stale(node, nodes_[node]); }
 
-// What was not added in the present walk.
+// Makes stale what the present walk did not add.
 void BlockIndex::make_stale(NodeId id, Node& node) {
   node.valid_from = node.walk;
   node.unswept = node.held.size();
   if (node.unswept > 0) sweeping_.insert(id);
 }
 
-// From the back: the holding that fills a gap has been looked at already.
+// Sweeps from the back, so that the holding that fills a gap has been looked at already.
 void BlockIndex::sweep(std::size_t count) {
   while (!sweeping_.empty()) {
     const NodeId id = *sweeping_.begin();
@@ -98,7 +98,7 @@ BlockIndex::Named& BlockIndex::make_block(const BlockEntry& entry) {
   block.ordinal = ++ordinals_;
   block.tokens = entry.tokens;
   block.kind = entry.kind;
-  // Where a cache-meta learns anew everybody is as cold, and the newest goes last.
+  // While a cache-meta learns anew all users are equally cold, and the newest goes last.
   if (entry.kind == SegmentKind::user) coldest_.insert(coldest_.end(), {0, block.ordinal, &named});
   return named;
 }
@@ -144,7 +144,7 @@ void BlockIndex::erase_holding(Node& node, NodeId id, std::size_t place) {
   if (holders.empty()) erase_block(block);
 }
 
-// ---- what is asked ----
+// ---- lookups ----
 
 BlockIndex::Named* BlockIndex::find(const BlockName& name) const {
   const auto known = blocks_.find(name);
@@ -161,7 +161,8 @@ bool BlockIndex::shown(const Holder& holder) const {
   return at->second.named && !stale(at->second, holder.place);
 }
 
-// None of the blocks, nor of what they point to, is in a fast cache: each step asks for all at once.
+// Neither the blocks nor their holders are likely to be cached, so each pass prefetches for all
+// blocks at once.
 void BlockIndex::find_holders(std::span<const AskedBlock> blocks, std::span<const NodeId> prefer,
                               std::uint64_t rotation, std::size_t most, std::vector<std::uint8_t>& counts,
                               std::vector<NodeId>& holders) const {

@@ -27,7 +27,7 @@ BlockEntry user(std::uint8_t n, const std::string& owner, std::uint64_t generati
 }
 Nodes all(const BlockIndex& index, std::uint8_t n) { return holders(index, name(n), {}, 0, 99); }
 
-TEST_CASE("blocks that are asked for together are answered one after the other") {
+TEST_CASE("block index: blocks looked up together are answered in order") {
   BlockIndex index(10);
   for (const NodeId node : {3, 1, 2}) index.add(node, item(1));
   index.add(4, item(2));
@@ -39,7 +39,7 @@ TEST_CASE("blocks that are asked for together are answered one after the other")
   CHECK(found == Nodes{4, 2, 1, 4});
 }
 
-TEST_CASE("a block has several holders, each with its own generation") {
+TEST_CASE("block index: a block has several holders, each with its own generation") {
   BlockIndex index(10);
   for (const NodeId node : {3, 1, 2}) CHECK(index.add(node, item(1, 10 * node)));
   CHECK(all(index, 1) == Nodes{1, 2, 3});
@@ -54,7 +54,7 @@ TEST_CASE("a block has several holders, each with its own generation") {
   CHECK(index.check_bounds() == "");
 }
 
-TEST_CASE("preferred holders come first in their order, the others in a turn that the request gives") {
+TEST_CASE("block index: preferred holders come first in their order, the others rotate by request") {
   BlockIndex index(10);
   for (NodeId node = 1; node <= 5; ++node) index.add(node, item(1));
   CHECK(holders(index, name(1), Nodes{4, 9, 2, 4}, 0, 4) == Nodes{4, 2, 1, 3});
@@ -70,13 +70,13 @@ TEST_CASE("preferred holders come first in their order, the others in a turn tha
   CHECK(holders(index, name(1), {}, 3, 1) == Nodes{4});
 }
 
-TEST_CASE("a walk sweeps what it has not confirmed, on its node only") {
+TEST_CASE("block index: a walk sweeps unconfirmed blocks of its node only") {
   BlockIndex index(10);
   for (std::uint8_t n = 1; n <= 4; ++n) index.add(1, item(n, n));
   index.add(2, item(1));
   index.begin_walk(1);
   index.add(1, item(2, 2));
-  index.add(1, item(4, 9));  // again, as a younger one
+  index.add(1, item(4, 9));  // again, with a younger generation
   index.add(1, item(5, 7));
   index.end_walk(1);
   CHECK(all(index, 1) == Nodes{2});
@@ -88,7 +88,7 @@ TEST_CASE("a walk sweeps what it has not confirmed, on its node only") {
   CHECK(index.check_bounds() == "");
 }
 
-TEST_CASE("a node is forgotten with all its blocks") {
+TEST_CASE("block index: a forgotten node loses all its blocks") {
   BlockIndex index(10);
   for (const NodeId node : {1, 2}) {
     index.add(node, user(1, "ann"));
@@ -107,13 +107,12 @@ TEST_CASE("a node is forgotten with all its blocks") {
   CHECK(index.check_bounds() == "");
 }
 
-TEST_CASE(
-    "what a node has lost is not shown, comes back when it is told again, and is erased a few at a time") {
+TEST_CASE("block index: stale blocks are hidden, return when added again, and are erased a few at a time") {
   BlockIndex index(10);
   for (std::uint8_t n = 1; n <= 6; ++n) index.add(1, user(n, "ann", 50));
   index.add(2, user(1, "ann", 7));
   index.forget_node(1);
-  index.add(1, user(2, "ann", 9));  // an older number than that of the lost one
+  index.add(1, user(2, "ann", 9));  // an older generation than the lost one
   CHECK(all(index, 1) == Nodes{2});
   CHECK(all(index, 2) == Nodes{1});
   CHECK(all(index, 3).empty());
@@ -136,7 +135,7 @@ TEST_CASE(
   CHECK(index.blocks() == 2);
 }
 
-TEST_CASE("what is stale does not fill the index") {
+TEST_CASE("block index: stale blocks do not fill the index") {
   BlockIndex index(2);
   index.add(1, item(1));
   index.add(1, item(2));
@@ -146,7 +145,7 @@ TEST_CASE("what is stale does not fill the index") {
   CHECK(all(index, 3) == Nodes{1});
 }
 
-TEST_CASE("a full index refuses newcomers and still follows what it knows") {
+TEST_CASE("block index: a full index refuses new blocks and still follows known ones") {
   BlockIndex index(2);
   CHECK(index.add(1, item(1)));
   CHECK(index.add(2, item(1)));
@@ -157,7 +156,7 @@ TEST_CASE("a full index refuses newcomers and still follows what it knows") {
   CHECK(index.add(1, item(2)));
 }
 
-TEST_CASE("users are in order of hotness; of equally cold ones who is known longest comes first") {
+TEST_CASE("block index: users are ordered by hotness, and equally cold ones by time known") {
   BlockIndex index(10);
   index.add(1, user(9, "ann"));
   index.add(1, user(1, "bob"));
@@ -178,7 +177,7 @@ TEST_CASE("users are in order of hotness; of equally cold ones who is known long
   CHECK(!index.user_after("ann"));
 }
 
-TEST_CASE("a node that tells another owner of the same name is believed when it is the only holder") {
+TEST_CASE("block index: a block's only holder may change its owner") {
   BlockIndex index(10);
   index.add(1, user(1, "ann", 1));
   index.add(1, user(1, "bob", 2));
@@ -190,7 +189,7 @@ TEST_CASE("a node that tells another owner of the same name is believed when it 
 }
 
 #ifdef TROUPE_PLANTED
-TEST_CASE("names that collide share an entry that keeps a full name") {
+TEST_CASE("block index: colliding names share an entry that keeps a full name") {
   planting::name_bits = 8;
   BlockIndex index(10);
   BlockEntry one = item(1), other = item(1, 2);
@@ -209,7 +208,7 @@ TEST_CASE("names that collide share an entry that keeps a full name") {
 }
 #endif
 
-TEST_CASE("whatever comes and goes, the index agrees with a plain list") {
+TEST_CASE("block index: under random changes the index agrees with a plain list") {
   const unsigned seed = 5;
   CAPTURE(seed);
   std::mt19937 random(seed);

@@ -16,10 +16,11 @@ constexpr std::uint64_t refresh_timer = 1, heartbeat_timer = 2;
 constexpr std::uint64_t first_members_job = std::uint64_t{1}
                                             << 39;  // above the incarnation, and below the next one
 constexpr std::size_t hottest_items_shown = 5, hottest_items_among = 10'000;
-constexpr std::size_t counted_max = 255;      // holders of a block in an answer: counted in a byte
-constexpr std::size_t coldest_looked_at = 4;  // user blocks for each that may be named
+constexpr std::size_t counted_max = 255;      // holders of a block in an answer: the count is a byte
+constexpr std::size_t coldest_looked_at = 4;  // user blocks looked at per block that may be named
 
-// Enough of a hash to be one of a kind, and short enough to need no memory of its own.
+// Returns 15 bytes of the hash: enough to be unique, and short enough for a string without a heap
+// allocation.
 std::string key_of(const BlockName& name) { return {name.bytes.begin(), name.bytes.begin() + 15}; }
 
 bool is_users(const AskedBlock& block) { return block.kind == SegmentKind::user; }
@@ -74,7 +75,7 @@ void CacheMetaCore::on_done(Instant now, const Done& done, Effects& effects) {
   if (answer != MemberWatch::Answer::foreign) return;
   const bool led = leadership_.leads(now);
   leadership_.on_done(now, done, effects);
-  if (!led) beat(now, effects);  // the news does not wait for the timer
+  if (!led) beat(now, effects);  // announce a new leader without waiting for the timer
 }
 
 void CacheMetaCore::on_timer(Instant now, std::uint64_t timer, Effects& effects) {
@@ -165,8 +166,8 @@ void CacheMetaCore::on_lookup(Instant now, Address from, const LookupBlocks& loo
   effects.send(from, std::move(found));
 }
 
-// A request has one user's block, in whichever plans it may be, or that block's parts, of which the first
-// stands for all. Nobody has to go for what is held.
+// A request has one user block, whichever plans use it, or parts of that block. The first part
+// stands for all parts. Blocks that are held need no eviction.
 void CacheMetaCore::find_uses(Instant now, const LookupBlocks& lookup, BlocksFound& found) {
   found.uses.assign(lookup.blocks.size(), 0);
   const double items = find_item_uses(now, lookup, found);
@@ -194,10 +195,13 @@ void CacheMetaCore::count_access(Instant now, const LookupBlocks& lookup) {
   refresh(lookup.user, now);
 }
 
-// Of the user's block, as if the whole memory of all workers were there for such blocks. None while somebody
-// is making it. Less the uses of the items that have to go meanwhile, token by token, as far back as they are
-// counted. Those are not known, but the ones that are missing are wanted about as often: colder ones are no
-// loss, and hotter ones would soon displace others.
+// Returns the expected future uses of the user's block, assuming that such blocks may fill the
+// memory of all workers. Returns 0 while another request is making the block.
+//
+// If no preferred node has enough free tokens, the uses of the items that the block would evict are
+// subtracted, token by token. They count over the time for which items are counted. Those items are
+// not known. The items that are missing now are assumed to be wanted about as often: colder ones
+// are no loss, and hotter ones would soon displace others.
 double CacheMetaCore::user_uses(Instant now, const LookupBlocks& lookup, const AskedBlock& block, bool held,
                                 double items) {
   std::uint64_t tokens = 0;
@@ -216,7 +220,7 @@ double CacheMetaCore::user_uses(Instant now, const LookupBlocks& lookup, const A
   return std::max(0.0, uses - items * windows);
 }
 
-// Of these nodes; of all, if there are none.
+// Returns the free and total tokens of `nodes`, or of all nodes if `nodes` is empty.
 std::vector<FollowedWorkers::Room> CacheMetaCore::rooms_for(std::span<const NodeId> nodes) const {
   if (nodes.empty()) return workers_.rooms();
   std::vector<FollowedWorkers::Room> rooms;
@@ -225,8 +229,9 @@ std::vector<FollowedWorkers::Room> CacheMetaCore::rooms_for(std::span<const Node
   return rooms;
 }
 
-// What keeping the items' blocks that nobody has would be good for, as far as the past tells; this use is
-// none of it. Returns their earlier uses in the mean, whether there is room for them or not.
+// Estimates the value of keeping item blocks that no node has: their earlier uses in the window,
+// without this use. Sets `found.uses` only if a preferred node has free item tokens. Returns the
+// mean of the earlier uses in either case.
 double CacheMetaCore::find_item_uses(Instant now, const LookupBlocks& lookup, BlocksFound& found) const {
   const auto has_room = [](const FollowedWorkers::Room& room) {
     return room.of(SegmentKind::item).free_tokens > 0;
@@ -243,11 +248,14 @@ double CacheMetaCore::find_item_uses(Instant now, const LookupBlocks& lookup, Bl
   return missing > 0 ? sum / missing : 0;
 }
 
-// The bar of BAT's rule is the coldest user cached at this user's home, the first of the nodes where the plan
-// may run, for there his block will be: homes divide the users, so that they are one pool that is filled
-// evenly. There is a bar whether the home has a hole or not; named are only as many as have to go for a block
-// of so many tokens. If the block is larger than the whole area nobody's leaving helps, which is told as the
-// largest number, so that no frequency exceeds it.
+// The threshold of BAT's rule is the coldest user cached at this user's home, because the new block
+// will be stored there. The home is the first of the nodes where the plan may run. Homes divide the
+// users, so together they form one pool that is filled evenly.
+//
+// There is a threshold whether or not the home has free space. The answer names only as many user
+// blocks as must be evicted for a block of `tokens` tokens. If the block is larger than the whole
+// area, no eviction helps. The threshold is then the largest number, so that no frequency exceeds
+// it.
 void CacheMetaCore::find_coldest(Instant now, const LookupBlocks& lookup, std::uint32_t tokens,
                                  BlocksFound& found) {
   const auto home = std::span(lookup.prefer).first(std::min<std::size_t>(lookup.prefer.size(), 1));
@@ -277,7 +285,8 @@ void CacheMetaCore::refresh_coldest(std::span<const NodeId> home, Instant now) {
   for (const std::string& user : stale) refresh(user, now);
 }
 
-// As far as they are among the coldest of all; if none of those lies there, the bar is that of all.
+// Names blocks of `home` among the coldest of all nodes. If none of those is at `home`, the
+// threshold is that of all nodes.
 void CacheMetaCore::name_coldest(std::span<const NodeId> home, std::uint32_t tokens,
                                  std::uint64_t free_tokens, BlocksFound& found) const {
   std::size_t left = coldest_looked_at * config_.coldest_max;
@@ -294,10 +303,10 @@ void CacheMetaCore::name_coldest(std::span<const NodeId> home, std::uint32_t tok
   }
 }
 
-// ---- the rest ----
+// ---- other messages ----
 
-// Every worker is told, not only those in the index: one may hold the owner's blocks on disk only. The index
-// follows when they say that the blocks are gone.
+// Sends to every worker, not only to those in the index: a worker may hold the owner's blocks on
+// disk only. The index follows when the workers report that the blocks are gone.
 void CacheMetaCore::on_forget(Instant now, Address from, Forget forget, Effects& effects) {
   if (from.role != Role::router) return effects.count(Metric::protocol_errors);
   if (!leadership_.leads(now)) return;
@@ -343,7 +352,8 @@ StatusReply CacheMetaCore::status(RequestId id, Instant now) const {
   return reply;
 }
 
-// "item 1.5, item 0.3": owner and uses in the window; a block that is not cached goes by its name.
+// Formats e.g. "item 1.5, item 0.3": owner and uses in the window. A block that is not cached is
+// shown by its name.
 std::string CacheMetaCore::hottest_items(Instant now) const {
   std::string text;
   for (const auto& [name, frequency] : items_.hottest(hottest_items_shown, hottest_items_among, now.us)) {

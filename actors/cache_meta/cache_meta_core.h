@@ -1,13 +1,13 @@
 #pragma once
-// Cache-meta answers one question per request (BAT §5.1, "read"): which of these blocks exist and where, how
-// hot is this user, and how hot is the coldest user who would have to make room. It learns from KV-cache
-// workers what comes and goes. All of it is soft state: an empty cache-meta answers "miss" and learns again.
-// Every cache-meta follows every worker and answers anybody; the one that leads (leadership.h) also relays
-// what changes workers.
+// Cache-meta answers one lookup per request (BAT §5.1, "read"): which of these blocks exist and
+// where, how hot this user is, and how hot the coldest user is who would be evicted. KV-cache
+// workers report which blocks they add and remove. All of this is soft state: an empty cache-meta
+// answers "miss" and learns again. Every cache-meta follows every worker and answers any node. The
+// leader (leadership.h) also relays `Forget` messages to the workers.
 //
-// Hotness is the sliding-window frequency of BAT §5.3. A cached user's place in the order of hotness is
-// refreshed when it is used, when it is read as one of the coldest, and by a timer a few at a time, so that
-// an estimate decays without anyone waiting for it.
+// Hotness is the sliding-window frequency of BAT §5.3. A cached user's rank in the order of hotness
+// is refreshed when it is used or read as one of the coldest; a timer also refreshes a few at a
+// time. So an estimate decays without making a request wait.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -28,17 +28,20 @@ namespace troupe::actors {
 struct CacheMetaConfig {
   NodeId node = 1;
   Incarnation incarnation = 1;
-  std::vector<NodeId> kv_nodes{
-      1};                     // where KV-cache workers run, of the cluster's file; nobody else is believed
-  ReadMembers members;        // who had joined and left when this process began
-  Duration members_every{0};  // that is read anew so often; 0: it stays
-  std::vector<NodeId> routers{1};            // of the file; they and the workers hear who leads
-  Seats seats;                               // where routers of several models are
-  bool joined = false;                       // it is not in the file that others read
-  std::size_t index_blocks_max = 4'000'000;  // a block counts once on each node that holds it
-  std::size_t holders_max = 4;               // named of one block in an answer; at most 255
-  std::size_t coldest_max = 256;             // user blocks named in one answer
-  std::uint32_t refresh_per_read = 16;       // coldest users whose frequency is taken anew for one answer
+  // Nodes with a KV-cache worker, from the cluster's file. Messages of other nodes are not
+  // accepted.
+  std::vector<NodeId> kv_nodes{1};
+  ReadMembers members;        // nodes that had joined or left when this process began
+  Duration members_every{0};  // interval at which the members are read again; 0 = never
+  // From the cluster's file; routers and workers get LeaderBeat.
+  std::vector<NodeId> routers{1};
+  Seats seats;          // where routers of several models are
+  bool joined = false;  // true if this node is missing in the cluster file that others read
+  // maximum holdings: a block counts once for each node that holds it
+  std::size_t index_blocks_max = 4'000'000;
+  std::size_t holders_max = 4;          // holders named per block in an answer; at most 255
+  std::size_t coldest_max = 256;        // user blocks named in one answer
+  std::uint32_t refresh_per_read = 16;  // coldest users whose frequency is refreshed for one answer
   std::uint32_t refresh_per_timer = 256;
   Duration refresh{100'000};  // between two refresh timers
   Duration heartbeat{200'000};
@@ -47,7 +50,7 @@ struct CacheMetaConfig {
   Duration silent_keep{30'000'000};  // how long the blocks of a silent worker are kept
   placement::PopularityConfig user_popularity;
   placement::PopularityConfig item_popularity;
-  std::size_t returns_max = 200'000;  // user blocks of which it is followed how often they are wanted
+  std::size_t returns_max = 200'000;  // user blocks whose reuse is tracked
 };
 
 class CacheMetaCore final : public Core {
@@ -57,9 +60,10 @@ class CacheMetaCore final : public Core {
 
   bool leads(Instant now) const { return leadership_.leads(now); }
   std::uint64_t token() const { return leadership_.token(); }
-  std::size_t syncing() const { return workers_.syncing(); }  // workers whose inventory is being learned
+  // Workers whose inventory is being walked.
+  std::size_t syncing() const { return workers_.syncing(); }
   const BlockIndex& index() const { return index_; }
-  std::string check_bounds() const;  // "" or what is wrong
+  std::string check_bounds() const;  // "" or the violated bound
 
  private:
   void on_message(Instant now, const Received& received, Effects& effects);
@@ -92,13 +96,13 @@ class CacheMetaCore final : public Core {
   MemberWatch members_;
   FollowedWorkers workers_;
   Leadership leadership_;
-  std::uint64_t members_job_;                 // the last; Leadership's are below
-  placement::Popularity<std::string> users_;  // by key
+  std::uint64_t members_job_;  // latest job of MemberWatch; jobs of Leadership have lower numbers
+  placement::Popularity<std::string> users_;  // by user key
   placement::Popularity<BlockName, BlockNameHash> items_;
   placement::ReturnRate returns_;  // by name of user block
-  bool counts_ = false;            // since then, if accesses were counted
+  bool counts_ = false;            // true once accesses were counted, since `counting_since_`
   Instant counting_since_;
-  std::string refreshed_;  // user who was refreshed last by the timer
+  std::string refreshed_;  // user refreshed last by the timer
   std::uint64_t lookups_ = 0;
 };
 

@@ -22,7 +22,7 @@ BlockName name(std::uint8_t n) {
   return result;
 }
 
-// An answer to Bench::ask, which asks for a user's block and for two items'.
+// Answer to Bench::ask, which looks up one user block and two item blocks.
 struct Answer : BlocksFound {
   explicit Answer(BlocksFound found) : BlocksFound(std::move(found)) {
     REQUIRE(counts.size() == 3);
@@ -53,7 +53,7 @@ struct Bench {
   explicit Bench(CacheMetaConfig c = config()) : core(std::move(c)) {}
   CoreProbe probe{core};
   CoordinationState state;
-  std::map<NodeId, CacheChanges> told;  // the last of each worker
+  std::map<NodeId, CacheChanges> told;  // latest of each worker
 
   Answer ask(std::int64_t us, const std::string& user, std::uint8_t block, std::uint32_t tokens = 40,
              Nodes prefer = {}) {
@@ -86,7 +86,7 @@ struct Bench {
     room(node, PoolArea::user).free_tokens = free;
     tell(0, {}, {}, node);
   }
-  // Answers what the core asks of the Coordination, until it asks nothing more. What else it did is in `did`.
+  // Answers all requests of the core to the Coordination. Its other effects are in `did`.
   CoreProbe did{core};
   void coordinate(std::int64_t us) {
     did.effects = {};
@@ -101,7 +101,7 @@ struct Bench {
   }
 };
 
-TEST_CASE("cache-meta hears those whose business it is, and counts all else") {
+TEST_CASE("cache-meta: accepts messages from the expected senders and counts all else as errors") {
   const auto receive = [](Address from, const Message& message) {
     Bench b;
     b.lead();
@@ -115,7 +115,7 @@ StatusRequest: everybody
 )");
 }
 
-TEST_CASE("an empty index answers with misses at once") {
+TEST_CASE("cache-meta: an empty index answers with misses at once") {
   Bench b;
   const Answer found = b.ask(10, "ann", 1);
   CHECK(found.id == 5);
@@ -125,7 +125,7 @@ TEST_CASE("an empty index answers with misses at once") {
   CHECK(found.coldest_frequency == 0);
 }
 
-TEST_CASE("blocks are found where their workers say, until they say that they are gone") {
+TEST_CASE("cache-meta: blocks are found where their workers report them, until they report them removed") {
   Bench b;
   b.add_user(0, "ann", 1);
   b.add_item(0, "game", 101);
@@ -133,13 +133,13 @@ TEST_CASE("blocks are found where their workers say, until they say that they ar
   Answer found = b.ask(10, "ann", 1);
   CHECK(found.user_holders == Nodes{1});
   CHECK(found.item_counts == std::vector<std::uint8_t>{0, 2});
-  CHECK(found.item_holders == Nodes{2, 1});  // request 5 turns them by 5
+  CHECK(found.item_holders == Nodes{2, 1});  // request 5 rotates them by 5
   CHECK(b.ask(10, "ann", 1, 40, {1}).item_holders == Nodes{1, 2});
   b.tell(20, {}, {{name(101), 7}});
   CHECK(b.ask(30, "ann", 1).item_holders == Nodes{2});
 }
 
-TEST_CASE("of many holders few are named") {
+TEST_CASE("cache-meta: an answer names at most holders_max holders of a block") {
   CacheMetaCore core{{.kv_nodes = {1, 2, 3, 4}, .holders_max = 2}};
   CoreProbe probe{core};
   for (NodeId node = 1; node <= 4; ++node)
@@ -149,7 +149,7 @@ TEST_CASE("of many holders few are named") {
   CHECK(probe.sent<BlocksFound>().at(0).holders == Nodes{3, 1, 3, 1});
 }
 
-TEST_CASE("one lookup is one access, and one that only asks is none") {
+TEST_CASE("cache-meta: one lookup is one access, and a lookup without count_access is none") {
   Bench b;
   b.ask(0, "ann", 1);
   b.ask(1, "ann", 1);
@@ -159,7 +159,9 @@ TEST_CASE("one lookup is one access, and one that only asks is none") {
   CHECK(b.ask(1'150, "ann", 1).user_frequency == 1);  // the window has moved on
 }
 
-TEST_CASE("the coldest cached user is the bar, and named until there is room") {
+TEST_CASE(
+    "cache-meta: the coldest cached user is the threshold, and users are named until enough tokens are "
+    "free") {
   Bench b;
   b.area(0);
   for (int i = 0; i < 3; ++i) b.ask(i, "hot", 1);
@@ -176,7 +178,7 @@ TEST_CASE("the coldest cached user is the bar, and named until there is room") {
   CHECK(b.ask(5, "new", 4, 60).coldest == std::vector<BlockName>{name(3)});  // 30 + 40 ≥ 60
 }
 
-TEST_CASE("a history in parts needs room for those that nobody has") {
+TEST_CASE("cache-meta: a history in parts needs free tokens only for parts that no node has") {
   Bench b;
   b.area(50);
   b.ask(0, "cold", 3);
@@ -194,28 +196,30 @@ TEST_CASE("a history in parts needs room for those that nobody has") {
 }
 
 TEST_CASE(
-    "the bar is there whether a hole is or not, but not for a user who is cached, nor while nobody is") {
+    "cache-meta: the threshold is there with or without free space, but 0 for a cached user or an empty "
+    "index") {
   Bench b;
   b.area(100);
   CHECK(b.ask(0, "ann", 1).coldest_frequency == 0);
   b.add_user(0, "ann", 1);
   b.area(40);
   CHECK(b.ask(1, "new", 4, 40).coldest_frequency == 1);
-  CHECK(b.ask(1, "new", 4, 40).coldest.empty());  // nobody has to go
+  CHECK(b.ask(1, "new", 4, 40).coldest.empty());  // no eviction is needed
   b.area(39);
   CHECK(b.ask(2, "new", 4, 40).coldest_frequency == 1);
   CHECK(b.ask(2, "new", 4, 40).coldest == std::vector<BlockName>{name(1)});
   CHECK(b.ask(3, "ann", 1, 40).coldest_frequency == 0);
 }
 
-TEST_CASE("a user larger than the whole area is never hot enough") {
+TEST_CASE("cache-meta: a user larger than the whole area is never hot enough") {
   Bench b;
   b.area(100);
   CHECK(b.ask(0, "giant", 4, 101).coldest_frequency == std::numeric_limits<double>::max());
   CHECK(b.ask(0, "fitting", 4, 100).coldest_frequency == 0);
 }
 
-TEST_CASE("where users have no room nobody is hot enough, but before the first report there is no bar") {
+TEST_CASE(
+    "cache-meta: without a user area no user is hot enough, but before the first report the threshold is 0") {
   Bench b;
   CHECK(b.ask(0, "ann", 1).coldest_frequency == 0);
   b.room(1, PoolArea::item).total_tokens = 100;
@@ -223,23 +227,27 @@ TEST_CASE("where users have no room nobody is hot enough, but before the first r
   CHECK(b.ask(0, "ann", 1).coldest_frequency == std::numeric_limits<double>::max());
 }
 
-TEST_CASE("a user's block is expected again as such blocks come again within the workers' memory") {
+TEST_CASE(
+    "cache-meta: expected uses of a user block follow how often such blocks return within the workers' "
+    "memory") {
   Bench b;
   CHECK(b.ask(0, "ann", 1).user_uses() == 0);
-  CHECK(b.ask(0, "ann", 1).user_uses() == 0);  // there is no memory yet
+  CHECK(b.ask(0, "ann", 1).user_uses() == 0);  // no memory is known yet
   b.area(100);
   b.ask(1, "ann", 1, 50);
   const double at_first = b.ask(1, "ann", 1, 50).user_uses();
   CHECK(b.ask(2, "bob", 2, 50).user_uses() > 0);
-  CHECK(at_first == 0);    // nothing came a third time yet
+  CHECK(at_first == 0);    // no block has returned twice yet
   b.ask(2, "ann", 3, 50);  // another profile
   const double before = b.ask(3, "new", 4, 50).user_uses();
-  CHECK(b.ask(4, "ann", 1, 50).user_uses() < before);  // three blocks of 50 later it would be gone
+  // After three blocks of 50 it would be evicted.
+  CHECK(b.ask(4, "ann", 1, 50).user_uses() < before);
   b.probe.receive(5, router, LookupBlocks{6, "eve", {{name(5), SegmentKind::user, 40}}, {}, false});
-  CHECK(b.probe.sent<BlocksFound>().at(0).uses == std::vector<double>{0});  // who only asks changes nothing
+  // No count_access: nothing changes.
+  CHECK(b.probe.sent<BlocksFound>().at(0).uses == std::vector<double>{0});
 }
 
-TEST_CASE("of a block that fits into no memory, by one token, nothing is expected") {
+TEST_CASE("cache-meta: a block one token larger than all memory has no expected uses") {
   for (const std::uint32_t memory : {0u, 100u}) {
     CAPTURE(memory);
     Bench b;
@@ -251,7 +259,7 @@ TEST_CASE("of a block that fits into no memory, by one token, nothing is expecte
   }
 }
 
-TEST_CASE("a user's block that somebody is making is not to be made again, until it should be there") {
+TEST_CASE("cache-meta: a user block being computed has no expected uses until it should be ready") {
   Bench b;
   b.area(1'000);
   const auto uses = [&](std::int64_t us, const std::string& user, std::uint8_t block) {
@@ -259,16 +267,17 @@ TEST_CASE("a user's block that somebody is making is not to be made again, until
   };
   for (int i = 0; i < 9; ++i) uses(0, "ann", 1);
   uses(10, "bob", 2);
-  CHECK(uses(15, "bob", 2) > 0);  // nobody knows yet how long it takes
-  b.add_user(25, "bob", 2);       // 10, as it turns out
+  CHECK(uses(15, "bob", 2) > 0);  // the time to compute it is not known yet
+  b.add_user(25, "bob", 2);       // took 10 us after the second lookup
   CHECK(uses(100, "cid", 3) > 0);
   CHECK(uses(119, "cid", 3) == 0);
-  CHECK(uses(120, "cid", 3) > 0);  // it was not made, it seems
+  CHECK(uses(120, "cid", 3) > 0);  // it was apparently not computed
   b.add_user(130, "cid", 3);
-  CHECK(uses(131, "cid", 3) > 0);  // it is there
+  CHECK(uses(131, "cid", 3) > 0);  // it is cached
 }
 
-TEST_CASE("what is expected of a user's block is less by the items that go for it, in one window at most") {
+TEST_CASE(
+    "cache-meta: expected uses of a user block shrink by those of evicted items, over one window at most") {
   for (const std::int64_t later : {1'000, 1'000'000}) {
     Bench b;
     b.area(10);
@@ -276,24 +285,26 @@ TEST_CASE("what is expected of a user's block is less by the items that go for i
     for (int i = 0; i < 2; ++i) b.ask(later, "bob", 2, 10);
     b.area(9);
     const double uses = b.ask(later, "cid", 3, 10).user_uses();
-    CHECK((uses > 0) == (later > 1'000));  // two uses of each item, or fifty, go for twelve of his
+    // Two or fifty uses of each item are lost for twelve of the user's.
+    CHECK((uses > 0) == (later > 1'000));
   }
 }
 
-TEST_CASE("earlier uses of missing items are told while there is room for them") {
+TEST_CASE("cache-meta: earlier uses of missing items are reported while item tokens are free") {
   Bench b;
   b.add_item(0, "a", 100);
   CHECK(b.ask(1, "ann", 1).item_uses() == 0);  // item 101 is new
-  CHECK(b.ask(2, "ann", 1).item_uses() == 0);  // no room
+  CHECK(b.ask(2, "ann", 1).item_uses() == 0);  // no free item tokens
   b.room(1, PoolArea::item).free_tokens = 8;
   b.tell(2, {});
   CHECK(b.ask(3, "ann", 1).item_uses() == 2);
-  CHECK(b.ask(4, "ann", 1, 40, {2}).item_uses() == 0);  // not where the plan may run
+  // The free tokens are not on a preferred node.
+  CHECK(b.ask(4, "ann", 1, 40, {2}).item_uses() == 0);
   b.add_item(4, "b", 101);
   CHECK(b.ask(5, "ann", 1).item_uses() == 0);  // nothing is missing
 }
 
-TEST_CASE("a user who stops coming becomes the coldest, without being asked for") {
+TEST_CASE("cache-meta: a user who stops coming becomes the coldest without a lookup") {
   Bench b;
   b.probe.start();
   b.area(0);
@@ -307,9 +318,7 @@ TEST_CASE("a user who stops coming becomes the coldest, without being asked for"
   CHECK(found.coldest_frequency == 0);
 }
 
-TEST_CASE(
-    "room, bar and who would go are those of the user's home, the first of the nodes where the plan may "
-    "run") {
+TEST_CASE("cache-meta: free tokens, threshold and eviction candidates are those of the user's home") {
   Bench b;
   b.area(0, 1);
   b.area(50, 2);
@@ -325,7 +334,7 @@ TEST_CASE(
   CHECK(b.ask(5, "new", 4, 40, {2, 1}).coldest.empty());
 }
 
-TEST_CASE("at its start it asks all workers for their inventories, and learns users as hot as they are") {
+TEST_CASE("cache-meta: on start it requests all inventories and learns users with their present hotness") {
   Bench b;
   b.ask(0, "ann", 1);
   b.probe.start(1);
@@ -338,7 +347,7 @@ TEST_CASE("at its start it asks all workers for their inventories, and learns us
   CHECK(b.probe.sent<InventoryRequest>().size() >= 1);  // node 2 again
 }
 
-TEST_CASE("only the leader relays what an owner's change means, with its token; every worker is told") {
+TEST_CASE("cache-meta: only the leader relays Forget, with its token, and to every worker") {
   Bench b;
   b.add_user(0, "ann", 1);
   b.add_user(0, "ann", 2);
@@ -349,14 +358,14 @@ TEST_CASE("only the leader relays what an owner's change means, with its token; 
   b.probe.receive(3, router, Forget{SegmentKind::user, "ann"});
   CHECK(b.probe.sent<Forget>() == std::vector<Forget>(2, {SegmentKind::user, "ann", b.core.token()}));
   CHECK(b.probe.recipients() == std::vector<Address>{worker, other});
-  CHECK(b.ask(4, "ann", 1).user_holders == Nodes{1});  // until the worker says that it is gone
+  CHECK(b.ask(4, "ann", 1).user_holders == Nodes{1});  // until the worker reports it removed
   b.probe.receive(5, router, Forget{SegmentKind::item, "unknown"});
   CHECK(b.probe.sent<Forget>().size() == 2);  // it may be on a disk
   b.probe.receive(6, worker, Forget{SegmentKind::item, "unknown"});
   CHECK(b.probe.counted(Metric::protocol_errors) == 1);
 }
 
-TEST_CASE("the leader says so at once and with every heartbeat, to routers and workers, while it leads") {
+TEST_CASE("cache-meta: a leader announces itself at once and every heartbeat, to routers and workers") {
   Bench b;
   b.lead();
   CHECK(b.core.leads({0}));
@@ -371,7 +380,7 @@ TEST_CASE("the leader says so at once and with every heartbeat, to routers and w
   CHECK(b.probe.sent<LeaderBeat>().empty());
 }
 
-TEST_CASE("draining ends the lead, and lookups go on") {
+TEST_CASE("cache-meta: draining ends leadership, and lookups go on") {
   Bench b;
   b.lead();
   b.probe.receive(1, {9, Role::door}, Drain{4, true});
@@ -383,7 +392,7 @@ TEST_CASE("draining ends the lead, and lookups go on") {
   CHECK(b.ask(3, "ann", 1).id == 5);
 }
 
-TEST_CASE("a lost node is not named until it speaks again") {
+TEST_CASE("cache-meta: a lost node is not named until it sends again") {
   Bench b;
   b.add_user(0, "ann", 1);
   b.probe.lose(1, 2);
@@ -394,7 +403,7 @@ TEST_CASE("a lost node is not named until it speaks again") {
   CHECK(b.ask(6, "ann", 1).user_holders == Nodes{1});
 }
 
-TEST_CASE("a stranger's word counts for nothing") {
+TEST_CASE("cache-meta: messages of unknown workers and malformed messages are counted and ignored") {
   Bench b;
   b.probe.receive(0, {9, Role::kv_worker}, CacheChanges{1, 1, {{name(1)}}, {}});
   CHECK(b.probe.counted(Metric::protocol_errors) == 1);
@@ -405,7 +414,7 @@ TEST_CASE("a stranger's word counts for nothing") {
   CHECK(b.core.index().blocks() == 0);
 }
 
-TEST_CASE("status names the hottest items by their owners, and who leads") {
+TEST_CASE("cache-meta: status names the hottest items by owner, and the leader") {
   Bench b;
   b.lead();
   b.add_item(0, "game", 101);
@@ -422,15 +431,15 @@ TEST_CASE("status names the hottest items by their owners, and who leads") {
   CHECK(field_of(reply, "hottest_items").substr(0, 8) == "game 2.0");
 }
 
-TEST_CASE("after any news answers agree with a plain list of what the workers hold") {
+TEST_CASE("cache-meta: under random changes answers agree with a plain list of the workers' blocks") {
   const unsigned seed = 7;
   CAPTURE(seed);
   std::mt19937 random(seed);
   Bench b;
   b.area(0, 1);
   b.area(0, 2);
-  std::map<std::pair<std::uint8_t, NodeId>, std::uint64_t>
-      held;  // generation; block n belongs to user n mod 5
+  // Generation by block and node; block n belongs to user n mod 5.
+  std::map<std::pair<std::uint8_t, NodeId>, std::uint64_t> held;
   for (std::uint64_t generation = 1; generation < 2'000; ++generation) {
     const auto block = static_cast<std::uint8_t>(random() % 20);
     const NodeId node = 1 + random() % 2;
@@ -450,7 +459,8 @@ TEST_CASE("after any news answers agree with a plain list of what the workers ho
   }
 }
 
-TEST_CASE("a worker that joins is believed and asked for what it has, one that has left is forgotten") {
+TEST_CASE(
+    "cache-meta: a worker that joins is followed and asked for its inventory, one that left is forgotten") {
   CacheMetaCore core{
       {.node = 3, .kv_nodes = {1, 2}, .members_every = {200}, .heartbeat = {200}, .leader_lease = {1'000}}};
   CoreProbe probe{core};
@@ -459,7 +469,7 @@ TEST_CASE("a worker that joins is believed and asked for what it has, one that h
     for (const auto& [job, question] : probe.started<Coordinate>())
       if (const auto* read = std::get_if<ReadKey>(&question.what); read && read->key == members_key)
         return probe.done(us, job, Coordinated{.ok = true, .revision = revision, .value = text});
-    FAIL("it did not ask who the workers are");
+    FAIL("the core did not read the members");
   };
   const auto tell = [&](std::int64_t us, NodeId node, std::uint8_t block) {
     probe.receive(us, {node, Role::kv_worker},
@@ -473,7 +483,7 @@ TEST_CASE("a worker that joins is believed and asked for what it has, one that h
   members_are(0, 0, "");
   tell(1, 1, 1);
   tell(2, 6, 2);
-  CHECK(holders(3, 2).empty());  // a stranger's
+  CHECK(holders(3, 2).empty());  // from an unknown worker
   members_are(200, 4, "joined 6 10.0.0.6 7000 w6\n");
   REQUIRE(probe.sent<InventoryRequest>().size() == 1);
   tell(201, 6, 2);
@@ -486,7 +496,7 @@ TEST_CASE("a worker that joins is believed and asked for what it has, one that h
 }
 
 TEST_CASE(
-    "who leads says so to every router of each model, those that joined too, and to nobody who has left") {
+    "cache-meta: a leader announces itself to all models' routers, also joined ones, but to none that left") {
   CacheMetaConfig config = Bench::config();
   config.members = {
       {.last = 9, .joined = {{6, "w6", "h", 1}, {9, "door", "h", 2, {NodeRole::router}}}, .left = {2, 4}}, 4};
@@ -503,7 +513,7 @@ TEST_CASE(
                                                    {6, Role::kv_worker}});
 }
 
-TEST_CASE("an index that starts believes who has joined by then, and nobody who has left") {
+TEST_CASE("cache-meta: on start it follows nodes that had joined, and none that had left") {
   CacheMetaCore core{{.node = 3,
                       .kv_nodes = {1, 2},
                       .members = {{.last = 6, .joined = {{6, "w6", "10.0.0.6", 7000}}, .left = {2}}, 4},

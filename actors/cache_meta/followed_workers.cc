@@ -42,7 +42,7 @@ void FollowedWorkers::follow(Instant now, const std::vector<NodeId>& nodes, Effe
 bool FollowedWorkers::on_changes(Instant now, NodeId node, const CacheChanges& changes, Effects& effects) {
   if (changes.incarnation == 0 || changes.sequence == 0) return false;
   Worker& worker = workers_.at(node);
-  if (changes.incarnation < worker.incarnation) return true;  // of a process that is gone
+  if (changes.incarnation < worker.incarnation) return true;  // from a process that has ended
   hear(now, node, worker);
   index_.sweep(config_.swept_per_message);
   if (!worker.followed || changes.incarnation != worker.incarnation) {
@@ -72,8 +72,8 @@ bool FollowedWorkers::on_part(Instant now, NodeId node, const InventoryPart& par
       return true;
     }
   }
-  if (!worker.walking || part.after != worker.after) return true;  // late, or twice
-  if (part.sequence < worker.complete_from) return true;           // asked for again by the timer
+  if (!worker.walking || part.after != worker.after) return true;  // late or duplicate
+  if (part.sequence < worker.complete_from) return true;           // the timer requests it again
   const std::uint64_t reached = part.blocks.empty() ? part.after : part.blocks.back().generation;
   if (!part.last && reached <= part.after) return false;
   take_part(node, worker, part);
@@ -86,7 +86,7 @@ bool FollowedWorkers::on_part(Instant now, NodeId node, const InventoryPart& par
   return true;
 }
 
-// What an earlier process had is gone with it.
+// Forgets the blocks of the earlier process.
 void FollowedWorkers::meet(NodeId node, Worker& worker, Incarnation incarnation, std::uint64_t sequence) {
   if (incarnation != worker.incarnation) index_.forget_node(node);
   worker.followed = true;
@@ -96,7 +96,8 @@ void FollowedWorkers::meet(NodeId node, Worker& worker, Incarnation incarnation,
   worker.early.clear();
 }
 
-// What finds no room is remembered as a whole only: when there is room again, all is walked.
+// Does not remember single blocks that found the index full. Once it has free holdings again, the
+// whole inventory is walked.
 void FollowedWorkers::add(NodeId node, Worker& worker, const BlockEntry& block) {
   const bool is_new = index_.add(node, block);
   if (!is_new && index_.full()) worker.missed = true;
@@ -131,7 +132,7 @@ void FollowedWorkers::apply(NodeId node, Worker& worker, const CacheChanges& cha
   }
 }
 
-// What is left after that waits for another gap, from now on.
+// Changes that stay in `early` wait for another gap, which is counted from now.
 void FollowedWorkers::apply_early(Instant now, NodeId node, Worker& worker) {
   worker.early_since = now;
   while (!worker.early.empty() && worker.early.begin()->first == worker.applied + 1) {
@@ -147,7 +148,7 @@ void FollowedWorkers::wait_early(Instant now, NodeId node, Worker& worker, const
   if (worker.early.size() > config_.early_max) close_gap(now, node, worker, effects);
 }
 
-// What was missed is in the inventory.
+// Skips the missing changes: a walk through the inventory finds what they contained.
 void FollowedWorkers::close_gap(Instant now, NodeId node, Worker& worker, Effects& effects) {
   worker.complete_from = worker.early.begin()->first;
   worker.removals.clear();
@@ -171,7 +172,7 @@ void FollowedWorkers::take_part(NodeId node, Worker& worker, const InventoryPart
 
 // ---- the walk ----
 
-// A first question that is still open will do.
+// Sends no request if a first request of a walk is still open: its answer serves this walk, too.
 void FollowedWorkers::walk(Instant now, NodeId node, Worker& worker, Effects& effects) {
   const bool open = worker.walking && worker.after == 0 && now < worker.asked + config_.inventory_retry &&
                     (worker.asked_of == 0 || worker.asked_of == worker.incarnation);
@@ -230,7 +231,7 @@ void FollowedWorkers::on_tick(Instant now, Effects& effects) {
     if (!worker.early.empty() && now - worker.early_since >= config_.gap_after)
       close_gap(now, node, worker, effects);
     const bool forgot =
-        config_.is_unknown && silent > config_.silent_after;  // maybe it is another process by now
+        config_.is_unknown && silent > config_.silent_after;  // it may have been restarted since
     if ((worker.walking || forgot) && now - worker.asked >= config_.inventory_retry) {
       ask(now, node, worker, effects);
     } else if (worker.missed && !worker.walking && index_.has_room()) {
@@ -239,7 +240,7 @@ void FollowedWorkers::on_tick(Instant now, Effects& effects) {
   }
 }
 
-// Its incarnation is remembered, so that an earlier process stays stale.
+// Keeps the incarnation, so that messages of an earlier process are still recognised as stale.
 void FollowedWorkers::forget(NodeId node, Worker& worker) {
   if (!worker.followed && !worker.walking) return;
   index_.forget_node(node);

@@ -1,16 +1,17 @@
 #pragma once
-// How the index keeps up with the KV-cache workers. Each worker numbers its CacheChanges; as long as none is
-// missing they are simply applied. After a gap, a new incarnation or a first meeting the worker's inventory
-// is walked, a part at a time, while changes are applied on; what neither a part nor a change has shown since
-// the walk began is stale when it ends, like all that a former incarnation had, and swept a little at a time.
+// Keeps the index up to date with the KV-cache workers. Each worker numbers its CacheChanges, and
+// they are applied as long as none is missing. After a gap, a new incarnation or a first contact,
+// the worker's inventory is walked a part at a time, while changes are still applied. Holdings that
+// neither a part nor a change has shown since the walk began are stale when it ends. So are all
+// holdings of a former incarnation. Stale holdings are swept a little at a time.
 //
-// Messages may overtake each other. Changes that come early wait a moment for those before them; if these do
-// not come there is a gap, and a walk follows. A change that is older than one applied is ignored. A part
-// that is older than changes applied is taken without what those removed; if what they removed is not known
-// any more it is asked for again.
+// Messages may overtake each other. Changes that arrive early wait a moment for the missing ones.
+// If those do not arrive there is a gap, and a walk follows. A change older than one applied is
+// ignored. From a part older than applied changes, the blocks that these changes removed are left
+// out. If those removals are not remembered any more, the part is requested again.
 //
-// A worker that is silent for 3 heartbeats, or said to be lost, is not named in answers; its blocks are kept
-// for a while, so that a short pause costs nothing.
+// A worker that is silent for 3 heartbeats, or was reported lost, is not named in answers. Its
+// blocks are kept for a while, so that a short pause costs nothing.
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -26,46 +27,51 @@
 namespace troupe::actors {
 
 struct FollowConfig {
-  std::vector<NodeId> nodes;  // nobody else is believed
+  std::vector<NodeId> nodes;  // messages of other nodes are not accepted
   Duration silent_after{600'000};
-  Duration forget_after{30'000'000};  // of silence
-  Duration inventory_retry{400'000};  // a request without an answer is repeated
-  bool is_unknown =
-      false;  // to workers, who have to be asked before they tell: this node joined their cluster
+  Duration forget_after{30'000'000};  // silence after which a worker's holdings are forgotten
+  Duration inventory_retry{400'000};  // an unanswered request is repeated after this long
+  // True if this node joined the cluster: workers do not know it and report only after they are
+  // asked.
+  bool is_unknown = false;
   std::size_t removals_max = 1'024;  // remembered per walk
-  Duration gap_after{100'000};       // so long early changes wait for those before them
-  std::size_t early_max = 64;        // of them wait per worker
-  std::size_t swept_per_message = 256, swept_per_tick = 4'096;  // holdings looked at, if any may be stale
+  Duration gap_after{100'000};       // how long early changes wait for the missing ones
+  std::size_t early_max = 64;        // early changes kept per worker
+  // Holdings to look at, if any may be stale.
+  std::size_t swept_per_message = 256, swept_per_tick = 4'096;
 };
 
 class FollowedWorkers {
  public:
   struct Room {
     NodeId node = 0;
-    std::vector<AreaRoom> areas;  // as of CacheChanges
-    AreaRoom of(
-        SegmentKind kind) const;  // of the area where blocks of this kind live; nothing before it is told
+    std::vector<AreaRoom> areas;  // as in CacheChanges
+    // Returns the free and total tokens of the area for blocks of this kind; zeros before the first
+    // report.
+    AreaRoom of(SegmentKind kind) const;
     AreaRoom all() const;
   };
 
   FollowedWorkers(FollowConfig config, BlockIndex& index);
 
-  void start(Instant now, Effects& effects);  // asks everybody for the inventory
-  // Other nodes from now on. Those that come are asked for their inventory, what others had is forgotten.
+  void start(Instant now, Effects& effects);  // requests every worker's inventory
+  // Replaces the followed nodes. Requests the inventory of new nodes, and forgets the blocks of
+  // nodes that left.
   void follow(Instant now, const std::vector<NodeId>& nodes, Effects& effects);
   bool knows(NodeId node) const { return workers_.contains(node); }
-  // From nodes that are known only. False if the message makes no sense.
+  // Accepts messages of known nodes only. Returns false if the message is malformed.
   bool on_changes(Instant now, NodeId node, const CacheChanges& changes, Effects& effects);
   bool on_part(Instant now, NodeId node, const InventoryPart& part, Effects& effects);
   void on_lost(NodeId node);
-  void excuse(Duration deaf);                   // they were not heard for so long because nobody listened
-  void on_tick(Instant now, Effects& effects);  // at least once per heartbeat: retries, silence
+  void excuse(Duration deaf);  // shifts silence by a stall in which this process did not listen
+  // called at least once per heartbeat: retries, silence
+  void on_tick(Instant now, Effects& effects);
 
-  std::optional<Room> room(NodeId node) const;  // of a worker that is named
-  // Users of whom blocks came into the index since the last call.
+  std::optional<Room> room(NodeId node) const;  // nothing if the worker is not named
+  // Returns the users whose blocks were added to the index since the last call.
   std::vector<std::string> take_users() { return std::exchange(users_, {}); }
-  std::vector<Room> rooms() const;  // of all that are, by node
-  std::size_t syncing() const;      // workers whose inventory is being walked
+  std::vector<Room> rooms() const;  // of all named workers, by node
+  std::size_t syncing() const;      // number of workers whose inventory is being walked
   std::string check_bounds() const;
 
  private:
@@ -74,19 +80,20 @@ class FollowedWorkers {
     BlockVersion block;
   };
   struct Worker {
-    bool followed = false;  // `incarnation` and `applied` are those of a message
+    bool followed = false;  // true once `incarnation` and `applied` come from a message
     Incarnation incarnation = 0;
-    std::uint64_t applied = 0;        // the highest sequence
-    std::uint64_t complete_from = 0;  // all removals after this sequence are in `removals`, while walking
+    std::uint64_t applied = 0;  // highest sequence applied
+    // While walking, `removals` has all removals after this sequence.
+    std::uint64_t complete_from = 0;
     std::deque<Removal> removals;
     std::map<std::uint64_t, CacheChanges> early;  // by sequence, all beyond applied + 1
     Instant early_since;
     bool walking = false, walk_again = false;
-    bool missed = false;      // the index was too full for something of it since the walk began
-    std::uint64_t after = 0;  // what the walk asked for last
+    bool missed = false;      // since the walk began the index was too full for one of its blocks
+    std::uint64_t after = 0;  // `after` of the walk's latest request
     Instant asked;
-    Incarnation asked_of = 0;  // 0: any
-    bool lost = false;         // said to be, and not heard since
+    Incarnation asked_of = 0;  // incarnation named in the latest request; 0 = any
+    bool lost = false;         // reported lost, and not heard since
     Instant heard;
     Room room;
   };
@@ -108,7 +115,7 @@ class FollowedWorkers {
   FollowConfig config_;
   BlockIndex& index_;
   std::map<NodeId, Worker> workers_;
-  std::vector<std::string> users_;  // to be taken
+  std::vector<std::string> users_;  // returned by the next take_users()
 };
 
 }  // namespace troupe::actors

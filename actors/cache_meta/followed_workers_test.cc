@@ -20,8 +20,8 @@ BlockEntry entry(std::uint8_t n, std::uint64_t generation) {
   return {name(n), SegmentKind::item, "item " + std::to_string(n), 4, generation};
 }
 
-// One worker on node 1. Heartbeat 100 us, retry 200 us, blocks of the silent are kept for 5,000 us. No early
-// changes wait unless said: each gap is seen at once.
+// Bench with a worker on node 1. Heartbeat 100 us, retry 200 us; blocks of a silent worker are kept
+// for 5,000 us. By default early changes do not wait, so each gap is seen at once.
 struct Bench {
   std::size_t holdings_max = 1'000;
   std::size_t early_max = 0;
@@ -39,7 +39,7 @@ struct Bench {
                            .swept_per_message = swept,
                            .swept_per_tick = swept},
                           index};
-  std::vector<InventoryRequest> asked;  // node 1, by the last call
+  std::vector<InventoryRequest> asked;  // requests to node 1, by the last call
 
   template <class Call>
   void call(const Call& on) {
@@ -75,7 +75,7 @@ struct Bench {
 };
 using Requests = std::vector<InventoryRequest>;
 
-TEST_CASE("at its start a cache-meta asks every worker, a part at a time, until the last") {
+TEST_CASE("followed workers: on start every worker's inventory is requested, part by part until the last") {
   Bench b;
   b.start();
   CHECK(b.asked == Requests{{0, 0}});
@@ -89,7 +89,7 @@ TEST_CASE("at its start a cache-meta asks every worker, a part at a time, until 
   CHECK(b.has(2));
 }
 
-TEST_CASE("changes in sequence are applied, older ones are not") {
+TEST_CASE("followed workers: changes in sequence are applied, older ones are not") {
   Bench b;
   b.follow();
   b.changes(2, 5, 4, {entry(2, 60)}, {{name(1), 50}});
@@ -102,7 +102,7 @@ TEST_CASE("changes in sequence are applied, older ones are not") {
   CHECK(b.workers.rooms().at(0).of(SegmentKind::user).free_tokens == 10);
 }
 
-TEST_CASE("what a full index had no room for is walked for when a tenth of it is free") {
+TEST_CASE("followed workers: changes refused by a full index are walked for when a tenth of it is free") {
   Bench b{10};
   b.follow();
   std::vector<BlockEntry> eleven;
@@ -123,7 +123,7 @@ TEST_CASE("what a full index had no room for is walked for when a tenth of it is
   CHECK(b.asked.empty());  // nothing is missing
 }
 
-TEST_CASE("a part that a full index had no room for is walked for, too") {
+TEST_CASE("followed workers: a part refused by a full index is walked for, too") {
   Bench b{2};
   b.start();
   b.part(1, 5, 0, 3, {entry(1, 50), entry(2, 51), entry(3, 52)}, true);
@@ -132,19 +132,19 @@ TEST_CASE("a part that a full index had no room for is walked for, too") {
   CHECK(b.asked == Requests{{5, 0}});
 }
 
-TEST_CASE("a gap is walked after, and what nobody confirms is swept") {
+TEST_CASE("followed workers: a gap starts a walk, and unconfirmed blocks are swept") {
   Bench b;
   b.follow();
-  b.changes(2, 5, 6, {entry(2, 60)});  // 4 and 5 are missing: block 1 went, block 3 came
+  b.changes(2, 5, 6, {entry(2, 60)});  // 4 and 5 are missing: block 1 was removed, block 3 added
   CHECK(b.asked == Requests{{5, 0}});
   CHECK(b.has(1));
-  b.part(3, 5, 0, 6, {entry(3, 55)}, true);  // block 2 was told by a change before the walk began
+  b.part(3, 5, 0, 6, {entry(3, 55)}, true);  // block 2 came with a change before the walk began
   CHECK(!b.has(1));
   CHECK(b.has(3));
   CHECK(b.workers.syncing() == 1);
 }
 
-TEST_CASE("changes that come early wait for those before them, and nobody is asked") {
+TEST_CASE("followed workers: early changes wait for the missing ones without a request") {
   Bench b{.early_max = 2};
   b.follow();
   b.changes(2, 5, 6, {entry(3, 70)}, {{name(2), 60}});
@@ -162,7 +162,7 @@ TEST_CASE("changes that come early wait for those before them, and nobody is ask
   CHECK(b.asked.empty());
 }
 
-TEST_CASE("a gap is as old as the first change that waits for it") {
+TEST_CASE("followed workers: a gap is as old as the first change that waits for it") {
   Bench b{.early_max = 4};
   b.follow();
   b.changes(2, 5, 5);
@@ -174,7 +174,8 @@ TEST_CASE("a gap is as old as the first change that waits for it") {
   CHECK(b.asked == Requests{{5, 0}});
 }
 
-TEST_CASE("early changes that wait too long, or are too many, are applied and the gap is walked after") {
+TEST_CASE(
+    "followed workers: early changes that wait too long or are too many are applied, and a walk follows") {
   Bench b{.early_max = 2};
   b.follow();
   b.changes(2, 5, 5, {entry(5, 70)});
@@ -193,10 +194,10 @@ TEST_CASE("early changes that wait too long, or are too many, are applied and th
   b.part(55, 5, 0, 11, {entry(6, 80)}, true);
   b.changes(56, 5, 8);
   b.changes(57, 5, 10, {}, {{name(6), 80}});
-  CHECK(!b.has(6));  // what waited for a second gap was not lost
+  CHECK(!b.has(6));  // changes that waited for a second gap were not lost
 }
 
-TEST_CASE("what a change told during the walk needs no part") {
+TEST_CASE("followed workers: blocks added by a change during the walk need no part") {
   Bench b;
   b.follow();
   b.changes(2, 5, 6);
@@ -206,13 +207,13 @@ TEST_CASE("what a change told during the walk needs no part") {
   CHECK(!b.has(1));
 }
 
-TEST_CASE("a gap during a walk walks again when it has ended") {
+TEST_CASE("followed workers: a gap during a walk starts another walk after it") {
   Bench b;
   b.follow();
   b.changes(2, 5, 6);
   b.changes(3, 5, 9);
   CHECK(b.asked.empty());
-  b.part(4, 5, 0, 8, {entry(1, 50)}, true);  // written before the second gap: not believed
+  b.part(4, 5, 0, 8, {entry(1, 50)}, true);  // written before the second gap: not accepted
   CHECK(b.workers.syncing() == 2);
   b.part(5, 5, 0, 9, {entry(1, 50)}, true);
   CHECK(b.asked == Requests{{5, 0}});
@@ -221,7 +222,7 @@ TEST_CASE("a gap during a walk walks again when it has ended") {
   CHECK(b.has(1));
 }
 
-TEST_CASE("a part that a removal has overtaken does not bring the block back") {
+TEST_CASE("followed workers: a part overtaken by a removal does not bring the block back") {
   Bench b;
   b.follow();
   b.changes(2, 5, 5);
@@ -231,7 +232,7 @@ TEST_CASE("a part that a removal has overtaken does not bring the block back") {
   CHECK(b.has(2));
 }
 
-TEST_CASE("a part that too many removals have overtaken is asked for again") {
+TEST_CASE("followed workers: a part overtaken by too many removals is requested again") {
   Bench b;
   b.follow();
   b.changes(2, 5, 5);
@@ -244,7 +245,7 @@ TEST_CASE("a part that too many removals have overtaken is asked for again") {
   CHECK(b.asked == Requests{{5, 0}});
 }
 
-TEST_CASE("a new incarnation starts from nothing, a smaller one is stale") {
+TEST_CASE("followed workers: a new incarnation starts from nothing, a smaller one is stale") {
   Bench b;
   b.follow();
   b.changes(2, 9, 2, {entry(2, 90)});
@@ -257,14 +258,15 @@ TEST_CASE("a new incarnation starts from nothing, a smaller one is stale") {
   CHECK(b.workers.syncing() == 2);
   b.part(4, 9, 0, 2, {entry(2, 90)}, true);
   CHECK(b.workers.syncing() == 1);
-  b.part(5, 12, 0, 1, {entry(7, 120)}, true);  // told by a late answer: ask, do not believe it
+  b.part(5, 12, 0, 1, {entry(7, 120)}, true);  // from a late answer: requested again, not accepted
   CHECK(b.asked == Requests{{12, 0}});
   CHECK(!b.has(2));
   CHECK(!b.has(7));
 }
 
 TEST_CASE(
-    "what a restarted worker had is not named from the first word of the new one on, and goes step by step") {
+    "followed workers: a restarted worker's old blocks are hidden at its first message and erased step by "
+    "step") {
   Bench b{.swept = 10};
   b.start();
   std::vector<BlockEntry> many;
@@ -281,17 +283,17 @@ TEST_CASE(
   CHECK(b.index.holdings(1) == 1);
 }
 
-TEST_CASE("a restart during the first question asks the new process") {
+TEST_CASE("followed workers: a restart during the first request asks the new process") {
   Bench b;
   b.start();
   b.part(1, 5, 0, 3, {entry(1, 50)}, false);
   b.changes(2, 9, 1);
   CHECK(b.asked == Requests{{9, 0}});
-  b.part(3, 9, 50, 1, {}, true);  // of the old question, by whoever
+  b.part(3, 9, 50, 1, {}, true);  // answers the old request
   CHECK(b.workers.syncing() == 2);
 }
 
-TEST_CASE("a question without an answer is repeated, answers that come twice are ignored") {
+TEST_CASE("followed workers: an unanswered request is repeated, and duplicate answers are ignored") {
   Bench b;
   b.start();
   b.tick(199);
@@ -305,7 +307,7 @@ TEST_CASE("a question without an answer is repeated, answers that come twice are
   CHECK(b.asked == Requests{{5, 50}});
 }
 
-TEST_CASE("words that make no sense are told apart and change nothing") {
+TEST_CASE("followed workers: malformed messages are reported and change nothing") {
   Bench b;
   b.follow();
   Effects effects;
@@ -313,12 +315,14 @@ TEST_CASE("words that make no sense are told apart and change nothing") {
   CHECK(!b.workers.on_changes({2}, 1, CacheChanges{5, 0, {entry(9, 1)}, {}}, effects));
   CHECK(!b.workers.on_part({2}, 1, InventoryPart{}, effects));
   b.changes(3, 5, 9);
-  CHECK(!b.workers.on_part({4}, 1, InventoryPart{5, 0, 9, {}, false}, effects));  // would go on for ever
+  CHECK(!b.workers.on_part({4}, 1, InventoryPart{5, 0, 9, {}, false}, effects));  // would never end
   CHECK(effects.list.empty());
   CHECK(!b.has(9));
 }
 
-TEST_CASE("the silent and the lost are not named, keep their blocks for a while, and are then forgotten") {
+TEST_CASE(
+    "followed workers: silent and lost workers are not named, keep their blocks for a while, then are "
+    "forgotten") {
   Bench b;
   b.follow();
   const auto named = [&] { return !holders(b.index, name(1), {}, 0, 1).empty(); };
@@ -338,12 +342,14 @@ TEST_CASE("the silent and the lost are not named, keep their blocks for a while,
   CHECK(b.has(1));
   b.tick(5'402);
   CHECK(!b.has(1));
-  CHECK(b.workers.syncing() == 0);  // nor is node 2 asked any more
+  CHECK(b.workers.syncing() == 0);  // node 2 is not asked any more either
   b.changes(6'000, 5, 6);
   CHECK(b.asked == Requests{{5, 0}});
 }
 
-TEST_CASE("whom workers do not know asks those that are silent again and again: they may be others by now") {
+TEST_CASE(
+    "followed workers: a node that workers do not know keeps asking silent workers, which may have "
+    "restarted") {
   Bench b{.is_unknown = true};
   b.follow();
   b.tick(301);
@@ -364,7 +370,7 @@ TEST_CASE("whom workers do not know asks those that are silent again and again: 
   CHECK(b.asked.empty());
 }
 
-TEST_CASE("nobody is silent or forgotten for the time in which the cache-meta itself was stopped") {
+TEST_CASE("followed workers: a stall of the cache-meta itself does not count as silence") {
   Bench b;
   b.follow();
   b.workers.excuse({9'000});
@@ -376,7 +382,7 @@ TEST_CASE("nobody is silent or forgotten for the time in which the cache-meta it
 }
 
 #ifdef TROUPE_PLANTED
-TEST_CASE("the planted bug never asks") {
+TEST_CASE("followed workers: the mutant no_inventory never asks") {
   planting::bug = Bug::no_inventory;
   Bench b;
   b.start();
@@ -387,7 +393,7 @@ TEST_CASE("the planted bug never asks") {
 }
 #endif
 
-// A KV-cache worker, and a network that loses, doubles and delays.
+// A KV-cache worker, and a network that loses, duplicates and delays messages.
 class World {
  public:
   explicit World(unsigned seed) : bench_{.early_max = seed % 4}, random_(seed) {
@@ -411,7 +417,7 @@ class World {
     }
   }
   void compare() const {
-    CHECK(bench_.workers.syncing() <= 1);  // there is no node 2
+    CHECK(bench_.workers.syncing() <= 1);  // node 2 does not exist
     REQUIRE(bench_.index.holdings(1) == held_.size());
     for (const auto& [generation, n] : held_) CHECK(bench_.index.generation_of(name(n), 1) == generation);
   }
@@ -486,7 +492,9 @@ class World {
   std::uint64_t generation_ = 10'000, sequence_ = 0;
 };
 
-TEST_CASE("after loss, doubles, overtaking and restarts the index is what the worker holds") {
+TEST_CASE(
+    "followed workers: after losses, duplicates, reordering and restarts the index equals the worker's "
+    "blocks") {
   for (unsigned seed = 1; seed <= 100; ++seed) {
     CAPTURE(seed);
     World world(seed);

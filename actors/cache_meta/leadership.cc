@@ -31,7 +31,8 @@ void Leadership::on_done(Instant now, const Done& done, Effects& effects) {
   if (job_asked_ == 0 || done.job != job_asked_) return;
   job_asked_ = 0;
   if (const auto* answer = std::get_if<Coordinated>(&done.result)) on_answer(now, *answer, effects);
-  const bool refused = std::holds_alternative<Refusal>(done.result);  // asked again with the next heartbeat
+  // Retried at the next heartbeat.
+  const bool refused = std::holds_alternative<Refusal>(done.result);
   if (draining_ && !refused && job_asked_ == 0) give_up(now, effects);
 }
 
@@ -43,11 +44,11 @@ void Leadership::on_answer(Instant now, const Coordinated& answer, Effects& effe
   } else if (std::holds_alternative<WriteKey>(asked_)) {
     on_write(answer);
   } else {
-    token_ = 0;  // erased, or not ours any more
+    token_ = 0;  // the key is erased, or no longer ours
   }
 }
 
-// A lease that has ended took the key along.
+// A lease that has ended has taken its key with it.
 void Leadership::on_lease(Instant now, const Coordinated& answer, Effects& effects) {
   lease_ = answer.ok ? answer.lease : 0;
   if (!answer.ok) token_ = 0;
@@ -55,14 +56,14 @@ void Leadership::on_lease(Instant now, const Coordinated& answer, Effects& effec
   if (!draining_) ask(now, ReadKey{leader_key}, effects);
 }
 
-// The key may be ours without our knowing, if the answer to our write was lost. It is bound to the lease that
-// we hold: with any earlier one it would have gone.
+// The key may be ours although we do not know it, if the answer to our write was lost. The key is
+// bound to the lease that we hold: a key of an earlier lease would be gone.
 void Leadership::on_read(Instant now, const Coordinated& answer, Effects& effects) {
   const bool ours = answer.revision != 0 && lease_ != 0 && answer.value == name_;
   token_ = ours ? answer.revision : 0;
   if (ours || draining_) return;
   if (answer.revision != 0) {
-    lease_ = 0;  // another leads: ours may end
+    lease_ = 0;  // another cache-meta leads: let our lease end
   } else if (lease_ == 0) {
     ask(now, OpenLease{lease_length_.us}, effects);
   } else {

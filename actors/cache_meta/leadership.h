@@ -1,13 +1,13 @@
 #pragma once
-// Which cache-meta leads. Each of them holds a lease in the Coordination and tries to create one key bound to
-// it; who did leads, with the key's revision as fencing token, until the lease can have ended. Every
-// heartbeat the lease is kept, and then the key is read: the leader sees that it is still its own, the others
-// that it is gone.
+// Elects the leading cache-meta. Each cache-meta holds a lease in the Coordination and tries to
+// create one key bound to it. Whoever creates the key leads, with the key's revision as fencing
+// token, until the lease can have ended. Every heartbeat renews the lease and then reads the key:
+// the leader checks that it still owns the key, the others check whether it is gone.
 //
-// The lease counts from the moment when the question was sent, less a fifth, so a leader demotes itself
-// before the Coordination can give the key to another. A Coordination that is away changes nothing by itself.
-// Two leaders are possible all the same (a slow process): their tokens differ, and whoever has seen the
-// higher one ignores the lower.
+// The lease counts from the moment when the request was sent, less a fifth. So a leader demotes
+// itself before the Coordination can give the key to another. An unreachable Coordination changes
+// nothing by itself. Two leaders are still possible, for example with a slow process. Their tokens
+// differ, and whoever has seen the higher token ignores the lower one.
 #include <cstdint>
 #include <string>
 
@@ -22,15 +22,17 @@ class Leadership {
   // Jobs are numbered from `first_job`.
   Leadership(NodeId node, Incarnation incarnation, Duration lease, std::uint64_t first_job);
 
-  // Once per heartbeat. One question at a time: while one is open nothing more is asked.
+  // Called once per heartbeat. Sends nothing while a request is open: there is one request at a
+  // time.
   void on_heartbeat(Instant now, Effects& effects);
-  // The answer to a question; any other job is ignored.
+  // Handles the answer to a request. Ignores any other job.
   void on_done(Instant now, const Done& done, Effects& effects);
-  // Gives leadership up, at once, and does not seek it while `on`.
+  // While `on`, gives leadership up at once and does not seek it.
   void drain(bool on, Instant now, Effects& effects);
 
   bool leads(Instant now) const { return !draining_ && token_ != 0 && now < leads_until_; }
-  std::uint64_t token() const { return token_; }  // 0: the key is not ours, as far as known
+  // 0 = this cache-meta does not own the key, as far as it knows
+  std::uint64_t token() const { return token_; }
   bool drained() const { return draining_ && token_ == 0 && job_asked_ == 0; }
 
  private:
@@ -41,10 +43,10 @@ class Leadership {
   void on_write(const Coordinated& answer);
   void give_up(Instant now, Effects& effects);
 
-  std::string name_;  // the key's value when we lead
+  std::string name_;  // value of the key while this cache-meta leads
   Duration lease_length_;
   std::uint64_t next_job_, job_asked_ = 0;
-  decltype(Coordinate::what) asked_;  // while job_asked_ != 0
+  decltype(Coordinate::what) asked_;  // valid while job_asked_ != 0
   Instant asked_at_;
   LeaseId lease_ = 0;
   std::uint64_t token_ = 0;

@@ -13,15 +13,15 @@ namespace leadership_test {
 
 constexpr std::int64_t beat = 200, lease = 1'000;
 
-// Some cache-metas and one Coordination in virtual time. Questions are answered after `delay` us; while
-// `away` they are refused.
+// Some cache-metas and one Coordination in virtual time. Requests are answered after `delay` us;
+// while `away` they are refused.
 struct Bench {
   CoordinationState state;
   std::vector<Leadership> metas;
   std::multimap<std::int64_t, std::pair<std::size_t, Done>> answers;
   std::int64_t now = 0, delay = 1;
   bool away = false;
-  std::optional<std::size_t> stopped;  // this one does not get to do anything
+  std::optional<std::size_t> stopped;  // this cache-meta does not run
 
   explicit Bench(std::size_t count) {
     for (std::size_t i = 0; i < count; ++i)
@@ -72,7 +72,7 @@ struct Bench {
 };
 using Leaders = std::vector<std::size_t>;
 
-TEST_CASE("one leads, its token is the revision of the key, and it stays the leader") {
+TEST_CASE("leadership: one cache-meta leads, its token is the key's revision, and it stays the leader") {
   Bench b(2);
   b.run(2 * beat);
   CHECK(b.leaders() == Leaders{0});
@@ -85,7 +85,7 @@ TEST_CASE("one leads, its token is the revision of the key, and it stays the lea
   CHECK(b.metas[1].token() == 0);
 }
 
-TEST_CASE("when the leader is gone another takes over after the lease, with a higher token") {
+TEST_CASE("leadership: when the leader stops, another leads after the lease, with a higher token") {
   Bench b(2);
   b.run(3 * beat);
   const std::uint64_t token = b.metas[0].token();
@@ -101,7 +101,7 @@ TEST_CASE("when the leader is gone another takes over after the lease, with a hi
   CHECK(b.metas[0].token() == 0);
 }
 
-TEST_CASE("a Coordination that is away changes nothing by itself, until the lease may have ended") {
+TEST_CASE("leadership: an unreachable Coordination changes nothing until the lease may have ended") {
   Bench b(1);
   b.run(2 * beat);
   const std::uint64_t token = b.metas[0].token();
@@ -122,24 +122,24 @@ TEST_CASE("a Coordination that is away changes nothing by itself, until the leas
   CHECK(b.metas[0].token() > token);
 }
 
-TEST_CASE("the time of an answer does not count: a lease runs from the question") {
+TEST_CASE("leadership: a lease counts from the request, not from the answer") {
   Bench b(1);
   b.run(2 * beat);
   b.delay = 3 * lease / 4;
   b.run(beat + 5);
   b.delay = 1;
-  b.away = true;  // asked at 401, answered at 1151
+  b.away = true;  // requested at 401, answered at 1151
   b.run(1'190 - b.now);
   CHECK(b.leaders() == Leaders{0});
   b.run(15);  // 401 + 800
   CHECK(b.leaders().empty());
 }
 
-TEST_CASE("an answer to the write that was lost does not leave a leader who does not know it") {
+TEST_CASE("leadership: a leader whose write lost its answer learns that it leads") {
   Bench b(1);
   b.tick();
   while (b.key().revision == 0) b.tick();
-  auto& [meta, done] = b.answers.begin()->second;  // that of the write
+  auto& [meta, done] = b.answers.begin()->second;  // the answer to the write
   done.result = Refusal{503, "away", "", "", ""};
   b.tick();
   CHECK(b.leaders().empty());
@@ -148,7 +148,7 @@ TEST_CASE("an answer to the write that was lost does not leave a leader who does
   CHECK(b.metas[0].token() == b.key().revision);
 }
 
-TEST_CASE("a key that somebody else removed or took demotes") {
+TEST_CASE("leadership: a key that another process erased or took over demotes the leader") {
   Bench b(1);
   b.run(2 * beat);
   const Revision mine = b.key().revision;
@@ -160,7 +160,7 @@ TEST_CASE("a key that somebody else removed or took demotes") {
   CHECK(b.leaders() == Leaders{0});
 }
 
-TEST_CASE("draining gives leadership up at once and does not seek it") {
+TEST_CASE("leadership: draining gives leadership up at once and does not seek it") {
   Bench b(2);
   b.run(2 * beat);
   b.drain(0, true);
@@ -168,7 +168,7 @@ TEST_CASE("draining gives leadership up at once and does not seek it") {
   CHECK(!b.metas[0].drained());
   b.run(2 * beat);
   CHECK(b.metas[0].drained());
-  CHECK(b.leaders() == Leaders{1});  // no wait for the lease
+  CHECK(b.leaders() == Leaders{1});  // does not wait for the lease
   b.drain(1, true);
   b.run(3 * lease);
   CHECK(b.leaders().empty());
@@ -179,7 +179,7 @@ TEST_CASE("draining gives leadership up at once and does not seek it") {
   CHECK(b.leaders() == Leaders{0});
 }
 
-TEST_CASE("who takes draining back does not lead on the old word while it is being erased") {
+TEST_CASE("leadership: ending a drain does not revive the old token while its key is being erased") {
   Bench b(1);
   b.run(2 * beat);
   b.drain(0, true);
@@ -189,7 +189,7 @@ TEST_CASE("who takes draining back does not lead on the old word while it is bei
   CHECK(b.leaders() == Leaders{0});
 }
 
-TEST_CASE("whatever is refused, late or lost, no two lead at a time, and in the end one does") {
+TEST_CASE("leadership: under refusals, delays and losses at most one leads at a time, and finally one does") {
   for (unsigned seed = 1; seed <= 40; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);
@@ -199,9 +199,9 @@ TEST_CASE("whatever is refused, late or lost, no two lead at a time, and in the 
     for (int i = 0; i < 30'000; ++i) {
       const auto chance = random() % 2'000;
       if (chance == 0) b.away = !b.away;
-      if (chance == 1) b.stopped = random() % 4;  // 3 is nobody
+      if (chance == 1) b.stopped = random() % 4;  // 3 stops none
       if (chance == 2) b.drain(random() % 3, random() % 2 == 0);
-      if (chance == 3) {  // the Coordination has restarted
+      if (chance == 3) {  // the Coordination restarts
         b.state.end_leases();
         restarted = b.now;
       }

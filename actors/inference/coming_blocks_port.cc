@@ -39,7 +39,7 @@ bool ComingBlocks::settle(PassBlocks& blocks, kernels::Request& request) {
   return missed_.empty();
 }
 
-// Nothing was spared where a second pass was needed.
+// Returns 0 if a second pass was needed, since overlap then saved nothing.
 std::int64_t ComingBlocks::coming_us() const {
   if (!missed_.empty()) return 0;
   return std::chrono::duration_cast<std::chrono::microseconds>(all_here_ - begun_).count();

@@ -1,7 +1,8 @@
 #pragma once
-// The blocks of one request that are still on their way into the arena while a pass computes it: how long
-// each layer has to wait for them, and, before anything is said that was computed from them, how they have
-// ended. What did not come in time, or came otherwise than its checksum says, is computed by another pass.
+// The blocks of one request that are still in flight into the arena while a pass computes with
+// them. Each layer waits for its part of the blocks. Before any result is reported, `settle` waits
+// for the ends of all copies. A block that failed, was late or does not match its checksum is
+// computed by another pass.
 #include <chrono>
 #include <cstdint>
 #include <vector>
@@ -15,17 +16,17 @@ namespace troupe::actors {
 class ComingBlocks final : public kernels::ComingPages {
  public:
   using Clock = PageArrivals::Clock;
-  // `arrivals` outlives it.
+  // `arrivals` outlives the object.
   ComingBlocks(PageArrivals& arrivals, const BatchRequest& request);
 
   bool any() const { return !blocks_.empty(); }
-  bool wait(std::size_t bytes) override;  // on the pass's thread
-  // Waits for all ends. Those that were not good leave the request, and are computed from now on; false:
-  // there are some.
+  bool wait(std::size_t bytes) override;  // called on the pass's thread
+  // Waits for the ends of all copies. Failed blocks are removed from the request, to be computed.
+  // Returns false if there are any.
   bool settle(PassBlocks& blocks, kernels::Request& request);
 
   const std::vector<std::uint32_t>& missed() const { return missed_; }  // segments
-  // Since it was made: until the last one was here, and how long of that was waited.
+  // Times since construction: until the last block had arrived, and spent waiting.
   std::int64_t coming_us() const;
   std::int64_t waited_us() const;
 

@@ -21,7 +21,7 @@ std::unique_ptr<kernels::Executor> decoder() {
   return kernels::make_cpu_decoder(kernels::random_decoder(config, 1), {.page_tokens = 4});
 }
 
-// One that wants all pages there.
+// An executor that needs all pages before it begins.
 class Whole final : public kernels::Executor {
  public:
   explicit Whole(std::unique_ptr<kernels::Executor> inner) : inner_(std::move(inner)) {}
@@ -40,8 +40,8 @@ class Whole final : public kernels::Executor {
   std::unique_ptr<kernels::Executor> inner_;
 };
 
-// The block of three tokens lies in page 3, and comes from there into page 5. What the plan keeps goes to
-// page 6.
+// The block of three tokens is in page 3 and is copied from there into page 5. The plan's kept
+// block goes to page 6.
 struct Bench {
   explicit Bench(bool by_layer = true)
       : port(LoadedModel(by_layer ? decoder() : std::make_unique<Whole>(decoder())), "one", arena, 1, false) {
@@ -49,7 +49,7 @@ struct Bench {
     checksum = run(writer).replies.at(0).checksums.at(0);
     kept = run(request({Grant::read, checksum, {3}}));
     computed = run(request({}));
-    std::memset(arena.page(5), 0xff, arena.page_bytes());  // no numbers
+    std::memset(arena.page(5), 0xff, arena.page_bytes());  // NaNs
     arena.arrivals().begin(generation);
   }
   static BatchRequest request(BatchSegmentKv kv) {
@@ -78,7 +78,8 @@ struct Bench {
 };
 
 TEST_SUITE("coming_blocks") {
-  TEST_CASE("a block is read behind its copy, whoever waits for all of it and whoever for each layer") {
+  TEST_CASE(
+      "blocks in flight: a block is read behind its copy, waiting for the whole block or for each layer") {
     for (const bool by_layer : {true, false}) {
       Bench b(by_layer);
       CHECK(b.port.waits_by_layer() == by_layer);
@@ -99,7 +100,7 @@ TEST_SUITE("coming_blocks") {
     }
   }
 
-  TEST_CASE("bytes that turn out wrong when all have come are not answered from, nor kept") {
+  TEST_CASE("blocks in flight: bytes that turn out wrong at the end are neither answered from nor kept") {
     for (const bool by_layer : {true, false}) {
       Bench b(by_layer);
       b.bring(0);
@@ -114,7 +115,7 @@ TEST_SUITE("coming_blocks") {
     }
   }
 
-  TEST_CASE("a copy that breaks off in the middle is computed") {
+  TEST_CASE("blocks in flight: a block whose copy breaks off is computed") {
     Bench b;
     std::thread copy([&] {
       b.bring(0);
@@ -126,7 +127,7 @@ TEST_SUITE("coming_blocks") {
     CHECK(done.replies[0].readouts == b.computed.replies.at(0).readouts);
   }
 
-  TEST_CASE("what is not there when its time is over is computed, also what nobody knows of") {
+  TEST_CASE("blocks in flight: a block late or unknown at the deadline is computed") {
     Bench b;
     b.bring(0);
     BatchRequest impatient = b.coming();

@@ -14,7 +14,7 @@
 
 namespace troupe::actors {
 
-// The sound requests of one model, in order.
+// The valid requests of one model, in order.
 struct ComputePort::Work {
   std::vector<kernels::Request> requests;
   std::vector<PassBlocks> blocks;
@@ -40,7 +40,7 @@ Refusal too_large(std::string what) {
           "a plan that fits into one pass (on a CPU: inference.memory_max)"};
 }
 
-// Gives the pages of a pass back, however it ends.
+// Ends the use of a pass's pages, however the pass ends.
 struct Hold {
   PassPages& pages;
   const std::uint32_t lane;
@@ -49,7 +49,7 @@ struct Hold {
   ~Hold() { pages.end(lane, failed); }
 };
 
-// A request with its blocks where they lie now.
+// Sets the source and the pages of each of the request's blocks.
 void place(PassBlocks& blocks, kernels::Request& request) {
   for (PassBlock& block : blocks) {
     kernels::SegmentKv& kv = request.kv[block.segment];
@@ -134,7 +134,7 @@ std::shared_ptr<ComputePort::Model> ComputePort::make_model(LoadedModel loaded) 
 JobResult ComputePort::run(const Job& job, std::uint32_t lane) {
   try {
     if (std::optional<JobResult> done = run_now(job))
-      return std::move(*done);  // a host may not have asked that
+      return std::move(*done);  // for a host that does not call run_now
     if (const auto* batch = std::get_if<RunBatch>(&job)) return run_batch(*batch, lane);
     if (const auto* wanted = std::get_if<LoadModel>(&job)) return load(wanted->model_version);
     if (const auto* old = std::get_if<DropModel>(&job)) return drop(old->model_version);
@@ -178,10 +178,10 @@ std::shared_ptr<ComputePort::Model> ComputePort::find(const std::string& model_v
 JobResult ComputePort::load(const std::string& model_version) try {
   if (find(model_version)) return ModelChanged{};
   if (!loader_)
-    return cannot_load(501, "models_fixed", model_version, "models cannot be changed here",
+    return cannot_load(501, "models_fixed", model_version, "this worker cannot change its models",
                        "the model that was loaded at the start");
   LoadedModel loaded = loader_(model_version);
-  TROUPE_CHECK(loaded.executor != nullptr, "a loader gives an executor or throws");
+  TROUPE_CHECK(loaded.executor != nullptr, "a loader returns an executor or throws");
   if (loaded.executor->layout() != layout_)
     return cannot_load(422, "other_layout", model_version,
                        "the model's " + words(loaded.executor->layout()) + "; the pool's " + words(layout_),
@@ -193,8 +193,8 @@ JobResult ComputePort::load(const std::string& model_version) try {
 } catch (const kernels::LoadError& error) {
   return cannot_load(422, "bad_model", model_version, error.what(), "a model directory that can be read");
 } catch (const std::bad_alloc&) {
-  return cannot_load(503, "no_memory", model_version, "there is no memory for this model",
-                     "memory for two models while one takes the other's place");
+  return cannot_load(503, "no_memory", model_version, "there is not enough memory for this model",
+                     "enough memory for two models during a change");
 } catch (const std::exception& error) {
   return cannot_load(503, "load_failed", model_version, error.what(), "a model that can be loaded");
 }
@@ -283,7 +283,7 @@ std::string ComputePort::pages_fault(const BatchRequest& request) const {
            std::to_string(request.plan.segments.size());
   for (const Segment& segment : request.plan.segments)
     if (segment.shift != 0 || segment.replaces.segment != kernels::Replaced::none)
-      return "a segment is seen elsewhere than it was computed; expected one that is not";
+      return "a segment has a shift or replaces another; expected none";
   for (const kernels::Repair::Place& place : request.plan.repair.places) {
     if (request.kv[place.segment].grant != Grant::none)
       return "segment " + std::to_string(place.segment) + " is approximate and has pages; expected none";
@@ -306,8 +306,8 @@ std::string ComputePort::pages_fault(const BatchRequest& request) const {
   return "";
 }
 
-// What the model's pages leave of the arena's: another model's block may have been there, and the sums are of
-// whole pages.
+// Clears the part of the arena's pages that the model's smaller pages do not use. Another model's
+// block may have been there, and checksums cover whole pages.
 void ComputePort::clear_tails(std::span<const PassBlocks> requests) const {
   if (layout_.page_bytes() >= arena_.page_bytes()) return;
   for (const PassBlocks& blocks : requests)
@@ -318,13 +318,14 @@ void ComputePort::clear_tails(std::span<const PassBlocks> requests) const {
                       arena_.page_bytes() - layout_.page_bytes());
 }
 
-// Who does not wait by layer begins when all is here, and right.
+// An executor that does not wait by layer begins when all blocks have arrived and are right.
 void ComputePort::await_all(Work& work, std::size_t first, const kernels::Executor& executor) const {
   for (std::size_t i = first; !executor.waits_by_layer() && i < work.requests.size(); ++i)
     if (work.coming[i].any()) work.coming[i].settle(work.blocks[i], work.requests[i]);
 }
 
-// The others may have computed from bytes that are not right, or did not come: then once more, without these.
+// Runs again without missing blocks if one failed: other requests may have computed from wrong or
+// absent bytes.
 std::vector<kernels::Reply> ComputePort::compute(Work& work, std::size_t first, std::size_t count,
                                                  kernels::Executor& executor) const {
   const CpuScope kernels(CpuRoom::kernels);
@@ -346,7 +347,7 @@ std::vector<kernels::Reply> ComputePort::compute(Work& work, std::size_t first, 
   return replies;
 }
 
-// As many requests from `first` on as there is room for. Returns how many have their reply.
+// Runs as many requests from `first` on as pages can be had for. Returns how many have their reply.
 std::size_t ComputePort::run_pass(Work& work, std::size_t first, kernels::Executor& executor,
                                   std::uint32_t lane, BatchDone& done) const {
   await_all(work, first, executor);
@@ -359,10 +360,10 @@ std::size_t ComputePort::run_pass(Work& work, std::size_t first, kernels::Execut
   }
   const auto requests = std::span(work.requests).subspan(first, count);
   for (std::size_t i = 0; i < count; ++i) place(blocks[i], requests[i]);
-  hold.failed = true;  // until it turns out otherwise
+  hold.failed = true;  // until the pass has succeeded
   const std::vector<kernels::Reply> computed = compute(work, first, count, executor);
   for (std::size_t i = 0; i < count; ++i)
-    if (!computed[i].too_large.empty()) blocks[i].clear();  // nothing of them was written
+    if (!computed[i].too_large.empty()) blocks[i].clear();  // nothing was written for them
   clear_tails(blocks.first(count));
   pages_->keep(blocks.first(count), lane, done.device);
   hold.failed = false;

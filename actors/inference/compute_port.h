@@ -1,11 +1,13 @@
 #pragma once
-// The inference worker's device: runs batches of plans on a model's executors, reading and writing key-value
-// pages of the node's arena, in place or by copies on a device (pass_pages_port.h). A request that is wrong,
-// or whose pages are, fails alone; cached pages are checked against their checksum before use and computed
-// again if they do not match (promise 2); so are blocks that come from other nodes while a pass runs, and do
-// not come. Pages of the arena may be larger than the models' own: then they are other models', too. It holds
-// several models at a time, all of one page layout, each with what it computes with of the catalogs that
-// plans name, and changes them while batches of others run.
+// The inference worker's device. It runs batches of plans on a model's executors, which read and
+// write key-value pages of the node's arena, in place or through copies on a device
+// (pass_pages_port.h). A malformed request, or one whose pages are wrong, fails alone.
+//
+// Cached pages are verified against their checksum before use, and computed again if they do not
+// match (promise 2). Blocks in flight that fail to arrive are computed again, too. Pages of the
+// arena may be larger than the model's own, if they are shared with other models. The port holds
+// several models of one page layout at a time, each with its assets of the catalogs that plans
+// name. It loads and drops models while batches of others run.
 #include <functional>
 #include <map>
 #include <memory>
@@ -24,10 +26,10 @@
 
 namespace troupe::actors {
 
-// What serves a model version.
+// A model version's executor and assets.
 struct LoadedModel {
   std::unique_ptr<kernels::Executor> executor;
-  MakeAssets make_assets;  // none: it needs what its searches may return
+  MakeAssets make_assets;  // none: the model needs only the paths that its searches may return
 
   LoadedModel(std::unique_ptr<kernels::Executor> with_executor, MakeAssets with_assets = {})
       : executor(std::move(with_executor)), make_assets(std::move(with_assets)) {}
@@ -35,38 +37,39 @@ struct LoadedModel {
 
 class ComputePort final : public Port {
  public:
-  // Throws kernels::LoadError or std::bad_alloc. Called on a lane's thread.
+  // Throws kernels::LoadError or std::bad_alloc. Called on an executor thread.
   using Loader = std::function<LoadedModel(const std::string& model_version)>;
-  // Called once, when the executors are there: what memory they left is for pages.
+  // Called once, after the executors exist: pages get the memory that they left.
   using MakePages = std::function<std::unique_ptr<PassPages>(PageArena& arena, std::uint32_t lanes)>;
 
-  // `lanes`: batches at a time. One executor per lane and model, all over the model's packed weights. `arena`
-  // outlives the port. Without a loader the port keeps the one model. `find_catalog` is called on lanes'
-  // threads, for models that need something of catalogs. `rows`: of those whose embedding tables are not in
-  // memory, through which their executors read them; `shards`: of those that are spread over nodes' memory,
-  // behind `rows`.
+  // `lanes` is the number of concurrent batches. There is one executor per slot and model, all over
+  // the model's packed weights. `arena` outlives the port. Without a loader the port keeps the
+  // first model. `find_catalog` is called on executor threads, for models that need assets. `rows`
+  // caches the rows of embedding tables that are not in memory; executors read through it. `shards`
+  // serves tables that are spread over nodes' memory, behind `rows`.
   ComputePort(LoadedModel model, std::string model_version, PageArena& arena, std::uint32_t lanes,
               const MakePages& make_pages, Loader loader = {}, FindCatalog find_catalog = {},
               std::shared_ptr<RowCache> rows = {}, std::shared_ptr<TableShards> shards = {});
-  // On the arena's own pages.
+  // Uses the arena's own pages.
   ComputePort(LoadedModel model, std::string model_version, PageArena& arena, std::uint32_t lanes,
               bool verify_on_read, Loader loader = {}, FindCatalog find_catalog = {});
 
-  // That its host has to give it: one more than there are batches at a time, for what goes beside large ones,
-  // and with a loader, or rows that are refilled, another, so that neither keeps a batch waiting.
+  // Executor slots that the host must provide. There is one more than `lanes` for a batch beside
+  // large ones. With a loader, or with rows to refill, there is another one, so that neither makes
+  // a batch wait.
   std::uint32_t lanes() const { return lanes_; }
   bool waits_by_layer() const {
     return find("")->executors.front()->waits_by_layer();
-  }  // while the first model is here
+  }  // while the first model is loaded
 
-  // Thread-safe, one call at a time per lane.
+  // Thread-safe; one call at a time per slot.
   JobResult run(const Job& job, std::uint32_t lane) override;
-  // Pages for rows come and go by their numbers.
+  // Runs a ChangeRowPages at once; nullopt for any other job.
   std::optional<JobResult> run_now(const Job& job) override;
 
  private:
   struct Work;
-  struct Model {                                                // in use as long as somebody has its pointer
+  struct Model {                                                // freed when the last user drops its pointer
     std::vector<std::unique_ptr<kernels::Executor>> executors;  // [lane]
     ModelAssets assets;
   };

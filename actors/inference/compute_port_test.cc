@@ -34,7 +34,7 @@ BatchRequest request(const std::string& model_version, std::vector<BatchSegmentK
   return r;
 }
 
-// Model "one" from the start; "two" and "three" can be loaded, "deep" has another layout.
+// Model "one" is loaded from the start; "two" and "three" can be loaded, "deep" has another layout.
 struct Bench {
   PageArena arena{decoder(1)->layout().page_bytes(), 8};
   int loads = 0;
@@ -57,7 +57,8 @@ struct Bench {
   }
 };
 
-TEST_CASE("each request runs on its own model, in one batch too, and \"\" is the first model") {
+TEST_CASE(
+    "compute port: each request runs on its own model, even in one batch, and \"\" is the first model") {
   Bench b;
   REQUIRE(b.load("two"));
   const auto one = b.scores("one"), two = b.scores("two");
@@ -72,7 +73,7 @@ TEST_CASE("each request runs on its own model, in one batch too, and \"\" is the
   CHECK(mixed.replies.at(2).readouts == one);
 }
 
-TEST_CASE("a dropped model is gone until it is loaded again; a loaded one is not loaded twice") {
+TEST_CASE("compute port: a dropped model is gone until loaded again, and a loaded one is not loaded twice") {
   Bench b;
   REQUIRE(b.load("two"));
   REQUIRE(b.load("two"));
@@ -86,7 +87,7 @@ TEST_CASE("a dropped model is gone until it is loaded again; a loaded one is not
   CHECK(b.refused_load("one").code == "bad_model");
 }
 
-TEST_CASE("what cannot be loaded is refused with the reason") {
+TEST_CASE("compute port: a failed load is refused with the reason") {
   Bench b;
   CHECK(b.refused_load("absent").code == "bad_model");
   CHECK(b.refused_load("absent").what == "absent: no such directory; expected a model directory");
@@ -101,7 +102,8 @@ TEST_CASE("what cannot be loaded is refused with the reason") {
   CHECK(std::get<Refusal>(fixed.run(LoadModel{"two"}, 0)).status == 501);
 }
 
-TEST_CASE("a search of so many steps takes no catalog, one among identifiers is refused without") {
+TEST_CASE(
+    "compute port: a search of fixed length needs no catalog, one among identifiers is refused without") {
   Bench b;
   BatchRequest search = request("one");
   search.plan.readouts.clear();
@@ -114,13 +116,13 @@ TEST_CASE("a search of so many steps takes no catalog, one among identifiers is 
   const BatchReply among_none = b.run(search);
   REQUIRE(among_none.refusal);
   CHECK(among_none.refusal->code == "wrong_catalog");
-  search.plan.search.steps = 99;  // behind three tokens, of 100 positions
+  search.plan.search.steps = 99;  // after three tokens, of 100 positions
   const BatchReply refused = b.run(search);
   REQUIRE(refused.refusal);
   CHECK(refused.refusal->code == "bad_plan");
 }
 
-TEST_CASE("pages are written, checked and read in place") {
+TEST_CASE("compute port: pages are written, verified and read in place") {
   Bench b;
   const BatchReply written = b.run(request("", {{Grant::write, 0, {3}}}));
   CHECK(written.checksums.at(0) == checksum_pages(b.arena, std::vector<std::uint32_t>{3}));
@@ -144,8 +146,8 @@ TEST_CASE("pages are written, checked and read in place") {
 }
 
 TEST_CASE(
-    "of pages that are other models', too, what is behind the model's own is clear, and equal blocks have "
-    "equal sums") {
+    "compute port: the rest of a page larger than the model's own is cleared, so equal blocks have equal "
+    "sums") {
   const std::size_t own = decoder(1)->layout().page_bytes();
   PageArena arena(own + 100, 8);
   ComputePort port(decoder(1), "one", arena, 1, true);
@@ -161,7 +163,7 @@ TEST_CASE(
   CHECK(written_to(5) == sum);
 }
 
-TEST_CASE("without checks at every read only what is to be checked is") {
+TEST_CASE("compute port: without verify_on_read only reads with `check` are verified") {
   Bench b;
   ComputePort port(decoder(1), "one", b.arena, 1, false);
   const auto run = [&](const BatchRequest& r) {
@@ -185,7 +187,7 @@ TEST_CASE("without checks at every read only what is to be checked is") {
   CHECK(check_blocks(b.arena, {{{1, written.checksums[0], {3}}}}).ok == std::vector<std::uint8_t>{1});
 }
 
-TEST_CASE("models come and go while other lanes compute") {
+TEST_CASE("compute port: models are loaded and dropped while other slots compute") {
   Bench b;
   const auto one = b.scores("one");
   std::thread changes([&] {
@@ -200,7 +202,7 @@ TEST_CASE("models come and go while other lanes compute") {
   CHECK(same);
 }
 
-// Adds to each logit what the assets of its request say.
+// Adds to each logit the offset in the assets of its request.
 struct Offset : kernels::CatalogAssets {
   explicit Offset(float by) : offset(by) {}
   const float offset;
@@ -229,7 +231,8 @@ class OffsetExecutor final : public kernels::Executor {
   std::unique_ptr<kernels::Executor> inner_;
 };
 
-TEST_CASE("each request of a batch is computed with what the model has made of the catalog that it names") {
+TEST_CASE(
+    "compute port: each request of a batch is computed with its model's assets of the catalog it names") {
   Bench b;
   std::map<std::string, CatalogPointer> catalogs;
   for (const char* version : {"c1", "c2"}) catalogs[version] = features_of(nullptr, {}, version).catalog;
@@ -257,7 +260,7 @@ TEST_CASE("each request of a batch is computed with what the model has made of t
     return std::get<BatchDone>(port.run(batch, 0)).replies;
   };
   const auto replies = run("one", {"", "c2", "c1", "c9"});
-  const double plain = replies[0].readouts[0].scores[0];  // it needs nothing of a catalog
+  const double plain = replies[0].readouts[0].scores[0];  // without a catalog version
   CHECK(replies[1].readouts[0].scores[0] == doctest::Approx(plain + 200));
   CHECK(replies[2].readouts[0].scores[0] == doctest::Approx(plain + 100));
   CHECK(replies[3].refusal->code == "wrong_catalog");
@@ -266,13 +269,13 @@ TEST_CASE("each request of a batch is computed with what the model has made of t
   REQUIRE(std::holds_alternative<ModelChanged>(port.run(LoadModel{"two"}, 2)));
   CHECK(run("two", {"c1"})[0].readouts[0].scores[0] == doctest::Approx(plain + 400));
   CHECK(made.size() == 3);
-  port.run(DropModel{"one"}, 2);  // and all that it made
+  port.run(DropModel{"one"}, 2);  // drops its assets, too
   CHECK(made[0].expired());
   CHECK(made[1].expired());
   CHECK_FALSE(made[2].expired());
 }
 
-TEST_CASE("a sound plan that the model's family does not take is refused alone") {
+TEST_CASE("compute port: a valid plan that the executor does not accept is refused alone") {
   Bench b;
   ComputePort port(LoadedModel(std::make_unique<OffsetExecutor>(decoder(1))), "one", b.arena, 1, true);
   BatchRequest large = request("one");
@@ -288,7 +291,7 @@ TEST_CASE("a sound plan that the model's family does not take is refused alone")
   CHECK_FALSE(replies[1].refusal);
 }
 
-TEST_CASE("a model that cannot use a catalog refuses its plans alone") {
+TEST_CASE("compute port: plans are refused alone if their model cannot make assets of the catalog") {
   Bench b;
   const CatalogPointer catalog = features_of(nullptr, {}, "c1").catalog;
   ComputePort port(

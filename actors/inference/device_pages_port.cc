@@ -10,7 +10,7 @@ using State = DeviceTier::State;
 
 namespace {
 
-// A copy that this lane waited for: the device failed while another lane made it.
+// The device failed while another slot made a copy that this slot waited for.
 struct LostElsewhere : DeviceError {
   using DeviceError::DeviceError;
 };
@@ -47,8 +47,8 @@ std::size_t DevicePages::begin(std::span<PassBlocks> requests, std::uint32_t num
   try {
     bring(requests.first(count), lane, use);
     hand_out(requests.first(count), lane);
-  } catch (
-      const LostElsewhere&) {  // whose failure it was has forgotten everything; what is here since is sound
+  } catch (const LostElsewhere&) {
+    // The failing slot has dropped all copies; copies made since then are valid.
     end(number, false);
     throw;
   } catch (...) {
@@ -58,10 +58,10 @@ std::size_t DevicePages::begin(std::span<PassBlocks> requests, std::uint32_t num
   return count;
 }
 
-// ---- room ----
+// ---- free pages ----
 
 std::size_t DevicePages::admit(std::span<PassBlocks> requests, Lane& lane, DeviceUse& use) {
-  TROUPE_CHECK(lane.pinned.empty(), "a lane's pass ends before its next begins");
+  TROUPE_CHECK(lane.pinned.empty(), "a slot's pass ends before its next begins");
   const std::lock_guard turn(turn_);
   std::unique_lock lock(mutex_);
   const std::uint64_t evicted = tier_.evicted();
@@ -81,13 +81,14 @@ DeviceTier::Room DevicePages::pin(const PassBlocks& blocks, Lane& lane) {
   for (const PassBlock& block : blocks)
     wants.push_back({block.kv->generation, block.kv->checksum,
                      static_cast<std::uint32_t>(block.kv->pages.size()), !is_read(block)});
-  Pinned& pinned = lane.pinned.emplace_back();  // first: `end` knows of every pin, also if there is no memory
+  // First, so that `end` sees every pin even if memory runs out.
+  Pinned& pinned = lane.pinned.emplace_back();
   const DeviceTier::Room room = tier_.pin(wants, pinned);
   if (room != DeviceTier::Room::enough) lane.pinned.pop_back();
   return room;
 }
 
-// ---- to the device ----
+// ---- copies to the device ----
 
 void DevicePages::add_copies(const PassBlock& block, const DeviceTier::Block& to,
                              std::vector<PageCopy>& copies) const {
@@ -95,7 +96,7 @@ void DevicePages::add_copies(const PassBlock& block, const DeviceTier::Block& to
     copies.push_back({memory_.page(to.pages[p]), arena_.page(block.kv->pages[p])});
 }
 
-// Copies what this lane has to fill, and sums it up meanwhile.
+// Copies the blocks that this slot has to fill, and verifies their checksums meanwhile.
 void DevicePages::bring(std::span<PassBlocks> requests, Lane& lane, DeviceUse& use) {
   std::vector<PageCopy> copies;
   std::vector<std::pair<const PassBlock*, DeviceTier::Block*>> fills;
@@ -112,7 +113,7 @@ void DevicePages::bring(std::span<PassBlocks> requests, Lane& lane, DeviceUse& u
   if (fills.empty()) return;
   use.bytes_to_device += copies.size() * page_bytes_;
   const auto ticket = lane.copies.promote(copies);
-  TROUPE_CHECK(ticket.has_value(), "a lane copies one thing at a time");
+  TROUPE_CHECK(ticket.has_value(), "a slot has one copy in flight");
   std::vector<std::uint8_t> sound;
   for (const auto& [from, to] : fills) sound.push_back(is_sound(*from));
   lane.copies.finish(*ticket);
@@ -127,7 +128,7 @@ bool DevicePages::is_sound(const PassBlock& block) const {
   return !(verify_ || block.kv->check) || checksum_pages(arena_, block.kv->pages) == block.kv->checksum;
 }
 
-// Waits for what other lanes copy.
+// Waits for blocks that other slots copy.
 void DevicePages::hand_out(std::span<PassBlocks> requests, const Lane& lane) {
   std::unique_lock lock(mutex_);
   for (std::size_t r = 0; r < requests.size(); ++r) {
@@ -144,7 +145,7 @@ void DevicePages::hand_out(std::span<PassBlocks> requests, const Lane& lane) {
   }
 }
 
-// ---- and back ----
+// ---- copies back to the host ----
 
 void DevicePages::keep(std::span<PassBlocks> requests, std::uint32_t number, DeviceUse& use) {
   Lane& lane = *lanes_.at(number);
@@ -155,7 +156,7 @@ void DevicePages::keep(std::span<PassBlocks> requests, std::uint32_t number, Dev
   if (copies.empty()) return;
   use.bytes_to_host += copies.size() * page_bytes_;
   const auto ticket = lane.copies.demote(copies);
-  TROUPE_CHECK(ticket.has_value(), "a lane copies one thing at a time");
+  TROUPE_CHECK(ticket.has_value(), "a slot has one copy in flight");
   lane.copies.finish(*ticket);
   for (PassBlocks& blocks : requests)
     for (PassBlock& block : blocks)
@@ -170,13 +171,13 @@ void DevicePages::end(std::uint32_t number, bool failed) noexcept {
   Lane& lane = *lanes_.at(number);
   if (failed) try {
       lane.copies.finish_all();
-    } catch (const std::exception&) {  // the caller knows of the failure; nothing runs any more
+    } catch (const std::exception&) {  // the caller knows of the failure; no copy runs any more
     }
   const std::lock_guard lock(mutex_);
   if (failed) tier_.forget_all();
   for (const Pinned& request : lane.pinned)
     for (const DeviceTier::Pinned& pinned : request) {
-      if (!pinned.block) continue;  // there was no memory to pin more
+      if (!pinned.block) continue;  // memory ran out while pinning
       if (pinned.fill && pinned.block->state == State::filling) tier_.fail(*pinned.block, State::lost);
       tier_.unpin(*pinned.block);
     }

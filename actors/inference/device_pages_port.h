@@ -1,10 +1,11 @@
 #pragma once
-// The pages of passes on a device: copies of the pool's blocks in device memory (device_tier.h decides
-// which), brought there before a pass and back after it. All lanes share them; each copies in a stream of its
-// own, so that the copies of one run beside the passes of others. A block that two lanes want is copied once.
+// Pages of passes on a device: copies of the pool's blocks in device memory. device_tier.h decides
+// which blocks have copies; this class copies them to the device before a pass and back after it.
+// All executor slots share them. Each slot copies in a stream of its own, so that its copies run
+// beside the passes of others. A block that two slots want is copied once.
 //
-// Nothing deadlocks: a lane that waits for room holds nothing, and one that waits for a copy has made its
-// own.
+// Nothing deadlocks: a slot that waits for free pages holds no pins, and a slot that waits for
+// another's copy has finished its own copies.
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -19,8 +20,8 @@ namespace troupe::actors {
 
 class DevicePages final : public PassPages {
  public:
-  // `pages` of the device, each as large as one of the arena. The arena's memory is page-locked meanwhile.
-  // Throws kernels::cuda::DeviceError.
+  // Uses `pages` pages of the device, each as large as a page of the arena. The arena's memory is
+  // page-locked for the object's lifetime. Throws kernels::cuda::DeviceError.
   DevicePages(PageArena& arena, int device, std::uint32_t pages, std::uint32_t lanes, bool verify);
 
   std::size_t begin(std::span<PassBlocks> requests, std::uint32_t lane, DeviceUse& use) override;
@@ -32,7 +33,7 @@ class DevicePages final : public PassPages {
   struct Lane {
     explicit Lane(std::size_t page_bytes) : copies(page_bytes, 1) {}
     kernels::cuda::PageCopies copies;
-    std::vector<Pinned> pinned;  // of the pass at hand: by request and block
+    std::vector<Pinned> pinned;  // blocks of the running pass: by request and block
   };
 
   std::size_t admit(std::span<PassBlocks> requests, Lane& lane, DeviceUse& use);
@@ -50,10 +51,11 @@ class DevicePages final : public PassPages {
   const kernels::cuda::PageLock lock_;
   const kernels::cuda::DeviceArena memory_;
   std::vector<std::unique_ptr<Lane>> lanes_;
-  std::mutex turn_;  // of the lane that waits for room: those behind it take none, so that it comes
+  // Held by the slot that waits for free pages; others queue behind it, so that it gets them.
+  std::mutex turn_;
   std::mutex mutex_;
-  std::condition_variable changed_;  // a block was filled, or failed, or pins have ended
-  DeviceTier tier_;                  // guarded by mutex_, as are its blocks but for the page numbers
+  std::condition_variable changed_;  // a block was filled or failed, or pins ended
+  DeviceTier tier_;                  // guarded by mutex_, as are its blocks except for their page numbers
 };
 
 }  // namespace troupe::actors

@@ -1,4 +1,4 @@
-// On the emulated device in actors_test, and on a GPU in device_pages_test.
+// Runs on the emulated device in actors_test, and on a GPU in device_pages_test.
 #include "actors/inference/device_pages_port.h"
 
 #include <doctest/doctest.h>
@@ -40,7 +40,7 @@ BatchSegmentKv kv(Grant grant, std::uint64_t generation, std::vector<std::uint32
   return {grant, checksum, std::move(pages), generation};
 }
 
-// Three tokens that may be a block, and one that sees them and is read out.
+// Three tokens that may be a block, and one token that sees them and is read out.
 BatchRequest request(Token first, const BatchSegmentKv& block = {}) {
   BatchRequest r;
   r.plan.segments = {{SegmentKind::user, {first, 2, 3}}, {SegmentKind::discriminant, {7}, 3, {0}}};
@@ -50,7 +50,7 @@ BatchRequest request(Token first, const BatchSegmentKv& block = {}) {
   return r;
 }
 
-// A device with room for so many pages, under a pool of 16.
+// A device with `device_pages` pages, and a pool of 16.
 struct Bench {
   PageArena arena{decoder(1)->layout().page_bytes(), 16};
   const std::uint32_t pages;
@@ -76,7 +76,7 @@ struct Bench {
   BatchDone run(std::vector<BatchRequest> requests, std::uint32_t lane = 0) {
     return std::get<BatchDone>(try_run(std::move(requests), lane));
   }
-  // Computes the block of such a request into this page of the pool; what whoever reads it is granted.
+  // Computes a request's block into this page of the pool. Returns the grant of a later reader.
   BatchSegmentKv write(Token first, std::uint32_t page) {
     BatchSegmentKv grant = kv(Grant::write, ++generation, {page});
     grant.checksum = run({request(first, grant)}).replies.at(0).checksums.at(0);
@@ -93,7 +93,7 @@ bool close(const std::vector<ScoreRow>& a, const std::vector<ScoreRow>& b) {
   return true;
 }
 
-TEST_CASE("what a pass writes on the device is in the pool, and a second pass reads its copy") {
+TEST_CASE("device pages: a block written on the device is in the pool, and a second pass reads its copy") {
   if (!cuda::have_device()) return;
   Bench b(8);
   const BatchSegmentKv block = b.write(1, 3);
@@ -105,7 +105,7 @@ TEST_CASE("what a pass writes on the device is in the pool, and a second pass re
   CHECK_FALSE(close(reused.replies.at(0).readouts, b.computed(9)));
 }
 
-TEST_CASE("a block that others put into the pool is brought to the device once, for both lanes") {
+TEST_CASE("device pages: a block put into the pool otherwise is copied to the device once, for both slots") {
   if (!cuda::have_device()) return;
   Bench from(8), to(8);
   BatchSegmentKv block = from.write(1, 3);
@@ -118,14 +118,14 @@ TEST_CASE("a block that others put into the pool is brought to the device once, 
   CHECK(to.run({request(1, block)}, 1).device.blocks_hit == 1);
 }
 
-TEST_CASE("a page of the pool that was given to another block is never taken for its former one") {
+TEST_CASE("device pages: a reused page of the pool is never taken for its former block") {
   if (!cuda::have_device()) return;
   Bench b(8);
   const BatchSegmentKv former = b.write(1, 3);
   CHECK(b.run({request(1, former)}).device.blocks_hit == 1);
   const BatchSegmentKv present = b.write(9, 3);  // the same page of the pool
   CHECK(close(b.run({request(9, present)}).replies.at(0).readouts, b.computed(9)));
-  // Its bytes came by another way than a pass: from the disk, or from another node.
+  // Bytes may also come without a pass: from the disk, or from another node.
   Bench other(8);
   const BatchSegmentKv theirs = other.write(5, 3);
   std::memcpy(b.arena.page(3), other.arena.page(3), b.arena.page_bytes());
@@ -134,11 +134,11 @@ TEST_CASE("a page of the pool that was given to another block is never taken for
   CHECK(close(pulled.replies.at(0).readouts, b.computed(5)));
 }
 
-TEST_CASE("a page of the pool that was damaged is noticed on its way to the device, and computed") {
+TEST_CASE("device pages: a damaged page of the pool is noticed on its way to the device, and computed") {
   if (!cuda::have_device()) return;
   Bench b(2);
   const BatchSegmentKv block = b.write(1, 3);
-  b.write(5, 4), b.write(6, 5);  // it is on the device no more
+  b.write(5, 4), b.write(6, 5);  // its copy is evicted from the device
   b.arena.page(3)[1] ^= std::byte{4};
   const BatchReply reply = b.run({request(1, block)}).replies.at(0);
   CHECK(reply.corrupt == std::vector<std::uint32_t>{0});
@@ -147,7 +147,8 @@ TEST_CASE("a page of the pool that was damaged is noticed on its way to the devi
   CHECK(b.run({request(1, block)}).replies.at(0).corrupt.empty());
 }
 
-TEST_CASE("a batch that is more than the device holds runs in parts; a request that is, is refused") {
+TEST_CASE(
+    "device pages: a batch with more blocks than the device holds runs in parts; such a request is refused") {
   if (!cuda::have_device()) return;
   Bench b(2);
   std::vector<BatchSegmentKv> blocks;
@@ -168,10 +169,10 @@ TEST_CASE("a batch that is more than the device holds runs in parts; a request t
   CHECK(done.device.blocks_evicted > 0);
 }
 
-TEST_CASE("a batch that is more than one pass runs in parts; a request that is, is refused") {
+TEST_CASE("device pages: a batch of more than one pass runs in parts; such a request is refused") {
   if (!cuda::have_device()) return;
   Bench b(8);
-  std::vector<BatchRequest> batch(20, request(1));  // 80 rows of 64
+  std::vector<BatchRequest> batch(20, request(1));  // 80 rows; a pass has 64
   BatchRequest large = request(1);
   large.plan.segments[0].tokens = Tokens(70, 1);
   large.plan.segments[1].start = 70;
@@ -182,7 +183,7 @@ TEST_CASE("a batch that is more than one pass runs in parts; a request that is, 
   CHECK(done.replies.at(20).refusal->code == "too_large");
 }
 
-TEST_CASE("models come and go, and each reads its own blocks") {
+TEST_CASE("device pages: models are loaded and dropped, and each reads its own blocks") {
   if (!cuda::have_device()) return;
   Bench b(8);
   REQUIRE(std::holds_alternative<ModelChanged>(b.port.run(LoadModel{"two"}, 0)));
@@ -203,7 +204,7 @@ TEST_CASE("models come and go, and each reads its own blocks") {
   CHECK(b.run({on_two}).replies.at(0).refusal->code == "wrong_model");
 }
 
-TEST_CASE("lanes that share a device smaller than what they use all get their answers") {
+TEST_CASE("device pages: slots that share a device smaller than their blocks all get their answers") {
   if (!cuda::have_device()) return;
   Bench b(2);
   std::vector<BatchSegmentKv> blocks;
@@ -231,7 +232,7 @@ TEST_CASE("lanes that share a device smaller than what they use all get their an
 
 #ifdef TROUPE_EMULATED
 
-TEST_CASE("the pool is page-locked while its pages go to a device, and no longer") {
+TEST_CASE("device pages: the pool is page-locked only while a DevicePages exists") {
   PageArena arena(64, 2);
   const auto locked = [&] { return cuda::emulator::is_page_locked(arena.page(0), 2 * 64); };
   {
@@ -241,12 +242,12 @@ TEST_CASE("the pool is page-locked while its pages go to a device, and no longer
   CHECK_FALSE(locked());
 }
 
-TEST_CASE("a lane does not read what another one is still copying") {
+TEST_CASE("device pages: a slot does not read a block that another slot is still copying") {
   const kernels::KvLayout layout{1, 1, 8, 2, kernels::KvFormat::bf16};
   PageArena arena(layout.page_bytes(), 2);
   DevicePages pages(arena, 0, 4, 3, true);
   const BatchSegmentKv block = kv(Grant::read, 5, {1}, checksum_pages(arena, std::vector<std::uint32_t>{1}));
-  cuda::Stream stream;  // the device is busy with this until it is let go
+  cuda::Stream stream;  // occupies the device until `let_go`
   std::promise<void> busy, let_go;
   cuda::emulator::enqueue(stream, [&] {
     busy.set_value();
@@ -261,7 +262,7 @@ TEST_CASE("a lane does not read what another one is still copying") {
     CHECK(pages.begin({&blocks, 1}, lane, use) == 1);
     ++there;
   };
-  const auto pages_used = [&] {  // by the eyes of a request without blocks
+  const auto pages_used = [&] {  // as seen by a request without blocks
     PassBlocks none;
     DeviceUse use;
     pages.begin({&none, 1}, 2, use);
@@ -282,7 +283,7 @@ TEST_CASE("a lane does not read what another one is still copying") {
   for (const std::uint32_t lane : {0, 1}) pages.end(lane, false);
 }
 
-TEST_CASE("a device that fails, wherever, refuses the batch; then it serves again, of what the pool has") {
+TEST_CASE("device pages: a failing device refuses the batch, and then serves again from the pool") {
   Bench b(8);
   const BatchSegmentKv block = b.write(1, 3);
   const auto expected = b.run({request(1, block)}).replies.at(0).readouts;
@@ -298,7 +299,7 @@ TEST_CASE("a device that fails, wherever, refuses the batch; then it serves agai
     CHECK(std::get<Refusal>(result).status == 503);
     CHECK(std::get<Refusal>(result).code == "device_failed");
     const BatchDone after = b.run({request(1, block)});
-    CHECK(after.device.blocks_missed == 1);  // what the device had is forgotten
+    CHECK(after.device.blocks_missed == 1);  // all copies on the device are forgotten
     CHECK(close(after.replies.at(0).readouts, expected));
   }
   CHECK(failures > 10);

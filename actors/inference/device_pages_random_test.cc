@@ -1,5 +1,5 @@
-// Lanes on threads of their own over few pages of a device, without a decoder: each looks at the bytes that
-// it was given.
+// Executor slots on threads of their own over few pages of a device, without a decoder. Each slot
+// verifies the bytes that it gets.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -19,7 +19,8 @@ namespace cuda = kernels::cuda;
 constexpr kernels::KvLayout layout{2, 1, 8, 2, kernels::KvFormat::bf16};
 constexpr std::uint32_t lanes_count = 3, shared_blocks = 12, pages_per_block = 2, own_blocks = 4;
 
-// The pool: shared blocks that everybody reads, then a few places for each lane's own.
+// The pool: shared blocks that all slots read, then some block positions for each slot's own
+// blocks.
 struct Pool {
   PageArena arena{layout.page_bytes(), (shared_blocks + lanes_count * own_blocks) * pages_per_block};
   std::atomic<std::uint64_t> generation = 1'000;
@@ -52,7 +53,8 @@ struct Lane {
 
   std::uint64_t below(std::uint64_t n) { return random() % n; }
 
-  // One to three requests of up to three blocks; of the lane's own places each is in one of them at most.
+  // Draws one to three requests of up to three blocks. Each of the slot's own positions is in at
+  // most one of them.
   std::vector<std::vector<BatchSegmentKv>> draw() {
     std::vector<std::vector<BatchSegmentKv>> requests(1 + below(3));
     std::uint32_t place = static_cast<std::uint32_t>(below(own_blocks));
@@ -61,7 +63,8 @@ struct Lane {
         request.push_back(pool.shared[below(shared_blocks)]);
       if (below(2) == 0) continue;
       BatchSegmentKv& kv = own[place = (place + 1) % own_blocks];
-      if (kv.grant == Grant::none || below(2) == 0)  // the place gets another block, as in a pool
+      // The position gets another block, as in a pool.
+      if (kv.grant == Grant::none || below(2) == 0)
         kv = Pool::block(shared_blocks + number * own_blocks + place, ++pool.generation);
       request.push_back(kv);
     }
@@ -77,7 +80,7 @@ struct Lane {
         return;
       }
   }
-  // What a decoder does: reads what is cached, writes what is not.
+  // Acts as a decoder: reads cached blocks and writes the others.
   void compute(const PassBlocks& blocks) {
     for (const PassBlock& block : blocks) {
       const int mark = Pool::mark(block.kv->generation);
@@ -119,7 +122,7 @@ struct Lane {
   }
 };
 
-TEST_CASE("on a device smaller than what lanes use, with failures, each finds the bytes of its blocks") {
+TEST_CASE("device pages: on a small device with failures each slot finds the bytes of its blocks") {
   if (!cuda::have_device()) return;
   const std::uint64_t seed = std::random_device()();
   CAPTURE(seed);

@@ -8,7 +8,8 @@
 namespace troupe::actors {
 namespace {
 
-// Of all pages: what came back and rests may have this much before its oldest block stands with the others.
+// Maximum fraction of the pages for unpinned blocks that were reused. Beyond it the oldest of them
+// is demoted to the queue of blocks used once.
 constexpr double came_back_share = 0.8;
 
 }  // namespace
@@ -18,7 +19,7 @@ DeviceTier::DeviceTier(std::uint32_t pages) : pages_(pages) {
   for (std::uint32_t page = pages; page > 0; --page) free_.push_back(page - 1);
 }
 
-// Whether a copy that is here, or under way, is what is wanted.
+// Returns true if the existing copy, ready or being filled, is the one wanted.
 bool DeviceTier::serves(const Block& block, const Want& want) {
   return !want.write && !block.writes && block.checksum == want.checksum && block.pages.size() == want.pages;
 }
@@ -41,7 +42,7 @@ DeviceTier::Needs DeviceTier::needs_of(std::span<const Want> wants) const {
     }
     const Block& block = *at->second;
     const bool here = serves(block, want);
-    if (!here) needs.missing += want.pages;  // its room is taken back first
+    if (!here) needs.missing += want.pages;  // its pages are taken back first
     if (!here && block.pins > 0) needs.blocked = true;
     if (here && block.pins == 0) needs.resting += want.pages;
   }
@@ -55,7 +56,8 @@ DeviceTier::Room DeviceTier::pin(std::span<const Want> wants, std::vector<Pinned
   if (needs.blocked || needs.missing > room) return Room::later;
   const std::size_t first = pinned.size();
   std::set<std::uint64_t> missing;
-  for (const Want& want : wants) {  // those that are here first: they make no room for others
+  // Existing copies first, so that they are not evicted for others.
+  for (const Want& want : wants) {
     const auto block = find(want.generation);
     Pinned& pin = pinned.emplace_back();
     if (block == blocks_.end() || !serves(*block, want)) continue;
@@ -79,13 +81,13 @@ void DeviceTier::hold(Blocks::iterator block) {
   ++block->pins;
 }
 
-// Other bytes of the same generation go: only a pass that failed can have left them.
+// Drops other bytes of the same generation: only a failed pass can have left them.
 DeviceTier::Blocks::iterator DeviceTier::add(const Want& want) {
   if (const auto old = find(want.generation); old != blocks_.end()) forget(old);
   while (free_.size() < want.pages) evict_one();
   Block fresh{want.generation, want.checksum};
   fresh.writes = want.write;
-  fresh.pages.assign(free_.rbegin(), free_.rbegin() + want.pages);  // side by side while that is to be had
+  fresh.pages.assign(free_.rbegin(), free_.rbegin() + want.pages);  // contiguous where possible
   Blocks added;                                                     // until nothing can throw any more
   const auto block = added.insert(added.end(), std::move(fresh));
   found_[want.generation] = block;
@@ -109,7 +111,7 @@ void DeviceTier::fail(Block& block, State why) {
 }
 
 void DeviceTier::unpin(Block& block) {
-  TROUPE_CHECK(block.pins > 0, "a pin that ends was begun");
+  TROUPE_CHECK(block.pins > 0, "a pin that ends exists");
   if (--block.pins > 0) return;
   if (block.found) {
     const auto at = found_.at(block.generation);
@@ -141,7 +143,7 @@ void DeviceTier::rest(Blocks::iterator block) {
 
 void DeviceTier::stop_resting(Blocks::iterator block) {
   Queue& queue = queue_of(*block);
-  TROUPE_CHECK(queue.blocks.erase(block->last_use) == 1, "an unpinned block rests");
+  TROUPE_CHECK(queue.blocks.erase(block->last_use) == 1, "an unpinned block is evictable");
   queue.pages -= block->pages.size();
 }
 
@@ -160,7 +162,7 @@ void DeviceTier::free(Blocks::iterator block) {
 
 void DeviceTier::evict_one() {
   Queue& queue = others_.blocks.empty() ? came_back_ : others_;
-  TROUPE_CHECK(!queue.blocks.empty(), "the room was counted before");
+  TROUPE_CHECK(!queue.blocks.empty(), "the evictable pages were counted before");
   forget(queue.blocks.begin()->second);
   ++evicted_;
 }
@@ -175,14 +177,16 @@ std::string DeviceTier::check_invariants() const {
     if (block.found) ++found;
     if (block.pins == 0) {
       resting += block.pages.size();
-      if (!block.found || block.state != State::ready) return "an unpinned block that is of no use";
+      if (!block.found || block.state != State::ready)
+        return "an unpinned block is not ready or cannot be found";
     }
   }
   for (const std::uint32_t count : owners)
     if (count != 1) return "a page with " + std::to_string(count) + " owners";
   if (resting != others_.pages + came_back_.pages) return "the pages of unpinned blocks are miscounted";
-  if (found != found_.size()) return "a block that is found without being there";
-  if (static_cast<double>(came_back_.pages) > came_back_share * pages_) return "too much came back";
+  if (found != found_.size()) return "a block can be found but does not exist";
+  if (static_cast<double>(came_back_.pages) > came_back_share * pages_)
+    return "reused blocks have more pages than their limit";
   return "";
 }
 

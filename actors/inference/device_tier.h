@@ -1,15 +1,16 @@
 #pragma once
-// Which blocks of the node's pool have a copy in device memory. The pool in host memory stays the place of
-// truth: actors, transfers, checksums and the disk know only that; the device holds copies of the blocks that
-// passes use, and what a pass writes there is copied to the host before anybody hears of it. So a copy may be
-// dropped at any time, and nothing outside knows whether there is one.
+// Tracks which blocks of the node's pool have a copy in device memory. The pool in host memory
+// stays authoritative: actors, transfers, checksums and the disk know only that pool. The device
+// holds copies of the blocks that passes use. What a pass writes there is copied to the host before
+// it is reported. So a copy may be dropped at any time, and nothing outside knows whether there is
+// one.
 //
-// A copy is found by the block's generation, which the pool never uses twice, and its checksum: pages of the
-// host that were given to another block since are another generation, whatever their numbers. Pure
-// bookkeeping: it copies nothing and waits for nothing.
+// A copy is found by the block's generation, which the pool never uses twice, and its checksum.
+// Host pages that were reused for another block have another generation, whatever their numbers.
+// This is pure bookkeeping: it copies nothing and waits for nothing.
 //
-// Unpinned blocks leave by segmented LRU: first those that nobody came back for, so that a walk over the
-// catalog does not displace what requests share.
+// Unpinned blocks are evicted by segmented LRU: blocks used only once go first, so that a walk over
+// the catalog does not displace blocks that requests share.
 #include <cstdint>
 #include <list>
 #include <map>
@@ -27,65 +28,67 @@ class DeviceTier {
   DeviceTier& operator=(const DeviceTier&) = delete;
 
   enum class State : std::uint8_t {
-    filling,  // whoever pinned it first copies it here, or lets a pass write it
+    filling,  // the first pinner copies it here, or lets a pass write it
     ready,
-    corrupt,  // the host's bytes are not those of the checksum
+    corrupt,  // the host's bytes do not match the checksum
     lost      // the device failed
   };
   struct Block {
     std::uint64_t generation = 0, checksum = 0;
     std::vector<std::uint32_t> pages;  // of the device, in token order
     State state = State::filling;
-    bool writes = false;     // filling: by a pass
-    bool found = true;       // it can be pinned; else its pages follow when the last pin ends
-    bool came_back = false;  // it was pinned again after its first use
+    bool writes = false;     // filled by a pass, not from the host
+    bool found = true;       // it can be pinned; otherwise its pages are freed when the last pin ends
+    bool came_back = false;  // pinned again after its first use
     std::uint32_t pins = 0;
-    std::uint64_t last_use = 0;  // uses of all blocks are numbered
+    std::uint64_t last_use = 0;  // number of its latest use; uses of all blocks are counted
   };
 
-  // A block of a request. Wants of one generation are alike.
+  // A block of a request. Wants of the same generation are alike.
   struct Want {
     std::uint64_t generation = 0, checksum = 0;
     std::uint32_t pages = 0;
-    bool write = false;  // its bytes come from the pass; else from the host
+    bool write = false;  // the pass writes its bytes; otherwise they come from the host
   };
   struct Pinned {
     Block* block = nullptr;  // valid until unpinned
-    bool fill = false;       // it was not here: the caller has to fill it, before it waits for any other
+    // True if the caller has to fill it, before it waits for any other block.
+    bool fill = false;
   };
   enum class Room : std::uint8_t { enough, later, never };
-  // All blocks of a request, in order, or none of them and nothing changes: `later` may succeed when pins
-  // have ended, `never` is more than the device has. If there is no memory, what was pinned until then is in
-  // `pinned`, and other blocks there are null.
+  // Pins all blocks of a request, in order, or none of them. `later` may succeed when pins have
+  // ended; `never` means more pages than the device has. If memory runs out (std::bad_alloc), the
+  // blocks pinned so far are in `pinned`, and the others there are null.
   Room pin(std::span<const Want> wants, std::vector<Pinned>& pinned);
 
-  // The caller has filled it; or it cannot be had, and is found no more.
+  // Ends the filling of a block: it is ready, or it failed and cannot be found any more.
   void fill(Block& block, std::uint64_t checksum);
   void fail(Block& block, State why);
-  // A block that was to be filled, and was not, is lost.
+  // Unpins a block. A block that was to be filled, and was not, is lost.
   void unpin(Block& block);
-  // The device failed: nothing that is there now can be found again.
+  // The device failed: no present copy can be found any more.
   void forget_all();
 
   std::uint32_t pages() const { return pages_; }
   std::uint32_t used() const { return pages_ - static_cast<std::uint32_t>(free_.size()); }
   std::size_t blocks() const { return found_.size(); }
   std::uint64_t evicted() const { return evicted_; }
-  // Empty if all is well, else what is wrong: every page is free or in exactly one block, all counts agree.
+  // Returns "" if every page is free or in exactly one block and all counts agree; otherwise the
+  // violation.
   std::string check_invariants() const;
 
  private:
   using Blocks = std::list<Block>;
-  // Unpinned blocks in order of use: those that came back, and the others.
+  // Unpinned blocks in order of use: one queue for reused blocks, one for the others.
   struct Queue {
     std::map<std::uint64_t, Blocks::iterator> blocks;
     std::uint64_t pages = 0;
   };
   struct Needs {
-    std::uint64_t all = 0;      // pages of the wants
-    std::uint64_t missing = 0;  // of those, pages that are not here
-    std::uint64_t resting = 0;  // of those, pages that are here and unpinned
-    bool blocked = false;       // by a pin of another on other bytes of the same generation
+    std::uint64_t all = 0;      // pages of all wants
+    std::uint64_t missing = 0;  // pages of wants without a copy
+    std::uint64_t resting = 0;  // pages of wants with an unpinned copy
+    bool blocked = false;       // a pinned block has other bytes of the same generation
   };
 
   Needs needs_of(std::span<const Want> wants) const;
@@ -102,8 +105,9 @@ class DeviceTier {
 
   const std::uint32_t pages_;
   std::vector<std::uint32_t> free_;
-  Blocks blocks_;                                              // those that cannot be found too, while pinned
-  std::unordered_map<std::uint64_t, Blocks::iterator> found_;  // by generation; looked up only, never walked
+  Blocks blocks_;  // includes pinned blocks that cannot be found
+  // Index by generation; looked up only, never iterated.
+  std::unordered_map<std::uint64_t, Blocks::iterator> found_;
   Queue others_, came_back_;
   std::uint64_t uses_ = 0, evicted_ = 0;
 };

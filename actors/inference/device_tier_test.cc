@@ -32,7 +32,7 @@ struct Bench {
     std::vector<DeviceTier::Pinned> pinned;
     return tier.pin(wants, pinned);
   }
-  // One pass over these blocks; how many had to be filled.
+  // Runs one pass over these blocks. Returns how many had to be filled.
   int use(const std::vector<Want>& wants) {
     const auto pinned = pin(wants);
     REQUIRE(pinned);
@@ -47,29 +47,29 @@ struct Bench {
   }
 };
 
-TEST_CASE("a block is filled once and then found, until others need its room") {
+TEST_CASE("device tier: a block is filled once and then found, until other blocks need its pages") {
   Bench b(4);
   CHECK(b.use({read(1, 2), read(2)}) == 2);
   CHECK(b.use({read(2), read(1, 2)}) == 0);
   CHECK(b.use({read(3)}) == 1);
   CHECK(b.tier.used() == 4);
-  CHECK(b.use({read(4)}) == 1);  // 3 goes: nobody came back for it
+  CHECK(b.use({read(4)}) == 1);  // evicts 3, which was used only once
   CHECK(b.tier.evicted() == 1);
   CHECK(b.use({read(1, 2), read(2)}) == 0);
   CHECK(b.use({read(3)}) == 1);
 }
 
-TEST_CASE("what a pass wrote is found by readers of those bytes, and of no others") {
+TEST_CASE("device tier: a written block is found by readers of those bytes, and of no others") {
   Bench b(4);
   CHECK(b.use({write(1, 2)}) == 1);
   CHECK(b.use({read(1, 2)}) == 0);
   CHECK(b.use({Want{1, 999, 2}}) == 1);  // another checksum: other bytes, whatever the generation
   CHECK(b.use({Want{1, 7, 1}}) == 1);    // another size
-  CHECK(b.use({write(1, 2)}) == 1);      // written anew after a pass that failed
+  CHECK(b.use({write(1, 2)}) == 1);      // written anew after a failed pass
   CHECK(b.tier.used() == 2);
 }
 
-TEST_CASE("a block counts once for a request that names it twice") {
+TEST_CASE("device tier: a block counts once for a request that names it twice") {
   Bench b(2);
   const auto pinned = b.pin({read(1, 2), read(1, 2)});
   REQUIRE(pinned);
@@ -80,7 +80,8 @@ TEST_CASE("a block counts once for a request that names it twice") {
   for (const auto& [block, fill] : *pinned) b.tier.unpin(*block);
 }
 
-TEST_CASE("pinned blocks keep their room: the others wait, and what is too much for all of it never fits") {
+TEST_CASE(
+    "device tier: pinned blocks keep their pages; a request waits, or never fits if larger than the device") {
   Bench b(4);
   const auto pinned = b.pin({read(1, 3)});
   REQUIRE(pinned);
@@ -95,11 +96,11 @@ TEST_CASE("pinned blocks keep their room: the others wait, and what is too much 
   CHECK(b.use({}) == 0);
 }
 
-TEST_CASE("a request's own blocks make no room for the rest of it") {
+TEST_CASE("device tier: a request's own blocks are not evicted for its other blocks") {
   Bench b(4);
   CHECK(b.use({read(1, 2)}) == 1);
   CHECK(b.use({read(2, 2)}) == 1);
-  const auto pinned = b.pin({read(3, 2), read(1, 2)});  // 2 goes, though 1 was used before it
+  const auto pinned = b.pin({read(3, 2), read(1, 2)});  // evicts 2, though 1 was used before it
   REQUIRE(pinned);
   CHECK((*pinned)[0].fill);
   CHECK_FALSE((*pinned)[1].fill);
@@ -107,7 +108,7 @@ TEST_CASE("a request's own blocks make no room for the rest of it") {
   for (const auto& [block, fill] : *pinned) b.tier.unpin(*block);
 }
 
-TEST_CASE("a second reader shares what the first fills, and hears what became of it") {
+TEST_CASE("device tier: a second reader shares the block that the first fills, and sees its failure") {
   Bench b(4);
   const auto first = b.pin({read(1)}), second = b.pin({read(1)});
   REQUIRE(first);
@@ -122,7 +123,7 @@ TEST_CASE("a second reader shares what the first fills, and hears what became of
   CHECK(b.use({read(1)}) == 1);
 }
 
-TEST_CASE("after a failure nothing is found, and pinned pages stay their holder's") {
+TEST_CASE("device tier: after a failure no block is found, and pinned pages stay with their holder") {
   Bench b(4);
   CHECK(b.use({read(1)}) == 1);
   const auto held = b.pin({read(1), write(2)});
@@ -131,13 +132,13 @@ TEST_CASE("after a failure nothing is found, and pinned pages stay their holder'
   CHECK((*held)[1].block->state == State::lost);
   CHECK(b.tier.used() == 2);
   CHECK(b.use({read(1)}) == 1);
-  b.tier.fill(*(*held)[1].block, 14);  // its pass ended well; still, it is not to be found
+  b.tier.fill(*(*held)[1].block, 14);  // its pass ended well; still, it must not be found
   for (const auto& [block, fill] : *held) b.tier.unpin(*block);
   CHECK(b.tier.used() == 1);
   CHECK(b.use({read(2)}) == 1);
 }
 
-TEST_CASE("a block that was to be filled and was not is not found") {
+TEST_CASE("device tier: a block that was to be filled and was not is not found") {
   Bench b(4);
   const auto held = b.pin({write(1)});
   REQUIRE(held);
@@ -145,7 +146,7 @@ TEST_CASE("a block that was to be filled and was not is not found") {
   CHECK(b.tier.used() == 0);
 }
 
-TEST_CASE("a second reader comes back for a block, also while the first still holds it") {
+TEST_CASE("device tier: a second reader makes a block reused, even while the first still pins it") {
   Bench b(4);
   const auto first = b.pin({write(1)});
   REQUIRE(first);
@@ -156,20 +157,21 @@ TEST_CASE("a second reader comes back for a block, also while the first still ho
   CHECK(b.use({read(1)}) == 0);
 }
 
-TEST_CASE("a walk over the catalog leaves what requests come back for") {
+TEST_CASE("device tier: a walk over the catalog does not evict reused blocks") {
   Bench b(10);
   for (int round = 0; round < 2; ++round)
     for (std::uint64_t shared = 1; shared <= 4; ++shared) b.use({read(shared)});
   for (std::uint64_t item = 100; item < 200; ++item) CHECK(b.use({write(item)}) == 1);
   for (std::uint64_t shared = 1; shared <= 4; ++shared) CHECK(b.use({read(shared)}) == 0);
-  // But what came back long ago goes too, when more comes back.
+  // Blocks reused long ago are evicted when more blocks are reused.
   for (int round = 0; round < 2; ++round)
     for (std::uint64_t other = 300; other < 306; ++other) b.use({read(other)});
   CHECK(b.use({write(400)}) == 1);
   CHECK(b.use({read(1)}) == 1);
 }
 
-// Lanes with passes of random blocks, against a memory in which each page holds what was last put there.
+// Executor slots with passes of random blocks, against a memory in which each page holds what was
+// last written there.
 struct RandomLanes {
   using Contents = std::pair<std::uint64_t, std::uint64_t>;  // generation and checksum
   struct Pass {
@@ -200,7 +202,7 @@ struct RandomLanes {
     }
     return wants;
   }
-  // What must be free for these, counted plainly.
+  // Returns the expected result, by a plain count of pinned pages.
   Room expected(const std::vector<Want>& wants) const {
     std::set<std::uint64_t> own;
     std::uint64_t all = 0, held = 0;
@@ -240,7 +242,7 @@ struct RandomLanes {
     for (std::size_t i = 0; i < pass.wants.size(); ++i) {
       DeviceTier::Block& block = *pass.pinned[i].block;
       for (const std::uint32_t page : block.pages)
-        CHECK(memory[page].first == pass.wants[i].generation);  // nobody wrote under the pin
+        CHECK(memory[page].first == pass.wants[i].generation);  // no other pass wrote under the pin
       if (!pass.pinned[i].fill) continue;
       const std::uint64_t sum = pass.wants[i].generation * 7;
       if (below(8) == 0) {
@@ -261,7 +263,8 @@ struct RandomLanes {
   }
 };
 
-TEST_CASE("random lanes find what they want or fill it, and nobody writes under a pin") {
+TEST_CASE(
+    "device tier: random slots find their blocks or fill them, and no pass writes under another's pin") {
   const std::uint64_t seed = std::random_device()();
   CAPTURE(seed);
   for (std::uint64_t run = 0; run < 40; ++run) {

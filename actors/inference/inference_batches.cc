@@ -1,4 +1,4 @@
-// From ready plans to their results.
+// Runs ready plans in batches and reports their results.
 #include <algorithm>
 
 #include "actors/inference/inference_core.h"
@@ -9,7 +9,8 @@
 namespace troupe::actors {
 namespace {
 
-constexpr double long_batches = 3;  // who has more work than these has small ones beside him
+// A batch of more work than this many full batches lets one batch of small plans run beside it.
+constexpr double long_batches = 3;
 
 }  // namespace
 
@@ -65,7 +66,7 @@ void InferenceCore::run_ready(Instant now, Effects& effects) {
   effects.count(Metric::queue_depth, told_depth_);
 }
 
-// False if there is none, or if enough of them have begun.
+// Returns false if none waits, or if enough of them have begun.
 bool InferenceCore::begin_background(Instant now, Effects& effects) {
   if (background_arrived_.empty() || background_begun_ >= config_.background_max) return false;
   const Serial serial = background_arrived_.front();
@@ -74,7 +75,8 @@ bool InferenceCore::begin_background(Instant now, Effects& effects) {
   return true;
 }
 
-// Those that would be late are refused as well, but not the last plan of all: if the pace is wrong, it shows.
+// Also refuses plans that would be late. The last plan of all is kept: if the estimated pace is
+// wrong, running it corrects the pace.
 void InferenceCore::refuse_expired(Instant now, const Queue& queue, Effects& effects) {
   if (planted(Bug::unbounded_queue)) return;
   const Queue queued = queue;
@@ -89,15 +91,15 @@ bool InferenceCore::ends_in_time(Instant now, const placement::Pass& pass, Insta
   return lane_us(config_.costs.of(pass)) < static_cast<double>((deadline - now).us);
 }
 
-// All lanes run what is long, and nothing goes beside it yet.
+// Returns true if all slots run long batches and nothing runs beside them yet.
 bool InferenceCore::may_go_beside() const {
   return batches_.size() == config_.lanes && std::ranges::all_of(batches_, [&](const auto& entry) {
            return batches_of(entry.second.work) > long_batches;
          });
 }
 
-// The one at that place of a queue, and what may run with it of those behind, in order. The others keep their
-// places.
+// Takes the plan at index `at` of a queue and the plans behind it that may run with it, in order.
+// The others keep their positions.
 std::vector<InferenceCore::Serial> InferenceCore::take_batch(Instant now, Queue& queue, std::size_t at) {
   const std::size_t free_lanes = batches_.size() < config_.lanes ? config_.lanes - batches_.size() : 1;
   const std::size_t share = (queue.size() + free_lanes - 1) / free_lanes;
@@ -105,7 +107,7 @@ std::vector<InferenceCore::Serial> InferenceCore::take_batch(Instant now, Queue&
   const Task& first = tasks_.at(queue[at]);
   std::vector<Serial> batch{queue[at]};
   placement::Pass pass = first.pass;
-  Instant deadline = first.deadline;  // the earliest
+  Instant deadline = first.deadline;  // earliest of the batch
   for (std::size_t i = at + 1; i < queue.size() && batch.size() < most && !runs_alone(first); ++i) {
     const Task& task = tasks_.at(queue[i]);
     if (runs_alone(task) || model_of(task.plan) != model_of(first.plan)) continue;
@@ -163,11 +165,11 @@ BatchRequest InferenceCore::batch_request(Instant now, Task& task, bool keep) co
   return request;
 }
 
-// What a block that will be kept is computed from is checked, whoever read it before: a bit that flipped in
-// one block must not live on in others, whose checksums would be right.
+// Verifies every block from which a kept block is computed, whoever read it before. Otherwise a
+// flipped bit in one block would live on in others, whose checksums would be right.
 void InferenceCore::check_sources(const Task& task, BatchRequest& request) {
   if (planted(Bug::spread_flipped_bits)) return;
-  std::vector<bool> kept(request.kv.size());  // what a block that is kept depends on
+  std::vector<bool> kept(request.kv.size());  // segments on which a kept block depends
   for (std::size_t i = request.kv.size(); i-- > 0;) {
     BatchSegmentKv& kv = request.kv[i];
     if (kv.grant == Grant::read) {
@@ -196,7 +198,7 @@ void count_use(const DeviceUse& use, Effects& effects) {
 
 void InferenceCore::on_batch_done(Instant now, const Done& done, Effects& effects) {
   const auto node = batches_.extract(done.job);
-  TROUPE_CHECK(!node.empty(), "a job that ends was started");
+  TROUPE_CHECK(!node.empty(), "an ended job is a running batch");
   Batch& batch = node.mapped();
   if (const auto* refusal = std::get_if<Refusal>(&done.result)) {
     release_shards(batch, {}, effects);
@@ -217,7 +219,7 @@ void InferenceCore::on_batch_done(Instant now, const Done& done, Effects& effect
     if (!result.replies[i].refusal) pass += tasks_.at(batch.tasks[i]).pass;
     finish(batch.tasks[i], result.replies[i], result.compute_us, effects);
   }
-  // A pass in vain and another one say nothing of how fast this device is.
+  // A pass that had to be repeated says nothing about the device's pace.
   const bool missed =
       std::ranges::any_of(result.replies, [](const auto& reply) { return !reply.missed.empty(); });
   const double nominal_us = config_.nominal_pace.us(config_.costs.of(pass));
@@ -225,7 +227,8 @@ void InferenceCore::on_batch_done(Instant now, const Done& done, Effects& effect
     slowness_.add(static_cast<double>((now - batch.started).us - result.waited_us), nominal_us);
 }
 
-// One bad plan does not fail its neighbours: those that still have time go first, in order, each alone.
+// A bad plan does not fail the others of its batch. Those that still have time run first, in order,
+// each alone.
 void InferenceCore::on_batch_failed(Instant now, const Batch& batch, const Refusal& refusal,
                                     Effects& effects) {
   const bool has_neighbours = batch.tasks.size() > 1;
@@ -273,7 +276,7 @@ void InferenceCore::finish(Serial serial, const BatchReply& reply, std::int64_t 
   end(serial);
 }
 
-// Of what was written, what was checked and what is corrupt.
+// Returns the outcomes of written, checked and corrupt blocks.
 std::vector<BlockOutcome> InferenceCore::outcomes_of(const Task& task, const BatchReply& reply) {
   std::vector<BlockOutcome> outcomes;
   for (std::size_t w = 0; w < task.wants.size(); ++w) {

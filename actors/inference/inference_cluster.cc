@@ -1,4 +1,4 @@
-// The worker as a part of the cluster: its heartbeats, the versions that it follows, drain and status.
+// The worker as a part of the cluster: heartbeats, followed versions, drain and status.
 #include <algorithm>
 
 #include "actors/inference/inference_core.h"
@@ -15,8 +15,8 @@ void InferenceCore::on_heartbeat(Instant now, Effects& effects) {
   keep_shards(now, effects);
 }
 
-// Plans in the background are left out of what waits: they pass nobody, and the router asks how long its own
-// request would take.
+// Leaves background plans out of the waiting work: they do not overtake serving plans, and the
+// router estimates how long its own request would take.
 void InferenceCore::send_heartbeat(Instant now, Effects& effects) {
   Heartbeat beat;
   beat.incarnation = config_.incarnation;
@@ -44,7 +44,7 @@ void InferenceCore::send_heartbeat(Instant now, Effects& effects) {
   for (const NodeId router : routers_.nodes()) effects.send({router, Role::router}, beat);
 }
 
-// No more of them than rows were wanted of.
+// Sends no trailing shards of which no rows were wanted.
 void InferenceCore::tell_shards(Heartbeat& beat) const {
   const ShardsFound& shards = rows_.told.shards;
   if (shards.shard_rows == 0) return;
@@ -57,7 +57,8 @@ void InferenceCore::tell_shards(Heartbeat& beat) const {
 void InferenceCore::on_versions(Instant now, Address from, const Versions& versions, Effects& effects) {
   if (from.role != Role::router) return effects.count(Metric::protocol_errors);
   models_.follow(now, versions);
-  if (routers_.hear(from.node)) send_heartbeat(now, effects);  // it has joined, and waits for that
+  // The router has joined, and waits for a heartbeat.
+  if (routers_.hear(from.node)) send_heartbeat(now, effects);
 }
 
 void InferenceCore::change_models(Instant now, Effects& effects) {
@@ -82,7 +83,7 @@ void InferenceCore::on_model_changed(Instant now, const Done& done, Effects& eff
   }
   models_.note_refusal(model, *refusal);
   const std::string told = model + ": " + refusal->what;
-  if (told == told_refusal_) return;  // it is tried again, ever more rarely
+  if (told == told_refusal_) return;  // retries are ever rarer, and log nothing new
   told_refusal_ = told;
   effects.log(
       LogLevel::warning, "model_change_failed",
@@ -107,7 +108,7 @@ StatusReply InferenceCore::status(Instant now, RequestId id) const {
   };
   if (!reply.ready)
     reply.fields.push_back(
-        {"not_ready", draining_ ? "it is about to end" : "the model that is served is not loaded"});
+        {"not_ready", draining_ ? "the worker is draining" : "the model that is served is not loaded"});
   field("incarnation", config_.incarnation);
   field("lanes", config_.lanes);
   field("lanes_busy", batches_.size());

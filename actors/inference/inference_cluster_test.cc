@@ -1,4 +1,4 @@
-// The worker among others: heartbeats, versions, what it takes and what it does not, drain.
+// The worker in the cluster: heartbeats, versions, admission and drain.
 #include <doctest/doctest.h>
 
 #include "actors/testing/inference_bench.h"
@@ -18,7 +18,9 @@ Bench beating(std::uint32_t lanes = 1) {
   return Bench(config);
 }
 
-TEST_CASE("every router hears a heartbeat at the start and then on time, however often a timer fires") {
+TEST_CASE(
+    "inference cluster: every router gets a heartbeat at start and then on time, however often a timer "
+    "fires") {
   Bench b = beating();
   CHECK(b.probe.recipients() == std::vector<Address>{{1, Role::router}, {7, Role::router}});
   CHECK(b.probe.sent<Heartbeat>().at(0).incarnation == 40);
@@ -31,7 +33,7 @@ TEST_CASE("every router hears a heartbeat at the start and then on time, however
   CHECK(b.probe.sent<Heartbeat>().size() == 10);
 }
 
-TEST_CASE("a router that joined is heard of by its versions, at once, and told until it is lost") {
+TEST_CASE("inference cluster: a router that sends Versions gets heartbeats at once, until it is lost") {
   Bench b = beating();
   b.probe.receive(10, {9, Role::router}, Versions{0, "m1", "catalog", ""});
   CHECK(b.probe.recipients() ==
@@ -44,11 +46,11 @@ TEST_CASE("a router that joined is heard of by its versions, at once, and told u
   b.probe.lose(110, 9);
   b.probe.lose(110, 7);
   b.probe.run_until(200);
-  CHECK(b.probe.recipients() ==
-        std::vector<Address>{{1, Role::router}, {7, Role::router}});  // of the file: it comes back
+  // Router 7 is named in the cluster's file and comes back.
+  CHECK(b.probe.recipients() == std::vector<Address>{{1, Role::router}, {7, Role::router}});
 }
 
-TEST_CASE("a heartbeat says what waits and how fast the device is, also while the device hangs") {
+TEST_CASE("inference cluster: a heartbeat reports waiting work and pace, also while the device hangs") {
   Bench b = beating(2);
   b.plain(0, 1, 5);
   const auto first = b.job();
@@ -60,7 +62,7 @@ TEST_CASE("a heartbeat says what waits and how fast the device is, also while th
   CHECK(beat.lanes == 2);
   CHECK(beat.lanes_busy == 2);
   CHECK(beat.plans_waiting == 1);
-  CHECK(beat.operations_waiting == 8);  // all, until the grants are known
+  CHECK(beat.operations_waiting == 8);  // all tokens, until the grants are known
   CHECK(beat.us_per_operation == 0);
   b.probe.receive(110, kv, acquired(id, {{Grant::read, 3, 0, {1}}}));
   b.probe.run_until(200);
@@ -74,7 +76,7 @@ TEST_CASE("a heartbeat says what waits and how fast the device is, also while th
   CHECK(beat.lanes_busy == 2);
 }
 
-TEST_CASE("later batches count more for the pace than earlier ones") {
+TEST_CASE("inference cluster: later batches count more for the pace than earlier ones") {
   Bench b = beating();
   double last = 0;
   for (RequestId id = 1; id <= 60; ++id) {
@@ -88,10 +90,10 @@ TEST_CASE("later batches count more for the pace than earlier ones") {
   CHECK(last < 50);
 }
 
-TEST_CASE("what cannot be done in its time is refused at once, but a plan is always taken while none waits") {
+TEST_CASE("inference cluster: a plan that cannot finish in time is refused at once, unless no plan waits") {
   Bench b;
   b.plain(0, 1, 10);
-  b.run(1'000, b.job());  // 100 us a token
+  b.run(1'000, b.job());  // 100 us per token
   b.plain(1'000, 2, 10);  // shows how fast the device is now
   b.plain(1'000, 3, 2);
   b.plain(1'000, 4, 3);  // half of 10, and 2 + 3 tokens, are just in time
@@ -101,19 +103,20 @@ TEST_CASE("what cannot be done in its time is refused at once, but a plan is alw
   CHECK(b.probe.sent<Refused>().at(0).refusal.status == 503);
 }
 
-TEST_CASE("lanes share what waits, and blocks of a new plan are not counted before they are known") {
+TEST_CASE("inference cluster: slots share the waiting work, and a new plan's blocks count as reused") {
   Bench b(2);
   b.plain(0, 1, 10);
   b.run(1'000, b.job());
   for (const RequestId id : {2, 3}) b.plain(1'000, id, 8);
   b.plain(1'000, 4, 4);
-  b.execute(1'000, 5, {block(1, 50), segment(4)});  // half of 16, and 4, on two lanes, and its own 4
+  // Half of 16, and 4, on two slots, and its own 4.
+  b.execute(1'000, 5, {block(1, 50), segment(4)});
   CHECK(b.probe.sent<Refused>().empty());
   b.execute(1'000, 6, {segment(7)});
   CHECK(b.probe.sent<Refused>().size() == 1);
 }
 
-TEST_CASE("plans run on the model that they are pinned to, or not at all") {
+TEST_CASE("inference cluster: plans run on the model to which they are pinned, or not at all") {
   Bench b;
   b.plain_on(0, 1, "m2");
   const Refused refused = b.probe.sent<Refused>().at(0);
@@ -127,7 +130,7 @@ TEST_CASE("plans run on the model that they are pinned to, or not at all") {
   CHECK(b.job().second.requests.at(0).model_version == "m1");
 }
 
-TEST_CASE("the next model is loaded and told, and a batch holds plans of one model") {
+TEST_CASE("inference cluster: the next model is loaded and reported, and a batch has plans of one model") {
   Bench b;
   b.follow(0, 5, "m1", "m2");
   const auto load = b.probe.started<LoadModel>().at(0);
@@ -152,7 +155,7 @@ TEST_CASE("the next model is loaded and told, and a batch holds plans of one mod
   CHECK(b.probe.sent<Heartbeat>().at(0).versions_epoch == 5);
 }
 
-TEST_CASE("a model that cannot be loaded is tried again ever more rarely, and told once") {
+TEST_CASE("inference cluster: a failed load is retried at growing intervals and logged once") {
   Bench b = beating();
   b.follow(0, 5, "m1", "m2");
   std::size_t logs = 0;
@@ -172,7 +175,7 @@ TEST_CASE("a model that cannot be loaded is tried again ever more rarely, and to
   CHECK(beat.refused_why == "no file");
 }
 
-TEST_CASE("an old model takes plans for a while and is dropped when its last plan has ended") {
+TEST_CASE("inference cluster: an old model takes plans for a while and is dropped after its last plan") {
   Bench b = beating();
   b.follow(0, 5, "m2");
   CHECK(b.probe.sent<Refused>().empty());
@@ -190,14 +193,14 @@ TEST_CASE("an old model takes plans for a while and is dropped when its last pla
   CHECK(b.core.check_bounds() == "");
 }
 
-TEST_CASE("versions come from routers") {
+TEST_CASE("inference cluster: versions are accepted from routers only") {
   Bench b;
   b.probe.receive(0, kv, Versions{9, "m9", "", ""});
   CHECK(b.probe.started<LoadModel>().empty());
   CHECK(b.probe.counted(Metric::protocol_errors) == 1);
 }
 
-TEST_CASE("blocks come from the node's own kv-worker, and from nobody else") {
+TEST_CASE("inference cluster: grants are accepted from the node's own KV-cache worker only") {
   Bench b;
   b.execute(0, 7, {block(1), segment(2)});
   const auto id = b.probe.sent<AcquireBlocks>().at(0).id;
@@ -210,7 +213,8 @@ TEST_CASE("blocks come from the node's own kv-worker, and from nobody else") {
   CHECK(b.probe.started<RunBatch>().size() == 1);
 }
 
-TEST_CASE("a draining worker takes nothing new, ends what it has, and says when nothing is left") {
+TEST_CASE(
+    "inference cluster: a draining worker refuses new plans, ends those it has, and then reports drained") {
   Bench b;
   b.plain(0, 1);
   const auto first = b.job();

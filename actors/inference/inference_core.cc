@@ -13,19 +13,21 @@
 namespace troupe::actors {
 namespace {
 
-// Two timers per task. Serials start above 0, so these lie above the start timer and the heartbeat's.
+// Two timers per task. Serials start above 0, so these numbers lie above the start timer and the
+// heartbeat timer.
 constexpr std::uint64_t deadline_timer(std::uint64_t serial) { return serial * 2; }
 constexpr std::uint64_t acquire_timer(std::uint64_t serial) { return serial * 2 + 1; }
 
-constexpr std::int64_t budget_us_max =
-    3'600'000'000;  // so that a deadline is a time, whatever a message says
+// Bounds a budget from a message, so that adding it to a time does not overflow.
+constexpr std::int64_t budget_us_max = 3'600'000'000;
 
-// Which of a plan's wants has a name: a table that is made for each plan, so without memory for each name.
+// Maps names to the indices of a plan's wants. The table is built once per plan, without an
+// allocation per name.
 class WantedNames {
  public:
   explicit WantedNames(std::size_t names) : slots_(std::bit_ceil(2 * names + 1), none) {}
 
-  // The want of that name; the next one, wants.size(), if there is none yet: it is to be added.
+  // Returns the want with that name, or wants.size() if there is none yet; the caller then adds it.
   std::size_t find_or_add(const BlockName& name, const std::vector<BlockWant>& wants) {
     std::size_t at = BlockNameHash{}(name);
     while (true) {
@@ -50,9 +52,9 @@ InferenceCore::InferenceCore(InferenceConfig config)
       models_(config_.model_version, config_.model_keep, config_.models_max, config_.heartbeat),
       rows_{.pace = RefillPace(config_.refill_bytes, config_.heartbeat)} {
   if (!config_.shard_owners.empty()) owners_.emplace(config_.shard_owners);
-  TROUPE_CHECK(config_.lanes > 0, "an inference worker has a lane");
+  TROUPE_CHECK(config_.lanes > 0, "lanes is positive");
   TROUPE_CHECK(config_.incarnation > 0, "timers count from the incarnation, and the first two are taken");
-  TROUPE_CHECK(config_.heartbeat.us > 0, "heartbeats take time");
+  TROUPE_CHECK(config_.heartbeat.us > 0, "heartbeat is positive");
 }
 
 void InferenceCore::step(Instant now, const Event& event, Effects& effects) {
@@ -68,7 +70,7 @@ void InferenceCore::step(Instant now, const Event& event, Effects& effects) {
     }
   } else if (const auto* lost = std::get_if<PeerLost>(&event)) {
     routers_.lose(lost->node);
-    // Nobody waits for these answers any more; what runs already runs to its end.
+    // No one waits for these answers any more. Plans that run already run to their end.
     unanswered_ += drop_waiting([&](const Task& task) { return task.from.node == lost->node; }, effects);
   }
   run_ready(now, effects);
@@ -105,7 +107,8 @@ void InferenceCore::on_timer(Instant now, std::uint64_t timer, Effects& effects)
   if (timer != acquire_timer(serial)) return;
   if (task.coming && task.state == State::ready) return stop_awaiting(now, serial, task);
   if (task.state != State::acquiring) return;
-  release(serial, task, {}, effects);  // the KV-cache worker is silent: the same answer, slower (promise 7)
+  // No answer from the KV-cache worker: the same result, slower (promise 7).
+  release(serial, task, {}, effects);
   make_ready(now, serial, task);
 }
 
@@ -132,9 +135,11 @@ std::optional<Refusal> InferenceCore::find_objection(Instant now, const Execute&
   return std::nullopt;
 }
 
-// What waits already counts with all that it may have to compute, what runs with half of it, the plan itself
-// only with what it surely has to: tokens of blocks may be reused. While nothing waits a plan is always
-// taken: it shows how fast the device is now. One that may go beside those in the lanes waits for less.
+// Estimates cautiously in the plan's favour. Waiting plans count with all tokens that they may have
+// to compute, and running plans with half of theirs. The plan itself counts only with tokens that
+// it surely computes, since its blocks may be reused. While no plan waits, a plan is always taken:
+// running it measures how fast the device is now. A small plan that may run beside those in the
+// slots waits only for other small ones.
 bool InferenceCore::cannot_finish(const Execute& plan) const {
   if (waiting_[0].plans == 0) return false;
   const placement::Pass own = placement::pass_of(
@@ -165,7 +170,7 @@ placement::Work InferenceCore::work_of(const Waiting& waiting) const {
   return work + config_.costs.passes(std::max(0.0, std::ceil(batches) - 1));
 }
 
-// Full ones.
+// Returns the work in units of full batches.
 double InferenceCore::batches_of(const placement::Work& work) const {
   return work.operations / (config_.costs.token_operations * config_.batch_tokens_max);
 }
@@ -192,8 +197,8 @@ void InferenceCore::accept(Instant now, Address from, const Execute& plan, Effec
   begin(now, serial, task, effects);
 }
 
-// Candidates with the same tokens are the same block: it is wanted once. One whose name only collides is
-// computed.
+// Candidates with the same tokens are the same block, which is wanted once. A segment whose block
+// name only collides is computed.
 void InferenceCore::collect_wants(Task& task) {
   WantedNames wanted(task.plan.blocks.size());
   task.want_of.reserve(task.plan.blocks.size());
@@ -215,7 +220,7 @@ void InferenceCore::collect_wants(Task& task) {
   task.grants.resize(task.wants.size());
 }
 
-// ---- and gets its blocks ----
+// ---- a plan acquires its blocks ----
 
 void InferenceCore::begin(Instant now, Serial serial, Task& task, Effects& effects) {
   background_begun_ += is_background(task.plan);
@@ -223,8 +228,8 @@ void InferenceCore::begin(Instant now, Serial serial, Task& task, Effects& effec
   acquire(now, serial, task, effects);
 }
 
-// What computing each takes here, lately, less what reading it does; before anything was computed as the
-// device's figures have it.
+// Sets what computing each block takes here, at the recent pace, minus the cost of reading it.
+// Before anything was computed, the nominal pace is used.
 void InferenceCore::weigh_wants(Task& task) const {
   const std::vector<std::uint64_t> seen = placement::tokens_seen(task.plan.plan);
   const double times = slowness_.times() > 0 ? slowness_.times() : 1;
@@ -261,12 +266,15 @@ void InferenceCore::on_acquired(Instant now, Address from, const BlocksAcquired&
     at->second.holds_grants = true;
     return make_ready(now, acquired.id, at->second);
   }
-  if (at != tasks_.end() && at->second.holds_grants)  // doubled, or the second of two
+  if (at != tasks_.end() && at->second.holds_grants)
+    // A duplicate, or the second of two answers.
     return on_final_grants(now, acquired.id, at->second, acquired);
-  effects.send(kv_worker(), ReleaseBlocks{acquired.id, {}});  // too late, or not an answer to what was asked
+  // Too late, or not an answer to this request.
+  effects.send(kv_worker(), ReleaseBlocks{acquired.id, {}});
 }
 
-// All that was on its way has come or not. One that runs already sees that by itself.
+// Handles the second answer: all blocks in flight have arrived or failed. A running task sees that
+// by itself.
 void InferenceCore::on_final_grants(Instant now, Serial serial, Task& task, const BlocksAcquired& acquired) {
   const auto is_coming = [](const BlockGrant& grant) { return grant.coming; };
   if (!task.coming || acquired.grants.size() != task.wants.size() ||
@@ -280,7 +288,7 @@ void InferenceCore::on_final_grants(Instant now, Serial serial, Task& task, cons
   make_ready(now, serial, task);
 }
 
-// It takes too long: what is not here is computed.
+// Stops waiting for blocks in flight that take too long; they are computed.
 void InferenceCore::stop_awaiting(Instant now, Serial serial, Task& task) {
   for (BlockGrant& grant : task.grants)
     if (grant.coming) grant = {};
@@ -304,9 +312,9 @@ void InferenceCore::make_ready(Instant now, Serial serial, Task& task) {
   (task.coming ? coming_ : is_background(task.plan) ? background_ : serving_).push_back(serial);
 }
 
-// ---- and ends ----
+// ---- a plan ends ----
 
-// What was done for a request whose client records its way.
+// Logs one step of a request whose client records a trace.
 void InferenceCore::log_hop(Serial serial, const Task& task, const char* event, std::vector<LogField> fields,
                             Effects& effects) {
   if (!task.plan.trace.sampled) return;
@@ -355,7 +363,7 @@ std::size_t InferenceCore::drop_waiting(const std::function<bool(const Task&)>& 
   return dropped.size();
 }
 
-// ---- what is asked about ----
+// ---- queries ----
 
 std::uint32_t InferenceCore::queue_max(const Execute& plan) const {
   return is_background(plan) ? config_.background_queue_max : config_.queue_max;
@@ -380,11 +388,10 @@ std::string InferenceCore::check_bounds() const {
   const auto again = static_cast<std::size_t>(
       std::count_if(tasks_.begin(), tasks_.end(), [](const auto& entry) { return entry.second.again; }));
   const std::size_t waiting_max = std::size_t{config_.queue_max} + config_.background_queue_max;
-  // Every plan that was taken is answered, unless its router is gone.
+  // Every accepted plan is answered, unless its router is gone.
   if (accepted_ != answered_ + unanswered_ + tasks_.size())
-    return std::to_string(accepted_) + " plans were taken, " + std::to_string(answered_) + " answered, " +
-           std::to_string(unanswered_) + " had nobody to answer to, " + std::to_string(tasks_.size()) +
-           " are here";
+    return std::to_string(accepted_) + " plans were accepted, " + std::to_string(answered_) + " answered, " +
+           std::to_string(unanswered_) + " lost their router, " + std::to_string(tasks_.size()) + " are here";
   return excess("waiting plans", waiting_[0].plans, config_.queue_max + again) +
          excess("waiting background plans", waiting_[1].plans, config_.background_queue_max + again) +
          excess("queued plans",

@@ -1,30 +1,34 @@
 #pragma once
-// The inference worker takes plans, gets hold of the blocks that they may reuse, and runs them on its device
-// in batches. A plan that has to wait for blocks does not hold up one that has not; a plan that cannot be
-// done in its time is refused before it costs anything. Each plan has one outcome, however often it arrives.
+// The inference worker takes plans, acquires the blocks that they may reuse, and runs them on its
+// device in batches. A plan that waits for blocks does not delay the others. A plan that cannot
+// finish in time is refused before it costs anything. Each plan has one outcome, however often it
+// arrives.
 //
-// A batch is formed when a lane is free, of plans that are ready, first come first, serving before
-// background:
-//   - at most ⌈ready / free lanes⌉ plans, so that idle lanes share what waits (one plan each while lanes are
-//   idle);
-//   - at most the work of `batch_tokens_max` newly computed tokens (BAT §5.1: max-batched-tokens), but at
-//   least one plan;
-//   - plans of one model; a plan that may be poison runs alone, and so does, once more, each plan of a batch
-//     that failed as a whole;
-//   - only plans that the batch, by its work and the device's pace, ends in time for; a plan that is late
-//     even by itself is refused, unless it is the only one here (it shows the pace anew);
-//   - a plan whose blocks are still coming from other nodes only when none is ready, and alone: it waits for
-//   them layer by layer, and may hold its lane for that. Until it runs it is as the others: it is ready when
-//   they have come;
-//   - background plans only when no serving plan is ready, at most `background_max` at a time. Such a plan
-//   asks for its blocks when it has its turn, and then runs next: otherwise serving plans would wait for
-//   blocks whose writer waits for them to pass.
-// A plan larger than a batch is not cut, and keeps its lane for as long as it takes. While all lanes run
-// plans of more than three batches' work, one batch of serving plans that fit into one goes beside them, past
-// those that do not: who is small waits for three batches at most, and no lane is kept idle for that. Of less
-// it would not be worth the smaller batches that come of it.
+// A batch is formed when an executor slot is free, from ready plans, first come, first served,
+// serving plans before background plans:
+//   - It has at most ⌈ready / free slots⌉ plans, so that idle slots share the waiting plans (one plan each
+//     while slots are idle).
+//   - It has at most the work of `batch_tokens_max` newly computed tokens (BAT §5.1: max-batched-tokens),
+//     but at least one plan.
+//   - Its plans are of one model. A suspect runs alone, and so does, once more, each plan of a batch that
+//     failed as a whole.
+//   - By its work and the device's pace it ends in time for each of its plans. A plan that is late even by
+//     itself is refused, unless it is the only one here: running it measures the pace anew.
+//   - A plan whose blocks are in flight from other nodes runs only when none is ready, and alone. It waits
+//     for them layer by layer, and may hold its slot for that. Before it runs, it becomes an ordinary
+//     ready plan when the blocks have arrived.
+//   - Background plans run only when no serving plan is ready, at most `background_max` at a time. Such a
+//     plan acquires its blocks only when it may begin, and then runs next. Otherwise serving plans would
+//     wait for blocks whose writer waits for them to pass.
 //
-// Its models follow the cluster's versions (model_set.h). Its heartbeats tell the routers how it fares.
+// A plan larger than a batch is not cut, and keeps its slot until it ends. While all slots run
+// plans of more than three batches' work, one batch of small serving plans (each fits a batch) may
+// run beside them, overtaking larger plans. So a small plan waits for three batches at most, and no
+// slot is kept idle for that. A lower limit would not be worth the smaller batches that follow from
+// it.
+//
+// The models follow the cluster's versions (model_set.h). Heartbeats report load and pace to the
+// routers.
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -47,32 +51,36 @@ namespace troupe::actors {
 
 struct InferenceConfig {
   NodeId node = 1;
-  Incarnation incarnation = 1;  // the first number of its requests and jobs
-  std::vector<NodeId> routers{
-      1};  // of the cluster's file, that hear its heartbeats; so do those that tell it versions
+  Incarnation incarnation = 1;  // first number of its requests and jobs
+  // Routers of the cluster's file. These, and routers that send `Versions`, get its heartbeats.
+  std::vector<NodeId> routers{1};
   Duration heartbeat{200'000};
-  std::uint32_t lanes = 1;  // batches at a time; the port needs one more for what goes beside, and one to
-                            // change models meanwhile
+  // Executor slots: concurrent batches. The port needs one more for a batch that runs beside them,
+  // and one to change models meanwhile.
+  std::uint32_t lanes = 1;
   std::uint32_t background_max = 1;  // background plans that have begun and not ended
-  std::uint32_t queue_max = 1'024;   // serving plans that are not running yet; more are refused
+  std::uint32_t queue_max = 1'024;   // serving plans that do not run yet; more are refused
   std::uint32_t background_queue_max = 16;
-  std::uint32_t batch_tokens_max = 4'096;  // that see nothing: what they see counts on top
+  // Tokens that see nothing; context that tokens see adds to the work.
+  std::uint32_t batch_tokens_max = 4'096;
   std::uint32_t batch_requests_max = 32;
-  Duration block_wait{100'000};    // for blocks that others compute; at most half of a plan's time
-  Duration acquire_grace{20'000};  // beyond that, for the KV-cache worker's answer
+  // For blocks that others compute; at most half of the plan's budget.
+  Duration block_wait{100'000};
+  Duration acquire_grace{20'000};  // additional wait for the KV-cache worker's answer
   placement::UnitCosts costs;      // of the models
-  // Of the device as its figures have it: how the times of operations, bytes and passes relate. How fast it
-  // is shows.
+  // Nominal pace of the device: how the times of operations, bytes and passes relate. The actual
+  // speed is measured as a factor of it.
   placement::Pace nominal_pace{.us_per_operation = 1};
   std::string model_version;        // loaded at start
-  Duration model_keep{12'000'000};  // of a model, after the versions that no longer name it
-  std::size_t models_max = 4;       // loaded at the same time
-  std::size_t recent_max = 4'096;   // plans that are remembered after their end
-  bool overlap = false;             // plans begin while blocks come from other nodes
-  double refill_bytes = 0;          // a second, for rows of embedding tables ahead of passes; 0: none
-  // Of tables that are spread over nodes' memory: who has a part of them. None: no table is.
+  Duration model_keep{12'000'000};  // how long a model is kept after the versions no longer name it
+  std::size_t models_max = 4;       // models loaded at the same time
+  std::size_t recent_max = 4'096;   // ended plans that are remembered
+  bool overlap = false;             // plans may begin while their blocks are in flight from other nodes
+  double refill_bytes = 0;          // bytes per second for prefetching rows of embedding tables; 0 = none
+  // Nodes that own shards of embedding tables spread over nodes' memory; empty = no table is
+  // spread.
   std::vector<NodeId> shard_owners;
-  std::uint32_t page_tokens = 1;  // a shard fills a page
+  std::uint32_t page_tokens = 1;  // tokens in a page; one shard fills a page
 };
 
 class InferenceCore final : public Core {
@@ -80,7 +88,7 @@ class InferenceCore final : public Core {
   explicit InferenceCore(InferenceConfig config);
   void step(Instant now, const Event& event, Effects& effects) override;
 
-  // What exceeds its bound; "" if nothing does.
+  // Returns the exceeded bounds; "" if there are none.
   std::string check_bounds() const;
   std::size_t tasks() const { return tasks_.size(); }
   std::uint64_t executed() const { return executed_; }
@@ -94,57 +102,61 @@ class InferenceCore final : public Core {
   enum class State : std::uint8_t { arrived, acquiring, ready, running };
   struct Task {
     Address from;
-    Execute plan;  // its segments and readouts move into a batch of its own; others keep them
+    // Its segments and readouts move into the batch if it runs alone; others keep them.
+    Execute plan;
     State state = State::arrived;
-    bool holds_grants = false;  // blocks were acquired and not released
+    bool holds_grants = false;  // blocks were acquired and not yet released
     bool again = false;         // its batch failed: it runs once more, alone
-    bool coming = false;        // ready but for blocks that are on their way
+    bool coming = false;        // ready except for blocks in flight
     Instant received, deadline, ready_at, started;
-    Instant patience_ends;                            // for blocks
-    std::int64_t pull_us = 0;                         // until the blocks of other nodes were here
+    Instant patience_ends;                            // wait deadline for blocks
+    std::int64_t pull_us = 0;                         // until the blocks of other nodes had arrived
     std::vector<BlockWant> wants;                     // one per name
     std::vector<std::optional<std::size_t>> want_of;  // per segment
     std::vector<std::size_t> writer_of;               // per want: the first segment of that name
     std::vector<BlockGrant> grants;                   // per want
-    placement::Pass pass;  // given the grants; all is computed until they are known
+    placement::Pass pass;  // given the grants; until they are known all tokens count as computed
   };
   using Queue = std::deque<Serial>;
   struct Batch {
     std::vector<Serial> tasks;
     Instant started;
     placement::Work work;
-    // Shards of tables that it missed: while they are asked for it has this number, then that of its job.
+    // Table shards that the batch missed. While they are being acquired, `asked` is its key in
+    // batches_; after that the key is its job.
     Serial asked = 0;
     std::vector<TableShard> missed;
-    std::vector<BlockGrant> granted;  // parallel to `missed`; none: they have not come
+    std::vector<BlockGrant> granted;  // parallel to `missed`; empty = not acquired
   };
-  struct Waiting {  // tasks that are not running yet
+  struct Waiting {  // tasks that do not run yet
     std::uint32_t plans = 0;
-    placement::Pass pass;  // one for all of them
+    placement::Pass pass;  // sum over all of them
     void add(const placement::Pass& more);
     void remove(const placement::Pass& less);
   };
-  // Lane time over the time by the nominal pace: older batches count for less and less.
+  // Ratio of measured slot time to the time by the nominal pace; older batches count for less and
+  // less.
   struct Slowness {
     double us = 0, nominal_us = 0;
     void add(double batch_us, double batch_nominal_us);
     double times() const { return nominal_us > 0 ? us / nominal_us : 0; }
   };
 
-  // inference_core.cc: events, and a plan's way to its blocks and to its end
+  // inference_core.cc: events, and a plan's way from arrival to its blocks and its end
   void on_message(Instant now, const Received& received, Effects& effects);
   void on_timer(Instant now, std::uint64_t timer, Effects& effects);
   void on_execute(Instant now, Address from, const Execute& plan, Effects& effects);
   std::optional<Refusal> find_objection(Instant now, const Execute& plan) const;
   bool cannot_finish(const Execute& plan) const;
-  // If begun after what waits and half of what runs, in that many lanes.
+  // Estimated end of `own` if it begins after `ahead` and half of what runs, in that many slots.
   double done_us(const Waiting& ahead, double running_us, std::uint32_t lanes,
                  const placement::Pass& own) const;
   void add_waiting(const Task& task);
   void remove_waiting(const Task& task);
-  bool ends_in_time(Instant now, const placement::Pass& pass, Instant deadline) const;  // if begun now
-  double lane_us(const placement::Work& work) const;  // 0 if nothing was computed yet
-  // Of plans that wait: in as many batches as their bounds make of them.
+  // If begun now.
+  bool ends_in_time(Instant now, const placement::Pass& pass, Instant deadline) const;
+  double lane_us(const placement::Work& work) const;  // 0 if nothing has been computed yet
+  // Work of waiting plans, in as many batches as the bounds require.
   placement::Work work_of(const Waiting& waiting) const;
   bool fits_batch(const placement::Pass& pass) const;
   void accept(Instant now, Address from, const Execute& plan, Effects& effects);
@@ -157,7 +169,7 @@ class InferenceCore final : public Core {
   void stop_awaiting(Instant now, Serial serial, Task& task);
   void make_ready(Instant now, Serial serial, Task& task);
   static bool is_reused(const Task& task, std::size_t segment);
-  void refuse(Serial serial, Refusal refusal, Effects& effects);  // and ends the task
+  void refuse(Serial serial, Refusal refusal, Effects& effects);  // also ends the task
   static void log_hop(Serial serial, const Task& task, const char* event, std::vector<LogField> fields,
                       Effects& effects);
   void release(Serial serial, Task& task, std::vector<BlockOutcome> outcomes, Effects& effects);
@@ -181,26 +193,26 @@ class InferenceCore final : public Core {
 
   // inference_rows.cc: pages for rows of embedding tables
   void on_lend(Address from, const LendPages& lend, Effects& effects);
-  bool on_rows_done(const Done& done, Effects& effects);  // false: it is another job
+  bool on_rows_done(const Done& done, Effects& effects);  // false: a different job
   void end_lend(const JobResult& result, Effects& effects);
   void count_rows(const RowTotals& now, Effects& effects);
   void tell_shards(Heartbeat& beat) const;
   void refill_rows(Instant now, Effects& effects);
 
-  // and tables that are spread over nodes' memory
+  // inference_rows.cc: tables that are spread over nodes' memory
   bool is_sharded() const { return owners_.has_value(); }
   NodeId owner_of(const TableShard& shard) const;
   AcquireBlocks ask_for(Serial serial, std::span<const TableShard> shards, bool ahead) const;
   void await_shards(Instant now, Batch batch, std::vector<TableShard> away, Effects& effects);
   bool on_shards_acquired(Instant now, const BlocksAcquired& acquired,
-                          Effects& effects);                           // false: others were asked for
-  bool on_shards_timer(Instant now, Serial serial, Effects& effects);  // false: it is another timer
+                          Effects& effects);                           // false: not an answer about shards
+  bool on_shards_timer(Instant now, Serial serial, Effects& effects);  // false: a different timer
   void run_with_shards(Instant now, Serial asked, Effects& effects);
   void release_shards(const Batch& batch, std::vector<BlockOutcome> outcomes, Effects& effects) const;
   void keep_shards(Instant now, Effects& effects);
   void ask_for_own(Instant now, Effects& effects);
   void fill_own(Instant now, const BlocksAcquired& acquired, Effects& effects);
-  bool on_shards_filled(Instant now, const Done& done, Effects& effects);  // false: it is another job
+  bool on_shards_filled(Instant now, const Done& done, Effects& effects);  // false: a different job
 
   // inference_cluster.cc: heartbeats, versions, drain, status
   void on_heartbeat(Instant now, Effects& effects);
@@ -212,21 +224,21 @@ class InferenceCore final : public Core {
   StatusReply status(Instant now, RequestId id) const;
 
   struct Rows {
-    PagesLent answer;                 // to what was told last
-    std::vector<std::uint32_t> lent;  // by that
-    Serial job = 0, refill_job = 0;   // that run; 0: none
-    RowTotals told;                   // as last counted
+    PagesLent answer;                 // answer to the latest LendPages
+    std::vector<std::uint32_t> lent;  // pages lent by that message
+    Serial job = 0, refill_job = 0;   // running jobs; 0 = none
+    RowTotals told;                   // totals as of the last metrics update
     RefillPace pace;
   };
 
-  // Shards that belong here are filled before anybody asks, as far as there is room: all are walked over,
-  // again and again.
+  // Fills this node's own shards before any request needs them, as far as there are free pages. The
+  // walk over all shards is repeated.
   struct OwnShards {
     std::vector<ShardsFilled::Table> tables;
-    std::size_t table = 0;  // the walk's place
+    std::size_t table = 0;  // position of the walk
     std::uint32_t shard = 0;
-    Serial asked = 0, job = 0;        // 0: none
-    std::vector<TableShard> at_hand;  // that are asked for, or filled
+    Serial asked = 0, job = 0;        // 0 = none
+    std::vector<TableShard> at_hand;  // shards being acquired or filled
     Instant patience_ends, next_walk;
     std::uint64_t filled = 0;
   };
@@ -245,18 +257,18 @@ class InferenceCore final : public Core {
   std::map<std::pair<Address, RequestId>, Serial> serials_;
   RecentIds recent_;                    // plans that have had their outcome
   Queue serving_, background_;          // ready tasks
-  Queue coming_;                        // that are but for blocks on their way
-  Queue background_arrived_;            // that have not begun
-  std::uint32_t background_begun_ = 0;  // and not ended
-  std::map<Serial, Batch> batches_;     // running jobs
+  Queue coming_;                        // ready except for blocks in flight
+  Queue background_arrived_;            // background tasks that have not begun
+  std::uint32_t background_begun_ = 0;  // begun and not ended
+  std::map<Serial, Batch> batches_;     // by running job; see Batch::asked
   Waiting waiting_[2];                  // serving, background
-  Waiting waiting_small_;               // of the serving ones, those that are no larger than a batch
-  std::uint32_t told_depth_ = 0;        // of the serving queue, as last counted
+  Waiting waiting_small_;               // serving tasks no larger than a batch
+  std::uint32_t told_depth_ = 0;        // length of the serving queue as of the last metrics update
   std::uint64_t heartbeats_ = 0, executed_ = 0, accepted_ = 0, answered_ = 0;
-  std::uint64_t unanswered_ = 0;  // their router was lost while they waited
+  std::uint64_t unanswered_ = 0;  // plans dropped because their router was lost while they waited
   Slowness slowness_;
   ModelSet models_;
-  Serial model_job_ = 0;  // that runs; 0: none
+  Serial model_job_ = 0;  // running change of models; 0 = none
   Rows rows_;
   std::optional<placement::Shards> owners_;
   OwnShards own_shards_;

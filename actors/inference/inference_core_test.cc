@@ -10,7 +10,7 @@ namespace {
 
 using namespace inference_test;
 
-TEST_CASE("an inference worker hears those whose business it is, and counts all else") {
+TEST_CASE("inference worker: accepts messages from the expected senders and counts all else as errors") {
   const auto receive = [](Address from, const Message& message) {
     Bench b;
     b.probe.receive(1, from, message);
@@ -25,7 +25,7 @@ LendPages: kv_worker here
 )");
 }
 
-TEST_CASE("a plan without blocks runs at once and its logits come back") {
+TEST_CASE("inference worker: a plan without blocks runs at once and its logits are returned") {
   Bench b;
   b.plain(10, 7);
   const auto [job, batch] = b.job();
@@ -40,7 +40,7 @@ TEST_CASE("a plan without blocks runs at once and its logits come back") {
   CHECK(b.probe.sent<ReleaseBlocks>().empty());
 }
 
-TEST_CASE("granted blocks are read and written in place, and every grant is given back") {
+TEST_CASE("inference worker: granted blocks are read and written in place, and every grant is released") {
   Bench b;
   b.execute(0, 7, {block(1), block(2), block(3), segment(2)});
   const auto acquire = b.probe.sent<AcquireBlocks>().at(0);
@@ -68,7 +68,7 @@ TEST_CASE("granted blocks are read and written in place, and every grant is give
         ReleaseBlocks{acquire.id, {{name(2), 5, Outcome::written, 88}}});
 }
 
-TEST_CASE("a read that is to be checked is, and it is said when it was right") {
+TEST_CASE("inference worker: a read with `check` is verified and reported as done") {
   Bench b;
   b.execute(0, 7, {block(1), block(2), segment(2)});
   const auto acquire = b.probe.sent<AcquireBlocks>().at(0);
@@ -81,7 +81,7 @@ TEST_CASE("a read that is to be checked is, and it is said when it was right") {
   CHECK(b.probe.sent<ReleaseBlocks>().at(0) == ReleaseBlocks{acquire.id, {{name(1), 4, Outcome::done, 0}}});
 }
 
-TEST_CASE("what a block that is kept is computed from is checked, also through what is not kept") {
+TEST_CASE("inference worker: all blocks behind a kept block are verified, also through computed segments") {
   Bench b;
   std::vector<Part> parts{block(1), block(2), segment(2), block(3), segment(2)};
   parts[2].segment.sees = {0};     // computed, from 1
@@ -98,7 +98,7 @@ TEST_CASE("what a block that is kept is computed from is checked, also through w
   CHECK_FALSE(batch.requests[0].kv[1].check);
 }
 
-TEST_CASE("what a batch did with a device's copies is counted, and nothing where there are none") {
+TEST_CASE("inference worker: a batch's use of device copies is counted, and nothing without a device") {
   Bench b;
   b.plain(0, 7);
   const auto job = b.job();
@@ -114,7 +114,7 @@ TEST_CASE("what a batch did with a device's copies is counted, and nothing where
   for (const auto& [metric, amount] : expected) CHECK(b.probe.counted(metric) == amount);
 }
 
-TEST_CASE("a block whose bytes are wrong was computed, and is reported as corrupt") {
+TEST_CASE("inference worker: a block with wrong bytes is computed and reported as corrupt") {
   Bench b;
   b.execute(0, 7, {block(1)});
   const auto acquire = b.probe.sent<AcquireBlocks>().at(0);
@@ -126,7 +126,7 @@ TEST_CASE("a block whose bytes are wrong was computed, and is reported as corrup
   CHECK(b.probe.sent<ReleaseBlocks>().at(0).outcomes.at(0).outcome == Outcome::corrupt);
 }
 
-TEST_CASE("two candidates with the same tokens are one block, written once") {
+TEST_CASE("inference worker: two candidates with the same tokens are one block, written once") {
   Bench b;
   b.execute(0, 7, {block(1), block(1)});
   const auto acquire = b.probe.sent<AcquireBlocks>().at(0);
@@ -137,7 +137,8 @@ TEST_CASE("two candidates with the same tokens are one block, written once") {
   CHECK(batch.requests[0].kv[1].grant == Grant::none);
 }
 
-TEST_CASE("a silent KV-cache worker costs reuse, not the answer, and what it grants later is given back") {
+TEST_CASE(
+    "inference worker: a silent KV-cache worker costs reuse, not the answer, and late grants are released") {
   Bench b;
   b.execute(0, 7, {block(1)});
   const RequestId id = b.probe.sent<AcquireBlocks>().at(0).id;
@@ -152,7 +153,7 @@ TEST_CASE("a silent KV-cache worker costs reuse, not the answer, and what it gra
   CHECK(b.probe.sent<ReleaseBlocks>().size() == 1);
 }
 
-TEST_CASE("doubled plans run once and doubled grants change nothing") {
+TEST_CASE("inference worker: duplicate plans run once and duplicate grants change nothing") {
   Bench b;
   b.execute(0, 7, {block(1)});
   const auto id = b.probe.sent<AcquireBlocks>().at(0).id;
@@ -163,11 +164,11 @@ TEST_CASE("doubled plans run once and doubled grants change nothing") {
   CHECK(b.probe.effects.list.empty());
 }
 
-TEST_CASE("a plan whose time is over is refused before it costs anything") {
+TEST_CASE("inference worker: a plan whose deadline has passed is refused before it runs") {
   Bench b;
   b.plain(0, 1);
   b.plain(1, 2);
-  b.execute(2, 3, {block(1)});  // no blocks yet
+  b.execute(2, 3, {block(1)});  // waits for its blocks
   b.probe.run_until(1'100);
   const auto refused = b.probe.sent<Refused>();
   REQUIRE(refused.size() == 2);
@@ -178,7 +179,7 @@ TEST_CASE("a plan whose time is over is refused before it costs anything") {
   CHECK(b.probe.sent<Refused>().at(0).refusal.code == "deadline_exceeded");
 }
 
-TEST_CASE("when timers are late a plan whose time is over is still not run") {
+TEST_CASE("inference worker: a plan past its deadline does not run even if its timer is late") {
   Bench b;
   b.plain(0, 1);
   const auto first = b.job();
@@ -188,16 +189,16 @@ TEST_CASE("when timers are late a plan whose time is over is still not run") {
   CHECK(b.probe.sent<Refused>().at(0).refusal.code == "deadline_exceeded");
 }
 
-TEST_CASE("a full queue refuses, and takes more when a plan has started") {
+TEST_CASE("inference worker: a full queue refuses plans, but not duplicates of known ones") {
   Bench b;
   for (RequestId id = 1; id <= 4; ++id) b.plain(0, id);  // one runs, three wait
   b.plain(1, 5);
   CHECK(b.probe.sent<Refused>().at(0).refusal.status == 503);
-  b.plain(2, 1);  // running: a doubled one is no news
+  b.plain(2, 1);  // a duplicate of the running plan is ignored
   CHECK(b.probe.sent<Refused>().empty());
 }
 
-TEST_CASE("behind a device that hangs what waits expires, and leaves nothing behind") {
+TEST_CASE("inference worker: behind a device that hangs waiting plans expire and leave nothing behind") {
   Bench b;
   for (RequestId id = 1; id <= 300; ++id) {
     b.plain(id * 1'000, id);
@@ -208,7 +209,7 @@ TEST_CASE("behind a device that hangs what waits expires, and leaves nothing beh
   CHECK(b.core.running() == 1);
 }
 
-TEST_CASE("a copy of a plan that has had its outcome is ignored, until its memory is full") {
+TEST_CASE("inference worker: a duplicate of an ended plan is ignored while the plan is remembered") {
   InferenceConfig config = Bench::config(1);
   config.recent_max = 2;
   Bench b(config);
@@ -226,7 +227,7 @@ TEST_CASE("a copy of a plan that has had its outcome is ignored, until its memor
   CHECK(b.probe.started<RunBatch>().size() == 1);
 }
 
-TEST_CASE("a plan that may be poison runs alone, the others keep their order") {
+TEST_CASE("inference worker: a suspect runs alone, and the others keep their order") {
   Bench b;
   b.plain(0, 1, 1);
   const auto first = b.job();
@@ -247,7 +248,7 @@ TEST_CASE("a plan that may be poison runs alone, the others keep their order") {
   CHECK(b.job().second.requests.size() == 1);
 }
 
-TEST_CASE("plans are batched in the order in which they became ready") {
+TEST_CASE("inference worker: plans are batched in the order in which they became ready") {
   Bench b;
   b.plain(0, 1);
   const auto first = b.job();
@@ -263,7 +264,7 @@ TEST_CASE("plans are batched in the order in which they became ready") {
   CHECK(b.core.tasks() == 0);
 }
 
-TEST_CASE("what waits for a single lane becomes one batch, up to its tokens") {
+TEST_CASE("inference worker: plans that wait for one slot become one batch, up to its tokens") {
   Bench b;
   b.plain(0, 1);
   const auto first = b.job().first;
@@ -272,7 +273,7 @@ TEST_CASE("what waits for a single lane becomes one batch, up to its tokens") {
   CHECK(b.job().second.requests.size() == 2);  // 4 + 4 ≤ 10 < 12
 }
 
-TEST_CASE("a plan larger than a batch runs alone") {
+TEST_CASE("inference worker: a plan larger than a batch runs alone") {
   Bench b;
   b.plain(0, 1);
   const auto first = b.job().first;
@@ -282,7 +283,7 @@ TEST_CASE("a plan larger than a batch runs alone") {
   CHECK(b.job().second.requests.size() == 1);
 }
 
-TEST_CASE("while all lanes run plans of more than three batches, one batch of small ones goes beside them") {
+TEST_CASE("inference worker: while all slots run long batches, one batch of small plans runs beside them") {
   Bench b;
   const auto tokens = [](const auto& job) {
     return job.second.requests.at(0).plan.segments.at(0).tokens.size();
@@ -302,15 +303,17 @@ TEST_CASE("while all lanes run plans of more than three batches, one batch of sm
   REQUIRE(together.second.requests.size() == 2);
   CHECK(tokens(together) == 5);
   b.run(5, large);
-  CHECK(b.probe.started<RunBatch>().empty());  // what went beside has the lane now
+  CHECK(b.probe.started<RunBatch>().empty());  // the batch that ran beside takes the slot
   b.plain(6, 6, 1);
   b.run(7, together);
-  CHECK(tokens(b.job()) == 40);  // who is large keeps its place for a lane
+  CHECK(tokens(b.job()) == 40);  // the large plan keeps its position in the queue
   CHECK(tokens(b.probe.started<RunBatch>().at(1)) == 1);
   CHECK(b.core.check_bounds() == "");
 }
 
-TEST_CASE("nothing goes beside a lane that runs no long plan, nor what comes, nor what is for later") {
+TEST_CASE(
+    "inference worker: nothing runs beside a short batch, and neither background plans nor blocks in flight "
+    "do") {
   Bench two(2);
   two.plain(0, 1, 31);
   two.plain(0, 2, 30);
@@ -329,7 +332,7 @@ TEST_CASE("nothing goes beside a lane that runs no long plan, nor what comes, no
   CHECK(b.probe.started<RunBatch>().empty());
 }
 
-TEST_CASE("a small plan that may go beside large ones is not refused for what they take") {
+TEST_CASE("inference worker: a small plan that may run beside large ones is not refused because of them") {
   const auto refused = [](std::int64_t budget, bool beside) {
     Bench b(2);
     b.plain(0, 1, 10);
@@ -340,8 +343,8 @@ TEST_CASE("a small plan that may go beside large ones is not refused for what th
     b.execute(1'000, 5, {segment(2)}, Priority::serving, budget);
     return !b.probe.sent<Refused>().empty();
   };
-  // Before its 200 us, on two lanes: 5,000 that wait, and half of the 10,000 or 6,000 that run. Beside:
-  // nothing.
+  // Plan 5 takes 200 us. On two slots it waits for 5,000 us of waiting plans and half of the 10,000
+  // or 6,000 us that run. Beside them it waits for none.
   CHECK_FALSE(refused(5'300, true));
   CHECK_FALSE(refused(300, true));
   CHECK(refused(150, true));
@@ -349,7 +352,7 @@ TEST_CASE("a small plan that may go beside large ones is not refused for what th
   CHECK_FALSE(refused(4'300, false));
 }
 
-TEST_CASE("two free lanes share what waits") {
+TEST_CASE("inference worker: two free slots share the waiting plans") {
   Bench b(2);
   b.plain(0, 1);
   const auto one = b.job().first;
@@ -357,19 +360,20 @@ TEST_CASE("two free lanes share what waits") {
   const auto two = b.job().first;
   for (RequestId id = 3; id <= 5; ++id) b.plain(1, id, 2);
   b.probe.done(2, one, BatchDone{{reply(1)}, 1});
-  CHECK(b.job().second.requests.size() == 3);  // one lane is free: all that is ready
+  CHECK(b.job().second.requests.size() == 3);  // one slot is free: all ready plans
   b.probe.done(3, two, BatchDone{{reply(1)}, 1});
   CHECK(b.probe.started<RunBatch>().empty());
   b.plain(4, 6, 2);
   CHECK(b.job().second.requests.size() == 1);
 }
 
-TEST_CASE("background plans wait for serving ones without holding blocks, and are bounded") {
+TEST_CASE("inference worker: background plans wait without holding blocks, and their number is bounded") {
   Bench b;
   b.plain(0, 1);
   const auto first = b.job().first;
   b.execute(1, 2, {block(1)}, Priority::background);
-  CHECK(b.probe.sent<AcquireBlocks>().empty());  // a serving plan that wants the block must not wait for it
+  // A serving plan that wants the block must not wait for it.
+  CHECK(b.probe.sent<AcquireBlocks>().empty());
   b.execute(2, 3, {segment(1)}, Priority::background);
   CHECK(b.probe.sent<Refused>().at(0).refusal.code == "overloaded");
   b.plain(3, 4);
@@ -383,7 +387,7 @@ TEST_CASE("background plans wait for serving ones without holding blocks, and ar
   CHECK(b.job().second.requests[0].kv[0].grant == Grant::write);
 }
 
-TEST_CASE("a background plan may displace other blocks only if its own belong here") {
+TEST_CASE("inference worker: a background plan may evict blocks only if its own belong here") {
   Bench b;
   Execute plan = Bench::plan(1, {block(1)});
   plan.priority = Priority::background;
@@ -394,7 +398,7 @@ TEST_CASE("a background plan may displace other blocks only if its own belong he
   CHECK(acquire.retention.belongs);
 }
 
-TEST_CASE("a background plan that holds blocks runs next, one at a time") {
+TEST_CASE("inference worker: a background plan that holds blocks runs next, one at a time") {
   Bench b;
   b.execute(0, 1, {block(1)}, Priority::background);
   const auto acquire = b.probe.sent<AcquireBlocks>().at(0);
@@ -412,7 +416,7 @@ TEST_CASE("a background plan that holds blocks runs next, one at a time") {
   CHECK(b.probe.sent<AcquireBlocks>().size() == 1);
 }
 
-TEST_CASE("background plans leave the other lanes alone") {
+TEST_CASE("inference worker: background plans leave the other slots free") {
   Bench b(2);
   b.execute(0, 1, {segment(1)}, Priority::background);
   const auto background = b.job().first;
@@ -424,7 +428,8 @@ TEST_CASE("background plans leave the other lanes alone") {
   CHECK(b.probe.started<RunBatch>().size() == 1);
 }
 
-TEST_CASE("a device that fails refuses a plan that ran alone, a bad plan only itself, and no write is kept") {
+TEST_CASE(
+    "inference worker: a failed batch refuses its only plan, a bad plan only itself, and no write is kept") {
   Bench b;
   b.execute(0, 1, {block(1)});
   const auto id = b.probe.sent<AcquireBlocks>().at(0).id;
@@ -442,7 +447,7 @@ TEST_CASE("a device that fails refuses a plan that ran alone, a bad plan only it
   CHECK(b.probe.sent<Executed>().at(0).id == 3);
 }
 
-TEST_CASE("plans of a batch that failed run once more, each alone and before others, on the same blocks") {
+TEST_CASE("inference worker: plans of a failed batch run once more, alone and first, on the same blocks") {
   Bench b;
   const Refusal failed{503, "device_failed", "", "", ""};
   b.plain(0, 1);
@@ -464,7 +469,7 @@ TEST_CASE("plans of a batch that failed run once more, each alone and before oth
   CHECK(second.second.requests[0].plan.segments == both.second.requests[0].plan.segments);
   CHECK(second.second.requests[0].plan.readouts == both.second.requests[0].plan.readouts);
   CHECK(second.second.requests[0].kv.at(0).pages == std::vector<std::uint32_t>{1});
-  b.probe.done(6, second.first, failed);  // the bad one
+  b.probe.done(6, second.first, failed);  // the bad plan
   CHECK(b.probe.sent<Refused>().at(0) == Refused{2, failed});
   CHECK(b.probe.sent<ReleaseBlocks>().at(0) == ReleaseBlocks{id, {}});
   const auto third = b.job();
@@ -475,7 +480,7 @@ TEST_CASE("plans of a batch that failed run once more, each alone and before oth
   CHECK(b.job().second.requests.size() == 3);
 }
 
-TEST_CASE("plans of a batch that failed too late are refused with it") {
+TEST_CASE("inference worker: plans of a batch that failed too late are refused with it") {
   Bench b;
   b.plain(0, 1);
   const auto first = b.job().first;
@@ -489,7 +494,7 @@ TEST_CASE("plans of a batch that failed too late are refused with it") {
   CHECK(b.job().second.requests.size() == 1);
 }
 
-TEST_CASE("a lost router's waiting plans are dropped and their blocks given back") {
+TEST_CASE("inference worker: waiting plans of a lost router are dropped and their blocks released") {
   Bench b;
   b.execute(0, 1, {block(1)});
   b.probe.lose(1, 2);
@@ -501,10 +506,10 @@ TEST_CASE("a lost router's waiting plans are dropped and their blocks given back
   CHECK(b.probe.effects.list.empty());
 }
 
-TEST_CASE("a plan runs with the catalog that it names, whatever is served now and whoever runs beside it") {
+TEST_CASE("inference worker: a plan runs with the catalog that it names, whatever is served now") {
   Bench b;
   b.follow(0, 7, "m1");
-  b.plain(1, 1);  // keeps the lane busy
+  b.plain(1, 1);  // keeps the slot busy
   const auto first = b.job();
   for (const RequestId id : {2u, 3u}) {
     Execute wanted = Bench::plan(id, {segment(1)});

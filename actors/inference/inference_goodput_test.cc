@@ -1,5 +1,5 @@
-// Goodput under overload, in virtual time: ten times as many plans as the device can compute, and yet almost
-// all that it computes is answered in time (promise 10).
+// Goodput under overload, in virtual time. Ten times as many plans arrive as the device can
+// compute, and yet almost all that it computes is answered in time (promise 10).
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,15 +16,16 @@ using namespace inference_test;
 constexpr std::int64_t us_per_token = 100;
 constexpr double overload = 10;
 
-// A plan is told by its time of arrival, which no two share: its only readout asks for that token.
+// A plan is identified by its unique time of arrival, which is the token of its only readout.
 struct Overload {
   std::mt19937 random;
   std::uint32_t lanes;
   Bench b{config(lanes)};
   std::int64_t now = 0, next_arrival = 1;
   std::map<RequestId, std::int64_t> deadline;
-  std::multimap<std::int64_t, std::pair<std::uint64_t, RunBatch>> ends;  // running jobs, by their end
-  double computed = 0, good = 0;                                         // tokens
+  // Running jobs, by their end.
+  std::multimap<std::int64_t, std::pair<std::uint64_t, RunBatch>> ends;
+  double computed = 0, good = 0;  // in tokens
 
   Overload(unsigned seed, std::uint32_t l) : random(seed), lanes(l) {}
 
@@ -81,7 +82,7 @@ struct Overload {
   }
 };
 
-TEST_CASE("at ten times the load most of what is computed is answered in time, and no lane idles") {
+TEST_CASE("goodput: at ten times the load most computed plans are answered in time, and no slot idles") {
   constexpr std::int64_t till = 30'000'000;
   for (unsigned seed = 1; seed <= 6; ++seed) {
     CAPTURE(seed);
@@ -94,28 +95,29 @@ TEST_CASE("at ten times the load most of what is computed is answered in time, a
   }
 }
 
-TEST_CASE("a plan that cannot end in time is refused while others run, but tried when it is alone") {
+TEST_CASE("goodput: a plan that cannot end in time is refused while others run, but tried when it is alone") {
   Bench b;
   b.plain(0, 1, 10);
-  b.run(500, b.job());  // 50 us a token
+  b.run(500, b.job());  // 50 us per token
   b.plain(1'000, 2, 30);
-  const auto alone = b.job();  // 1,500 us of 1,000, by itself
+  const auto alone = b.job();  // takes 1,500 us of 1,000, by itself
   b.execute(1'000, 3, {segment(8)}, Priority::serving, 1'500);
   b.execute(1'000, 4, {segment(2)}, Priority::serving, 5'000);
-  b.run(2'200, alone);  // 40 to 50 us a token: plan 3 has 300 us left
+  b.run(2'200, alone);  // 40 to 50 us per token: plan 3 has 300 us left
   CHECK(b.probe.sent<Refused>().at(0).id == 3);
   CHECK(b.probe.sent<Refused>().at(0).refusal.status == 504);
   CHECK(b.job().second.requests.at(0).plan.segments.at(0).tokens.size() == 2);
 }
 
-TEST_CASE("no plan joins a batch that would make one of its plans late") {
+TEST_CASE("goodput: no plan joins a batch that would make one of its plans late") {
   Bench b;
   b.plain(0, 1, 4);
-  b.run(400, b.job());  // 100 us a token
+  b.run(400, b.job());  // 100 us per token
   b.plain(1'000, 2, 1);
   const auto first = b.job();
   b.execute(1'000, 3, {segment(3)}, Priority::serving, 700);
-  b.execute(1'000, 4, {segment(4)}, Priority::serving, 5'000);  // 3 + 4 tokens: 3 would be late
+  // 3 + 4 tokens: plan 3 would be late.
+  b.execute(1'000, 4, {segment(4)}, Priority::serving, 5'000);
   b.execute(1'000, 5, {segment(2)}, Priority::serving, 5'000);
   b.run(1'100, first);
   const auto batch = b.job().second;

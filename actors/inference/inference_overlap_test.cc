@@ -16,7 +16,8 @@ struct OverlapBench : Bench {
     c.overlap = true;
     return c;
   }
-  // A plan of one block and what sees it. Returns its question to the KV-cache worker.
+  // Executes a plan of one block and a segment that sees it. Returns its request to the KV-cache
+  // worker.
   AcquireBlocks ask(std::int64_t us, RequestId id) {
     execute(us, id, {block(1), segment(2)});
     return probe.sent<AcquireBlocks>().at(0);
@@ -28,7 +29,7 @@ struct OverlapBench : Bench {
 };
 
 TEST_SUITE("inference_overlap") {
-  TEST_CASE("a plan begins while its block comes, and says how long that may take") {
+  TEST_CASE("overlap: a plan begins while its block is in flight, with a time limit for the wait") {
     OverlapBench b;
     const AcquireBlocks asked = b.ask(0, 7);
     CHECK(asked.early);
@@ -36,9 +37,9 @@ TEST_SUITE("inference_overlap") {
     const auto [job, batch] = b.job();
     CHECK(batch.requests.at(0).kv.at(0).coming);
     CHECK(batch.requests[0].kv[0].generation == 4);
-    CHECK(batch.requests[0].coming_us == 120);  // of the 100 to wait and 50 of grace
+    CHECK(batch.requests[0].coming_us == 120);  // left of the 100 us to wait and 50 us of grace
     CHECK(b.probe.counted(Metric::overlap_begun) == 1);
-    b.answer(40, asked.id, there);  // it runs: it sees that itself
+    b.answer(40, asked.id, there);  // ignored: the running pass sees it by itself
     CHECK(b.jobs() == 0);
     BatchDone done{{reply(2)}, 20};
     done.coming_us = 500'000, done.waited_us = 200'000;
@@ -48,7 +49,7 @@ TEST_SUITE("inference_overlap") {
     CHECK(b.probe.sent<ReleaseBlocks>().size() == 1);
   }
 
-  TEST_CASE("who is ready goes first; what has come meanwhile is as any other, and shares a batch") {
+  TEST_CASE("overlap: ready plans go first, and a plan whose blocks have arrived joins a batch") {
     OverlapBench b;
     b.plain(0, 1);
     const auto running = b.job();
@@ -62,7 +63,7 @@ TEST_SUITE("inference_overlap") {
     CHECK_FALSE(batch.requests.at(1).kv.at(0).coming);
   }
 
-  TEST_CASE("while it comes it runs alone, and behind who is ready") {
+  TEST_CASE("overlap: a plan with blocks in flight runs alone, after ready plans") {
     OverlapBench b;
     b.plain(0, 1);
     auto running = b.job();
@@ -77,7 +78,7 @@ TEST_SUITE("inference_overlap") {
     CHECK(b.job().second.requests.at(0).kv.at(0).coming);
   }
 
-  TEST_CASE("what did not come is not told as reused") {
+  TEST_CASE("overlap: a block that did not arrive is not reported as reused") {
     OverlapBench b;
     const AcquireBlocks asked = b.ask(0, 7);
     b.answer(30, asked.id, coming);
@@ -89,20 +90,20 @@ TEST_SUITE("inference_overlap") {
     CHECK(b.probe.sent<ReleaseBlocks>().at(0).outcomes.empty());
   }
 
-  TEST_CASE("one that has not begun when its patience ends computes what is not here") {
+  TEST_CASE("overlap: a plan that has not begun by its wait deadline computes the missing blocks") {
     OverlapBench b;
     b.plain(0, 1);
     const auto running = b.job();
     const AcquireBlocks asked = b.ask(1, 7);
     b.answer(2, asked.id, coming);
     b.probe.run_until(152);
-    b.answer(160, asked.id, there);  // too late: it is decided
+    b.answer(160, asked.id, there);  // too late: already decided
     b.run(170, running);
     CHECK(b.job().second.requests.at(0).kv.at(0).grant == Grant::none);
     CHECK(b.job().second.requests[0].coming_us == 0);
   }
 
-  TEST_CASE("a plan whose batch failed is refused, for it was alone in it") {
+  TEST_CASE("overlap: a plan whose batch failed is refused, because it was alone in it") {
     OverlapBench b;
     const AcquireBlocks asked = b.ask(0, 7);
     b.answer(30, asked.id, coming);
@@ -114,7 +115,7 @@ TEST_SUITE("inference_overlap") {
     CHECK(b.core.check_bounds() == "");
   }
 
-  TEST_CASE("one that is refused while it waits lets go of all") {
+  TEST_CASE("overlap: a plan dropped while it waits releases everything") {
     OverlapBench b;
     b.plain(0, 1);
     const AcquireBlocks asked = b.ask(1, 7);
@@ -124,7 +125,7 @@ TEST_SUITE("inference_overlap") {
     CHECK(b.core.check_bounds() == "");
   }
 
-  TEST_CASE("without overlap, and for background plans, nobody asks for it") {
+  TEST_CASE("overlap: without overlap, and for background plans, `early` is not set") {
     Bench plain;
     plain.execute(0, 7, {block(1), segment(2)});
     CHECK_FALSE(plain.probe.sent<AcquireBlocks>().at(0).early);

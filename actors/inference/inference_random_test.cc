@@ -1,5 +1,6 @@
-// Random plans, doubled messages, silent KV-cache workers, failing devices, versions and drains: every plan
-// has exactly one outcome, every grant one release, every plan the model that it is pinned to.
+// Random plans, duplicate messages, silent KV-cache workers, failing devices, versions and drains.
+// Every plan has exactly one outcome, on the model to which it is pinned, and every grant is
+// released once.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -30,21 +31,21 @@ InferenceConfig small(unsigned seed) {
   return config;
 }
 
-// The world around one worker. Each of its plans has as many tokens in its first segment as its number says,
-// so that it is known again on the device.
+// The world around one worker. The first segment of each plan has as many tokens as the plan's
+// number, so that the device can identify it.
 struct World {
   unsigned seed;
   std::mt19937 random{seed};
   Bench b{small(seed)};
   std::int64_t now = 0;
   std::map<std::uint64_t, Effects::Start> jobs;  // running
-  std::map<RequestId, std::size_t> acquires;     // not answered: number of wants
+  std::map<RequestId, std::size_t> acquires;     // unanswered: number of wants
   std::map<RequestId, Execute> sent;
   std::map<RequestId, std::int64_t> deadline;
   std::map<RequestId, int> outcomes;
-  std::set<RequestId> lost, running;  // plans: whose router was lost; on the device
-  std::set<RequestId> failed;         // with a batch of several: they may run once more
-  std::map<RequestId, int> granted;   // acquisitions that hold something: 1 until they are released
+  std::set<RequestId> lost, running;  // plans: router lost; on the device
+  std::set<RequestId> failed;         // plans of failed batches of several: may run once more
+  std::map<RequestId, int> granted;   // acquisitions with grants, until they are released
   std::set<std::string> models{"m1"};
   std::uint64_t epoch = 0;
 
@@ -121,7 +122,7 @@ struct World {
     if (acquires.empty()) return;
     const auto [id, wants] =
         *std::next(acquires.begin(), static_cast<std::ptrdiff_t>(random() % acquires.size()));
-    if (random() % 4 != 0) acquires.erase(id);  // else answered twice
+    if (random() % 4 != 0) acquires.erase(id);  // otherwise it is answered twice
     std::vector<BlockGrant> grants;
     for (std::size_t w = 0; w < wants; ++w) grants.push_back({static_cast<Grant>(random() % 3), 1, 1, {1}});
     granted[id] = 1;
@@ -201,7 +202,9 @@ struct World {
   }
 };
 
-TEST_CASE("whatever happens each plan has one outcome, on its model, and each grant one release") {
+TEST_CASE(
+    "inference worker: whatever happens each plan has one outcome, on its model, and each grant one "
+    "release") {
   for (unsigned seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
     World world(seed);

@@ -1,5 +1,5 @@
 #pragma once
-// What the inference worker says no with. All of these may be answered otherwise by another worker, or later.
+// Refusals of the inference worker. For each of them another worker, or a later try, may succeed.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,12 +19,14 @@ inline Refusal queue_full(std::uint32_t queue_max) {
 }
 
 inline Refusal no_time(std::int64_t budget_us) {
-  return {503, "overloaded", "what waits already takes longer than " + std::to_string(budget_us) + " us",
+  return {503, "overloaded",
+          "the waiting plans already take longer than " + std::to_string(budget_us) + " us",
           "inference worker", "a retry after a pause, or a larger budget"};
 }
 
 inline Refusal drains() {
-  return {503, "draining", "this worker takes nothing new", "inference worker", "another worker"};
+  return {503, "draining", "this worker is draining and takes no new plans", "inference worker",
+          "another worker"};
 }
 
 inline Refusal bad_blocks(std::size_t blocks, std::size_t segments) {

@@ -1,10 +1,11 @@
-// Rows of embedding tables: the pool's pages that they may fill come from the KV-cache worker, and go back
-// when it asks; pages with room are refilled behind what passes miss.
+// Rows of embedding tables. The KV-cache worker lends pages of the pool for rows and demands them
+// back. Free slots in these pages are refilled with rows that passes did not ask for yet, at a
+// lower priority than rows that passes miss.
 //
-// Of tables that are spread over nodes' memory, a batch that missed rows asks the KV-cache worker for their
-// shards, which has them, pulls them from the nodes that they belong to, or lets the batch fill them from the
-// table; then it runs once more, on the lane that it had. Shards that belong here are filled behind the
-// scenes, in free room.
+// For tables that are spread over nodes' memory, a batch that missed rows acquires their shards
+// from the KV-cache worker. That worker has the shards, pulls them from their owners, or lets the
+// batch fill them from the table. Then the batch runs once more, in the slot that it had. This
+// node's own shards are filled in the background, in free pages.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -19,11 +20,12 @@ namespace {
 
 constexpr std::uint64_t patience_timer(std::uint64_t serial) {
   return serial * 2 + 1;
-}  // as of a task's blocks
+}  // the same timer as a task's acquire_timer
 
-constexpr std::size_t asked_at_once = 128;  // of those that belong here
+constexpr std::size_t asked_at_once = 128;  // own shards acquired at once
 constexpr Duration between_walks{
-    10'000'000};  // over them: what made room for others, or was corrupt, comes back
+    // Pause between walks; shards that were evicted or corrupt are filled again by the next walk.
+    10'000'000};
 
 std::vector<GrantedShard> granted_of(const std::vector<TableShard>& shards,
                                      const std::vector<BlockGrant>& grants) {
@@ -35,7 +37,8 @@ std::vector<GrantedShard> granted_of(const std::vector<TableShard>& shards,
 
 }  // namespace
 
-// What was told before is answered again; what is being done will be.
+// Repeats the answer to a message that was answered before. A message being worked on is answered
+// when its job ends.
 void InferenceCore::on_lend(Address from, const LendPages& lend, Effects& effects) {
   if (from != kv_worker()) return effects.count(Metric::protocol_errors);
   if (lend.incarnation != config_.incarnation || lend.number < rows_.answer.number || rows_.job != 0) return;
@@ -60,7 +63,7 @@ bool InferenceCore::on_rows_done(const Done& done, Effects& effects) {
   return true;
 }
 
-// A device that cannot take them gives all of them back.
+// A device that cannot take the pages gives all of them back.
 void InferenceCore::end_lend(const JobResult& result, Effects& effects) {
   if (const auto* changed = std::get_if<RowPages>(&result)) {
     rows_.answer.given_back = changed->given_back;
@@ -76,7 +79,7 @@ void InferenceCore::end_lend(const JobResult& result, Effects& effects) {
   effects.send(kv_worker(), rows_.answer);
 }
 
-// Lanes end in any order, so what they tell may be older than what is known.
+// Slots end in any order, so totals may be older than those already known.
 void InferenceCore::count_rows(const RowTotals& now, Effects& effects) {
   RowTotals& told = rows_.told;
   const auto count = [&](Metric metric, std::uint64_t RowTotals::*of) {
@@ -111,14 +114,14 @@ void InferenceCore::refill_rows(Instant now, Effects& effects) {
 
 // ---- tables that are spread over nodes' memory ----
 
-// By rendezvous hashing, the same on all nodes that know of the same workers.
+// Returns the owner by rendezvous hashing, the same on all nodes that know the same workers.
 NodeId InferenceCore::owner_of(const TableShard& shard) const {
   std::uint64_t key = 0;  // a name is a hash
   std::memcpy(&key, shard.table.bytes.data(), sizeof key);
   return owners_->nodes()[owners_->owner(key ^ spread(shard.shard))];
 }
 
-// What belongs here may stay; what is asked for ahead takes free room only.
+// The owner keeps its shards as its own blocks. Shards acquired ahead of need take free pages only.
 AcquireBlocks InferenceCore::ask_for(Serial serial, std::span<const TableShard> shards, bool ahead) const {
   AcquireBlocks ask{serial, config_.block_wait.us};
   ask.may_evict = !ahead;
@@ -130,7 +133,7 @@ AcquireBlocks InferenceCore::ask_for(Serial serial, std::span<const TableShard> 
   return ask;
 }
 
-// ---- of a batch ----
+// ---- shards of a batch ----
 
 void InferenceCore::await_shards(Instant now, Batch batch, std::vector<TableShard> away, Effects& effects) {
   Instant deadline = tasks_.at(batch.tasks.front()).deadline;
@@ -154,7 +157,7 @@ bool InferenceCore::on_shards_acquired(Instant now, const BlocksAcquired& acquir
       std::ranges::find_if(batches_, [&](const auto& entry) { return entry.second.asked == acquired.id; });
   if (of == batches_.end() || acquired.id == 0) return false;
   Batch& batch = of->second;
-  if (of->first != acquired.id) {  // it runs by now: doubled, or it gave up waiting
+  if (of->first != acquired.id) {  // it runs already: a duplicate, or it gave up waiting
     if (batch.granted.empty()) effects.send(kv_worker(), ReleaseBlocks{acquired.id, {}});
     return true;
   }
@@ -167,7 +170,7 @@ bool InferenceCore::on_shards_acquired(Instant now, const BlocksAcquired& acquir
 bool InferenceCore::on_shards_timer(Instant now, Serial serial, Effects& effects) {
   const auto at = batches_.find(serial);
   if (at == batches_.end() || at->second.asked != serial) return false;
-  effects.send(kv_worker(), ReleaseBlocks{serial, {}});  // it is silent: the table has all rows
+  effects.send(kv_worker(), ReleaseBlocks{serial, {}});  // no answer: the table has all rows
   run_with_shards(now, serial, effects);
   return true;
 }
@@ -176,7 +179,8 @@ void InferenceCore::run_with_shards(Instant now, Serial asked, Effects& effects)
   Batch batch = std::move(batches_.extract(asked).mapped());
   RunBatch work;
   work.shards = granted_of(batch.missed, batch.granted);
-  // Rows go on from there into the cache and into blocks that are kept, whose checksums would be right.
+  // Always verifies shards: their rows go into the cache and into kept blocks, whose checksums
+  // would be right.
   for (GrantedShard& shard : work.shards)
     shard.grant.check = shard.grant.check || !planted(Bug::trust_shards);
   for (const Serial serial : batch.tasks) {
@@ -197,7 +201,7 @@ void InferenceCore::release_shards(const Batch& batch, std::vector<BlockOutcome>
   if (!batch.granted.empty()) effects.send(kv_worker(), ReleaseBlocks{batch.asked, std::move(outcomes)});
 }
 
-// ---- that belong here ----
+// ---- this node's own shards ----
 
 void InferenceCore::keep_shards(Instant now, Effects& effects) {
   OwnShards& own = own_shards_;
@@ -212,9 +216,9 @@ void InferenceCore::keep_shards(Instant now, Effects& effects) {
   own.at_hand.clear();
   own.job = next_serial_++;
   effects.start(own.job, FillShards{});  // says which tables there are
-}
+}  // reports which tables there are
 
-// The next ones of the walk.
+// Acquires the next own shards of the walk.
 void InferenceCore::ask_for_own(Instant now, Effects& effects) {
   OwnShards& own = own_shards_;
   own.at_hand.clear();

@@ -1,5 +1,5 @@
-// The inference worker, the pages that rows of embedding tables may fill, and tables that are spread over
-// nodes' memory.
+// The inference worker with pages for rows of embedding tables, and with tables that are spread
+// over nodes' memory.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -15,7 +15,7 @@ struct RowBench : Bench {
   static InferenceConfig with_rows() {
     InferenceConfig c = config(1);
     c.heartbeat = {100};
-    c.refill_bytes = 1'000'000;  // a byte a microsecond
+    c.refill_bytes = 1'000'000;  // a byte per microsecond
     return c;
   }
   RowBench() : Bench(with_rows()) {}
@@ -25,7 +25,8 @@ struct RowBench : Bench {
   }
 };
 
-TEST_CASE_FIXTURE(RowBench, "pages go to the device, and what it gives back goes to the worker") {
+TEST_CASE_FIXTURE(RowBench,
+                  "inference rows: lent pages go to the device, and returned pages to the KV-cache worker") {
   lend(1, 1, {4, 5}, 0);
   const auto job = probe.started<ChangeRowPages>().at(0);
   CHECK(job.second.pages == std::vector<std::uint32_t>{4, 5});
@@ -43,7 +44,7 @@ TEST_CASE_FIXTURE(RowBench, "pages go to the device, and what it gives back goes
 
 TEST_CASE_FIXTURE(
     RowBench,
-    "what is told again is done once and answered again; what is late, or another process's, is not") {
+    "inference rows: a repeated message is handled once and answered again; late or foreign ones are not") {
   lend(1, 2, {4});
   const auto job = probe.started<ChangeRowPages>().at(0);
   lend(2, 2, {4});
@@ -60,13 +61,15 @@ TEST_CASE_FIXTURE(
   CHECK(probe.counted(Metric::protocol_errors) == 1);
 }
 
-TEST_CASE_FIXTURE(RowBench, "a device that keeps no rows gives its pages back") {
+TEST_CASE_FIXTURE(RowBench, "inference rows: a device that keeps no rows returns its pages") {
   lend(1, 1, {4, 5});
   probe.done(2, probe.started<ChangeRowPages>().at(0).first, Refusal{500, "wrong_job", "", "", ""});
   CHECK(probe.sent<PagesLent>().at(0).given_back == std::vector<std::uint32_t>{4, 5});
 }
 
-TEST_CASE_FIXTURE(RowBench, "pages with room are refilled as fast as is allowed, less what passes miss") {
+TEST_CASE_FIXTURE(
+    RowBench,
+    "inference rows: pages with free slots are refilled at the allowed pace, less bytes that passes miss") {
   lend(1, 1, {4});
   probe.done(2, probe.started<ChangeRowPages>().at(0).first,
              RowPages{{}, {.bytes_missed = 30, .wants_refill = true}});
@@ -80,10 +83,11 @@ TEST_CASE_FIXTURE(RowBench, "pages with room are refilled as fast as is allowed,
              RowsRefilled{{.bytes_missed = 30, .bytes_refilled = 70, .wants_refill = false}});
   CHECK(probe.counted(Metric::row_bytes_refilled) == 70);
   probe.run_until(400);
-  CHECK(probe.started<RefillRows>().empty());  // there is nothing left to bring
+  CHECK(probe.started<RefillRows>().empty());  // nothing is left to refill
 }
 
-TEST_CASE_FIXTURE(RowBench, "routers hear which parts of the table are here, as far as there are any") {
+TEST_CASE_FIXTURE(RowBench,
+                  "inference rows: heartbeats tell which shards of the table are cached, if there are any") {
   probe.run_until(100);
   CHECK(probe.sent<Heartbeat>().at(0).shard_rows == 0);
   CHECK(probe.sent<Heartbeat>().at(0).rows_found.empty());
@@ -98,7 +102,7 @@ TEST_CASE_FIXTURE(RowBench, "routers hear which parts of the table are here, as 
   CHECK(beat.rows_found == std::vector<std::uint8_t>{50, 0, 100});
 }
 
-TEST_CASE_FIXTURE(RowBench, "what lanes tell out of order is counted once") {
+TEST_CASE_FIXTURE(RowBench, "inference rows: totals that slots report out of order are counted once") {
   plain(1, 10);
   const auto work = job();
   BatchDone done;
@@ -130,7 +134,8 @@ struct ShardBench : Bench {
     for (std::uint32_t i = 0; i < count; ++i) list.push_back({name(7), i});
     return list;
   }
-  // A plan's batch ends for want of these; returns what the KV-cache worker is asked.
+  // Runs a plan whose batch ends because it misses these shards. Returns the request to the
+  // KV-cache worker.
   AcquireBlocks miss(std::int64_t us, std::vector<TableShard> away) {
     plain(us, 1);
     BatchDone done;
@@ -152,7 +157,7 @@ struct ShardBench : Bench {
   std::pair<std::uint64_t, RunBatch> last_;
 };
 
-TEST_CASE_FIXTURE(ShardBench, "shards that a batch misses are asked for at once, each where it belongs") {
+TEST_CASE_FIXTURE(ShardBench, "inference shards: missed shards are acquired at once, each from its owner") {
   const AcquireBlocks ask = miss(1, shards(60));
   CHECK(probe.recipients().at(0) == kv);
   REQUIRE(ask.wants.size() == 60);
@@ -162,16 +167,16 @@ TEST_CASE_FIXTURE(ShardBench, "shards that a batch misses are asked for at once,
     ++at[want.at];
   }
   CHECK(ask.wants[3].name == block_of(shards(4)[3]));
-  CHECK(at.size() == 3);  // here, which is said as 0, and on the two others
+  CHECK(at.size() == 3);  // here, which is 0, and on the two others
   CHECK(at.count(0) == 1);
   CHECK(at.count(1) == 0);
   CHECK(ask.may_evict);
   CHECK(core.check_bounds() == "");
 }
 
-TEST_CASE_FIXTURE(
-    ShardBench,
-    "with what is granted the batch runs once more, asks for nothing, and lets go what it has done with it") {
+TEST_CASE_FIXTURE(ShardBench,
+                  "inference shards: with the grants the batch runs once more, misses nothing, and releases "
+                  "with outcomes") {
   const AcquireBlocks ask = miss(1, shards(2));
   probe.receive(3, kv, acquired(ask.id, {{Grant::read, 5, 6, {7}}, {Grant::write, 8, 0, {9}}}));
   const auto run = again();
@@ -181,9 +186,10 @@ TEST_CASE_FIXTURE(
   REQUIRE(run.second.shards.size() == 2);
   CHECK(run.second.shards[1].shard.shard == 1);
   CHECK(run.second.shards[1].grant.pages == std::vector<std::uint32_t>{9});
-  for (const GrantedShard& shard : run.second.shards) CHECK(shard.grant.check);  // whoever read them before
-  probe.receive(
-      4, kv, acquired(ask.id, {{Grant::read, 5, 6, {7}}, {Grant::write, 8, 0, {9}}}));  // doubled: still held
+  // Even if they were read before.
+  for (const GrantedShard& shard : run.second.shards) CHECK(shard.grant.check);
+  // A duplicate: the grants are still held.
+  probe.receive(4, kv, acquired(ask.id, {{Grant::read, 5, 6, {7}}, {Grant::write, 8, 0, {9}}}));
   CHECK(probe.effects.list.empty());
   const BlockOutcome written{block_of(shards(2)[1]), 8, Outcome::written, 77};
   end(5, {written});
@@ -194,7 +200,7 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(
     ShardBench,
-    "where the KV-cache worker is silent, or answers something else, all rows come from the table") {
+    "inference shards: without a valid answer of the KV-cache worker all rows come from the table") {
   const AcquireBlocks ask = miss(1, shards(2));
   probe.run_until(200);
   CHECK(probe.sent<ReleaseBlocks>().at(0).id == ask.id);
@@ -212,7 +218,7 @@ TEST_CASE_FIXTURE(
   CHECK(other.again().second.shards.empty());
 }
 
-TEST_CASE_FIXTURE(ShardBench, "a batch that fails lets its shards go") {
+TEST_CASE_FIXTURE(ShardBench, "inference shards: a batch that fails releases its shards") {
   const AcquireBlocks ask = miss(1, shards(1));
   probe.receive(3, kv, acquired(ask.id, {{Grant::read, 5, 6, {7}}}));
   probe.done(4, again().first, Refusal{503, "device_failed", "", "", ""});
@@ -220,9 +226,8 @@ TEST_CASE_FIXTURE(ShardBench, "a batch that fails lets its shards go") {
   CHECK(probe.sent<Refused>().size() == 1);
 }
 
-TEST_CASE_FIXTURE(
-    ShardBench,
-    "a batch that waits for shards keeps its lane, and its plans all that they need to run again") {
+TEST_CASE_FIXTURE(ShardBench,
+                  "inference shards: a batch that waits for shards keeps its slot and can run again") {
   plain(1, 9);
   const auto first = job();
   plain(2, 1);
@@ -245,7 +250,7 @@ TEST_CASE_FIXTURE(
   CHECK(probe.sent<Executed>().size() == 2);
 }
 
-TEST_CASE("shards that belong here are filled at the start, in free room, and no others") {
+TEST_CASE("inference shards: own shards, and no others, are filled at the start, in free pages") {
   ShardBench bench;
   CoreProbe& probe = bench.probe;
   const auto list = probe.started<FillShards>().at(0);
@@ -267,7 +272,7 @@ TEST_CASE("shards that belong here are filled at the start, in free room, and no
     const auto fill = probe.started<FillShards>().at(0);
     REQUIRE(fill.second.shards.size() == 1);
     CHECK(block_of(fill.second.shards[0].shard) == ask.wants[0].name);
-    probe.receive(us, kv, acquired(ask.id, grants));  // doubled
+    probe.receive(us, kv, acquired(ask.id, grants));  // duplicate
     CHECK(probe.effects.list.empty());
     const BlockOutcome written{ask.wants[0].name, 8, Outcome::written, 77};
     probe.done(us + 1, fill.first, ShardsFilled{{}, {written}});
@@ -278,10 +283,10 @@ TEST_CASE("shards that belong here are filled at the start, in free room, and no
   probe.run_until(9'000'000);
   CHECK(probe.started<FillShards>().empty());
   probe.run_until(12'000'000);
-  CHECK(probe.started<FillShards>().size() == 1);  // once more over all of them
+  CHECK(probe.started<FillShards>().size() == 1);  // the next walk over all shards
 }
 
-TEST_CASE("a walk whose question is lost goes on") {
+TEST_CASE("inference shards: a walk whose request is lost goes on") {
   ShardBench bench;
   CoreProbe& probe = bench.probe;
   probe.done(1, probe.started<FillShards>().at(0).first, ShardsFilled{{{name(7), 3'000}}, {}});
@@ -292,7 +297,7 @@ TEST_CASE("a walk whose question is lost goes on") {
   CHECK(probe.sent<AcquireBlocks>().at(0).wants.front().name != first.wants.front().name);
 }
 
-TEST_CASE("without owners nothing is asked for") {
+TEST_CASE("inference shards: without owners nothing is acquired") {
   Bench bench;
   CHECK(bench.probe.started<FillShards>().empty());
   bench.plain(1, 1);

@@ -1,8 +1,8 @@
 #pragma once
-// What a model computes with of the catalog, version by version: made when the first plan of a version runs,
-// kept for the last few versions, and by whoever runs on one for as long as that. So a request is computed
-// with what belongs to the catalog that it was planned against, whatever is put meanwhile (promise 4); and
-// all of it goes with its model.
+// Holds what a model derives from each catalog version (its assets). Assets are made when the first
+// plan of a version runs. They are kept for the last few versions, and for as long as a running
+// batch uses them. So a request is computed with the catalog that it was planned against, whatever
+// is written meanwhile (promise 4). All assets are freed with their model.
 #include <cstddef>
 #include <deque>
 #include <functional>
@@ -16,22 +16,24 @@
 namespace troupe::actors {
 
 using AssetsPointer = std::shared_ptr<const kernels::CatalogAssets>;
-// May keep the snapshot. Throws if it cannot; called by one thread at a time for each version.
+// Makes the assets; may keep the snapshot. Throws on failure. Called by one thread at a time for
+// each version.
 using MakeAssets = std::function<AssetsPointer(CatalogPointer catalog)>;
-// The snapshot of that version; null: it is not here (any more).
+// Returns the snapshot of that version; null if it is not here (any more).
 using FindCatalog = std::function<CatalogPointer(const std::string& catalog_version)>;
 
-// Thread-safe. Whoever wants a version that another thread makes waits for it; others do not.
+// Thread-safe. A thread that wants a version being made by another thread waits; other threads do
+// not.
 class ModelAssets {
  public:
-  static constexpr std::size_t versions_max = 4;  // the present one, and those of requests that began before
+  static constexpr std::size_t versions_max = 4;  // the present one, and those of earlier requests
 
-  // No `make`: the model needs what its searches may return, and nothing else.
+  // Without `make`, the model needs only the paths that its searches may return.
   ModelAssets(MakeAssets make, FindCatalog find_catalog);
 
-  // Whether a plan against a catalog cannot be computed without.
+  // Returns true if a plan against a catalog cannot be computed without assets.
   bool needed(const kernels::Plan& plan) const { return always_ || plan.search.wants_index(); }
-  // Null: that catalog is not here. Throws what making them throws; the next call tries again.
+  // Returns null if that catalog is not here. Throws what `make` throws; the next call tries again.
   AssetsPointer of(const std::string& catalog_version);
 
  private:
@@ -43,12 +45,12 @@ class ModelAssets {
   };
   std::shared_ptr<Version> version(const std::string& catalog_version);
 
-  const bool always_;  // and not by searches alone
+  const bool always_;  // true if all plans need assets, not only searches
   const MakeAssets make_;
   const FindCatalog find_catalog_;
   std::mutex mutex_;
-  std::deque<std::shared_ptr<Version>>
-      versions_;  // guarded by mutex_; the one that was asked for last is first
+  // Guarded by mutex_; the most recently requested version is first.
+  std::deque<std::shared_ptr<Version>> versions_;
 };
 
 }  // namespace troupe::actors

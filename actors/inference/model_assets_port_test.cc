@@ -18,14 +18,14 @@ struct Named : kernels::CatalogAssets {
   CatalogPointer catalog;
 };
 
-// A store of catalogs, and assets that keep theirs.
+// A store of catalogs, and assets that keep their catalog.
 struct Bench {
   std::map<std::string, CatalogPointer> catalogs;
   std::atomic<int> made = 0, asked = 0;
   bool fails = false;
   ModelAssets assets{[this](CatalogPointer catalog) {
                        ++made;
-                       if (fails) throw std::runtime_error("no room");
+                       if (fails) throw std::runtime_error("no memory");
                        return std::make_shared<const Named>(std::move(catalog));
                      },
                      [this](const std::string& version) {
@@ -40,7 +40,7 @@ struct Bench {
   }
 };
 
-TEST_CASE("assets are made once for each version, of that version, and of none that is not here") {
+TEST_CASE("model assets: assets are made once for each version that is here, and none for others") {
   Bench b;
   b.put("c1"), b.put("c2");
   const AssetsPointer one = b.assets.of("c1"), two = b.assets.of("c2");
@@ -49,11 +49,11 @@ TEST_CASE("assets are made once for each version, of that version, and of none t
   CHECK(b.assets.of("c1") == one);
   CHECK(b.made == 2);
   CHECK(b.assets.of("c3") == nullptr);
-  b.put("c3");  // it comes later
+  b.put("c3");  // it arrives later
   CHECK(b.version_of(b.assets.of("c3")) == "c3");
 }
 
-TEST_CASE("a version that is in use outlives its catalog, and those that were asked for last are kept") {
+TEST_CASE("model assets: a version in use outlives its catalog, and recently used versions are kept") {
   Bench b;
   for (int n = 1; n <= 9; ++n) b.put("c" + std::to_string(n));
   const AssetsPointer held = b.assets.of("c1");
@@ -64,13 +64,13 @@ TEST_CASE("a version that is in use outlives its catalog, and those that were as
   const int made = b.made;
   b.catalogs.clear();
   CHECK(b.version_of(held) == "c1");
-  CHECK(b.assets.of("c1") == nullptr);  // it was not kept
+  CHECK(b.assets.of("c1") == nullptr);  // not kept
   CHECK(b.version_of(b.assets.of("c2")) == "c2");
   CHECK(b.version_of(b.assets.of("c9")) == "c9");
   CHECK(b.made == made);
 }
 
-TEST_CASE("what cannot be made is said to whoever wants it, and tried again") {
+TEST_CASE("model assets: an error in making them is thrown, and the next call tries again") {
   Bench b;
   b.put("c1");
   b.fails = true;
@@ -79,7 +79,7 @@ TEST_CASE("what cannot be made is said to whoever wants it, and tried again") {
   CHECK(b.version_of(b.assets.of("c1")) == "c1");
 }
 
-TEST_CASE("threads that want one version get the same, made once") {
+TEST_CASE("model assets: threads that want one version get the same assets, made once") {
   Bench b;
   b.put("c1");
   std::vector<AssetsPointer> got(8);

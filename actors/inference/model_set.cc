@@ -7,16 +7,17 @@
 namespace troupe::actors {
 namespace {
 
-constexpr std::size_t why_bytes_max = 300;  // it travels in every heartbeat
+constexpr std::size_t why_bytes_max = 300;  // the text is part of every heartbeat
 
-// Asked again, the device would say the same: there is no such model, or it is not one for this device.
+// Returns true if a retry would give the same answer: the model does not exist, or does not fit
+// this device.
 bool is_final(const Refusal& refusal) { return refusal.status < 500 || refusal.status == 501; }
 
 }  // namespace
 
 ModelSet::ModelSet(std::string first, Duration keep, std::size_t models_max, Duration first_pause)
     : keep_(keep), first_pause_(first_pause), models_max_(models_max) {
-  TROUPE_CHECK(models_max >= 2, "there is room for the active model and the next one");
+  TROUPE_CHECK(models_max >= 2, "models_max allows the active model and the next one");
   models_[first].state = State::loaded;
   versions_.model_version = std::move(first);
 }
@@ -44,7 +45,7 @@ bool ModelSet::named(const std::string& model) const {
 
 std::optional<Job> ModelSet::next_change(Instant now, const std::function<bool(const std::string&)>& needed) {
   if (changing_) return std::nullopt;
-  if (auto drop = next_drop(now, needed)) return drop;  // first: it makes room
+  if (auto drop = next_drop(now, needed)) return drop;  // first, because it frees memory
   return next_load(now);
 }
 

@@ -10,12 +10,13 @@ namespace model_set_test {
 
 using Names = std::vector<std::string>;
 
-// A model is kept for 100 us after it was named last; three may be loaded; the first pause is 10 us.
+// A model is kept for 100 us after it was last named; three may be loaded; the first pause is 10
+// us.
 struct Bench {
   ModelSet set{"a", {100}, 3, {10}};
   std::set<std::string> needed;
 
-  std::string next(std::int64_t us) {  // "+b": b is to be loaded, "-b": dropped; "": nothing is to be done
+  std::string next(std::int64_t us) {  // "+b": load b, "-b": drop b; "": nothing to do
     const auto job = set.next_change({us}, [this](const std::string& m) { return needed.contains(m); });
     if (!job) return "";
     if (const auto* load = std::get_if<LoadModel>(&*job)) return "+" + load->model_version;
@@ -27,7 +28,7 @@ struct Bench {
   void end(std::int64_t us, bool ok = true) { set.end_change({us}, ok); }
 };
 
-TEST_CASE("the next model is loaded beside the active one, one change at a time") {
+TEST_CASE("model set: the next model is loaded beside the active one, one change at a time") {
   Bench b;
   CHECK(b.next(0) == "");
   b.follow(1, 5, "a", "b");
@@ -40,7 +41,7 @@ TEST_CASE("the next model is loaded beside the active one, one change at a time"
   CHECK(b.next(4) == "");
 }
 
-TEST_CASE("older versions and the same ones again change nothing") {
+TEST_CASE("model set: older or equal versions change nothing") {
   Bench b;
   b.follow(1, 5, "a", "b");
   CHECK_FALSE(b.set.follow({2}, {5, "c", "", "d"}));
@@ -51,13 +52,13 @@ TEST_CASE("older versions and the same ones again change nothing") {
   CHECK(b.next(4) == "");
 }
 
-TEST_CASE("a model that is named no longer takes plans for a while, and goes when none is left") {
+TEST_CASE("model set: a model no longer named takes plans for a while, and is dropped when none is left") {
   Bench b;
   b.follow(1, 1, "a", "b");
   CHECK(b.next(1) == "+b");
   b.end(2);
   b.follow(10, 2, "b");
-  b.follow(50, 3, "b");  // does not begin the time again
+  b.follow(50, 3, "b");  // does not restart the time
   b.needed = {"a"};
   CHECK(b.set.serves({109}, "a"));
   CHECK(b.next(109) == "");
@@ -70,7 +71,8 @@ TEST_CASE("a model that is named no longer takes plans for a while, and goes whe
   CHECK(b.set.served({112}) == Names{"b"});
 }
 
-TEST_CASE("a next model that can never be loaded is told, until newer versions come or it loads after all") {
+TEST_CASE(
+    "model set: a final refusal of the next model is reported until newer versions or a successful load") {
   Bench b;
   const auto told = [&] { return b.set.refused_next() ? b.set.refused_next()->model : ""; };
   const auto fail = [&](std::int64_t us, std::uint16_t status) {
@@ -79,7 +81,7 @@ TEST_CASE("a next model that can never be loaded is told, until newer versions c
   };
   b.follow(0, 1, "a", "b");
   CHECK(b.next(0) == "+b");
-  fail(1, 503);  // it may be another time
+  fail(1, 503);  // not final: a later try may succeed
   CHECK(told() == "");
   for (const std::uint16_t status : {404, 501}) {
     CHECK(b.next(1'000 * status) == "+b");
@@ -97,9 +99,7 @@ TEST_CASE("a next model that can never be loaded is told, until newer versions c
   CHECK(told() == "");
 }
 
-TEST_CASE(
-    "a load that was begun under earlier versions does not count against the same next model announced "
-    "anew") {
+TEST_CASE("model set: a load begun under earlier versions does not count against a newly announced model") {
   Bench b;
   b.follow(0, 1, "a", "b");
   CHECK(b.next(0) == "+b");
@@ -113,7 +113,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a model that is named again in time stays, and one that goes is loaded again afterwards") {
+TEST_CASE("model set: a model named again in time stays, and one being dropped is loaded again afterwards") {
   Bench b;
   b.follow(0, 1, "a", "b");
   CHECK(b.next(0) == "+b");
@@ -129,7 +129,7 @@ TEST_CASE("a model that is named again in time stays, and one that goes is loade
   CHECK(b.next(604) == "+a");
 }
 
-TEST_CASE("an active model that was missed as the next one is loaded") {
+TEST_CASE("model set: an active model that was never the next one is loaded") {
   Bench b;
   b.follow(0, 9, "c");
   CHECK_FALSE(b.set.ready({0}));
@@ -138,7 +138,7 @@ TEST_CASE("an active model that was missed as the next one is loaded") {
   CHECK(b.set.ready({1}));
 }
 
-TEST_CASE("a model that cannot be loaded rests ever longer, and does not hold up the other") {
+TEST_CASE("model set: a model that cannot be loaded is retried at growing pauses and does not delay others") {
   Bench b;
   b.needed = {"a"};
   b.follow(0, 1, "b", "c");
@@ -152,11 +152,12 @@ TEST_CASE("a model that cannot be loaded rests ever longer, and does not hold up
     CHECK(b.next(now += pause) == "+b");
     b.end(now, false);
   }
-  b.follow(now, 2, "b", "d");  // d has not failed yet; news do not end the rest of b
+  b.follow(now, 2, "b", "d");  // d has not failed yet; new versions do not end b's back-off
   CHECK(b.next(now) == "+d");
 }
 
-TEST_CASE("the pause has an end, and begins anew after a success or when the model was not named meanwhile") {
+TEST_CASE(
+    "model set: the pause is bounded, and starts anew after a success or when the model was not named") {
   Bench b;
   b.follow(0, 1, "a", "b");
   std::int64_t now = 0;
@@ -173,7 +174,7 @@ TEST_CASE("the pause has an end, and begins anew after a success or when the mod
   CHECK(b.next(now += 10) == "+b");
 }
 
-TEST_CASE("no more models are loaded than there is room for; a drop makes room") {
+TEST_CASE("model set: at most models_max models are loaded, and a drop allows another load") {
   Bench b;
   b.follow(0, 1, "a", "b");
   CHECK(b.next(0) == "+b");
@@ -190,7 +191,7 @@ TEST_CASE("no more models are loaded than there is room for; a drop makes room")
   CHECK(b.next(100) == "+d");
 }
 
-TEST_CASE("versions without a model keep the present one") {
+TEST_CASE("model set: versions without a model keep the present one") {
   Bench b;
   b.follow(0, 1, "");
   CHECK(b.set.versions().epoch == 1);
@@ -198,8 +199,7 @@ TEST_CASE("versions without a model keep the present one") {
   CHECK(b.set.ready({1'000}));
 }
 
-TEST_CASE(
-    "whatever the versions do, needed models stay, and when they settle the two that are named are there") {
+TEST_CASE("model set: under random versions needed models stay, and finally both named models are loaded") {
   for (unsigned seed = 1; seed <= 200; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);

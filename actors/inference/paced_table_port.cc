@@ -15,7 +15,7 @@ PacedTable::World PacedTable::real_world() {
 
 PacedTable::PacedTable(std::shared_ptr<kernels::EmbeddingTable> table, double bytes_per_second, World world)
     : table_(std::move(table)), bytes_per_second_(bytes_per_second), world_(std::move(world)) {
-  TROUPE_CHECK(bytes_per_second > 0, "rows come at some pace");
+  TROUPE_CHECK(bytes_per_second > 0, "bytes_per_second is positive");
 }
 
 void PacedTable::fetch(std::span<const Token> rows, float* out) {

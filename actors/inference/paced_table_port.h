@@ -1,6 +1,6 @@
 #pragma once
-// A table whose rows come no faster than so many bytes a second, whoever asks: a slow disk or link, on a
-// machine that has a fast one. Those who ask wait for each other.
+// A table whose rows arrive at a bounded rate for all readers together. It imitates a slow disk or
+// link on a machine with a fast one. Readers wait for each other.
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -13,7 +13,7 @@ namespace troupe::actors {
 class PacedTable final : public kernels::EmbeddingTable {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  struct World {  // for tests, one of their own
+  struct World {  // clock; tests pass their own
     std::function<Time()> now;
     std::function<void(Time)> sleep_until;
   };
@@ -30,7 +30,7 @@ class PacedTable final : public kernels::EmbeddingTable {
   const double bytes_per_second_;
   const World world_;
   std::mutex mutex_;
-  Time free_;  // guarded by mutex_: when all that was asked for has come
+  Time free_;  // guarded by mutex_: when all requested rows have arrived
 };
 
 }  // namespace troupe::actors

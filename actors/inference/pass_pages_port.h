@@ -1,6 +1,6 @@
 #pragma once
-// Where the keys and values of a pass are, for the decoder that computes it: in the node's arena itself, or
-// on a device, whose copies the arena's pages are brought to and from.
+// Provides the pages with the keys and values of a pass to the decoder that computes it: pages of
+// the node's arena, or copies of them on a device.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -11,35 +11,37 @@
 
 namespace troupe::actors {
 
-// One block of a request: a segment that is granted for reading or writing.
+// A block of a request: a segment with a grant to read or write.
 struct PassBlock {
   const BatchSegmentKv* kv = nullptr;
   std::uint32_t segment = 0;
   std::vector<std::byte*> pages;  // for the decoder, in token order
-  bool corrupt = false;           // the bytes to be read are not those of the checksum: there are no pages
-  std::uint64_t checksum = 0;     // of what the pass wrote
+  bool corrupt = false;           // the bytes do not match the checksum; `pages` is empty
+  std::uint64_t checksum = 0;     // of the bytes that the pass wrote
 };
 using PassBlocks = std::vector<PassBlock>;  // of one request
 
-// Thread-safe; one pass at a time per lane. What throws is an error of the device.
+// Thread-safe; one pass at a time per executor slot. Exceptions are errors of the device.
 class PassPages {
  public:
   virtual ~PassPages() = default;
-  // Finds pages for the first of these requests, as many as there is room for at once. Where not even the
-  // first has room now, it waits for passes of other lanes; 0: it can never have.
+  // Finds pages for as many of these requests as fit at once, from the first on. If not even the
+  // first fits now, waits for passes of other slots. Returns the number of requests; 0 = the first
+  // can never fit.
   virtual std::size_t begin(std::span<PassBlocks> requests, std::uint32_t lane, DeviceUse& use) = 0;
-  // The pass over those requests went well: what it wrote is in the arena, and summed, when this returns.
+  // Called after a successful pass over those requests. On return, what it wrote is in the arena,
+  // with checksums.
   virtual void keep(std::span<PassBlocks> requests, std::uint32_t lane, DeviceUse& use) = 0;
-  // Whatever became of the pass: nobody touches pages for it any more when this returns. `failed`: the device
-  // did, and what is in its memory is not to be trusted.
+  // Called after each pass. On return, no page is used for it any more. `failed` means that the
+  // device failed and its memory is not trusted.
   virtual void end(std::uint32_t lane, bool failed) noexcept = 0;
 };
 
-// The arena's own pages.
+// Uses the arena's own pages.
 class ArenaPages final : public PassPages {
  public:
-  // `verify`: all bytes that are to be read are checked against their checksum, not only those of which that
-  // is asked. `arena` outlives it.
+  // With `verify`, all bytes read are verified against their checksum, not only those whose grant
+  // asks for it. `arena` outlives the object.
   ArenaPages(PageArena& arena, bool verify) : arena_(arena), verify_(verify) {}
   std::size_t begin(std::span<PassBlocks> requests, std::uint32_t lane, DeviceUse& use) override;
   void keep(std::span<PassBlocks> requests, std::uint32_t lane, DeviceUse& use) override;

@@ -1,7 +1,6 @@
 #pragma once
-// How much may be fetched ahead of those who ask, where what they miss comes the same way: so many bytes a
-// second, less those that passes have missed meanwhile. What was not used is kept for one interval, and so is
-// what was owed.
+// Limits how many bytes may be prefetched per second over a link that passes also use. Bytes that
+// passes missed meanwhile are subtracted. Unused credit is kept for one interval, and so is debt.
 #include <algorithm>
 #include <cstdint>
 

@@ -12,9 +12,10 @@
 namespace troupe::actors {
 namespace {
 
-constexpr std::size_t evicted_max = 1 << 20;  // rows that went, remembered to be refilled
-constexpr double fetch_kept = 0.99;           // of what fetches took, at each further one
-constexpr std::size_t refilled_at_once = 64;  // so long a pass that misses rows may wait for a refill
+constexpr std::size_t evicted_max = 1 << 20;  // evicted rows remembered for refills
+constexpr double fetch_kept = 0.99;           // decay factor of the fetch statistics per fetch
+// Rows per refill step; bounds how long a missing pass waits for a refill.
+constexpr std::size_t refilled_at_once = 64;
 
 std::uint32_t rows_in_page(const PageArena& arena, std::uint32_t columns) {
   const std::size_t rows = arena.page_bytes() / (std::size_t{columns} * sizeof(float));
@@ -24,7 +25,7 @@ std::uint32_t rows_in_page(const PageArena& arena, std::uint32_t columns) {
 
 }  // namespace
 
-// A table of a model's version, as executors see it.
+// An embedding table of a model version, as executors see it.
 class RowCache::Cached final : public kernels::EmbeddingTable {
  public:
   Cached(std::shared_ptr<RowCache> cache, std::uint32_t number, Table table)
@@ -40,16 +41,16 @@ class RowCache::Cached final : public kernels::EmbeddingTable {
   const Table table_;
 };
 
-// What a lane needs for a lookup; kept for its memory.
+// Buffers for a lookup, kept to avoid allocations.
 struct RowCache::Scratch {
   std::vector<std::uint32_t> asked;
-  std::vector<std::uint64_t> sums;       // per row of the batch, of ready ones
-  std::vector<bool> wrong;               // per row of the batch: ready, and its bytes are not its own
+  std::vector<std::uint64_t> sums;       // per row of the batch; valid for ready rows
+  std::vector<bool> wrong;               // per row of the batch: ready, but its checksum does not match
   std::vector<Token> missed;             // in order of the batch
   std::vector<std::uint32_t> missed_at;  // per row of the batch
-  std::vector<float> fetched;            // of `missed`
-  double fetch_us = 0;                   // that took
-  std::vector<const float*> sources;     // per row that was asked for
+  std::vector<float> fetched;            // values of `missed`
+  double fetch_us = 0;                   // time that the fetch took
+  std::vector<const float*> sources;     // per requested row
 };
 
 RowCache::RowCache(PageArena& arena, std::uint32_t columns)
@@ -89,7 +90,7 @@ void RowCache::read(std::uint32_t number, const Table& table, std::span<const To
   try {
     check_sums(table, batch, scratch);
     fetch_missed(table, batch, scratch);
-  } catch (const RowsAway&) {  // the batch is run again, and asks again
+  } catch (const RowsAway&) {  // the batch runs again, and looks up again
     const std::lock_guard lock(mutex_);
     slab_.release(batch, false);
     slab_.take_back(batch);
@@ -150,7 +151,7 @@ void RowCache::fetch_missed(const Table& table, const RowSlab::Batch& batch, Scr
       std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begun).count();
 }
 
-// The rows that were fetched, in the places that they were given; nobody else looks there before the release.
+// Stores the fetched rows in their slots. No other pass reads a slot before the release.
 void RowCache::keep(const Table& table, const RowSlab::Batch& batch, Scratch& scratch) {
   for (std::size_t i = 0; i < batch.rows.size(); ++i) {
     const RowSlab::Row& row = batch.rows[i];
@@ -175,7 +176,7 @@ void RowCache::note_fetch(double us, std::size_t rows) {
   fetched_rows_ = fetched_rows_ * fetch_kept + static_cast<double>(rows);
 }
 
-// ---- pages come and go ----
+// ---- pages lent and given back ----
 
 RowPages RowCache::change(const ChangeRowPages& change) {
   RowPages changed;
@@ -212,7 +213,7 @@ RowsRefilled RowCache::refill(const RefillRows& refill) {
     try {
       if (filled) table.slow->fetch(rows, values.data());
     } catch (const std::exception&) {
-      filled = false;  // whoever asks for them will see
+      filled = false;  // the next pass that needs them sees the error
     }
     for (std::size_t i = 0; filled && i < rows.size(); ++i)
       std::memcpy(place(batch.rows[i].place), &values[i * columns_], row_bytes);

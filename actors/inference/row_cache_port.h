@@ -1,11 +1,12 @@
 #pragma once
-// Rows of a model's embedding tables, in pages of the node's pool: what stands between executors and tables
-// that are not in memory. A pass's rows are looked up at once; those that are missed are fetched together,
-// each once, and kept where there is room. Which row lies where, and which makes room, is RowSlab's to
-// decide; here are the bytes, a lock, and a sum for each row, over its bytes and over what it is a row of:
-// bytes of another row, table or version are fetched again, as a bit that flipped is.
+// Caches rows of a model's embedding tables in pages of the node's pool, between executors and
+// tables that are not in memory. All rows of a pass are looked up at once. Missed rows are fetched
+// together, each once, and kept if there is a free slot. RowSlab decides where rows lie and which
+// row is evicted; this class holds the bytes and a lock.
 //
-// Executors of several lanes use it at a time. The slow side is read without the lock.
+// Each row has a checksum over its bytes and its identity. Bytes of another row, table or version
+// are fetched again, as is a row with a flipped bit. Executors of several slots use the cache at a
+// time. The backing table is read without the lock.
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -25,26 +26,26 @@ namespace troupe::actors {
 
 class RowCache : public std::enable_shared_from_this<RowCache> {
  public:
-  // `arena` outlives it. Rows have `columns` values; a page holds at least one.
+  // `arena` outlives the object. Rows have `columns` values; a page holds at least one row.
   RowCache(PageArena& arena, std::uint32_t columns);
 
-  // This table through the cache, as long as somebody has it; then its rows are dropped. A table with other
-  // columns is given back as it is.
+  // Returns the table read through the cache. Its rows are dropped when the result is destroyed. A
+  // table with another number of columns is returned unchanged.
   std::shared_ptr<kernels::EmbeddingTable> cached(std::shared_ptr<kernels::EmbeddingTable> table);
 
-  // Thread-safe, without waiting for the slow side.
+  // Thread-safe; does not wait for the backing table.
   RowPages change(const ChangeRowPages& change);
-  // Stops where a pass waits for rows that it missed.
+  // Prefetches rows. Stops while a pass waits for rows that it missed.
   RowsRefilled refill(const RefillRows& refill);
   RowTotals totals() const;
   std::string check_invariants() const;
 
  private:
   class Cached;
-  struct Scratch;  // of a lane
+  struct Scratch;  // buffers of a thread
   struct Table {
     std::shared_ptr<kernels::EmbeddingTable> slow;
-    std::uint64_t mark = 0;  // of the sums
+    std::uint64_t mark = 0;  // identifies the table in its rows' checksums
   };
 
   void read(std::uint32_t number, const Table& table, std::span<const Token> rows, float* out);
@@ -59,7 +60,7 @@ class RowCache : public std::enable_shared_from_this<RowCache> {
 
   PageArena& arena_;
   const std::uint32_t columns_;
-  std::atomic<std::uint32_t> fetching_ = 0;  // passes that wait for the slow side
+  std::atomic<std::uint32_t> fetching_ = 0;  // passes that wait for the backing table
   mutable std::mutex mutex_;
   RowSlab slab_;                     // guarded by mutex_, as all below
   std::vector<std::uint64_t> sums_;  // of ready rows, by handle
@@ -67,7 +68,8 @@ class RowCache : public std::enable_shared_from_this<RowCache> {
   std::uint32_t last_number_ = 0;
   std::uint64_t bytes_missed_ = 0, bytes_refilled_ = 0;
   RowSavings savings_;
-  double fetch_us_ = 0, fetched_rows_ = 0;  // for passes, lately: what a row takes
+  // Recent fetches by passes, decayed: total time and rows.
+  double fetch_us_ = 0, fetched_rows_ = 0;
 };
 
 }  // namespace troupe::actors

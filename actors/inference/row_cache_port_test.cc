@@ -12,7 +12,8 @@
 #include "actors/inference/table_shards_port.h"
 #include "runtime/actor/table_shard.h"
 
-namespace troupe::actors::row_cache_port_test {  // beside the other test benches of this executable
+// Separate from other test benches in this executable.
+namespace troupe::actors::row_cache_port_test {
 namespace {
 
 // Row r of version v is r + v / 8 in all columns.
@@ -34,7 +35,7 @@ class Numbers final : public kernels::EmbeddingTable {
   const int version_;
 };
 
-// Eight pages of two rows and a bit; four are lent.
+// Eight pages, each with two rows and some spare bytes; four are lent.
 struct Bench {
   PageArena arena{40, 8};
   std::shared_ptr<RowCache> cache = std::make_shared<RowCache>(arena, 4);
@@ -56,7 +57,7 @@ struct Bench {
 };
 using Floats = std::vector<float>;
 
-TEST_CASE_FIXTURE(Bench, "a table with rows of another size is given back as it is") {
+TEST_CASE_FIXTURE(Bench, "row cache: a table with rows of another size is returned unchanged") {
   struct Wide final : kernels::EmbeddingTable {
     std::uint32_t rows() const override { return 3; }
     std::uint32_t columns() const override { return 5; }
@@ -67,7 +68,7 @@ TEST_CASE_FIXTURE(Bench, "a table with rows of another size is given back as it 
   CHECK(table != slow);
 }
 
-TEST_CASE_FIXTURE(Bench, "each row of a pass is fetched once, and not at all when it is in the pool") {
+TEST_CASE_FIXTURE(Bench, "row cache: each row of a pass is fetched once, and not at all when it is cached") {
   CHECK(read({3, 5, 3, 3}) == Floats{3, 5, 3, 3});
   CHECK(slow->fetched == 2);
   CHECK(read({5, 3}) == Floats{5, 3});
@@ -79,7 +80,7 @@ TEST_CASE_FIXTURE(Bench, "each row of a pass is fetched once, and not at all whe
   CHECK(totals.bytes_missed == 2 * 16);
 }
 
-TEST_CASE_FIXTURE(Bench, "rows that find no room are right as well, and so are all without any page") {
+TEST_CASE_FIXTURE(Bench, "row cache: rows without a free slot are right, also without any page") {
   std::vector<Token> many;
   Floats right;
   for (Token row = 0; row < 20; ++row) {
@@ -92,19 +93,20 @@ TEST_CASE_FIXTURE(Bench, "rows that find no room are right as well, and so are a
   CHECK(slow->fetched == 40);
 }
 
-TEST_CASE_FIXTURE(Bench, "a row whose bytes are not its own is fetched again") {
+TEST_CASE_FIXTURE(Bench, "row cache: a row with wrong bytes is fetched again") {
   read({1});
   for (std::uint32_t page = 4; page < 8; ++page)
-    arena.page(page)[0] ^= std::byte{1};  // the first row of each
+    arena.page(page)[0] ^= std::byte{1};  // the first row of each page
   CHECK(read({1}) == Floats{1});
   CHECK(cache->totals().corrupt == 1);
   CHECK(read({1}) == Floats{1});
-  CHECK(slow->fetched == 3);  // who finds it out does not keep it, the next one does
+  // The read that finds the error does not keep the row, the next one does.
+  CHECK(slow->fetched == 3);
   CHECK(read({1}) == Floats{1});
   CHECK(slow->fetched == 3);
 }
 
-TEST_CASE_FIXTURE(Bench, "rows of two versions are not each other's, and go with the version") {
+TEST_CASE_FIXTURE(Bench, "row cache: rows of two versions are kept apart, and dropped with their version") {
   auto newer = std::make_shared<Numbers>(1);
   auto second = cache->cached(newer);
   CHECK(read({1, 2}) == Floats{1, 2});
@@ -115,14 +117,14 @@ TEST_CASE_FIXTURE(Bench, "rows of two versions are not each other's, and go with
   CHECK(newer->fetched == 2);
 }
 
-TEST_CASE_FIXTURE(Bench, "what cannot be fetched is an error, and leaves nothing behind") {
+TEST_CASE_FIXTURE(Bench, "row cache: a failed fetch throws and leaves nothing behind") {
   slow->fails = true;
   CHECK_THROWS_AS(read({1}), std::runtime_error);
   slow->fails = false;
   CHECK(read({1}) == Floats{1});
 }
 
-TEST_CASE_FIXTURE(Bench, "pages that come are refilled with the rows that went, within the bytes allowed") {
+TEST_CASE_FIXTURE(Bench, "row cache: new pages are refilled with evicted rows, within the allowed bytes") {
   read({1, 2, 3, 4, 5, 6, 7, 8});
   cache->change({{}, 2});
   cache->change({{0, 1}, 0});
@@ -135,7 +137,7 @@ TEST_CASE_FIXTURE(Bench, "pages that come are refilled with the rows that went, 
   CHECK_FALSE(cache->totals().wants_refill);
 }
 
-TEST_CASE_FIXTURE(Bench, "it says what the rows at hand saved, and what more pages would have") {
+TEST_CASE_FIXTURE(Bench, "row cache: it reports what cached rows saved, and what more pages would save") {
   read({1, 2, 3, 4});
   read({1, 2, 3, 4});
   const RowPages told = cache->change({});
@@ -146,7 +148,7 @@ TEST_CASE_FIXTURE(Bench, "it says what the rows at hand saved, and what more pag
   CHECK(std::ranges::is_sorted(told.savings));
 }
 
-TEST_CASE_FIXTURE(Bench, "lanes that read while pages come and go see right rows") {
+TEST_CASE_FIXTURE(Bench, "row cache: slots that read while pages are lent and returned see right rows") {
   const auto seed = std::random_device()();
   CAPTURE(seed);
   std::atomic<bool> wrong = false;
@@ -160,7 +162,8 @@ TEST_CASE_FIXTURE(Bench, "lanes that read while pages come and go see right rows
       for (std::size_t i = 0; i < all.size(); ++i) wrong = wrong || all[i] != static_cast<float>(rows[i / 4]);
     }
   };
-  class Counted final : public kernels::EmbeddingTable {  // a slow side that several lanes may read
+  // A backing table that several slots may read.
+  class Counted final : public kernels::EmbeddingTable {
    public:
     std::uint32_t rows() const override { return 1'000; }
     std::uint32_t columns() const override { return 4; }
@@ -182,7 +185,7 @@ TEST_CASE_FIXTURE(Bench, "lanes that read while pages come and go see right rows
   CHECK(cache->totals().corrupt == 0);
 }
 
-TEST_CASE("rows of a paced table come when their bytes have, those of two askers one after the other") {
+TEST_CASE("paced table: rows arrive at the given rate, those of two readers one after the other") {
   using namespace std::chrono_literals;
   PacedTable::Time now{}, slept{};
   PacedTable paced(std::make_shared<Numbers>(), 16'000,
@@ -201,7 +204,8 @@ TEST_CASE("rows of a paced table come when their bytes have, those of two askers
 }  // namespace
 }  // namespace troupe::actors::row_cache_port_test
 
-namespace troupe::actors::table_shards_port_test {  // beside the other test benches of this executable
+// Separate from other test benches in this executable.
+namespace troupe::actors::table_shards_port_test {
 namespace {
 
 // Row r is r in all columns.
@@ -223,7 +227,7 @@ class Numbers final : public kernels::EmbeddingTable {
 
 using Floats = std::vector<float>;
 
-// Pages of two rows and a bit: the table has four shards, the last with one row.
+// Pages of two rows and some spare bytes: the table has four shards, the last with one row.
 struct Bench {
   PageArena arena{40, 8};
   std::shared_ptr<TableShards> shards = std::make_shared<TableShards>(arena, 4);
@@ -240,7 +244,7 @@ struct Bench {
     return firsts;
   }
   Floats read(std::vector<Token> rows) { return read(*table, std::move(rows)); }
-  // What a batch that may ask ends with.
+  // Returns the shards with which a batch ends that may acquire shards.
   std::vector<TableShard> away(std::vector<Token> rows) {
     const RunBatch batch{.asks_for_shards = true};
     TableShards::Lent lent(shards.get(), batch);
@@ -251,7 +255,7 @@ struct Bench {
     }
     return {};
   }
-  // As the KV-cache worker would grant them, in pages from `page` on.
+  // Grants shards as the KV-cache worker would, in pages from `page` on.
   RunBatch granted(std::vector<TableShard> names, Grant grant, std::uint32_t page = 0) const {
     RunBatch batch;
     for (const TableShard& shard : names) {
@@ -267,26 +271,25 @@ struct Bench {
   }
 };
 
-TEST_CASE_FIXTURE(Bench, "a table with rows of another size is given back as it is") {
+TEST_CASE_FIXTURE(Bench, "table shards: a table with rows of another size is returned unchanged") {
   const auto wide = std::make_shared<Numbers>(5);
   CHECK(shards->sharded(wide, "m1", "items") == wide);
   CHECK(table != slow);
 }
 
-TEST_CASE_FIXTURE(Bench,
-                  "rows that are missed are asked for by shard, each once, and nothing is read for them") {
+TEST_CASE_FIXTURE(Bench, "table shards: missed rows are reported by shard, each once, and none is read") {
   const auto names = away({5, 0, 1, 4, 6});
   REQUIRE(names.size() == 3);
   CHECK(names[0].shard == 0);
   CHECK(names[1].shard == 2);
   CHECK(names[2].shard == 3);
   CHECK(slow->fetched == 0);
-  CHECK(read({5, 0}) == Floats{5, 0});  // no batch: what is refilled, or not to be asked for
+  CHECK(read({5, 0}) == Floats{5, 0});  // outside of a batch: refills, or tables without sharding
 }
 
 TEST_CASE_FIXTURE(Bench,
-                  "who may write a shard fills it, the last one with zeros behind its row, and says its sum; "
-                  "who reads it finds its rows") {
+                  "table shards: a writer fills a shard, clears the rest of its page and reports its sum; "
+                  "readers find its rows") {
   const auto names = away({2, 6});
   arena.page(1)[30] = std::byte{9};
   std::vector<BlockOutcome> written;
@@ -314,8 +317,8 @@ TEST_CASE_FIXTURE(Bench,
   CHECK(totals().from_nodes == 1);
 }
 
-TEST_CASE_FIXTURE(
-    Bench, "a shard whose bytes are not those of its checksum is told of, and its rows come from the table") {
+TEST_CASE_FIXTURE(Bench,
+                  "table shards: a shard with wrong bytes is reported, and its rows come from the table") {
   const auto names = away({2, 4});
   {
     const RunBatch batch = granted(names, Grant::write);
@@ -337,7 +340,7 @@ TEST_CASE_FIXTURE(
   CHECK(totals().from_here == 1);
 }
 
-TEST_CASE_FIXTURE(Bench, "what is granted nowhere, or in pages that are none, comes from the table") {
+TEST_CASE_FIXTURE(Bench, "table shards: rows of shards without a valid grant come from the table") {
   const auto names = away({0, 2, 4});
   RunBatch batch = granted(names, Grant::none);
   batch.shards[1].grant = {.grant = Grant::read, .pages = {8}};
@@ -348,7 +351,7 @@ TEST_CASE_FIXTURE(Bench, "what is granted nowhere, or in pages that are none, co
   CHECK(totals().from_table == 4);
 }
 
-TEST_CASE_FIXTURE(Bench, "shards of another version, table or size have other names") {
+TEST_CASE_FIXTURE(Bench, "table shards: shards of another version, table or size have other names") {
   const auto name_of = [&](const std::shared_ptr<kernels::EmbeddingTable>& other) {
     const RunBatch batch{.asks_for_shards = true};
     TableShards::Lent lent(shards.get(), batch);
@@ -366,8 +369,7 @@ TEST_CASE_FIXTURE(Bench, "shards of another version, table or size have other na
   CHECK(block_of(first) != block_of({first.table, 1}));
 }
 
-TEST_CASE_FIXTURE(
-    Bench, "ahead of requests tables are told of, as long as somebody has them, and their shards filled") {
+TEST_CASE_FIXTURE(Bench, "table shards: fill() lists the existing tables and fills their granted shards") {
   const auto tables = shards->fill({}).tables;
   REQUIRE(tables.size() == 1);
   CHECK(tables[0].shards == 4);
@@ -382,8 +384,10 @@ TEST_CASE_FIXTURE(
   CHECK(shards->fill({}).tables.empty());
 }
 
-// Behind the cache: what it has is not asked for, and a pass that is run again is counted once.
-TEST_CASE_FIXTURE(Bench, "rows that a cache has are not asked for, and a batch that asks is counted once") {
+// Behind the cache: cached rows are not reported as missed, and a pass that runs again is counted
+// once.
+TEST_CASE_FIXTURE(
+    Bench, "table shards: rows in a cache are not missed, and a batch that runs again is counted once") {
   const auto cache = std::make_shared<RowCache>(arena, 4);
   cache->change({{6, 7}, 0});
   table = cache->cached(table);

@@ -1,7 +1,7 @@
 #pragma once
-// What rows of embedding tables that were at hand saved their passes, and would have saved with another share
-// of the node's pool: a sampled shadow cache of the rows that passes wanted; and which parts of the table
-// were at hand. Whoever holds the rows says what fetching one takes.
+// Counts what cached rows of embedding tables saved their passes, and would have saved with another
+// share of the node's pool. A shadow cache samples the rows that passes wanted. It also counts
+// which parts of the table were cached. The caller gives the time of fetching one row.
 #include <cstdint>
 
 #include "placement/popularity/shard_hits.h"
@@ -13,11 +13,11 @@ namespace troupe::actors {
 
 class RowSavings {
  public:
-  explicit RowSavings(std::uint64_t pool_rows);  // that the whole pool would hold
+  explicit RowSavings(std::uint64_t pool_rows);  // rows that the whole pool would hold
 
   void use(const RowSlab::Batch& batch, double us_per_row);
   void tell(RowPages& to) const;
-  // What a slab counts, and which shards were at hand; whoever holds the rows adds their bytes.
+  // Returns the slab's counts and which shards were cached. The caller adds the byte counts.
   RowTotals totals(const RowSlab& slab) const;
 
  private:

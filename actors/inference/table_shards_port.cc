@@ -19,7 +19,7 @@ std::uint32_t whole_rows(const PageArena& arena, std::uint32_t columns) {
   return static_cast<std::uint32_t>(rows);
 }
 
-// Of another size, or cut otherwise, it is another table.
+// A table of another size, or cut into other shards, has another name.
 BlockName table_name(const std::string& model_version, std::string_view what,
                      const kernels::EmbeddingTable& table, std::uint32_t page_rows) {
   const std::string layout = "table " + std::string(what) + " rows " + std::to_string(table.rows()) +
@@ -30,7 +30,7 @@ BlockName table_name(const std::string& model_version, std::string_view what,
 
 }  // namespace
 
-// A table of a model's version, as executors or a cache see it.
+// An embedding table of a model version, as executors or a cache see it.
 class TableShards::Sharded final : public kernels::EmbeddingTable {
  public:
   Sharded(std::shared_ptr<TableShards> shards, BlockName name, std::shared_ptr<kernels::EmbeddingTable> table)
@@ -87,10 +87,11 @@ std::vector<BlockOutcome> TableShards::Lent::take_outcomes() {
 
 // ---- rows ----
 
-// Whose shards are granted are read there, the others from the table, unless they can still be asked for.
+// Reads granted shards in place and other rows from the table. While shards can still be acquired,
+// missing ones end the batch instead.
 void TableShards::read(kernels::EmbeddingTable& table, const BlockName& name, std::span<const Token> rows,
                        float* out) {
-  if (lent_ == nullptr) return table.fetch(rows, out);  // ahead of passes: nothing is granted for that
+  if (lent_ == nullptr) return table.fetch(rows, out);  // outside of passes: no shards are granted
   std::vector<Token> left;
   std::vector<std::size_t> left_at;
   std::set<TableShard> away;
@@ -102,7 +103,8 @@ void TableShards::read(kernels::EmbeddingTable& table, const BlockName& name, st
     if (at != lent_->shards_.end() && make_ready(table, at->second)) {
       std::memcpy(out + i * columns_, row_of(at->second, row), std::size_t{columns_} * sizeof(float));
       const BlockGrant& grant = at->second.granted->grant;
-      if (grant.grant == Grant::read) ++(grant.pulled ? nodes : here);  // else the table had them just now
+      // For a write grant, the table was just read.
+      if (grant.grant == Grant::read) ++(grant.pulled ? nodes : here);
     } else {
       if (lent_->asks_) away.insert(shard);
       left.push_back(rows[i]);
@@ -129,7 +131,7 @@ const std::byte* TableShards::row_of(const Lent::One& shard, std::uint32_t row) 
   return arena_.page(shard.granted->grant.pages.front()) + offset;
 }
 
-// At its first use. False: it has no bytes that are its own.
+// Prepares a shard at its first use. Returns false if it has no valid bytes.
 bool TableShards::make_ready(kernels::EmbeddingTable& table, Lent::One& shard) const {
   if (shard.is_ready || shard.is_bad) return shard.is_ready;
   const BlockGrant& grant = shard.granted->grant;
@@ -147,7 +149,7 @@ bool TableShards::make_ready(kernels::EmbeddingTable& table, Lent::One& shard) c
   return shard.is_ready = !shard.is_bad;
 }
 
-// Its sum. What rows leave of the page is zero, as in all blocks.
+// Fills the page and returns its checksum. The unused rest of the page is zero, as in all blocks.
 std::uint64_t TableShards::fill_page(kernels::EmbeddingTable& table, std::uint32_t shard,
                                      std::uint32_t page) const {
   std::vector<Token> rows(std::min(page_rows_, table.rows() - shard * page_rows_));

@@ -1,12 +1,13 @@
 #pragma once
-// Embedding tables that are spread over nodes' memory: a shard is a run of rows that fills a page, and a
-// block like others, so that who has it, whether it may be read, and what becomes of it is for the KV-cache
-// workers to say. Here rows are read where shards were granted, and shards are filled from their tables. A
-// batch that misses rows of shards that it was not granted ends (RowsAway), so that they are asked for, all
-// at once; what is not granted then either comes from the table.
+// Embedding tables that are spread over nodes' memory. A shard is a run of rows that fills a page.
+// It is a block like others, so the KV-cache workers decide who holds it, whether it may be read,
+// and when it is evicted. This class reads rows from granted shards, and fills shards from their
+// tables. A batch that misses rows of shards without a grant ends with RowsAway, so that all of
+// them are acquired at once. Shards that are not granted then either are read from the table.
 //
-// Never a wrong row: a shard's name says of which rows of which model's table it is, and its bytes are
-// compared with the block's checksum where the grant asks for that, as of all blocks.
+// A wrong row is never read. A shard's name says which rows of which model's table it holds, and
+// its bytes are verified against the block's checksum if the grant asks for that, as for all
+// blocks.
 #include <cstdint>
 #include <exception>
 #include <map>
@@ -24,7 +25,7 @@
 
 namespace troupe::actors {
 
-// The rows of a pass are elsewhere.
+// Thrown when rows of a pass are in shards without a grant.
 struct RowsAway final : std::exception {
   std::vector<TableShard> shards;
   const char* what() const noexcept override { return "rows of a table are on other nodes"; }
@@ -32,18 +33,19 @@ struct RowsAway final : std::exception {
 
 class TableShards : public std::enable_shared_from_this<TableShards> {
  public:
-  // `arena` outlives it. Rows have `columns` values; a page holds at least one.
+  // `arena` outlives the object. Rows have `columns` values; a page holds at least one row.
   TableShards(PageArena& arena, std::uint32_t columns);
 
-  // This table, its rows read from shards while a Lent is there, as long as somebody has it. One with other
-  // columns is given back as it is. `what`: which of the model's tables it is.
+  // Returns the table with its rows read from shards while a Lent exists, until the result is
+  // destroyed. A table with another number of columns is returned unchanged. `what` names the table
+  // within the model.
   std::shared_ptr<kernels::EmbeddingTable> sharded(std::shared_ptr<kernels::EmbeddingTable> table,
                                                    const std::string& model_version, std::string_view what);
   // Thread-safe.
   ShardsFilled fill(const FillShards& fill);
   void add_to(RowTotals& totals) const;
 
-  // The shards of a batch, for the tables that are read on this thread until its end.
+  // The shards granted to a batch, for tables read on this thread during the object's lifetime.
   class Lent {
    public:
     Lent(const TableShards* shards, const RunBatch& batch);
@@ -78,7 +80,8 @@ class TableShards : public std::enable_shared_from_this<TableShards> {
   PageArena& arena_;
   const std::uint32_t columns_, page_rows_;
   mutable std::mutex mutex_;
-  std::map<BlockName, std::weak_ptr<kernels::EmbeddingTable>> tables_;  // guarded by mutex_, as all below
+  // Guarded by mutex_, as all below.
+  std::map<BlockName, std::weak_ptr<kernels::EmbeddingTable>> tables_;
   std::uint64_t from_here_ = 0, from_nodes_ = 0, from_table_ = 0;
 };
 

@@ -10,16 +10,16 @@
 namespace troupe::actors {
 namespace {
 
-constexpr std::uint32_t samples_max = 16'384;  // about a megabyte for each area
+constexpr std::uint32_t samples_max = 16'384;  // about a megabyte per area
 constexpr std::size_t users_known = 4'096;
-constexpr std::uint32_t times_max = 64;  // of a block, told at once
-constexpr std::uint32_t hot_from = 4;    // requests, as far as the sketch remembers
+constexpr std::uint32_t times_max = 64;  // uses of one block in one report
+constexpr std::uint32_t hot_from = 4;    // requests, as counted by the sketch
 
 placement::ShadowOptions shadow_of(std::uint32_t pages) {
   return {.pool = pages, .one_of = pages / samples_max + 1, .samples_max = std::min(pages, samples_max)};
 }
 
-// An hour at most; also what is no number counts as none.
+// Clamps to at most an hour; NaN counts as 0.
 double sound_us(float us) { return us > 0 ? std::min<double>(us, 3.6e9) : 0; }
 
 std::uint64_t shadow_key(const BlockName& name) {  // a name is a hash
@@ -54,14 +54,15 @@ void AreaSavings::use(std::size_t area, const BlockWant& want, std::uint64_t pag
   if (hit) areas_[area].saved_us += us;
 }
 
-// Used several times with nothing between, but for the first it would have been found in any room.
+// Counts repeated uses one by one. All but the first would be hits at any cache size, since nothing
+// comes between them.
 void AreaSavings::use_elsewhere(std::size_t area, const BlockUse& use, std::uint64_t pages) {
   for (std::uint32_t i = 0; i < std::min(use.times, times_max); ++i)
     count(areas_[area], use.name, pages, sound_us(use.spared_us));
   elsewhere_ += use.times;
 }
 
-// FNV-1a: the same everywhere.
+// Hashes with FNV-1a, which gives the same key on every platform.
 std::uint64_t AreaSavings::user_key(std::string_view owner) {
   std::uint64_t key = 0xcbf29ce484222325;
   for (const char c : owner) key = (key ^ static_cast<unsigned char>(c)) * 0x100000001b3;

@@ -1,9 +1,9 @@
 #pragma once
-// What each area of a node's pool saved its requests, and would have saved with another share of the pool:
-// shadow caches (placement/split/shadow_cache.h) of the blocks that were wanted, sampled, with what each
-// would have cost to compute. Beside it what a policy that goes by latencies wants to know of the requests.
-// All sums are since the start, so that whoever hears two reports knows what was between them, however many
-// were lost.
+// Counts what each area of a node's pool saved its requests, and would have saved with another
+// share of the pool. Shadow caches (placement/split/shadow_cache.h) hold a sample of the wanted
+// blocks, with the cost of computing each. It also counts what latency-based policies need to know
+// about the requests. All sums are since the start, so the difference of two reports is right
+// however many reports in between were lost.
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -19,19 +19,20 @@ class AreaSavings {
  public:
   AreaSavings(std::size_t areas, std::uint32_t pool_pages);
 
-  // A request wanted this block, of so many pages. Of a guest's, whose blocks belong to another node, only
-  // what was saved counts.
+  // Counts one request's use of a block of `pages` pages. For a user whose home is another node
+  // (`guest`), only the saved time counts.
   void use(std::size_t area, const BlockWant& want, std::uint64_t pages, bool hit, bool guest);
-  // Requests that ran on other nodes would have wanted it here: to the curve it is the same.
+  // Counts uses by requests that ran on other nodes although their home is here. They enter the
+  // savings curve like local uses.
   void use_elsewhere(std::size_t area, const BlockUse& use, std::uint64_t pages);
   std::uint64_t elsewhere() const { return elsewhere_; }
-  // A request let go of its blocks, so long after it asked for them. `user`: user_key, or 0 if it wanted none
-  // of a user's.
+  // Counts a request that held its blocks for `held`. `user` is its user_key, or 0 if it wanted no
+  // user block.
   void served(std::uint64_t user, std::uint32_t user_tokens, Duration held);
   static std::uint64_t user_key(std::string_view owner);  // never 0
 
-  void tell(
-      std::vector<AreaReport>& areas) const;  // saved_us and savings of areas that blocks were wanted of
+  // Sets saved_us and savings of the areas whose blocks were wanted.
+  void tell(std::vector<AreaReport>& areas) const;
   const ServedReport& served() const { return served_; }
   std::size_t areas() const { return areas_.size(); }
   double saved_us(std::size_t area) const { return areas_[area].saved_us; }
@@ -45,12 +46,13 @@ class AreaSavings {
   void count(Area& area, const BlockName& name, std::uint64_t pages, double us);
 
   std::vector<Area> areas_;
-  std::uint64_t elsewhere_ = 0;  // uses
+  std::uint64_t elsewhere_ = 0;  // uses counted by use_elsewhere
   placement::FrequencySketch users_;
   ServedReport served_;
 };
 
-// A curve as reports have it: none, or one value for each hundredth, none of them less than the one before.
+// Returns true for a valid savings curve: empty, or one value per hundredth of the pool, never
+// falling.
 bool is_savings(const std::vector<double>& savings);
 
 }  // namespace troupe::actors

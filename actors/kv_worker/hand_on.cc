@@ -38,7 +38,8 @@ void HandOn::stop() {
   full_.clear();
 }
 
-// What was for a node that goes is for another one; an offer to it has its answer or its end all the same.
+// Blocks queued for a node that no longer stays go to another node. An open offer to it still gets
+// its answer or times out.
 void HandOn::follow(std::vector<NodeId> nodes) {
   std::erase(nodes, own_);
   if (nodes == nodes_ || nodes.empty()) return;
@@ -64,8 +65,8 @@ std::optional<Duration> HandOn::take_end(Instant now) {
   return now - began_;
 }
 
-// The home first, then the next ones by the same order with each try; who rests is passed over while others
-// do not.
+// Prefers the home; each try moves on to the next node in the same order. Nodes in back-off are
+// skipped while there are others.
 NodeId HandOn::target(Instant now, const Block& block) const {
   std::vector<NodeId> nodes = nodes_;
   const std::uint64_t user = owner_hash(block.owner);
@@ -166,7 +167,7 @@ bool HandOn::on_found(const BlocksFound& found) {
   return true;
 }
 
-// Who can read a block has it.
+// A read grant means that the node has the block.
 bool HandOn::on_answer(Instant now, Address from, const BlocksAcquired& answer) {
   const auto at = offers_.find(from.node);
   if (at == offers_.end() || at->second.id != answer.id) return false;
@@ -204,7 +205,7 @@ void HandOn::lose(Instant now, NodeId node) {
   give_back_line(node);
 }
 
-// Nobody said who has what: offers find out.
+// Blocks of an unanswered lookup are offered anyway: the answers to the offers show who has them.
 void HandOn::tick(Instant now) {
   if (look_up_ && now >= look_up_->until) {
     ++asked_metas_;
@@ -219,8 +220,7 @@ void HandOn::tick(Instant now) {
 
 std::string HandOn::check_bounds() const {
   if (blocks_open() > counts_.blocks)
-    return "blocks to be handed on: " + std::to_string(blocks_open()) + " of " +
-           std::to_string(counts_.blocks);
+    return "blocks to migrate: " + std::to_string(blocks_open()) + " of " + std::to_string(counts_.blocks);
   for (const auto& [node, asked] : offers_)
     if (asked.blocks.size() > bounds_.part_blocks)
       return "blocks offered at a time: " + std::to_string(asked.blocks.size());

@@ -1,12 +1,14 @@
 #pragma once
-// What becomes of users' blocks when their worker leaves the cluster for good: each is offered to the node
-// where its user is served from then on, his home among those that stay, and after that in vain to the next
-// ones; who takes it pulls it as any other block. What somebody who stays has already is not offered. Blocks
-// that were used last come first, so that where the time ends what is left was wanted least. It knows no pool
-// and sends nothing; the core does what it says.
+// Migrates user blocks when their worker leaves the cluster for good. Each block is offered to the
+// node that serves its user from then on: the user's home among the nodes that stay. If that fails,
+// the next nodes are tried. A node that accepts pulls the block as any other. Blocks that a staying
+// node has already are not offered. Blocks used last are offered first, so that if time runs out
+// the least wanted remain. This class does not access the pool and sends no messages; the core acts
+// on its answers.
 //
-// An offer is an AcquireBlocks that is no `read_only`, of blocks that the asker itself has. Lost or without
-// an answer it is taken for one in vain: at the next try whoever had taken the block says that it is there.
+// An offer is an AcquireBlocks that is not `read_only`, for blocks that the sender itself has. A
+// lost or unanswered offer counts as failed. At the next try, a node that had taken the block says
+// that it has it.
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -25,21 +27,22 @@ namespace troupe::actors {
 class HandOn {
  public:
   struct Bounds {
-    std::size_t looked_up = 64,
-                waiting_max = 256;  // blocks: in one question to a cache-meta, and told about and not offered
-    std::size_t part_blocks = 16;   // in one offer; one at a time for each node
-    std::uint32_t part_tokens = 16'384;  // or as many as one block has
-    std::uint32_t tries_max = 3;         // of a block
+    // Blocks: in one lookup at a cache-meta, and looked up but not yet offered.
+    std::size_t looked_up = 64, waiting_max = 256;
+    std::size_t part_blocks = 16;        // blocks in one offer; each node has at most one open offer
+    std::uint32_t part_tokens = 16'384;  // tokens in one offer; a single block may have more
+    std::uint32_t tries_max = 3;         // offers per block
     Duration lookup_wait{1'000'000};
-    Duration patience{5'000'000};  // of an offer
-    Duration rest{1'000'000};      // a node that took nothing is left alone for so long
-    std::uint32_t full_after = 2;  // such answers in a row: it has no free room any more
+    Duration patience{5'000'000};  // time allowed for an offer
+    Duration rest{1'000'000};      // back-off after a node took nothing
+    // Failed offers in a row after which a node has no free pages any more.
+    std::uint32_t full_after = 2;
   };
   struct Block {
     BlockName name;
     std::string owner;
     std::uint32_t tokens = 0;
-    bool displaces = false;  // what was used longest ago there may go for it
+    bool displaces = false;  // may evict the receiver's least recently used blocks
     std::uint32_t tries = 0;
   };
   struct Counts {
@@ -50,24 +53,25 @@ class HandOn {
 
   HandOn(NodeId own, Bounds bounds) : own_(own), bounds_(bounds) {}
 
-  // To these nodes, without its own; the blocks that were used last first.
+  // Starts the migration to `nodes` (the own node is left out). `blocks` are in order of last use,
+  // latest first.
   void begin(Instant now, std::vector<NodeId> nodes, std::vector<Block> blocks);
-  void follow(std::vector<NodeId> nodes);  // others stay than was said before
+  void follow(std::vector<NodeId> nodes);  // replaces the nodes that stay
   void stop();
   bool begun() const { return begun_; }
   bool done() const { return begun_ && blocks_open() == 0; }
-  std::optional<Duration> take_end(Instant now);  // once: how long all of it took
+  std::optional<Duration> take_end(Instant now);  // once: how long the migration took
 
   Said next(Instant now, std::span<const NodeId> cache_metas, std::uint64_t& next_id);
-  // False: that answers something else.
+  // Returns false if the message answers something else.
   bool on_found(const BlocksFound& found);
   bool on_answer(Instant now, Address from, const BlocksAcquired& answer);
   void lose(Instant now, NodeId node);
-  void tick(Instant now);  // what had no answer in time
+  void tick(Instant now);  // handles unanswered lookups and offers
 
   const Counts& counts() const { return counts_; }
   std::size_t blocks_open() const;
-  std::string check_bounds() const;  // "" or what exceeds its bound
+  std::string check_bounds() const;  // "" or the exceeded bound
 
  private:
   struct Asked {
@@ -75,7 +79,7 @@ class HandOn {
     Instant until;
     std::vector<Block> blocks;
   };
-  NodeId target(Instant now, const Block& block) const;  // 0: nobody has room for it
+  NodeId target(Instant now, const Block& block) const;  // 0 = no node has free pages for it
   bool rests(Instant now, NodeId node) const;
   void line_up(Instant now, Block block);
   void try_again(Block block);
@@ -90,14 +94,15 @@ class HandOn {
   bool begun_ = false, told_ = false;
   Instant began_;
   std::vector<NodeId> nodes_;
-  std::deque<Block> unknown_;  // of which nobody was asked yet whether others have them
+  std::deque<Block> unknown_;  // not yet looked up
   std::optional<Asked> look_up_;
-  std::size_t asked_metas_ = 0;  // in vain
-  std::deque<Block> known_;      // that nobody else has
+  std::size_t asked_metas_ = 0;  // failed lookups
+  std::deque<Block> known_;      // held by no node that stays
   std::map<NodeId, std::deque<Block>> lines_;
   std::map<NodeId, Asked> offers_;
-  std::map<NodeId, Instant> rests_;       // until then
-  std::map<NodeId, std::uint32_t> full_;  // answers in a row that took nothing of what may displace nothing
+  std::map<NodeId, Instant> rests_;  // end of the back-off
+  // Answers in a row that took none of the blocks that may not evict others.
+  std::map<NodeId, std::uint32_t> full_;
   Counts counts_;
 };
 

@@ -7,8 +7,8 @@
 namespace troupe::actors {
 namespace {
 
-// store_timer (2), scrub_timer (4) and hand_on_timer (6) only wake the core: see tell_rest, scrub and
-// hand_on.
+// store_timer (2), scrub_timer (4) and hand_on_timer (6) only wake the core: see tell_rest, scrub
+// and hand_on.
 constexpr std::uint64_t report_timer = 1, heartbeat_timer = 3, lending_timer = 5, named_timers = 16;
 
 constexpr std::pair<SegmentKind, std::string_view> kind_names[] = {
@@ -133,7 +133,7 @@ void KvWorkerCore::on_done(Instant now, const Done& done, Effects& effects) {
 
 // ---- areas and reports ----
 
-// A split for an earlier process changes nothing, and its sender learns of this one.
+// A split for an earlier process changes nothing, but its sender gets a report of this process.
 void KvWorkerCore::on_split(const SetSplit& split, Effects& effects) {
   std::uint64_t left = pool_.pages();
   bool fits = split.areas.size() == pool_.areas();
@@ -174,7 +174,8 @@ void KvWorkerCore::on_pages_lent(Instant now, Address from, const PagesLent& ans
     effects.count(Metric::protocol_errors);
 }
 
-// A boundary has moved when everybody has what it says. What lies elsewhere since was copied.
+// A boundary move has ended when every borrower has its new share. Pages of blocks that moved
+// meanwhile were copied.
 void KvWorkerCore::lend_rows(Instant now, bool ask, Effects& effects) {
   if (!rows_.idle() && ready_) {
     const auto said = rows_.next(now, pool_, ask);
@@ -256,7 +257,8 @@ std::size_t KvWorkerCore::waiting() const {
                                                 [](const auto& entry) { return !entry.second.answered; }));
 }
 
-// Whatever is written, loaded or pulled has at least one page of the pool, which bounds the rest.
+// Each block that is written, loaded or pulled has at least one page, which bounds the remaining
+// containers.
 std::string KvWorkerCore::check_bounds() const {
   const auto fault = [](const char* what, std::size_t is, std::size_t max) {
     return is <= max ? "" : std::string(what) + ": " + std::to_string(is) + " of " + std::to_string(max);

@@ -1,29 +1,33 @@
 #pragma once
-// The KV-cache worker of one node owns the node's pages: it pins what a request may reuse, reserves what the
-// request will compute, pulls what another node has, evicts to make room, and keeps item blocks in a
-// persistent tier. It also tells every cache-meta what comes and goes. Start with `on_acquire` and
-// `on_release`.
+// The KV-cache worker of a node owns the node's pages. It pins blocks that a request may reuse and
+// reserves pages for blocks that the request will compute. It pulls blocks from other nodes, evicts
+// blocks when pages are short, and keeps item blocks in a persistent tier. It also reports to every
+// cache-meta which blocks it adds and removes. Start with `on_acquire` and `on_release`.
 //
-// A block is computed by one request at a time. Whoever else asks for it waits until it is there, until the
-// writer gives up (then the first who waits becomes the writer), or until its own patience ends (then it
-// computes for itself). All blocks of a request are decided in the one step in which it arrives, so whoever
-// waits does so for a request that arrived earlier; and a writer's heir is the earliest of those who waited,
-// so this stays true. The earliest of all waits for nobody: there is no circle, hence no deadlock. A pull
-// waits for another node's worker, which answers at once, and only for a time.
+// A block is computed by one request at a time. Any other request for it waits until the block is
+// ready, until the writer gives up, or until the request's own wait deadline. When a writer gives
+// up, the first waiting request becomes the writer. When a wait deadline ends, the request computes
+// the block for itself.
 //
-// Who asks `early` is told, too, when the last block that it waits for begins to come from another node, and
-// may then read that block's pages behind the copy (runtime/pool/page_arrivals.h). It waits on, and gets its
-// answer when the copy has ended; until it lets go the pages are nobody else's, however that was
-// (kv_worker_early.cc).
+// Waiting cannot deadlock. All blocks of a request are decided in the step in which it arrives, so
+// a request waits only for requests that arrived earlier. A new writer is the earliest of the
+// waiting requests, so this stays true. The earliest request of all waits for none, so there is no
+// cycle. A pull waits for another node's worker, which answers at once, and only for a limited
+// time.
 //
-// A worker that leaves the cluster for good offers its users' blocks to those that stay, which pull them
-// (kv_worker_hand_on.cc).
+// A request with `early` is also told when the last block that it waits for is being copied from
+// another node. It may then read that block's pages behind the copy (runtime/pool/page_arrivals.h).
+// It keeps waiting, and gets its answer when the copy has ended. Until it releases the pages nobody
+// else gets them, however the copy ended (kv_worker_early.cc).
 //
-// Grants to the inference worker of this node last until they are released: both are one process. Other
-// nodes' KV-cache workers get pins with a lease. They count it from their question, this worker from its
-// receipt and a tenth longer: as long as clocks run within 10 % of each other, no page changes hands under a
-// reader (promise 3), whatever is lost on the way. A lost node keeps its pins until then: it may only be cut
-// off.
+// A worker that leaves the cluster for good offers its user blocks to the workers that stay, which
+// pull them (kv_worker_hand_on.cc).
+//
+// Grants to the inference worker of this node last until they are released, because both are one
+// process. KV-cache workers of other nodes get pins with a lease. They count the lease from their
+// request; this worker counts it from the request's arrival, and a tenth longer. As long as clocks
+// run within 10 % of each other, no page is reused under a reader (promise 3), whatever messages
+// are lost. A lost node keeps its pins until then: it may only be cut off.
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -47,27 +51,30 @@ namespace troupe::actors {
 
 struct KvWorkerConfig {
   NodeId node = 1;
-  std::vector<NodeId> models;  // numbers of this node's inference workers, if it has several; none: `node`
+  // Ids of this node's inference workers if it has several; empty = `node`.
+  std::vector<NodeId> models;
   Incarnation incarnation = 1;
-  std::vector<NodeId> cache_metas{
-      1};  // of the cluster's file: all are told of every change, and those that ask; any of them may lead
+  // Cache-metas of the cluster's file. These, and those that ask later, get every change. Any may
+  // lead.
+  std::vector<NodeId> cache_metas{1};
   PagePoolSizes pool;
-  RowLending::Config
-      rows;  // inference workers that keep rows of embedding tables, where the pool has an area for them
-  std::size_t requests_max = 4'096;      // that hold grants or wait; more are granted nothing
-  std::size_t remote_reads_max = 1'024;  // of those, the ones of other nodes
-  Duration read_lease{5'000'000};        // of other nodes' reads
-  Duration heartbeat{200'000};           // cache-metas hear from this worker at least so often
+  // Inference workers that keep rows of embedding tables, if the pool has a row area.
+  RowLending::Config rows;
+  std::size_t requests_max = 4'096;      // that hold grants or wait; further requests get no grants
+  std::size_t remote_reads_max = 1'024;  // requests of other nodes among `requests_max`
+  Duration read_lease{5'000'000};        // lease of other nodes' reads
+  Duration heartbeat{200'000};           // longest interval between two messages to a cache-meta
   Duration report{1'000'000};            // between two reports to the allocator
-  std::size_t inventory_part = 4'096;    // blocks in one message
-  bool pulls = false;                    // is there a port that pulls from other nodes?
-  std::uint32_t pull_parts = 1;  // of a page, of what somebody reads while it comes; PullBlocks::parts
-  double token_bytes = 0;        // of the keys and values of a token, for the metric and the scrubber
-  Scrub::Config scrub;           // its page_bytes are the core's to say
-  double check_reads = 0.01;     // share of the reads that are checked again
-  Pulls::Bounds
-      pulling;         // its jobs are fewer than the port has lanes, else saves and loads wait behind pulls
-  bool store = false;  // is there a persistent tier?
+  std::size_t inventory_part = 4'096;    // blocks in one inventory message
+  bool pulls = false;                    // true if there is a port that pulls from other nodes
+  // Parts of a page in which a block is copied that is read while in flight; PullBlocks::parts.
+  std::uint32_t pull_parts = 1;
+  double token_bytes = 0;     // bytes of a token's keys and values, for the metric and the scrubber
+  Scrub::Config scrub;        // its page_bytes are set by the core
+  double check_reads = 0.01;  // fraction of reads whose checksum is verified again
+  // Keep its jobs fewer than the port's executors; otherwise saves and loads wait behind pulls.
+  Pulls::Bounds pulling;
+  bool store = false;  // true if there is a persistent tier
   PersistentTier::Bounds tier;
   HandOn::Bounds hand_on;
 };
@@ -79,13 +86,15 @@ class KvWorkerCore final : public Core {
 
   // For tests and the simulation's checkers.
   const PagePool& pool() const { return pool_; }
-  std::string check_bounds() const;        // empty, or what exceeds its bound
-  std::size_t waiting() const;             // requests that are not decided yet
-  std::size_t waiting_for_nobody() const;  // of those, waits for blocks that nobody makes
+  std::string check_bounds() const;  // "" or the exceeded bound
+  std::size_t waiting() const;       // requests not yet decided
+  // Waits for blocks that no request or job makes; 0 unless there is a bug.
+  std::size_t waiting_for_nobody() const;
   std::size_t making() const { return making_.size(); }
-  // Lately, as far as it is counted.
+  // Returns how often the block was wanted lately, as counted by the sketch.
   std::uint32_t times_wanted(const BlockName& name) const;
-  std::size_t remote_reads() const { return remote_reads_; }  // requests of other nodes that hold pins
+  // Requests of other nodes that hold pins.
+  std::size_t remote_reads() const { return remote_reads_; }
   std::size_t pulls_running() const { return pulls_.running(); }
   std::size_t loads_running() const { return tier_.loads(); }
   PoolReport report() const;
@@ -95,30 +104,30 @@ class KvWorkerCore final : public Core {
  private:
   static constexpr std::uint64_t hand_on_timer = 6;
   using Serial = std::uint64_t;  // of a request, a pull or a job, in order of arrival
-  struct Hold {                  // what a request has of a block
+  struct Hold {                  // state of one want of a request
     Grant grant = Grant::none;
-    bool check = false;                // its reader compares the bytes with the checksum
-    bool waiting = false;              // not decided yet
-    const PoolBlock* block = nullptr;  // while it is read: pinned
+    bool check = false;                // true if the reader verifies the checksum
+    bool waiting = false;              // not yet decided
+    const PoolBlock* block = nullptr;  // block that is read, and so pinned; else null
     std::uint64_t generation = 0;
-    std::uint64_t early = 0;  // of what it may read while it comes, or did; 0: nothing
-    bool pulled = false;      // it waited until this came from another node
+    std::uint64_t early = 0;  // generation that it may read, or has read, while in flight; 0 = none
+    bool pulled = false;      // true if the request waited until this block came from another node
   };
   struct Request {
     Address from;
     RequestId id = 0;
-    AcquireBlocks ask;        // kept only where a block was not there at once
+    AcquireBlocks ask;        // kept only if a block was not ready at once
     std::vector<Hold> holds;  // parallel to its wants
     std::size_t undecided = 0;
     Instant received;
-    Duration pulling{};  // from then until the last block that was pulled for it was here
+    Duration pulling{};  // from `received` until the last block pulled for this request arrived
     Instant patience_ends;
-    Instant lease_ends;  // of a remote one
+    Instant lease_ends;  // for requests of other nodes
     bool told_early = false, answered = false;
-    bool offered = false;           // by a worker that leaves: it only takes what it can pull
-    bool counts = false;            // its wants are hits and misses
-    std::uint64_t user = 0;         // whose it is, as AreaSavings::user_key
-    std::uint32_t user_tokens = 0;  // that it wants
+    bool offered = false;           // an offer of a leaving worker: only takes blocks that it can pull
+    bool counts = false;            // true if its wants count as hits and misses
+    std::uint64_t user = 0;         // owner of its user blocks, as AreaSavings::user_key; 0 = none
+    std::uint32_t user_tokens = 0;  // tokens of user blocks that it wants
     bool remote() const { return from.role == Role::kv_worker; }
   };
   struct Waiter {
@@ -128,15 +137,16 @@ class KvWorkerCore final : public Core {
   struct Making {  // a block that is being written, loaded or pulled
     std::uint64_t generation = 0;
     std::deque<Waiter> waiters;           // earliest first; some may have given up
-    std::optional<Instant> pull_asked;    // if it is pulled
-    std::optional<std::uint64_t> coming;  // its checksum, once it is being copied
+    std::optional<Instant> pull_asked;    // when the pull was requested, for pulled blocks
+    std::optional<std::uint64_t> coming;  // checksum, once the block is being copied
   };
-  struct EarlyReads {  // of a block that comes, or did not
+  struct EarlyReads {  // readers of a block that is or was in flight
     BlockName name;
     std::uint32_t readers = 0;
-    bool over = false;  // it did not, or nobody may find it: its pages go with the last reader
+    // True if the copy failed or the block was forgotten: the last reader frees its pages.
+    bool over = false;
   };
-  // kv_worker_core.cc: what arrives, reports, bounds
+  // kv_worker_core.cc: events, reports, bounds
   void on_message(Instant now, const Received& received, Effects& effects);
   void on_timer(Instant now, std::uint64_t timer, Effects& effects);
   void on_start(Instant now, Effects& effects);
@@ -150,7 +160,7 @@ class KvWorkerCore final : public Core {
   void on_heartbeat_timer(Instant now, Effects& effects);
   StatusReply status(Instant now, RequestId id) const;
 
-  // kv_worker_grants.cc: who reads, writes or waits
+  // kv_worker_grants.cc: reads, writes and waits
   void on_acquire(Instant now, Address from, const AcquireBlocks& ask, Effects& effects);
   void refuse(Address from, const AcquireBlocks& ask, Effects& effects) const;
   Serial add_request(Instant now, Address from, const AcquireBlocks& ask);
@@ -206,14 +216,14 @@ class KvWorkerCore final : public Core {
   void on_pull_timer(Instant now, Serial serial, Effects& effects);
   void lose(Instant now, NodeId node, Effects& effects);
 
-  // kv_worker_hand_on.cc: users' blocks of a worker that leaves
+  // kv_worker_hand_on.cc: migration of user blocks when a worker leaves
   void on_drain(Instant now, Address from, const Drain& drain, Effects& effects);
   void begin_hand_on(Instant now, const Drain& drain, Effects& effects);
   void hand_on(Instant now, Effects& effects);
   bool is_offer(Address from, const AcquireBlocks& ask) const;
   const PoolBlock* reserve_offered(PagePool::Want want, const AcquireBlocks& ask);
 
-  // kv_worker_early.cc: blocks that are read while they come
+  // kv_worker_early.cc: reads of blocks in flight
   void tell_coming(Serial serial, Effects& effects);
   bool awaits_coming(const Request& request) const;
   bool has_early_waiter(const Pull& pull) const;
@@ -221,7 +231,7 @@ class KvWorkerCore final : public Core {
   void end_early_read(std::uint64_t generation);
   bool keep_for_readers(const ComingBlock& coming);
 
-  // kv_worker_scrub.cc: blocks that are checked again
+  // kv_worker_scrub.cc: repeated checksum verification
   void scrub(Instant now, Effects& effects);
   void on_scrubbed(Instant now, const JobResult& result, Effects& effects);
 
@@ -260,38 +270,40 @@ class KvWorkerCore final : public Core {
   KvWorkerConfig config_;
   PagePool pool_;
   PersistentTier tier_;
-  Serial next_serial_;  // below are the timers with a name
+  Serial next_serial_;  // numbers below it are named timers
   std::map<Serial, Request> requests_;
   std::map<std::pair<Address, RequestId>, Serial> serials_;
-  std::size_t remote_reads_ = 0;                      // of requests_
-  std::optional<placement::FrequencySketch> sketch_;  // of what was wanted; from the first `keep_hotter` on
+  std::size_t remote_reads_ = 0;  // requests of other nodes in requests_
+  // Wanted blocks; exists from the first `keep_hotter` on.
+  std::optional<placement::FrequencySketch> sketch_;
   RowLending rows_;
-  std::optional<PagePool::Places> boundary_moves_;  // where blocks were when it began to
+  // Block positions before the boundary began to move.
+  std::optional<PagePool::Places> boundary_moves_;
   std::uint64_t boundary_bytes_copied_ = 0;
   Scrub scrub_;
-  Serial scrub_job_ = 0;       // 0: not running
-  std::uint64_t samples_ = 0;  // the state of what chooses reads to be checked
+  Serial scrub_job_ = 0;       // 0 = not running
+  std::uint64_t samples_ = 0;  // state of the generator that samples reads to verify
   std::map<BlockName, Making> making_;
   std::map<std::uint64_t, EarlyReads> early_reads_;  // by generation
   Pulls pulls_;
   Audience metas_;
   HandOn hand_on_;
-  HandOn::Counts told_handed_on_;  // as last counted
+  HandOn::Counts told_handed_on_;  // counts as of the last metrics update
   std::uint64_t blocks_pulled_ = 0, blocks_corrupt_ = 0;
   bool ready_ = false;
   std::uint64_t split_epoch_ = 0;
-  std::uint64_t leader_token_ = 0;  // the highest heard of
-  bool leader_heard_ = false;       // a LeaderBeat, since the start
-  std::vector<AreaReport> wanted_;  // hits and misses, by area
+  std::uint64_t leader_token_ = 0;  // highest leader token seen
+  bool leader_heard_ = false;       // true once a LeaderBeat arrived since the start
+  std::vector<AreaReport> wanted_;  // hits and misses per area
   AreaSavings savings_;
-  std::vector<double> told_saved_us_;  // of each area, as last counted
-  std::vector<BlockEntry> added_;      // in this step
-  std::vector<BlockName> refused_;     // in this step: users' blocks
-  CacheChanges told_;                  // the last one, without its blocks
+  std::vector<double> told_saved_us_;  // per area, as of the last metrics update
+  std::vector<BlockEntry> added_;      // blocks added in this step
+  std::vector<BlockName> refused_;     // user blocks refused in this step
+  CacheChanges told_;                  // last changes sent, without their blocks
   Instant told_at_;
   bool beat_due_ = false;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>>
-      told_pages_;  // of each area, and used: as last counted
+  // Per area, size and used pages as of the last metrics update.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> told_pages_;
 };
 
 }  // namespace troupe::actors

@@ -8,7 +8,7 @@ namespace {
 
 using namespace kv_worker_test;
 
-TEST_CASE("a KV-cache worker hears those whose business it is, and counts all else") {
+TEST_CASE("kv worker: accepts messages from the expected senders and counts all else as errors") {
   const auto receive = [](Address from, const Message& message) {
     Bench b;
     b.probe.start();
@@ -26,7 +26,7 @@ StatusRequest: everybody
 )");
 }
 
-TEST_CASE("an absent block is granted for writing, and once written everybody reads it") {
+TEST_CASE("kv worker: an absent block is granted for writing, and once written all requests read it") {
   Bench b;
   const auto first = b.acquire(0, {item(1, 5)});
   REQUIRE(first.size() == 1);
@@ -41,7 +41,7 @@ TEST_CASE("an absent block is granted for writing, and once written everybody re
   CHECK(second[0].pages == first[0].pages);
 }
 
-TEST_CASE("who asks for a block that is being written waits for it, and for nothing else") {
+TEST_CASE("kv worker: a request for a block being written waits for it, and for nothing else") {
   Bench b;
   const auto first = b.acquire(0, {item(1)});
   CHECK(b.acquire(1, {item(1), item(2)}).empty());
@@ -55,7 +55,7 @@ TEST_CASE("who asks for a block that is being written waits for it, and for noth
   CHECK(answers[0].grants[1].grant == Grant::write);
 }
 
-TEST_CASE("when a writer gives up the first who waits writes, and the next waits for that one") {
+TEST_CASE("kv worker: when a writer gives up, the first waiter writes and the next waits for it") {
   Bench b;
   const auto first = b.acquire(0, {item(1)});
   b.acquire(1, {item(1)});
@@ -73,13 +73,13 @@ TEST_CASE("when a writer gives up the first who waits writes, and the next waits
   CHECK(answers[0].grants[0].grant == Grant::read);
 }
 
-TEST_CASE("who waits first and finds no room does not keep those behind it from writing") {
+TEST_CASE("kv worker: a first waiter that finds no pages does not keep those behind it from writing") {
   Bench b;
   const auto first = b.acquire(0, {item(1)});
   for (const std::uint8_t n : {2, 3, 4}) b.write(n, item(n));
-  b.acquire(10, {item(1)}, {}, false);  // evicts nobody
+  b.acquire(10, {item(1)}, {}, false);  // may not evict
   b.acquire(11, {item(1)});
-  b.forget(12, {SegmentKind::item, "item 1", 1});  // its page stays with who writes it
+  b.forget(12, {SegmentKind::item, "item 1", 1});  // its page stays with its writer
   const auto answers = b.probe.sent<BlocksAcquired>();
   REQUIRE(answers.size() == 2);
   CHECK(answers[0].id == b.last - 1);
@@ -88,7 +88,7 @@ TEST_CASE("who waits first and finds no room does not keep those behind it from 
   CHECK(answers[1].grants[0].grant == Grant::write);
 }
 
-TEST_CASE("a block of another length or kind under the wanted name is not the wanted one") {
+TEST_CASE("kv worker: a block of another length or kind under the wanted name is not granted") {
   Bench b;
   b.write(0, item(1));
   CHECK(b.acquire(1, {item(1, 3)}).at(0).grant == Grant::none);
@@ -97,7 +97,7 @@ TEST_CASE("a block of another length or kind under the wanted name is not the wa
   CHECK(b.acquire(4, {item(1)}).at(0).grant == Grant::read);
 }
 
-TEST_CASE("patience ends, once, and the block is computed without being kept") {
+TEST_CASE("kv worker: a wait deadline ends once, and the block is then computed without being kept") {
   Bench b;
   const auto first = b.acquire(0, {item(1)});
   b.acquire(10, {item(1), item(2)});
@@ -112,7 +112,7 @@ TEST_CASE("patience ends, once, and the block is computed without being kept") {
   CHECK(b.probe.sent<BlocksAcquired>().empty());
 }
 
-TEST_CASE("one request that names a block twice does not wait for itself") {
+TEST_CASE("kv worker: a request that names a block twice does not wait for itself") {
   Bench b;
   const auto grants = b.acquire(0, {item(1), item(1)});
   REQUIRE(grants.size() == 2);
@@ -126,7 +126,7 @@ TEST_CASE("one request that names a block twice does not wait for itself") {
   CHECK(heir[0].grants[1].grant == Grant::none);
 }
 
-TEST_CASE("a full area gives up the hinted block, and says so") {
+TEST_CASE("kv worker: a full area evicts the hinted block and reports it") {
   Bench b;
   for (std::uint8_t n : {1, 2, 3}) b.write(n, user(n));
   const auto grants = b.acquire(10, {user(4)}, {name(2)});
@@ -137,7 +137,7 @@ TEST_CASE("a full area gives up the hinted block, and says so") {
   CHECK(b.acquire(11, {user(1)}).at(0).grant == Grant::read);
 }
 
-TEST_CASE("what the same request reuses is never evicted for what it writes") {
+TEST_CASE("kv worker: a block that a request reuses is never evicted for what it writes") {
   Bench b;
   for (std::uint8_t n : {1, 2, 3}) b.write(n, user(n));
   const auto grants = b.acquire(10, {user(9, 12), user(1), user(2), user(3)});
@@ -146,7 +146,7 @@ TEST_CASE("what the same request reuses is never evicted for what it writes") {
   for (std::size_t i : {1, 2, 3}) CHECK(grants.at(i).grant == Grant::read);
 }
 
-TEST_CASE("who keeps the hotter does not let a newcomer displace what was wanted more often") {
+TEST_CASE("kv worker: with keep_hotter a new block does not evict blocks wanted more often") {
   Bench b;
   const auto want = [&](std::uint8_t n) {
     AcquireBlocks ask{++b.last, 100, {item(n)}};
@@ -157,20 +157,22 @@ TEST_CASE("who keeps the hotter does not let a newcomer displace what was wanted
       b.release(0, b.last, n, grant, grant.grant == Grant::write ? Outcome::written : Outcome::done);
     return grant.grant;
   };
-  b.write(0, user(9, 12));                                                  // and the other one
-  for (std::uint8_t n = 1; n <= 4; ++n) CHECK(want(n) == Grant::write);     // the area is full
-  b.probe.receive(0, worker, AcquireBlocks{++b.last, 100, {user(9, 12)}});  // somebody reads it all the time
+  b.write(0, user(9, 12));                                                  // the user area is full, too
+  for (std::uint8_t n = 1; n <= 4; ++n) CHECK(want(n) == Grant::write);     // the item area is full
+  b.probe.receive(0, worker, AcquireBlocks{++b.last, 100, {user(9, 12)}});  // pinned by a reader
   for (std::uint8_t n : {2, 3, 4}) CHECK(want(n) == Grant::read);
-  CHECK(want(5) == Grant::none);  // wanted once, as the oldest was: it may stay, and is the youngest now
-  CHECK(want(6) == Grant::none);  // against a block that was wanted twice
+  // Wanted once, as the oldest was: that one stays and is now the youngest.
+  CHECK(want(5) == Grant::none);
+  CHECK(want(6) == Grant::none);  // against a block wanted twice
   CHECK(want(1) == Grant::read);
   CHECK(want(5) == Grant::none);   // twice, against twice
   CHECK(want(5) == Grant::write);  // three times
   CHECK(b.core.pool().find(name(1)) != nullptr);
-  CHECK(b.acquire(0, {item(7)}).at(0).grant == Grant::write);  // who does not ask for it displaces anybody
+  // Without keep_hotter it evicts any block.
+  CHECK(b.acquire(0, {item(7)}).at(0).grant == Grant::write);
 }
 
-TEST_CASE("for who keeps the hotter both areas are one: what was used longest ago makes room") {
+TEST_CASE("kv worker: with keep_hotter both areas are one, and the least recently used block is evicted") {
   Bench b;
   const auto want = [&](const BlockWant& block) {
     AcquireBlocks ask{++b.last, 100, {block}};
@@ -182,24 +184,28 @@ TEST_CASE("for who keeps the hotter both areas are one: what was used longest ag
     return grant.grant;
   };
   const PagePool& pool = b.core.pool();
-  for (std::uint8_t n = 1; n <= 7; ++n) CHECK(want(item(n)) == Grant::write);  // users' room, too
+  // Also in the users' pages.
+  for (std::uint8_t n = 1; n <= 7; ++n) CHECK(want(item(n)) == Grant::write);
   CHECK(pool.cap(PoolArea::user) == 0);
   CHECK(want(user(11, 8)) == Grant::write);
   CHECK(want(user(12, 8)) == Grant::write);
   for (std::uint8_t n = 1; n <= 4; ++n) CHECK(pool.find(name(n)) == nullptr);
   CHECK(pool.cap(PoolArea::user) == 4);
   for (std::uint8_t n = 5; n <= 7; ++n) CHECK(want(item(n)) == Grant::read);
-  CHECK(want(user(13, 8)) == Grant::write);  // users are older than the items are
+  CHECK(want(user(13, 8)) == Grant::write);  // user blocks are older than the items
   CHECK(pool.find(name(11)) == nullptr);
   CHECK(pool.used(PoolArea::item) == 3);
   CHECK(want(item(8)) == Grant::none);  // wanted as often as 12, and less than 5
   CHECK(want(item(8)) == Grant::write);
   CHECK(pool.find(name(12)) == nullptr);
   CHECK(pool.cap(PoolArea::item) == 4);
-  CHECK(b.acquire(0, {user(12, 16)}).at(0).grant == Grant::none);  // others stay in their areas
+  // Without keep_hotter a block stays in its area.
+  CHECK(b.acquire(0, {user(12, 16)}).at(0).grant == Grant::none);
 }
 
-TEST_CASE("a large item has to be hotter than all that would go for it, not only than the first") {
+TEST_CASE(
+    "kv worker: with keep_hotter a large item must be hotter than all blocks it would evict, not only the "
+    "first") {
   Bench b;
   const auto want = [&](const BlockWant& block) {
     AcquireBlocks ask{++b.last, 100, {block}};
@@ -218,7 +224,7 @@ TEST_CASE("a large item has to be hotter than all that would go for it, not only
   CHECK(b.core.pool().find(name(11)) == nullptr);
 }
 
-TEST_CASE("background work takes free room only") {
+TEST_CASE("kv worker: background work takes free pages only") {
   Bench b;
   for (std::uint8_t n : {1, 2, 3}) b.write(n, item(n));
   const auto grants = b.acquire(10, {item(4), item(5)}, {}, false);
@@ -227,7 +233,8 @@ TEST_CASE("background work takes free room only") {
   CHECK(b.told().removed.empty());
 }
 
-TEST_CASE("a doubled request gets the same grants, a doubled or stale release changes nothing") {
+TEST_CASE(
+    "kv worker: a duplicate request gets the same grants, a duplicate or stale release changes nothing") {
   Bench b;
   const auto first = b.acquire(0, {item(1)});
   b.probe.receive(1, worker, AcquireBlocks{1, 100, {item(1)}});
@@ -245,7 +252,7 @@ TEST_CASE("a doubled request gets the same grants, a doubled or stale release ch
   CHECK(b.acquire(7, {item(2)}).at(0).grant == Grant::write);
 }
 
-TEST_CASE("a release counts for the block that it names in full") {
+TEST_CASE("kv worker: a release counts only for the block with its full name") {
   Bench b;
   const auto grants = b.acquire(0, {item(1)});
   b.release(1, 1, 2, grants.at(0), Outcome::written);  // this generation, another name
@@ -253,7 +260,7 @@ TEST_CASE("a release counts for the block that it names in full") {
   CHECK(b.core.pool().free_pages() == 7);
 }
 
-TEST_CASE("grants of this node last until they are released, whoever is lost meanwhile") {
+TEST_CASE("kv worker: grants of this node last until they are released, whichever node is lost") {
   Bench b;
   const auto held = b.acquire(0, {user(1, 12)});
   b.probe.lose(1, 2);
@@ -263,7 +270,7 @@ TEST_CASE("grants of this node last until they are released, whoever is lost mea
   CHECK(b.acquire(3'600'000'002, {user(2)}).at(0).grant == Grant::write);
 }
 
-TEST_CASE("nobody but this node's inference worker is granted anything to write") {
+TEST_CASE("kv worker: only this node's inference worker is granted blocks to write") {
   Bench b;
   AcquireBlocks ask{1, 100, {item(1)}};
   b.probe.receive(0, {2, Role::inference_worker}, ask);
@@ -277,7 +284,8 @@ TEST_CASE("nobody but this node's inference worker is granted anything to write"
   CHECK(b.core.pool().free_pages() == 7);
 }
 
-TEST_CASE("of a node with several models each model's inference worker is granted pages, and no other") {
+TEST_CASE(
+    "kv worker: on a node with several models each model's inference worker is granted pages, and no other") {
   KvWorkerConfig config = Bench::small();
   config.models = {1, 3};
   Bench b(config);
@@ -290,7 +298,7 @@ TEST_CASE("of a node with several models each model's inference worker is grante
   b.probe.receive(2, {3, Role::inference_worker}, ReleaseBlocks{1, {}});
 }
 
-TEST_CASE("waits that ended long ago do not pile up behind a block that is never finished") {
+TEST_CASE("kv worker: ended waits do not pile up behind a block that is never finished") {
   KvWorkerConfig config = Bench::small();
   config.requests_max = 3;
   Bench b(config);
@@ -303,7 +311,7 @@ TEST_CASE("waits that ended long ago do not pile up behind a block that is never
   }
 }
 
-TEST_CASE("who asks when there are too many requests is granted nothing, and told so for each block") {
+TEST_CASE("kv worker: with too many requests a new one is refused, block by block") {
   KvWorkerConfig config = Bench::small();
   config.requests_max = 1;
   Bench b(config);
@@ -315,7 +323,7 @@ TEST_CASE("who asks when there are too many requests is granted nothing, and tol
   CHECK(refused[1].grant == Grant::none);
 }
 
-TEST_CASE("a corrupt block is gone for everybody, once its other readers are done") {
+TEST_CASE("kv worker: a corrupt block is removed, and its pages are freed after its other readers") {
   Bench b;
   b.write(0, item(1));
   const auto one = b.acquire(1, {item(1)});
@@ -328,7 +336,8 @@ TEST_CASE("a corrupt block is gone for everybody, once its other readers are don
   CHECK(again[0].pages != two[0].pages);
 }
 
-TEST_CASE("forgetting an owner removes its blocks, and hands one in the making to who waits for it") {
+TEST_CASE(
+    "kv worker: forgetting an owner removes its blocks, and a waiter writes one that was being written") {
   Bench b;
   b.write(0, item(1));
   b.forget(1, Forget{SegmentKind::item, "item 1", 1});
@@ -340,13 +349,13 @@ TEST_CASE("forgetting an owner removes its blocks, and hands one in the making t
   REQUIRE(answers.size() == 1);
   CHECK(answers[0].grants[0].grant == Grant::write);
   CHECK(answers[0].grants[0].pages != first[0].pages);
-  b.release(5, 2, 1, first[0], Outcome::written);  // the forgotten one
+  b.release(5, 2, 1, first[0], Outcome::written);  // the forgotten block
   CHECK(b.told().added.empty());
   b.probe.receive(6, worker, Forget{SegmentKind::item, "item 1", 1});
   CHECK(b.probe.counted(Metric::protocol_errors) == 1);
 }
 
-TEST_CASE("a late word that an owner changed leaves the block of the new content, made or in the making") {
+TEST_CASE("kv worker: a late Forget keeps the block of the new content, ready or being written") {
   Bench b;
   BlockWant old_content = item(1), made = item(2), in_the_making = item(3);
   made.owner = in_the_making.owner = old_content.owner;
@@ -362,7 +371,7 @@ TEST_CASE("a late word that an owner changed leaves the block of the new content
   CHECK(b.core.pool().find(name(3)) != nullptr);
 }
 
-TEST_CASE("only an owner's shorter blocks are forgotten, where that is said") {
+TEST_CASE("kv worker: Forget with `below` removes only an owner's shorter blocks") {
   Bench b;
   BlockWant part = user(1), end = user(2);
   part.tokens = 4, end.tokens = 3;
@@ -376,7 +385,7 @@ TEST_CASE("only an owner's shorter blocks are forgotten, where that is said") {
   CHECK(b.core.pool().find(name(1)) == nullptr);
 }
 
-TEST_CASE("an owner is forgotten whole, also when the heir of one of its blocks displaces another") {
+TEST_CASE("kv worker: an owner is forgotten whole, also if a new writer of one block evicts another") {
   Bench b;
   BlockWant old_content = user(1), new_content = user(2);
   new_content.owner = old_content.owner;
@@ -384,14 +393,15 @@ TEST_CASE("an owner is forgotten whole, also when the heir of one of its blocks 
   b.acquire(1, {old_content});  // waits
   b.write(2, new_content);
   b.write(3, user(3));
-  b.acquire(4, {user(3)});  // pinned: only the new content can make room for the heir
+  b.acquire(4, {user(3)});  // pinned: only the new content can be evicted for the new writer
   b.forget(5, Forget{SegmentKind::user, old_content.owner, 1});
   REQUIRE(b.probe.sent<BlocksAcquired>().size() == 1);
   CHECK(b.probe.sent<BlocksAcquired>()[0].grants[0].grant == Grant::write);
   CHECK(b.core.pool().find(name(2)) == nullptr);
 }
 
-TEST_CASE("a split is for this process, taken once per epoch and reported; an impossible one is not") {
+TEST_CASE(
+    "kv worker: a split for this process is taken once per epoch and reported; an impossible one is not") {
   Bench b;
   b.probe.receive(0, allocator, SetSplit{1, 1, {{6}, {1}}});
   CHECK(b.probe.sent<PoolReport>().at(0) == PoolReport{1, 1, {{6}, {1}}});
@@ -403,7 +413,7 @@ TEST_CASE("a split is for this process, taken once per epoch and reported; an im
   CHECK(b.probe.counted(Metric::protocol_errors) == 1);
 }
 
-TEST_CASE("a release for an earlier process matches nothing of the next") {
+TEST_CASE("kv worker: a release for an earlier process matches no grant of the next") {
   Bench old;
   KvWorkerConfig config = Bench::small();
   config.incarnation = 1'000;

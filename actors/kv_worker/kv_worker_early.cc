@@ -1,7 +1,8 @@
-// Blocks of other nodes that are read while they come. A request that waits for nothing else is told of their
-// pages when the copies run, and reads behind them. It goes on waiting as before: when a copy has ended well
-// the block is pinned for it as for all who waited; when not, or when the block was forgotten meanwhile,
-// nobody finds it, and its pages stay until those who may have read there let go.
+// Reads of blocks that are in flight from other nodes. A request that waits for nothing else is
+// told the blocks' pages when the copies run, and reads behind them. It keeps waiting as before.
+// When a copy ends well, the block is pinned for it as for all waiting requests. When the copy
+// fails, or the block was forgotten meanwhile, no request finds the block any more. Its pages then
+// stay until all early readers have released them.
 #include <algorithm>
 
 #include "actors/kv_worker/kv_worker_core.h"
@@ -9,7 +10,7 @@
 
 namespace troupe::actors {
 
-// Once, when all that it waits for is coming.
+// Tells the request once, when all blocks that it waits for are in flight.
 void KvWorkerCore::tell_coming(Serial serial, Effects& effects) {
   Request& request = requests_.at(serial);
   if (!request.ask.early || request.told_early || request.answered) return;
@@ -31,7 +32,8 @@ void KvWorkerCore::tell_coming(Serial serial, Effects& effects) {
   send_grants(request, effects);
 }
 
-// A copy has its own end: it is told, however late.
+// Returns true if the request waits for a copy in flight. The copy ends by itself, and its end is
+// reported, however late.
 bool KvWorkerCore::awaits_coming(const Request& request) const {
   if (!request.told_early) return false;
   for (std::size_t i = 0; i < request.holds.size(); ++i) {
@@ -51,7 +53,7 @@ bool KvWorkerCore::has_early_waiter(const Pull& pull) const {
          });
 }
 
-// Where it gets that very block, the pin keeps the pages from now on.
+// If the request gets the same block, its pin keeps the pages from now on.
 void KvWorkerCore::carry_early(const Hold& before, Hold& after) {
   if (before.early == 0) return;
   if (after.grant == Grant::read && after.generation == before.early) return end_early_read(before.early);
@@ -60,13 +62,14 @@ void KvWorkerCore::carry_early(const Hold& before, Hold& after) {
 
 void KvWorkerCore::end_early_read(std::uint64_t generation) {
   const auto at = early_reads_.find(generation);
-  TROUPE_CHECK(at != early_reads_.end(), "who reads what comes is counted");
+  TROUPE_CHECK(at != early_reads_.end(), "an early reader is counted");
   if (--at->second.readers > 0) return;
   if (at->second.over) pool_.abandon(at->second.name, generation);
   early_reads_.erase(at);
 }
 
-// What ended otherwise than as a block that can be found: false if nobody reads there.
+// Keeps the pages of a failed or forgotten block for its early readers. Returns false if there are
+// none.
 bool KvWorkerCore::keep_for_readers(const ComingBlock& coming) {
   const auto at = early_reads_.find(coming.generation);
   if (at == early_reads_.end()) return false;

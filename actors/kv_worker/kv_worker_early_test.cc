@@ -5,7 +5,7 @@ namespace kv_worker_early_test {
 
 using namespace kv_worker_test;
 
-// Asks early, and pulls from node 2, whose worker is played by hand, in three parts.
+// Acquires with `early`, and pulls in three parts from node 2, whose worker is played by hand.
 struct EarlyBench : Bench {
   EarlyBench() : Bench(in_parts()) {}
   static KvWorkerConfig in_parts() {
@@ -20,7 +20,7 @@ struct EarlyBench : Bench {
     probe.receive(us, worker, asks);
     return last;
   }
-  // The owner's pages of the latest question are granted: the copy runs.
+  // Grants the owner's pages for the latest request, so that the copy runs.
   std::uint64_t copy(std::int64_t us, std::vector<std::uint32_t> pages) {
     const AcquireBlocks question = probe.sent<AcquireBlocks>().at(0);
     std::vector<BlockGrant> grants;
@@ -33,7 +33,7 @@ struct EarlyBench : Bench {
 };
 
 TEST_SUITE("kv_worker_early") {
-  TEST_CASE("who waits for blocks that begin to come is told where, and again when they are there") {
+  TEST_CASE("early reads: a request is told of blocks in flight, and again when they have arrived") {
     EarlyBench b;
     b.write(0, item(1));
     b.ask(1, {item(1), at(2, item(2))});
@@ -54,7 +54,7 @@ TEST_SUITE("kv_worker_early") {
     CHECK(b.core.pool().find(name(2))->pins == 0);
   }
 
-  TEST_CASE("who does not ask for it is told once, and page by page") {
+  TEST_CASE("early reads: a request without `early` is told once, and its pages come whole") {
     EarlyBench b;
     b.acquire(0, {at(2, item(1))});
     b.copy(10, {9});
@@ -62,15 +62,15 @@ TEST_SUITE("kv_worker_early") {
     CHECK(b.answers().empty());
   }
 
-  TEST_CASE("nobody is told while something else is missing, which nobody sends") {
+  TEST_CASE("early reads: nothing is announced while another block is missing that is not in flight") {
     EarlyBench b;
-    b.acquire(0, {item(5)});  // is making it
+    b.acquire(0, {item(5)});  // computes it
     b.ask(1, {item(5), at(2, item(1))});
     b.copy(10, {9});
     CHECK(b.answers().empty());
   }
 
-  TEST_CASE("who comes while it comes is told at once") {
+  TEST_CASE("early reads: a request that arrives during the copy is told at once") {
     EarlyBench b;
     b.ask(0, {at(2, item(1))});
     const std::uint64_t job = b.copy(10, {9});
@@ -83,18 +83,18 @@ TEST_SUITE("kv_worker_early") {
   }
 
   TEST_CASE(
-      "what did not come is nobody's until who may read there lets go, and is made elsewhere meanwhile") {
+      "early reads: pages of a failed copy stay with their early readers while the block is made elsewhere") {
     EarlyBench b;
     const RequestId first = b.ask(0, {at(2, item(1))});
     const std::uint64_t job = b.copy(10, {9});
     const RequestId second = b.ask(11, {item(1)});
     b.probe.done(20, job, Pulled{{0}});
-    REQUIRE(b.answers().size() == 1);  // the first is to write it now, into other pages
+    REQUIRE(b.answers().size() == 1);  // the first request writes it now, into other pages
     CHECK(b.answers()[0].id == first);
     CHECK(b.answers()[0].grants.at(0).grant == Grant::write);
     CHECK(b.used() == 2);
     CHECK(b.core.check_bounds() == "");
-    b.probe.run_until(150);  // the second's patience
+    b.probe.run_until(150);  // wait deadline of the second request
     REQUIRE(b.answers().size() == 1);
     CHECK(b.answers()[0].grants.at(0).grant == Grant::none);
     b.probe.receive(160, worker, ReleaseBlocks{first, {}});
@@ -103,7 +103,7 @@ TEST_SUITE("kv_worker_early") {
     CHECK(b.used() == 0);
   }
 
-  TEST_CASE("who lets go before it has come waits for nothing any more, and it stays when it comes") {
+  TEST_CASE("early reads: after an early release the block stays cached when its copy ends") {
     EarlyBench b;
     const RequestId id = b.ask(0, {at(2, item(1))});
     const std::uint64_t job = b.copy(10, {9});
@@ -114,9 +114,7 @@ TEST_SUITE("kv_worker_early") {
     CHECK(b.acquire(30, {item(1)}).at(0).grant == Grant::read);
   }
 
-  TEST_CASE(
-      "who read in vain gives the pages back once, before the copy ends or behind it, however often he says "
-      "so") {
+  TEST_CASE("early reads: a reader of a failed copy returns the pages once, before or after its end") {
     for (const bool before : {true, false}) {
       EarlyBench b;
       const RequestId id = b.ask(0, {at(2, item(1))});
@@ -130,7 +128,7 @@ TEST_SUITE("kv_worker_early") {
     }
   }
 
-  TEST_CASE("patience does not end while it comes, for the copy has its own end") {
+  TEST_CASE("early reads: the wait deadline does not apply while a block is in flight") {
     EarlyBench b;
     b.ask(0, {at(2, item(1))});
     const std::uint64_t job = b.copy(10, {9});
@@ -141,12 +139,12 @@ TEST_SUITE("kv_worker_early") {
     CHECK(b.answers()[0].grants.at(0).grant == Grant::read);
   }
 
-  TEST_CASE("a block that is forgotten while it comes keeps its pages for who reads there") {
+  TEST_CASE("early reads: a block forgotten in flight keeps its pages for its early readers") {
     EarlyBench b;
     const RequestId id = b.ask(0, {at(2, item(1))});
     const std::uint64_t job = b.copy(10, {9});
     b.forget(15, {SegmentKind::item, "item 1", 3});
-    const auto answers = b.answers();  // it wants this very content, and makes it
+    const auto answers = b.answers();  // the request wants this very content, and computes it
     REQUIRE(answers.size() == 1);
     CHECK(answers[0].grants.at(0).grant == Grant::write);
     b.probe.done(20, job, Pulled{{1}});

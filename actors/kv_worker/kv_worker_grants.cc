@@ -1,5 +1,5 @@
-// The KV-cache worker's grants: what a request gets of the blocks it wants, whom it waits for, and what
-// becomes of them when it lets go.
+// The KV-cache worker's grants: which wanted blocks a request may read or write, which it waits
+// for, and what happens to them when it releases them.
 #include <algorithm>
 #include <cstring>
 
@@ -19,7 +19,7 @@ bool is_guests(const AcquireBlocks& ask, const BlockWant& want) {
   return ask.retention.guest && want.kind == SegmentKind::user;
 }
 
-// What is no number is none.
+// Returns the worth of a copy, 0..1; NaN counts as 0.
 double copy_worth(const AcquireBlocks& ask) {
   return ask.retention.copy_worth >= 0 ? std::min(ask.retention.copy_worth, 1.0) : 0;
 }
@@ -30,7 +30,7 @@ std::uint64_t sketch_key(const BlockName& name) {  // a name is a hash
   return key;
 }
 
-// Of a counter, as good as a random one: so that what is sampled does not follow the order of the wants.
+// Hashes a counter (splitmix64), so that the sample does not follow the order of the wants.
 std::uint64_t scatter(std::uint64_t n) {
   n += 0x9e3779b97f4a7c15;
   n = (n ^ (n >> 30)) * 0xbf58476d1ce4e5b9;
@@ -40,7 +40,7 @@ std::uint64_t scatter(std::uint64_t n) {
 
 }  // namespace
 
-// Null if the block is absent; another block that is found by a colliding name counts as that.
+// Returns null if the block is absent. A different block with a colliding name counts as absent.
 const PoolBlock* KvWorkerCore::find(const BlockName& name) const {
   const PoolBlock* block = pool_.find(name);
   return block && same_block(block->name, name) ? block : nullptr;
@@ -54,7 +54,8 @@ bool KvWorkerCore::is_inference_worker(Address address) const {
                                 : std::ranges::find(config_.models, address.node) != config_.models.end();
 }
 
-// Workers of several models count their requests alike.
+// Returns the key of a request. Workers of several models number their requests alike, so the id
+// alone is not unique.
 std::pair<Address, RequestId> KvWorkerCore::key_of(Address from, RequestId id) const {
   if (is_inference_worker(from) && planted(Bug::confuse_models)) from.node = config_.node;
   return {from, id};
@@ -79,7 +80,7 @@ void KvWorkerCore::on_acquire(Instant now, Address from, const AcquireBlocks& as
 
   if (!offered) count_wants(ask);
   if (!remote) count_elsewhere(ask);
-  // Those that are there first, so that no reservation evicts what is wanted too.
+  // Decides ready blocks first, so that no reservation evicts a block that is also wanted.
   const std::vector<std::size_t> absent = decide_present(now, serial, request, ask, effects);
   if (request.undecided > 0 || (!absent.empty() && !ask.read_only)) request.ask = ask;
   if (ask.trace.sampled)
@@ -143,8 +144,8 @@ BlockGrant KvWorkerCore::grant_of(const Request& request, std::size_t want) cons
   return {Grant::write, hold.generation, 0, block->pages};
 }
 
-// The only look-up of blocks that are there. A request wants a hundred of ten thousands: what is touched of
-// each is fetched while the others are looked up.
+// The only lookup of ready blocks. A request wants about a hundred of ten thousand blocks, so each
+// one's memory is prefetched while the others are looked up.
 std::vector<const PoolBlock*> KvWorkerCore::find_wanted(const AcquireBlocks& ask) const {
   std::vector<const PoolBlock*> found(ask.wants.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -156,7 +157,7 @@ std::vector<const PoolBlock*> KvWorkerCore::find_wanted(const AcquireBlocks& ask
   return found;
 }
 
-// Answers which are not there.
+// Returns the indices of absent wants.
 std::vector<std::size_t> KvWorkerCore::decide_present(Instant now, Serial serial, Request& request,
                                                       const AcquireBlocks& ask, Effects& effects) {
   std::vector<std::size_t> absent;
@@ -173,7 +174,7 @@ std::vector<std::size_t> KvWorkerCore::decide_present(Instant now, Serial serial
       savings_.use(area, want, pool_.pages_for(want.tokens), ready, is_guests(ask, want));
       count_user(request, want);
     }
-    if (!block) absent.push_back(i);  // another one that has its place is rare, and stays
+    if (!block) absent.push_back(i);  // a different block with a colliding name is rare, and stays
     if (!here || block->tokens != want.tokens || block->kind != want.kind) continue;
     if (ready && planted(Bug::recompute_held)) continue;
     if (ready) {
@@ -187,14 +188,14 @@ std::vector<std::size_t> KvWorkerCore::decide_present(Instant now, Serial serial
   return absent;
 }
 
-// What another node has is pulled rather than loaded: a disk is slower.
+// Prefers pulling from another node to loading: the disk is slower.
 void KvWorkerCore::decide_absent(Instant now, Serial serial, Request& request,
                                  const std::vector<std::size_t>& absent, Effects& effects) {
   std::vector<const PoolBlock*> loads;
   std::map<NodeId, std::vector<const PoolBlock*>> pulls;
   for (const std::size_t i : absent) {
     const BlockWant& want = request.ask.wants[i];
-    if (pool_.find(want.name)) continue;  // it was wanted twice
+    if (pool_.find(want.name)) continue;  // wanted twice
     const bool patient = request.ask.budget_us > 0;
     const bool pulled = patient && may_pull(now, want, pulls.count(want.at) > 0 ? 0 : pulls.size() + 1);
     if (request.offered && !pulled) continue;
@@ -213,7 +214,8 @@ void KvWorkerCore::decide_absent(Instant now, Serial serial, Request& request,
   for (const auto& [node, blocks] : pulls) ask_owner(now, request, node, blocks, effects);
 }
 
-// Null if there is no room: the request computes the block for itself and keeps nothing.
+// Returns null if no pages can be had: the request then computes the block for itself and keeps
+// nothing.
 const PoolBlock* KvWorkerCore::reserve(const Request& request, std::size_t index, bool pulled, bool loaded,
                                        Effects& effects) {
   const BlockWant& want = request.ask.wants[index];
@@ -233,8 +235,8 @@ const PoolBlock* KvWorkerCore::reserve(const Request& request, std::size_t index
   return block;
 }
 
-// What another node has only passes through a full area, unless it belongs here too: it is kept there
-// already, and may not wear away what is kept here.
+// If the area is full, a copy of another node's block stays marked as a copy, unless it belongs
+// here. It is kept at its owner already, and must not displace blocks that are kept only here.
 const PoolBlock* KvWorkerCore::reserve_in_area(PagePool::Want want, const AcquireBlocks& ask) {
   const bool must_evict = pool_.room(pool_.area_of(want.kind)) < pool_.pages_for(want.tokens);
   if (must_evict && !ask.may_evict) return nullptr;
@@ -242,16 +244,17 @@ const PoolBlock* KvWorkerCore::reserve_in_area(PagePool::Want want, const Acquir
   return pool_.reserve(want, ask.retention.evict_first);
 }
 
-// An item's block has to be hotter than what would go for it. A user's need not, since whoever sent the plan
-// weighed it; nor a copy, which is worth less itself from now on.
+// An item block must be hotter than the blocks that it would evict. A user block need not be,
+// because the router has weighed it already. A copy need not be either, because it counts for less
+// from now on.
 const PoolBlock* KvWorkerCore::reserve_anywhere(PagePool::Want want, const AcquireBlocks& ask) {
   if (ask.retention.belongs) want.copy_of = 0;
   if (want.kind != SegmentKind::user && want.copy_of == 0 && !is_hotter(want, ask)) return nullptr;
   return pool_.reserve_anywhere(want, copy_worth(ask));
 }
 
-// Those who decide by hotness make it count; the others need not pay for it. What other nodes read here is
-// used, too.
+// Only policies that decide by hotness (`keep_hotter`) turn the sketch on; others do not pay for
+// it. Reads of other nodes count, too.
 void KvWorkerCore::count_wants(const AcquireBlocks& ask) {
   if (ask.retention.keep_hotter && (!sketch_ || planted(Bug::forget_hotness)))
     sketch_.emplace(config_.pool.pages);
@@ -259,7 +262,8 @@ void KvWorkerCore::count_wants(const AcquireBlocks& ask) {
   for (const BlockWant& want : ask.wants) sketch_->touch(sketch_key(want.name));
 }
 
-// What a router says of its users who were sent elsewhere; no more of it than routers say.
+// Counts a router's report of uses by users of this home that other nodes served. Reads no more
+// entries than routers send.
 void KvWorkerCore::count_elsewhere(const AcquireBlocks& ask) {
   const std::span<const BlockUse> uses(ask.retention.elsewhere);
   for (const BlockUse& use : uses.first(std::min(uses.size(), uses_told_max)))
@@ -276,10 +280,13 @@ std::uint32_t KvWorkerCore::times_wanted(const BlockName& name) const {
   return sketch_ ? sketch_->count(sketch_key(name)) : 0;
 }
 
-// Than what would go, token by token; of a user only as far as the block needs his room, for the rest of it
-// goes to others. A user who would go is away for longer than all items there are worth: of him is expected
-// what is of an item that was wanted once. What may stay is not asked about again at once: those behind it in
-// the order of use come first.
+// Returns true if the new block is used more often, per token, than the blocks that it would evict.
+// A user block counts only for the tokens that are needed, because its other tokens are left to
+// other blocks. A user block that would be evicted has been unused for longer than all items there
+// are worth, so it counts as wanted once.
+//
+// If the new block is refused, the items compared are moved back in the order of eviction. So the
+// next comparison considers other blocks.
 bool KvWorkerCore::is_hotter(const PagePool::Want& want, const AcquireBlocks& ask) {
   const PagePool::Room room = pool_.room_anywhere(want.kind, want.tokens, copy_worth(ask));
   double theirs = 0;
@@ -295,13 +302,14 @@ bool KvWorkerCore::is_hotter(const PagePool::Want& want, const AcquireBlocks& as
   return false;
 }
 
-// Who wants a block that belongs here, or is still a copy of what its node has lost, keeps it as its own.
+// A request for a block that belongs here makes a copy the node's own block.
 void KvWorkerCore::use_present(const PoolBlock& block, const AcquireBlocks& ask) {
   if (ask.retention.belongs && block.is_copy()) pool_.keep(block);
 }
 
-// Another node's reader checks what has arrived there, whatever is said here. Otherwise a block is checked
-// until its bytes were found to be right once where they lie now, and then by sample.
+// A reader on another node verifies what arrives there, whatever this grant says. A block is
+// verified until its bytes were once found to be right where they lie now; after that a sample of
+// reads is verified.
 KvWorkerCore::Hold KvWorkerCore::read_hold(const PoolBlock& block, bool remote, Effects& effects) {
   pool_.pin(block);
   const bool first = !block.checked && !planted(Bug::skip_first_check);
@@ -315,10 +323,12 @@ bool KvWorkerCore::is_sampled() {
   return config_.check_reads > 0 && static_cast<double>(scatter(++samples_)) < config_.check_reads * all;
 }
 
-// A request waits for a block once. Those that gave up are swept only when there are too many of them.
+// A request waits for a block only once. Waiters that gave up are removed only when there are too
+// many.
 void KvWorkerCore::wait_for(const BlockName& name, Serial serial, std::size_t want, Request& request) {
   std::deque<Waiter>& waiters = making_.at(name).waiters;
-  if (!waiters.empty() && waiters.back().request == serial) return;  // a second wish would wait for itself
+  // A second want of the same request would wait for itself.
+  if (!waiters.empty() && waiters.back().request == serial) return;
   if (waiters.size() >= config_.requests_max)
     std::erase_if(waiters, [&](const Waiter& waiter) { return !waits(waiter); });
   waiters.push_back({serial, want});
@@ -339,7 +349,7 @@ bool KvWorkerCore::waits(const Waiter& waiter) const {
   return at != requests_.end() && at->second.holds[waiter.want].waiting;
 }
 
-// A pull that has lasted for longer than the newcomer would wait is not worth waiting for.
+// A pull that has already lasted longer than the new request would wait is not worth waiting for.
 bool KvWorkerCore::is_slow_pull(Instant now, const BlockName& name, const Request& request) const {
   const std::optional<Instant>& asked = making_.at(name).pull_asked;
   return asked && now - *asked > request.patience_ends - now;
@@ -355,14 +365,14 @@ void KvWorkerCore::answer(Serial serial, Effects& effects) {
   if (!holds) take(serial);
 }
 
-// Only for one that still waits.
+// Only for a waiter that still waits.
 void KvWorkerCore::decide(Waiter waiter, Hold hold, Effects& effects) {
   Request& request = requests_.at(waiter.request);
   carry_early(request.holds[waiter.want], hold);
   request.holds[waiter.want] = hold;
   if (--request.undecided == 0) return answer(waiter.request, effects);
-  if (request.told_early)
-    effects.set_timer(waiter.request, request.patience_ends);  // it may have ended while something came
+  // The deadline may have passed while a block was in flight.
+  if (request.told_early) effects.set_timer(waiter.request, request.patience_ends);
 }
 
 void KvWorkerCore::end_patience(Serial serial, Effects& effects) {
@@ -376,8 +386,8 @@ void KvWorkerCore::end_patience(Serial serial, Effects& effects) {
 
 void KvWorkerCore::on_release(Instant now, Address from, const ReleaseBlocks& release, Effects& effects) {
   const auto known = serials_.find(key_of(from, release.id));
-  if (known != serials_.end())
-    end_request(now, known->second, release, effects);  // else: doubled, or after the lease
+  // An unknown id is a duplicate, or arrives after the lease ended.
+  if (known != serials_.end()) end_request(now, known->second, release, effects);
 }
 
 KvWorkerCore::Request KvWorkerCore::take(Serial serial) {
@@ -387,13 +397,14 @@ KvWorkerCore::Request KvWorkerCore::take(Serial serial) {
   return request;
 }
 
-// What the release does not name was read without a check, or was not written.
+// A block that the release does not name was read without a check, or was not written.
 void KvWorkerCore::end_request(Instant now, Serial serial, const ReleaseBlocks& release, Effects& effects) {
   const Request request = take(serial);
   if (request.counts) savings_.served(request.user, request.user_tokens, now - request.received);
   for (const Hold& hold : request.holds)
     if (hold.grant == Grant::read) pool_.prefetch(*hold.block);
-  std::map<std::uint64_t, const BlockOutcome*> outcomes;  // by generation, which is one block's alone
+  // Outcomes by generation, which identifies one block.
+  std::map<std::uint64_t, const BlockOutcome*> outcomes;
   for (const BlockOutcome& outcome : release.outcomes) outcomes[outcome.generation] = &outcome;
   for (std::size_t i = 0; i < request.holds.size(); ++i) {
     const Hold& hold = request.holds[i];
@@ -408,8 +419,8 @@ void KvWorkerCore::end_request(Instant now, Serial serial, const ReleaseBlocks& 
   }
 }
 
-// A block that a reader elsewhere found to be corrupt may have been damaged on its way: it stays, and is
-// checked here.
+// A block that a remote reader found corrupt may have been damaged on its way. It stays, and is
+// verified here.
 void KvWorkerCore::end_read(const Request& request, const Hold& hold, const BlockOutcome* outcome,
                             Effects& effects) {
   const PoolBlock& block = *hold.block;
@@ -426,7 +437,7 @@ void KvWorkerCore::end_read(const Request& request, const Hold& hold, const Bloc
   pool_.unpin(block);
 }
 
-// Nobody finds it any more; whoever wants it computes it again.
+// Removes a corrupt block from the pool and the tier; the next request for it computes it again.
 void KvWorkerCore::quarantine(const PoolBlock& block, std::string where, Effects& effects) {
   const BlockName name = block.name;
   count_corrupt(name, std::move(where), effects);
@@ -448,7 +459,7 @@ void KvWorkerCore::end_write(const Request& request, std::size_t index, const Bl
   if (written && pool_.commit(want.name, generation, outcome->checksum)) {
     made(want.name, generation, effects);
     if (config_.store && want.kind != SegmentKind::user) tier_.want_save(want.name);
-  } else if (pool_.abandon(want.name, generation)) {  // else it was forgotten while being written
+  } else if (pool_.abandon(want.name, generation)) {  // false if it was forgotten while being written
     not_made(want.name, generation, effects);
   }
 }
@@ -472,7 +483,8 @@ void KvWorkerCore::made(const BlockName& name, std::uint64_t generation, Effects
   }
 }
 
-// The earliest who waits becomes the writer, unless he only offers; those behind go on waiting, now for it.
+// The earliest waiter becomes the writer, unless it is an offer. The waiters behind it now wait for
+// it.
 void KvWorkerCore::not_made(const BlockName& name, std::uint64_t generation, Effects& effects) {
   std::deque<Waiter> waiters = stop_making(name, generation);
   while (!waiters.empty()) {
@@ -484,7 +496,7 @@ void KvWorkerCore::not_made(const BlockName& name, std::uint64_t generation, Eff
       continue;
     }
     const PoolBlock* block = reserve(requests_.at(first.request), first.want, false, false, effects);
-    for (const Waiter& waiter : waiters)  // as in decide
+    for (const Waiter& waiter : waiters)  // as in decide()
       if (waits(waiter) && requests_.at(waiter.request).told_early)
         effects.set_timer(waiter.request, requests_.at(waiter.request).patience_ends);
     if (block) making_.at(name).waiters = std::move(waiters);

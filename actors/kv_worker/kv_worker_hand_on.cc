@@ -1,13 +1,13 @@
-// A worker that leaves for good gives its users' blocks to the nodes that stay, and takes what others that
-// leave offer.
+// Migration of user blocks. A worker that leaves for good offers its user blocks to the nodes that
+// stay. A worker that stays takes what leaving workers offer.
 #include <algorithm>
 
 #include "actors/kv_worker/kv_worker_core.h"
 
 namespace troupe::actors {
 
-// Told again and again, as other roles are. Where nodes are named it leaves; else there is nothing that it
-// would not go on with.
+// Drain is sent repeatedly, as to other roles. With nodes in `users_to` this worker is leaving.
+// Without any there is nothing to migrate to.
 void KvWorkerCore::on_drain(Instant now, Address from, const Drain& drain, Effects& effects) {
   if (!drain.on) {
     hand_on_.stop();
@@ -20,9 +20,10 @@ void KvWorkerCore::on_drain(Instant now, Address from, const Drain& drain, Effec
   effects.send(from, status(now, drain.id));
 }
 
-// All nodes' blocks together are one list by their last use, of which a share goes for want of room: the same
-// one of what is here as of what is elsewhere. So much of what was used last may displace what was used
-// longest ago there; the rest takes free room.
+// When a node leaves, the pool shrinks and a part of all user blocks has to go. Ordered by last use
+// over all nodes, this part is the same for the blocks here as for those elsewhere. So the latest
+// used blocks, up to `displacing` pages, may evict the receiver's least recently used ones. The
+// others take only free pages.
 void KvWorkerCore::begin_hand_on(Instant now, const Drain& drain, Effects& effects) {
   const auto stay = static_cast<std::uint64_t>(
       std::ranges::count_if(drain.users_to, [this](NodeId node) { return node != config_.node; }));
@@ -63,9 +64,10 @@ void KvWorkerCore::hand_on(Instant now, Effects& effects) {
                  {"ms", took->us / 1'000}});
 }
 
-// ---- what others that leave offer ----
+// ---- offers of other leaving workers ----
 
-// All of it is there, in the memory of who asks, and nothing else: an offer writes nothing.
+// Returns true if all wanted blocks are user blocks in the memory of the sender. An offer writes
+// nothing.
 bool KvWorkerCore::is_offer(Address from, const AcquireBlocks& ask) const {
   if (from.role != Role::kv_worker || from.node == config_.node || ask.read_only || ask.early ||
       !config_.pulls)
@@ -75,10 +77,10 @@ bool KvWorkerCore::is_offer(Address from, const AcquireBlocks& ask) const {
   });
 }
 
-// As requests of this node find room: where one of them has gone by hotness, the areas are one. What may
-// displace nothing takes what is free.
+// Finds pages as for this node's own requests: once a request has used `keep_hotter`, the areas
+// share their pages. An offer that may not evict takes only free pages.
 const PoolBlock* KvWorkerCore::reserve_offered(PagePool::Want want, const AcquireBlocks& ask) {
-  want.copy_of = 0;  // who has it leaves
+  want.copy_of = 0;  // not a copy: the holder leaves
   if (!sketch_)
     return !ask.may_evict && pool_.room(pool_.area_of(want.kind)) < pool_.pages_for(want.tokens)
                ? nullptr

@@ -9,7 +9,8 @@ namespace {
 
 using namespace kv_worker_test;
 
-// Node 1 leaves; its users go to nodes 2 and 3. Each block has a page of four tokens, of 12 for users.
+// Node 1 leaves; its users go to nodes 2 and 3. Each block has one page of four tokens; users have
+// 12 pages.
 struct LeaveBench : Bench {
   static KvWorkerConfig roomy() {
     KvWorkerConfig config = small();
@@ -29,7 +30,7 @@ struct LeaveBench : Bench {
   void drain(std::int64_t us, std::vector<NodeId> to = {2, 3}) {
     probe.receive(us, door, Drain{++last, true, std::move(to)});
   }
-  // Nobody else has what was asked about, but those.
+  // Answers the latest lookup with these holders; other blocks have none.
   void found(std::int64_t us, std::vector<std::vector<NodeId>> holders) {
     const auto asked = probe.sent<LookupBlocks>();
     REQUIRE(asked.size() == 1);
@@ -73,7 +74,8 @@ NodeId home_of(const std::string& owner) {
 }
 
 TEST_CASE(
-    "who leaves asks what others have, and offers the rest where their users are served, last used first") {
+    "migration: a leaving worker looks up its user blocks and offers the others to their homes, latest used "
+    "first") {
   LeaveBench b;
   for (std::uint8_t n = 1; n <= 3; ++n) b.write(0, user(n));
   b.write(0, item(9));
@@ -112,8 +114,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a node that takes nothing, is lost or is silent is followed by the next, and after a few tries the "
-    "block stays behind") {
+    "migration: a node that takes nothing, is lost or silent is followed by the next, until tries_max") {
   LeaveBench b;
   b.write(0, user(1));
   b.drain(1);
@@ -125,7 +126,7 @@ TEST_CASE(
   REQUIRE(b.offers().size() == 1);
   CHECK(b.offers()[0].to == next);
   b.probe.lose(4, next);
-  CHECK(b.offers().empty());  // both rest
+  CHECK(b.offers().empty());  // both are in back-off
   b.probe.run_until(700);
   REQUIRE(b.offers().size() == 1);
   CHECK(b.field(701, "drained") == "no");
@@ -135,8 +136,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a cache-meta that is silent costs a moment, and one who has left leaves nothing to be served by "
-    "nobody") {
+    "migration: a silent cache-meta costs one lookup_wait, and without staying nodes the worker is drained "
+    "at once") {
   LeaveBench b;
   b.write(0, user(1));
   b.drain(1);
@@ -155,9 +156,7 @@ TEST_CASE(
   CHECK(empty.field(2, "drained") == "yes");
 }
 
-TEST_CASE(
-    "only a share of what leaves displaces what stays, and what finds no free room any more is not offered "
-    "in vain for long") {
+TEST_CASE("migration: only a share of the blocks may evict others, and full nodes get no further offers") {
   LeaveBench b;
   for (std::uint8_t n = 1; n <= 12; ++n) b.write(0, user(n));
   b.drain(1);
@@ -189,7 +188,7 @@ TEST_CASE(
   CHECK(b.field(us, "users_blocks_left_behind") == "4");
 }
 
-TEST_CASE("who serves on after all hands on nothing more") {
+TEST_CASE("migration: a cancelled drain stops the migration") {
   LeaveBench b;
   b.write(0, user(1));
   b.drain(1);
@@ -200,9 +199,9 @@ TEST_CASE("who serves on after all hands on nothing more") {
   CHECK(b.field(5, "drained") == "");
 }
 
-// ---- who stays ----
+// ---- nodes that stay ----
 
-// Node 2 leaves and offers blocks to this one.
+// Node 2 leaves and offers blocks to this node.
 struct StayBench : Bench {
   using Bench::Bench;
   AcquireBlocks offer(std::vector<BlockWant> wants, bool may_evict = true) {
@@ -212,7 +211,7 @@ struct StayBench : Bench {
     ask.retention.belongs = true;
     return ask;
   }
-  // The pull that it starts, granted by the owner: the job.
+  // Grants the pull that it starts. Returns the job.
   std::uint64_t pulled(std::int64_t us) {
     const AcquireBlocks ask = probe.sent<AcquireBlocks>().at(0);
     CHECK(ask.read_only);
@@ -229,8 +228,7 @@ struct StayBench : Bench {
   }
 };
 
-TEST_CASE(
-    "what somebody who leaves offers is pulled from him, told to the index, and there for who asks next") {
+TEST_CASE("migration: an offered block is pulled, reported to the index, and readable") {
   StayBench b;
   const AcquireBlocks ask = b.offer({user(1)});
   b.probe.receive(0, far, ask);
@@ -251,28 +249,30 @@ TEST_CASE(
   CHECK(b.acquire(6, {user(1)}).at(0).grant == Grant::read);
 }
 
-TEST_CASE("an offer that fails makes nobody compute, and who waits for the block computes it") {
+TEST_CASE(
+    "migration: a failed offer makes its receiver compute nothing, and a waiting request computes the "
+    "block") {
   StayBench b;
   b.probe.receive(0, far, b.offer({user(1)}));
   const RequestId offer = b.last;
   const std::uint64_t job = b.pulled(1);
-  CHECK(b.acquire(2, {user(1)}).empty());  // a request waits for what comes
+  CHECK(b.acquire(2, {user(1)}).empty());  // a request waits for the block in flight
   b.probe.done(3, job, Refusal{503, "pull_failed", "gone", "node 2", "another"});
   Grant offered = Grant::write, asked = Grant::none;
   for (const BlocksAcquired& answer : b.probe.sent<BlocksAcquired>())
     (answer.id == offer ? offered : asked) = answer.grants.at(0).grant;
   CHECK(offered == Grant::none);
   CHECK(asked == Grant::write);
-  b.probe.receive(4, far, b.offer({user(2)}));  // that node rests
+  b.probe.receive(4, far, b.offer({user(2)}));  // that node is in back-off
   CHECK(b.answered() == Grant::none);
 }
 
-TEST_CASE("an offer displaces what was used longest ago only where it may") {
+TEST_CASE("migration: an offer evicts the least recently used block only if it may") {
   StayBench b;
   for (std::uint8_t n = 1; n <= 3; ++n) b.write(0, user(n));
   b.probe.receive(1, far, b.offer({user(4)}, false));
   CHECK(b.answered() == Grant::none);
-  CHECK(b.probe.sent<CacheChanges>().empty());  // nobody was refused what a request wanted
+  CHECK(b.probe.sent<CacheChanges>().empty());  // no request was refused
   b.probe.receive(2, far, b.offer({user(4)}));
   b.probe.done(3, b.pulled(3), Pulled{{1}});
   CHECK(b.answered() == Grant::read);
@@ -281,7 +281,7 @@ TEST_CASE("an offer displaces what was used longest ago only where it may") {
 }
 
 TEST_CASE(
-    "an offer is a block of a user that its sender has, and all else that is not read only is refused") {
+    "migration: an offer has only user blocks of its sender; all else that is not read-only is refused") {
   StayBench b;
   const auto refused = [&](AcquireBlocks ask) {
     b.probe.receive(1, far, std::move(ask));
@@ -299,7 +299,7 @@ TEST_CASE(
   CHECK(b.probe.counted(Metric::protocol_errors) == 1);
 }
 
-TEST_CASE("who offers and is lost loses its pins with their lease, and nothing stays behind") {
+TEST_CASE("migration: pins of a lost offerer end with their lease, and nothing is left behind") {
   StayBench b;
   b.probe.receive(0, far, b.offer({user(1)}));
   b.probe.lose(1, 2);

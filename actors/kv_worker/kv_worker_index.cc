@@ -1,5 +1,6 @@
-// The KV-cache worker and its cache-metas: they are told what comes and goes, read the inventory a part at a
-// time when they have missed something, and whoever leads says which owners' blocks are to be forgotten.
+// The KV-cache worker and its cache-metas. Cache-metas are sent every change, and read the
+// inventory a part at a time when they have missed something. The leader says which owners' blocks
+// are to be forgotten.
 #include <algorithm>
 
 #include "actors/kv_worker/kv_worker_core.h"
@@ -7,7 +8,7 @@
 
 namespace troupe::actors {
 
-// Who joined later asks for the inventory, or says that it leads.
+// Subscribes a cache-meta that joined later once it asks for the inventory or says that it leads.
 bool KvWorkerCore::hear_cache_meta(const Received& received) {
   if (received.from.role != Role::cache_meta) return false;
   if (std::holds_alternative<InventoryRequest>(received.message) ||
@@ -19,7 +20,7 @@ bool KvWorkerCore::hear_cache_meta(const Received& received) {
 void KvWorkerCore::on_cache_meta(const Received& received, Effects& effects) {
   if (!hear_cache_meta(received)) return effects.count(Metric::protocol_errors);
   if (const auto* found = std::get_if<BlocksFound>(&received.message)) {
-    hand_on_.on_found(*found);  // else it is too late
+    hand_on_.on_found(*found);  // ignores late answers
     return;
   }
   if (const auto* request = std::get_if<InventoryRequest>(&received.message)) {
@@ -34,7 +35,7 @@ void KvWorkerCore::on_cache_meta(const Received& received, Effects& effects) {
   }
 }
 
-// A question about an earlier process has no answer; the next CacheChanges tells of this one.
+// A request for an earlier process gets no answer. The next CacheChanges names the present one.
 void KvWorkerCore::on_inventory(Address from, const InventoryRequest& request, Effects& effects) const {
   if (request.incarnation != 0 && request.incarnation != config_.incarnation) return;
   InventoryPart part{config_.incarnation, request.after, told_.sequence};
@@ -45,12 +46,13 @@ void KvWorkerCore::on_inventory(Address from, const InventoryRequest& request, E
   effects.send(from, std::move(part));
 }
 
-// Who has just started knows no token and might take a leader's late word for the present one's, so it obeys
-// nobody before a LeaderBeat. What is not forgotten costs room until it is evicted, nothing else: nobody asks
-// for it, since blocks are named by their content.
+// A worker that has just started knows no token and might obey a former leader's late message. So
+// it obeys no leader before a LeaderBeat. A block that is not forgotten only takes pages until it
+// is evicted: blocks are named by their content, so no request asks for it.
 void KvWorkerCore::on_forget(Address from, const Forget& forget, Effects& effects) {
   const bool is_stale = forget.token < leader_token_ && !planted(Bug::ignore_fencing_token);
-  if (forget.token == 0 || is_stale) {  // 0 is a router's, who asks a cache-meta instead
+  // Token 0 comes from a router, which should ask a cache-meta.
+  if (forget.token == 0 || is_stale) {
     effects.count(Metric::protocol_errors);
     return effects.log(LogLevel::warning, "stale_leader",
                        {{"node", from.node}, {"token", forget.token}, {"expected", leader_token_}});
@@ -63,10 +65,11 @@ void KvWorkerCore::on_forget(Address from, const Forget& forget, Effects& effect
   for (const BlockName& name : pool_.names_of(forget.kind, forget.owner)) {
     const PoolBlock* block = find(name);
     if (!block || stays(name) || (forget.below > 0 && block->tokens >= forget.below))
-      continue;  // evicted for the heir of one before it, or made already
+      continue;  // evicted by the new writer of an earlier block, or computed anew already
     const std::uint64_t generation = block->generation;
     pool_.remove(name);
-    not_made(name, generation, effects);  // who waits for it wants this very content, whoever owns it now
+    // Waiting requests want this very content, whoever owns it now.
+    not_made(name, generation, effects);
   }
   std::vector<BlockName> stored = tier_.stored().names_of(forget.kind, forget.owner);
   std::erase_if(stored, stays);
@@ -91,7 +94,7 @@ void KvWorkerCore::tell_changes(Instant now, Effects& effects) {
   told_ = std::move(changes);
 }
 
-// A block that came and went in one step was never there.
+// Leaves out blocks that were added and removed in the same step.
 CacheChanges KvWorkerCore::take_changes(Effects& effects) {
   CacheChanges changes{config_.incarnation, 0};
   changes.refused.swap(refused_);

@@ -11,7 +11,7 @@ InventoryPart inventory(Bench& b, std::int64_t us, std::uint64_t after, Incarnat
   return parts.empty() ? InventoryPart{} : parts[0];
 }
 
-TEST_CASE("every cache-meta hears of each change, and without one of the worker itself") {
+TEST_CASE("kv worker index: every cache-meta gets each change, and a heartbeat without one") {
   Bench b;
   b.probe.start();
   CHECK(b.probe.sent<CacheChanges>().size() == 2);
@@ -29,12 +29,12 @@ TEST_CASE("every cache-meta hears of each change, and without one of the worker 
   CHECK(b.probe.sent<CacheChanges>().size() == 8);
 }
 
-TEST_CASE("a block that comes and goes in one step is not mentioned") {
+TEST_CASE("kv worker index: a block added and removed in one step is not reported") {
   Bench b;
   const auto held = b.acquire(0, {user(1), user(2, 8)});
   b.acquire(1, {user(2, 8)});
-  b.probe.receive(2, allocator,
-                  SetSplit{1, 1, {{5}, {2}}});  // the heir of the second needs the first one's page
+  // The new writer of the second block needs the first block's page.
+  b.probe.receive(2, allocator, SetSplit{1, 1, {{5}, {2}}});
   b.probe.receive(3, worker, ReleaseBlocks{1, {{name(1), held.at(0).generation, Outcome::written, 77}}});
   CHECK(b.granted().at(0).grant == Grant::write);
   CHECK(b.probe.counted(Metric::blocks_evicted_user) == 1);
@@ -42,7 +42,7 @@ TEST_CASE("a block that comes and goes in one step is not mentioned") {
   CHECK(b.told().removed.empty());
 }
 
-TEST_CASE("an inventory is walked in parts while blocks come and go") {
+TEST_CASE("kv worker index: an inventory is walked in parts while blocks are added and removed") {
   KvWorkerConfig config = Bench::small();
   config.inventory_part = 2;
   Bench b(config);
@@ -52,7 +52,7 @@ TEST_CASE("an inventory is walked in parts while blocks come and go") {
   REQUIRE(first.blocks.size() == 2);
   CHECK(first.blocks[0].name == name(1));
   CHECK_FALSE(first.last);
-  CHECK(b.acquire(11, {item(5)}).at(0).grant == Grant::write);  // the first one's place
+  CHECK(b.acquire(11, {item(5)}).at(0).grant == Grant::write);  // in the page of the first block
   CHECK(b.told().removed.size() == 1);
   b.release(11, b.last, 5, b.granted().at(0), Outcome::written);
   const std::uint64_t sequence = b.told().sequence;
@@ -69,13 +69,13 @@ TEST_CASE("an inventory is walked in parts while blocks come and go") {
   CHECK(inventory(b, 14, third.blocks[0].generation).last);
 }
 
-TEST_CASE("an inventory of an earlier process does not exist") {
+TEST_CASE("kv worker index: an inventory request for an earlier process gets no answer") {
   Bench b;
   b.probe.receive(0, meta, InventoryRequest{9, 0});
   CHECK(b.probe.sent<InventoryPart>().empty());
 }
 
-TEST_CASE("a cache-meta that joined is told what comes and goes once it has asked or led, until it is lost") {
+TEST_CASE("kv worker index: a joined cache-meta gets changes once it asked or led, until it is lost") {
   constexpr Address joined{3, Role::cache_meta};
   const auto told = [](Bench& b, Address to) {
     const std::vector<Address> recipients = b.probe.recipients();
@@ -85,7 +85,7 @@ TEST_CASE("a cache-meta that joined is told what comes and goes once it has aske
        {Message(InventoryRequest{}), Message(InventoryRequest{9, 0}), Message(LeaderBeat{5})}) {
     Bench b;
     b.probe.receive(0, joined, Forget{SegmentKind::item, "item 1", 6});
-    CHECK(b.probe.counted(Metric::protocol_errors) == 1);  // nobody that is known
+    CHECK(b.probe.counted(Metric::protocol_errors) == 1);  // an unknown cache-meta
     b.write(1, item(1));
     CHECK(told(b, joined) == 0);
     b.probe.receive(2, joined, word);
@@ -96,11 +96,11 @@ TEST_CASE("a cache-meta that joined is told what comes and goes once it has aske
     b.probe.lose(4, 1);
     b.write(5, item(3));
     CHECK(told(b, joined) == 0);
-    CHECK(told(b, meta) == 1);  // of the cluster's file: it comes back
+    CHECK(told(b, meta) == 1);  // named in the cluster's file: it comes back
   }
 }
 
-TEST_CASE("a leader that was replaced is not obeyed, whichever way its successor became known") {
+TEST_CASE("kv worker index: a replaced leader is not obeyed, however its successor became known") {
   Bench b;
   b.write(0, item(1));
   b.probe.receive(1, {2, Role::cache_meta}, LeaderBeat{7});
@@ -113,15 +113,17 @@ TEST_CASE("a leader that was replaced is not obeyed, whichever way its successor
   b.write(5, item(2));
   b.probe.receive(6, {2, Role::cache_meta}, Forget{SegmentKind::item, "item 2", 8});
   CHECK(b.probe.counted(Metric::protocol_errors) == 1);
-  b.probe.receive(7, {3, Role::cache_meta}, Forget{SegmentKind::item, "item 2", 20});  // nobody we know
+  // An unknown cache-meta.
+  b.probe.receive(7, {3, Role::cache_meta}, Forget{SegmentKind::item, "item 2", 20});
   b.probe.receive(8, meta, Forget{SegmentKind::item, "item 2", 9});
   CHECK(b.core.pool().find(name(2)) == nullptr);
 }
 
-TEST_CASE("who has heard no LeaderBeat since its start forgets nothing, but learns the tokens") {
+TEST_CASE("kv worker index: before a LeaderBeat nothing is forgotten, but tokens are learned") {
   Bench b;
   b.write(0, item(1));
-  b.probe.receive(1, meta, Forget{SegmentKind::item, "item 1", 6});  // of whoever led before it started?
+  // Possibly from a former leader.
+  b.probe.receive(1, meta, Forget{SegmentKind::item, "item 1", 6});
   CHECK(b.core.pool().find(name(1)) != nullptr);
   b.probe.receive(2, meta, LeaderBeat{5});  // late
   b.probe.receive(3, meta, Forget{SegmentKind::item, "item 1", 5});
@@ -130,7 +132,7 @@ TEST_CASE("who has heard no LeaderBeat since its start forgets nothing, but lear
   CHECK(b.core.pool().find(name(1)) == nullptr);
 }
 
-TEST_CASE("nobody forgets without a leader's token, also before any leader was heard of") {
+TEST_CASE("kv worker index: Forget without a leader's token is refused, also before any leader is known") {
   Bench b;
   b.write(0, item(1));
   b.probe.receive(1, meta, Forget{SegmentKind::item, "item 1", 0});
@@ -139,7 +141,7 @@ TEST_CASE("nobody forgets without a leader's token, also before any leader was h
 }
 
 #ifdef TROUPE_PLANTED
-TEST_CASE("a block of a colliding name is a miss, also for those who would wait for it") {
+TEST_CASE("kv worker index: a block with a colliding name is a miss, also while it is being written") {
   const CutNames cut;
   Bench b;
   const auto first = b.acquire(0, {item(1)});
@@ -152,7 +154,7 @@ TEST_CASE("a block of a colliding name is a miss, also for those who would wait 
   CHECK(b.granted().at(0).grant == Grant::none);
 }
 
-TEST_CASE("with the planted bug the wrong block is granted") {
+TEST_CASE("kv worker index: the mutant skip_identity_check grants the wrong block") {
   const CutNames cut;
   Bench b;
   b.write(0, item(1));

@@ -1,6 +1,7 @@
-// Blocks of other nodes. A want that is absent here and said to be elsewhere is reserved here; the owner is
-// asked to pin it, the port copies it, and what arrived whole before the owner's lease ended is committed.
-// Whatever fails on this way, the block is not made, and the first who waits for it becomes its writer.
+// Pulls blocks from other nodes. A wanted block that is absent here and held elsewhere is reserved
+// here. The owner is asked to pin it, and the port copies it. A block that arrived whole before the
+// owner's lease ended is committed. If any step fails, the block is abandoned, and the first request
+// that waits for it becomes its writer.
 #include <algorithm>
 
 #include "actors/kv_worker/kv_worker_core.h"
@@ -15,7 +16,7 @@ bool KvWorkerCore::may_pull(Instant now, const BlockWant& want, std::size_t pull
   return pulls_.may_ask(now, want.at, pulls_more);
 }
 
-// The owner gets half of the request's patience, so that a silent one leaves time to compute.
+// The owner gets half of the request's wait time, so that a silent owner leaves time to compute.
 void KvWorkerCore::ask_owner(Instant now, const Request& request, NodeId node,
                              const std::vector<const PoolBlock*>& blocks, Effects& effects) {
   const Serial serial = next_serial_++;
@@ -45,9 +46,9 @@ void KvWorkerCore::on_acquired(Instant now, Address from, const BlocksAcquired& 
   if (hand_on_.on_answer(now, from, acquired)) return effects.send(from, ReleaseBlocks{acquired.id, {}});
   Pull* const found = pulls_.find(acquired.id);
   if (!found || found->node != from.node)
-    return effects.send(from, ReleaseBlocks{acquired.id, {}});  // too late: the pins may go
+    return effects.send(from, ReleaseBlocks{acquired.id, {}});  // too late: release the pins
   Pull& pull = *found;
-  if (pull.stage != Pull::Stage::asked) return;  // doubled
+  if (pull.stage != Pull::Stage::asked) return;  // duplicate
   pull.stage = Pull::Stage::granted;
   pull.incarnation = acquired.incarnation;
   const std::int64_t lease_us = std::clamp<std::int64_t>(acquired.lease_us, 0, config_.read_lease.us);
@@ -57,7 +58,7 @@ void KvWorkerCore::on_acquired(Instant now, Address from, const BlocksAcquired& 
   run_pulls(now, effects);
 }
 
-// Only what the owner has as it is wanted here, in as many pages.
+// Keeps only blocks that the owner has as wanted here, in as many pages.
 void KvWorkerCore::keep_granted(Pull& pull, const BlocksAcquired& acquired, Effects& effects) {
   const bool answers = acquired.grants.size() == pull.blocks.size();
   if (!answers) effects.count(Metric::protocol_errors);
@@ -99,7 +100,8 @@ void KvWorkerCore::run_pull(Instant now, Serial serial, Effects& effects) {
       if (in_parts && waits(waiter)) tell_coming(waiter.request, effects);
 }
 
-// What nobody waits for any more, or was forgotten meanwhile, is not worth a transfer.
+// Drops blocks for which no request waits any more, or which were forgotten meanwhile: they are not
+// worth a transfer.
 void KvWorkerCore::keep_awaited(Pull& pull, Effects& effects) {
   std::vector<ComingBlock> awaited;
   for (ComingBlock& coming : pull.blocks) {
@@ -116,7 +118,8 @@ void KvWorkerCore::keep_awaited(Pull& pull, Effects& effects) {
   pull.blocks = std::move(awaited);
 }
 
-// Bytes that arrived after the lease are not to be trusted, and say nothing about the owner's copy either.
+// Bytes that arrived after the lease are not trusted. They say nothing about the owner's copy
+// either.
 void KvWorkerCore::on_pulled(Instant now, Serial serial, const Pull& pull, const JobResult& result,
                              Effects& effects) {
   const bool in_time = now < pull.lease_ends || planted(Bug::ignore_read_lease);
@@ -160,7 +163,8 @@ void KvWorkerCore::note_pulled(Instant now, const BlockName& name) {
 
 void KvWorkerCore::end_coming(const ComingBlock& coming, bool arrived, Effects& effects) {
   const PoolBlock* const block = pool_.find(coming.name);
-  const bool found = block && block->generation == coming.generation;  // else it was forgotten meanwhile
+  // False if it was forgotten meanwhile.
+  const bool found = block && block->generation == coming.generation;
   const bool lost = !found && early_reads_.contains(coming.generation);
   if (arrived && !lost && pool_.commit(coming.name, coming.generation, coming.there.checksum, true)) {
     ++blocks_pulled_;
@@ -170,7 +174,8 @@ void KvWorkerCore::end_coming(const ComingBlock& coming, bool arrived, Effects& 
   }
 }
 
-// Before the job runs. The owner is told, also if it has not answered: it may have, in vain.
+// Ends a pull before its job runs. The owner gets a release even if it has not answered: its answer
+// may be on the way.
 void KvWorkerCore::give_up(Instant now, Serial serial, Effects& effects) {
   const Pull pull = pulls_.take(serial);
   if (pull.stage == Pull::Stage::asked) pulls_.rest(now, pull.node);
@@ -184,12 +189,13 @@ void KvWorkerCore::on_pull_timer(Instant now, Serial serial, Effects& effects) {
   if (now >= pull->patience_ends) give_up(now, serial, effects);
 }
 
-// What this node holds for others stays until their leases end; only questions to the lost one are given up.
+// Pins of other nodes stay until their leases end. Only pulls from the lost node that do not run
+// yet are given up.
 void KvWorkerCore::lose(Instant now, NodeId node, Effects& effects) {
   for (const Serial serial : pulls_.not_running(node)) give_up(now, serial, effects);
   hand_on_.lose(now, node);
   metas_.lose(node);
-  pool_.keep_copies_of(node);  // they may be all that is left
+  pool_.keep_copies_of(node);  // they may be the only copies left
 }
 
 }  // namespace troupe::actors

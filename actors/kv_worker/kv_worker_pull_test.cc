@@ -5,12 +5,12 @@ namespace {
 
 using namespace kv_worker_test;
 
-// This worker pulls from node 2, whose worker is played by hand.
+// Bench with a worker that pulls from node 2, whose worker is played by hand.
 struct PullBench : Bench {
   using Bench::Bench;
   AcquireBlocks asked;  // by the latest `want`
 
-  // An impatient asker would wait 100 us; the owner has half of that.
+  // The request's wait deadline is 100 us; the owner has half of that.
   void want(std::int64_t us, std::vector<BlockWant> wants) {
     CHECK(acquire(us, std::move(wants)).empty());
     REQUIRE(probe.sent<AcquireBlocks>().size() == 1);
@@ -25,7 +25,7 @@ struct PullBench : Bench {
   }
 };
 
-TEST_CASE("a block that another node has is pinned there, copied, and given back there") {
+TEST_CASE("pull: a block of another node is pinned there, copied, and released there") {
   PullBench b;
   b.want(0, {at(2, item(1))});
   CHECK(b.asked == AcquireBlocks{b.asked.id, 50, {item(1)}, {}, false, true});
@@ -48,14 +48,14 @@ TEST_CASE("a block that another node has is pinned there, copied, and given back
   CHECK(b.acquire(30, {item(1)}).at(0).grant == Grant::read);
 }
 
-TEST_CASE("what is pulled into a full area goes first, and wears nothing away") {
+TEST_CASE("pull: a block pulled into a full area is evicted first and displaces no local block") {
   PullBench b;
   for (std::uint8_t n = 1; n <= 4; ++n) b.write(0, item(n));
   for (std::uint8_t n = 5; n <= 7; ++n) {
     b.want(10 * n, {at(2, item(n))});
     const std::uint64_t job = b.grant(10 * n, {b.pinned(9)});
     b.probe.done(10 * n, job, Pulled{{1}});
-    CHECK(b.probe.counted(Metric::item_bytes_moved) == 0);  // a request asked for it
+    CHECK(b.probe.counted(Metric::item_bytes_moved) == 0);  // a user's request asked for it
     REQUIRE(b.granted().size() == 1);
     b.probe.receive(10 * n, worker, ReleaseBlocks{b.last, {}});
   }
@@ -63,7 +63,7 @@ TEST_CASE("what is pulled into a full area goes first, and wears nothing away") 
     CHECK((b.core.pool().find(name(n)) != nullptr) == (n > 1 && (n < 5 || n == 7)));
 }
 
-TEST_CASE("what belongs here stays when it is pulled into a full area, and what was used longest ago goes") {
+TEST_CASE("pull: a block that belongs here stays when pulled into a full area, and the oldest is evicted") {
   PullBench b;
   for (std::uint8_t n = 1; n <= 4; ++n) b.write(0, item(n));
   AcquireBlocks ask{++b.last, 100, {at(2, item(5))}};
@@ -77,7 +77,7 @@ TEST_CASE("what belongs here stays when it is pulled into a full area, and what 
   for (std::uint8_t n = 1; n <= 6; ++n) CHECK((b.core.pool().find(name(n)) != nullptr) == (n > 2));
 }
 
-TEST_CASE("for who keeps the hotter what is pulled is a copy, and goes before what only this node has") {
+TEST_CASE("pull: with keep_hotter a pulled block is a copy, evicted before blocks that only this node has") {
   PullBench b;
   const auto ask_for = [&](const BlockWant& block) {
     AcquireBlocks ask{++b.last, 100, {block}};
@@ -92,7 +92,7 @@ TEST_CASE("for who keeps the hotter what is pulled is a copy, and goes before wh
     b.probe.receive(1, worker, ReleaseBlocks{b.last, {{block.name, grant.generation, Outcome::written, 77}}});
   };
   for (std::uint8_t n = 1; n <= 5; ++n) write(item(n));
-  for (const BlockWant& block : {item(6), user(7)}) {  // the last room
+  for (const BlockWant& block : {item(6), user(7)}) {  // the last free pages
     ask_for(at(2, block));
     b.asked = b.probe.sent<AcquireBlocks>().at(0);
     b.probe.done(2, b.grant(2, {b.pinned(9)}), Pulled{{1}});
@@ -100,12 +100,12 @@ TEST_CASE("for who keeps the hotter what is pulled is a copy, and goes before wh
   }
   write(user(8));
   CHECK(b.core.pool().find(name(7)) == nullptr);
-  write(item(9));  // wanted no more often than the others, but a copy is worth a tenth
+  write(item(9));  // wanted as often as the others, but a copy is worth a tenth
   CHECK(b.core.pool().find(name(6)) == nullptr);
   for (std::uint8_t n = 1; n <= 5; ++n) CHECK(b.core.pool().find(name(n)) != nullptr);
 }
 
-TEST_CASE("what another node reads here was wanted, too") {
+TEST_CASE("pull: reads of other nodes count as uses") {
   PullBench b;
   const auto want = [&](std::uint8_t n) {
     AcquireBlocks ask{++b.last, 100, {item(n)}};
@@ -133,10 +133,10 @@ TEST_CASE("what another node reads here was wanted, too") {
     b.probe.receive(3, worker, again);
     b.probe.receive(3, worker, ReleaseBlocks{b.last, {}});
   }
-  CHECK(want(8) == Grant::none);  // twice, as 1 was, which was used longest ago
+  CHECK(want(8) == Grant::none);  // wanted twice, as block 1 was, which is the least recently used
 }
 
-TEST_CASE("whoever waited for a pull is told for how long") {
+TEST_CASE("pull: an answer tells how long its request waited for pulls") {
   PullBench b;
   b.want(0, {at(2, item(1))});
   CHECK(b.acquire(15, {at(2, item(1)), at(2, item(1))}).empty());
@@ -147,13 +147,13 @@ TEST_CASE("whoever waited for a pull is told for how long") {
   CHECK(answers[0].pull_us == 60);
   CHECK(answers[1].pull_us == 45);
   b.acquire(70, {item(1)});
-  CHECK(b.probe.sent<BlocksAcquired>().at(0).pull_us == 0);  // it is here
+  CHECK(b.probe.sent<BlocksAcquired>().at(0).pull_us == 0);  // already here
   b.want(80, {at(2, item(2))});
   b.probe.done(95, b.grant(90, {b.pinned(9)}), Pulled{{0}});
-  CHECK(b.probe.sent<BlocksAcquired>().at(0).pull_us == 0);  // in vain
+  CHECK(b.probe.sent<BlocksAcquired>().at(0).pull_us == 0);  // the pull failed
 }
 
-TEST_CASE("the wants of one request are asked for together, node by node; what is not elsewhere is not") {
+TEST_CASE("pull: a request's wants are asked for together, per node; wants without a node are not") {
   PullBench b;
   CHECK(b.acquire(0, {at(2, item(1)), at(3, item(2)), at(2, item(3)), at(1, user(4)), user(5)}).empty());
   const auto asks = b.probe.sent<AcquireBlocks>();
@@ -162,14 +162,14 @@ TEST_CASE("the wants of one request are asked for together, node by node; what i
   CHECK(asks[1].wants == std::vector<BlockWant>{item(2)});
 }
 
-TEST_CASE("without a port to pull with everything is computed") {
+TEST_CASE("pull: without a pull port every block is computed") {
   KvWorkerConfig config = Bench::small();
   config.pulls = false;
   Bench b(config);
   CHECK(b.acquire(0, {at(2, item(1))}).at(0).grant == Grant::write);
 }
 
-TEST_CASE("an owner that says nothing has half the patience, then the first who waits computes") {
+TEST_CASE("pull: a silent owner has half the wait time, then the first waiter computes") {
   PullBench b;
   b.want(0, {at(2, item(1))});
   CHECK(b.acquire(1, {at(2, item(1))}).empty());
@@ -179,12 +179,12 @@ TEST_CASE("an owner that says nothing has half the patience, then the first who 
   REQUIRE(b.probe.sent<BlocksAcquired>().size() == 1);
   CHECK(b.granted()[0].grant == Grant::write);
   CHECK(b.probe.sent<ReleaseBlocks>().size() == 1);
-  CHECK(b.grant(60, {b.pinned(9)}) == 0);  // too late: the owner may have its pins back
+  CHECK(b.grant(60, {b.pinned(9)}) == 0);  // too late: the owner gets its pins back
   CHECK(b.probe.sent<ReleaseBlocks>() == std::vector<ReleaseBlocks>{{b.asked.id, {}}});
   CHECK(b.probe.recipients() == std::vector<Address>{far});
 }
 
-TEST_CASE("an owner that is lost is not waited for, but a copy that runs may end") {
+TEST_CASE("pull: a lost owner is not waited for, but a running copy may end") {
   PullBench b;
   b.want(0, {at(2, item(1))});
   b.probe.lose(10, 2);
@@ -197,7 +197,7 @@ TEST_CASE("an owner that is lost is not waited for, but a copy that runs may end
   CHECK(b.granted().at(0).grant == Grant::read);
 }
 
-TEST_CASE("what the owner has not, or not in this form, is computed; the rest is pulled") {
+TEST_CASE("pull: blocks that the owner lacks or has in another form are computed, the others pulled") {
   PullBench b;
   b.want(0, {at(2, item(1)), at(2, item(2)), at(2, item(3))});
   BlockGrant other_size = b.pinned(9);
@@ -211,7 +211,7 @@ TEST_CASE("what the owner has not, or not in this form, is computed; the rest is
   CHECK(b.granted()[2].grant == Grant::read);
 }
 
-TEST_CASE("an owner that answers something else is released and nothing is pulled") {
+TEST_CASE("pull: a malformed answer is released and nothing is pulled") {
   PullBench b;
   b.want(0, {at(2, item(1))});
   CHECK(b.grant(10, {b.pinned(9), b.pinned(10)}) == 0);
@@ -220,19 +220,19 @@ TEST_CASE("an owner that answers something else is released and nothing is pulle
   CHECK(b.granted().at(0).grant == Grant::write);
 }
 
-TEST_CASE("what arrives when the lease is over is not used") {
+TEST_CASE("pull: a block that arrives after the lease is not used") {
   PullBench b;
   b.want(0, {at(2, item(1))});
   const std::uint64_t job = b.grant(10, {b.pinned(9)});
   b.probe.run_until(100);
-  CHECK(b.granted().at(0).grant == Grant::none);  // the asker's own patience
+  CHECK(b.granted().at(0).grant == Grant::none);  // wait deadline of the request
   b.probe.done(1'000, job, Pulled{{1}});
   CHECK(b.core.pool().find(name(1)) == nullptr);
   CHECK(b.probe.counted(Metric::blocks_corrupt) == 0);
   CHECK(b.probe.sent<ReleaseBlocks>().size() == 1);
 }
 
-TEST_CASE("what arrives just before that is kept, also when nobody waits any more") {
+TEST_CASE("pull: a block that arrives just before the lease ends is kept, also if no request waits") {
   PullBench b;
   b.want(0, {at(2, item(1))});
   const std::uint64_t job = b.grant(10, {b.pinned(9)});
@@ -241,7 +241,7 @@ TEST_CASE("what arrives just before that is kept, also when nobody waits any mor
   CHECK(b.acquire(1'000, {item(1)}).at(0).grant == Grant::read);
 }
 
-TEST_CASE("an answer after its lease starts no copy") {
+TEST_CASE("pull: an answer after its lease starts no copy") {
   KvWorkerConfig config = Bench::small();
   config.read_lease = {20};
   PullBench b(config);
@@ -250,7 +250,7 @@ TEST_CASE("an answer after its lease starts no copy") {
   CHECK(b.granted().at(0).grant == Grant::write);
 }
 
-TEST_CASE("a restarted owner's pages are not copied, and bytes that are wrong are not used") {
+TEST_CASE("pull: pages of a restarted owner are not copied, and wrong bytes are not used") {
   PullBench b;
   b.want(0, {at(2, item(1))});
   b.probe.done(20, b.grant(10, {b.pinned(9)}), Refusal{503, "stale", "another incarnation", "port", "300"});
@@ -263,7 +263,7 @@ TEST_CASE("a restarted owner's pages are not copied, and bytes that are wrong ar
   CHECK(b.probe.sent<ReleaseBlocks>().at(0).outcomes.at(0).outcome == Outcome::corrupt);
 }
 
-TEST_CASE("nothing is copied for a request that has gone, nor what was forgotten meanwhile") {
+TEST_CASE("pull: nothing is copied for a released request, nor a block forgotten meanwhile") {
   PullBench b;
   b.want(0, {at(2, item(1))});
   b.probe.receive(5, worker, ReleaseBlocks{b.last, {}});
@@ -276,7 +276,7 @@ TEST_CASE("nothing is copied for a request that has gone, nor what was forgotten
   CHECK(b.probe.started<PullBlocks>()[0].second.blocks.size() == 1);
 }
 
-TEST_CASE("jobs are few: the next pull starts when one ends, or is given up") {
+TEST_CASE("pull: jobs are bounded, and the next pull starts when one ends or is given up") {
   KvWorkerConfig config = Bench::small();
   config.pulling.running_max = 1;
   config.pulling.pulls_max = 3;
@@ -289,12 +289,12 @@ TEST_CASE("jobs are few: the next pull starts when one ends, or is given up") {
   CHECK(b.grant(5, {b.pinned(11)}) == 0);
   CHECK(b.acquire(6, {at(2, item(4))}).at(0).grant == Grant::write);  // one pull too many
   b.probe.run_until(52);
-  CHECK(b.granted().at(0).grant == Grant::write);  // the second waited for a job in vain
+  CHECK(b.granted().at(0).grant == Grant::write);  // the second waited for a job until its deadline
   b.probe.done(53, first, Pulled{{1}});
   CHECK(b.probe.started<PullBlocks>().size() == 1);
 }
 
-TEST_CASE("of one owner few pulls run at a time, and others go ahead of those that wait for it") {
+TEST_CASE("pull: pulls per owner are bounded, and other owners' pulls overtake those that wait") {
   PullBench b;
   for (std::uint8_t n : {1, 2, 3}) {
     b.want(n, {at(2, item(n))});
@@ -306,7 +306,7 @@ TEST_CASE("of one owner few pulls run at a time, and others go ahead of those th
   CHECK(b.probe.started<PullBlocks>()[0].second.node == 3);
 }
 
-// ---- owners that fail or are slow: for 10 us nothing is pulled from them ----
+// ---- owners that fail or are slow: no pulls from them for 10 us ----
 
 void check_rests(PullBench& b, std::int64_t from_us) {
   CHECK(b.acquire(from_us + 9, {at(2, item(2))}).at(0).grant == Grant::write);
@@ -314,8 +314,8 @@ void check_rests(PullBench& b, std::int64_t from_us) {
   b.want(from_us + 10, {at(2, item(4))});
 }
 
-TEST_CASE("a node that failed or was slow is not pulled from for a while") {
-  SUBCASE("it says nothing") {
+TEST_CASE("pull: a node that failed or was slow is in back-off for a while") {
+  SUBCASE("it does not answer") {
     PullBench b;
     b.want(0, {at(2, item(1))});
     b.probe.run_until(50);
@@ -327,19 +327,19 @@ TEST_CASE("a node that failed or was slow is not pulled from for a while") {
     b.probe.done(20, b.grant(10, {b.pinned(9)}), Refusal{503, "reset", "reset", "port", ""});
     check_rests(b, 20);
   }
-  SUBCASE("nothing arrives whole") {
+  SUBCASE("no block arrives whole") {
     PullBench b;
     b.want(0, {at(2, item(1))});
     b.probe.done(20, b.grant(10, {b.pinned(9)}), Pulled{{0}});
     check_rests(b, 20);
   }
-  SUBCASE("its blocks arrive when the request that asked has lost its patience") {
+  SUBCASE("its blocks arrive after the request's wait deadline") {
     PullBench b;
     b.want(0, {at(2, item(1))});
     b.probe.done(100, b.grant(10, {b.pinned(9)}), Pulled{{1}});
     check_rests(b, 100);
   }
-  SUBCASE("its answer comes after its own lease") {
+  SUBCASE("its answer arrives after its own lease") {
     KvWorkerConfig config = Bench::small();
     config.read_lease = {20};
     PullBench b(config);
@@ -349,7 +349,7 @@ TEST_CASE("a node that failed or was slow is not pulled from for a while") {
   }
 }
 
-TEST_CASE("a node that was in time, or whose pull waited for a job here, goes on being pulled from") {
+TEST_CASE("pull: a node that was in time, or whose pull waited for a job here, is not in back-off") {
   KvWorkerConfig config = Bench::small();
   config.pulling.running_max = 1;
   PullBench b(config);
@@ -363,7 +363,7 @@ TEST_CASE("a node that was in time, or whose pull waited for a job here, goes on
   b.want(100, {at(2, item(4))});
 }
 
-TEST_CASE("as many nodes rest as may be pulled from; of more the earliest is tried again") {
+TEST_CASE("pull: nodes in back-off are bounded, and the earliest of too many is tried again") {
   KvWorkerConfig config = Bench::small();
   config.pulling.pulls_max = 1;
   PullBench b(config);
@@ -376,7 +376,7 @@ TEST_CASE("as many nodes rest as may be pulled from; of more the earliest is tri
   b.want(4, {at(2, item(2))});
 }
 
-TEST_CASE("nobody starts to wait for a pull that has lasted for longer than they would wait") {
+TEST_CASE("pull: a request does not wait for a pull that has lasted longer than the request would wait") {
   PullBench b;
   b.want(0, {at(2, item(1))});
   const std::uint64_t job = b.grant(10, {b.pinned(9)});
@@ -386,7 +386,7 @@ TEST_CASE("nobody starts to wait for a pull that has lasted for longer than they
   CHECK(b.granted().at(0).grant == Grant::read);
 }
 
-TEST_CASE("a writer that heirs a pulled block is waited for as any other") {
+TEST_CASE("pull: a writer that takes over a pulled block is waited for as any other") {
   PullBench b;
   b.want(0, {at(2, item(1))});
   b.probe.lose(40, 2);
@@ -407,7 +407,7 @@ struct OwnerBench : Bench {
   }
 };
 
-TEST_CASE("another node reads what is ready, and gets its answer at once") {
+TEST_CASE("pull owner: another node reads ready blocks only, and is answered at once") {
   OwnerBench b;
   b.write(0, item(1));
   b.acquire(1, {item(2)});
@@ -419,13 +419,14 @@ TEST_CASE("another node reads what is ready, and gets its answer at once") {
   CHECK(answer.grants[0].checksum == 77);
   for (std::size_t i : {1, 2, 3}) CHECK(answer.grants[i].grant == Grant::none);
   CHECK(b.core.remote_reads() == 1);
-  CHECK(b.ask(3, 1, {item(1), item(2), item(3), item(1, 8)}) == answer);  // doubled
+  CHECK(b.ask(3, 1, {item(1), item(2), item(3), item(1, 8)}) == answer);  // duplicate
   CHECK(b.core.pool().find(name(1))->pins == 1);
   CHECK(b.ask(4, 2, {item(3)}).grants.at(0).grant == Grant::none);
   CHECK(b.core.remote_reads() == 1);
 }
 
-TEST_CASE("another node's pins end with its release, or a tenth after its lease; its loss ends nothing") {
+TEST_CASE(
+    "pull owner: pins of another node end with its release or a tenth after its lease, not with its loss") {
   OwnerBench b;
   b.write(0, user(1, 12));
   const auto grants = b.ask(0, 1, {user(1, 12)}).grants;
@@ -440,7 +441,7 @@ TEST_CASE("another node's pins end with its release, or a tenth after its lease;
   CHECK(b.acquire(1'100, {user(2)}).at(0).grant == Grant::write);
 }
 
-TEST_CASE("a block that arrived damaged elsewhere stays here, and is counted") {
+TEST_CASE("pull owner: a block that arrived damaged elsewhere stays here and is counted") {
   OwnerBench b;
   b.write(0, item(1));
   const auto grants = b.ask(1, 1, {item(1)}).grants;
@@ -449,7 +450,7 @@ TEST_CASE("a block that arrived damaged elsewhere stays here, and is counted") {
   CHECK(b.acquire(3, {item(1)}).at(0).grant == Grant::read);
 }
 
-TEST_CASE("other nodes hold a bounded number of reads, and the rest is left for this node") {
+TEST_CASE("pull owner: reads of other nodes are bounded, and this node can still read") {
   KvWorkerConfig config = Bench::small();
   config.remote_reads_max = 1;
   OwnerBench b(config);

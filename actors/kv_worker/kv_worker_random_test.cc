@@ -15,7 +15,7 @@ constexpr std::uint32_t pages = 20;
 constexpr int garbage = -1;
 constexpr Incarnation incarnation = 5'000;
 
-// In a build that cuts names to their first byte these are five names for twelve blocks.
+// In a build that cuts names to their first byte, these are five names for twelve blocks.
 BlockName block_of(std::uint8_t n) {
   BlockName result;
   result.bytes[0] = n % 5;
@@ -23,9 +23,10 @@ BlockName block_of(std::uint8_t n) {
   return result;
 }
 
-// A worker and all whom it deals with: its own inference worker, two nodes that read from it and that it
-// pulls from, an allocator and a cache-meta. Messages are late, doubled and lost as far as they may be. Pages
-// hold the number of the block whose bytes they would hold; an index follows what the cache-meta is told.
+// A worker and all its peers: its own inference worker, two nodes that read from it and from which
+// it pulls, an allocator and a cache-meta. Messages are delayed, duplicated and lost as far as the
+// protocol allows. Pages hold the number of the block whose bytes they would hold. An index follows
+// the changes sent to the cache-meta.
 class World {
  public:
   explicit World(unsigned seed) : random_(seed) {
@@ -54,7 +55,8 @@ class World {
     }
   }
 
-  // Everybody lets go and what is lost runs out; then nobody waits and nothing is held.
+  // All peers release, and leases of lost releases end; then no request waits and nothing is
+  // pinned.
   void finish() {
     while (!held_.empty()) release();
     for (int i = 0; i < 200; ++i) {
@@ -72,7 +74,8 @@ class World {
     CHECK(core_.pool().used(PoolArea::item) + core_.pool().used(PoolArea::user) == ready);
   }
 
-  std::uint64_t pulled = 0, read_elsewhere = 0, checked = 0, early = 0;  // that these happened at all
+  // Counts that show that each case happened.
+  std::uint64_t pulled = 0, read_elsewhere = 0, checked = 0, early = 0;
 
  private:
   using Key = std::pair<Address, RequestId>;
@@ -123,7 +126,7 @@ class World {
     if (from == worker) return send(from, ask);
     const Key key{from, ask.id};
     later(100, [=, this] { send(from, ask); });
-    later(1'000, [=, this] { asked_.erase(key); });  // its patience
+    later(1'000, [=, this] { asked_.erase(key); });  // its wait deadline
   }
 
   void disturb() {
@@ -160,10 +163,11 @@ class World {
       }
       release.outcomes.push_back({held.ask.wants[i].name, grant.generation, outcome, grant.generation});
     }
-    if (key.first == worker || !chance(4)) send(key.first, release);  // of other nodes it may be lost
+    // A remote release may be lost.
+    if (key.first == worker || !chance(4)) send(key.first, release);
   }
 
-  // ---- what the worker does ----
+  // ---- effects of the worker ----
 
   void follow_effects() {
     const Effects effects = std::exchange(probe_.effects, {});
@@ -180,8 +184,8 @@ class World {
     }
   }
 
-  // What comes is nobody else's from now on until it is released, however it ends. The plan may end before it
-  // does.
+  // Pages in flight belong to their early reader until it releases them, however the copy ends. The
+  // plan may end before the copy does.
   bool on_early_answer(Address to, const BlocksAcquired& answer) {
     if (std::ranges::none_of(answer.grants, &BlockGrant::coming)) return false;
     REQUIRE(to == worker);
@@ -200,7 +204,7 @@ class World {
   void on_answer(Address to, const BlocksAcquired& answer) {
     if (on_early_answer(to, answer)) return;
     const auto asked = asked_.extract({to, answer.id});
-    if (asked.empty()) {  // to a doubled request, or too late
+    if (asked.empty()) {  // answers a duplicate request, or is too late
       if (held_.count({to, answer.id}) == 0) later(50, [=, this] { send(to, ReleaseBlocks{answer.id, {}}); });
       return;
     }
@@ -215,7 +219,8 @@ class World {
     held_[asked.key()] = held;
   }
 
-  // Another node is asked to pin blocks. It may say nothing, have some, be late, and say it twice.
+  // Handles a request to another node to pin blocks. The node may not answer, have some of them, be
+  // late, or answer twice.
   void on_question(Address to, const AcquireBlocks& question) {
     REQUIRE(question.read_only);
     if (chance(6)) return;
@@ -227,7 +232,7 @@ class World {
     later(150, [=, this] { send(to, answer); });
   }
 
-  // Copies that end after the lease have read pages that are somebody else's by then.
+  // Copies that end after the lease have read pages that may hold another block by then.
   void on_pull(std::uint64_t job, const PullBlocks& work) {
     const std::int64_t lease_ends = now_ + work.budget_us;
     for (const auto& one : work.blocks) fill(one.to, garbage);
@@ -243,7 +248,7 @@ class World {
     });
   }
 
-  // What is checked is nobody's to write meanwhile, whoever removes it.
+  // A block being checked is not overwritten meanwhile, even if it is removed.
   void on_check(std::uint64_t job, const CheckBlocks& work) {
     const auto contents = [=, this] {
       std::vector<int> all;
@@ -275,7 +280,8 @@ class World {
     for (const std::uint32_t page : which) content_[page] = content;
   }
 
-  // Whoever reads reads the block that it asked for, one writes each block, and the index is right.
+  // Each reader reads the block that it asked for, each block has one writer, and the index is
+  // right.
   void check() {
     REQUIRE(core_.pool().check_invariants() == "");
     REQUIRE(core_.check_bounds() == "");
@@ -335,8 +341,8 @@ class World {
   std::uint64_t split_ = 0, token_ = 0, sequence_ = 0;
   std::map<Key, Held> asked_;  // not answered yet
   std::map<Key, Held> held_;
-  std::map<Key, std::vector<std::pair<std::uint64_t, std::vector<std::uint32_t>>>>
-      coming_;  // told early: may be read
+  // Announced as in flight: may be read.
+  std::map<Key, std::vector<std::pair<std::uint64_t, std::vector<std::uint32_t>>>> coming_;
   std::vector<int> content_ = std::vector<int>(pages, garbage);
   std::map<std::uint64_t, BlockName> index_;  // by generation
 };
@@ -359,12 +365,13 @@ void run_seeds(unsigned seeds) {
   CHECK(early > seeds / 2);
 }
 
-TEST_CASE("in any order of events readers read their block, and when all let go nothing is held") {
+TEST_CASE(
+    "kv worker: in any order of events readers read their block, and after all releases nothing is held") {
   run_seeds(60);
 }
 
 #ifdef TROUPE_PLANTED
-TEST_CASE("the same when the names of blocks collide all the time") {
+TEST_CASE("kv worker: readers read their block although names collide all the time") {
   const CutNames cut;
   run_seeds(60);
 }

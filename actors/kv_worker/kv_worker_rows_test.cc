@@ -1,4 +1,4 @@
-// The KV-cache worker and the boundary between blocks and rows of embedding tables.
+// Tests the KV-cache worker's boundary between blocks and rows of embedding tables.
 #include <cmath>
 #include <cstring>
 
@@ -29,7 +29,7 @@ struct RowBench : Bench {
   }
 };
 
-TEST_CASE_FIXTURE(RowBench, "rows get their pages at the start, and their hits are in the report") {
+TEST_CASE_FIXTURE(RowBench, "row area: rows get their pages at the start, and their hits are in the report") {
   probe.start();
   CHECK(lent().pages.size() == 2);
   CHECK(lent().incarnation == 1);
@@ -39,9 +39,7 @@ TEST_CASE_FIXTURE(RowBench, "rows get their pages at the start, and their hits a
   CHECK(core.pool().free_pages() == 7);
 }
 
-TEST_CASE_FIXTURE(
-    RowBench,
-    "a boundary that moves towards rows takes the oldest blocks that are too many, and moves none") {
+TEST_CASE_FIXTURE(RowBench, "row area: a growing row area evicts the oldest excess blocks and moves none") {
   probe.start();
   answer(1, 1);
   for (std::uint8_t n = 1; n <= 4; ++n) write(2, item(n));
@@ -61,7 +59,7 @@ TEST_CASE_FIXTURE(
   CHECK(field_of(status, "boundary_bytes_copied") == "0");
 }
 
-TEST_CASE_FIXTURE(RowBench, "a boundary that moves away from rows waits for their pages") {
+TEST_CASE_FIXTURE(RowBench, "row area: a shrinking row area waits for its pages") {
   probe.start();
   const std::vector<std::uint32_t> pages = lent().pages;
   answer(1, 1);
@@ -77,8 +75,8 @@ TEST_CASE_FIXTURE(RowBench, "a boundary that moves away from rows waits for thei
   CHECK(core.pool().find(name(2)) != nullptr);
 }
 
-TEST_CASE_FIXTURE(RowBench,
-                  "the report says what each area saved, and what it would have with the whole pool") {
+TEST_CASE_FIXTURE(
+    RowBench, "row area: the report tells what each area saved, and would have saved with the whole pool") {
   probe.start();
   std::vector<double> savings(placement::split_cells + 1);
   for (std::size_t cell = 0; cell < savings.size(); ++cell) savings[cell] = static_cast<double>(cell);
@@ -88,20 +86,21 @@ TEST_CASE_FIXTURE(RowBench,
     want.compute_us = 100;
     return want;
   };
-  for (std::uint8_t n = 1; n <= 5; ++n) write(2, dear(n));  // the first goes, for an area has four
+  // The first is evicted: the area has four pages.
+  for (std::uint8_t n = 1; n <= 5; ++n) write(2, dear(n));
   CHECK(acquire(3, {dear(5), dear(1)}).at(0).grant == Grant::read);
   const PoolReport report = core.report();
   CHECK(report.areas.at(0).saved_us == 100);
-  CHECK(report.areas.at(0).savings.at(100) == 200);  // nine pages would have had both
-  CHECK(report.areas.at(0).savings.at(12) == 100);   // of the one, there is but the last
+  CHECK(report.areas.at(0).savings.at(100) == 200);  // nine pages would have held both
+  CHECK(report.areas.at(0).savings.at(12) == 100);   // one page holds only the last
   CHECK(report.areas.at(1).savings.empty());
   CHECK(report.areas.at(2).saved_us == 33);
   CHECK(report.areas.at(2).savings == savings);
 }
 
-TEST_CASE_FIXTURE(RowBench,
-                  "what its users would have wanted here counts as if they had come, and a guest's blocks "
-                  "only by what they saved") {
+TEST_CASE_FIXTURE(
+    RowBench,
+    "row area: uses elsewhere count as local ones, and a non-home user's blocks only by their savings") {
   probe.start();
   BlockWant dear = user(1);
   dear.compute_us = 100;
@@ -120,17 +119,16 @@ TEST_CASE_FIXTURE(RowBench,
   ask(item(2), {.elsewhere = {{name(7), 8, 1, 40}}});
   ask(item(2), {.elsewhere = {{name(8), 4, 3, 10}, {name(7), 8, 1, 50}}});
   users = core.report().areas.at(1);
-  CHECK(users.hits + users.misses == 2);  // nobody was here
+  CHECK(users.hits + users.misses == 2);  // no such request ran here
   CHECK(users.savings.at(100) == 2 * 10 + 50);
-  CHECK(users.savings.at(12) == 2 * 10);       // one page of nine: what came three times with nothing between
-  CHECK(users.savings.at(34) == 2 * 10 + 50);  // three: the user of two pages and that one
+  CHECK(users.savings.at(12) == 2 * 10);       // one page of nine: the block used three times in a row
+  CHECK(users.savings.at(34) == 2 * 10 + 50);  // three pages: the block of two pages, too
   probe.receive(50, door, StatusRequest{1});
   CHECK(field_of(probe.sent<StatusReply>().at(0), "uses_elsewhere") == "5");
 }
 
-TEST_CASE_FIXTURE(
-    RowBench,
-    "of what is told at once, so much counts, and neither a large number nor one that is none does harm") {
+TEST_CASE_FIXTURE(RowBench,
+                  "row area: uses elsewhere are bounded per message, and huge or NaN numbers do no harm") {
   probe.start();
   Retention told;
   for (std::uint32_t i = 0; i < 400; ++i) {
@@ -144,7 +142,7 @@ TEST_CASE_FIXTURE(
   CHECK(savings.at(100) == 0);  // larger than the pool
 }
 
-TEST_CASE_FIXTURE(RowBench, "savings that fall, or are too few, are no answer") {
+TEST_CASE_FIXTURE(RowBench, "row area: falling or too few savings are rejected") {
   probe.start();
   for (const std::vector<double>& wrong : {std::vector<double>{1, 2}, std::vector<double>(101, -1.0)}) {
     probe.receive(1, worker, PagesLent{1, 1, {}, 5, 6, 33, wrong});
@@ -152,8 +150,7 @@ TEST_CASE_FIXTURE(RowBench, "savings that fall, or are too few, are no answer") 
   }
 }
 
-TEST_CASE_FIXTURE(
-    RowBench, "requests are counted by the time for which they held their blocks, and by whose they are") {
+TEST_CASE_FIXTURE(RowBench, "row area: requests are counted by how long they held blocks, and by user") {
   probe.start();
   for (int i = 0; i < 5; ++i) {
     const auto grants = acquire(10'000 * i, {user(1)});
@@ -166,8 +163,8 @@ TEST_CASE_FIXTURE(
   CHECK(served.latencies.at(placement::latency_step(3'000)) == 5);
 }
 
-TEST_CASE_FIXTURE(RowBench,
-                  "pages that nobody was lent, and a stranger's answer, are counted and change nothing") {
+TEST_CASE_FIXTURE(
+    RowBench, "row area: pages never lent and answers of unknown senders are counted and change nothing") {
   probe.start();
   answer(1, 1, {8});
   CHECK(probe.counted(Metric::protocol_errors) == 1);
@@ -176,7 +173,7 @@ TEST_CASE_FIXTURE(RowBench,
   CHECK(core.rows().lent() == 2);
 }
 
-TEST_CASE_FIXTURE(RowBench, "other nodes and the index are told of no room for blocks among rows") {
+TEST_CASE_FIXTURE(RowBench, "row area: the index gets no free tokens for the row area") {
   probe.start();
   CHECK(told().areas.at(2) == AreaRoom{});
 }

@@ -1,5 +1,6 @@
-// The KV-cache worker checks again what lies in its memory: what a reader elsewhere suspects, and everything
-// in its turn. What is not as it was summed up is found by nobody from then on.
+// Scrubbing by the KV-cache worker: verifies blocks in its memory again, first those that a remote
+// reader suspects, then all others in order. A corrupt block is quarantined, so that no request
+// finds it again.
 #include "actors/kv_worker/kv_worker_core.h"
 
 namespace troupe::actors {
@@ -18,7 +19,7 @@ void KvWorkerCore::scrub(Instant now, Effects& effects) {
   effects.start(scrub_job_ = next_serial_++, std::move(work));
 }
 
-// A port that cannot look says nothing about the blocks.
+// A refused job says nothing about the blocks.
 void KvWorkerCore::on_scrubbed(Instant now, const JobResult& result, Effects& effects) {
   scrub_job_ = 0;
   const std::vector<std::uint64_t> bad = scrub_.end(now, result, pool_);

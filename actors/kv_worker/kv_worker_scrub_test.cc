@@ -14,7 +14,8 @@ struct ScrubBench : Bench {
   }
   explicit ScrubBench(KvWorkerConfig config = scrubbing()) : Bench(std::move(config)) { probe.start(); }
 
-  // Runs what is to be checked until then; answers the generations in order, `bad` with bytes not its own.
+  // Runs the due checks until `until_us`, and fails the check of generation `bad`. Returns the
+  // generations in order.
   std::vector<std::uint64_t> scrub(std::int64_t until_us, std::uint64_t bad = 0, std::int64_t took_us = 0) {
     std::vector<std::uint64_t> checked;
     for (; now <= until_us; ++now) {
@@ -40,17 +41,17 @@ struct ScrubBench : Bench {
 
 using Generations = std::vector<std::uint64_t>;
 
-TEST_CASE("every ready block is checked once per interval, in order, whether it is read or not") {
+TEST_CASE("scrub: every ready block is checked once per interval, in order, read or not") {
   ScrubBench b;
   for (std::uint8_t n = 1; n <= 3; ++n) b.write(0, item(n));
   b.write(0, user(4));
-  b.acquire(0, {item(2)});  // read
+  b.acquire(0, {item(2)});  // being read
   b.acquire(0, {item(5)});  // not written yet
   const Generations all{b.generation(1), b.generation(2), b.generation(3), b.generation(4)};
   CHECK(b.scrub(900) == Generations{all[0], all[1], all[2], all[3], all[0], all[1], all[2], all[3]});
 }
 
-TEST_CASE("how long a round took is told in seconds") {
+TEST_CASE("scrub: the length of a round is reported in seconds") {
   ScrubBench b;
   for (std::uint8_t n = 1; n <= 3; ++n) b.write(0, item(n));
   b.scrub(600);
@@ -58,7 +59,7 @@ TEST_CASE("how long a round took is told in seconds") {
   CHECK(b.rounds_s < 600e-6);
 }
 
-TEST_CASE("a block whose bytes are not its own is gone for everybody, and cache-metas are told") {
+TEST_CASE("scrub: a block with wrong bytes is removed and reported") {
   ScrubBench b;
   b.write(0, item(1)), b.write(0, item(2));
   const auto reading = b.acquire(0, {item(1)});
@@ -70,13 +71,13 @@ TEST_CASE("a block whose bytes are not its own is gone for everybody, and cache-
   b.release(202, 1 + 2, 1, reading.at(0), Outcome::done);
 }
 
-TEST_CASE("a scrubber that may cost little rests after a piece that took long") {
+TEST_CASE("scrub: a slow piece is followed by a pause that keeps the cost bound") {
   ScrubBench b;
   for (std::uint8_t n = 1; n <= 3; ++n) b.write(0, item(n));
   CHECK(b.scrub(1'000, 0, 400).size() == 3);
 }
 
-TEST_CASE("a block that a reader elsewhere found to be wrong is checked at once, and stays if it is right") {
+TEST_CASE("scrub: a block that a remote reader reported is checked at once, and stays if it is right") {
   ScrubBench b;
   for (std::uint8_t n = 1; n <= 3; ++n) b.write(0, item(n));
   const std::uint64_t third = b.generation(3);
@@ -86,7 +87,7 @@ TEST_CASE("a block that a reader elsewhere found to be wrong is checked at once,
   CHECK(b.core.pool().find(name(3)) != nullptr);
 }
 
-TEST_CASE("what is forgotten while it is checked gives its pages back afterwards") {
+TEST_CASE("scrub: a block forgotten during its check frees its pages afterwards") {
   ScrubBench b;
   b.write(0, item(1));
   b.probe.run_until(100);
@@ -108,7 +109,9 @@ bool is_checked(Bench& b, std::int64_t us, const BlockWant& want, Outcome outcom
   return grant.check;
 }
 
-TEST_CASE("what was computed here is checked until it was right once; who says nothing has not looked") {
+TEST_CASE(
+    "read checks: a computed block is checked until once found right; a release without outcome does not "
+    "count") {
   Bench b;
   b.write(0, item(1));
   const auto grants = b.acquire(1, {item(1)});
@@ -121,7 +124,7 @@ TEST_CASE("what was computed here is checked until it was right once; who says n
   CHECK(b.core.pool().find(name(2)) == nullptr);
 }
 
-TEST_CASE("what was pulled was checked when it arrived") {
+TEST_CASE("read checks: a pulled block was checked on arrival") {
   Bench b;
   CHECK(b.acquire(0, {at(2, item(1))}).empty());
   const RequestId question = b.probe.sent<AcquireBlocks>().at(0).id;
@@ -130,7 +133,7 @@ TEST_CASE("what was pulled was checked when it arrived") {
   CHECK_FALSE(b.granted().at(0).check);
 }
 
-TEST_CASE("a share of all reads is checked again") {
+TEST_CASE("read checks: a fraction of all reads is checked again") {
   for (const double share : {0.0, 0.25, 1.0}) {
     KvWorkerConfig config = Bench::small();
     config.check_reads = share;
@@ -144,13 +147,13 @@ TEST_CASE("a share of all reads is checked again") {
   }
 }
 
-// ---- what areas report ----
+// ---- reports about areas ----
 
-TEST_CASE("a report says of each area what requests wanted and found there") {
+TEST_CASE("area report: hits and misses of serving requests are counted per area") {
   Bench b;
   b.write(0, item(1)), b.write(0, user(2));
   b.acquire(1, {item(1), item(3), user(2)});
-  b.acquire(2, {item(4)}, {}, false);  // ahead: nobody waits for it
+  b.acquire(2, {item(4)}, {}, false);  // background: no request waits for it
   PoolReport report = b.core.report();
   for (AreaReport& area : report.areas) area.savings.clear();
   CHECK(report.areas.at(0) == AreaReport{4, 3, 1, 2});
@@ -159,7 +162,7 @@ TEST_CASE("a report says of each area what requests wanted and found there") {
 
 // ---- copies ----
 
-// Items 1 to 4 are pulled from node 2 into the full area, so that they are copies.
+// Items 1 and 2 are pulled from node 2 into the full area, so they are copies.
 struct CopyBench : Bench {
   CopyBench() {
     for (std::uint8_t n = 11; n <= 14; ++n) write(0, item(n));
@@ -169,13 +172,13 @@ struct CopyBench : Bench {
       probe.receive(1, far, BlocksAcquired{question, 5, 1'000, {{Grant::read, 9, 77, {3}}}});
       probe.done(1, probe.started<PullBlocks>().at(0).first, Pulled{{1}});
       probe.receive(1, worker, ReleaseBlocks{last, {}});
-      if (n == 1) write(1, item(15));  // it goes: it is a copy
+      if (n == 1) write(1, item(15));  // evicts item 1, which is a copy
     }
   }
   bool is_copy(std::uint8_t n) const { return core.pool().find(name(n))->is_copy(); }
 };
 
-TEST_CASE("a copy that belongs here later is none any more") {
+TEST_CASE("copies: a copy that is wanted as belonging here becomes the node's own block") {
   CopyBench b;
   CHECK(b.core.pool().find(name(1)) == nullptr);
   REQUIRE(b.is_copy(2));
@@ -187,7 +190,7 @@ TEST_CASE("a copy that belongs here later is none any more") {
   CHECK_FALSE(b.is_copy(2));
 }
 
-TEST_CASE("a copy of what a lost node had is none any more") {
+TEST_CASE("copies: a copy of a lost node's block becomes the node's own block") {
   CopyBench b;
   b.probe.lose(2, 3);
   CHECK(b.is_copy(2));
@@ -195,9 +198,9 @@ TEST_CASE("a copy of what a lost node had is none any more") {
   CHECK_FALSE(b.is_copy(2));
 }
 
-TEST_CASE("cache-metas hear of a user's block that found no room") {
+TEST_CASE("kv worker index: cache-metas are told of a user block that found no pages") {
   Bench b;
-  b.acquire(0, {user(1, 12)});  // held: all of the area
+  b.acquire(0, {user(1, 12)});  // pinned: the whole area
   b.acquire(1, {user(2), item(3)});
   CHECK(b.told().refused == std::vector<BlockName>{name(2)});
   b.acquire(2, {item(4)});

@@ -1,5 +1,6 @@
-// The KV-cache worker's dealings with its persistent tier: the warm start, loads on demand, saves behind the
-// scenes, and what happens when the disk lies or fails (promise 9: a miss, never a wrong block).
+// The KV-cache worker's use of its persistent tier: the warm start, loads on demand, background
+// saves, and the handling of wrong data and failures of the disk (promise 9: a miss, never a wrong
+// block).
 #include <algorithm>
 
 #include "actors/kv_worker/kv_worker_core.h"
@@ -28,7 +29,7 @@ void KvWorkerCore::on_store_done(Instant now, const Done& done, Effects& effects
   if (!tier_.was_warm()) load_warm(effects);
 }
 
-// What waited for the end of a rest.
+// Resumes work that waited for the end of a back-off.
 void KvWorkerCore::tend_store(Instant now, Effects& effects) {
   if (tier_.takes_list(now)) list_stored(effects);
   if (auto names = tier_.next_erasures(now); !names.empty()) erase_stored(std::move(names), effects);
@@ -43,8 +44,8 @@ void KvWorkerCore::list_stored(Effects& effects) {
   effects.start(job, ListStored{});
 }
 
-// A list that failed is asked for again after the rest. Nobody waits for that one: its blocks are loaded when
-// they are wanted.
+// A failed listing is repeated after the back-off. The worker becomes ready without it: the blocks
+// of the later list are loaded when they are wanted.
 void KvWorkerCore::on_listed(Instant now, const JobResult& result, Effects& effects) {
   if (const auto* refusal = std::get_if<Refusal>(&result)) {
     tier_.note_no_list();
@@ -53,7 +54,7 @@ void KvWorkerCore::on_listed(Instant now, const JobResult& result, Effects& effe
   tier_.note_list(std::get<StoredList>(result));
 }
 
-// The item area is filled until it is full; what is left is loaded when it is asked for.
+// Loads until the item area is full. The remaining blocks are loaded when they are wanted.
 void KvWorkerCore::load_warm(Effects& effects) {
   while (tier_.may_warm()) {
     const std::vector<const PoolBlock*> blocks = reserve_warm();
@@ -76,14 +77,14 @@ std::vector<const PoolBlock*> KvWorkerCore::reserve_warm() {
       break;
     }
     const PoolBlock* block = pool_.reserve({stored->name, stored->kind, stored->owner, stored->tokens, true});
-    TROUPE_CHECK(block, "free room can be reserved");
+    TROUPE_CHECK(block, "a reservation within the free pages succeeds");
     making_[stored->name] = {block->generation, {}};
     blocks.push_back(block);
   }
   return blocks;
 }
 
-// Blocks that are reserved for loading and known to be stored.
+// Starts loading blocks that are reserved here and known to be stored.
 void KvWorkerCore::load(const std::vector<const PoolBlock*>& blocks, bool warm, Effects& effects) {
   LoadBlocks work;
   PersistentTier::Loading loading{.warm = warm};
@@ -140,7 +141,7 @@ void KvWorkerCore::save_more(Instant now, Effects& effects) {
 
 void KvWorkerCore::on_saved(Instant now, const Moving& save, const JobResult& result, Effects& effects) {
   const BlockName& name = save.block.name;
-  const bool wanted = find(name) != nullptr;  // else it was forgotten, or found to be corrupt
+  const bool wanted = find(name) != nullptr;  // false if it was forgotten, or found to be corrupt
   pool_.unpin(*save.pinned);
   if (const auto* refusal = std::get_if<Refusal>(&result)) {
     effects.count(Metric::item_blocks_save_failed);
@@ -157,7 +158,7 @@ void KvWorkerCore::on_saved(Instant now, const Moving& save, const JobResult& re
 void KvWorkerCore::on_not_saved(Instant now, const Moving& save, const Saved& saved, Effects& effects) {
   const BlockName& name = save.block.name;
   effects.count(Metric::item_blocks_save_failed);
-  if (saved.corrupt) {  // the memory's fault, not the disk's
+  if (saved.corrupt) {  // damaged in memory, not by the disk
     pool_.remove(name, save.generation);
     return count_corrupt(name, "memory", effects);
   }
@@ -168,7 +169,8 @@ void KvWorkerCore::on_not_saved(Instant now, const Moving& save, const Saved& sa
 
 // ---- erasures ----
 
-// For what is newer. What is in the pool would be saved no more if it were erased now.
+// Erases old blocks from a full tier to make room for newer ones. Blocks in the pool are kept,
+// because they would not be saved again.
 void KvWorkerCore::make_room(Effects& effects) {
   std::vector<BlockName> names =
       tier_.oldest([&](const BlockName& name) { return pool_.find(name) != nullptr; });
@@ -181,7 +183,7 @@ void KvWorkerCore::erase_stored(std::vector<BlockName> names, Effects& effects) 
   tier_.begin(job, PersistentTier::Erasing{std::move(names)});
 }
 
-// A part of them may be erased.
+// Some of them may have been erased in spite of the failure.
 void KvWorkerCore::on_erased(Instant now, const std::vector<BlockName>& names, const JobResult& result,
                              Effects& effects) {
   const auto* refusal = std::get_if<Refusal>(&result);
@@ -190,12 +192,12 @@ void KvWorkerCore::on_erased(Instant now, const std::vector<BlockName>& names, c
   rest_store(now, refusal->what, effects);
 }
 
-// A tier that failed is neither read nor written for a while: the same answers, slower.
+// Stops reads and writes for a while after a failure: the answers stay the same, but slower.
 void KvWorkerCore::rest_store(Instant now, const std::string& why, Effects& effects) {
   tell_rest(tier_.rest(now), why, effects);
 }
 
-// The timer wakes the core so that waiting saves go on.
+// Logs the failure and sets a timer, so that waiting saves go on after the back-off.
 void KvWorkerCore::tell_rest(Instant till, const std::string& why, Effects& effects) {
   effects.log(LogLevel::warning, "store_failed", {{"why", why}, {"rests_us", tier_.rest_time().us}});
   effects.set_timer(store_timer, till);

@@ -14,7 +14,7 @@ StoredBlock stored(std::uint8_t n, SegmentKind kind = SegmentKind::item) {
 }
 const Refusal disk_is_away{503, "store_failed", "no disk", "store", "a disk"};
 
-// Three item pages of four tokens; loads of two blocks; a failed disk rests for 500 us.
+// Three item pages of four tokens; loads of two blocks; back-off of 500 us after a failure.
 struct StoreBench : Bench {
   static KvWorkerConfig small() {
     return {.pool = pool_sizes(4, 4, {3, 1}),
@@ -44,9 +44,9 @@ struct StoreBench : Bench {
   }
 };
 
-TEST_CASE("what is known of stored blocks is by name, owner and age what a plain list says") {
+TEST_CASE("stored blocks: lookups by name, owner and age agree with a plain list") {
   struct Plain {
-    std::vector<StoredBlock> blocks;  // the oldest first
+    std::vector<StoredBlock> blocks;  // oldest first
     std::vector<BlockName> names(const std::function<bool(const StoredBlock&)>& wanted,
                                  std::size_t most) const {
       std::vector<BlockName> names;
@@ -86,7 +86,7 @@ TEST_CASE("what is known of stored blocks is by name, owner and age what a plain
   }
 }
 
-TEST_CASE("a warm start fills the item area, system prompt first, and is ready when that is done") {
+TEST_CASE("store: a warm start fills the item area, system prompt first, and then the worker is ready") {
   StoreBench b;
   b.start({stored(1), stored(2), stored(3), stored(4), stored(9, SegmentKind::system)});
   const auto loads = b.probe.started<LoadBlocks>();
@@ -94,7 +94,7 @@ TEST_CASE("a warm start fills the item area, system prompt first, and is ready w
   REQUIRE(loads[0].second.blocks.size() == 2);
   CHECK(loads[0].second.blocks[0].name == name(9));
   CHECK(loads[0].second.blocks[0].checksum == 1'009);
-  CHECK(loads[1].second.blocks.size() == 1);  // three pages in all
+  CHECK(loads[1].second.blocks.size() == 1);  // three pages in total
   CHECK_FALSE(b.ready(2));
   b.probe.done(3, loads[0].first, Loaded{{1, 1}});
   CHECK(b.told().added.size() == 2);
@@ -105,11 +105,11 @@ TEST_CASE("a warm start fills the item area, system prompt first, and is ready w
   CHECK(b.acquire(7, {item(1)}).at(0).grant == Grant::read);
 }
 
-TEST_CASE("a block that the disk lies about is dropped, erased and computed anew") {
+TEST_CASE("store: a block with wrong bytes on disk is dropped, erased and computed anew") {
   StoreBench b;
   b.start({stored(1), stored(2)});
   const auto load = b.probe.started<LoadBlocks>().at(0);
-  CHECK(b.acquire(2, {item(1)}).empty());  // it waits for the load
+  CHECK(b.acquire(2, {item(1)}).empty());  // waits for the load
   b.probe.done(3, load.first, Loaded{{0, 1}});
   CHECK(b.probe.counted(Metric::blocks_corrupt) == 1);
   REQUIRE(b.probe.started<EraseBlocks>().size() == 1);
@@ -118,7 +118,7 @@ TEST_CASE("a block that the disk lies about is dropped, erased and computed anew
   CHECK(b.ready(4));
 }
 
-TEST_CASE("a store that cannot be listed is done without") {
+TEST_CASE("store: a store that cannot be listed does not keep the worker from being ready") {
   StoreBench b;
   b.probe.start();
   b.probe.done(1, b.probe.started<ListStored>().at(0).first, disk_is_away);
@@ -129,7 +129,8 @@ TEST_CASE("a store that cannot be listed is done without") {
   CHECK(field_of(b.probe.sent<StatusReply>().at(0), "store") == "on");
 }
 
-TEST_CASE("a list that failed is asked for again after the rest; nothing is loaded then that nobody wants") {
+TEST_CASE(
+    "store: a failed listing is repeated after the back-off, and its blocks are loaded on demand only") {
   StoreBench b;
   b.probe.start();
   b.probe.done(1, b.probe.started<ListStored>().at(0).first, disk_is_away);
@@ -145,7 +146,7 @@ TEST_CASE("a list that failed is asked for again after the rest; nothing is load
   CHECK(b.probe.started<LoadBlocks>().size() == 1);
 }
 
-TEST_CASE("what is just being erased is not believed to be stored, whatever a list says") {
+TEST_CASE("store: a block being erased does not count as stored, whatever a listing says") {
   StoreBench b;
   b.probe.start();
   b.probe.done(1, b.probe.started<ListStored>().at(0).first, disk_is_away);
@@ -159,7 +160,7 @@ TEST_CASE("what is just being erased is not believed to be stored, whatever a li
   CHECK(b.acquire(505, {item(1)}).at(0).grant == Grant::write);
 }
 
-TEST_CASE("a block that was damaged in memory is found when it is saved, and goes; the disk goes on") {
+TEST_CASE("store: a save finds a block damaged in memory and removes it; the disk stays in use") {
   StoreBench b;
   b.start({});
   b.write(2, item(1));
@@ -173,7 +174,7 @@ TEST_CASE("a block that was damaged in memory is found when it is saved, and goe
   CHECK(b.probe.started<SaveBlock>()[0].second.block.name == name(2));
 }
 
-TEST_CASE("a successor of the damaged block stays") {
+TEST_CASE("store: a newer block with the damaged block's name stays") {
   StoreBench b;
   b.start({});
   b.write(2, item(1));
@@ -184,7 +185,7 @@ TEST_CASE("a successor of the damaged block stays") {
   CHECK(b.core.pool().find(name(1)) != nullptr);
 }
 
-TEST_CASE("a full tier gives up its oldest blocks that are not in the pool, a few per rest") {
+TEST_CASE("store: a full tier erases its oldest blocks that are not in the pool, a few per back-off") {
   KvWorkerConfig config = StoreBench::small();
   for (const std::size_t few : {1, 64}) {
     config.tier.make_room_blocks = few;
@@ -205,7 +206,7 @@ TEST_CASE("a full tier gives up its oldest blocks that are not in the pool, a fe
   }
 }
 
-TEST_CASE("names whose erasure failed are erased after the rest, once") {
+TEST_CASE("store: failed erasures are repeated after the back-off, once") {
   StoreBench b;
   b.start_warm({stored(1)});
   b.forget(3, Forget{SegmentKind::item, "item 1", 1});
@@ -219,7 +220,7 @@ TEST_CASE("names whose erasure failed are erased after the rest, once") {
   CHECK(b.erased().empty());
 }
 
-TEST_CASE("so many names wait for that as there is room for, and none that is stored again meanwhile") {
+TEST_CASE("store: failed erasures waiting are bounded, and exclude blocks stored again meanwhile") {
   KvWorkerConfig config = StoreBench::small();
   config.tier.erases_waiting_max = 1;
   StoreBench b(config);
@@ -234,10 +235,10 @@ TEST_CASE("so many names wait for that as there is room for, and none that is st
   for (const auto job : jobs) b.probe.done(5, job, disk_is_away);
   b.probe.done(6, save, Saved{true, ""});
   b.probe.run_until(1'000);
-  CHECK(b.erased().empty());  // the first is wanted, the second found no room
+  CHECK(b.erased().empty());  // the first was saved again, the second exceeded the bound
 }
 
-TEST_CASE("it is not ready before the disk was listed, whatever else the disk has done meanwhile") {
+TEST_CASE("store: the worker is not ready before the listing, whatever other jobs have ended") {
   StoreBench b;
   b.probe.start();
   const auto listing = b.probe.started<ListStored>().at(0).first;
@@ -249,7 +250,7 @@ TEST_CASE("it is not ready before the disk was listed, whatever else the disk ha
   CHECK(b.ready(6));
 }
 
-TEST_CASE("a disk that takes no more still gives back what it has") {
+TEST_CASE("store: a disk that refuses saves is still read") {
   StoreBench b;
   b.start({stored(1), stored(2), stored(3), stored(4)});
   for (const auto& load : b.probe.started<LoadBlocks>())
@@ -260,7 +261,7 @@ TEST_CASE("a disk that takes no more still gives back what it has") {
   CHECK(b.probe.started<LoadBlocks>().size() == 1);
 }
 
-TEST_CASE("a written item block is saved behind the scenes, pinned until it is") {
+TEST_CASE("store: a written item block is saved in the background, pinned meanwhile") {
   StoreBench b;
   b.start({});
   b.write(2, item(1));
@@ -273,7 +274,7 @@ TEST_CASE("a written item block is saved behind the scenes, pinned until it is")
   CHECK(b.core.pool().find(name(1))->pins == 0);
 }
 
-TEST_CASE("so many blocks wait to be saved as may; the others are saved when they are computed again") {
+TEST_CASE("store: waiting saves are bounded; other blocks are saved when computed again") {
   KvWorkerConfig config = StoreBench::small();
   config.tier.saves_running_max = config.tier.saves_waiting_max = 1;
   StoreBench b(config);
@@ -291,7 +292,7 @@ TEST_CASE("so many blocks wait to be saved as may; the others are saved when the
   CHECK(b.probe.started<SaveBlock>().empty());
 }
 
-TEST_CASE("an evicted block comes back from the disk instead of being computed") {
+TEST_CASE("store: an evicted block is loaded from disk instead of being computed") {
   StoreBench b;
   b.start({});
   b.write(2, item(1));
@@ -311,7 +312,7 @@ TEST_CASE("an evicted block comes back from the disk instead of being computed")
   CHECK(answers[0].grants[0].checksum == 77);
 }
 
-TEST_CASE("a failing disk is left alone for a while, then written again") {
+TEST_CASE("store: a failing disk is left alone for a while, then written again") {
   StoreBench b;
   b.start({});
   b.write(2, item(1));
@@ -326,7 +327,7 @@ TEST_CASE("a failing disk is left alone for a while, then written again") {
   CHECK(b.probe.started<SaveBlock>().size() == 2);
 }
 
-TEST_CASE("while a disk rests its blocks are computed instead of loaded") {
+TEST_CASE("store: during a back-off blocks are computed instead of loaded") {
   StoreBench b;
   b.start({stored(1), stored(2), stored(3), stored(4)});
   const auto loads = b.probe.started<LoadBlocks>();
@@ -335,7 +336,7 @@ TEST_CASE("while a disk rests its blocks are computed instead of loaded") {
   CHECK(b.acquire(4, {item(1)}).at(0).grant == Grant::write);
 }
 
-TEST_CASE("a forgotten owner's blocks leave the disk too, even one that is just being saved") {
+TEST_CASE("store: a forgotten owner's blocks are erased from disk, even one being saved") {
   StoreBench b;
   b.start({stored(1)});
   b.probe.done(2, b.probe.started<LoadBlocks>().at(0).first, Loaded{{1}});
@@ -350,7 +351,7 @@ TEST_CASE("a forgotten owner's blocks leave the disk too, even one that is just 
   CHECK(b.core.pool().used(PoolArea::item) == 0);
 }
 
-TEST_CASE("what another node has is pulled rather than loaded") {
+TEST_CASE("store: a block of another node is pulled rather than loaded") {
   StoreBench b;
   b.start({stored(1), stored(2), stored(3), stored(4)});
   for (const auto& load : b.probe.started<LoadBlocks>())
@@ -362,7 +363,7 @@ TEST_CASE("what another node has is pulled rather than loaded") {
 
 #ifdef TROUPE_PLANTED
 TEST_CASE(
-    "of two stored blocks whose names collide one is loaded as itself, and neither is saved as the other") {
+    "store: of two colliding stored blocks one is loaded as itself, and neither is saved as the other") {
   const CutNames cut;
   StoreBench b;
   const BlockWant other = twin(item(1));

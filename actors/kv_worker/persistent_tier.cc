@@ -104,7 +104,7 @@ std::vector<BlockName> PersistentTier::next_erasures(Instant now) {
   return names;
 }
 
-// ---- rests ----
+// ---- back-off ----
 
 Instant PersistentTier::rest(Instant now) {
   return saves_from_ = loads_from_ = std::max(loads_from_, now + bounds_.rest);

@@ -1,7 +1,7 @@
 #pragma once
-// The KV-cache worker's persistent tier: which blocks it has, what of it is being listed, loaded, saved and
-// erased, what waits for that, and until when the disk is left alone because it failed. It knows no pool and
-// starts nothing; the core does what it says. The bytes are the store port's.
+// The state of the KV-cache worker's persistent tier: its blocks, its running and waiting jobs
+// (list, load, save, erase), and until when the disk is left alone after a failure. It does not
+// access the pool and starts no jobs; the core acts on its answers. The store port holds the bytes.
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -24,21 +24,21 @@ class PersistentTier {
   struct Bounds {
     std::size_t blocks_max = 4'000'000;  // known to be stored
     std::size_t saves_waiting_max = 65'536, saves_running_max = 2;
-    std::size_t warm_loads_max = 2;           // jobs of the warm start at a time
-    std::size_t warm_load_blocks = 64;        // in each of them
-    std::size_t make_room_blocks = 64;        // erased from a tier that is full, before a save is tried again
+    std::size_t warm_loads_max = 2;           // concurrent load jobs of the warm start
+    std::size_t warm_load_blocks = 64;        // blocks per warm-start job
+    std::size_t make_room_blocks = 64;        // erased from a full tier before a save is tried again
     std::size_t erases_waiting_max = 65'536;  // names whose erasure failed
-    Duration rest{5'000'000};                 // it is left alone for so long after it failed
+    Duration rest{5'000'000};                 // back-off after a failure
   };
   explicit PersistentTier(const Bounds& bounds) : bounds_(bounds), stored_(bounds.blocks_max) {}
 
   const StoredBlocks& stored() const { return stored_; }
-  // Is that very block there, and may it be loaded now?
+  // Returns true if the same block is stored and may be loaded now.
   bool may_load(Instant now, const BlockWant& want) const;
 
   // ---- jobs ----
 
-  struct Moving {  // between the pool and the tier
+  struct Moving {  // a block moving between the pool and the tier
     StoredBlock block;
     std::uint64_t generation = 0;
     const PoolBlock* pinned = nullptr;  // while it is saved
@@ -46,62 +46,65 @@ class PersistentTier {
   struct Listing {};
   struct Loading {
     std::vector<Moving> blocks;
-    bool warm = false;  // of the warm start
+    bool warm = false;  // part of the warm start
   };
   struct Saving : Moving {};
   struct Erasing {
     std::vector<BlockName> names;
   };
   using Job = std::variant<Listing, Loading, Saving, Erasing>;
-  // What is to be erased counts as erased from then on.
+  // Registers a started job. Names to be erased count as erased from then on.
   void begin(Serial serial, Job job);
-  std::optional<Job> end(Serial serial);  // none: no job of the tier
+  std::optional<Job> end(Serial serial);  // nullopt: not a job of the tier
   std::size_t loads() const { return running<Loading>(); }
-  std::size_t saves() const { return saves_.size() + running<Saving>(); }  // with those that wait
+  std::size_t saves() const { return saves_.size() + running<Saving>(); }  // waiting and running
 
   // ---- the list, and the warm start ----
 
-  // What is just being erased is not believed to be there. Of the first list the warm start loads, system
-  // prompts first: every item's block needs them.
+  // Adds the listed blocks, except those that are being erased. The warm start loads the blocks of
+  // the first list, system prompts first, because every item block needs them.
   void note_list(const StoredList& list);
   void note_no_list() { list_again_ = true; }
-  bool takes_list(Instant now);  // true, once, when one that failed may be asked for again
-  // The next block that the warm start has to load, if another load of it may begin; null: none.
+  bool takes_list(Instant now);  // true once, when a failed listing may be repeated
+  // Returns the next block for the warm start to load; null if there is none.
   const StoredBlock* next_warm();
   bool may_warm() const { return warm_loads_ < bounds_.warm_loads_max && !warm_.empty(); }
   std::size_t warm_load_blocks() const { return bounds_.warm_load_blocks; }
   void stop_warm() { warm_.clear(); }
-  // When it has ended, which it does once; before, the worker is not ready.
+  // Returns true once, when the warm start has ended. The worker is not ready before.
   bool is_warm();
   bool was_warm() const { return warm_done_; }
 
   // ---- saves ----
 
-  // A full queue skips the newcomer: it is saved when next computed.
+  // Queues a save. A full queue drops it: the block is saved when it is next computed.
   void want_save(const BlockName& name);
-  std::optional<BlockName> next_save(Instant now);  // first come first; none: nothing may be saved now
+  // First come, first served; nullopt if nothing may be saved now.
+  std::optional<BlockName> next_save(Instant now);
   void note_saved(const StoredBlock& block);
-  // To make room: the first that became known, but for those that are to be kept.
+  // Returns the blocks to erase from a full tier: the oldest known, except those to be kept.
   std::vector<BlockName> oldest(const std::function<bool(const BlockName&)>& is_kept) const {
     return stored_.oldest(bounds_.make_room_blocks, is_kept);
   }
 
   // ---- erasures that failed ----
 
-  // Erasing a block twice is harmless, erasing one that was saved again is not.
+  // Queues failed erasures for a retry. Erasing a block twice is harmless; erasing one that was
+  // saved again is not.
   void note_not_erased(const std::vector<BlockName>& names);
-  std::vector<BlockName> next_erasures(Instant now);  // for one job; none: nothing may be erased again now
+  // For one job; empty if no erasure may be retried now.
+  std::vector<BlockName> next_erasures(Instant now);
 
-  // ---- rests: until then; the core wakes up for it ----
+  // ---- back-off: each returns when it ends; the core sets a timer for it ----
 
   Instant rest(Instant now);
-  // A tier that takes nothing more, being full, may still give back what it has.
+  // Stops saves only: a tier that is full may still be read.
   Instant rest_saves(Instant now);
   bool saves_rest(Instant now) const { return now < saves_from_; }
   bool rests(Instant now) const { return now < saves_from_ || now < loads_from_; }
   Duration rest_time() const { return bounds_.rest; }
 
-  std::string check_bounds(std::size_t pool_pages) const;  // empty, or what exceeds its bound
+  std::string check_bounds(std::size_t pool_pages) const;  // "" or the exceeded bound
 
  private:
   template <class Kind>
@@ -111,12 +114,12 @@ class PersistentTier {
 
   Bounds bounds_;
   StoredBlocks stored_;
-  std::map<Serial, Job> jobs_;                                   // that run
-  std::array<std::size_t, std::variant_size_v<Job>> running_{};  // of those, by kind
-  std::size_t warm_loads_ = 0;                                   // of those
+  std::map<Serial, Job> jobs_;                                   // running jobs
+  std::array<std::size_t, std::variant_size_v<Job>> running_{};  // number of running jobs by kind
+  std::size_t warm_loads_ = 0;                                   // running loads of the warm start
   bool list_again_ = false;
   bool warm_done_ = false;
-  std::deque<BlockName> warm_;  // that the warm start has still to load
+  std::deque<BlockName> warm_;  // still to be loaded by the warm start
   std::deque<BlockName> saves_, erase_again_;
   Instant saves_from_, loads_from_;
 };

@@ -11,7 +11,7 @@ StoredBlock stored(std::uint8_t n, SegmentKind kind = SegmentKind::item) {
 }
 using Names = std::vector<BlockName>;
 
-// Three known blocks; two saves may wait, one runs; one load of the warm start; it rests for 10 us.
+// Three known blocks; two saves may wait, one runs; one load of the warm start; back-off of 10 us.
 struct Bench {
   PersistentTier tier{{.blocks_max = 3,
                        .saves_waiting_max = 2,
@@ -26,7 +26,8 @@ struct Bench {
   }
 };
 
-TEST_CASE("the first list is loaded, system prompts first; a later one only says what is there") {
+TEST_CASE(
+    "persistent tier: the first listing is loaded, system prompts first; a later one is only recorded") {
   Bench b;
   b.tier.begin(1, PersistentTier::Listing{});
   CHECK_FALSE(b.tier.is_warm());
@@ -39,13 +40,13 @@ TEST_CASE("the first list is loaded, system prompts first; a later one only says
   CHECK_FALSE(b.tier.is_warm());
   REQUIRE(b.tier.end(2));
   CHECK(b.tier.is_warm());
-  CHECK_FALSE(b.tier.is_warm());  // told once
+  CHECK_FALSE(b.tier.is_warm());  // returns true once
   b.tier.note_list({{stored(5)}});
   CHECK_FALSE(b.tier.may_warm());
   CHECK(b.tier.stored().find(name(5)));
 }
 
-TEST_CASE("a list that failed is asked for again after the rest, once") {
+TEST_CASE("persistent tier: a failed listing is repeated after the back-off, once") {
   Bench b;
   b.tier.note_no_list();
   b.tier.rest({0});
@@ -54,7 +55,7 @@ TEST_CASE("a list that failed is asked for again after the rest, once") {
   CHECK_FALSE(b.tier.takes_list({11}));
 }
 
-TEST_CASE("what is being erased is not believed to be there, and what was not erased is tried again") {
+TEST_CASE("persistent tier: blocks being erased do not count as stored, and failed erasures are repeated") {
   Bench b;
   b.tier.note_saved(stored(1));
   b.tier.begin(1, PersistentTier::Erasing{{name(1)}});
@@ -73,13 +74,15 @@ TEST_CASE("what is being erased is not believed to be there, and what was not er
   b.tier.note_saved(stored(1));  // and must not be erased any more
   CHECK(b.tier.next_erasures({10}) == Names{name(4)});
   b.tier.begin(2, PersistentTier::Erasing{{name(2)}});
-  b.tier.note_saved(stored(2));  // nor what was saved while it was being erased
+  b.tier.note_saved(stored(2));  // nor a block saved while it was being erased
   REQUIRE(b.tier.end(2));
   b.tier.note_not_erased({name(2)});
   CHECK(b.tier.next_erasures({10}).empty());
 }
 
-TEST_CASE("saves go in order, few at a time, and none of what is there or while the tier rests or is full") {
+TEST_CASE(
+    "persistent tier: saves run in order and bounded, skip stored blocks, and stop in back-off or when "
+    "full") {
   Bench b;
   b.tier.note_saved(stored(1));
   for (const std::uint8_t n : {1, 2, 3}) b.tier.want_save(name(n));  // two may wait
@@ -100,7 +103,7 @@ TEST_CASE("saves go in order, few at a time, and none of what is there or while 
   CHECK(b.tier.oldest([](const BlockName& n) { return n == name(1); }) == Names{name(2), name(3)});
 }
 
-TEST_CASE("a job that is not the tier's is nobody's, and too many of one kind are told") {
+TEST_CASE("persistent tier: a foreign job is not ended, and an exceeded bound is reported") {
   Bench b;
   CHECK_FALSE(b.tier.end(7));
   b.tier.begin(1, PersistentTier::Loading{});

@@ -59,7 +59,7 @@ std::string Pulls::check_bounds() const {
   for (const std::string& found : {fault("pulls", pulls_.size(), bounds_.pulls_max),
                                    fault("pulls running", running(), bounds_.running_max),
                                    fault("pulls running from one node", of_one_owner, bounds_.of_owner_max),
-                                   fault("owners that rest", rests_until_.size(), bounds_.pulls_max)})
+                                   fault("owners in back-off", rests_until_.size(), bounds_.pulls_max)})
     if (!found.empty()) return found;
   return "";
 }

@@ -1,7 +1,7 @@
 #pragma once
-// The KV-cache worker's pulls: what is asked for, granted or being copied from which other node, how many may
-// run at once, and which nodes are left alone for a while because they failed or were slow. It knows no pool
-// and sends nothing; the core does what it says.
+// Tracks the KV-cache worker's pulls: which blocks are requested, granted or being copied from
+// which other node. It bounds how many run at once, and backs off from nodes that failed or were
+// slow. It does not access the pool and sends no messages; the core acts on its answers.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace troupe::actors {
 
-struct ComingBlock {  // from another node
+struct ComingBlock {  // a block being pulled from another node
   BlockName name;
   std::uint32_t tokens = 0;
   std::uint64_t generation = 0;  // of the reservation here
@@ -23,45 +23,47 @@ struct Pull {  // some blocks from one node
   NodeId node = 0;
   Stage stage = Stage::asked;
   Instant asked;
-  Instant patience_ends;  // until the job starts
-  Instant late_from;      // the end of the asking request's patience
-  Instant lease_ends;     // once granted
+  Instant patience_ends;  // wait deadline, until the job starts
+  Instant late_from;      // wait deadline of the request; a later end counts as slow
+  Instant lease_ends;     // set once granted
   Incarnation incarnation = 0;
-  bool ahead = false;    // no request asked for it
-  bool offered = false;  // its node leaves, and so offered it
-  TraceContext trace;    // of the request that asked
+  bool ahead = false;    // a background pull: no user's request waits for it
+  bool offered = false;  // its node is leaving and offered the blocks
+  TraceContext trace;    // of the request that caused the pull
   std::vector<ComingBlock> blocks;
 };
 
 class Pulls {
  public:
-  using Serial = std::uint64_t;  // also the id of the question and of the job
+  using Serial = std::uint64_t;  // also the id of the request to the owner and of the job
   struct Bounds {
-    std::size_t running_max = 4, of_owner_max = 2;  // jobs, in all and of one owner
+    std::size_t running_max = 4, of_owner_max = 2;  // maximum running jobs: in total, and per owner
     std::size_t pulls_max = 256;
-    Duration rest{1'000'000};  // nothing is pulled for so long from a node that failed or was slow
+    Duration rest{1'000'000};  // back-off after a node failed or was slow
   };
   explicit Pulls(Bounds bounds) : bounds_(bounds) {}
 
-  // From that node, beside `more` that are about to be asked for?
+  // Returns true if `node` may be asked for blocks, besides `more` pulls that are about to be asked
+  // for.
   bool may_ask(Instant now, NodeId node, std::size_t more) const;
   Pull& ask(Serial serial, Pull pull) { return pulls_[serial] = std::move(pull); }
-  Pull* find(Serial serial);  // null: it is over
-  Pull take(Serial serial);   // it is there
+  Pull* find(Serial serial);  // null if the pull has ended
+  Pull take(Serial serial);   // the pull must exist
 
-  // Blocks of a node that does not give them in time are as good as absent: their requests compute at once
-  // instead of waiting first. Of too many such nodes the one that rests the shortest is tried again.
+  // Backs off from a node that did not deliver in time: its blocks count as absent, so that
+  // requests compute at once instead of waiting first. If too many nodes are in back-off, the one
+  // with the shortest remaining time is tried again.
   void rest(Instant now, NodeId node);
 
-  // Granted ones that may run now, in order of the questions: the first after `after`.
+  // Returns the first granted pull after `after` that may run now, in order of the requests.
   std::optional<Serial> next_to_run(Serial after) const;
   std::vector<Serial> not_running(NodeId node) const;
   std::size_t running() const { return count_running({}); }
   std::size_t size() const { return pulls_.size(); }
-  std::string check_bounds() const;  // empty, or what exceeds its bound
+  std::string check_bounds() const;  // "" or the exceeded bound
 
  private:
-  std::size_t count_running(std::optional<NodeId> owner) const;  // of all, if none
+  std::size_t count_running(std::optional<NodeId> owner) const;  // all owners if nullopt
 
   Bounds bounds_;
   std::map<Serial, Pull> pulls_;

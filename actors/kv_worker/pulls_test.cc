@@ -7,13 +7,13 @@ namespace {
 
 using Stage = Pull::Stage;
 
-// Three jobs at once, two of one owner; four pulls; a node rests for 10 us.
+// Three jobs at once, two per owner; four pulls; a back-off of 10 us.
 struct Bench {
   Pulls pulls{{3, 2, 4, {10}}};
   void ask(Pulls::Serial serial, NodeId node, Stage stage = Stage::granted) {
     pulls.ask(serial, {.node = node, .stage = stage});
   }
-  std::vector<Pulls::Serial> run() {  // all that may
+  std::vector<Pulls::Serial> run() {  // starts all that may run
     std::vector<Pulls::Serial> started;
     for (auto next = pulls.next_to_run(0); next; next = pulls.next_to_run(*next)) {
       pulls.find(*next)->stage = Stage::running;
@@ -24,7 +24,7 @@ struct Bench {
   }
 };
 
-TEST_CASE("granted pulls run in order of their questions, few at a time and fewer of one owner") {
+TEST_CASE("pulls: granted pulls run in order of their requests, bounded in total and per owner") {
   Bench b;
   b.ask(1, 7, Stage::asked), b.ask(2, 7), b.ask(3, 7), b.ask(4, 7), b.ask(5, 8), b.ask(6, 9);
   CHECK(b.pulls.check_bounds() == "pulls: 6 of 4");
@@ -37,13 +37,13 @@ TEST_CASE("granted pulls run in order of their questions, few at a time and fewe
   CHECK(b.pulls.find(2) == nullptr);
 }
 
-TEST_CASE("what does not run yet can be given up with its node") {
+TEST_CASE("pulls: pulls of a node that do not run yet can be given up") {
   Bench b;
   b.ask(1, 7, Stage::asked), b.ask(2, 7, Stage::running), b.ask(3, 7), b.ask(4, 8);
   CHECK(b.pulls.not_running(7) == std::vector<Pulls::Serial>{1, 3});
 }
 
-TEST_CASE("a node rests for a time, and of too many the one that is nearest to its end does not") {
+TEST_CASE("pulls: a node is in back-off for a time, and of too many the one nearest to its end is released") {
   Bench b;
   CHECK(b.pulls.may_ask({0}, 7, 4));
   CHECK_FALSE(b.pulls.may_ask({0}, 7, 5));

@@ -12,7 +12,7 @@ namespace troupe::actors {
 RowLending::RowLending(Config config, Incarnation incarnation, std::uint32_t pool_pages)
     : config_(std::move(config)), incarnation_(incarnation), borrowers_(config_.borrowers.size()) {
   TROUPE_CHECK(config_.borrowers.size() <= 255, "a node has at most 255 models with tables");
-  TROUPE_CHECK(config_.pages_at_once > 0, "pages go to and fro");
+  TROUPE_CHECK(config_.pages_at_once > 0, "pages_at_once is positive");
   if (!idle()) borrower_of_.resize(pool_pages);
 }
 
@@ -40,7 +40,7 @@ std::vector<std::pair<NodeId, LendPages>> RowLending::next(Instant now, PagePool
   return said;
 }
 
-// False if it has what it should, or what is lacking is not to be had now.
+// Returns false if the borrower has its share, or if no pages are to be had now.
 bool RowLending::change(Instant now, std::size_t i, PagePool& pool, LendPages& next) {
   Borrower& borrower = borrowers_[i];
   const std::uint32_t share = this->share(i, pool);
@@ -55,7 +55,7 @@ bool RowLending::change(Instant now, std::size_t i, PagePool& pool, LendPages& n
   return !next.pages.empty();
 }
 
-// Pages that it was lent, each once.
+// Checks that the borrower gives back only pages that were lent to it, each once.
 bool RowLending::makes_sense(std::size_t i, const PagesLent& answer) const {
   if (!(answer.saved_us >= 0) || !std::isfinite(answer.saved_us) || !is_savings(answer.savings)) return false;
   std::set<std::uint32_t> pages;
@@ -65,7 +65,7 @@ bool RowLending::makes_sense(std::size_t i, const PagesLent& answer) const {
   return true;
 }
 
-// What is late, doubled or of an earlier process was answered already, or never will be.
+// An answer that is late, duplicate or from an earlier process is ignored.
 bool RowLending::answer(Instant now, NodeId from, const PagesLent& answer, PagePool& pool) {
   const auto at = std::ranges::find(config_.borrowers, from);
   if (at == config_.borrowers.end()) return false;
@@ -96,7 +96,8 @@ bool RowLending::waits() const {
   return std::ranges::any_of(borrowers_, [](const Borrower& borrower) { return borrower.told.has_value(); });
 }
 
-// Each has an equal part of what the area has.
+// Each borrower has an equal part of the area, so its curve is stretched by the number of
+// borrowers.
 void RowLending::tell(AreaReport& rows) const {
   for (const Borrower& borrower : borrowers_) {
     rows.hits += borrower.hits;

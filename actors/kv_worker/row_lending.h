@@ -1,9 +1,9 @@
 #pragma once
-// How pages of the pool's row area get to the inference workers of this node that keep rows of embedding
-// tables in them, and back: a bounded number at a time, each change told until it is answered. All get the
-// same share of the area. What the boundary takes from them comes back when they say so, and no sooner; what
-// it gives them comes from the pool's free list, and from blocks of areas that have more than their share
-// now.
+// Lends pages of the pool's row area to this node's inference workers, which keep rows of embedding
+// tables in them. All borrowers get equal shares of the area. Each message moves a bounded number
+// of pages and is repeated until it is answered. When the boundary shrinks the area, pages return
+// only once the borrower gives them back. When the boundary grows the area, pages come from the
+// pool's free list, and from blocks of areas that exceed their share.
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -17,34 +17,37 @@ namespace troupe::actors {
 class RowLending {
  public:
   struct Config {
-    std::vector<NodeId> borrowers;  // numbers of inference workers; at most 255
+    std::vector<NodeId> borrowers;  // ids of inference workers; at most 255
     std::uint32_t pages_at_once = 1'024;
-    Duration retry{50'000};  // until something is told again, or asked again for that was not to be had
+    // Until an unanswered message is repeated, or an unmet demand is repeated.
+    Duration retry{50'000};
   };
   RowLending(Config config, Incarnation incarnation, std::uint32_t pool_pages);
 
-  // What is to be said now. `ask`: also to those from whom nothing is wanted, for they tell how they fare.
+  // Returns the messages to send now. With `ask`, borrowers without a change get one, too, because
+  // their answers carry statistics.
   std::vector<std::pair<NodeId, LendPages>> next(Instant now, PagePool& pool, bool ask);
-  // False: that makes no sense.
+  // Returns false if the answer is malformed.
   bool answer(Instant now, NodeId from, const PagesLent& answer, PagePool& pool);
 
   bool idle() const { return config_.borrowers.empty(); }
-  bool settled(const PagePool& pool) const;  // everybody has what the boundary says, and has said so
+  bool settled(const PagePool& pool) const;  // every borrower has its share and has confirmed it
   Duration retry() const { return config_.retry; }
   bool waits() const;  // for an answer, or for pages
-  // What its borrowers said of their hits, misses and savings, together.
+  // Adds the hits, misses and savings that the borrowers reported.
   void tell(AreaReport& rows) const;
   std::uint32_t lent() const;
 
  private:
   struct Borrower {
     std::uint32_t pages = 0;
-    std::uint64_t number = 0;       // of what was told last
-    std::optional<LendPages> told;  // and not answered
-    Instant told_at, rests_until;   // before that it is not asked for pages again
+    std::uint64_t number = 0;       // of the latest message
+    std::optional<LendPages> told;  // latest message, until it is answered
+    // When the message was sent last; pages are not demanded again before `rests_until`.
+    Instant told_at, rests_until;
     std::uint64_t hits = 0, misses = 0;
     double saved_us = 0;
-    std::vector<double> savings;  // with so much of the pool for it alone
+    std::vector<double> savings;  // by the pool's hundredths, as if the borrower were alone
   };
   std::uint32_t share(std::size_t borrower, const PagePool& pool) const;
   bool change(Instant now, std::size_t borrower, PagePool& pool, LendPages& next);
@@ -53,7 +56,7 @@ class RowLending {
   const Config config_;
   const Incarnation incarnation_;
   std::vector<Borrower> borrowers_;
-  std::vector<std::uint8_t> borrower_of_;  // per page, counted from 1; 0: it is not lent
+  std::vector<std::uint8_t> borrower_of_;  // per page, counted from 1; 0 = not lent
 };
 
 }  // namespace troupe::actors

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace troupe::actors::row_lending_test {  // beside the other test benches of this executable
+namespace troupe::actors::row_lending_test {  // separate from other test benches in this executable
 namespace {
 
 using Pages = std::vector<std::uint32_t>;
@@ -26,7 +26,8 @@ struct Bench {
   ~Bench() { CHECK(pool.check_invariants() == ""); }
 };
 
-TEST_CASE_FIXTURE(Bench, "everybody gets the same share, and is told until the answer is here") {
+TEST_CASE_FIXTURE(
+    Bench, "row lending: all borrowers get the same share, and a message is repeated until it is answered") {
   const auto first = next(0);
   REQUIRE(first.size() == 2);
   CHECK(first[0].first == 7);
@@ -40,7 +41,7 @@ TEST_CASE_FIXTURE(Bench, "everybody gets the same share, and is told until the a
   CHECK(again[0] == first[1]);
   CHECK_FALSE(lending.settled(pool));
   CHECK(answer(101, 8, 1));
-  CHECK(answer(102, 8, 1));  // doubled
+  CHECK(answer(102, 8, 1));  // duplicate
   CHECK(lending.settled(pool));
   AreaReport rows;
   lending.tell(rows);
@@ -48,7 +49,9 @@ TEST_CASE_FIXTURE(Bench, "everybody gets the same share, and is told until the a
   CHECK(rows.misses == 40);
 }
 
-TEST_CASE_FIXTURE(Bench, "of what the area has each borrower has its part, and so is what more would save") {
+TEST_CASE_FIXTURE(
+    Bench,
+    "row lending: each borrower has a part of the area, and its savings curve is stretched accordingly") {
   next(0);
   std::vector<double> savings(101);
   for (std::size_t cell = 0; cell < savings.size(); ++cell)
@@ -62,7 +65,8 @@ TEST_CASE_FIXTURE(Bench, "of what the area has each borrower has its part, and s
 }
 
 TEST_CASE_FIXTURE(
-    Bench, "what the boundary takes comes back when it is given back, and asked for again after a rest") {
+    Bench,
+    "row lending: a shrinking area's pages return when given back, and are demanded again after a pause") {
   const auto lent = next(0);
   answer(1, 7, 1);
   answer(1, 8, 1);
@@ -71,7 +75,7 @@ TEST_CASE_FIXTURE(
   REQUIRE(asked.size() == 2);
   CHECK(asked[0].second.give_back == 1);
   CHECK(answer(3, 7, 2, {lent[0].second.pages[0]}));
-  CHECK(answer(3, 8, 2));  // a reader is in the way
+  CHECK(answer(3, 8, 2));  // rows that are being read prevent it
   CHECK(pool.free_pages() == 5);
   CHECK(next(50).empty());
   REQUIRE(next(103).size() == 1);
@@ -81,7 +85,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(Bench,
-                  "what it gives comes from the free list, and from blocks of areas that have too much") {
+                  "row lending: a growing area takes free pages, and blocks of areas over their share") {
   for (std::uint8_t n = 1; n <= 2; ++n) {
     BlockName name;
     name.bytes[0] = n;
@@ -96,11 +100,12 @@ TEST_CASE_FIXTURE(Bench,
   const auto more = next(2);
   REQUIRE(more.size() == 2);
   CHECK(more[0].second.pages.size() + more[1].second.pages.size() == 4);
-  CHECK(pool.used(PoolArea::item) == 0);  // both went
+  CHECK(pool.used(PoolArea::item) == 0);  // both were evicted
   CHECK(pool.moved_since(before) == 0);
 }
 
-TEST_CASE_FIXTURE(Bench, "an answer with pages of somebody else makes no sense, and changes nothing") {
+TEST_CASE_FIXTURE(Bench,
+                  "row lending: an answer with pages of another borrower is rejected and changes nothing") {
   const auto lent = next(0);
   CHECK_FALSE(answer(1, 7, 1, {lent[1].second.pages[0]}));
   CHECK_FALSE(answer(1, 7, 1, {lent[0].second.pages[0], lent[0].second.pages[0]}));
@@ -109,7 +114,7 @@ TEST_CASE_FIXTURE(Bench, "an answer with pages of somebody else makes no sense, 
   CHECK(lending.lent() == 4);
 }
 
-TEST_CASE_FIXTURE(Bench, "who has all it should is asked how it fares") {
+TEST_CASE_FIXTURE(Bench, "row lending: a borrower with its full share is asked for its statistics") {
   next(0);
   answer(1, 7, 1);
   answer(1, 8, 1);

@@ -9,7 +9,8 @@
 namespace troupe::actors {
 namespace {
 
-constexpr std::uint32_t pieces_min = 64;  // of a round, so that no piece holds much of a small pool
+// Minimum pieces per round, so that no piece holds much of a small pool.
+constexpr std::uint32_t pieces_min = 64;
 
 }  // namespace
 
@@ -42,7 +43,8 @@ void Scrub::take(const PoolBlock& block, CheckBlocks& work) {
   held_.push_back(block.generation);
 }
 
-// What came after the round began is the next one's: else many newcomers could keep it from its beginning.
+// Leaves blocks that came after the round began to the next round. Otherwise a stream of new blocks
+// could keep the round from ending.
 void Scrub::walk(Instant now, PagePool& pool, CheckBlocks& work) {
   if (!walking_) begin_round(now, pool);
   std::uint32_t pages = 0;

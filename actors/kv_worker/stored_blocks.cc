@@ -2,7 +2,7 @@
 
 namespace troupe::actors {
 
-// Of two blocks whose names collide the later one is known; the other is a miss.
+// If the names of two blocks collide, the later one is known and the other is a miss.
 void StoredBlocks::add(const StoredBlock& block) {
   const auto at = blocks_.find(block.name);
   if (at != blocks_.end()) erase(at->first);

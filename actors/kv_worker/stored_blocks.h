@@ -15,7 +15,8 @@
 
 namespace troupe::actors {
 
-// Is what was found by a name the block of that name? Containers may not see the whole of it.
+// Returns true if a block found by a name is the block of that name. In tests, containers may
+// compare only a part of the name.
 inline bool same_block(const BlockName& found, const BlockName& name) {
   return identical(found, name) || planted(Bug::skip_identity_check);
 }
@@ -24,12 +25,12 @@ class StoredBlocks {
  public:
   explicit StoredBlocks(std::size_t blocks_max) : blocks_max_(blocks_max) {}
 
-  void add(const StoredBlock& block);  // without effect if there is no room for one more
+  void add(const StoredBlock& block);  // no effect if full
   void erase(const BlockName& name);
-  const StoredBlock* find(
-      const BlockName& name) const;  // null if unknown; the same block, not only its place
+  // Returns null if unknown. A different block with a colliding name does not count.
+  const StoredBlock* find(const BlockName& name) const;
   std::vector<BlockName> names_of(SegmentKind kind, const std::string& owner) const;
-  // The first `count` in the order in which they became known, but for those that are to be kept.
+  // Returns the `count` oldest known blocks, except those to be kept.
   std::vector<BlockName> oldest(std::size_t count,
                                 const std::function<bool(const BlockName&)>& is_kept) const;
   std::size_t blocks() const { return blocks_.size(); }
@@ -39,7 +40,7 @@ class StoredBlocks {
   std::size_t blocks_max_;
   struct Known {
     StoredBlock block;
-    std::uint64_t order = 0;  // in which it became known
+    std::uint64_t order = 0;  // order of arrival
   };
   std::map<BlockName, Known> blocks_;
   std::map<std::uint64_t, BlockName> by_order_;

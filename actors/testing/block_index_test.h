@@ -1,5 +1,5 @@
 #pragma once
-// What tests ask an index for one block at a time.
+// Test helper: looks up the holders of one block.
 #include <doctest/doctest.h>
 
 #include <vector>

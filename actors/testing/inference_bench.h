@@ -1,6 +1,6 @@
 #pragma once
-// What the tests of the inference worker share: a worker with small bounds, and short words for plans and
-// replies.
+// Test helpers for the inference worker: a worker with small bounds, and short functions for plans
+// and replies.
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,7 +8,7 @@
 #include "actors/inference/inference_core.h"
 #include "runtime/testing/core_probe.h"
 
-namespace troupe::actors::inference_test {  // beside the other test benches of this executable
+namespace troupe::actors::inference_test {  // separate from other test benches in this executable
 
 inline constexpr Address router{1, Role::router}, kv{1, Role::kv_worker}, door{1, Role::door};
 
@@ -32,8 +32,8 @@ inline BlocksAcquired acquired(RequestId id, std::vector<BlockGrant> grants) {
   return {id, 1, 0, std::move(grants)};
 }
 
-// Batches of at most 10 tokens; waits of at most 100 us and 50 us of grace; a budget of 1,000 us; a heartbeat
-// far away. Model "m1", kept for 5,000 us.
+// Batches of at most 10 tokens; waits of at most 100 us plus 50 us of grace; a budget of 1,000 us;
+// no heartbeat during a test. Model "m1" is kept for 5,000 us.
 struct Bench {
   InferenceCore core;
   CoreProbe probe{core};
@@ -83,7 +83,7 @@ struct Bench {
     probe.receive(us, router, Versions{epoch, std::move(active), "catalog", std::move(next)});
   }
   std::pair<std::uint64_t, RunBatch> job() const { return probe.started<RunBatch>().at(0); }
-  // Ends that job, all its plans answered.
+  // Ends the job with an answer for each of its plans.
   void run(std::int64_t us, const std::pair<std::uint64_t, RunBatch>& job) {
     BatchDone done;
     for (const BatchRequest& request : job.second.requests)

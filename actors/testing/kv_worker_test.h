@@ -1,6 +1,6 @@
 #pragma once
-// For the tests of the KV-cache worker: names and wants for small numbers, and a worker on a bench with a few
-// pages and an inference worker that asks and releases.
+// Test helpers for the KV-cache worker: names and wants from small numbers, and a bench with a
+// worker that has a few pages and an inference worker that acquires and releases.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -10,7 +10,7 @@
 #include "runtime/actor/planted.h"
 #include "runtime/testing/core_probe.h"
 
-namespace troupe::actors::kv_worker_test {  // beside the other test benches of this executable
+namespace troupe::actors::kv_worker_test {  // separate from other test benches in this executable
 
 inline constexpr Address meta{1, Role::cache_meta}, allocator{1, Role::allocator}, door{1, Role::door},
     worker{1, Role::inference_worker}, far{2, Role::kv_worker};
@@ -31,8 +31,8 @@ inline BlockWant at(NodeId node, BlockWant want) {
   return want;
 }
 
-// Four pages for items and three for users, of four tokens each; pins for other nodes last 1,000 us and a
-// tenth.
+// Four pages for items and three for users, of four tokens each. Pins for other nodes last 1,100
+// us.
 struct Bench {
   KvWorkerCore core;
   CoreProbe probe{core};
@@ -54,7 +54,7 @@ struct Bench {
     CHECK(core.check_bounds() == "");
   }
 
-  // The grants, if they are sent at once; empty: it waits, for 100 us at most.
+  // Returns the grants if they are sent at once; empty if the request waits, for at most 100 us.
   std::vector<BlockGrant> acquire(std::int64_t us, std::vector<BlockWant> wants,
                                   std::vector<BlockName> evict_first = {}, bool may_evict = true) {
     probe.receive(
@@ -62,7 +62,7 @@ struct Bench {
         AcquireBlocks{++last, 100, std::move(wants), {.evict_first = std::move(evict_first)}, may_evict});
     return granted();
   }
-  // The grants of the first answer among the latest effects.
+  // Returns the grants of the first answer among the latest effects.
   std::vector<BlockGrant> granted() const {
     const auto answers = probe.sent<BlocksAcquired>();
     return answers.empty() ? std::vector<BlockGrant>{} : answers[0].grants;
@@ -70,16 +70,16 @@ struct Bench {
   void release(std::int64_t us, RequestId id, std::uint8_t block, const BlockGrant& grant, Outcome outcome) {
     probe.receive(us, worker, ReleaseBlocks{id, {{name(block), grant.generation, outcome, 77}}});
   }
-  void write(std::int64_t us, const BlockWant& want) {  // acquired and written at once
+  void write(std::int64_t us, const BlockWant& want) {  // acquires and writes at once
     const auto grants = acquire(us, {want});
     REQUIRE(grants.at(0).grant == Grant::write);
     probe.receive(us, worker, ReleaseBlocks{last, {{want.name, grants[0].generation, Outcome::written, 77}}});
   }
-  void forget(std::int64_t us, const Forget& forget) {  // by a leader who is known
+  void forget(std::int64_t us, const Forget& forget) {  // from a known leader
     probe.receive(us, meta, LeaderBeat{forget.token});
     probe.receive(us, meta, forget);
   }
-  // What the first cache-meta is told by the latest effects; empty if nothing.
+  // Returns the latest changes sent to the first cache-meta; empty if there are none.
   CacheChanges told() const {
     const auto changes = probe.sent<CacheChanges>();
     return changes.empty() ? CacheChanges{} : changes[0];
@@ -87,12 +87,12 @@ struct Bench {
 };
 
 #ifdef TROUPE_PLANTED
-// While this lives, containers see only the first byte of a block's name.
+// While an object of this type exists, containers see only the first byte of a block's name.
 struct CutNames {
   CutNames() { planting::name_bits = 8; }
   ~CutNames() { planting::name_bits = 256; }
 };
-inline BlockWant twin(BlockWant want) {  // another block of the same cut name
+inline BlockWant twin(BlockWant want) {  // a different block with the same cut name
   want.name.bytes[31] = 1;
   return want;
 }
