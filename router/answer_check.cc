@@ -13,7 +13,8 @@ Refusal bad_output(std::string what, std::string expected) {
   return {500, "bad_model_output", std::move(what), "inference worker", std::move(expected)};
 }
 
-// As many paths as were asked for, at most; numbers, the best first.
+// Checks that the paths are at most as many as asked for, have finite numbers and are ordered best
+// first.
 std::optional<Refusal> find_beams_fault(const Search& search, std::span<const Beam> beams) {
   const std::size_t most = search.width > 0 ? search.results : 0;
   if (beams.size() > most)
@@ -24,7 +25,7 @@ std::optional<Refusal> find_beams_fault(const Search& search, std::span<const Be
     if (!std::isfinite(value)) return bad_output("a log-probability is not a finite number", "finite ones");
     if (beams[i].by_token.size() != (search.by_token ? beams[i].path.size() : 0) ||
         !all_finite(beams[i].by_token))
-      return bad_output("a path has other log-probabilities of its tokens than were asked for",
+      return bad_output("a path has the wrong number of token log-probabilities, or one that is not finite",
                         search.by_token ? "a finite one for each" : "none");
     if (i > 0 && value > beams[i - 1].log_probability)
       return bad_output("paths are not in order", "the most probable first");
@@ -40,12 +41,12 @@ std::optional<Refusal> find_answer_fault(const Plan& plan, const std::string& mo
     return bad_output("computed by model " + executed.model_version, "model " + model_version);
   if (planted(Bug::answer_without_check)) return std::nullopt;
   if (executed.readouts.size() != plan.readouts.size() || executed.reused.size() != plan.segments.size())
-    return bad_output("the answer has another shape than the plan",
+    return bad_output("the answer's shape differs from the plan's",
                       "one row per readout, one flag per segment");
   for (std::size_t i = 0; i < plan.readouts.size(); ++i) {
     const std::size_t columns = numbers_of(plan.readouts[i]);
     if (executed.readouts[i].scores.size() != columns)
-      return bad_output("the answer has another shape than the plan",
+      return bad_output("the answer's shape differs from the plan's",
                         std::to_string(columns) + " logits in a row");
     if (!all_finite(executed.readouts[i].scores))
       return bad_output("a logit is not a finite number", "finite logits");
@@ -58,7 +59,7 @@ std::optional<Refusal> find_answer_fault(const Request& request, const Plan& pla
   if (auto fault = find_answer_fault(plan, model_version, executed)) return fault;
   std::string what = request.find_beams_fault(executed.beams);
   if (what.empty()) return std::nullopt;
-  return bad_output(std::move(what), "each path once, of the catalog that the request is pinned to");
+  return bad_output(std::move(what), "each path once, each in the catalog that the request is pinned to");
 }
 
 std::size_t numbers_of(const Readout& readout) {

@@ -7,7 +7,7 @@
 namespace troupe::router {
 namespace {
 
-// Three segments, and readouts of so many rows of the vocabulary.
+// Returns a plan of three segments, with a readout of each given number of vocabulary rows.
 Plan plan_of(std::vector<std::size_t> readouts) {
   Plan plan;
   plan.segments.resize(3);
@@ -19,7 +19,7 @@ Executed answer(std::vector<ScoreRow> rows, std::size_t segments = 3, const std:
   return {1, std::move(rows), std::vector<std::uint8_t>(segments), 0, 0, 0, 0, model};
 }
 
-TEST_CASE("a ranking is one row of as many finite logits as there are candidates") {
+TEST_CASE("answer check: a ranking is one row with one finite logit per candidate") {
   const Plan plan = plan_of({2});
   CHECK_FALSE(find_answer_fault(plan, "m", answer({{{1, 2}}})).has_value());
   for (const Executed& bad :
@@ -32,13 +32,13 @@ TEST_CASE("a ranking is one row of as many finite logits as there are candidates
   }
 }
 
-TEST_CASE("another model's logits are no answer, however sound they look") {
+TEST_CASE("answer check: another model's logits are refused, even if they are finite") {
   const auto fault = find_answer_fault(plan_of({2}), "m", answer({{{1, 2}}}, 3, "n"));
   REQUIRE(fault.has_value());
   CHECK(fault->expected == "model m");
 }
 
-TEST_CASE("scores are a row per item and a logit per label") {
+TEST_CASE("answer check: scores are one row per item and one logit per label") {
   const Plan plan = plan_of({3, 3});
   CHECK_FALSE(find_answer_fault(plan, "m", answer({{{1, 2, 3}}, {{4, 5, 6}}})).has_value());
   CHECK(find_answer_fault(plan, "m", answer({{{1, 2, 3}}})).has_value());
@@ -46,8 +46,7 @@ TEST_CASE("scores are a row per item and a logit per label") {
 }
 
 TEST_CASE(
-    "paths are as many as were asked for, best first, with their tokens' log-probabilities only where those "
-    "were asked for") {
+    "answer check: paths are within the limit, best first, with token log-probabilities only if requested") {
   Plan plan = plan_of({});
   plan.search = {.width = 3, .results = 2};
   const auto faulty = [&](std::vector<Beam> beams) {
@@ -67,7 +66,7 @@ TEST_CASE(
   CHECK(faulty({{{1, 2}, -1, {-1, -INFINITY}}}));
 }
 
-TEST_CASE("a head of the model gives one number") {
+TEST_CASE("answer check: a model head gives one number") {
   Plan plan = plan_of({0, 0});
   for (Readout& readout : plan.readouts) readout.what = Readout::What::head;
   CHECK_FALSE(find_answer_fault(plan, "m", answer({{{1}}, {{4}}})).has_value());

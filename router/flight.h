@@ -1,6 +1,6 @@
 #pragma once
-// A request between its admission and its one outcome: what it is pinned to, what has become known of it, by
-// which plans it could be answered, and where the chosen one was sent.
+// A flight is a request between its admission and its one outcome. This file describes its pinned
+// versions, its possible plans, its state and the attempts to run the chosen plan.
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -24,19 +24,19 @@ struct Asked {
   Instant received, deadline;
 };
 
-// The snapshot that a request sees from its admission to its answer (promise 4).
+// Snapshot that the request sees from its admission to its answer (promise 4).
 struct Pinned {
   std::string model_version, catalog_version;
   bool operator==(const Pinned&) const = default;
 };
 
-// One sending of the plan. A late one may still be answered, and the first answer wins.
+// A single send of the plan to a worker. A late attempt may still be answered; the first answer wins.
 struct Attempt {
   enum class State : std::uint8_t { waiting, late, over };
   Ticket ticket;
   Instant late_at;
   bool alone = false;
-  bool suspect = false;  // its content had a strike then
+  bool suspect = false;  // its content had a strike when it was sent
   State state = State::waiting;
   bool open() const { return state != State::over; }
 };
@@ -47,7 +47,7 @@ struct Considered {
   PlanCost cost;
 };
 
-// A request's place in the line for the worker that it has chosen.
+// Position of the request in the queue for its chosen worker.
 struct InLine {
   WorkerTable::Option option;
   FairQueue::Place place;
@@ -58,7 +58,7 @@ struct InLine {
 enum class Stage : std::uint8_t { features, lookup, executing };
 
 struct Flight {
-  std::uint64_t serial = 0;  // its id between router, index and workers
+  std::uint64_t serial = 0;  // id of the request between router, index and workers
   Asked asked;
   TenantId tenant = Tenants::others;
   Pinned pinned;
@@ -66,23 +66,25 @@ struct Flight {
   Instant stage_began;
   std::unique_ptr<Request> request;
   bool pinned_again = false;
-  bool failed_on_device = false;  // from then on it runs alone
-  std::uint64_t fingerprint = 0;  // known once the features are
-  std::vector<NodeId> workers;    // that were considered at admission
+  bool failed_on_device = false;  // if true, every later attempt runs alone
+  std::uint64_t fingerprint = 0;  // known once the features are read
+  std::vector<NodeId> workers;    // candidates at admission; the home comes first
   std::optional<HeldBlocks> held;
-  std::vector<Considered> plans;  // in the order of the policy; only the chosen one once it is
-  bool planned = false;           // the first of those is chosen, for good: all attempts have one plan
+  std::vector<Considered> plans;  // in the policy's order; only the chosen plan once `planned` is true
+  bool planned = false;           // the plan is chosen for good: all attempts use the same plan
   Timings timings;                // filled step by step
-  std::optional<InLine> in_line;  // while it waits for its turn
-  std::vector<Attempt> attempts;  // each at another node
-  // By whom it is counted that its user's blocks are wanted: by their home, or by what that is told of
-  // requests elsewhere.
+  std::optional<InLine> in_line;  // set while it waits in the worker's queue
+  std::vector<Attempt> attempts;  // each on a different node
+  // Records who counts this use of the user's blocks: the home itself, or the reports of uses
+  // elsewhere.
   enum class Counted : std::uint8_t { no, at_home, elsewhere } counted = Counted::no;
-  // Of the least work that was too large for a worker: one that lacks less of the plan's blocks may do it.
+  // Smallest work that was too large for a worker. A worker that lacks fewer of the plan's blocks
+  // may still accept it.
   double too_many_operations = std::numeric_limits<double>::infinity();
-  std::uint32_t paid = 0;  // attempts but for those after a worker that is draining or has not these versions
+  // attempts, without those that follow a worker which drains or lacks these versions
+  std::uint32_t paid = 0;
 
-  Attempt* attempt_at(NodeId node) {  // the latest there
+  Attempt* attempt_at(NodeId node) {  // the latest attempt at that node
     for (std::size_t i = attempts.size(); i-- > 0;)
       if (attempts[i].ticket.node == node) return &attempts[i];
     return nullptr;

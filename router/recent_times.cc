@@ -16,7 +16,7 @@ std::array<std::int64_t, std::size(names)> times_of(const Timings& t) {
 
 }  // namespace
 
-// Four to an octave.
+// Four buckets per octave.
 std::size_t RecentTimes::bucket_of(std::int64_t us) {
   if (us < 1) return 0;
   const double octaves = std::log2(static_cast<double>(us));

@@ -1,7 +1,7 @@
 #pragma once
-// How long the stages of this router's requests took in the last minute, for whoever looks: quantiles to a
-// fifth, out of counts alone, so that it takes the same memory whatever comes. And what its plans were, since
-// the start.
+// Statistics of this router's requests for observers. RecentTimes gives quantiles of the stages'
+// durations in the last minute, exact to a fifth. It keeps only counts, so its memory does not
+// grow. PlanTally counts plans and their tokens since the start.
 #include <array>
 #include <cstdint>
 #include <map>
@@ -22,15 +22,15 @@ class RecentTimes {
     std::int64_t p50_us = 0, p99_us = 0;
     std::uint64_t requests = 0;
   };
-  std::vector<Row> rows(Instant now) const;  // stages that no request went through are left out
+  std::vector<Row> rows(Instant now) const;  // leaves out stages that no request went through
 
  private:
   static constexpr std::size_t stages = 8, slots = 6, per_octave = 4,
-                               buckets = 27 * per_octave;  // to two minutes
+                               buckets = 27 * per_octave;  // up to two minutes
   static constexpr std::int64_t slot_us = 10'000'000;
   using Counts = std::array<std::uint32_t, buckets>;
   struct Slot {
-    std::int64_t number = -1;  // of all ten seconds since the process began
+    std::int64_t number = -1;  // number of this ten-second slot since the process started; -1 = unused
     std::array<Counts, stages> counts{};
   };
   static std::size_t bucket_of(std::int64_t us);
@@ -41,8 +41,8 @@ class RecentTimes {
   std::array<Slot, slots> slots_;
 };
 
-// By the names of plans, of which there are as many as the table has and one for each repair that somebody
-// asked for.
+// Counts by plan name. The names are those of the plan table, plus one for each repair that a
+// request asked for.
 class PlanTally {
  public:
   struct Of {
@@ -52,7 +52,7 @@ class PlanTally {
   const std::map<std::string, Of, std::less<>>& plans() const { return plans_; }
 
  private:
-  static constexpr std::size_t plans_max = 24;  // all others are "others"
+  static constexpr std::size_t plans_max = 24;  // names beyond that count as "others"
   std::map<std::string, Of, std::less<>> plans_;
 };
 

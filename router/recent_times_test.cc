@@ -18,8 +18,7 @@ const RecentTimes::Row* find(const std::vector<RecentTimes::Row>& rows, std::str
 }  // namespace
 
 TEST_SUITE("recent times") {
-  TEST_CASE(
-      "quantiles are within a fifth of what was seen, and stages that nobody went through are left out") {
+  TEST_CASE("recent times: quantiles are exact to a fifth, and unused stages are left out") {
     RecentTimes times;
     for (int i = 1; i <= 1000; ++i) times.add({i * 1'000}, {.compute = 100 * i, .total = 200 * i});
     const auto rows = times.rows({1'000'000});
@@ -31,7 +30,7 @@ TEST_SUITE("recent times") {
     CHECK(static_cast<double>(compute->p99_us) == doctest::Approx(99'000).epsilon(0.2));
   }
 
-  TEST_CASE("what is a minute ago is forgotten, a slot at a time") {
+  TEST_CASE("recent times: slots older than a minute are forgotten one at a time") {
     RecentTimes times;
     times.add({5'000'000}, {.total = 1'000'000});
     times.add({15'000'000}, {.total = 10});
@@ -42,7 +41,7 @@ TEST_SUITE("recent times") {
     CHECK(find(times.rows({205'000'000}), "total")->requests == 1);
   }
 
-  TEST_CASE("times of nothing and of hours have a bucket") {
+  TEST_CASE("recent times: a zero time and a time of hours have a bucket") {
     RecentTimes times;
     times.add({0}, {.total = 0});
     times.add({0}, {.total = 86'400'000'000});
@@ -50,7 +49,7 @@ TEST_SUITE("recent times") {
     CHECK(find(times.rows({0}), "total")->p99_us > 60'000'000);
   }
 
-  TEST_CASE("plans are told apart up to a bound, and the rest is counted together") {
+  TEST_CASE("plan tally: plans are counted by name up to a bound, the others together") {
     PlanTally tally;
     tally.add("item", 100, 90);
     tally.add("item", 100, 80);

@@ -1,4 +1,5 @@
-// What a reply tells of how it came about, of each kind of request: every field its own.
+// Tests how each reply reports its run: versions, tokens, timings. Every field has a distinct
+// value.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -23,7 +24,7 @@ Outcome outcome_of(std::string_view plan) {
   return outcome;
 }
 
-// What runs tell alike.
+// Checks the fields that the replies of all runs share.
 template <class Reply>
 void check_run(const Reply& reply) {
   CHECK(reply.tokens_total == 31);
@@ -34,7 +35,7 @@ void check_run(const Reply& reply) {
   CHECK(reply.timings.compute == 37);
 }
 
-// What those of a user tell alike; `reply_with` makes one of features of a kind.
+// Checks the fields of replies about a user; `reply_with` makes the reply for given features.
 template <class ReplyWith>
 void check_of_user(const ReplyWith& reply_with) {
   const auto reply = reply_with(Features::Of::store);
@@ -70,7 +71,7 @@ RankReply rank_reply(RankRequest asked, Features::Of of = Features::Of::store) {
   return std::get<RankReply>(request->reply(outcome));
 }
 
-TEST_CASE("a ranking tells of its run, its profile and its catalog, and whom it left out") {
+TEST_CASE("replies: a ranking reports its run, profile, catalog and skipped candidates") {
   check_of_user([](Features::Of of) { return rank_reply({.candidates = {"a", "b"}}, of); });
   const RankReply reply = rank_reply({.candidates = {"a", "b"}});
   CHECK(reply.policy == "user");
@@ -85,7 +86,7 @@ TEST_CASE("a ranking tells of its run, its profile and its catalog, and whom it 
   CHECK(skipped.items.size() == 2);
 }
 
-TEST_CASE("a generation tells of its run, its profile and its catalog") {
+TEST_CASE("replies: a generation reports its run, profile and catalog") {
   const PromptForm form{{1}, {}, {}, {}, 32, 100};
   const auto reply_with = [&](Features::Of of) {
     const auto request =
@@ -103,7 +104,7 @@ TEST_CASE("a generation tells of its run, its profile and its catalog") {
   CHECK(reply.items[0].id == "b");
 }
 
-TEST_CASE("scores tell of their run, and are as they were computed, or shares of one") {
+TEST_CASE("replies: scores report their run, raw or as shares of one") {
   const PromptForm form{{1}, {}, {}, {}, 32, 100};
   const auto reply_of = [&](bool softmax) {
     const auto request = take_score(

@@ -1,8 +1,8 @@
-// Where a plan is sent, and sent again. An attempt ends by an answer, a refusal or the loss of its worker;
-// one that has taken half of the time that was left is late: the plan is tried elsewhere, and whoever answers
-// first wins. A request is tried `attempts_max` times, as far as the retry budget allows; a worker that
-// drains, has not the model or cannot hold so large a pass says no at no cost, but even so a plan is sent
-// four times at most.
+// Sends a request's plan to workers, and sends it again if needed. An attempt ends by an answer, a
+// refusal or the loss of its worker. An attempt that has used half of the remaining time is late:
+// the plan is also tried elsewhere, and the first answer wins. A request has `attempts_max`
+// attempts, as far as the retry budget allows. A refusal by a worker that drains, lacks the model
+// or cannot hold so large a pass costs no attempt. Even so, a plan is sent at most four times.
 #include <algorithm>
 
 #include "placement/popularity/spread.h"
@@ -22,7 +22,7 @@ bool costs_nothing(const Refusal& refusal) {
          refusal.code == "too_large";
 }
 
-// Another worker may do better.
+// Returns true if another worker may succeed.
 bool is_retriable(const Refusal& refusal) {
   if (refusal.status == 503 || refusal.code == "too_large") return true;
   return refusal.status == 500 && (refusal.code == "bad_model_output" || refusal.code.starts_with("device_"));
@@ -42,8 +42,9 @@ bool contains(std::span<const NodeId> nodes, NodeId node) {
 
 }  // namespace
 
-// Its user's home, where its policy has users' blocks at home; else among the workers that were considered at
-// admission and the one that holds most; when none of them is left, among those that would be considered now.
+// Chooses the user's home if the policy keeps users' blocks at home. Otherwise chooses among the
+// candidates from admission and the holder of most blocks. If none of those is left, chooses among
+// fresh candidates.
 std::optional<WorkerTable::Option> RouterCore::choose_worker(Step step, const Flight& flight) {
   if (suspects_.on_trial(step.now, flight.fingerprint)) return std::nullopt;
   std::vector<NodeId> tried = flight.tried();
@@ -103,8 +104,8 @@ std::optional<WorkerTable::Option> RouterCore::choose_among(Step step, const Fli
   return workers_.choose(step.now, options, flight.pinned.model_version, flight.attempts.empty());
 }
 
-// Unless it is slow, or another is done sooner by more than making the user's block takes, which is what
-// going home is for; or home would be too late.
+// Returns the home, unless it is slow or would finish too late. Another worker also wins if it is
+// faster by more than the time to compute the user's block, which is what the home saves.
 std::optional<WorkerTable::Option> RouterCore::choose_home(Step step, const Flight& flight,
                                                            std::span<const NodeId> tried) const {
   const Policy* policy = flight.request->policy();
@@ -142,8 +143,8 @@ std::vector<NodeId> RouterCore::nodes_with_suspects() const {
   return nodes;
 }
 
-// True if the request waits now, for the router that tries it, or for a worker that runs another suspect:
-// were that worker lost, nobody could say of which.
+// Parks a suspect and returns true if it must wait: for the router that tries it, or for a worker
+// that runs another suspect. If that worker were lost, the guilty request would be unknown.
 bool RouterCore::park(Step step, const Flight& flight, bool free, const Refusal& refusal) {
   if (!is_suspect(step.now, flight)) return false;
   const std::vector<NodeId> busy = nodes_with_suspects(), tried = flight.tried();
@@ -163,7 +164,7 @@ bool RouterCore::park(Step step, const Flight& flight, bool free, const Refusal&
   return true;
 }
 
-// Each of the parked tries again, the oldest first; one that still finds nothing is parked anew.
+// Retries each parked suspect, oldest first; one that still finds no worker is parked again.
 void RouterCore::unpark(Step step) {
   may_unpark_ = false;
   std::deque<Parked> waiting;
@@ -178,10 +179,10 @@ void RouterCore::unpark(Step step) {
     }
   }
   may_unpark_ =
-      false;  // what ended meanwhile was seen by those behind it; the others wait for the next event
+      false;  // later suspects have already seen what ended meanwhile; the others wait for the next event
 }
 
-// Refuses a request that workers died of.
+// Refuses a request if workers died of it.
 bool RouterCore::refuse_poison(Step step, Flight& flight) {
   const std::uint32_t enough = planted(Bug::convict_at_once) ? 1 : poison_strikes;
   if (suspects_.strikes(step.now, flight.fingerprint) < enough || planted(Bug::retry_poison)) return false;
@@ -192,21 +193,23 @@ bool RouterCore::refuse_poison(Step step, Flight& flight) {
 void RouterCore::execute(Step step, Flight& flight) {
   flight.stage = Stage::executing;
   const auto option = choose_worker(step, flight);
-  const Refusal nobody{503, "no_worker", "no worker is there to serve the request", "router",
+  const Refusal nobody{503, "no_worker", "no worker is available to serve the request", "router",
                        "a retry after a pause"};
   if (!option && park(step, flight, false, nobody)) return;
   if (!option) return refuse_flight(step, flight, nobody);
   if (workers_.predicted_us(step.now, option->node, option->work, option->passes_us) >
       static_cast<double>((flight.asked.deadline - step.now).us))
     return refuse_flight(step, flight, too_busy(step.now, flight, {{option->node}}, option->work));
-  // One that workers may die of is sent while no other such runs there; there are few.
+  // A suspect is sent only while no other suspect runs there. It skips the queue, since suspects
+  // are few.
   if (!goes_at_once(option->node) && !is_suspect(step.now, flight)) return line_up(step, flight, *option);
   send_plan(step, flight, *option);
 }
 
 void RouterCore::send_plan(Step step, Flight& flight, const WorkerTable::Option& option) {
   if (flight.attempts.empty()) flight.paid = 1;
-  if (!flight.planned) settle_plan(flight, option.plan);  // for good: all attempts of a request have one plan
+  // for good: all attempts of a request use one plan
+  if (!flight.planned) settle_plan(flight, option.plan);
   Execute plan = make_plan(step.now, flight, option.node);
   const Duration left = flight.asked.deadline - step.now;
   note_home(step.now, flight, option.node, plan);
@@ -227,8 +230,9 @@ void RouterCore::send_plan(Step step, Flight& flight, const WorkerTable::Option&
   step.effects.send({option.node, Role::inference_worker}, std::move(plan));
 }
 
-// What a user's blocks would have spared is counted at his home, wherever he is sent; a worker that never
-// hears of him would not keep room for him. Its plans bring it what was noted.
+// Counts at the user's home what the user's blocks would have saved, wherever the request runs. A
+// worker that never hears of the user would not keep pages for them. Plans to the home carry the
+// recorded uses.
 void RouterCore::note_home(Instant now, Flight& flight, NodeId node, Execute& plan) {
   using Counted = Flight::Counted;
   if (by_all_three()) last_.note(flight.request->home(), node);
@@ -242,12 +246,13 @@ void RouterCore::note_home(Instant now, Flight& flight, NodeId node, Execute& pl
       flight.counted = Counted::elsewhere;
     }
   }
-  // With a plan whose worker asks for blocks, for with these it is told.
+  // Uses are reported only with a plan whose worker asks for blocks, because it reports them
+  // together.
   if (std::ranges::any_of(plan.blocks, [](const SegmentBlock& block) { return block.name.has_value(); }))
     plan.retention.elsewhere = elsewhere_.take(node);
 }
 
-// An attempt that went wrong, whoever records the request.
+// Logs a failed attempt, also when the request is not traced.
 void RouterCore::log_trouble(Step step, const Flight& flight, const char* event, const Attempt& attempt,
                              const Refusal& why) {
   std::vector<LogField> fields{{"request", flight.serial},
@@ -259,7 +264,8 @@ void RouterCore::log_trouble(Step step, const Flight& flight, const char* event,
   step.effects.log(LogLevel::debug, event, std::move(fields));
 }
 
-// False if nobody is left to try, or it may not be tried again. True also if it waits to be.
+// Returns false if no worker is left or the request may not be tried again. Returns true also if
+// the retry has to wait.
 bool RouterCore::retry(Step step, Flight& flight, bool free, const Refusal& refusal) {
   if (!planted(Bug::retry_poison)) {
     if (flight.attempts.size() >= sends_max) return false;
@@ -288,7 +294,7 @@ void RouterCore::on_executed(Step step, Address from, Flight& flight, const Exec
     mark_fault(step, *attempt, *fault);
     return fail_attempt(step, flight, *attempt, *fault, false);
   }
-  if (alone && is_suspect(step.now, flight)) {  // it was not its doing
+  if (alone && is_suspect(step.now, flight)) {  // the request did not cause the loss
     suspects_.clear(flight.fingerprint);
     tell_routers(step, Suspect{flight.fingerprint, 0, {}});
   }
@@ -307,7 +313,7 @@ void RouterCore::on_attempt_refused(Step step, Address from, const Refused& refu
   mark_fault(step, *attempt, refused.refusal);
   const bool on_device = refused.refusal.code.starts_with("device_");
   if (on_device) flight->failed_on_device = true;
-  // It was turned away before it asked for a block.
+  // The home refused the plan before it asked for a block.
   if (flight->counted == Flight::Counted::at_home && refused.refusal.status == 503 && !on_device &&
       from.node == flight->home_or(0))
     flight->counted = Flight::Counted::no;
@@ -318,16 +324,16 @@ void RouterCore::on_attempt_refused(Step step, Address from, const Refused& refu
   fail_attempt(step, *flight, *attempt, refused.refusal, costs_nothing(refused.refusal));
 }
 
-// A worker that fails does so fast, and would look idle.
+// Marks a failing worker slow: failures are fast, so it would look idle.
 void RouterCore::mark_fault(Step step, const Attempt& attempt, const Refusal& refusal) {
   if (refusal.status == 500 || refusal.code.starts_with("device_")) workers_.fail(step.now, attempt.ticket);
 }
 
-// Tries again if it may; else waits for another attempt, and when there is none the refusal goes to the
-// client.
+// Retries if possible. Otherwise waits for another open attempt, or refuses the request if there is
+// none.
 void RouterCore::fail_attempt(Step step, Flight& flight, Attempt& attempt, const Refusal& refusal,
                               bool free) {
-  const bool was_late = attempt.state == Attempt::State::late;  // it was tried again then
+  const bool was_late = attempt.state == Attempt::State::late;  // in that case it was already tried again
   log_trouble(step, flight, "plan_failed", attempt, refusal);
   if (attempt.open()) workers_.forget(attempt.ticket);
   attempt.state = Attempt::State::over;
@@ -348,8 +354,8 @@ void RouterCore::on_late(Step step, Flight& flight) {
   }
 }
 
-// The processes that ran there are gone, as far as anybody can tell yet: each content that they ran may have
-// one strike more, however often it ran.
+// The processes on these nodes are lost, as far as known now. Each content that ran there gets at
+// most one strike, however often it ran.
 void RouterCore::lose_attempts(Step step, std::span<const NodeId> nodes, const std::string& why) {
   const auto is_lost = [&](const Attempt& attempt) {
     return attempt.open() && std::find(nodes.begin(), nodes.end(), attempt.ticket.node) != nodes.end();
@@ -361,12 +367,13 @@ void RouterCore::lose_attempts(Step step, std::span<const NodeId> nodes, const s
   };
   std::map<std::uint64_t, Struck> contents;  // by fingerprint
   for (const auto& [serial, flight] : flights_) {
-    if (step.now >= flight.asked.deadline) continue;  // its timer is due; what it did since nobody can tell
+    // its deadline timer is due; its later effects are unknown
+    if (step.now >= flight.asked.deadline) continue;
     NodeId at = 0;
     for (const Attempt& attempt : flight.attempts) {
       if (!is_lost(attempt)) continue;
       at = attempt.ticket.node;
-      if (attempt.ticket.process == 0) continue;  // nobody knows that there was a process
+      if (attempt.ticket.process == 0) continue;  // no process was ever heard there
       Struck& struck = contents[flight.fingerprint];
       struck.alone = struck.alone || attempt.suspect;
       struck.losses.push_back({at, attempt.ticket.process, workers_.proof_of_life(step.now, at)});

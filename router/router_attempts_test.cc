@@ -1,10 +1,10 @@
-// Attempts, retries, strikes and admission.
+// Tests of attempts, retries, strikes and admission.
 #include "router/testing/router_core_test.h"
 
 namespace troupe::router {
 namespace {
 
-// Workers 1, 2 and 3; a request's plan is under way at `first`.
+// Workers 1, 2 and 3; a request's plan runs at `first`.
 struct Cluster : RouterBench {
   explicit Cluster(RouterConfig config = cluster_config({1, 2, 3})) : RouterBench(std::move(config)) {
     for (const NodeId node : core.workers().nodes()) beat(0, node, beat_of(5));
@@ -16,7 +16,7 @@ struct Cluster : RouterBench {
   }
 };
 
-TEST_CASE("a refusal that another worker may not share is tried again there, once") {
+TEST_CASE("attempts: a refusal that another worker may not share is retried there, once") {
   for (const char* code : {"overloaded", "device_failed"}) {
     Cluster c;
     const NodeId first = c.send_plan(0, 1);
@@ -32,7 +32,7 @@ TEST_CASE("a refusal that another worker may not share is tried again there, onc
   }
 }
 
-TEST_CASE("what every worker would refuse goes to the client; a worker's own faults as 503") {
+TEST_CASE("attempts: a refusal that all workers share goes to the client, a worker's fault becomes 503") {
   struct Row {
     std::uint16_t status;
     const char *code, *refused;
@@ -50,8 +50,7 @@ TEST_CASE("what every worker would refuse goes to the client; a worker's own fau
   }
 }
 
-TEST_CASE(
-    "a draining worker, or one without the versions, costs no retry; but a plan is sent four times at most") {
+TEST_CASE("attempts: a draining worker or one without the versions costs no retry, within four sends") {
   RouterConfig config = cluster_config({1, 2, 3, 4, 5, 6});
   config.retry_burst = 0;
   Cluster c(config);
@@ -66,7 +65,7 @@ TEST_CASE(
   CHECK(c.core.attempts() == 4);
 }
 
-TEST_CASE("without a retry left the last refusal goes to the client") {
+TEST_CASE("attempts: without a retry left, the last refusal goes to the client") {
   RouterConfig config = cluster_config({1, 2, 3});
   config.retry_burst = 1;
   Cluster c(config);
@@ -75,12 +74,12 @@ TEST_CASE("without a retry left the last refusal goes to the client") {
   c.send(2, 2, 0, "bob");
   c.refuse_at(3, c.node, 503, "overloaded");
   CHECK(c.refused() == "503 overloaded");
-  for (RequestId id = 3; id < 13; ++id) c.send(10, id, 0, "eve");  // ten more earn one
+  for (RequestId id = 3; id < 13; ++id) c.send(10, id, 0, "eve");  // ten more requests earn one retry
   c.refuse_at(11, c.node, 503, "overloaded");
   CHECK(c.plans() == 1);
 }
 
-TEST_CASE("a request whose worker is lost is tried elsewhere, alone, and the other routers hear of it") {
+TEST_CASE("suspects: a request of a lost worker is retried alone, and other routers hear of it") {
   Cluster c;
   const NodeId first = c.send_plan(0, 1);
   CHECK_FALSE(c.plan().alone);
@@ -90,11 +89,11 @@ TEST_CASE("a request whose worker is lost is tried elsewhere, alone, and the oth
   CHECK(c.probe.sent<Suspect>().at(0).strikes == 1);
   c.execute_at(20, c.node);
   CHECK(c.replies() == 1);
-  c.send_plan(30, 2);  // it ran well: no suspect any more
+  c.send_plan(30, 2);  // it ran well, so it is no longer a suspect
   CHECK_FALSE(c.plan().alone);
 }
 
-TEST_CASE("silence and a new incarnation are losses too") {
+TEST_CASE("suspects: silence and a new incarnation also count as losses") {
   Cluster silent;
   silent.probe.start();
   const NodeId first = silent.send_plan(0, 1, 10'000);
@@ -116,7 +115,8 @@ TEST_CASE("silence and a new incarnation are losses too") {
 }
 
 TEST_CASE(
-    "after half of its time a request is tried elsewhere, without a strike, and the first answer wins") {
+    "attempts: after half of its time a request is tried elsewhere without a strike, and the first answer "
+    "wins") {
   Cluster c;
   const NodeId first = c.send_plan(0, 1);
   c.run_until(499);
@@ -133,8 +133,8 @@ TEST_CASE(
   CHECK(c.probe.effects.list.empty());
 }
 
-TEST_CASE("an attempt that failed late leaves the request to the one that still runs") {
-  for (const char* code : {"overloaded", "draining"}) {  // also if another try would cost nothing
+TEST_CASE("attempts: a late attempt that fails leaves the request to the running one") {
+  for (const char* code : {"overloaded", "draining"}) {  // also if another attempt would cost nothing
     Cluster c(cluster_config({1, 2, 3, 4}));
     const NodeId first = c.send_plan(0, 1);
     c.run_until(500);
@@ -147,7 +147,7 @@ TEST_CASE("an attempt that failed late leaves the request to the one that still 
   }
 }
 
-TEST_CASE("a late attempt that nobody could take over is still the request's own") {
+TEST_CASE("attempts: a late attempt that no worker could take over still counts") {
   Cluster c(cluster_config({1}));
   c.send_plan(0, 1);
   c.run_until(500);
@@ -156,13 +156,13 @@ TEST_CASE("a late attempt that nobody could take over is still the request's own
   CHECK(c.refused() == "503 overloaded");
 }
 
-TEST_CASE("a plan that is too large for a worker is tried where more of its blocks are, and nowhere else") {
+TEST_CASE("attempts: a plan too large for a worker is tried only where more of its blocks are") {
   for (const bool warmer : {true, false}) {
     Cluster c;
     c.lose(1, 2), c.lose(1, 3);
     c.rank(1, 1, "item");
     c.find(2);
-    c.index(3, Held{{}, {1, 1}, {2, 2}});  // of a worker that is away
+    c.index(3, Held{{}, {1, 1}, {2, 2}});  // held by a worker that is lost
     REQUIRE(c.plans() == 1);
     REQUIRE(c.node == 1);
     c.beat(4, 3, beat_of(5));
@@ -175,7 +175,7 @@ TEST_CASE("a plan that is too large for a worker is tried where more of its bloc
   }
 }
 
-TEST_CASE("an answer that is none is tried again at another worker, once for each worker that gave it") {
+TEST_CASE("attempts: an invalid answer is retried at another worker, once per worker that gave it") {
   RouterConfig config = cluster_config({1, 2, 3});
   config.attempts_max = 3;
   Cluster c(config);
@@ -183,7 +183,7 @@ TEST_CASE("an answer that is none is tried again at another worker, once for eac
   c.answer_at(10, first, c.answer({1}));
   CHECK(c.plans() == 1);
   CHECK(c.node != first);
-  c.answer_at(11, first, c.answer({1}));  // doubled
+  c.answer_at(11, first, c.answer({1}));  // a repeated answer
   CHECK(c.probe.effects.list.empty());
   Executed other = c.answer({1, 2});
   other.model_version = "model 0";
@@ -192,9 +192,7 @@ TEST_CASE("an answer that is none is tried again at another worker, once for eac
   CHECK(c.refused() == "503 bad_model_output");
 }
 
-TEST_CASE(
-    "a request that workers died of twice is refused, now and later, and its like runs alone after the "
-    "first") {
+TEST_CASE("suspects: a request that killed two workers is refused, and its like runs alone after the first") {
   Cluster c;
   const NodeId first = c.send_plan(0, 1);
   c.lose(10, first);
@@ -215,7 +213,7 @@ TEST_CASE(
   CHECK(c.plans() == 1);
 }
 
-TEST_CASE("a worker that is heard again had only lost its connection: each router takes the strikes back") {
+TEST_CASE("suspects: a worker heard again only lost its connection, and each router takes strikes back") {
   const auto lose_twice = [](Cluster& c) {
     const NodeId first = c.send_plan(0, 1);
     c.lose(10, first);
@@ -228,7 +226,7 @@ TEST_CASE("a worker that is heard again had only lost its connection: each route
   for (const Suspect& suspect : alive.probe.sent<Suspect>())
     told.probe.receive(0, {8, Role::router}, suspect);
   REQUIRE(told.probe.sent<Suspect>().empty());
-  alive.beat(500, one, beat_of(5));  // was perhaps on its way
+  alive.beat(500, one, beat_of(5));  // perhaps already in flight before the loss
   CHECK(alive.probe.sent<Suspect>().empty());
   for (Cluster* cluster : {&alive, &told}) {
     cluster->beats += 2;
@@ -239,7 +237,7 @@ TEST_CASE("a worker that is heard again had only lost its connection: each route
     cluster->beat(1'020, other, beat_of(5));
     cluster->send_plan(1'030, 3);
     CHECK_FALSE(cluster->plan().alone);
-    CHECK(cluster->probe.sent<Suspect>().empty());  // each hears it by itself
+    CHECK(cluster->probe.sent<Suspect>().empty());  // each router hears the heartbeat itself
   }
 
   Cluster dead;
@@ -251,7 +249,7 @@ TEST_CASE("a worker that is heard again had only lost its connection: each route
   CHECK(dead.refused() == "422 poison");
 }
 
-TEST_CASE("one loss is one strike, however many copies of the content ran there") {
+TEST_CASE("suspects: one loss is one strike, however many copies of the content ran there") {
   RouterConfig config = cluster_config({1});
   Cluster c(config);
   c.send_plan(0, 1);
@@ -262,19 +260,19 @@ TEST_CASE("one loss is one strike, however many copies of the content ran there"
   for (const Refused& refused : c.probe.sent<Refused>()) CHECK(refused.refusal.code == "worker_lost");
 }
 
-TEST_CASE("a router that was stopped hears its workers out before it takes them for silent") {
+TEST_CASE("router: after its own stall it hears its workers before it judges their silence") {
   Cluster c;
   c.probe.start();
   for (NodeId node : {1, 2, 3}) c.beat(900, node, beat_of(5));
   c.send_plan(1'000, 1, 20'000);
-  c.beat(9'000, 1, beat_of(5));  // the first that it hears since
+  c.beat(9'000, 1, beat_of(5));  // the first heartbeat after the stall
   CHECK(c.plans() == 0);
   c.run_until(10'000);
   CHECK(c.plans() == 0);
   CHECK(c.core.workers().alive_count({10'000}) == 3);
 }
 
-TEST_CASE("a loss that is noticed after a request's time is over is no strike") {
+TEST_CASE("suspects: a loss noticed after the request's deadline is no strike") {
   Cluster c;
   c.send_plan(0, 1, 500);
   c.lose(500, c.node);
@@ -284,8 +282,7 @@ TEST_CASE("a loss that is noticed after a request's time is over is no strike") 
   CHECK(c.refused() == "504 deadline_exceeded");
 }
 
-TEST_CASE(
-    "what another router suspects waits for its trial there, then runs alone here; its poison is refused") {
+TEST_CASE("suspects: another router's suspect waits for its trial, then runs alone; its poison is refused") {
   Cluster c;
   const NodeId lost = c.send_plan(0, 1);
   c.lose(10, lost);
@@ -297,7 +294,7 @@ TEST_CASE(
   CHECK(other.plans() == 0);
   for (const NodeId node : {1, 2, 3})
     if (node != lost) other.beat(4'800, node, beat_of(5));
-  other.run_until(6'000);  // nothing was heard of the trial
+  other.run_until(6'000);  // no report about the trial arrived
   CHECK(other.plan().alone);
 
   Cluster cleared;
@@ -317,7 +314,7 @@ TEST_CASE(
   CHECK(poisoned.refused() == "422 poison");
 }
 
-TEST_CASE("what no worker can begin in time is refused at once, what one can is not") {
+TEST_CASE("admission: a request that no worker can begin in time is refused at once") {
   Cluster c(cluster_config({1}));
   Heartbeat busy = beat_of(5);
   busy.operations_waiting = 1'000;
@@ -330,7 +327,7 @@ TEST_CASE("what no worker can begin in time is refused at once, what one can is 
   CHECK(c.probe.started<FindFeatures>().size() == 1);
 }
 
-TEST_CASE("what pulls took is measured: dear ones are not asked for, until they may have become cheap") {
+TEST_CASE("pulls: their cost is measured, and expensive pulls stop until they may have become cheap") {
   Cluster c(cluster_config({1, 2}));
   c.probe.start();
   Heartbeat calm = beat_of(5), busy = beat_of(5);
@@ -352,13 +349,13 @@ TEST_CASE("what pulls took is measured: dear ones are not asked for, until they 
   };
   CHECK(ask(1, 1) == 2);
   CHECK(c.core.pull_share() == 0.25);
-  answer(2, 100'000, 0);  // in vain: it says nothing of what a pulled block takes
+  answer(2, 100'000, 0);  // the pulled block was not used, so this says nothing about its cost
   CHECK(c.core.pull_share() == 0.25);
   CHECK(ask(3, 2) == 2);
-  answer(4, 100'000, 1);  // 21 tokens: 210 us of computing
+  answer(4, 100'000, 1);  // 21 tokens: 210 us to compute
   CHECK(c.core.pull_share() == 1);
   CHECK(ask(5, 3) == 0);
-  answer(6, 100'000, 1);  // nothing was pulled: not what the user's block took
+  answer(6, 100'000, 1);  // nothing was pulled for the user's block
   REQUIRE(c.replies() == 1);
   CHECK(c.probe.sent<RankReply>()[0].timings.predicted > 10 * 28);  // all of user and items, not a quarter
   for (int i = 0; i < 1'000; ++i) {
@@ -371,14 +368,14 @@ TEST_CASE("what pulls took is measured: dear ones are not asked for, until they 
   CHECK(ask(1'000'001, 4) == 2);
 }
 
-TEST_CASE("a fitted device says what computing a block takes, and a fixed share is kept") {
+TEST_CASE("pulls: a fitted device gives the time to compute a block, and a fixed share is kept") {
   const auto share_after = [](RouterConfig config) {
     RouterBench b(std::move(config));
     b.rank(0, 1, "user");
     b.find(0);
     b.index(0, Held{{9}, {0, 0}, {}, 9, 0});  // a worker that this router does not know
     REQUIRE(b.plan().blocks.at(1).at == 9);
-    Executed executed = b.answer({1, 2}, {1, 1, 0, 0, 0, 0});  // the first was there
+    Executed executed = b.answer({1, 2}, {1, 1, 0, 0, 0, 0});  // the first block was there
     executed.pull_us = 40'000;
     b.answer_at(1, 1, executed);
     return b.core.pull_share();
@@ -392,7 +389,9 @@ TEST_CASE("a fitted device says what computing a block takes, and a fixed share 
   CHECK(share_after(config) == 0.25);
 }
 
-TEST_CASE("plans go where they are done first: to the block, past the queue, not to who drains") {
+TEST_CASE(
+    "worker choice: a plan goes where it finishes first: to its block, past queues, not to a "
+    "draining worker") {
   Cluster c;
   for (NodeId node : {1, 2, 3}) c.beat(0, node, beat_of(5));
   const auto ask = [&](std::int64_t us, RequestId id, std::vector<NodeId> holders) {
@@ -418,7 +417,7 @@ TEST_CASE("plans go where they are done first: to the block, past the queue, not
 }
 
 TEST_CASE(
-    "a user's block is made at the user's home, unless another is done sooner by more than that takes") {
+    "home: a user's block is made there, unless another worker is faster by more than the block costs") {
   Cluster c;
   for (NodeId node : {1, 2, 3}) c.beat(0, node, beat_of(5));
   const auto ask = [&](std::int64_t us, RequestId id, double coldest) {
@@ -439,14 +438,14 @@ TEST_CASE(
   beat(2, home, 10);
   CHECK(ask(2, 2, 1) == home);
   beat(3, home, 10);
-  CHECK(ask(3, 3, 2) != home);  // by the items
+  CHECK(ask(3, 3, 2) != home);  // because of the items
   beat(4, home, 500);
   CHECK(ask(4, 4, 1) != home);
   beat(5, home, 0, true);
   CHECK(ask(5, 5, 1) != home);
 }
 
-TEST_CASE("suspects never meet on a worker: the next one waits, and takes the worker when it is free") {
+TEST_CASE("suspects: two never run on one worker, and a waiting one takes the worker when it is free") {
   Cluster c(cluster_config({1, 2}));
   const NodeId first = 1, other = 2;
   Heartbeat busy = beat_of(5);
@@ -462,14 +461,14 @@ TEST_CASE("suspects never meet on a worker: the next one waits, and takes the wo
   const auto running = c.serial;
   c.execute_at(3, other);
   CHECK(c.replies() == 1);
-  REQUIRE(c.plans() == 1);  // and now the other
+  REQUIRE(c.plans() == 1);  // now the other
   CHECK(c.plan().alone);
   CHECK(c.plan().id != running);
-  CHECK(c.probe.sent<Suspect>().at(0).strikes == 0);  // the one that ran well is cleared everywhere
+  CHECK(c.probe.sent<Suspect>().at(0).strikes == 0);  // the one that ran well is cleared at all routers
   CHECK((c.plan().id == ann || running == ann));
 }
 
-TEST_CASE("a parked suspect still has its deadline") {
+TEST_CASE("suspects: a parked suspect keeps its deadline") {
   Cluster c(cluster_config({1, 2}));
   Heartbeat busy = beat_of(5);
   busy.operations_waiting = 300;
@@ -482,7 +481,7 @@ TEST_CASE("a parked suspect still has its deadline") {
   CHECK(c.core.executing() == 0);
 }
 
-TEST_CASE("a loss of a run beside others is never the second strike, one before any heartbeat is none") {
+TEST_CASE("suspects: a loss beside others is never the second strike, one before any heartbeat is none") {
   Cluster c(cluster_config({1, 2, 3}));
   c.send_plan(0, 1);
   const NodeId first = c.node;
@@ -491,7 +490,7 @@ TEST_CASE("a loss of a run beside others is never the second strike, one before 
   REQUIRE(second != first);
   c.lose(510, first);
   c.lose(520, second);
-  CHECK(c.probe.sent<Suspect>().at(0).strikes == 1);  // still, and what it stands for now
+  CHECK(c.probe.sent<Suspect>().at(0).strikes == 1);  // still one strike, now also for this loss
   CHECK(c.refused() != "422 poison");
   RouterBench unheard(cluster_config({1, 2}));
   unheard.send(0, 1);
@@ -499,7 +498,7 @@ TEST_CASE("a loss of a run beside others is never the second strike, one before 
   CHECK(unheard.probe.sent<Suspect>().empty());
 }
 
-TEST_CASE("a worker that fails is slow at once, and what it failed at runs alone") {
+TEST_CASE("attempts: a worker that fails is slow at once, and the failed request runs alone") {
   for (const auto& [status, code] : {std::pair{503, "device_full"}, {500, "broken"}}) {
     Cluster c;
     const NodeId first = c.send_plan(0, 1);
@@ -509,7 +508,7 @@ TEST_CASE("a worker that fails is slow at once, and what it failed at runs alone
   }
 }
 
-TEST_CASE("what would take longer than its own time is refused at once") {
+TEST_CASE("admission: a request that needs more than its own budget is refused at once") {
   Cluster c(cluster_config({1}));
   c.rank(1, 1, "recompute", 20);
   c.find(2);  // 28 tokens
@@ -518,7 +517,7 @@ TEST_CASE("what would take longer than its own time is refused at once") {
   CHECK(c.refused() == "503 overloaded");
 }
 
-TEST_CASE("scores are tried again like rankings") {
+TEST_CASE("attempts: scores are retried like rankings") {
   Cluster c;
   c.probe.receive(0, door, ScoreRequest{4, "", {5, 6, 7}, {{{8}}}, {11}});
   const auto first = c.probe.recipients().at(0).node;

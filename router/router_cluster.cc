@@ -1,4 +1,4 @@
-// What the router does about the cluster around it: who is alive, which versions are served, draining,
+// Implements the router's part in the cluster: liveness, served versions, reloads, draining and
 // status.
 #include <algorithm>
 #include <cmath>
@@ -13,23 +13,25 @@ namespace troupe::router {
 namespace {
 
 constexpr std::size_t tenants_shown = 8, workers_shown = 64;
-constexpr std::int64_t awaited_members = 5;  // times in which others read who the members are
+// member periods within which the other nodes have read the members
+constexpr std::int64_t awaited_members = 5;
 
 std::optional<Refusal> find_fault_of_share(const Reload& reload, const std::string& present) {
   if (reload.share == 1) return std::nullopt;
   const auto fault = [](std::string what, std::string expected) {
     return Refusal{400, "bad_share", std::move(what), "share", std::move(expected)};
   };
-  if (!(reload.share >= 0 && reload.share < 1)) return fault("the share is none", "0 to 1, of the users");
+  if (!(reload.share >= 0 && reload.share < 1))
+    return fault("the share is out of range", "a share of the users, 0 to 1");
   if (reload.model_version.empty() || reload.model_version == present)
-    return fault("a share is that of another model than the present one",
-                 "model: the one that the share is to have");
+    return fault("a share needs a model other than the current one",
+                 "model: the one that the share of users gets");
   if (!reload.catalog_version.empty())
     return fault("two models that share the users have one catalog", "no catalog beside a share");
   return std::nullopt;
 }
 
-// Less than all of the users is never rounded to all.
+// Rounds to thousandths, but never rounds a share below 1 up to 1.
 std::uint32_t thousandths(double share) {
   const auto rounded = static_cast<std::uint32_t>(std::lround(share * Versions::all_users));
   return share < 1 ? std::min(rounded, Versions::all_users - 1) : rounded;
@@ -43,7 +45,7 @@ std::string weight_text(double weight) {
 
 }  // namespace
 
-// Once per heartbeat: who has fallen silent, what the Coordination says, whether a reload is through.
+// Runs once per heartbeat: detects silent workers, asks the Coordination, advances a reload.
 void RouterCore::on_beat(Step step) {
   const std::vector<NodeId> silent = workers_.tick(step.now);
   lanes_ = workers_.lanes_alive(step.now);
@@ -60,7 +62,7 @@ void RouterCore::on_beat(Step step) {
   step.effects.set_timer(beat_timer, step.now + config_.heartbeat);
 }
 
-// To workers that do not tell it how they fare, for they may not know that it is there.
+// Announces itself to workers that send no heartbeats here: they may not know this router.
 void RouterCore::introduce(Step step) const {
   if (!config_.joined) return;
   for (const NodeId node : workers_.nodes())
@@ -92,8 +94,8 @@ void RouterCore::on_peer_lost(Step step, NodeId node) {
   precompute_.lose(step, {&node, 1});
 }
 
-// Who is gone has ended what it had before; if not, that goes elsewhere. Who leaves is not asked any more,
-// once it says that it drains, but has blocks that others get from it.
+// Requests of removed nodes go elsewhere. A leaving node gets no new plans once it drains, but
+// other nodes can still pull its blocks.
 void RouterCore::follow_members(Step step) {
   std::vector<NodeId> gone = workers_.nodes();
   std::erase_if(gone, [this](NodeId node) { return std::ranges::binary_search(members_.workers(), node); });
@@ -131,14 +133,14 @@ void RouterCore::follow_versions(Step step, std::uint64_t epoch_before, bool own
                     {"next_catalog", versions().next_catalog}});
   if (own_doing) tell_routers(step, versions());
   see_to_share(step.now);
-  // Item blocks are computed ahead for whom most users have.
+  // Precomputes item blocks for the model that most users have.
   const bool most_have_next = versions().is_shared() && 2 * versions().next_share >= Versions::all_users;
   precompute_.follow(step, most_have_next ? versions().next_model : versions().model_version,
                      versions().catalog_version);
 }
 
-// Nobody is pinned to the next model before every worker that lives has it: the first of them would get all
-// of its share.
+// Pins no user to the next model before every live worker has it: the first such worker would get
+// the whole share.
 void RouterCore::see_to_share(Instant now) {
   const Versions& served = versions();
   if (!served.is_shared())
@@ -163,29 +165,29 @@ void RouterCore::on_reload(Step step, Address from, const Reload& reload) {
     return refuse(step, asked, *fault);
   if (!config_.coordinate)
     return refuse(step, asked,
-                  {422, "versions_fixed", "this process serves the one model " + versions().model_version,
-                   "router", "a restart with another model, or a cluster, whose versions can be changed"});
+                  {422, "versions_fixed", "this process serves only the model " + versions().model_version,
+                   "router", "a restart with another model, or a cluster with a Coordination"});
   if (!versions_.known())
-    return refuse(step, asked,
-                  {503, "starting", "it is not known yet which versions are served", "router",
-                   "a retry after a pause"});
+    return refuse(
+        step, asked,
+        {503, "starting", "the served versions are not known yet", "router", "a retry after a pause"});
   if (reloading_ || planted(Bug::refuse_reload))
     return refuse(step, asked,
-                  {503, "busy", "another reload is under way", "router", "a retry when it is done"});
+                  {503, "busy", "another reload is in progress", "router", "a retry after it is done"});
   open_.insert({from, reload.id});
   versions_.wish(reload.model_version, reload.catalog_version, thousandths(reload.share));
   reloading_ = Reloading{asked, std::nullopt};
   versions_.tick(step, workers_);
 }
 
-// Why the wish will not be served, if so.
+// Returns why the wish cannot be served, if so.
 std::optional<Refusal> RouterCore::find_failure(Instant now) const {
   switch (versions_.wish_state()) {
     case VersionKeeper::Wish::replaced:
       return Refusal{503, "replaced", "another reload has replaced this one", "router",
                      "one reload at a time"};
     case VersionKeeper::Wish::wrong_catalog:
-      return Refusal{422, "wrong_catalog", "there is no such catalog", "catalog",
+      return Refusal{422, "wrong_catalog", "the catalog does not exist", "catalog",
                      "a catalog that was imported"};
     case VersionKeeper::Wish::refused:
       return Refusal{422, "model_refused", "a worker cannot load the model: " + versions_.why_refused(),
@@ -194,11 +196,12 @@ std::optional<Refusal> RouterCore::find_failure(Instant now) const {
       break;
   }
   if (now < reloading_->asked.deadline) return std::nullopt;
-  return Refusal{504, "deadline_exceeded", "not every worker has the new versions in time", "router",
-                 "models that can be loaded"};
+  return Refusal{504, "deadline_exceeded", "not every worker had the new versions in time", "router",
+                 "models that every worker can load"};
 }
 
-// What is wished for is served, every worker that lives follows, and nothing of the old versions runs here.
+// Returns true if the wish is served, every live worker follows, and nothing of the old versions
+// runs here.
 bool RouterCore::is_followed(Instant now) const {
   const bool old_runs = std::any_of(flights_.begin(), flights_.end(),
                                     [&](const auto& flight) { return !is_present(flight.second.pinned); });
@@ -207,12 +210,13 @@ bool RouterCore::is_followed(Instant now) const {
   return served && !old_runs && workers_.all_follow(now, versions().epoch);
 }
 
-// The other routers have had the time to hear of what is followed. They have, if nothing was to be changed.
+// Returns true if the other routers have had time to hear of the new versions, or if nothing had to
+// change.
 bool RouterCore::is_heard_of(Instant now) const {
   return !versions_.wish_changes() || now.us - reloading_->served_since->us >= config_.heartbeat.us * 2;
 }
 
-// Whether the reload has its outcome by now. What it has announced in vain does not stay.
+// Ends the reload if it has its outcome by now. An announcement that failed is taken back.
 void RouterCore::see_to_reload(Step step) {
   if (!reloading_) return;
   const std::optional<Refusal> failure = find_failure(step.now);
@@ -235,20 +239,20 @@ void RouterCore::on_drain(Step step, Address from, const Drain& drain) {
   step.effects.send(from, status(step.now, drain.id));
 }
 
-// One that joined is not known at once to who leads. Requests without the index would have computed what is
-// there.
+// Returns why the router is not ready. A node that joined is not known to the leader at once;
+// without the index, its requests would recompute blocks that exist.
 std::string RouterCore::find_reason_not_ready(Instant now) const {
-  if (draining_) return "it is about to end";
-  if (!versions_.known()) return "it is not known yet which versions are served";
+  if (draining_) return "it is draining";
+  if (!versions_.known()) return "the served versions are not known yet";
   if (!workers_.any_has(versions().model_version))
-    return "no worker is there that serves model " + versions().model_version;
+    return "no worker serves model " + versions().model_version;
   const Duration patience{awaited_members * config_.members_every.us};
   if (config_.joined && leader_.leader(now) == 0 && now < began_ + patience)
-    return "it has not heard yet which cache-meta leads";
+    return "the leading cache-meta is not known yet";
   return features_.obstacle();
 }
 
-// Of as many workers as people can look at; those that are not well come first.
+// Lists at most `workers_shown` workers; those with a problem come first.
 void RouterCore::tell_workers(Instant now, StatusReply& reply) const {
   struct Told {
     bool well = true;
@@ -356,7 +360,7 @@ std::string RouterCore::check_bounds() const {
   if (suspects_.size() > config_.suspects_max)
     return over("suspects", suspects_.size(), config_.suspects_max);
   if (elsewhere_.homes() > workers_.nodes().size())
-    return over("homes that hear of their users", elsewhere_.homes(), workers_.nodes().size());
+    return over("homes with uses to report", elsewhere_.homes(), workers_.nodes().size());
   for (const auto& [serial, flight] : flights_)
     if (flight.attempts.size() > 4) return over("attempts", flight.attempts.size(), 4);
   return precompute_.check_bounds();

@@ -1,4 +1,4 @@
-// Versions, reloads, the index's leader, draining.
+// Tests of versions, reloads, the index's leader and draining.
 #include "router/testing/router_core_test.h"
 
 #include <functional>
@@ -17,13 +17,15 @@ RouterConfig coordinated() {
   return config;
 }
 
-// A router with a Coordination that answers at once: what it holds, and how it is asked.
+// A router with a Coordination that answers at once: its content, and the answering of its
+// questions.
 struct CoordinatedBench : RouterBench {
   Revision revision = 1;
   std::string value = "model 1\n\n";
 
   explicit CoordinatedBench(RouterConfig config = coordinated()) : RouterBench(std::move(config)) {}
-  // Answers every question of the last call, and those that come of it; other effects are kept in `all`.
+  // Answers every question of the last call, and the follow-up questions; other effects are kept in
+  // `all`.
   Effects all;
   void settle(std::int64_t us) {
     all = {};
@@ -65,7 +67,7 @@ struct CoordinatedBench : RouterBench {
   }
 };
 
-TEST_CASE("a router that does not know yet which versions are served lets requests wait, but not for long") {
+TEST_CASE("versions: while the served versions are unknown, requests wait for a limited time") {
   CoordinatedBench c;
   c.probe.start(0);
   const auto question = c.probe.started<Coordinate>().at(0);
@@ -82,7 +84,7 @@ TEST_CASE("a router that does not know yet which versions are served lets reques
   CHECK(features.catalog_version == "catalog 4");
 }
 
-TEST_CASE("workers that follow older versions are told the present ones") {
+TEST_CASE("versions: workers that follow older versions are sent the current ones") {
   CoordinatedBench c;
   c.start();
   Heartbeat heartbeat = beat_of(5);
@@ -91,12 +93,12 @@ TEST_CASE("workers that follow older versions are told the present ones") {
   heartbeat.versions_epoch = 1;
   c.beat(2, 1, heartbeat);
   CHECK(c.probe.sent<Versions>().empty());
-  heartbeat.versions_epoch = 2;  // it knows more than this router
+  heartbeat.versions_epoch = 2;  // the worker knows newer versions than this router
   c.beat(3, 1, heartbeat);
   CHECK(c.probe.started<Coordinate>().size() == 1);
 }
 
-TEST_CASE("a reload is answered when the new model serves and nothing runs on the old one") {
+TEST_CASE("reload: it is answered when the new model serves and nothing runs on the old one") {
   CoordinatedBench c;
   c.start();
   c.beats(10, {"model 1"}, 1);
@@ -137,7 +139,7 @@ TEST_CASE("a reload is answered when the new model serves and nothing runs on th
   CHECK_FALSE(c.core.swapping());
 }
 
-TEST_CASE("new requests are pinned to the new versions at once, a plan of the old ones is sent as it was") {
+TEST_CASE("versions: new requests are pinned to the new versions, and old plans stay as they were") {
   CoordinatedBench c;
   c.start();
   c.beats(1, {"model 1", "model 2"}, 1);
@@ -151,7 +153,7 @@ TEST_CASE("new requests are pinned to the new versions at once, a plan of the ol
   CHECK(c.plan().catalog_version == "catalog 1");  // of the snapshot that it was made from
 }
 
-TEST_CASE("a catalog that is gone since the flip is asked for once more under the present versions") {
+TEST_CASE("versions: a catalog removed by the flip is requested once more under the current versions") {
   CoordinatedBench c;
   c.start();
   c.beats(1, {"model 1", "model 2"}, 1);
@@ -167,7 +169,7 @@ TEST_CASE("a catalog that is gone since the flip is asked for once more under th
   CHECK(c.refused() == "409 wrong_catalog");
 }
 
-TEST_CASE("a reload of what is served is answered at once, when the Coordination has said so") {
+TEST_CASE("reload: a reload of the served versions is answered once the Coordination confirms them") {
   CoordinatedBench c;
   c.start();
   c.beats(10, {"model 1"}, 1);
@@ -179,7 +181,7 @@ TEST_CASE("a reload of what is served is answered at once, when the Coordination
   CHECK_FALSE(c.core.swapping());
 }
 
-// The models that users are pinned to.
+// Returns the models that these users are pinned to.
 std::set<std::string> pinned_to(CoordinatedBench& c, std::int64_t us, RequestId first,
                                 const std::function<bool(const std::string&)>& of) {
   std::set<std::string> models;
@@ -195,8 +197,7 @@ std::set<std::string> pinned_to(CoordinatedBench& c, std::int64_t us, RequestId 
 }
 
 TEST_CASE(
-    "of two models each user has one: the next one by its share, once every worker has it, and while one "
-    "has") {
+    "shared versions: each user has one of two models, the next one by its share once all workers have it") {
   const auto is_of_next = [](const std::string& user) {
     return share_place(user_hash("t", user), "model 2") < 300;
   };
@@ -214,7 +215,7 @@ TEST_CASE(
   Heartbeat one = beat_of(5);
   one.models = {"model 1", "model 2"};
   one.versions_epoch = c.revision;
-  c.beat(500, 1, one);  // the other has it not yet
+  c.beat(500, 1, one);  // the other worker does not have it yet
   c.tick(1'000);
   CHECK(pinned_to(c, 1'010, 1'000, all) == Models{"model 1"});
   CHECK(c.sent_to<Stored>(Role::door) == 0);
@@ -231,11 +232,11 @@ TEST_CASE(
   CHECK(field_of(c.probe.sent<StatusReply>().at(0), "next_share") == "0.3");
   CHECK(pinned_to(c, 6'910, 2'000, is_of_next) == Models{"model 2"});
   CHECK(pinned_to(c, 6'920, 3'000, is_other) == Models{"model 1"});
-  c.beats(7'000, {"model 1"}, c.revision);  // no worker has it any more
+  c.beats(7'000, {"model 1"}, c.revision);  // no worker has the next model any more
   CHECK(pinned_to(c, 7'010, 4'000, all) == Models{"model 1"});
 }
 
-TEST_CASE("a share is one of another model, without a catalog") {
+TEST_CASE("reload: a share needs another model and no catalog") {
   CoordinatedBench c;
   c.start();
   RequestId id = 70;
@@ -249,9 +250,7 @@ TEST_CASE("a share is one of another model, without a catalog") {
   }
 }
 
-TEST_CASE(
-    "who names the next model of two gets that one, or a refusal for now while it is not everywhere or no "
-    "worker has it") {
+TEST_CASE("shared versions: a request for the next model gets it, or a temporary refusal") {
   RouterConfig config = coordinated();
   config.form.discriminant = {};
   CoordinatedBench c(config);
@@ -276,7 +275,7 @@ TEST_CASE(
   CHECK(c.refused() == "503 no_worker");
 }
 
-TEST_CASE("a share below all of the users leaves some of them the present model") {
+TEST_CASE("reload: a share below 1 leaves some users the current model") {
   CoordinatedBench c;
   c.start();
   c.beats(10, {"model 1"}, 1);
@@ -285,7 +284,7 @@ TEST_CASE("a share below all of the users leaves some of them the present model"
   CHECK(c.value == "model 1\n\nmodel 2\n\n999");
 }
 
-TEST_CASE("a reload that a worker refuses is taken back and ends in a refusal that says why") {
+TEST_CASE("reload: a model that a worker refuses is taken back, and the refusal says why") {
   CoordinatedBench c;
   c.start();
   c.beats(10, {"model 1"}, 1);
@@ -311,7 +310,7 @@ TEST_CASE("a reload that a worker refuses is taken back and ends in a refusal th
   CHECK_FALSE(c.core.swapping());
 }
 
-TEST_CASE("a reload without a Coordination, or of nothing, or of an unknown catalog, is refused") {
+TEST_CASE("reload: without a Coordination, empty, or with an unknown catalog it is refused") {
   RouterBench alone;
   alone.probe.receive(0, door, Reload{1, "model 2", ""});
   CHECK(alone.refused() == "422 versions_fixed");
@@ -326,7 +325,7 @@ TEST_CASE("a reload without a Coordination, or of nothing, or of an unknown cata
   CHECK(c.refused() == "422 wrong_catalog");
 }
 
-TEST_CASE("a reload that cannot be carried out ends by its deadline") {
+TEST_CASE("reload: a reload that cannot finish ends by its deadline") {
   RouterConfig config = coordinated();
   config.reload_budget = {3'500};
   CoordinatedBench c(config);
@@ -342,7 +341,7 @@ TEST_CASE("a reload that cannot be carried out ends by its deadline") {
   CHECK(c.value == "model 1\n\n");
 }
 
-TEST_CASE("the index is asked where it leads, and not at all while nobody does") {
+TEST_CASE("index: only the leader is asked, and nobody while none leads") {
   RouterConfig config = small_config();
   config.cache_metas = {4, 5};
   RouterBench b(config);
@@ -359,7 +358,7 @@ TEST_CASE("the index is asked where it leads, and not at all while nobody does")
   b.execute(6, {1, 2});
 }
 
-TEST_CASE("what is to be forgotten is told to the leader, or to all while there is none") {
+TEST_CASE("index: a forget message goes to the leader, or to all cache-metas without a leader") {
   RouterConfig config = small_config();
   config.cache_metas = {4, 5};
   RouterBench b(config);
@@ -372,7 +371,7 @@ TEST_CASE("what is to be forgotten is told to the leader, or to all while there 
   CHECK(b.probe.sent<Forget>().size() == 1);
 }
 
-TEST_CASE("a router says that it is not ready, and why: no items, no worker, or its end") {
+TEST_CASE("readiness: a router reports not ready and the reason: no items, no worker, draining") {
   RouterConfig config = small_config();
   config.features.every = {1'000};
   RouterBench b(config);
@@ -384,7 +383,7 @@ TEST_CASE("a router says that it is not ready, and why: no items, no worker, or 
   const auto listing = b.probe.started<ListItems>();
   REQUIRE(listing.size() == 1);
   b.beat(2, 1, beat_of(5));
-  CHECK(field_of(status(3), "not_ready") == "the catalog was not read yet");
+  CHECK(field_of(status(3), "not_ready") == "the catalog has not been read yet");
   b.probe.done(4, listing[0].first, list_of({}, true));
   CHECK(field_of(status(5), "not_ready") == "the catalog has no items");
   CHECK_FALSE(status(5).ready);
@@ -395,12 +394,12 @@ TEST_CASE("a router says that it is not ready, and why: no items, no worker, or 
   b.probe.done(2'700, again[0].first, list_of({test_item("a")}, true));
   CHECK(status(2'800).ready);
   b.lose(2'850, 1);
-  CHECK(field_of(status(2'860), "not_ready") == "no worker is there that serves model model 1");
+  CHECK(field_of(status(2'860), "not_ready") == "no worker serves model model 1");
   b.probe.receive(2'900, door, Drain{5});
-  CHECK(field_of(b.probe.sent<StatusReply>().at(0), "not_ready") == "it is about to end");
+  CHECK(field_of(b.probe.sent<StatusReply>().at(0), "not_ready") == "it is draining");
 }
 
-TEST_CASE("the status counts what is being written and read, and what was answered") {
+TEST_CASE("status: counts writes and reads in flight, and answers") {
   RouterBench b;
   b.probe.receive(0, door, DeleteUser{1, "t", "ann"});
   const auto write = b.probe.started<Write>().at(0).first;
@@ -415,14 +414,14 @@ TEST_CASE("the status counts what is being written and read, and what was answer
   CHECK(field(3, "writes_in_flight") == "0");
 }
 
-TEST_CASE("the status names the catalog that features came from last, of which versions need not know") {
+TEST_CASE("status: names the catalog of the latest features, even if versions does not know it") {
   RouterBench b;
   b.send(0, 1);
   b.probe.receive(1, door, StatusRequest{2});
   CHECK(field_of(b.probe.sent<StatusReply>().at(0), "catalog_version") == "catalog 1");
 }
 
-TEST_CASE("a draining router ends what it has and takes nothing new, until it serves again") {
+TEST_CASE("drain: a draining router finishes its requests and refuses new ones until it serves again") {
   RouterBench b;
   b.send(0, 1);
   b.probe.receive(1, door, Drain{5});
@@ -446,7 +445,7 @@ std::string members_field(RouterBench& b, std::int64_t us, const char* name) {
   return field_of(b.probe.sent<StatusReply>().at(0), name);
 }
 
-// The router asks who the workers are, and is told.
+// Answers the router's read of the members.
 void tell_members(RouterBench& b, std::int64_t us, Revision revision, const std::string& text) {
   b.run_until(us);
   for (const auto& [job, question] : b.probe.started<Coordinate>())
@@ -455,9 +454,7 @@ void tell_members(RouterBench& b, std::int64_t us, Revision revision, const std:
   FAIL("it did not ask who the workers are");
 }
 
-TEST_CASE(
-    "a worker that joins is asked once it is heard, one that has left never, and what was there goes "
-    "elsewhere") {
+TEST_CASE("members: a joined worker is used once heard, a removed one never, and its requests go elsewhere") {
   RouterConfig config = cluster_config({1});
   config.members_every = {1'000};
   RouterBench b(config);
@@ -465,7 +462,7 @@ TEST_CASE(
   for (const auto& [job, question] : b.probe.started<Coordinate>())
     b.probe.done(0, job, Coordinated{.ok = true});
   b.beat(1, 1, beat_of(5));
-  b.beat(2, 6, beat_of(5));  // a stranger still
+  b.beat(2, 6, beat_of(5));  // not a member yet
   b.send(3, 1);
   CHECK(b.node == 1);
   tell_members(b, 1'000, 4, "last 6\njoined 6 10.0.0.6 7000 w6\n");
@@ -481,8 +478,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a router that joined says to workers that it is there until it hears of them, and of its cluster's file "
-    "none does") {
+    "members: a joined router announces itself until workers answer; one of the cluster file does not") {
   for (const bool joined : {true, false}) {
     RouterConfig config = cluster_config({1, 2});
     config.joined = joined;
@@ -510,7 +506,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a router that joined is ready when it has heard who leads, or has waited for it") {
+TEST_CASE("readiness: a joined router is ready when it knows the leader or has waited long enough") {
   const auto reason = [](bool joined, std::int64_t us, bool led) {
     RouterConfig config = cluster_config({1});
     config.cache_metas = {1, 2};
@@ -525,14 +521,14 @@ TEST_CASE("a router that joined is ready when it has heard who leads, or has wai
     b.probe.receive(us, door, StatusRequest{99});
     return field_of(b.probe.sent<StatusReply>().at(0), "not_ready");
   };
-  CHECK(reason(true, 10, false) == "it has not heard yet which cache-meta leads");
-  CHECK(reason(true, 4'999'999, false) == "it has not heard yet which cache-meta leads");
+  CHECK(reason(true, 10, false) == "the leading cache-meta is not known yet");
+  CHECK(reason(true, 4'999'999, false) == "the leading cache-meta is not known yet");
   CHECK(reason(true, 5'000'000, false) == "");
   CHECK(reason(true, 10, true) == "");
   CHECK(reason(false, 10, false) == "");
 }
 
-TEST_CASE("routers that joined hear of versions, and those that have left do not") {
+TEST_CASE("members: joined routers hear of versions, routers that left do not") {
   RouterConfig config = coordinated();
   config.routers = {7, 8};
   config.members_every = {1'000'000'000};
@@ -550,7 +546,7 @@ TEST_CASE("routers that joined hear of versions, and those that have left do not
   CHECK(told == std::vector<NodeId>{7, 9});
 }
 
-TEST_CASE("while nobody leads, what is to be forgotten is told to the cache-metas that are there by then") {
+TEST_CASE("members: without a leader, a forget message goes to the current cache-metas") {
   RouterConfig config = cluster_config({1});
   config.cache_metas = {4, 5};
   config.members_every = {1'000};
@@ -567,7 +563,7 @@ TEST_CASE("while nobody leads, what is to be forgotten is told to the cache-meta
   CHECK(told == std::vector<NodeId>{5, 6});
 }
 
-TEST_CASE("a router that starts knows who has joined and left by then, before it can ask") {
+TEST_CASE("members: a starting router knows who joined and left before its first read") {
   RouterConfig config = cluster_config({1, 2});
   config.members_every = {1'000};
   config.members = {{.last = 6, .joined = {{6, "w6", "10.0.0.6", 7000}}, .left = {2}}, 4};
@@ -575,7 +571,7 @@ TEST_CASE("a router that starts knows who has joined and left by then, before it
   b.probe.start(0);
   for (const auto& [job, question] : b.probe.started<Coordinate>())
     if (std::get<ReadKey>(question.what).key != "members") b.probe.done(0, job, Coordinated{.ok = true});
-  b.beat(1, 2, beat_of(5));  // none of them any more
+  b.beat(1, 2, beat_of(5));  // no member any more
   b.beat(2, 6, beat_of(5));
   b.send(3, 1);
   CHECK(b.node == 6);

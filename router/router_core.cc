@@ -16,10 +16,11 @@ Refusal overloaded(std::string what) {
 }
 
 Refusal too_late() {
-  return {504, "deadline_exceeded", "the request's time is over", "router", "a larger budget or less load"};
+  return {504, "deadline_exceeded", "the request's deadline has passed", "router",
+          "a larger budget or less load"};
 }
 
-constexpr std::size_t users_remembered = 65'536;  // of whom Algorithm 1 knows where they were sent last
+constexpr std::size_t users_remembered = 65'536;  // users for whom Algorithm 1 remembers the last worker
 constexpr Duration suspect_memory{600'000'000};
 
 Versions initial_versions(const RouterConfig& config) {
@@ -55,8 +56,8 @@ RouterCore::RouterCore(RouterConfig config)
       precompute_(config_.precompute, workers_, leader_, config_.form, config_.names, config_.places),
       tenants_(config_.tenants),
       recent_(config_.recent_max) {
-  TROUPE_CHECK(next_id_ > 0, "a request's timers lie above those of the router");
-  TROUPE_CHECK(!config_.workers.empty(), "somebody has to do the work");
+  TROUPE_CHECK(next_id_ > 0, "ids of requests leave room for the router's own timers");
+  TROUPE_CHECK(!config_.workers.empty(), "the cluster has at least one worker");
 }
 
 void RouterCore::step(Instant now, const Event& event, Effects& effects) {
@@ -80,7 +81,7 @@ void RouterCore::step(Instant now, const Event& event, Effects& effects) {
   serve_lines(step);
 }
 
-// Requests that come before it is known which versions are served wait for that, for a while.
+// Keeps requests that arrive before the served versions are known, up to a bound.
 bool RouterCore::hold_early(Step step, const Received& received) {
   if (!find_kind(received.message) || versions_.current(step.now) || draining_ ||
       early_.size() >= config_.in_flight_max)
@@ -89,7 +90,8 @@ bool RouterCore::hold_early(Step step, const Received& received) {
   return true;
 }
 
-// Once it is known, or when half of the usual time is over: then they are refused.
+// Handles kept requests once the versions are known. After half of the default budget they are
+// handled anyway, which refuses them.
 void RouterCore::take_early(Step step) {
   while (!early_.empty() && (versions_.current(step.now) || draining_ ||
                              step.now.us - early_.front().at.us >= config_.budget.us / 2)) {
@@ -136,7 +138,8 @@ void RouterCore::on_message(Step step, const Received& received) {
   }
 }
 
-// Answers to what this router asked, and news of the cluster. What finds nothing is late or doubled.
+// Handles answers to the router's own questions and news of the cluster. Late or repeated answers
+// find no flight and are ignored.
 void RouterCore::on_answer(Step step, const Received& received) {
   const Message& message = received.message;
   const Address from = received.from;
@@ -184,7 +187,8 @@ void RouterCore::on_done(Step step, const Done& done) {
   }
   if (writings_.count(done.job) > 0) return on_written(step, done.job, done.result);
   if (readings_.count(done.job) > 0) return on_was_read(step, done.job, done.result);
-  TROUPE_CHECK(precompute_.on_listed(step, done.job, done.result), "a job that ends was started");
+  TROUPE_CHECK(precompute_.on_listed(step, done.job, done.result),
+               "a finished job was started by this router");
 }
 
 void RouterCore::on_timer(Step step, std::uint64_t timer) {
@@ -194,7 +198,8 @@ void RouterCore::on_timer(Step step, std::uint64_t timer) {
     workers_.start(step.now);
     leader_.start(step.now);
     precompute_.start(step);
-    for (const auto& [name, weight] : config_.tenants.weights)  // whose samples are there from the start
+    // so that their samples exist from the start
+    for (const auto& [name, weight] : config_.tenants.weights)
       for (const Metric metric :
            {Metric::tenant_requests, Metric::tenant_refused, Metric::tenant_work, Metric::tenant_waiting})
         step.effects.count(metric, 0, name);
@@ -227,16 +232,17 @@ bool RouterCore::is_copy(Address from, RequestId id) const {
   return open_.count({from, id}) > 0 || recent_.contains(from, id);
 }
 
-// Why nothing new is taken.
+// Refuses all new requests while draining or while the versions are unknown.
 std::optional<Refusal> RouterCore::find_obstacle(Instant now) const {
-  if (draining_) return Refusal{503, "draining", "the router takes nothing new", "router", "another router"};
+  if (draining_)
+    return Refusal{503, "draining", "the router accepts no new requests", "router", "another router"};
   if (!versions_.current(now))
-    return Refusal{503, "starting", "it is not known yet which versions are served", "router",
+    return Refusal{503, "starting", "the served versions are not known yet", "router",
                    "a retry after a pause"};
   return std::nullopt;
 }
 
-// There are as many requests as there may be.
+// Refuses if the router already has the maximum number of requests.
 std::optional<Refusal> RouterCore::find_no_place(Step step, TenantId tenant) {
   const bool full = flights_.size() >= config_.in_flight_max && !make_room(step, tenant);
   if (full && tenants_[tenant].waiting > 0)  // it has its share, or more
@@ -247,14 +253,14 @@ std::optional<Refusal> RouterCore::find_no_place(Step step, TenantId tenant) {
   return std::nullopt;
 }
 
-// Nobody is there who could be done in time. Names the workers that it may go to.
+// Refuses if no worker can finish in time. Also fills `flight.workers` with the candidates.
 std::optional<Refusal> RouterCore::find_no_worker(Instant now, Flight& flight, std::uint64_t home,
                                                   const placement::Work& work) const {
   flight.workers = workers_.candidates(
       now, {.home = home, .draw = spread(flight.serial), .model = flight.pinned.model_version});
   if (flight.workers.empty())
-    return Refusal{503, "no_worker", "no worker is there to serve " + flight.pinned.model_version, "router",
-                   "a retry after a pause"};
+    return Refusal{503, "no_worker", "no worker is available to serve " + flight.pinned.model_version,
+                   "router", "a retry after a pause"};
   const auto left_us = static_cast<double>((flight.asked.deadline - flight.asked.received).us);
   const bool in_time = std::ranges::any_of(flight.workers, [&](NodeId node) {
     return workers_.predicted_us(now, node, work, passes_us(node, flight.tenant)) <= left_us;
@@ -263,7 +269,7 @@ std::optional<Refusal> RouterCore::find_no_worker(Instant now, Flight& flight, s
   return std::nullopt;
 }
 
-// The new flight, or null if it was refused or is a copy.
+// Returns the new flight, or null if the request was refused or is a copy.
 Flight* RouterCore::admit(Step step, const Asked& asked, TenantId tenant, Pinned pinned, std::uint64_t home,
                           const placement::Work& work, const std::optional<Refusal>& fault) {
   if (is_copy(asked.from, asked.id)) return nullptr;
@@ -298,7 +304,8 @@ void RouterCore::settle(const Asked& asked) {
   recent_.add(asked.from, asked.id);
 }
 
-// What workers and ports call a fault of their own is to clients something that may be over soon.
+// Refuses the request. Faults of workers and ports become 503: for the client they may be over
+// soon.
 void RouterCore::refuse(Step step, const Asked& asked, Refusal refusal) {
   const bool is_own = refusal.status < 400 || (refusal.status >= 500 && refusal.status != 504);
   if (is_own && !planted(Bug::refuse_without_status)) refusal.status = 503;
@@ -363,12 +370,12 @@ std::size_t RouterCore::retries_in_flight() const {
   }));
 }
 
-// Of the prompt's. A block that has its place there is no part of it: the place is reused where the block is,
-// but for the tokens that are computed all the same.
+// Counts the tokens of the prompt. A block that fills a reused span is not itself part of the
+// prompt: the span counts as reused if the block was there, except for its repaired tokens.
 TokenCount RouterCore::count_tokens(Step step, const Candidate& sent, const Executed& executed) {
   TokenCount count;
   std::vector<bool> is_block(sent.blocks.size());
-  double places = 0, kept = 0;  // tokens of places, and of those whose block was there
+  double places = 0, kept = 0;  // tokens of all spans, and of the spans whose block was there
   for (const kernels::Repair::Place& place : sent.plan.repair.places) {
     is_block[place.block] = true;
     const auto tokens = static_cast<double>(sent.plan.segments[place.segment].tokens.size());
@@ -376,7 +383,7 @@ TokenCount RouterCore::count_tokens(Step step, const Candidate& sent, const Exec
     const bool there = place.block < executed.reused.size() && executed.reused[place.block] != 0;
     if (there || place.of_prototypes) kept += tokens;
   }
-  double hits[2] = {}, misses[2] = {};  // of items (and the system prompt), of users
+  double hits[2] = {}, misses[2] = {};  // of items and the system prompt; of users
   for (std::size_t i = 0; i < sent.blocks.size(); ++i) {
     const Segment& segment = sent.plan.segments[i];
     const auto tokens = static_cast<std::uint32_t>(segment.tokens.size());

@@ -1,11 +1,12 @@
 #pragma once
-// The router takes requests from the door and sees each to its one outcome: an answer or a typed refusal, by
-// its deadline, whatever is lost. A ranking request goes
+// The router accepts requests from the server and brings each to its one outcome by its deadline:
+// an answer or a typed refusal, whatever is lost. A ranking request passes these stages:
 //   on_rank → features → (index) → plan → attempts at inference workers → on_ranked
-// as far as its kind needs them (router/request/request.h), and every step may end it; answers that come
-// after its end find nothing and are ignored. The index only says what is worth reusing: when it is silent,
-// or nobody leads it, the request goes on without it (promise 7). What the router knows of the cluster is in
-// small classes of their own: WorkerTable, LeaderView, VersionKeeper, Suspects, RetryBudget.
+// Other kinds skip the stages that they do not need (router/request/request.h). Every step may end
+// the request; answers that come after its end find no flight and are ignored. The index only says
+// what is worth reusing. If it is silent or has no leader, the request continues without it
+// (promise 7). Small classes keep what the router knows of the cluster: WorkerTable, LeaderView,
+// VersionKeeper, Suspects, RetryBudget.
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -41,54 +42,58 @@ namespace troupe::router {
 
 struct RouterConfig {
   NodeId node = 1;
-  Incarnation incarnation = 1;  // the first of its requests' and jobs' ids
+  Incarnation incarnation = 1;  // first id of its requests and jobs
   std::vector<NodeId> cache_metas{1};
-  std::vector<NodeId> workers{
-      1};                     // nodes with an inference worker and a KV-cache worker, of the cluster's file
-  ReadMembers members;        // who had joined and left when this process began
-  Duration members_every{0};  // that is read anew so often; 0: it stays
-  bool tells_homes =
-      true;  // of their users' requests elsewhere, for workers whose areas' boundary goes by what was wanted
-  std::vector<NodeId> routers;  // the others, of the cluster's file, as cache-metas and workers
-  bool joined = false;          // it is not in that file: workers hear of it by its word
-  bool coordinate = false;      // a Coordination answers behind the port; else the versions stay as they are
-  std::string model_version;    // at first; "": that of `names`
-  std::string catalog_version;  // at first; "": the port's present one
+  std::vector<NodeId> workers{1};  // nodes of the cluster file with an inference worker and a KV-cache worker
+  ReadMembers members;             // nodes that had joined and left when this process began
+  Duration members_every{0};       // period for reading `members` anew; 0 = never
+  // report to workers which requests of their users ran elsewhere; needed when a worker splits its
+  // areas by demand
+  bool tells_homes = true;
+  std::vector<NodeId> routers;  // other routers of the cluster file
+  bool joined = false;          // this node is not in the cluster file, so it announces itself to the workers
+  bool coordinate = false;      // a Coordination answers behind the port; false = the versions never change
+  std::string model_version;    // initial model; "" = that of `names`
+  std::string catalog_version;  // initial catalog; "" = the port's current one
   PromptForm form;
   NameContext names;
-  Policy policy = router::policy("planner");  // of requests that name none
+  Policy policy = router::policy("planner");  // for requests that name none
   bool undivided =
-      false;  // both areas of memory are one to plans of all policies, as they are to those of the planner
+      false;  // treat both memory areas as one for the plans of every policy; the planner always does
   RequestLimits limits;
-  std::uint32_t in_flight_max = 256;         // ranking and score requests; more are refused
-  std::uint32_t writes_in_flight_max = 256;  // and questions for what is stored
+  // ranking, generation, completion and score requests; more are refused
+  std::uint32_t in_flight_max = 256;
+  std::uint32_t writes_in_flight_max = 256;  // writes and reads of stored data together; more are refused
   TenantsConfig tenants;
-  Duration window{2'000};  // of work that a worker has and has not answered, for each lane: WorkerTableConfig
-  Routing routing;         // by what workers are chosen
-  Duration quantum{10'000};    // of work, for a tenant of weight 1 each time it is its turn at a worker
-  Duration budget{2'000'000};  // of requests that name none
+  Duration window{2'000};    // unanswered work allowed at a worker, per executor slot; see WorkerTableConfig
+  Routing routing;           // rule that chooses a worker
+  Duration quantum{10'000};  // work that a tenant of weight 1 may send per round at a worker
+  Duration budget{2'000'000};  // for requests that name none
   Duration budget_max{10'000'000};
   Duration reload_budget{120'000'000};
-  Duration lookup_wait_min{1'000};  // the index is waited for a tenth of the budget, but at least this
+  // minimum wait for the index; the wait is a tenth of the budget if that is more
+  Duration lookup_wait_min{1'000};
   Duration heartbeat{200'000};
-  std::uint32_t attempts_max = 2;                // of a request
-  double retry_share = 0.1;                      // retries per admitted request
-  double retry_burst = 50;                       // as many as one lost worker may leave behind at once
-  placement::UnitCosts costs;                    // of the model
+  std::uint32_t attempts_max = 2;  // per request
+  double retry_share = 0.1;        // retries earned per admitted request
+  double retry_burst = 50;         // enough for the requests that one lost worker may leave behind
+  placement::UnitCosts costs;      // cost model of the served model
   placement::Pace pace{.us_per_operation = 20};  // of a worker that has not reported its own
-  double pull_share = 0.25;    // of the time that a block takes to compute, to pull it; 1: nothing is pulled
-  bool measures_pulls = true;  // the above at first, then what requests measure (pull_cost.h)
-  placement::Pace
-      block_pace{};  // of blocks, to compare pulls with; unknown: the worker's of all that it computes
-  // Requests that are remembered after their outcome, so that late copies cost nothing: those of a deadline.
+  double pull_share = 0.25;  // time to pull a block as a fraction of the time to compute it; 1 = never pull
+  // pull_share is only the initial value; requests then measure it (pull_cost.h)
+  bool measures_pulls = true;
+  // pace of computing blocks, for comparison with pulls; unknown = the worker's overall pace
+  placement::Pace block_pace{};
+  // Requests that are remembered after their outcome, so that late copies are ignored. It should
+  // cover the requests of one deadline.
   std::size_t recent_max = 65'536;
   std::size_t suspects_max = 1'024;
   FeatureWatchConfig features;
   PrecomputeConfig precompute;
-  std::shared_ptr<const ItemPlaces> places;  // of item blocks; null: wherever there is room
+  std::shared_ptr<const ItemPlaces> places;  // item assignment; null = blocks go to any node with capacity
 };
 
-// What became of the tokens of an executed plan.
+// Token counts of an executed plan.
 struct TokenCount {
   std::uint32_t total = 0, computed = 0, reused = 0, blocks_reused = 0;
 };
@@ -102,7 +107,7 @@ class RouterCore final : public Core {
   RouterCore& operator=(const RouterCore&) = delete;
   void step(Instant now, const Event& event, Effects& effects) override;
 
-  // For observers: what exceeds its bound, or "".
+  // Returns which bound is exceeded, or "". For observers.
   std::string check_bounds() const;
   std::size_t in_features() const { return count(Stage::features); }
   std::size_t in_lookup() const { return count(Stage::lookup); }
@@ -114,36 +119,36 @@ class RouterCore final : public Core {
   Revision members_epoch() const { return members_.epoch(); }
   bool is_handed_on() const {
     return precompute_.is_handed_on();
-  }  // no item's block is missing where it belongs
+  }  // true if every item block is at its assigned node
   const Versions& versions() const { return versions_.versions(); }
   const WorkerTable& workers() const { return workers_; }
   double pull_share() const { return pull_cost_.share(); }
   std::uint64_t admitted() const { return admitted_; }
   std::uint64_t attempts() const { return attempts_; }  // plans sent
-  std::uint64_t retries() const { return retries_; }    // of those, what the retry budget paid for
-  std::size_t waiting() const { return waiting_; }      // for their turn, of those that are executing
-  std::string find_unfairness() const;  // who waits while others have more than their share, or ""
+  std::uint64_t retries() const { return retries_; }    // attempts that the retry budget paid for
+  std::size_t waiting() const { return waiting_; }      // executing requests that wait in a worker's queue
+  std::string find_unfairness() const;  // tenant that waits while others have more than their share, or ""
 
  private:
   using Serial = std::uint64_t;
-  struct Writing {  // kept until its job ends, even when the client was told that it is late
+  struct Writing {  // kept until its job ends, even after the client was told that it is late
     Asked asked;
     Write write;
     bool answered = false;
   };
-  struct Reading {  // of what is stored; kept as a Writing is
+  struct Reading {  // read of stored data; kept until its job ends, like Writing
     Asked asked;
     bool answered = false;
   };
-  struct Early {  // came before the served versions were known
+  struct Early {  // message that arrived before the served versions were known
     Instant at;
     Received received;
   };
-  // A suspect that waits for a worker where this router has no other suspect.
+  // Suspect that waits for a worker on which this router has no other suspect.
   struct Parked {
     Serial serial = 0;
     bool free = false;
-    Refusal refusal;  // of the attempt that it was to be retried after, if nobody is left at last
+    Refusal refusal;  // of the attempt that failed before; sent if no worker is left
   };
   struct Reloading {
     Asked asked;
@@ -241,7 +246,7 @@ class RouterCore final : public Core {
   StatusReply status(Instant now, RequestId id) const;
   void tell_workers(Instant now, StatusReply& reply) const;
   void tell_recent(Instant now, StatusReply& reply) const;
-  std::string find_reason_not_ready(Instant now) const;  // "": it is ready
+  std::string find_reason_not_ready(Instant now) const;  // "" = ready
 
   // router_writes.cc
   template <class Request>
@@ -259,17 +264,17 @@ class RouterCore final : public Core {
   std::optional<Refusal> find_no_worker(Instant now, Flight& flight, std::uint64_t home,
                                         const placement::Work& work) const;
   bool is_copy(Address from, RequestId id) const;
-  // `work`: of the plan, as far as known.
+  // `work`: work of the plan, as far as known.
   Flight* admit(Step step, const Asked& asked, TenantId tenant, Pinned pinned, std::uint64_t home,
                 const placement::Work& work, const std::optional<Refusal>& fault);
   Duration budget_of(std::int64_t budget_us) const;
-  void settle(const Asked& asked);  // it has its outcome
+  void settle(const Asked& asked);  // records that the request has its outcome
   void refuse(Step step, const Asked& asked, Refusal refusal);
   static void log_hop(Step step, const Flight& flight, const char* event, std::vector<LogField> fields);
   static void log_trouble(Step step, const Flight& flight, const char* event, const Attempt& attempt,
                           const Refusal& why);
-  void refuse_flight(Step step, Flight& flight, const Refusal& refusal);  // and ends it
-  void close(Step step, Flight& flight);                                  // after its answer was sent
+  void refuse_flight(Step step, Flight& flight, const Refusal& refusal);  // also ends it
+  void close(Step step, Flight& flight);                                  // called after its answer was sent
   void drop(Step step, Flight& flight);
   Flight* find(Serial serial);
   void count_in_flight(Step step) const;
@@ -282,13 +287,13 @@ class RouterCore final : public Core {
   MemberWatch members_;
   Instant began_;
   WorkerTable workers_;
-  LastWorkers last_;  // by Algorithm 1 only
+  LastWorkers last_;  // used only by Algorithm 1
   UsesElsewhere elsewhere_;
   LeaderView leader_;
   FeatureWatch features_;
   VersionKeeper versions_;
-  std::vector<std::unique_ptr<const BlockNames>> names_;  // of the models that were asked for last
-  std::string shared_;  // the next model of a share of users, once every worker had it
+  std::vector<std::unique_ptr<const BlockNames>> names_;  // of the most recently requested models
+  std::string shared_;  // next model of a share of users, once every worker had it
   PullCost pull_cost_;
   Suspects suspects_;
   RetryBudget retry_budget_;
@@ -296,17 +301,17 @@ class RouterCore final : public Core {
   std::deque<Early> early_;
   std::map<Serial, Flight> flights_;
   Tenants tenants_;
-  std::map<NodeId, FairQueue> lines_;  // of requests that wait for their turn at a worker
-  std::size_t waiting_ = 0;            // in all of them
-  double lanes_ = 1;                   // of all workers that live, at the last beat
-  std::deque<Parked> parked_;          // each flight once at most
-  bool may_unpark_ = false;            // something has changed for those
+  std::map<NodeId, FairQueue> lines_;  // per worker: requests that wait to be sent to it
+  std::size_t waiting_ = 0;            // in all queues
+  double lanes_ = 1;                   // executor slots of all live workers at the last beat
+  std::deque<Parked> parked_;          // each flight at most once
+  bool may_unpark_ = false;            // something has changed that may free a worker for them
   std::map<Serial, Writing> writings_;
   std::map<Serial, Reading> readings_;
   std::optional<Reloading> reloading_;
-  std::set<std::pair<Address, RequestId>> open_;  // requests that have no outcome yet
-  RecentIds recent_;                              // requests that have it
-  std::map<std::uint64_t, Serial> feature_jobs_;  // running, whether their request has ended or not
+  std::set<std::pair<Address, RequestId>> open_;  // requests without an outcome yet
+  RecentIds recent_;                              // requests with an outcome
+  std::map<std::uint64_t, Serial> feature_jobs_;  // running jobs, including those whose request has ended
   bool draining_ = false;
   std::string catalog_version_;  // as last seen
   RecentTimes times_;
@@ -314,8 +319,8 @@ class RouterCore final : public Core {
   std::uint64_t admitted_ = 0, attempts_ = 0, retries_ = 0, answered_ = 0, refused_ = 0;
 };
 
-inline constexpr std::uint64_t beat_timer = 2;  // start_timer and precompute_timer are below
-// Each serial has four timers of its own.
+inline constexpr std::uint64_t beat_timer = 2;  // start_timer and precompute_timer have smaller numbers
+// Each serial reserves four timer ids.
 enum class TimerKind : std::uint64_t { deadline, lookup, late };
 constexpr std::uint64_t timer_of(std::uint64_t serial, TimerKind kind) {
   return serial * 4 + static_cast<std::uint64_t>(kind);

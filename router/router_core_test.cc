@@ -9,7 +9,7 @@
 namespace troupe::router {
 namespace {
 
-TEST_CASE("only BAT's policy evicts by hotness; its baselines leave that to the least recent use") {
+TEST_CASE("policies: only BAT's policy evicts by hotness; its baselines evict the least recently used") {
   RouterBench b;
   BlockName cold;
   cold.bytes[0] = 9;
@@ -24,8 +24,7 @@ TEST_CASE("only BAT's policy evicts by hotness; its baselines leave that to the 
   }
 }
 
-TEST_CASE(
-    "the planner takes the prefix that is cheaper where the plan goes, and keeps it when it is sent again") {
+TEST_CASE("planner: takes the cheaper prefix for the chosen node, and keeps it for retries") {
   RouterBench b(cluster_config({1, 2}));
   RequestId id = 0;
   const auto ask = [&](std::vector<NodeId> user, std::vector<NodeId> items, double user_uses = 0,
@@ -55,9 +54,9 @@ TEST_CASE(
   CHECK(reuses(ask({}, {2, 2}, 0.6), SegmentKind::item));
   b.execute_at(0, b.node);
   const Execute invests =
-      ask({}, {2, 2}, 0.7, {test_item("z").block});  // 8 more now, and later 8 instead of 21
+      ask({}, {2, 2}, 0.7, {test_item("z").block});  // 8 more tokens now, and 8 instead of 21 later
   CHECK(reuses(invests, SegmentKind::user));
-  CHECK(invests.retention.evict_first.empty());  // what goes is decided where it lies
+  CHECK(invests.retention.evict_first.empty());  // the node that holds the blocks chooses what to evict
   CHECK(invests.retention.keep_hotter);
   b.execute_at(0, b.node);
 
@@ -69,7 +68,7 @@ TEST_CASE(
   CHECK(reuses(b.plan(), SegmentKind::user));
 }
 
-TEST_CASE("a router hears those whose business it is, and counts all else") {
+TEST_CASE("router: events for it are logged, everything else is counted") {
   const auto receive = [](Address from, const Message& message) {
     RouterBench b;
     b.probe.receive(1, from, message);
@@ -100,7 +99,7 @@ GetItem: everybody
 )");
 }
 
-TEST_CASE("a request goes from features over the index to the worker and back") {
+TEST_CASE("router: a request goes from features to the index, to the worker and back") {
   RouterBench b;
   b.rank(0, 9);
   b.find(10);
@@ -139,7 +138,7 @@ TEST_CASE("a request goes from features over the index to the worker and back") 
   CHECK(b.probe.counted(Metric::plans_user) == 1);
 }
 
-TEST_CASE("a user who is not hot enough, or short, leaves the prefix to the items") {
+TEST_CASE("router: a user with low hotness or a short history leaves the prefix to the items") {
   RouterBench b;
   b.rank(0, 1);
   b.find(1);
@@ -156,7 +155,7 @@ TEST_CASE("a user who is not hot enough, or short, leaves the prefix to the item
   CHECK(b.plan().plan.segments.at(1).kind == SegmentKind::item);
 }
 
-TEST_CASE("recompute asks nobody and reuses nothing") {
+TEST_CASE("router: the recompute policy asks no index and reuses nothing") {
   RouterBench b;
   b.rank(0, 1, "recompute");
   b.find(1);
@@ -167,7 +166,7 @@ TEST_CASE("recompute asks nobody and reuses nothing") {
   CHECK(b.probe.counted(Metric::plans_recompute) == 1);
 }
 
-TEST_CASE("a silent index costs a tenth of the time, and its late answer changes nothing") {
+TEST_CASE("router: a silent index costs a tenth of the budget, and its late answer changes nothing") {
   RouterBench b;
   b.rank(0, 1);
   b.find(10);
@@ -180,7 +179,7 @@ TEST_CASE("a silent index costs a tenth of the time, and its late answer changes
   CHECK(b.probe.effects.list.empty());
 }
 
-TEST_CASE("who or what is unknown is named") {
+TEST_CASE("router: a refusal names the unknown user, item or version") {
   RouterBench b;
   b.rank(0, 1);
   Features found = test_features();
@@ -199,7 +198,7 @@ TEST_CASE("who or what is unknown is named") {
   CHECK(b.refused() == "503 store_failed");
 }
 
-TEST_CASE("what the model cannot take is refused before it is computed") {
+TEST_CASE("router: a request beyond the model's limits is refused before it is computed") {
   RouterBench b;
   b.rank(0, 1);
   const ProfilePointer user = test_features().user;
@@ -214,7 +213,7 @@ TEST_CASE("what the model cannot take is refused before it is computed") {
   CHECK(b.refused() == "400 unknown_policy");
 }
 
-TEST_CASE("the deadline ends a request once, wherever it is") {
+TEST_CASE("router: the deadline ends a request once, in every stage") {
   RouterBench b;
   b.rank(0, 1);
   b.find(1);
@@ -227,14 +226,14 @@ TEST_CASE("the deadline ends a request once, wherever it is") {
   b.execute(1'001, {1, 2});
   CHECK(b.probe.effects.list.empty());
 
-  b.rank(2'000, 2, "bat", 10);  // its features take longer than its time
+  b.rank(2'000, 2, "bat", 10);  // its features take longer than its budget
   b.run_until(2'010);
   CHECK(b.refused() == "504 deadline_exceeded");
   b.find(2'020);
   CHECK(b.probe.effects.list.empty());
 }
 
-TEST_CASE("logits that are no numbers, or of another shape, are never an answer") {
+TEST_CASE("router: logits that are not finite or have the wrong shape are never an answer") {
   for (const std::vector<double>& logits :
        {std::vector<double>{1, std::nan("")}, {1}, {1, 2, 3}, {INFINITY, 0}}) {
     RouterBench b;
@@ -247,7 +246,7 @@ TEST_CASE("logits that are no numbers, or of another shape, are never an answer"
   }
 }
 
-TEST_CASE("too many requests are refused, doubled ones and strangers' answers are ignored") {
+TEST_CASE("router: too many requests are refused; copies and foreign answers are ignored") {
   RouterBench b;
   b.rank(0, 1);
   b.rank(1, 1);
@@ -262,14 +261,14 @@ TEST_CASE("too many requests are refused, doubled ones and strangers' answers ar
   b.execute(7, {1, 2});
   b.execute(8, {1, 2});
   CHECK(b.probe.effects.list.empty());
-  b.rank(9, 3);  // a copy of what was refused, and of what was answered
+  b.rank(9, 3);  // a copy of a refused request, and one of an answered request
   b.rank(9, 1);
   CHECK(b.probe.effects.list.size() == 1);
   b.rank(10, 4);
   CHECK(b.probe.started<FindFeatures>().size() == 1);
 }
 
-TEST_CASE("a worker's refusal and a worker's loss reach the client") {
+TEST_CASE("router: a worker's refusal and a worker's loss reach the client") {
   RouterBench b;
   b.rank(0, 1, "recompute");
   b.find(1);
@@ -285,7 +284,7 @@ TEST_CASE("a worker's refusal and a worker's loss reach the client") {
   CHECK(b.refused() == "503 no_worker");
 }
 
-TEST_CASE("a completion is searched for at a worker, of the model that is served or of none by name") {
+TEST_CASE("completion: a worker searches it, for the served model named or unnamed") {
   RouterConfig generates = small_config();
   generates.form.discriminant = {};
   RouterBench b(generates);
@@ -305,7 +304,7 @@ TEST_CASE("a completion is searched for at a worker, of the model that is served
   CHECK(b.refused() == "404 unknown_model");
 }
 
-TEST_CASE("scores: the query once, every item after it, read at its last token") {
+TEST_CASE("scores: the query comes once, then every item, each read at its last token") {
   RouterBench b;
   b.probe.receive(0, door, ScoreRequest{4, "", {5, 6, 7}, {{{8}}, {{9, 9}}}, {11, 12}, true});
   const Execute plan = b.plan();
@@ -330,7 +329,7 @@ TEST_CASE("scores: the query once, every item after it, read at its last token")
   CHECK(b.refused() == "422 unknown_token");
 }
 
-TEST_CASE("a write is stored, answered, and the cache told to forget the old content") {
+TEST_CASE("writes: a write is stored and answered, and the cache forgets the old content") {
   RouterBench b;
   b.probe.receive(0, door, PutUser{3, "t", "ann", {"a"}, {}});
   const auto [job, write] = b.probe.started<Write>().at(0);
@@ -346,7 +345,9 @@ TEST_CASE("a write is stored, answered, and the cache told to forget the old con
   CHECK(b.probe.sent<Forget>().empty());
 }
 
-TEST_CASE("of a generator's history that was put anew, whole parts stay: the new one may begin with them") {
+TEST_CASE(
+    "writes: whole parts of a replaced generator history stay, because the new one may begin with "
+    "them") {
   RouterConfig config = small_config();
   config.form.discriminant = {};
   config.form.history_part = 16;
@@ -359,7 +360,7 @@ TEST_CASE("of a generator's history that was put anew, whole parts stay: the new
   CHECK(b.probe.sent<Forget>().at(0).below == 0);
 }
 
-TEST_CASE("candidates that the catalog does not have are skipped and told where the request says so") {
+TEST_CASE("ranking: candidates missing from the catalog are skipped and listed if the request allows it") {
   RouterBench b;
   const auto ask = [&](std::int64_t us, RequestId id, const std::string& unknown) {
     b.probe.receive(us, door,
@@ -388,7 +389,7 @@ TEST_CASE("candidates that the catalog does not have are skipped and told where 
   CHECK(b.refused() == "400 bad_unknown");
 }
 
-TEST_CASE("a history in the request stands for a user without a profile") {
+TEST_CASE("ranking: a history in the request replaces a missing profile") {
   RouterBench b;
   b.probe.receive(
       0, door,
@@ -405,14 +406,13 @@ TEST_CASE("a history in the request stands for a user without a profile") {
   std::size_t history = 0;
   for (const Segment& segment : plan.plan.segments)
     if (segment.kind == SegmentKind::user) history += segment.tokens.size();
-  CHECK(history == 1 + 2 * 4);  // behind the form's own token
+  CHECK(history == 1 + 2 * 4);  // after the form's own token
   b.probe.receive(2, door,
                   RankRequest{.id = 4, .tenant = "t", .user = "ann", .candidates = {"a"}, .history = {"b"}});
   CHECK(b.refused() == "400 ambiguous_history");
 }
 
-TEST_CASE(
-    "events that are appended are answered with what became of them, and whole parts of the history stay") {
+TEST_CASE("appends: the reply reports the result, and whole parts of the history stay") {
   RouterConfig config = small_config();
   config.form.discriminant = {};
   config.form.history_part = 16;
@@ -429,7 +429,7 @@ TEST_CASE(
   CHECK(b.refused() == "400 no_events");
 }
 
-TEST_CASE("what is stored is told as the port has it, once, and by the deadline") {
+TEST_CASE("reads: stored data is returned as the port has it, once, by the deadline") {
   RouterBench b;
   b.probe.receive(0, door, GetUser{3, "t", "ann"});
   const auto jobs = b.probe.started<Read>();
@@ -448,8 +448,7 @@ TEST_CASE("what is stored is told as the port has it, once, and by the deadline"
   CHECK(b.refused() == "400 empty_user");
 }
 
-TEST_CASE(
-    "a write that comes through after its deadline is still told to the cache, but not answered twice") {
+TEST_CASE("writes: a write that finishes after its deadline reaches the cache, but is not answered twice") {
   RouterBench b;
   b.probe.receive(0, door, DeleteUser{3, "t", "ann"});
   const auto job = b.probe.started<Write>().at(0).first;
@@ -460,7 +459,7 @@ TEST_CASE(
   CHECK(b.probe.sent<Forget>().size() == 1);
 }
 
-TEST_CASE("a put item is computed ahead under the name that requests will ask for") {
+TEST_CASE("precompute: a new item is computed under the name that requests will look up") {
   RouterConfig on = small_config();
   on.precompute.on = true;
   RouterCore core(on);
@@ -477,7 +476,7 @@ TEST_CASE("a put item is computed ahead under the name that requests will ask fo
   const auto chunk = probe.sent<Execute>().at(0);
   probe.receive(6, worker, Executed{chunk.id, {}, {0, 0}, 2});
   probe.receive(7, door, StatusRequest{1});
-  CHECK_FALSE(probe.sent<StatusReply>().at(0).ready);  // no worker was heard of yet
+  CHECK_FALSE(probe.sent<StatusReply>().at(0).ready);  // no worker was heard yet
   probe.receive(8, worker, beat_of(5));
   probe.receive(9, door, StatusRequest{2});
   const auto status = probe.sent<StatusReply>().at(0);
@@ -486,7 +485,9 @@ TEST_CASE("a put item is computed ahead under the name that requests will ask fo
   CHECK(field_of(status, "items_precomputed") == "1");
 }
 
-TEST_CASE("items that many requests ask for are hot, and are brought to all workers in the background") {
+TEST_CASE(
+    "precompute: items that many requests want are hot and are copied to all workers in the "
+    "background") {
   RouterConfig config = cluster_config({1, 2});
   config.places = std::make_shared<const ItemPlaces>(config.workers);
   config.precompute.on = true;

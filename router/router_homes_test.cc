@@ -1,5 +1,5 @@
-// What a user's home hears of requests that were sent elsewhere, and where Algorithm 1 sends a user's next
-// one.
+// Tests what a user's home hears of requests elsewhere, and where Algorithm 1 sends a user's next
+// request.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace troupe::router {
 namespace router_homes_test {
 
-// Three idle workers; users' blocks are where the index says, and so are the requests.
+// Three idle workers; the index says where users' blocks are, which decides where requests go.
 struct Homes : RouterBench {
   RequestId last = 0;
   std::int64_t us = 0;
@@ -24,7 +24,7 @@ struct Homes : RouterBench {
     c.routing = routing;
     return c;
   }
-  // The user's home; the request waits for the index, which knows of nothing.
+  // Returns the user's home; the request then waits for the index, which knows no blocks.
   NodeId ask(const std::string& user = "ann", const std::string& policy = "user") {
     rank(++us, ++last, policy, 100'000, user);
     find(++us);
@@ -40,7 +40,7 @@ struct Homes : RouterBench {
     heartbeat.operations_waiting = operations;
     beat(++us, at, heartbeat);
   }
-  // A request of the user's whose home is too busy for it; the name of his block.
+  // Sends a user's request whose home is too busy for it; returns the name of the user's block.
   BlockName send_away(const std::string& user = "ann") {
     const NodeId home = ask(user);
     wait_at(home, 500);
@@ -55,7 +55,7 @@ struct Homes : RouterBench {
   }
 };
 
-TEST_CASE("a user's home hears with its next plan what his blocks would have spared it, and once") {
+TEST_CASE("uses elsewhere: a home hears once, with its next plan, what the user's blocks would have saved") {
   Homes h;
   const BlockName block = h.send_away();
   const NodeId home = h.ask();
@@ -64,7 +64,7 @@ TEST_CASE("a user's home hears with its next plan what his blocks would have spa
   CHECK_FALSE(told.guest);
   REQUIRE(told.elsewhere.size() == 1);
   CHECK(told.elsewhere[0].name == block);
-  CHECK(told.elsewhere[0].tokens == 21);  // with what stands before a history
+  CHECK(told.elsewhere[0].tokens == 21);  // including the tokens before the history
   CHECK(told.elsewhere[0].times == 1);
   CHECK(told.elsewhere[0].spared_us == 21);
   h.end();
@@ -72,7 +72,7 @@ TEST_CASE("a user's home hears with its next plan what his blocks would have spa
   CHECK(h.go().elsewhere.empty());
 }
 
-TEST_CASE("who was sent elsewhere twice is told with two uses; a second try is no second use") {
+TEST_CASE("uses elsewhere: two requests elsewhere are two uses, a second attempt is not") {
   Homes h;
   h.send_away();
   const NodeId home = h.ask();
@@ -90,8 +90,7 @@ TEST_CASE("who was sent elsewhere twice is told with two uses; a second try is n
 }
 
 TEST_CASE(
-    "who comes to his home after all is counted there once, and who is turned away there is counted by what "
-    "it is told") {
+    "uses elsewhere: a retry at home counts there once, and a user refused there counts in the report") {
   Homes h;
   const NodeId home = h.ask();
   h.wait_at(home, 500);
@@ -112,7 +111,7 @@ TEST_CASE(
   CHECK(h.go().elsewhere.size() == 1);
 }
 
-TEST_CASE("what a home is to hear waits for a plan whose blocks it is asked for") {
+TEST_CASE("uses elsewhere: a report waits for a plan to the home that asks for blocks") {
   Homes h;
   h.send_away();
   const NodeId home = h.ask();
@@ -131,7 +130,7 @@ TEST_CASE("what a home is to hear waits for a plan whose blocks it is asked for"
   CHECK(h.go().elsewhere.size() == 1);
 }
 
-TEST_CASE("a home that is lost is told of nobody") {
+TEST_CASE("uses elsewhere: a lost home gets no reports") {
   Homes h;
   const NodeId home = h.ask();
   h.lose(++h.us, home);
@@ -142,8 +141,7 @@ TEST_CASE("a home that is lost is told of nobody") {
   CHECK(h.go().elsewhere.empty());
 }
 
-TEST_CASE(
-    "by Algorithm 1 a user goes where he was sent last, though he would be done a little sooner at home") {
+TEST_CASE("Algorithm 1: a user goes to the last worker, though home would finish slightly sooner") {
   for (const bool joint : {false, true}) {
     CAPTURE(joint);
     Homes h(joint ? Routing{Routing::By::joint} : Routing{});
@@ -154,7 +152,7 @@ TEST_CASE(
     REQUIRE(away != home);
     h.end();
     h.wait_at(home, 0);
-    h.wait_at(away, 4);  // of which some is done until then: a little later than at home
+    h.wait_at(away, 4);  // part of it is done by then: slightly later than at home
     h.ask("ann", "item");
     h.go();
     CHECK(h.node == (joint ? away : home));

@@ -1,4 +1,5 @@
-// The planner over all plans (T1): what it predicts is never more than what a policy with one plan does.
+// Tests the planner over all plans (T1): its prediction is never above that of a policy with one
+// plan.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -11,10 +12,10 @@
 namespace troupe::router {
 namespace router_planner_test {
 
-// What is kept where, by name, so that all policies find the same.
+// Blocks held by name, so that all policies find the same state.
 struct World {
   std::uint8_t kept_of = 0;    // of 256 blocks
-  std::uint32_t history = 20;  // tokens
+  std::uint32_t history = 20;  // in tokens
   double approximate = -1, usual = 0;
   placement::UnitCosts costs{.token_operations = 1};
   placement::Pace pace{.us_per_operation = 1};
@@ -31,7 +32,7 @@ World draw_world(std::mt19937& random) {
                  .pair_operations = real(0.1),
                  .token_bytes = 1,
                  .layers = 1 + static_cast<std::uint32_t>(random() % 8)};
-  // Nowhere is it dearer to read a token than to compute it: else nothing would be reused at all.
+  // Reading a token is never more expensive than computing it; otherwise nothing would be reused.
   world.pace = {.us_per_operation = 50, .us_per_byte = random() % 2 == 0 ? 0 : real(50)};
   return world;
 }
@@ -66,7 +67,7 @@ RankReply answered(const World& world, const std::string& policy) {
   return b.probe.sent<RankReply>()[0];
 }
 
-TEST_CASE("the planner predicts at most what each policy with one plan does that the request allows") {
+TEST_CASE("planner: predicts at most the cost of each single-plan policy that the request allows") {
   std::mt19937 random(7);
   int approximate = 0, exact = 0;
   for (int i = 0; i < 300; ++i) {
@@ -93,7 +94,7 @@ TEST_CASE("the planner predicts at most what each policy with one plan does that
 }
 
 TEST_CASE(
-    "nobody who has not asked is answered approximately, and no approximate plan has less of the history") {
+    "planner: only requests that allow it are approximate, never with less history than an exact plan") {
   World world{.kept_of = 255, .costs = {.token_operations = 1, .layers = 8}};
   CHECK(answered(world, "planner").approximate == 0);
   world.approximate = 1;
@@ -101,7 +102,7 @@ TEST_CASE(
   world.approximate = 0.1;
   CHECK(answered(world, "planner").approximate <= 0.1);
   world.approximate = 1;
-  world.history = 89;  // items one after the other would leave out some of it
+  world.history = 89;  // a chain of items would cut part of it off
   const RankReply full = answered(world, "planner");
   CHECK(full.approximate == 0);
   CHECK(full.history_cut == 0);

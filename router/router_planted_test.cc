@@ -1,5 +1,5 @@
-// In a build with planted bugs: each bug of this room does what it says. In other builds there is nothing to
-// test.
+// Tests, in a build with mutations, that each mutation of this folder has its effect. Other builds
+// have nothing to test.
 #include "runtime/actor/planted.h"
 
 #ifdef TROUPE_PLANTED
@@ -20,7 +20,7 @@ struct Cluster : RouterBench {
   }
 };
 
-TEST_CASE("planted: a refused request is forgotten, a lost one not tried again") {
+TEST_CASE("mutation: a refused request is forgotten, a lost one is not retried") {
   Plant forget(Bug::forget_refused_request);
   Cluster c;
   c.refuse_at(1, c.node, 422, "bad_plan");
@@ -33,7 +33,7 @@ TEST_CASE("planted: a refused request is forgotten, a lost one not tried again")
   CHECK(d.refused() == "503 worker_lost");
 }
 
-TEST_CASE("planted: what is no answer is passed on") {
+TEST_CASE("mutation: an invalid answer is passed on") {
   Plant plant(Bug::answer_without_check);
   Cluster c, d;
   c.answer_at(1, c.node, c.answer({1, std::nan("")}));
@@ -42,7 +42,7 @@ TEST_CASE("planted: what is no answer is passed on") {
   CHECK(d.replies() == 1);
 }
 
-TEST_CASE("planted: retries without a budget, poison without an end") {
+TEST_CASE("mutation: retries without a budget, poison without an end") {
   RouterConfig config = cluster_config({1, 2, 3, 4, 5, 6});
   config.retry_burst = 0;
   Plant unlimited(Bug::unlimited_retries);
@@ -57,7 +57,7 @@ TEST_CASE("planted: retries without a budget, poison without an end") {
   }
 }
 
-TEST_CASE("planted: suspects are forgotten, or kept private") {
+TEST_CASE("mutation: suspects are forgotten, or not shared") {
   for (const Bug bug : {Bug::forget_suspects, Bug::keep_suspects_private}) {
     Plant plant(bug);
     Cluster c;
@@ -71,7 +71,7 @@ TEST_CASE("planted: suspects are forgotten, or kept private") {
   }
 }
 
-TEST_CASE("planted: the index is waited for without end, slowness is not seen, users share their names") {
+TEST_CASE("mutation: the index wait has no limit, slowness is ignored, users share names") {
   Plant wait(Bug::wait_for_index);
   RouterBench b;
   b.rank(0, 1);

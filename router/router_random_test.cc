@@ -1,5 +1,5 @@
-// The whole router against workers that lose, double, delay and refuse what they get, restart and fall
-// silent.
+// Random test of the whole router: workers lose, repeat, delay and refuse messages, restart and
+// fall silent.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -28,11 +28,11 @@ struct World {
   CoreProbe probe;
   std::int64_t now = 0;
   std::map<NodeId, Incarnation> process{{1, 5}, {2, 5}, {3, 5}, {4, 5}};
-  std::vector<std::pair<Address, Message>> network;  // on its way to the router
+  std::vector<std::pair<Address, Message>> network;  // in flight to the router
   std::vector<std::uint64_t> jobs;
   std::map<RequestId, std::int64_t> deadlines;
   std::map<RequestId, int> outcomes;
-  std::map<std::uint64_t, std::vector<NodeId>> sends;  // of each plan
+  std::map<std::uint64_t, std::vector<NodeId>> sends;  // nodes that each plan was sent to
   bool late = false;
 
   NodeId some_node() {
@@ -59,7 +59,7 @@ struct World {
     ++outcomes[id];
     late = late || now > deadlines.at(id);
   }
-  // What the router wants, played.
+  // Carries out the router's effects.
   void take() {
     for (const auto& [job, work] : probe.started<FindFeatures>()) jobs.push_back(job);
     for (const auto& effect : probe.effects.list) {
@@ -87,8 +87,9 @@ struct World {
   void deliver() {
     const auto n = random() % network.size();
     const auto [from, message] = network[n];
-    if (!chance(4)) network.erase(network.begin() + static_cast<std::ptrdiff_t>(n));  // else: doubled
-    if (!chance(6)) probe.receive(now, from, message);                                // else: lost
+    // otherwise it is delivered twice
+    if (!chance(4)) network.erase(network.begin() + static_cast<std::ptrdiff_t>(n));
+    if (!chance(6)) probe.receive(now, from, message);  // otherwise it is lost
   }
   void ask(RequestId id) {
     const std::int64_t budget = 1 + static_cast<std::int64_t>(random() % budget_us);
@@ -98,7 +99,7 @@ struct World {
         RankRequest{
             id, "t", std::to_string(random() % 50), {"a", "b"}, 0, chance(2) ? "bat" : "recompute", budget});
   }
-  void run_until(std::int64_t us) {  // so that `now` is right at every outcome
+  void run_until(std::int64_t us) {  // in single steps, so that `now` is right at every outcome
     while (now < us) {
       probe.run_until(++now);
       take();
@@ -133,7 +134,7 @@ struct World {
   }
 };
 
-TEST_CASE("whatever is lost, every request has one outcome by its deadline, and retries stay few") {
+TEST_CASE("router: whatever is lost, every request has one outcome by its deadline, and retries stay few") {
   std::uint64_t answered = 0, retries = 0;
   for (unsigned seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
@@ -155,13 +156,13 @@ TEST_CASE("whatever is lost, every request has one outcome by its deadline, and 
     retries += world.core.retries();
     answered += world.core.attempts();
   }
-  CHECK(answered > 2'000);  // the run is not empty
+  CHECK(answered > 2'000);  // the run did something
   CHECK(retries > 100);
 }
 
-// Workers die at random, and always of one content, "bad". `ran`: the contents of the plans that a worker
-// has.
-TEST_CASE("nobody is refused for another's poison, unless it ran alone on a worker that died") {
+// Workers die at random, and always when they run the content "bad". `ran`: contents of the plans
+// that a worker has.
+TEST_CASE("suspects: no request is refused for another's poison unless it ran alone on a worker that died") {
   std::uint64_t convicted = 0;
   for (unsigned seed = 1; seed <= 40; ++seed) {
     CAPTURE(seed);

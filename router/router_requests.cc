@@ -1,5 +1,5 @@
-// The way of a request through the router, whatever its kind: features, index, plan, answer. Where plans are
-// sent is in router_attempts.cc.
+// Takes a request of any kind from its features over the index and the plan to its answer.
+// router_attempts.cc decides where plans are sent.
 #include <algorithm>
 
 #include "kernels/base/check.h"
@@ -14,20 +14,21 @@ namespace troupe::router {
 
 namespace {
 
-constexpr std::size_t names_kept = 3;  // the present model's, the next one's, that of requests pinned before
+// current model, next model, and the model of requests pinned earlier
+constexpr std::size_t names_kept = 3;
 
-// The model that it names is another than it is pinned to: for now, where it is the next one of two, or it is
-// not served at all.
+// Refuses a request that names a model other than its pinned one. The refusal is temporary if that
+// model is the next one of two.
 std::optional<Refusal> find_other_model(const Request& request, const Versions& versions,
                                         const Pinned& pinned) {
   const std::string_view model = request.model();
   if (model.empty() || model == pinned.model_version) return std::nullopt;
   if (versions.is_shared() && model == versions.next_model)
     return Refusal{503, "no_worker",
-                   "model " + versions.next_model + " is not on every worker yet, or on none any more",
+                   "model " + versions.next_model + " is not on every worker yet, or no longer on any",
                    "router", "a retry after a pause"};
   return Refusal{
-      404, "unknown_model", "the model that is asked is not served", "model",
+      404, "unknown_model", "the requested model is not served", "model",
       versions.model_version + (versions.is_shared() ? ", " + versions.next_model : "") + ", or none"};
 }
 
@@ -69,9 +70,9 @@ void RouterCore::on_request(Step step, Address from, const RequestKind& kind, co
   plan(step, *flight);
 }
 
-// What it sees from now on. Of two models that share the users the next one has those whose place is below
-// its share; while a worker that has it is there, else they are answered by the present one; who names a
-// model gets that one or none.
+// Returns the versions for a new request. If two models share the users, the next model gets the
+// users whose position is below its share. While no worker has it, the current model answers them.
+// A request that names a model gets that one or is refused.
 Pinned RouterCore::pin(Instant now, const Request& request) const {
   const Versions& served = versions();
   Pinned pinned{served.model_version, served.catalog_version};
@@ -84,7 +85,7 @@ Pinned RouterCore::pin(Instant now, const Request& request) const {
   return pinned;
 }
 
-// Requests that are pinned to that may go on.
+// Returns true if requests pinned to these versions may continue.
 bool RouterCore::is_present(const Pinned& pinned) const {
   const Versions& served = versions();
   return pinned.catalog_version == served.catalog_version &&
@@ -105,7 +106,8 @@ void RouterCore::find_features(Step step, const Flight& flight) {
 
 void RouterCore::on_features(Step step, Flight& flight, const JobResult& result) {
   if (const auto* refusal = std::get_if<Refusal>(&result)) {
-    // The versions were flipped while the request was here, and nothing was done for it yet.
+    // The versions were flipped while the request waited; nothing was done for it yet, so it is
+    // pinned again.
     if (refusal->code != "wrong_catalog" || is_present(flight.pinned) ||
         std::exchange(flight.pinned_again, true))
       return refuse_flight(step, flight, *refusal);
@@ -131,7 +133,7 @@ void RouterCore::on_features(Step step, Flight& flight, const JobResult& result)
 
 // ---- plans, and the index ----
 
-// Its content is known, and so are its plans.
+// Called when the content is known: computes the fingerprint and the plans.
 void RouterCore::plan(Step step, Flight& flight) {
   flight.fingerprint = flight.request->fingerprint();
   if (refuse_poison(step, flight)) return;
@@ -149,7 +151,7 @@ std::vector<Considered> RouterCore::consider(const Request& request, const Pinne
     asked += cost.asked();
     plans.push_back({std::move(candidate), std::move(cost)});
   }
-  TROUPE_CHECK(!plans.empty(), "a request that is sound has a plan");
+  TROUPE_CHECK(!plans.empty(), "a valid request has a plan");
   return plans;
 }
 
@@ -164,7 +166,7 @@ const BlockNames& RouterCore::names_of(const std::string& model_version) {
   return *names_.back();
 }
 
-// One question for all plans.
+// Sends one question to the index for all plans.
 void RouterCore::look_up(Step step, Flight& flight, NodeId leader) {
   LookupBlocks lookup{.id = flight.serial, .user = flight.request->user()};
   lookup.trace = flight.request->trace();
@@ -197,11 +199,12 @@ void RouterCore::on_found(Step step, const BlocksFound& found) {
   choose_plan(step, *flight);
 }
 
-// With what the index said, or without it.
+// Chooses a plan with the index's answer, or without it.
 void RouterCore::choose_plan(Step step, Flight& flight) {
   if (flight.stage == Stage::lookup) flight.timings.lookup = (step.now - flight.stage_began).us;
   const Policy* policy = flight.request->policy();
-  const bool later = policy && (*policy)->weighs && flight.held;  // with the node
+  // the planner chooses together with the node
+  const bool later = policy && (*policy)->weighs && flight.held;
   if (!later) {
     Situation situation = flight.request->situation();
     if (flight.held)
@@ -210,7 +213,7 @@ void RouterCore::choose_plan(Step step, Flight& flight) {
     const std::string_view name = rule ? rule(situation) : flight.plans.front().candidate.name;
     const auto chosen =
         std::ranges::find(flight.plans, name, [](const Considered& c) { return c.candidate.name; });
-    // A plan without room for the request is not among them.
+    // A plan that cannot fit the request is not in the list.
     settle_plan(flight,
                 chosen != flight.plans.end() ? static_cast<std::size_t>(chosen - flight.plans.begin()) : 0);
   }
@@ -223,7 +226,7 @@ void RouterCore::settle_plan(Flight& flight, std::size_t chosen) {
   flight.planned = true;
 }
 
-// Which one the planner would take there.
+// Returns the plan that the planner would use at that node.
 std::size_t RouterCore::plan_at(NodeId node, const Flight& flight) const {
   if (flight.planned || flight.plans.size() == 1) return 0;
   const placement::Pace pace = workers_.pace(node);
@@ -239,9 +242,9 @@ placement::Work RouterCore::work_at(NodeId node, const Flight& flight, std::size
   return flight.held ? cost.at(node, *flight.held) : cost.nothing_held();
 }
 
-// Says of each block that the node lacks where else it is.
+// Names, for each block that the node lacks, another node that holds it.
 void RouterCore::name_holders(Instant now, Flight& flight, NodeId node) const {
-  const bool pulls = flight.held && pull_cost_.share() < 1;  // else computing is quicker
+  const bool pulls = flight.held && pull_cost_.share() < 1;  // otherwise computing is faster
   const auto other_holder = [&](std::span<const NodeId> holders) -> NodeId {
     if (std::find(holders.begin(), holders.end(), node) != holders.end()) return 0;
     const auto at = std::find_if(holders.begin(), holders.end(), [&](NodeId holder) {
@@ -269,7 +272,7 @@ Execute RouterCore::make_plan(Instant now, Flight& flight, NodeId node) const {
 
 // ---- answer ----
 
-// Only an answer whose pulled blocks were used says what they cost.
+// Measures pull costs only from answers whose pulled blocks were used.
 void RouterCore::note_pull(const Candidate& sent, NodeId node, const Executed& executed) {
   if (!config_.measures_pulls || executed.pull_us <= 0) return;
   placement::Work work;
@@ -291,7 +294,7 @@ void RouterCore::note_times(Step step, const Timings& timings, const TraceContex
     if (us > 0) step.effects.count(metric, static_cast<double>(us) * 1e-6, trace);
 }
 
-// What was done for a request whose client records its way.
+// Logs a step of a request whose trace is sampled.
 void RouterCore::log_hop(Step step, const Flight& flight, const char* event, std::vector<LogField> fields) {
   const TraceContext& trace = flight.request->trace();
   if (!trace.sampled) return;

@@ -1,6 +1,6 @@
-// Whose turn it is. What is sent to a worker and not answered is bounded by a window; what does not fit waits
-// here, in a line for each worker in which tenants have their fair shares, and is sent as soon as there is
-// room. While there is room and nobody waits, a plan goes at once.
+// Queues requests per worker. A window bounds what is sent to a worker and not answered. Further
+// requests wait here in one queue per worker, with fair shares between tenants, and are sent when
+// the worker has capacity. If it has capacity and its queue is empty, a plan is sent at once.
 #include <algorithm>
 #include <cmath>
 
@@ -28,14 +28,15 @@ std::string load_of(const Tenants::Tenant& tenant) {
 
 // ---- before it is taken in ----
 
-// What it has here is why, so that its other requests would be refused as well: the door goes by that.
+// Refuses because of the load that the tenant has here. The tenant's other requests would be
+// refused as well; the HTTP server relies on this.
 Refusal RouterCore::tenant_overloaded(TenantId tenant, std::string expected) const {
   const Tenants::Tenant& here = tenants_[tenant];
   return {429,      "tenant_overloaded", load_of(here),
           "tenant", std::move(expected), retry_after(here.work_us / lanes_)};
 }
 
-// Of a tenant that has as much here as one may.
+// Refuses a tenant that has reached one of its limits.
 std::optional<Refusal> RouterCore::find_excess(TenantId tenant) const {
   const TenantsConfig& most = tenants_.config();
   const Tenants::Tenant& here = tenants_[tenant];
@@ -44,12 +45,12 @@ std::optional<Refusal> RouterCore::find_excess(TenantId tenant) const {
         tenant, "at most " + std::to_string(most.requests_max) + " at a time (router.tenant_requests_max)");
   if (here.work_us >= static_cast<double>(most.work_us_max) * lanes_)
     return tenant_overloaded(tenant, "at most " + seconds(static_cast<double>(most.work_us_max)) +
-                                         " of work for each lane of a worker (router.tenant_work_max)");
+                                         " of work per executor slot (router.tenant_work_max)");
   return std::nullopt;
 }
 
-// This router has as many requests as it may. A tenant that has less here than its share gets a place from
-// the one that has most for its weight: what that one has sent last, and still waits, is refused.
+// Frees a slot when the router is full. A tenant below its share takes it from the tenant with most
+// requests for its weight: that tenant's newest waiting request is refused.
 bool RouterCore::make_room(Step step, TenantId tenant) {
   const std::optional<TenantId> heaviest = tenants_.heaviest();
   if (!heaviest || *heaviest == tenant) return false;
@@ -63,12 +64,16 @@ bool RouterCore::make_room(Step step, TenantId tenant) {
       longest = &line;
   Flight* flight = longest ? find(*longest->newest(*heaviest)) : nullptr;
   if (!flight) return false;
-  refuse_flight(step, *flight, tenant_overloaded(*heaviest, "fewer requests while others need the place"));
+  refuse_flight(step, *flight,
+                tenant_overloaded(*heaviest,
+                                  "fewer requests while other tenants are below "
+                                  "their share"));
   return true;
 }
 
-// None of these can be done in time. That is its tenant's own doing if one could, had the tenant nothing
-// waiting; but a request with less time than is usual says nothing of the tenant's others.
+// Refuses because none of these workers can finish in time. The tenant's own queue is the cause if
+// a worker could finish without it. A request with less than the usual budget does not blame the
+// tenant.
 Refusal RouterCore::too_busy(Instant now, const Flight& flight, std::span<const NodeId> nodes,
                              const placement::Work& work) const {
   const Tenants::Tenant& here = tenants_[flight.tenant];
@@ -80,16 +85,16 @@ Refusal RouterCore::too_busy(Instant now, const Flight& flight, std::span<const 
   });
   const bool is_usual = (flight.asked.deadline - flight.asked.received).us >= config_.budget.us;
   if (here.waiting > 0 && in_time_alone && is_usual)
-    return tenant_overloaded(flight.tenant, "less that waits before it, or a larger budget");
+    return tenant_overloaded(flight.tenant, "less waiting work of this tenant, or a larger budget");
   return {503,
           "overloaded",
-          "no worker can be done before the request's time is over; " + load_of(here),
+          "no worker can finish before the request's deadline; " + load_of(here),
           "router",
           "a retry after a pause, or a larger budget",
           retry_after(here.work_us / lanes_)};
 }
 
-// Of what waits for that worker, what a request of this tenant would not have to wait for.
+// Returns how much of the work waiting for that worker goes after a request of this tenant.
 double RouterCore::passes_us(NodeId node, TenantId tenant) const {
   const auto at = lines_.find(node);
   if (at == lines_.end() || at->second.empty()) return 0;
@@ -123,7 +128,7 @@ void RouterCore::note_line(Step step, NodeId node, TenantId tenant, int more) {
                      tenants_[tenant].name);
 }
 
-// It is not in its line any more.
+// Updates the counts after the request has left its queue.
 void RouterCore::end_waiting(Step step, Flight& flight) {
   const InLine was = *std::exchange(flight.in_line, std::nullopt);
   tenants_.go_on(flight.tenant, was.work_us);
@@ -136,7 +141,7 @@ void RouterCore::leave_line(Step step, Flight& flight) {
   end_waiting(step, flight);
 }
 
-// Whoever has room takes what waits for it.
+// Sends waiting requests to workers that have capacity.
 void RouterCore::serve_lines(Step step) {
   for (std::vector<NodeId> freed = workers_.take_freed(); !freed.empty() && waiting_ > 0;
        freed = workers_.take_freed())
@@ -147,7 +152,7 @@ void RouterCore::serve_lines(Step step) {
     }
 }
 
-// Much may have changed while it waited: then it chooses anew.
+// The state may have changed while it waited; if so, it chooses a worker again.
 void RouterCore::begin_turn(Step step, Flight& flight) {
   const WorkerTable::Option option = flight.in_line->option;
   end_waiting(step, flight);
@@ -160,7 +165,8 @@ void RouterCore::begin_turn(Step step, Flight& flight) {
   send_plan(step, flight, option);
 }
 
-// Half of its time is over, and it waits: if another worker is done sooner by now, it goes there.
+// Called when half of its time has passed in the queue: moves to another worker if that one
+// finishes earlier.
 void RouterCore::reconsider(Step step, Flight& flight) {
   const auto option = choose_worker(step, flight);
   if (!option || option->node == flight.in_line->option.node) return;
@@ -168,7 +174,7 @@ void RouterCore::reconsider(Step step, Flight& flight) {
   execute(step, flight);
 }
 
-// That worker takes nothing more.
+// Requeues every request that waits for `node` (draining, lost or removed).
 void RouterCore::dissolve_line(Step step, NodeId node) {
   const auto at = lines_.find(node);
   if (at == lines_.end()) return;
@@ -181,7 +187,7 @@ void RouterCore::dissolve_line(Step step, NodeId node) {
 std::string RouterCore::find_unfairness() const {
   for (const auto& [node, line] : lines_)
     if (std::string fault = line.find_unfairness(); !fault.empty())
-      return "in the line for node " + std::to_string(node) + " " + fault;
+      return "in the queue for node " + std::to_string(node) + " " + fault;
   return "";
 }
 

@@ -1,11 +1,11 @@
-// Whose turn it is: the window, tenants' shares, what is refused at once, and what becomes of those that wait
-// when their worker goes.
+// Tests of the queues: the window, tenants' shares, immediate refusals, and requests whose worker
+// goes away.
 #include "router/testing/router_core_test.h"
 
 namespace troupe::router {
 namespace {
 
-// One worker of one lane that takes two plans ahead, and no more.
+// A single worker with one executor slot, which takes two plans and no more.
 RouterConfig narrow_config(std::vector<NodeId> workers = {1}) {
   RouterConfig config = cluster_config(std::move(workers));
   config.window = {0};
@@ -17,7 +17,7 @@ RouterConfig narrow_config(std::vector<NodeId> workers = {1}) {
 struct Turns : RouterBench {
   explicit Turns(RouterConfig config = narrow_config()) : RouterBench(std::move(config)) {}
 
-  // All the way to a worker, or into the line for it; the serial of its plan if it was sent.
+  // Sends a request up to a worker or its queue; returns the serial of its plan, or 0 if it waits.
   std::uint64_t ask(std::int64_t us, RequestId id, const std::string& tenant, std::int64_t budget = 50'000) {
     probe.receive(us, door,
                   RankRequest{id, tenant, "u" + std::to_string(id), {"a", "b"}, 0, "recompute", budget});
@@ -30,7 +30,7 @@ struct Turns : RouterBench {
     const auto plans = probe.sent<Execute>();
     return plans.empty() ? 0 : plans.back().id;
   }
-  // The worker answers; what is sent instead.
+  // Answers a plan at the worker; returns the serial of the plan that is sent next.
   std::uint64_t answer_plan(std::int64_t us, std::uint64_t plan, NodeId at = 1) {
     serial = plan;
     execute_at(us, at);
@@ -42,7 +42,7 @@ struct Turns : RouterBench {
   }
 };
 
-TEST_CASE("a plan goes at once while there is room, else it waits and goes when there is") {
+TEST_CASE("queue: a plan is sent at once while the worker has capacity, else it waits") {
   Turns b;
   const std::uint64_t first = b.ask(0, 1, "t");
   CHECK(first != 0);
@@ -55,7 +55,7 @@ TEST_CASE("a plan goes at once while there is room, else it waits and goes when 
   CHECK(b.core.waiting() == 0);
 }
 
-TEST_CASE("a tenant that asks for little goes before all that another one has waiting") {
+TEST_CASE("queue: a tenant with few requests goes before the backlog of another") {
   RouterConfig config = narrow_config();
   config.quantum = {30};
   Turns b(config);
@@ -68,20 +68,20 @@ TEST_CASE("a tenant that asks for little goes before all that another one has wa
   CHECK(b.probe.sent<RankReply>().at(0).id == 50);
 }
 
-TEST_CASE("a window holds so much work for each lane") {
+TEST_CASE("window: it holds the configured work per executor slot") {
   RouterConfig config = narrow_config();
-  config.window = {100};  // of plans of 33
+  config.window = {100};  // plans of 33 each
   Turns b(config);
   Heartbeat two = beat_of(7);
   two.lanes = 2;
   b.beat(0, 1, two);
   std::size_t sent = 0;
   for (RequestId id = 1; id <= 12; ++id) sent += b.ask(0, id, "t") != 0;
-  CHECK(sent == 7);  // the seventh begins below 200
+  CHECK(sent == 7);  // the seventh starts below 200
   CHECK(b.core.waiting() == 5);
 }
 
-TEST_CASE("a tenant with as much as it may have is refused, and told how much that is") {
+TEST_CASE("tenant limits: a tenant at its request limit is refused, and the refusal names the limit") {
   RouterConfig config = narrow_config();
   config.tenants.requests_max = 3;
   Turns b(config);
@@ -98,7 +98,7 @@ TEST_CASE("a tenant with as much as it may have is refused, and told how much th
   CHECK(b.probe.counted(Metric::tenant_refused) == 0);
 }
 
-TEST_CASE("a tenant with as much predicted work as may wait is refused") {
+TEST_CASE("tenant limits: a tenant at its limit of predicted work is refused") {
   RouterConfig config = narrow_config();
   config.tenants.work_us_max = 60;
   Turns b(config);
@@ -108,7 +108,7 @@ TEST_CASE("a tenant with as much predicted work as may wait is refused") {
   CHECK(b.refusal().expected.find("router.tenant_work_max") != std::string::npos);
 }
 
-TEST_CASE("a full router gives the newest place of who has most to who has less") {
+TEST_CASE("full router: the heaviest tenant's newest waiting request makes way for a lighter tenant") {
   RouterConfig config = narrow_config();
   config.in_flight_max = 5;
   Turns b(config);
@@ -119,11 +119,11 @@ TEST_CASE("a full router gives the newest place of who has most to who has less"
   CHECK(b.probe.started<FindFeatures>().size() == 1);
   CHECK(b.core.check_bounds() == "");
   b.probe.receive(1, door, RankRequest{10, "flood", "ann", {"a", "b"}, 0, "recompute", 50'000});
-  CHECK(b.refusal().code == "tenant_overloaded");  // its own do not make room for it
+  CHECK(b.refusal().code == "tenant_overloaded");  // its own requests do not make way for it
   CHECK(b.refusal().expected.find("router.requests_in_flight_max") != std::string::npos);
 }
 
-TEST_CASE("where who has most has nothing waiting, nobody makes room") {
+TEST_CASE("full router: no request makes way if the heaviest tenant has none waiting") {
   RouterConfig config = narrow_config();
   config.in_flight_max = 2;
   Turns b(config);
@@ -134,19 +134,19 @@ TEST_CASE("where who has most has nothing waiting, nobody makes room") {
   CHECK(b.core.check_bounds() == "");
 }
 
-TEST_CASE("a router that others have filled says that to who has nothing there, not that it has too much") {
+TEST_CASE("full router: a tenant without requests gets 503, not its own overload") {
   RouterConfig config = narrow_config();
   config.in_flight_max = 5;
   Turns b(config);
-  for (RequestId id = 1; id <= 5; ++id) b.ask(0, id, "t" + std::to_string(id));  // nobody has more than one
+  // no tenant has more than one
+  for (RequestId id = 1; id <= 5; ++id) b.ask(0, id, "t" + std::to_string(id));
   b.ask(0, 9, "steady");
   CHECK(b.refusal().status == 503);
   CHECK(b.refusal().code == "overloaded");
 }
 
 TEST_CASE(
-    "what cannot be done in time in its tenant's share is refused as it comes; of another tenant it is "
-    "taken") {
+    "tenant limits: a request too late behind its tenant's queue is refused; another tenant's is accepted") {
   Turns b;
   for (RequestId id = 1; id <= 20; ++id) b.ask(0, id, "flood");
   b.ask(0, 21, "flood", 400);
@@ -158,7 +158,7 @@ TEST_CASE(
   CHECK(b.core.waiting() == 19);
 }
 
-TEST_CASE("a tenant behind whose own requests even the usual time is too short has too much there") {
+TEST_CASE("tenant limits: a tenant whose own queue exceeds even the usual budget is overloaded") {
   RouterConfig config = narrow_config();
   config.budget = {400};
   Turns b(config);
@@ -169,9 +169,7 @@ TEST_CASE("a tenant behind whose own requests even the usual time is too short h
   CHECK(b.core.waiting() == 19);
 }
 
-TEST_CASE(
-    "who could not be done in time with nothing of its tenant waiting either is told that the workers are "
-    "busy") {
+TEST_CASE("tenant limits: a request too late even without its tenant's queue gets 503") {
   RouterConfig config = narrow_config();
   config.budget = {10};
   Turns b(config);
@@ -184,7 +182,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("who waits until its time is over is answered then") {
+TEST_CASE("queue: a request that waits until its deadline is answered then") {
   Turns b;
   for (RequestId id = 1; id <= 2; ++id) b.ask(0, id, "t", 90'000);
   b.ask(0, 3, "t", 5'000);
@@ -196,7 +194,7 @@ TEST_CASE("who waits until its time is over is answered then") {
   CHECK(b.core.waiting() == 0);
 }
 
-TEST_CASE("what waits for a worker that is lost or drains goes to another, and no attempt was spent") {
+TEST_CASE("queue: requests for a lost or draining worker move to another without using an attempt") {
   for (const bool drains : {false, true}) {
     Turns b(narrow_config({1, 2}));
     Heartbeat slow = beat_of(7), fast = beat_of(8);
@@ -217,7 +215,7 @@ TEST_CASE("what waits for a worker that is lost or drains goes to another, and n
   }
 }
 
-TEST_CASE("who has waited for half of its time looks for another worker") {
+TEST_CASE("queue: a request that waited half of its time looks for another worker") {
   Turns b(narrow_config({1, 2}));
   Heartbeat busy = beat_of(7), free = beat_of(8);
   busy.operations_waiting = 40'000;
@@ -235,7 +233,7 @@ TEST_CASE("who has waited for half of its time looks for another worker") {
   CHECK(b.node == 2);
 }
 
-TEST_CASE("status names the tenants with most waiting") {
+TEST_CASE("status: names the tenants with most waiting") {
   RouterConfig config = narrow_config();
   config.tenants.weights = {{"flood", 0.5}};
   Turns b(config);

@@ -1,6 +1,6 @@
-// Changes of profiles and items: stored by the port, answered, and told to the cache; and questions for what
-// is stored. A job may hang; its request is then answered at its deadline, and news are spread when the job
-// ends.
+// Handles changes of profiles and items: the port stores them, the client gets an answer, and the
+// caches are told. Also handles reads of stored data. If a job hangs, its request is answered at
+// its deadline, and the caches are told when the job ends.
 #include "router/router_core.h"
 
 #include "runtime/actor/planted.h"
@@ -17,7 +17,7 @@ Message answer_to(const Write& write, RequestId id, const Written& written) {
 
 }  // namespace
 
-// Why no job is begun.
+// Refuses if no new job may start.
 std::optional<Refusal> RouterCore::find_no_job(Instant now) const {
   if (draining_) return find_obstacle(now);
   if (writings_.size() + readings_.size() >= config_.writes_in_flight_max)
@@ -52,10 +52,10 @@ void RouterCore::on_written(Step step, Serial serial, const JobResult& result) {
   step.effects.send(writing.asked.from, answer_to(writing.write, writing.asked.id, *written));
 }
 
-// Blocks of the old content are never asked for again, since they have another name; telling the cache frees
-// their pages. But whole parts of a history may be those of the new one, too: those that are not go when
-// their room is needed. A new item is computed ahead like the rest of the catalog, maybe before a cache hears
-// of this.
+// Tells caches to forget blocks of the old content. New content has other names, so the old blocks
+// are never requested again, and forgetting frees their pages. Whole parts of a generator's history
+// may be parts of the new one, so they stay and are evicted when pages are needed. A new item is
+// precomputed like the rest of the catalog, possibly before a cache hears of the change.
 void RouterCore::spread_news(Step step, const Write& write) {
   Forget forget;
   if (const auto* put = std::get_if<PutUser>(&write.what)) {

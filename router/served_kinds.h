@@ -1,5 +1,5 @@
 #pragma once
-// What may be asked of a model, as /v1/models says it: kinds of requests with commas between.
+// Returns the request kinds that a model answers, separated by commas, as /v1/models shows them.
 #include <string_view>
 
 #include "runtime/actor/prompt_form.h"

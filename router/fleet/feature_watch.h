@@ -1,7 +1,7 @@
 #pragma once
-// Whether the router's features could answer anybody: the port is asked now and then for the catalog's first
-// item. A store that is away, or a catalog without items, makes every ranking a refusal, and load balancers
-// should hear of it before clients do.
+// Watches whether the feature store can answer: it periodically asks the port for the catalog's
+// first item. If the store is away or the catalog is empty, every ranking would be refused.
+// Readiness reports this, so that load balancers learn of it before clients do.
 #include <string>
 
 #include "router/fleet/step.h"
@@ -10,8 +10,8 @@
 namespace troupe::router {
 
 struct FeatureWatchConfig {
-  Duration every{0};        // 0: nobody asks, and nothing stands in the way
-  bool needs_items = true;  // a catalog without items is an obstacle
+  Duration every{0};        // period of the check; 0 = no check, always ready
+  bool needs_items = true;  // an empty catalog counts as an obstacle
 };
 
 class FeatureWatch {
@@ -22,7 +22,7 @@ class FeatureWatch {
     if (config_.every.us <= 0 || job_ != 0 || step.now < next_) return;
     step.effects.start(job_ = step.next_id++, ListItems{0, 1});
   }
-  // Whether the job was its own.
+  // Returns true if the job belongs to this watch.
   bool on_done(Step step, std::uint64_t job, const JobResult& result) {
     if (job_ == 0 || job != job_) return false;
     job_ = 0;
@@ -30,15 +30,15 @@ class FeatureWatch {
     note(step, obstacle_in(result));
     return true;
   }
-  // Why no ranking can be answered; "": nothing is known against it.
+  // Returns why no ranking can be answered; "" = no known reason.
   std::string obstacle() const {
     if (config_.every.us <= 0) return "";
-    return known_ ? obstacle_.why : "the catalog was not read yet";
+    return known_ ? obstacle_.why : "the catalog has not been read yet";
   }
 
  private:
   struct Obstacle {
-    std::string code, why;  // "": there is none
+    std::string code, why;  // "" = no obstacle
   };
   Obstacle obstacle_in(const JobResult& result) const {
     if (const auto* refusal = std::get_if<Refusal>(&result)) return {refusal->code, refusal->what};
@@ -47,7 +47,7 @@ class FeatureWatch {
       return {"no_items", "the catalog has no items"};
     return {};
   }
-  // Each change is told once, in whatever words it comes.
+  // Logs each change of the error code once, even if the text varies.
   void note(Step step, Obstacle obstacle) {
     const std::string before = known_ ? obstacle_.code : "";
     known_ = true;
@@ -58,7 +58,7 @@ class FeatureWatch {
   }
 
   const FeatureWatchConfig config_;
-  std::uint64_t job_ = 0;  // that runs; 0: none
+  std::uint64_t job_ = 0;  // running job; 0 = none
   Instant next_;
   bool known_ = false;
   Obstacle obstacle_;

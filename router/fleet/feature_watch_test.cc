@@ -17,7 +17,7 @@ struct Bench {
 
   explicit Bench(FeatureWatchConfig config = {.every = {1'000}}) : watch(config) {}
   Step at(std::int64_t us) { return {{us}, next_id, effects}; }
-  // Asks at this time and hears that; false: nobody was asked.
+  // Starts the check at this time and answers it; returns false if no check was due.
   bool hear(std::int64_t us, const JobResult& result) {
     const std::uint64_t job = next_id;
     watch.tick(at(us));
@@ -30,9 +30,9 @@ struct Bench {
   }
 };
 
-TEST_CASE("a catalog without items and a store that is away are obstacles, until they are not") {
+TEST_CASE("feature watch: an empty catalog and an absent store are obstacles until they recover") {
   Bench bench;
-  CHECK(bench.watch.obstacle() == "the catalog was not read yet");
+  CHECK(bench.watch.obstacle() == "the catalog has not been read yet");
   REQUIRE(bench.hear(0, empty));
   CHECK(bench.watch.obstacle() == "the catalog has no items");
   REQUIRE(bench.hear(1'000, full));
@@ -43,7 +43,7 @@ TEST_CASE("a catalog without items and a store that is away are obstacles, until
   CHECK(bench.watch.obstacle().empty());
 }
 
-TEST_CASE("who only scores needs no items") {
+TEST_CASE("feature watch: a router that only scores needs no items") {
   Bench bench(FeatureWatchConfig{.every = {1'000}, .needs_items = false});
   REQUIRE(bench.hear(0, empty));
   CHECK(bench.watch.obstacle().empty());
@@ -51,19 +51,19 @@ TEST_CASE("who only scores needs no items") {
   CHECK_FALSE(bench.watch.obstacle().empty());
 }
 
-TEST_CASE("it asks once at a time, and not before its time") {
+TEST_CASE("feature watch: one check runs at a time, and not before it is due") {
   Bench bench;
   bench.watch.tick(bench.at(0));
   bench.watch.tick(bench.at(5'000));
   CHECK(bench.next_id == 8);
-  CHECK_FALSE(bench.watch.on_done(bench.at(5'000), 6, full));  // somebody else's
+  CHECK_FALSE(bench.watch.on_done(bench.at(5'000), 6, full));  // another job
   CHECK(bench.watch.on_done(bench.at(5'000), 7, full));
-  CHECK_FALSE(bench.watch.on_done(bench.at(5'000), 7, full));  // twice
+  CHECK_FALSE(bench.watch.on_done(bench.at(5'000), 7, full));  // a second answer
   CHECK_FALSE(bench.hear(5'999, full));
   CHECK(bench.hear(6'000, full));
 }
 
-TEST_CASE("each change is logged once") {
+TEST_CASE("feature watch: each change is logged once") {
   Bench bench;
   for (std::int64_t us : {0, 1'000, 2'000}) REQUIRE(bench.hear(us, full));
   CHECK(bench.lines() == 0);
@@ -76,7 +76,7 @@ TEST_CASE("each change is logged once") {
   CHECK(bench.lines() == 2);
 }
 
-TEST_CASE("without a time nobody asks, and nothing stands in the way") {
+TEST_CASE("feature watch: a period of 0 disables the check and reports no obstacle") {
   Bench bench(FeatureWatchConfig{});
   CHECK_FALSE(bench.hear(0, empty));
   CHECK(bench.watch.obstacle().empty());

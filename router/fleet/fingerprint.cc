@@ -1,6 +1,6 @@
 #include "router/fleet/fingerprint.h"
 
-#define XXH_STATIC_LINKING_ONLY  // for a state on the stack
+#define XXH_STATIC_LINKING_ONLY  // allows the state on the stack
 #include <xxhash.h>
 
 #include <string_view>

@@ -7,7 +7,7 @@
 namespace troupe::router {
 namespace {
 
-TEST_CASE("a fingerprint is over the content, and not over who asks or how long it may take") {
+TEST_CASE("fingerprint: covers the content, not the requester or the time budget") {
   const RankRequest one{1, "t", "ann", {"a", "b"}, 0, "bat", 50};
   CHECK(fingerprint(one, 3) == fingerprint(RankRequest{2, "t", "ann", {"a", "b"}, 1, "user", 60}, 3));
   CHECK(fingerprint(one, 3) != fingerprint(one, 4));
@@ -45,7 +45,7 @@ TEST_CASE("a fingerprint is over the content, and not over who asks or how long 
     CHECK(fingerprint(score) != fingerprint(other));
 }
 
-TEST_CASE("users' places for a model are spread over all thousandths, and other ones for another model") {
+TEST_CASE("share position: users are spread over all thousandths, in another order for another model") {
   std::size_t below = 0, same = 0;
   for (int i = 0; i < 10'000; ++i) {
     const std::uint64_t home = user_hash("t", std::to_string(i));
@@ -57,7 +57,7 @@ TEST_CASE("users' places for a model are spread over all thousandths, and other 
   }
   CHECK(below > 850);
   CHECK(below < 1'150);
-  CHECK(same < 200);  // a tenth of them
+  CHECK(same < 200);  // about a tenth of them is expected
 }
 
 }  // namespace

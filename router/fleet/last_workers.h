@@ -1,6 +1,7 @@
 #pragma once
-// The worker that a user's request was sent to last, of as many users as there are places: two of one place
-// are taken for one, the later. It only decides between workers that are about as good.
+// Remembers the worker that each user's request was last sent to, in a table of fixed size. Two
+// users in the same slot overwrite each other. The result only decides between workers that are
+// about equally good.
 #include <cstdint>
 #include <vector>
 
@@ -11,11 +12,11 @@ namespace troupe::router {
 
 class LastWorkers {
  public:
-  explicit LastWorkers(std::size_t places) : nodes_(places) {}  // 0: nobody is remembered
+  explicit LastWorkers(std::size_t places) : nodes_(places) {}  // 0 = remember nothing
   void note(std::uint64_t user, NodeId node) {
     if (!nodes_.empty()) nodes_[place(user)] = node;
   }
-  NodeId of(std::uint64_t user) const { return nodes_.empty() ? 0 : nodes_[place(user)]; }  // 0: not known
+  NodeId of(std::uint64_t user) const { return nodes_.empty() ? 0 : nodes_[place(user)]; }  // 0 = unknown
 
  private:
   std::size_t place(std::uint64_t user) const { return spread(user) % nodes_.size(); }

@@ -1,7 +1,8 @@
 #pragma once
-// Which cache-meta leads, as far as this router has heard. The highest token wins; a leader that is silent
-// for three heartbeats, or whose node is gone, is no leader any more, and then nobody is asked: requests go
-// on without the index (promise 7). A lone cache-meta is taken for the leader until the first silence.
+// Tracks which cache-meta leads, as far as this router has heard. The highest token wins. A leader
+// that is silent for three heartbeats, or whose node is gone, no longer counts; requests then
+// continue without the index (promise 7). A single cache-meta is assumed to lead until its first
+// silence.
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -18,7 +19,8 @@ class LeaderView {
   }
 
   void start(Instant now) { heard_ = now; }
-  void excuse(Duration deaf) { heard_ = heard_ + deaf; }  // nobody listened for so long
+  // the process was stalled for that long and heard nobody
+  void excuse(Duration deaf) { heard_ = heard_ + deaf; }
   void hear(Instant now, NodeId from, std::uint64_t token) {
     if (token < token_) return;
     token_ = token;
@@ -27,13 +29,14 @@ class LeaderView {
   }
   void follow(std::vector<NodeId> cache_metas) {
     cache_metas_ = std::move(cache_metas);
-  }  // others are there from now on
+  }  // replaces the list of cache-metas
   void lose(NodeId node) {
     if (node == node_) node_ = 0;
   }
 
-  NodeId leader(Instant now) const { return now < heard_ + silence_ ? node_ : 0; }  // 0: none
-  // Whom to tell what must not be missed: the leader, or everyone while none is known.
+  NodeId leader(Instant now) const { return now < heard_ + silence_ ? node_ : 0; }  // 0 = none
+  // Returns the receivers of messages that must not be missed: the leader, or all cache-metas if no
+  // leader is known.
   std::vector<NodeId> audience(Instant now) const {
     const NodeId node = leader(now);
     return node != 0 ? std::vector<NodeId>{node} : cache_metas_;

@@ -5,7 +5,7 @@
 namespace troupe::router {
 namespace {
 
-TEST_CASE("a lone cache-meta is asked at once, and not after three silent heartbeats") {
+TEST_CASE("leader view: a single cache-meta leads at once, but not after three silent heartbeats") {
   LeaderView view({4}, {100});
   view.start({1'000});
   CHECK(view.leader({1'000}) == 4);
@@ -15,7 +15,7 @@ TEST_CASE("a lone cache-meta is asked at once, and not after three silent heartb
   CHECK(view.leader({1'699}) == 4);
 }
 
-TEST_CASE("of several none leads before its first beat, and what matters is told to all of them") {
+TEST_CASE("leader view: none of several leads before its first beat, and important messages go to all") {
   LeaderView view({4, 5}, {100});
   view.start({0});
   CHECK(view.leader({1}) == 0);
@@ -24,14 +24,14 @@ TEST_CASE("of several none leads before its first beat, and what matters is told
   CHECK(view.audience({3}) == std::vector<NodeId>{5});
 }
 
-TEST_CASE("what matters is told to whoever is there by then while nobody leads") {
+TEST_CASE("leader view: without a leader, important messages go to the current cache-metas") {
   LeaderView view({4, 5}, {100});
   view.start({0});
   view.follow({5, 9});
   CHECK(view.audience({1}) == std::vector<NodeId>{5, 9});
 }
 
-TEST_CASE("a lower token has no power, not even after the leader fell silent") {
+TEST_CASE("leader view: a lower token is ignored, even after the leader fell silent") {
   LeaderView view({4, 5}, {100});
   view.hear({0}, 5, 3);
   view.hear({1}, 4, 2);
@@ -42,7 +42,7 @@ TEST_CASE("a lower token has no power, not even after the leader fell silent") {
   CHECK(view.leader({402}) == 4);
 }
 
-TEST_CASE("a leader whose node is gone leads again with its next beat") {
+TEST_CASE("leader view: a leader whose node was lost leads again with its next beat") {
   LeaderView view({4, 5}, {100});
   view.hear({0}, 5, 3);
   view.lose(4);

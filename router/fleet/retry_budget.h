@@ -1,7 +1,7 @@
 #pragma once
-// Retries may not become the load (promise 10): each admitted request earns a share of a retry, up to a
-// burst, and each retry spends a whole one. So there are never more retries than burst + share * admitted
-// requests.
+// Limits retries so that they cannot become the load (promise 10). Each admitted request earns a
+// fraction of a retry, up to a burst, and each retry spends a whole one. The number of retries
+// never exceeds burst + share * admitted requests.
 #include <algorithm>
 
 #include "runtime/actor/planted.h"

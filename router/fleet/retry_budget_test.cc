@@ -11,12 +11,12 @@ int spend_all(RetryBudget& budget) {
   return spent;
 }
 
-TEST_CASE("the burst is there from the start, and no more") {
+TEST_CASE("retry budget: the burst is available from the start, and no more") {
   RetryBudget budget(0.125, 3);
   CHECK(spend_all(budget) == 3);
 }
 
-TEST_CASE("requests earn their share, whole retries only") {
+TEST_CASE("retry budget: requests earn their share, whole retries only") {
   RetryBudget budget(0.125, 3);
   spend_all(budget);
   for (int i = 0; i < 7; ++i) budget.earn();
@@ -25,7 +25,7 @@ TEST_CASE("requests earn their share, whole retries only") {
   CHECK(spend_all(budget) == 1);
 }
 
-TEST_CASE("a long quiet time saves no more than the burst") {
+TEST_CASE("retry budget: a long quiet time saves no more than the burst") {
   RetryBudget budget(0.125, 3);
   for (int i = 0; i < 1'000; ++i) budget.earn();
   CHECK(spend_all(budget) == 3);

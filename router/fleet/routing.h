@@ -1,23 +1,25 @@
 #pragma once
-// By what a request's worker is chosen of those that it looks at. `earliest` goes by when each would be done,
-// which has what it lacks, what waits there and how slow it is in one measure. The others are RcLLM's score
-// (§III-C1) and what the paper compares it with (§IV-D2); workers of the same score are chosen among by when
-// they would be done.
+// Rules that choose a worker among the candidates of a request. `earliest` takes the worker that
+// would finish first; this one measure covers missing blocks, waiting work and slowness. The other
+// rules are RcLLM's score (§III-C1), the baselines of that paper (§IV-D2) and HLEM's Algorithm 1.
+// Workers with equal scores are ordered by their finish time.
 //
 //   affinity   alpha * hit - (1 - alpha) * load
 //   hits       hit
 //   load       -load
-//   joint      HLEM's Algorithm 1 (§IV-C): (C_kv * hit + C_rows * found + C_load * (1 - load)) / (C_kv +
-//   C_rows + C_load), and a
-//              bonus for the worker that the user was sent to last; but the least loaded one where the best
-//              is too busy
+//   joint      HLEM's Algorithm 1 (§IV-C):
+//              (C_kv * hit + C_rows * found + C_load * (1 - load)) / (C_kv + C_rows + C_load),
+//              plus a bonus for the worker that the user was last sent to;
+//              if the best worker is too busy, the least loaded one instead
 //
-// hit: of the plan's blocks, weighed by the work of computing them, what the worker's node has. load: wait /
-// (wait + time of the plan there if nothing is held), in [0, 1). The paper says "normalised" and no more; so
-// a queue that takes as long as the request itself counts a half, whatever the model. found: of the request's
-// rows of an embedding table that is not in memory, those that are there, told by shards of the table
-// (row_profile.h). C: microseconds that a miss of each costs, as the workers measure them: all keys and
-// values computed, all rows fetched, and one such request more that waits.
+// hit: fraction of the plan's blocks that the worker's node holds, weighted by the work to compute
+// them.
+// load: wait / (wait + time of the plan there with no block held), in [0, 1). The paper only says
+// "normalised"; with this formula a queue as long as the request itself counts 0.5 for every model.
+// found: fraction of the request's rows of an embedding table on disk that are in memory, estimated
+// per shard of the table (row_profile.h).
+// C: microseconds that a miss of each kind costs, as the workers measure them: computing all keys
+// and values, fetching all rows, and waiting for one more such request.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -28,18 +30,19 @@ namespace troupe::router {
 struct Routing {
   enum class By : std::uint8_t { earliest, affinity, hits, load, joint };
   By by = By::earliest;
-  double alpha = 0.5;  // 0..1; of `affinity`
+  double alpha = 0.5;  // 0..1; used by `affinity`
 };
 
-// The higher the better; the same for all by `earliest`. Not of `joint`.
+// Returns the score; higher is better. `earliest` gives every worker the same score. Not for
+// `joint`.
 double routing_score(const Routing& routing, double hit, double load);
 
-struct MissCosts {  // in any unit, the same for all; together more than nothing
+struct MissCosts {  // in any common unit; all 0 = unknown
   double kv = 0, rows = 0, load = 0;
 };
-struct JointView {  // of one worker
+struct JointView {  // view of one worker
   double hit = 0, found = 0, load = 0;
-  bool last = false;  // the user was sent there last
+  bool last = false;  // the user was last sent there
 };
 double joint_score(const MissCosts& costs, const JointView& view);
 inline constexpr double too_busy_load = 0.85;  // HLEM's threshold

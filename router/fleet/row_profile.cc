@@ -8,7 +8,8 @@ namespace troupe::router {
 
 double rows_found(const Plan& plan, const Heartbeat& beat) {
   if (beat.shard_rows == 0) return 1;
-  std::array<std::pair<std::uint32_t, std::uint32_t>, row_shards> uses{};  // of each shard, and which it is
+  // uses per shard, with the shard's number
+  std::array<std::pair<std::uint32_t, std::uint32_t>, row_shards> uses{};
   for (std::uint32_t i = 0; i < row_shards; ++i) uses[i].second = i;
   for (const Segment& segment : plan.segments)
     for (const Token token : segment.tokens)

@@ -1,16 +1,17 @@
 #pragma once
-// Which part of a plan's rows of an embedding table a worker has at hand, by what its heartbeat says of the
-// table's shards: HLEM §IV-C, whose users have the shards that most of their rows are in. In a model whose
-// tokens are items, a plan's tokens are its rows.
+// Estimates which fraction of a plan's embedding rows a worker holds in memory, from the shards
+// that its heartbeat reports. It follows HLEM §IV-C, where a user's profile is the shards with most
+// of the user's rows. In a model whose tokens are items, the plan's tokens are its rows.
 #include <cstddef>
 
 #include "runtime/actor/messages.h"
 
 namespace troupe::router {
 
-inline constexpr std::size_t profile_shards = 20;  // of a plan, those that most of its tokens are in
+// shards of a plan that count: those with most of its tokens
+inline constexpr std::size_t profile_shards = 20;
 
-// 0 to 1, in the mean over those shards; 1 of a worker whose tables are in memory.
+// Returns 0 to 1: the mean over those shards; 1 for a worker whose tables are in memory.
 double rows_found(const Plan& plan, const Heartbeat& beat);
 std::size_t rows_of(const Plan& plan);
 

@@ -19,22 +19,23 @@ Heartbeat beat_of(std::uint32_t shard_rows, std::vector<std::uint8_t> found) {
   return beat;
 }
 
-TEST_CASE("a worker whose tables are in memory has all rows") {
+TEST_CASE("row profile: a worker whose tables are in memory has all rows") {
   CHECK(rows_found(plan_of({{1, 2, 3}}), {}) == 1);
   CHECK(rows_of(plan_of({{1, 2, 3}, {4}})) == 4);
 }
 
-TEST_CASE("of the shards that a plan's rows are in, the mean of what is found there") {
+TEST_CASE("row profile: the result is the mean of what is found over the plan's shards") {
   const Heartbeat beat = beat_of(10, {100, 50, 0, 80});
   CHECK(rows_found(plan_of({{1, 2, 3}}), beat) == 1);
   CHECK(rows_found(plan_of({{1}, {15, 16}}), beat) == 0.75);
   CHECK(rows_found(plan_of({{25, 39}}), beat) == doctest::Approx(0.4));
-  CHECK(rows_found(plan_of({{45}}), beat) == 0);                   // nobody said anything of it
-  CHECK(rows_found(plan_of({{2'000'000'000, -1}}), beat) == 0.5);  // one beyond all, and one that is none
+  CHECK(rows_found(plan_of({{45}}), beat) == 0);  // the heartbeat reports nothing for this shard
+  // one token beyond all shards, and an invalid one
+  CHECK(rows_found(plan_of({{2'000'000'000, -1}}), beat) == 0.5);
   CHECK(rows_found(plan_of({{}}), beat) == 1);
 }
 
-TEST_CASE("the shards that most rows are in count, and no more of them than a profile has") {
+TEST_CASE("row profile: only the shards with most rows count, at most profile_shards of them") {
   std::vector<std::uint8_t> found(row_shards, 100);
   found[30] = 0;
   std::vector<Token> tokens;

@@ -1,5 +1,5 @@
 #pragma once
-// What one step of the router gives its parts: the time, the next free number, and where effects go.
+// Context of one router step for its parts: the time, the next free id, and the effects to fill.
 #include <cstdint>
 
 #include "runtime/actor/core.h"
@@ -8,7 +8,7 @@ namespace troupe::router {
 
 struct Step {
   Instant now;
-  std::uint64_t& next_id;  // of requests and jobs of this router
+  std::uint64_t& next_id;  // for requests and jobs of this router
   Effects& effects;
 };
 

@@ -36,7 +36,7 @@ Suspect Suspects::tell(Instant now, std::uint64_t fingerprint) const {
   return suspect;
 }
 
-// The latest strike stands for these losses too, unless it is sure.
+// Adds these losses to the latest strike, unless that strike is certain.
 void Suspects::join(Entry& entry, const Strike& strike) {
   if (entry.own.empty() && entry.told.empty()) return;
   Strike& latest = entry.own.empty() ? entry.told.back() : entry.own.back();
@@ -45,7 +45,7 @@ void Suspects::join(Entry& entry, const Strike& strike) {
   latest.sure = latest.sure || strike.sure;
 }
 
-// Beyond the own strikes, those that the other router has more: its latest.
+// Adds the strikes that the other router has beyond the own count: its latest.
 void Suspects::hear(Instant now, const Suspect& suspect) {
   if (suspect.strikes == 0) return clear(suspect.fingerprint);
   const std::uint32_t known = strikes(now, suspect.fingerprint);
@@ -97,7 +97,7 @@ void Suspects::clear(std::uint64_t fingerprint) {
   entries_.erase(at);
 }
 
-// The youngest of all, with what is remembered of it, if that is not too long ago.
+// Moves the entry to the youngest position, with its strikes unless they are too old.
 Suspects::Entry* Suspects::renew(Instant now, std::uint64_t fingerprint) {
   Entry entry;
   const auto known = entries_.find(fingerprint);

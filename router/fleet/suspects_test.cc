@@ -5,7 +5,7 @@
 namespace troupe::router {
 namespace {
 
-TEST_CASE("strikes add up, and are forgotten after a while") {
+TEST_CASE("suspects: strikes add up and are forgotten after a while") {
   Suspects suspects(4, {100});
   CHECK(suspects.strikes({0}, 7) == 0);
   CHECK(suspects.strike({0}, 7, true) == 1);
@@ -15,7 +15,7 @@ TEST_CASE("strikes add up, and are forgotten after a while") {
   CHECK(suspects.strike({151}, 7, true) == 1);
 }
 
-TEST_CASE("another router's count is taken over once, and never lowers the own one") {
+TEST_CASE("suspects: another router's count is adopted once and never lowers the own count") {
   Suspects suspects(4);
   suspects.hear({0}, {7, 1});
   suspects.hear({1}, {7, 1});
@@ -25,10 +25,10 @@ TEST_CASE("another router's count is taken over once, and never lowers the own o
   CHECK(suspects.strikes({5}, 7) == 2);
 }
 
-TEST_CASE("who is told of a strike leaves the trial to the teller, for a while") {
+TEST_CASE("suspects: a router that hears of a strike leaves the trial to the reporter for a while") {
   Suspects suspects(4, {1'000}, {50});
   suspects.strike({0}, 7, true);
-  CHECK_FALSE(suspects.on_trial({0}, 7));  // it is ours
+  CHECK_FALSE(suspects.on_trial({0}, 7));  // this router's own strike
   suspects.hear({10}, {8, 1});
   CHECK(suspects.on_trial({59}, 8));
   CHECK_FALSE(suspects.on_trial({60}, 8));
@@ -39,7 +39,7 @@ TEST_CASE("who is told of a strike leaves the trial to the teller, for a while")
   CHECK_FALSE(suspects.on_trial({71}, 9));
 }
 
-TEST_CASE("losses beside others are one strike in all; another router's word clears") {
+TEST_CASE("suspects: losses beside others are one strike in all, and another router's report can clear") {
   Suspects suspects(4);
   CHECK(suspects.strike({0}, 7, false) == 1);
   CHECK(suspects.strike({1}, 7, false) == 1);
@@ -48,11 +48,11 @@ TEST_CASE("losses beside others are one strike in all; another router's word cle
   CHECK(suspects.strikes({4}, 7) == 0);
 }
 
-TEST_CASE("the oldest goes when there are too many, and who ran well is cleared") {
+TEST_CASE("suspects: the oldest entry is dropped at the limit, and a request that ran well is cleared") {
   Suspects suspects(2);
   suspects.strike({0}, 1, true);
   suspects.strike({1}, 2, true);
-  suspects.strike({2}, 1, true);  // the younger one now
+  suspects.strike({2}, 1, true);  // now the younger entry
   suspects.strike({3}, 3, true);
   CHECK(suspects.size() == 2);
   CHECK(suspects.strikes({4}, 2) == 0);
@@ -62,21 +62,21 @@ TEST_CASE("the oldest goes when there are too many, and who ran well is cleared"
   CHECK(suspects.size() == 1);
 }
 
-TEST_CASE("a strike for the loss of a process is taken back when the same process shows that it lives") {
+TEST_CASE("suspects: a strike for a lost process is taken back when that process proves it lives") {
   Suspects suspects(4);
   suspects.strike({0}, 7, true, {{3, 50, 12}});
   suspects.strike({1}, 7, true, {{4, 60, 9}});
-  CHECK_FALSE(suspects.take_back({10}, 3, 50, 11));  // it may have said that before
+  CHECK_FALSE(suspects.take_back({10}, 3, 50, 11));  // it may have sent that before the loss
   CHECK_FALSE(suspects.take_back({10}, 5, 50, 99));
   CHECK(suspects.take_back({10}, 3, 50, 12));
   CHECK(suspects.strikes({10}, 7) == 1);
-  CHECK_FALSE(suspects.take_back({10}, 3, 50, 13));  // once
-  CHECK_FALSE(suspects.take_back({10}, 4, 61, 1));   // a later process: that one is gone
+  CHECK_FALSE(suspects.take_back({10}, 3, 50, 13));  // taken back only once
+  CHECK_FALSE(suspects.take_back({10}, 4, 61, 1));   // a later process, so the earlier one is gone
   CHECK_FALSE(suspects.take_back({10}, 4, 60, 99));
   CHECK(suspects.strikes({10}, 7) == 1);
 }
 
-TEST_CASE("a strike that stands for several losses stays while one of them may be true") {
+TEST_CASE("suspects: a strike for several losses stays while one of them may be true") {
   Suspects suspects(4);
   suspects.strike({0}, 7, false, {{3, 50, 12}});
   CHECK(suspects.strike({1}, 7, false, {{4, 60, 9}}) == 1);
@@ -90,7 +90,7 @@ TEST_CASE("a strike that stands for several losses stays while one of them may b
   CHECK(suspects.strikes({30}, 8) == 1);
 }
 
-TEST_CASE("two strikes for one process that lives are both taken back at once") {
+TEST_CASE("suspects: two strikes for one live process are both taken back at once") {
   Suspects suspects(4);
   suspects.strike({0}, 7, true, {{3, 50, 12}});
   suspects.strike({1}, 7, true, {{3, 50, 14}});
@@ -98,7 +98,7 @@ TEST_CASE("two strikes for one process that lives are both taken back at once") 
   CHECK(suspects.size() == 0);
 }
 
-TEST_CASE("what other routers told without a doubt stays; what was cleared is gone") {
+TEST_CASE("suspects: strikes reported as certain stay, and cleared ones are gone") {
   Suspects suspects(1);
   suspects.strike({0}, 7, true, {{3, 50, 12}});
   suspects.hear({1}, {7, 2});
@@ -106,12 +106,12 @@ TEST_CASE("what other routers told without a doubt stays; what was cleared is go
   CHECK(suspects.strikes({2}, 7) == 1);
   suspects.strike({3}, 7, true, {{3, 50, 12}});
   suspects.clear(7);
-  suspects.strike({4}, 7, true);  // of another loss, which is sure
+  suspects.strike({4}, 7, true);  // a strike for another loss, which is certain
   CHECK_FALSE(suspects.take_back({10}, 3, 50, 99));
   CHECK(suspects.strikes({10}, 7) == 1);
 }
 
-TEST_CASE("who was told takes the teller's strikes back by itself, and tells the rest on") {
+TEST_CASE("suspects: a receiver takes reported strikes back by itself and reports the others on") {
   Suspects teller(4), told(4);
   teller.strike({0}, 7, false, {{3, 50, 12}});
   told.hear({1}, teller.tell({1}, 7));
@@ -122,15 +122,15 @@ TEST_CASE("who was told takes the teller's strikes back by itself, and tells the
   CHECK(told.take_back({5}, 4, 60, 9));
   CHECK(told.strikes({5}, 7) == 1);
   CHECK(told.tell({5}, 7) == Suspect{7, 1, {{{{3, 50, 12}}, false}}});
-  CHECK_FALSE(told.take_back({6}, 3, 51, 1));  // this one died
+  CHECK_FALSE(told.take_back({6}, 3, 51, 1));  // this process died
   CHECK(told.tell({6}, 7) == Suspect{7, 1, {{{{3, 50, 12}}, true}}});
   CHECK(told.tell({6}, 8) == Suspect{8, 0, {}});
 }
 
-TEST_CASE("of what was told the own strikes are not counted again") {
+TEST_CASE("suspects: own strikes in another router's report are not counted again") {
   Suspects suspects(4);
   suspects.strike({0}, 7, true, {{3, 50, 12}});
-  suspects.hear({1}, {7, 3, {{{{4, 60, 9}}, false}}});  // one that is sure, one in doubt, and ours
+  suspects.hear({1}, {7, 3, {{{{4, 60, 9}}, false}}});  // one certain strike, one in doubt, and the own one
   CHECK(suspects.strikes({2}, 7) == 3);
   CHECK(suspects.take_back({2}, 4, 60, 9));
   CHECK(suspects.take_back({2}, 3, 50, 12));
@@ -142,7 +142,7 @@ TEST_CASE("of what was told the own strikes are not counted again") {
   CHECK(suspects.size() == 0);
 }
 
-TEST_CASE("an own loss beside a strike that was told keeps it up") {
+TEST_CASE("suspects: an own loss beside a reported strike keeps the strike") {
   Suspects suspects(4);
   suspects.hear({0}, {7, 1, {{{{3, 50, 12}}, false}}});
   CHECK(suspects.strike({1}, 7, false, {{4, 60, 9}}) == 1);
@@ -152,7 +152,7 @@ TEST_CASE("an own loss beside a strike that was told keeps it up") {
   CHECK(suspects.size() == 0);
 }
 
-TEST_CASE("a loss that joins a strike is heard elsewhere, and keeps it up there too") {
+TEST_CASE("suspects: a loss that joins a strike is reported and keeps the strike elsewhere too") {
   Suspects teller(4), told(4);
   teller.strike({0}, 7, false, {{3, 50, 12}});
   told.hear({1}, teller.tell({1}, 7));
@@ -160,11 +160,11 @@ TEST_CASE("a loss that joins a strike is heard elsewhere, and keeps it up there 
   told.hear({3}, teller.tell({3}, 7));
   CHECK_FALSE(told.take_back({4}, 3, 50, 12));
   CHECK(told.strikes({4}, 7) == 1);
-  CHECK_FALSE(told.take_back({5}, 4, 61, 1));  // and this one is true
+  CHECK_FALSE(told.take_back({5}, 4, 61, 1));  // this loss is true
   CHECK(told.strikes({5}, 7) == 1);
 }
 
-TEST_CASE("losses that are forgotten take nothing back later") {
+TEST_CASE("suspects: forgotten losses take nothing back later") {
   Suspects suspects(4, {100});
   suspects.strike({0}, 7, true, {{3, 50, 12}});
   suspects.strike({200}, 7, true, {{4, 60, 9}});

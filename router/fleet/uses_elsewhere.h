@@ -1,9 +1,9 @@
 #pragma once
-// What the homes of users do not see: a user who is sent to another worker would have wanted his blocks at
-// home, had they been there. A home that never hears of it takes him for somebody who does not come, and
-// gives the pages of users away, upon which more of them are sent elsewhere (placement/split/marginal.h). So
-// a router tells each worker, with plans that go there anyway, which blocks of its users were wanted
-// elsewhere lately. It is a count: what is lost, or was too much to keep, only makes a curve coarser.
+// Tells home workers about requests of their users that ran on other workers. Such a request would
+// have used the user's blocks at home if they had been there. A home that never hears of it assumes
+// that the user does not return and shrinks its user area, so even more requests are sent elsewhere
+// (placement/split/marginal.h). The router therefore attaches recent uses to plans that go to that
+// home anyway. The counts are approximate: a lost or dropped entry only makes a curve coarser.
 #include <cstddef>
 #include <deque>
 #include <map>
@@ -16,15 +16,14 @@ namespace troupe::router {
 
 class UsesElsewhere {
  public:
-  static constexpr std::size_t kept_max =
-      256;  // blocks of each worker's users; those that were wanted longest ago go
-  static constexpr std::size_t told_max = 64;  // with one plan
+  static constexpr std::size_t kept_max = 256;  // blocks kept per home; the least recently wanted are dropped
+  static constexpr std::size_t told_max = 64;   // blocks reported with one plan
 
-  // Of a block that is wanted again before it was told, the number of times.
+  // Records uses. A block that is wanted again before it was reported counts the number of times.
   void note(NodeId home, std::span<const BlockUse> uses);
-  // Those that were wanted longest ago first, for a plan that goes there.
+  // Returns and removes the least recently wanted uses, to send with a plan for that home.
   std::vector<BlockUse> take(NodeId home);
-  void follow(std::span<const NodeId> workers);  // nobody else is told anything any more
+  void follow(std::span<const NodeId> workers);  // drops the uses of all other homes
   std::size_t kept(NodeId home) const;
   std::size_t homes() const { return uses_.size(); }
 

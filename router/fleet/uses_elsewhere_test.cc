@@ -13,7 +13,7 @@ BlockUse use(std::uint8_t n, float us = 5) {
   return result;
 }
 
-TEST_CASE("each home is told of its own users, once") {
+TEST_CASE("uses elsewhere: each home hears once of its own users") {
   UsesElsewhere uses;
   uses.note(1, std::vector{use(1), use(2)});
   uses.note(2, std::vector{use(3)});
@@ -24,7 +24,7 @@ TEST_CASE("each home is told of its own users, once") {
   CHECK(uses.homes() == 0);
 }
 
-TEST_CASE("a block that is wanted again before it was told is one with two uses, and the last") {
+TEST_CASE("uses elsewhere: a block wanted again before its report has two uses and the later time") {
   UsesElsewhere uses;
   uses.note(1, std::vector{use(1), use(2)});
   uses.note(1, std::vector{use(1, 7)});
@@ -33,7 +33,7 @@ TEST_CASE("a block that is wanted again before it was told is one with two uses,
   CHECK(uses.take(1) == std::vector{use(2), twice});
 }
 
-TEST_CASE("so many are kept, those that were wanted last, and a few are told at a time") {
+TEST_CASE("uses elsewhere: the most recent uses are kept, and a few are reported at a time") {
   UsesElsewhere uses;
   for (int n = 0; n < 300; ++n) {
     BlockUse one = use(static_cast<std::uint8_t>(n));
@@ -47,7 +47,7 @@ TEST_CASE("so many are kept, those that were wanted last, and a few are told at 
   CHECK(uses.kept(1) == UsesElsewhere::kept_max - UsesElsewhere::told_max);
 }
 
-TEST_CASE("who has left is told nothing any more") {
+TEST_CASE("uses elsewhere: a node that has left gets no reports") {
   UsesElsewhere uses;
   for (const NodeId node : {1U, 2U}) uses.note(node, std::vector{use(1)});
   uses.follow(std::vector<NodeId>{2, 3});

@@ -10,7 +10,7 @@
 namespace troupe::router {
 namespace {
 
-// Fewer than all; nothing for another text.
+// Returns a share below all users; nullopt for any other text.
 std::optional<std::uint32_t> parse_share(std::string_view text) {
   std::uint32_t share = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), share);
@@ -92,7 +92,7 @@ VersionKeeper::Answer VersionKeeper::on_done(Step step, std::uint64_t job, const
     return Answer::read;
   }
   const auto* answer = std::get_if<Coordinated>(&result);
-  if (!answer) return Answer::read;  // the Coordination is away: asked again with the next heartbeat
+  if (!answer) return Answer::read;  // the Coordination is away: ask again with the next heartbeat
   const bool written = question == Question::write && answer->ok;
   if (written && wish_ && wish_->job == job) wish_->in_place = true;
   adopt(step, *answer, workers);
@@ -100,7 +100,7 @@ VersionKeeper::Answer VersionKeeper::on_done(Step step, std::uint64_t job, const
   if (wish_ && wish_->earlier_job != job && !std::exchange(wish_->confirmed, true))
     wish_->changes |= target() != now_ || written;
   if (question == Question::read && answer->revision == 0) {
-    write(step, now_, 0);  // nobody has served anything yet
+    write(step, now_, 0);  // nothing was served before: write the initial versions
   } else {
     advance(step, workers);
   }
@@ -125,7 +125,7 @@ void VersionKeeper::adopt(Step step, const Coordinated& answer, const WorkerTabl
 }
 
 bool VersionKeeper::advance(Step step, const WorkerTable& workers) {
-  if (now_.epoch == 0) return false;  // read first
+  if (now_.epoch == 0) return false;  // the key must be read first
   if (wish_ && !wish_->catalog_known && !wish_->catalog_wrong) {
     if (std::exchange(catalog_asked_, true)) return false;
     question_ = Question::find_catalog;  // a catalog that the port does not know is never flipped to
@@ -162,12 +162,13 @@ std::optional<Versions> VersionKeeper::next_step(Instant now, const WorkerTable&
   return next;
 }
 
-// Every write clears what was announced before or announces something, so an announcement has an epoch of its
-// own, and what workers say of it is not mixed up with what they said of an earlier one.
+// Every write either clears an earlier announcement or makes a new one. An announcement therefore
+// has its own epoch, and workers' reports about it are not confused with those about an earlier
+// one.
 bool VersionKeeper::must_take_back(Instant now, const WorkerTable& workers) const {
   if (withdrawn_ && withdrawn_->announced.epoch == now_.epoch) return true;
   if (!workers.load_refusal(now, now_.epoch, now_.next_model).empty()) return true;
-  const bool is_wished = wish_ && target() == now_;  // whoever wishes for it has a deadline of its own
+  const bool is_wished = wish_ && target() == now_;  // the router with the wish has its own deadline
   const bool may_stay = now_.is_shared() && was_everywhere_;
   return !is_wished && !may_stay && now.us - announced_since_.us > patience_.us;
 }
@@ -178,17 +179,20 @@ void VersionKeeper::note_announcement(Instant now, const WorkerTable& workers) {
   was_everywhere_ = was_everywhere_ || (!now_.next_model.empty() && workers.all_have(now, now_.next_model));
 }
 
-// Also before newer versions are followed: another router may have taken the announcement back for this.
+// Called also before newer versions are followed: another router may have taken the announcement
+// back for this reason.
 void VersionKeeper::note_load_refusal(Instant now, const WorkerTable& workers) {
   if (!wish_ || now_.next_model.empty() || target() != now_) return;
   wish_->why_refused = workers.load_refusal(now, now_.epoch, now_.next_model);
 }
 
-// What is to be written for the wish now; what was in place and is not any more was undone by somebody.
+// Returns what must be written now for the wish. If it was in place and no longer is, another
+// router replaced it.
 std::optional<Versions> VersionKeeper::next_of_wish() {
   if (!wish_ || wish_->catalog_wrong || wish_->replaced || !wish_->why_refused.empty()) return std::nullopt;
   if (target() == now_) {
-    wish_->in_place = wish_->in_place || wish_->confirmed;  // else what is known may be old
+    // without a confirmation the known versions may be outdated
+    wish_->in_place = wish_->in_place || wish_->confirmed;
   } else if (wish_->in_place) {
     wish_->replaced = true;
   } else {
@@ -198,7 +202,7 @@ std::optional<Versions> VersionKeeper::next_of_wish() {
 }
 
 Versions VersionKeeper::target() const {
-  // Another catalog is for both of two models that share the users.
+  // If two models share the users, another catalog applies to both.
   Versions target = wish_->model.empty() && now_.is_shared() ? now_ : settled();
   const std::string& catalog = wish_->catalog.empty() ? now_.catalog_version : wish_->catalog;
   if (wish_->model.empty() || wish_->model == now_.model_version) {
@@ -216,16 +220,16 @@ Versions VersionKeeper::settled() const {
 }
 
 void VersionKeeper::wish(const std::string& model, const std::string& catalog, std::uint32_t share) {
-  TROUPE_CHECK(coordinate_ && !wish_, "one wish at a time, and somebody to keep it");
+  TROUPE_CHECK(coordinate_ && !wish_, "the keeper has a Coordination and no wish is in progress");
   wish_ = Wished{.model = model, .catalog = catalog, .share = share};
   if (question_ != Question::none) wish_->earlier_job = job_;
   wish_->catalog_known = catalog.empty() || catalog == now_.catalog_version;
   withdrawn_.reset();
 }
 
-// Its announcement stands, or nothing newer is known than what its last write replaces: that write may still
-// be on its way, or its answer was lost. A wish for a catalog alone announces nothing: what shares the users
-// is another's.
+// Withdraws the announcement if it stands, or if nothing newer is known than what its last write
+// replaces. In the second case the write may still be in flight or its answer was lost. A wish for
+// a catalog alone announces nothing: a current share belongs to another wish.
 void VersionKeeper::end_wish(Instant now, bool kept) {
   if (!kept && wish_ && wish_->job != 0 && !wish_->model.empty() && !target().next_model.empty()) {
     const bool stands = target() == now_;
@@ -237,7 +241,7 @@ void VersionKeeper::end_wish(Instant now, bool kept) {
   wish_.reset();
 }
 
-// What the answer says of a write that nobody knew the outcome of.
+// Uses the answer to learn the outcome of a withdrawn wish's write.
 void VersionKeeper::trace_withdrawn(const Coordinated& answer, Question question, bool written) {
   if (!withdrawn_ || withdrawn_->announced.epoch > 0) return;
   const bool is_own = job_ == withdrawn_->job;
@@ -248,8 +252,9 @@ void VersionKeeper::trace_withdrawn(const Coordinated& answer, Question question
   }
 }
 
-// Whether the next versions after those that it was to replace are the withdrawn ones, if the answer was
-// lost; others of the same content that come later are another router's.
+// Forgets the withdrawn announcement once it is gone. If the answer of its write was lost, the next
+// versions after the replaced ones are compared with it. Later ones with the same content belong to
+// another router.
 void VersionKeeper::forget_withdrawn(Instant now) {
   if (!withdrawn_) return;
   Versions& announced = withdrawn_->announced;

@@ -1,19 +1,20 @@
 #pragma once
-// Which model and catalog new requests are pinned to (promise 4). The truth is one key of the Coordination,
-// "model\ncatalog\nnext model\nnext catalog\nshare"; its revision is the epoch. Every router reads it once
-// per heartbeat and follows the highest epoch that it hears of. An operator's wish is carried out in steps,
-// each a compare-and-set:
+// Decides which model and catalog new requests are pinned to (promise 4). The truth is one key of
+// the Coordination, "model\ncatalog\nnext model\nnext catalog\nshare"; its revision is the epoch.
+// Every router reads it once per heartbeat and follows the highest epoch that it hears of. An
+// operator's wish is carried out in steps, each a compare-and-set:
 //
 //   announce the next model, and the catalog that comes with it → every live worker has the model → flip both
 //
-// A next model that only a share of users is to have stays announced, once it was seen everywhere: then they
-// are pinned to it, by their hash (share_place in fingerprint.h), and the others to the present one. Another
-// share, all of it, or the present model for all (the way back) is another wish.
+// A next model for only a share of users stays announced after every worker has it. Those users are
+// pinned to it by their hash (share_place in fingerprint.h), the others to the current model.
+// Another share, all users, or the current model for all (the way back) is another wish.
 //
-// A catalog alone is flipped to at once. Any router flips once it sees the announced model everywhere, so a
-// swap goes on when the router that was asked dies. Any router takes the announcement back when a worker can
-// never load the model, or when it has stood for longer than a wish is waited for and was never everywhere. A
-// later wish replaces an earlier one and all that this has announced. One question at a time is on its way.
+// A catalog alone is flipped to at once. Any router flips once it sees the announced model on every
+// worker, so a swap continues when the router that was asked dies. Any router takes the
+// announcement back when a worker can never load the model, or when the wait deadline of a wish has
+// passed and not every worker had it. A later wish replaces an earlier one and everything that it
+// announced. At most one question to the Coordination is in flight.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,74 +27,76 @@ namespace troupe::router {
 
 inline constexpr std::string_view versions_key = "versions";
 
-// The key's value. Lines that say nothing are left out at the end, so that older readers take it; they do not
-// take a share.
+// Formats the key's value. Empty lines at the end are left out, so that older readers accept it;
+// older readers do not accept a share.
 std::string versions_text(const Versions& versions);
 std::optional<Versions> parse_versions(std::uint64_t epoch, std::string_view text);
 
 class VersionKeeper {
  public:
-  // Without a Coordination the initial versions stay, with epoch 0.
-  // `patience`: how long an announced model is waited for by those who have not wished for it.
+  // Without a Coordination the initial versions stay, with epoch 0. `patience`: how long routers
+  // that did not wish for an announced model wait for it.
   VersionKeeper(Versions initial, bool coordinate, Duration heartbeat = {200'000},
                 Duration patience = {120'000'000})
       : now_(std::move(initial)), coordinate_(coordinate), heartbeat_(heartbeat), patience_(patience) {}
 
   const Versions& versions() const { return now_; }
-  // False until the key was read once: what this process was started with may have been replaced long ago.
+  // Returns false until the key was read once: the versions from the start may be outdated.
   bool known() const { return !coordinate_ || now_.epoch > 0; }
 
-  // False also while something newer has been rumoured for more than three heartbeats: then nobody may be
-  // pinned to what is known here.
+  // Returns false until known, and also while a newer epoch has been rumoured for more than three
+  // heartbeats: no request may then be pinned to these versions.
   bool current(Instant now) const {
     return known() && (!behind_since_ || now.us - behind_since_->us <= 3 * heartbeat_.us);
   }
 
   void hear(Instant now, const Versions& heard, const WorkerTable& workers);
-  // Somebody follows this epoch. A newer one is read for, once per heartbeat.
+  // Some node follows this epoch. If it is newer, the key is read, at most once per heartbeat.
   void rumour(Step step, std::uint64_t epoch, const WorkerTable& workers);
   void tick(Step step,
-            const WorkerTable& workers);  // once per heartbeat, and whenever something newer is rumoured
+            const WorkerTable& workers);  // called once per heartbeat, and when a newer epoch is rumoured
   enum class Answer : std::uint8_t { foreign, read, written };
   Answer on_done(Step step, std::uint64_t job, const JobResult& result, const WorkerTable& workers);
 
-  // An empty version keeps the present one. There is no wish yet, and there is a Coordination.
-  // `share`: of users, in thousandths, that get the model.
+  // Starts a wish; requires a Coordination and no wish in progress. An empty version keeps the
+  // current one. `share`: users, in thousandths, that get the model.
   void wish(const std::string& model, const std::string& catalog, std::uint32_t share = Versions::all_users);
-  // `served` is said after the key was read or written since the wish; `refused` once nothing of it is left.
+  // `served` is reported after the key was read or written since the wish; `refused` once nothing
+  // of the wish is left.
   enum class Wish : std::uint8_t { none, pending, served, replaced, wrong_catalog, refused };
   Wish wish_state() const;
-  bool wish_changes() const { return wish_ && wish_->changes; }  // false: it was served when it came
+  // false: it was already served when it came
+  bool wish_changes() const { return wish_ && wish_->changes; }
   std::string why_refused() const { return wish_ ? wish_->why_refused : ""; }
-  void end_wish(Instant now, bool kept = false);  // what it has announced is taken back, unless it is `kept`
+  void end_wish(Instant now, bool kept = false);  // takes its announcement back, unless it is `kept`
   bool swapping() const { return wish_.has_value() || !now_.next_model.empty(); }
 
  private:
   struct Wished {
-    std::string model, catalog;  // as named
+    std::string model, catalog;  // as named in the wish
     std::uint32_t share = Versions::all_users;
     bool catalog_known = false, catalog_wrong = false;
     bool confirmed = false, changes = false;
-    std::uint64_t earlier_job = 0;  // was under way when it came: its answer says nothing of this wish
-    std::uint64_t job = 0;          // that writes it
-    Revision over = 0;              // what that job replaces
+    std::uint64_t earlier_job = 0;  // in flight when the wish came: its answer says nothing about this wish
+    std::uint64_t job = 0;          // job that writes it
+    Revision over = 0;              // revision that the job replaces
     bool in_place = false;          // it was announced or served
     bool replaced = false;
     std::string why_refused;
   };
-  // The announcement of a wish that has ended; it must not stand.
+  // Announcement of a wish that has ended; it must be taken back.
   struct Withdrawn {
-    Versions announced;  // its epoch is 0 while nobody knows whether it was written
+    Versions announced;  // its epoch is 0 while it is unknown whether it was written
     std::uint64_t job = 0;
     Revision over = 0;
     Instant since;
   };
   enum class Question : std::uint8_t { none, read, write, find_catalog };
-  bool advance(Step step, const WorkerTable& workers);  // true if it asked something
+  bool advance(Step step, const WorkerTable& workers);  // returns true if it asked something
   std::optional<Versions> next_step(Instant now, const WorkerTable& workers);
   std::optional<Versions> next_of_wish();
-  Versions target() const;   // of the wish: announced, or served
-  Versions settled() const;  // without what is announced
+  Versions target() const;   // what the wish wants next: announced, or served
+  Versions settled() const;  // current versions without the announcement
   void note_announcement(Instant now, const WorkerTable& workers);
   void note_load_refusal(Instant now, const WorkerTable& workers);
   bool must_take_back(Instant now, const WorkerTable& workers) const;
@@ -107,7 +110,7 @@ class VersionKeeper {
   Versions now_;
   bool coordinate_;
   Duration heartbeat_, patience_;
-  std::uint64_t heard_epoch_ = 0;  // the highest
+  std::uint64_t heard_epoch_ = 0;  // highest epoch heard
   std::optional<Instant> behind_since_, rumour_read_;
   bool catalog_asked_ = false;  // since the last tick
   Question question_ = Question::none;
@@ -116,7 +119,7 @@ class VersionKeeper {
   std::optional<Withdrawn> withdrawn_;
   std::uint64_t announced_epoch_ = 0;  // of the versions that were seen last
   Instant announced_since_;
-  bool was_everywhere_ = false;  // every worker that lived had the next model, once in that epoch
+  bool was_everywhere_ = false;  // all live workers have had the next model at some time in that epoch
 };
 
 }  // namespace troupe::router

@@ -7,7 +7,7 @@
 namespace troupe::router {
 namespace versions_test {
 
-// The key as a Coordination keeps it, and a keeper that asks it.
+// A version keeper and the key as a Coordination would keep it.
 struct Bench {
   WorkerTable workers{{.heartbeat = {100}}, {1, 2}};
   VersionKeeper keeper{{.model_version = "m1", .catalog_version = "c1"}, true, {200'000}, {1'000'000}};
@@ -15,7 +15,7 @@ struct Bench {
   Revision revision = 0;
   std::string value;
 
-  // What was asked, or nothing.
+  // Last question to the Coordination; job 0 = none.
   struct Question {
     std::uint64_t job = 0;
     Job work;
@@ -34,7 +34,7 @@ struct Bench {
     return kind;
   }
   void hear(const Versions& versions) { keeper.hear({0}, versions, workers); }
-  // Answers whatever is asked until nothing is.
+  // Answers questions until none is left.
   void settle() {
     for (int i = 0; i < 10 && asked; ++i) {
       if (std::holds_alternative<FindFeatures>(asked->work)) {
@@ -75,7 +75,7 @@ struct Bench {
   }
 };
 
-TEST_CASE("the text of versions comes back as it was, older writers' too, and no other text does") {
+TEST_CASE("versions text: round-trips, also from older writers, and other texts are rejected") {
   const Versions versions{4, "m1", "", "m2", ""}, pair{4, "m1", "c1", "m2", "c2"};
   CHECK(versions_text(versions) == "m1\n\nm2");  // older readers understand it
   CHECK(parse_versions(4, "m1\n\nm2") == versions);
@@ -85,7 +85,7 @@ TEST_CASE("the text of versions comes back as it was, older writers' too, and no
     CHECK_FALSE(parse_versions(4, bad).has_value());
 }
 
-TEST_CASE("a share stands behind the next model, and no other text is one") {
+TEST_CASE("versions text: a share follows the next model, and other texts are rejected") {
   const Versions shared{4, "m1", "c1", "m2", "", 250};
   CHECK(versions_text(shared) == "m1\nc1\nm2\n\n250");
   CHECK(parse_versions(4, versions_text(shared)) == shared);
@@ -95,7 +95,7 @@ TEST_CASE("a share stands behind the next model, and no other text is one") {
     CHECK_FALSE(parse_versions(4, bad).has_value());
 }
 
-TEST_CASE("a next model that only a share of users is to have stays beside the present one, however long") {
+TEST_CASE("versions: a next model for a share of users stays beside the current model without a limit") {
   Bench b;
   b.round();
   b.keeper.wish("m2", "", 100);
@@ -106,23 +106,21 @@ TEST_CASE("a next model that only a share of users is to have stays beside the p
   b.all_load("m2");
   for (const std::int64_t us : {0, 1'000'000, 90'000'000}) b.round(us);
   CHECK(b.value == "m1\nc1\nm2\n\n100");
-  b.keeper.wish("m2", "", 500);  // more of them
+  b.keeper.wish("m2", "", 500);  // a larger share
   b.round();
   CHECK(b.value == "m1\nc1\nm2\n\n500");
   b.keeper.end_wish({0}, true);
-  b.keeper.wish("", "c2");  // another catalog is for both
+  b.keeper.wish("", "c2");  // a catalog change applies to both models
   b.round();
   CHECK(b.value == "m1\nc2\nm2\n\n500");
   b.keeper.end_wish({0}, true);
-  b.keeper.wish("m2", "");  // all of them
+  b.keeper.wish("m2", "");  // all users
   for (int i = 0; i < 3; ++i) b.round();
   CHECK(b.value == "m2\nc2\n");
   CHECK(b.keeper.wish_state() == VersionKeeper::Wish::served);
 }
 
-TEST_CASE(
-    "the way back from a share is a wish for the present model; a worker that cannot load the next one is "
-    "another") {
+TEST_CASE("versions: the current model ends a share, and a model that a worker cannot load is taken back") {
   for (const bool is_wished : {true, false}) {
     CAPTURE(is_wished);
     Bench b;
@@ -137,7 +135,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a share that was not everywhere in time is taken back") {
+TEST_CASE("versions: a share that did not reach every worker in time is taken back") {
   Bench b;
   b.round();
   b.keeper.wish("m2", "", 100);
@@ -147,8 +145,7 @@ TEST_CASE("a share that was not everywhere in time is taken back") {
   CHECK(b.value == "m1\nc1\n");
 }
 
-TEST_CASE(
-    "a share that never was everywhere is taken back when who has asked for it is gone; one that was stays") {
+TEST_CASE("versions: a share that never reached all workers is taken back without its wish, another stays") {
   for (const bool was_everywhere : {false, true}) {
     CAPTURE(was_everywhere);
     Bench b;
@@ -164,7 +161,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a catalog that is given up while two models share the users leaves the share as it is") {
+TEST_CASE("versions: giving up a catalog leaves the share of two models unchanged") {
   Bench b;
   b.round();
   b.keeper.wish("m2", "", 100);
@@ -179,7 +176,7 @@ TEST_CASE("a catalog that is given up while two models share the users leaves th
   CHECK(b.value == "m1\nc2\nm2\n\n100");
 }
 
-TEST_CASE("nothing is known before the key was read; who finds none writes its own") {
+TEST_CASE("versions: nothing is known before the key is read, and a missing key is written") {
   Bench b;
   CHECK_FALSE(b.keeper.known());
   b.round();
@@ -188,7 +185,7 @@ TEST_CASE("nothing is known before the key was read; who finds none writes its o
   CHECK(b.keeper.versions() == Versions{1, "m1", "c1", ""});
 }
 
-TEST_CASE("what others wrote is followed, whoever tells of it first, and never backwards") {
+TEST_CASE("versions: newer versions are followed whoever reports them, and never backwards") {
   Bench b;
   b.revision = 7;
   b.value = "m5\nc5\n";
@@ -197,11 +194,11 @@ TEST_CASE("what others wrote is followed, whoever tells of it first, and never b
   b.hear({9, "m6", "c6", ""});
   CHECK(b.keeper.versions().model_version == "m6");
   b.hear({8, "m7", "c7", ""});
-  b.round();  // the read is older
+  b.round();  // the answer of the read is older
   CHECK(b.keeper.versions().model_version == "m6");
 }
 
-TEST_CASE("one question at a time, and one that failed is asked again") {
+TEST_CASE("versions: one question is in flight, and a failed one is asked again") {
   Bench b;
   b.tick();
   const auto job = b.asked->job;
@@ -213,7 +210,7 @@ TEST_CASE("one question at a time, and one that failed is asked again") {
   CHECK(b.keeper.known());
 }
 
-TEST_CASE("a model is announced, loaded everywhere and then flipped to, the catalog in the same step") {
+TEST_CASE("versions: a model is announced, loaded everywhere and then flipped to, with its catalog") {
   Bench b;
   b.round();
   b.keeper.wish("m2", "c2");
@@ -231,7 +228,7 @@ TEST_CASE("a model is announced, loaded everywhere and then flipped to, the cata
   CHECK_FALSE(b.keeper.swapping());
 }
 
-TEST_CASE("an announced model is flipped to by any router that sees it everywhere, with what comes with it") {
+TEST_CASE("versions: any router that sees the announced model everywhere flips to it and its catalog") {
   for (const char* catalog : {"", "\nc2"}) {
     Bench b;
     b.revision = 3;
@@ -245,7 +242,7 @@ TEST_CASE("an announced model is flipped to by any router that sees it everywher
   }
 }
 
-TEST_CASE("what is served already is read once more, and nothing is written for it") {
+TEST_CASE("versions: a wish for what is served is confirmed by a read and writes nothing") {
   Bench b;
   b.round();
   b.keeper.wish("m1", "");
@@ -255,7 +252,7 @@ TEST_CASE("what is served already is read once more, and nothing is written for 
   CHECK_FALSE(b.keeper.wish_changes());
   CHECK(b.revision == 1);
   b.keeper.end_wish({0});
-  ++b.revision;  // what this keeper knows is old
+  ++b.revision;  // the keeper's versions are outdated
   b.value = "m9\nc1\n";
   b.keeper.wish("m1", "");
   b.round();
@@ -264,7 +261,7 @@ TEST_CASE("what is served already is read once more, and nothing is written for 
   CHECK(b.value == "m9\nc1\nm1");
 }
 
-TEST_CASE("a wish for the active model takes back what another one has announced") {
+TEST_CASE("versions: a wish for the active model takes back another router's announcement") {
   Bench b;
   b.revision = 3;
   b.value = "m1\nc1\nm2\nc2";
@@ -275,12 +272,12 @@ TEST_CASE("a wish for the active model takes back what another one has announced
   CHECK(b.keeper.wish_state() == VersionKeeper::Wish::served);
 }
 
-TEST_CASE("a model that a worker can never load is taken back, and who wished for it hears why") {
+TEST_CASE("versions: a model that a worker can never load is taken back, and the wish gets the reason") {
   Bench b;
   b.round();
   b.keeper.wish("m2", "c2");
   b.round();
-  b.refuse_load("m2", b.revision - 1);  // of an earlier announcement
+  b.refuse_load("m2", b.revision - 1);  // for an earlier announcement
   b.refuse_load("m3", b.revision);
   b.round();
   CHECK(b.value == "m1\nc1\nm2\nc2");
@@ -294,13 +291,13 @@ TEST_CASE("a model that a worker can never load is taken back, and who wished fo
   b.round();
   CHECK(b.value == "m1\nc1\n");
   b.keeper.end_wish({0});
-  b.keeper.wish("m2", "");  // it starts clean
+  b.keeper.wish("m2", "");  // a new wish starts clean
   b.round();
   CHECK(b.value == "m1\nc1\nm2");
   CHECK(b.keeper.wish_state() == VersionKeeper::Wish::pending);
 }
 
-TEST_CASE("a model that another router has taken back is refused with the reason, not replaced") {
+TEST_CASE("versions: a model that another router took back is refused with the reason, not replaced") {
   for (const bool is_read : {false, true}) {
     Bench b;
     b.round();
@@ -318,7 +315,7 @@ TEST_CASE("a model that another router has taken back is refused with the reason
   }
 }
 
-TEST_CASE("what nobody waits for any more is taken back: refused, given up, or announced for too long") {
+TEST_CASE("versions: an announcement without a waiting wish is taken back") {
   Bench b;
   b.revision = 3;
   b.value = "m1\nc1\nm2";
@@ -340,7 +337,7 @@ TEST_CASE("what nobody waits for any more is taken back: refused, given up, or a
   CHECK(b.value == "m1\nc1\n");
 }
 
-TEST_CASE("a wish that ends while its announcement is on its way leaves nothing behind") {
+TEST_CASE("versions: a wish that ends while its announcement is in flight leaves nothing behind") {
   for (const bool answer_is_lost : {false, true}) {
     Bench b;
     b.round();
@@ -364,7 +361,7 @@ TEST_CASE("a wish that ends while its announcement is on its way leaves nothing 
   }
 }
 
-TEST_CASE("what was asked before a wish came does not confirm it, nor what was announced then") {
+TEST_CASE("versions: answers to questions from before a wish do not confirm it") {
   for (const bool announced : {false, true}) {
     Bench b;
     b.round();
@@ -381,7 +378,7 @@ TEST_CASE("what was asked before a wish came does not confirm it, nor what was a
   }
 }
 
-TEST_CASE("the same announcement by another router stays, whatever became of the one that was withdrawn") {
+TEST_CASE("versions: another router's equal announcement stays after this one's was withdrawn") {
   enum class Fate { taken_back, written, not_written, overtaken, unknown };
   for (const Fate fate :
        {Fate::taken_back, Fate::written, Fate::not_written, Fate::overtaken, Fate::unknown}) {
@@ -394,7 +391,7 @@ TEST_CASE("the same announcement by another router stays, whatever became of the
     const auto other = [&](const char* value) { ++b.revision, b.value = value; };
     if (fate == Fate::taken_back) b.settle(), other("m1\nc1\n"), b.hear({b.revision, "m1", "c1", ""});
     b.keeper.end_wish({0});
-    if (fate == Fate::written) b.settle();  // and taken back by this router
+    if (fate == Fate::written) b.settle();  // then taken back by this router
     if (fate == Fate::not_written) b.answer(Refusal{503, "away"}), b.round();
     if (fate == Fate::overtaken) b.answer(Refusal{503, "away"}), other("m1\nc1\n"), b.round();
     if (fate == Fate::unknown) b.answer(Refusal{503, "away"}), now = 1'000'001;
@@ -406,7 +403,7 @@ TEST_CASE("the same announcement by another router stays, whatever became of the
   }
 }
 
-TEST_CASE("an answer about the catalog of an earlier wish says nothing of the next one's") {
+TEST_CASE("versions: an answer about an earlier wish's catalog says nothing about the next wish") {
   for (const bool is_there : {false, true}) {
     Bench b;
     b.round();
@@ -426,7 +423,7 @@ TEST_CASE("an answer about the catalog of an earlier wish says nothing of the ne
   }
 }
 
-TEST_CASE("a catalog alone needs no model, and one that the port does not know is not flipped to") {
+TEST_CASE("versions: a catalog alone needs no model, and an unknown catalog is not flipped to") {
   Bench b;
   b.round();
   b.keeper.wish("", "c2");
@@ -444,11 +441,11 @@ TEST_CASE("a catalog alone needs no model, and one that the port does not know i
   CHECK(b.value == "m1\nc2\n");
 }
 
-TEST_CASE("a change in between makes it try again; another wish replaces this one") {
+TEST_CASE("versions: a change in between makes the keeper try again; another wish replaces this one") {
   Bench b;
   b.round();
   b.keeper.wish("m2", "");
-  ++b.revision;  // somebody was faster, with another catalog
+  ++b.revision;  // another router was faster, with another catalog
   b.value = "m1\nc9\n";
   b.round();
   CHECK(b.value == "m1\nc9\nm2");
@@ -460,7 +457,7 @@ TEST_CASE("a change in between makes it try again; another wish replaces this on
   CHECK(b.value == "m1\nc9\nm3");
 }
 
-TEST_CASE("a rumour is read for once per heartbeat, and one that lasts makes this keeper not current") {
+TEST_CASE("versions: a rumour is read once per heartbeat, and a lasting one makes the keeper not current") {
   Bench b;
   b.round();
   const auto rumour = [&](std::int64_t us) {
@@ -481,7 +478,7 @@ TEST_CASE("a rumour is read for once per heartbeat, and one that lasts makes thi
   CHECK(b.keeper.current({700'000}));
 }
 
-TEST_CASE("without a Coordination nothing is asked and nothing changes") {
+TEST_CASE("versions: without a Coordination nothing is asked and nothing changes") {
   Bench b;
   VersionKeeper alone({.model_version = "m1"}, false);
   Effects effects;

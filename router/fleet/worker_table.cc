@@ -16,8 +16,8 @@ using placement::Work;
 
 namespace {
 
-constexpr double share_of_new = 0.2;  // in moving averages
-constexpr double ratio_most = 100;    // one observation does not damn a worker for good
+constexpr double share_of_new = 0.2;  // weight of a new value in moving averages
+constexpr double ratio_most = 100;    // limits the effect of one observation
 constexpr std::size_t draws = 6, least_loaded = 2;
 
 bool contains(std::span<const NodeId> nodes, NodeId node) {
@@ -68,7 +68,8 @@ WorkerTable::News WorkerTable::hear(Instant now, NodeId node, const Heartbeat& h
   if (!row || row->gone || heartbeat.incarnation == 0 || heartbeat.incarnation < row->process)
     return News::ignored;
   const bool restarted = row->process != 0 && heartbeat.incarnation != row->process;
-  // Doubled, or overtaken: what it says was true before. Older programs do not number them.
+  // A repeated or overtaken heartbeat: its content is outdated. Older programs do not number
+  // heartbeats.
   const bool numbered = heartbeat.sequence != 0;
   if (numbered && heartbeat.incarnation == row->process && heartbeat.sequence <= row->last.sequence)
     return News::ignored;
@@ -80,7 +81,7 @@ WorkerTable::News WorkerTable::hear(Instant now, NodeId node, const Heartbeat& h
   row->last = heartbeat;
   row->beats = beats;
   row->sent = {};          // the heartbeat counts it
-  freed_.push_back(node);  // it may have more lanes, or be faster
+  freed_.push_back(node);  // it may have more executor slots, or be faster
   return restarted ? News::restarted : News::known;
 }
 
@@ -99,7 +100,7 @@ std::vector<NodeId> WorkerTable::tick(Instant now) {
     }
     if (!row.lost) slowness.push_back(row.observed);
   }
-  // The median of the others, seen from a worker that is slower than most.
+  // Median of the others, as seen from a worker that is slower than most.
   reference_ = 0;
   if (slowness.size() < 2) return silent;
   const auto middle = slowness.begin() + static_cast<std::ptrdiff_t>((slowness.size() - 2) / 2);
@@ -112,7 +113,7 @@ std::vector<NodeId> WorkerTable::tick(Instant now) {
 
 bool WorkerTable::alive(Instant now, const Row& row) const { return !row.lost && now < row.heard + silence_; }
 
-// One heartbeat for each span of that length since the last one, and one more for clocks that run apart.
+// Adds one heartbeat for each period since the last one, and one more for clock differences.
 std::uint64_t WorkerTable::proof_of_life(Instant now, NodeId node) const {
   const Row* row = find(node);
   if (!row) return 0;
@@ -170,7 +171,8 @@ Pace WorkerTable::pace(const Row& row) const {
   return own.known() && !planted(Bug::ignore_slowness) ? own : config_.pace;
 }
 
-// A heartbeat grows old: its worker has gone on since, if slowly when it is slow.
+// The heartbeat ages: the worker has worked off part of its backlog since, more slowly if it is
+// slow.
 double WorkerTable::sent_wait_us(Instant now, const Row& row) const {
   const double lanes = this->lanes(row);
   const double running = std::min<double>(row.last.lanes_busy, lanes) / 2;
@@ -246,7 +248,7 @@ bool WorkerTable::all_have(Instant now, std::string_view model) const {
     if (row.process == 0 || !usable(now, row, model)) return false;
     some = true;
   }
-  return some && 2 * heard >= nodes_.size();  // a router that hears few of them may not speak for all
+  return some && 2 * heard >= nodes_.size();  // a router that hears only a few workers cannot judge for all
 }
 
 std::string WorkerTable::load_refusal(Instant now, std::uint64_t epoch, std::string_view model) const {
@@ -279,14 +281,15 @@ const WorkerTable::Row* WorkerTable::home_of(Instant now, const Ask& ask, bool m
   return home;
 }
 
-// All of a few workers, or a few of many; if those are no good, the next ones from some place on.
+// Looks at all workers if there are few, else at a few random ones. If those are not suitable,
+// continues with the following ones from a random position.
 std::vector<const WorkerTable::Row*> WorkerTable::draw(Instant now, const Ask& ask, bool may_be_slow,
                                                        const Row* home) const {
   std::vector<const Row*> drawn;
   if (nodes_.empty()) return drawn;
   const bool all = nodes_.size() <= draws;
   const auto look = [&](std::size_t place) {
-    const Row& row = *find(nodes_[place]);  // of the members; rows_ has those that are gone, too
+    const Row& row = *find(nodes_[place]);  // nodes_ has only members; rows_ also has removed nodes
     const bool fit = &row != home && usable(now, row, ask.model) && (may_be_slow || !shed(now, row)) &&
                      !contains(ask.tried, row.node);
     if (fit && std::find(drawn.begin(), drawn.end(), &row) == drawn.end()) drawn.push_back(&row);
@@ -316,7 +319,7 @@ std::vector<NodeId> WorkerTable::candidates(Instant now, const Ask& ask) const {
   return {};
 }
 
-// Of a queue that takes as long as the request itself, a half.
+// A queue that takes as long as the request itself gives 0.5.
 double WorkerTable::load(Instant now, const Row& row, const Option& option) const {
   const double wait = wait_us(now, row) - option.passes_us / lanes(row), time = pace(row).us(option.whole);
   return wait > 0 ? wait / (wait + time) : 0;
@@ -341,7 +344,7 @@ bool WorkerTable::goes_before(Instant now, const Rule& rule, const Row& a, const
   return a.node < b.node;
 }
 
-// In the mean over the workers, so that all are weighed alike.
+// Averages over the workers, so that all use the same weights.
 MissCosts WorkerTable::costs_of(std::span<const Option> options) const {
   MissCosts costs;
   for (const Option& option : options) {
@@ -391,10 +394,10 @@ std::optional<WorkerTable::Option> WorkerTable::choose(Instant now, std::span<co
 
 Ticket WorkerTable::send(Instant now, const Option& option) {
   Row* row = find(option.node);
-  TROUPE_CHECK(row, "a plan goes to a worker of the table");
+  TROUPE_CHECK(row, "a plan is sent to a worker of the table");
   const double predicted = sent_wait_us(now, *row) + pace(*row).us(option.work);
   Work share = option.work;
-  share -= config_.pass;  // plans that run together pay for one
+  share -= config_.pass;  // plans that run together share one pass
   const double window_us = pace(*row).us(share);
   row->sent += option.work;
   ++row->open;
@@ -412,8 +415,8 @@ double WorkerTable::lanes(NodeId node) const {
   return row ? lanes(*row) : 1;
 }
 
-// One plan more than lanes: a lane that gets free finds it, and does not stand still for a message there and
-// back.
+// Allows one plan more than executor slots: a free slot finds work at once and does not wait for a
+// message round trip.
 bool WorkerTable::has_room(NodeId node) const {
   const Row* row = find(node);
   if (!row) return false;
@@ -425,7 +428,7 @@ bool WorkerTable::has_room(NodeId node) const {
 void WorkerTable::end(Row& row, Ticket& ticket) {
   if (!std::exchange(ticket.open, false)) return;
   if (row.process == ticket.process && row.beats == ticket.beat) row.sent -= ticket.work;
-  if (row.life != ticket.life) return;  // it has forgotten that process
+  if (row.life != ticket.life) return;  // the row was reset since
   row.open -= std::min(row.open, 1U);
   row.open_us = row.open > 0 ? std::max(0.0, row.open_us - ticket.window_us) : 0;
   freed_.push_back(row.node);
@@ -439,7 +442,8 @@ std::optional<double> WorkerTable::finish(Instant now, Ticket& ticket) {
   Row* row = find(ticket.node);
   if (!row) return std::nullopt;
   end(*row, ticket);
-  if (row->process != ticket.process && ticket.process != 0) return std::nullopt;  // another process's doing
+  // sent to an earlier process
+  if (row->process != ticket.process && ticket.process != 0) return std::nullopt;
   const double allowance = static_cast<double>(config_.allowance.us);
   const double observed = static_cast<double>((now - ticket.sent).us);
   judge(now, *row, (observed + allowance) / (ticket.predicted_us + allowance));

@@ -20,7 +20,7 @@ Heartbeat heartbeat(double operations_waiting = 0, Incarnation incarnation = 5) 
   return beat;
 }
 WorkerTable::News hear(WorkerTable& table, Instant now, NodeId node, Heartbeat beat) {
-  static std::uint64_t sequence = 0;  // any that rises
+  static std::uint64_t sequence = 0;  // any increasing number
   beat.sequence = ++sequence;
   return table.hear(now, node, beat);
 }
@@ -28,7 +28,7 @@ NodeId chosen(WorkerTable& table, std::int64_t us, std::vector<WorkerTable::Opti
   const auto option = table.choose({us}, options, "m", true);
   return option ? option->node : 0;
 }
-// Answered after `times` the predicted time.
+// Answers plans after `times` the predicted time.
 void answer(WorkerTable& table, NodeId node, double times, int count = 1) {
   for (int i = 0; i < count; ++i) {
     Ticket ticket = table.send({0}, {node, 100});
@@ -36,7 +36,7 @@ void answer(WorkerTable& table, NodeId node, double times, int count = 1) {
   }
 }
 
-TEST_CASE("every worker is taken for alive until three heartbeats have passed in silence") {
+TEST_CASE("worker table: every worker counts as alive until three silent heartbeats have passed") {
   WorkerTable table = table_of({1, 2});
   table.start({100});
   CHECK(table.usable({3'099}, 1, "any model"));
@@ -49,7 +49,7 @@ TEST_CASE("every worker is taken for alive until three heartbeats have passed in
   CHECK(table.tick({6'200}) == std::vector<NodeId>{2});
 }
 
-TEST_CASE("lanes are counted of workers that live, and are one at least") {
+TEST_CASE("worker table: slots are counted over live workers and are at least one") {
   WorkerTable table = table_of({1, 2, 3});
   table.start({0});
   for (const auto& [node, lanes] : {std::pair{1U, 2U}, {2U, 5U}}) {
@@ -67,7 +67,7 @@ TEST_CASE("lanes are counted of workers that live, and are one at least") {
   CHECK(table.lanes_alive({9'000}) == 1);
 }
 
-TEST_CASE("only a worker that was heard of and lives has a model") {
+TEST_CASE("worker table: only a live worker that was heard has a model") {
   WorkerTable table = table_of({1, 2});
   table.start({0});
   CHECK_FALSE(table.any_has("m"));
@@ -79,7 +79,7 @@ TEST_CASE("only a worker that was heard of and lives has a model") {
   CHECK_FALSE(table.any_has("m"));
 }
 
-TEST_CASE("a worker is not silent for the time in which nobody listened") {
+TEST_CASE("worker table: a worker is not silent during the router's own stall") {
   WorkerTable table = table_of({1, 2});
   for (const NodeId node : {1, 2}) hear(table, {1'000}, node, heartbeat());
   table.excuse({8'000});
@@ -88,8 +88,7 @@ TEST_CASE("a worker is not silent for the time in which nobody listened") {
   CHECK(table.tick({12'000}) == std::vector<NodeId>{2});
 }
 
-TEST_CASE(
-    "a worker whose heartbeat is overdue comes after the others, and is as good as they with the next one") {
+TEST_CASE("worker table: a worker with an overdue heartbeat comes last, until the next heartbeat") {
   WorkerTable table = table_of({1, 2});
   for (const NodeId node : {1, 2}) hear(table, {0}, node, heartbeat());
   hear(table, {1'000}, 2, heartbeat());
@@ -100,7 +99,7 @@ TEST_CASE(
   CHECK(chosen(table, 1'700, {{1, 10}, {2, 100}}) == 1);
 }
 
-TEST_CASE("a lost worker comes back with its next heartbeat, a draining one when it stops") {
+TEST_CASE("worker table: a lost worker returns with its next heartbeat, a draining one when it stops") {
   WorkerTable table = table_of({1});
   table.lose(1);
   CHECK_FALSE(table.alive({0}, 1));
@@ -113,7 +112,7 @@ TEST_CASE("a lost worker comes back with its next heartbeat, a draining one when
   CHECK_FALSE(table.usable({4}, 1, "m"));
 }
 
-TEST_CASE("another incarnation is another process, an older one is not heard") {
+TEST_CASE("worker table: a new incarnation is a new process, and an older one is ignored") {
   WorkerTable table = table_of({1});
   CHECK(hear(table, {0}, 1, heartbeat(0, 5)) == WorkerTable::News::known);
   CHECK(hear(table, {1}, 1, heartbeat(0, 7)) == WorkerTable::News::restarted);
@@ -122,8 +121,7 @@ TEST_CASE("another incarnation is another process, an older one is not heard") {
   CHECK(hear(table, {4}, 9, heartbeat()) == WorkerTable::News::ignored);
 }
 
-TEST_CASE(
-    "what was sent to an earlier process takes no room in the present one, and gives none when it ends") {
+TEST_CASE("worker table: work sent to an earlier process takes no capacity of the present one") {
   WorkerTable table = table_of({1});
   hear(table, {0}, 1, heartbeat(0, 5));
   Ticket earlier = table.send({0}, {1, 1'000});
@@ -136,7 +134,7 @@ TEST_CASE(
   CHECK_FALSE(table.has_room(1));
 }
 
-TEST_CASE("what an earlier process answered or failed at says nothing of the present one") {
+TEST_CASE("worker table: answers and failures of an earlier process say nothing about the present one") {
   WorkerTable table = table_of({1, 2});
   hear(table, {0}, 1, heartbeat(0, 5));
   Ticket slow = table.send({0}, {1, 100}), failed = table.send({0}, {1, 100});
@@ -147,7 +145,7 @@ TEST_CASE("what an earlier process answered or failed at says nothing of the pre
   CHECK(table.wait_us({1'000'000}, 1) == 0);
 }
 
-TEST_CASE("a heartbeat proves life if it is two later than those that may be on their way") {
+TEST_CASE("worker table: a heartbeat proves life if it is two later than those that may be in flight") {
   WorkerTable table = table_of({1});
   Heartbeat beat = heartbeat();
   beat.sequence = 7;
@@ -158,7 +156,7 @@ TEST_CASE("a heartbeat proves life if it is two later than those that may be on 
   CHECK(table.proof_of_life({0}, 2) == 0);
 }
 
-TEST_CASE("the wait is what the worker reported and what was sent since, over its lanes") {
+TEST_CASE("worker table: the wait is the reported work and what was sent since, over the slots") {
   WorkerTable table = table_of({1});
   Heartbeat beat = heartbeat(60);
   beat.lanes = 2;
@@ -171,7 +169,7 @@ TEST_CASE("the wait is what the worker reported and what was sent since, over it
   Ticket second = table.send({0}, {1, 30});
   table.forget(first);
   CHECK(table.wait_us({0}, 1) == 180);
-  hear(table, {2}, 1, beat);  // counts the second
+  hear(table, {2}, 1, beat);  // this heartbeat counts the second
   table.forget(second);
   CHECK(table.wait_us({2}, 1) == 120);
   beat.lanes_busy = 1;
@@ -179,7 +177,7 @@ TEST_CASE("the wait is what the worker reported and what was sent since, over it
   CHECK(table.wait_us({3}, 1) > 120);
 }
 
-TEST_CASE("a backlog is worked off between two heartbeats, what was sent since stays until it ends") {
+TEST_CASE("worker table: the backlog shrinks between heartbeats, what was sent since stays until it ends") {
   WorkerTable table = table_of({1, 2});
   for (const NodeId node : {1, 2}) hear(table, {0}, node, heartbeat(30));
   CHECK(table.wait_us({0}, 1) == 300);
@@ -188,11 +186,11 @@ TEST_CASE("a backlog is worked off between two heartbeats, what was sent since s
   Ticket sent = table.send({900}, {1, 5});
   CHECK(sent.predicted_us == 50);
   CHECK(table.wait_us({990}, 1) == 50);
-  answer(table, 2, 10, 10);  // ten times slower: its backlog stays as much longer
+  answer(table, 2, 10, 10);  // ten times slower: its backlog shrinks ten times more slowly
   CHECK(table.wait_us({200}, 2) > 270);
 }
 
-TEST_CASE("a pace has a time for each unit of work") {
+TEST_CASE("worker table: a pace has a time for each unit of work") {
   WorkerTable table = table_of({1});
   Heartbeat beat = heartbeat();
   beat.us_per_operation = 2;
@@ -203,7 +201,7 @@ TEST_CASE("a pace has a time for each unit of work") {
   CHECK(table.predicted_us({0}, 1, {10, 20, 1}) == 4 + 20 + 10 + 30);
 }
 
-TEST_CASE("a heartbeat that was overtaken or comes twice changes nothing, one of a new process does") {
+TEST_CASE("worker table: an overtaken or repeated heartbeat changes nothing, one of a new process does") {
   WorkerTable table = table_of({1});
   Heartbeat beat = heartbeat(10);
   beat.sequence = 7;
@@ -214,7 +212,7 @@ TEST_CASE("a heartbeat that was overtaken or comes twice changes nothing, one of
   Ticket sent = table.send({2'000}, {1, 5});
   CHECK(table.hear({2'000}, 1, beat) == WorkerTable::News::ignored);
   CHECK(table.wait_us({0}, 1) == 150);
-  CHECK_FALSE(table.alive({3'000}, 1));  // neither says that it lives still
+  CHECK_FALSE(table.alive({3'000}, 1));  // neither heartbeat proves that it still lives
   table.lose(1);
   table.hear({2'001}, 1, late);
   CHECK_FALSE(table.alive({2'001}, 1));
@@ -225,7 +223,7 @@ TEST_CASE("a heartbeat that was overtaken or comes twice changes nothing, one of
   table.forget(sent);
 }
 
-TEST_CASE("the earliest completion is chosen: the queue counts, and so does what need not be computed") {
+TEST_CASE("worker table: the earliest completion wins, counting the queue and the blocks held") {
   WorkerTable table = table_of({1, 2, 3});
   hear(table, {0}, 1, heartbeat(100));
   hear(table, {0}, 2, heartbeat(0));
@@ -236,7 +234,7 @@ TEST_CASE("the earliest completion is chosen: the queue counts, and so does what
   CHECK(chosen(table, 1, {{1, 10}, {2, 0}}) == 1);
 }
 
-TEST_CASE("by another rule what is held and what waits decide, and time only between equals") {
+TEST_CASE("worker table: other rules use hits and load, and time only for ties") {
   const auto chosen_by = [](Routing routing) {
     WorkerTable table({.heartbeat = {beat_us}, .pace = {10}, .allowance = {0}, .routing = routing},
                       {1, 2, 3});
@@ -252,16 +250,17 @@ TEST_CASE("by another rule what is held and what waits decide, and time only bet
   CHECK(chosen_by({Routing::By::load}) == 2);
   CHECK(chosen_by({Routing::By::affinity, 0.9}) == 1);  // .9 * .9 - .1 / 2 over .9 * .5 - .1 / 6
   CHECK(chosen_by({Routing::By::affinity, 0.4}) == 3);  // .4 / 2 - .6 / 6 over .4 * .9 - .6 / 2, over 0
-  CHECK(chosen_by({Routing::By::affinity, 0.1}) == 2);  // nothing, where the others have less
+  CHECK(chosen_by({Routing::By::affinity, 0.1}) == 2);  // hit 0 and load 0, where the others score below 0
   WorkerTable table({.heartbeat = {beat_us}, .pace = {10}, .allowance = {0}, .routing = {Routing::By::hits}},
                     {1, 2, 3});
   CHECK(chosen(table, 0,
                {{3, {11}, 0, 0, 0.5, {100}}, {2, {10}, 0, 0, 0.5, {100}}, {1, {9}, 0, 0, 0.4, {100}}}) == 2);
 }
 
-TEST_CASE("by Algorithm 1 what misses cost weighs, and for one that is too busy the idlest is taken") {
+TEST_CASE(
+    "worker table: Algorithm 1 weighs the costs of misses, and replaces a too busy best by the idlest") {
   const auto option = [](NodeId node, double hit, double found,
-                         bool last = false) {  // .4 of hit, .2 of found, .4 less the load
+                         bool last = false) {  // weights: .4 hit, .2 found, .4 (1 - load)
     return WorkerTable::Option{node, {10}, 0, 0, hit, {100}, {}, 500, found, last};
   };
   const auto chosen_with = [&](double waits_at_first, std::vector<WorkerTable::Option> options) {
@@ -279,13 +278,13 @@ TEST_CASE("by Algorithm 1 what misses cost weighs, and for one that is too busy 
   CHECK(chosen_with(1'000, {option(2, 0, 0), option(1, 1, 0)}) == 2);  // would still have the higher score
 }
 
-TEST_CASE("a tie goes to the home, else to the lower node") {
+TEST_CASE("worker table: a tie goes to the home, else to the lower node") {
   WorkerTable table = table_of({1, 2, 3});
   CHECK(chosen(table, 1, {{3, 10}, {1, 10}, {2, 10}}) == 3);
   CHECK(chosen(table, 1, {{3, 11}, {2, 10}, {1, 10}}) == 1);
 }
 
-TEST_CASE("the home stays while it lives, and the homes of all are spread evenly") {
+TEST_CASE("worker table: a home stays while it lives, and homes are spread evenly") {
   std::vector<NodeId> nodes;
   for (NodeId node = 1; node <= 10; ++node) nodes.push_back(node);
   WorkerTable table = table_of(nodes);
@@ -293,14 +292,14 @@ TEST_CASE("the home stays while it lives, and the homes of all are spread evenly
   for (std::uint64_t user = 0; user < 1'000; ++user) {
     const auto home = table.candidates({0}, {.home = spread(user), .draw = user, .model = "m"}).at(0);
     ++homes[home];
-    table.lose(home == 1 ? 2 : 1);  // somebody else
+    table.lose(home == 1 ? 2 : 1);  // another worker
     CHECK(table.candidates({0}, {.home = spread(user), .draw = user + 1, .model = "m"}).at(0) == home);
     hear(table, {0}, home == 1 ? 2 : 1, heartbeat());
   }
   for (const auto& [node, count] : homes) CHECK(count > 60);
 }
 
-TEST_CASE("candidates are the home and the two with the shortest wait, never the tried ones") {
+TEST_CASE("worker table: candidates are the home and the two shortest waits, never the tried ones") {
   WorkerTable table = table_of({1, 2, 3, 4, 5});
   for (NodeId node = 1; node <= 5; ++node) hear(table, {0}, node, heartbeat(node * 10));
   const auto nodes = table.candidates({1}, {.home = 7, .model = "m"});
@@ -315,7 +314,7 @@ TEST_CASE("candidates are the home and the two with the shortest wait, never the
   CHECK(table.candidates({1}, {.home = 7, .model = "m", .tried = all}).empty());
 }
 
-TEST_CASE("of a thousand workers a few are looked at, others for other requests") {
+TEST_CASE("worker table: of a thousand workers a few are looked at, others for other requests") {
   std::vector<NodeId> nodes;
   for (NodeId node = 1; node <= 1'000; ++node) nodes.push_back(node);
   WorkerTable table = table_of(nodes);
@@ -330,8 +329,7 @@ TEST_CASE("of a thousand workers a few are looked at, others for other requests"
         table.candidates({0}, {.home = 1, .draw = 5, .model = "m"}));
 }
 
-TEST_CASE(
-    "a worker that is much slower than it should be gets a probe now and then, until it is normal again") {
+TEST_CASE("worker table: a very slow worker gets occasional probes until it is normal") {
   WorkerTable table = table_of({1, 2, 3});
   for (NodeId node = 1; node <= 3; ++node) hear(table, {0}, node, heartbeat());
   answer(table, 3, 10, 10);
@@ -339,21 +337,21 @@ TEST_CASE(
   CHECK(table.slow(3));
   CHECK(table.slowness(3) > 5);
   const std::int64_t later = beat_us + 1;
-  CHECK(chosen(table, later, {{3, 0}, {1, 100}}) == 3);  // a probe, at any price
+  CHECK(chosen(table, later, {{3, 0}, {1, 100}}) == 3);  // a probe, although it would finish later
   CHECK(chosen(table, later + 1, {{3, 0}, {1, 100}}) == 1);
   CHECK(chosen(table, later + beat_us, {{3, 0}, {1, 100}}) == 3);
   for (NodeId node = 1; node <= 3; ++node) hear(table, {later + 2 * beat_us}, node, heartbeat());
   CHECK(chosen(table, later + 2 * beat_us, {{3, 0}, {1, 100}}) == 1);  // the second gap is longer
-  CHECK(chosen(table, later + 2 * beat_us, {{3, 0}}) == 3);            // better than nobody
+  CHECK(chosen(table, later + 2 * beat_us, {{3, 0}}) == 3);            // the only option
   answer(table, 3, 1, 12);
   CHECK_FALSE(table.slow(3));
 }
 
-TEST_CASE("a worker that does not answer in time is slow at once; one alone never is") {
+TEST_CASE("worker table: a worker that times out is slow at once; a single worker never is") {
   WorkerTable table = table_of({1, 2});
   table.tick({0});
   table.time_out({300}, table.send({0}, {1, 10}));
-  CHECK_FALSE(table.slow(1));  // three times the prediction, and no more
+  CHECK_FALSE(table.slow(1));  // exactly three times the prediction
   table.time_out({401}, table.send({0}, {1, 0}));
   CHECK(table.slow(1));
   CHECK_FALSE(table.slow(2));
@@ -364,14 +362,14 @@ TEST_CASE("a worker that does not answer in time is slow at once; one alone neve
   CHECK_FALSE(alone.slow(1));
 }
 
-TEST_CASE("a worker that fails is slow at once, however fast it does") {
+TEST_CASE("worker table: a worker that fails is slow at once, however fast it fails") {
   WorkerTable table = table_of({1, 2});
   table.tick({0});
   table.fail({0}, table.send({0}, {1, 10}));
   CHECK(table.slow(1));
 }
 
-TEST_CASE("rounds of time-outs on most workers do not add up: with answers all are normal soon") {
+TEST_CASE("worker table: repeated time-outs on most workers do not add up, and answers restore all") {
   constexpr NodeId count = 5;
   WorkerTable table = table_of({1, 2, 3, 4, 5});
   std::int64_t now = 0;
@@ -397,7 +395,7 @@ TEST_CASE("rounds of time-outs on most workers do not add up: with answers all a
   for (NodeId node = 1; node <= count; ++node) CHECK_FALSE(table.slow(node));
 }
 
-TEST_CASE("when the drawn workers are no good the others are looked at, until two are found") {
+TEST_CASE("worker table: if the drawn workers are unsuitable, others are looked at until two are found") {
   std::vector<NodeId> nodes;
   for (NodeId node = 1; node <= 200; ++node) nodes.push_back(node);
   WorkerTable table = table_of(nodes);
@@ -410,14 +408,14 @@ TEST_CASE("when the drawn workers are no good the others are looked at, until tw
   }
 }
 
-TEST_CASE("when all are slower than predicted nobody is slow") {
+TEST_CASE("worker table: when all are slower than predicted, none is slow") {
   WorkerTable table = table_of({1, 2, 3});
   for (NodeId node = 1; node <= 3; ++node) answer(table, node, 8, 10);
   table.tick({0});
   for (NodeId node = 1; node <= 3; ++node) CHECK_FALSE(table.slow(node));
 }
 
-TEST_CASE("a worker's refusal of a next model counts for those versions, while it lives and takes plans") {
+TEST_CASE("worker table: a refusal of a next model counts for those versions, while the worker takes plans") {
   WorkerTable table = table_of({1, 2});
   Heartbeat beat = heartbeat();
   beat.versions_epoch = 7;
@@ -434,19 +432,19 @@ TEST_CASE("a worker's refusal of a next model counts for those versions, while i
   CHECK(table.load_refusal({2}, 7, "n").empty());
 }
 
-TEST_CASE("a model is everywhere when every live worker that takes plans has said so") {
+TEST_CASE("worker table: a model is everywhere when every live worker that takes plans reported it") {
   WorkerTable table = table_of({1, 2, 3});
   table.start({0});
   hear(table, {0}, 1, heartbeat());
   hear(table, {0}, 2, heartbeat());
-  CHECK_FALSE(table.all_have({1}, "m"));  // 3 has said nothing yet
+  CHECK_FALSE(table.all_have({1}, "m"));  // 3 has reported nothing yet
   table.lose(3);
   CHECK(table.all_have({1}, "m"));
   CHECK_FALSE(table.all_have({1}, "n"));
   table.lose(2);
   CHECK_FALSE(table.all_have({1}, "m"));  // one of three is heard
   hear(table, {1}, 2, heartbeat());
-  CHECK_FALSE(table.all_have({5'000}, "m"));  // nobody lives
+  CHECK_FALSE(table.all_have({5'000}, "m"));  // no worker is alive
   CHECK_FALSE(table.all_follow({1}, 4));
   for (NodeId node : {1, 2}) {
     Heartbeat beat = heartbeat();
@@ -456,8 +454,7 @@ TEST_CASE("a model is everywhere when every live worker that takes plans has sai
   CHECK(table.all_follow({3}, 4));
 }
 
-TEST_CASE(
-    "who joins lives from its first heartbeat on, and who is gone is not heard any more, whatever it says") {
+TEST_CASE("worker table: a joined node lives from its first heartbeat, a removed one is ignored") {
   WorkerTable table = table_of({1, 2});
   table.start({0});
   hear(table, {1}, 1, heartbeat());
@@ -474,7 +471,7 @@ TEST_CASE(
   CHECK(chosen(table, 5, {{1, 10}, {7, 10}}) == 7);
 }
 
-TEST_CASE("who joined and left long ago neither has a say in what all have, nor is drawn") {
+TEST_CASE("worker table: a node that joined and left does not count and is not drawn") {
   WorkerTable table = table_of({1, 2, 3});
   for (NodeId node = 10; node < 60; ++node) {
     table.follow({1, 2, 3, node});

@@ -13,7 +13,7 @@ CurrentPlaces::CurrentPlaces(const RefreshConfig& config, std::shared_ptr<const 
     hot_.emplace(placement::HotItemsConfig{.window = config.window, .hot_share = config.hot_share});
 }
 
-// Who is away stays so until it is heard; who is none of them is forgotten.
+// An away node stays away until it is heard; nodes that are not in the list are forgotten.
 void CurrentPlaces::follow(const std::vector<NodeId>& nodes) {
   if (!plan_ || nodes.empty()) return;
   plan_ = std::make_shared<const ItemPlaces>(plan_->over(nodes));
@@ -36,7 +36,7 @@ std::vector<NodeId> CurrentPlaces::nodes_of(const std::string& item) const {
   return nodes;
 }
 
-// By rendezvous hashing, so that nothing else moves when another node goes or comes back.
+// Uses rendezvous hashing, so that no other item moves when another node goes or returns.
 NodeId CurrentPlaces::stand_in(std::uint64_t key) const {
   NodeId best = 0;
   std::uint64_t best_score = 0;

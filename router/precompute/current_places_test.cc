@@ -14,7 +14,8 @@ Item item(const std::string& id, std::uint8_t content = 1) {
   return result;
 }
 
-// A window of 100 accesses: hot from 20 on, until there are fewer than 10. "hot" is everywhere by plan.
+// A window of 100 accesses: an item is hot from 20 on, until there are fewer than 10. The plan has
+// "hot" on all nodes.
 CurrentPlaces places(std::vector<NodeId> nodes = {1, 2, 3}) {
   return CurrentPlaces(
       {.hot_share = 0.2, .window = 100, .away_after = {1'000}},
@@ -29,12 +30,12 @@ int touch(CurrentPlaces& places, const Item& item, int times) {
   return changes;
 }
 
-TEST_CASE("an item belongs to all nodes while it is hot, and then where the plan has it") {
+TEST_CASE("item assignment: an item belongs to all nodes while it is hot, then to its planned node") {
   CurrentPlaces p = places();
   CHECK(p.nodes_of("one") == Nodes{1});
   CHECK(touch(p, item("one"), 19) == 0);
   CHECK(p.nodes_of("one") == Nodes{1});
-  CHECK(touch(p, item("one"), 30) == 2);  // and once more after 25 accesses
+  CHECK(touch(p, item("one"), 30) == 2);  // once more after 25 accesses
   CHECK(p.nodes_of("one") == Nodes{1, 2, 3});
   CHECK(p.hot() == 1);
   CHECK(touch(p, item("hot"), 90) == 0);  // it is there already
@@ -48,16 +49,15 @@ TEST_CASE("an item belongs to all nodes while it is hot, and then where the plan
   CHECK(p.check_bounds() == "");
 }
 
-TEST_CASE("a hot item that gets another content has to be brought once more") {
+TEST_CASE("item assignment: a hot item with new content is brought once more") {
   CurrentPlaces p = places();
   CHECK(touch(p, item("one"), 25) == 1);
   CHECK(touch(p, item("one", 2), 5) == 1);
   CHECK(touch(p, item("one", 2), 5) == 0);
-  CHECK(touch(p, item("one", 2), 30) == 1);  // it may have been displaced
+  CHECK(touch(p, item("one", 2), 30) == 1);  // it may have been evicted
 }
 
-TEST_CASE(
-    "what belongs to a node that is away for long belongs to others meanwhile, and nothing else moves") {
+TEST_CASE("item assignment: blocks of a node away for long belong to others, and no other item moves") {
   CurrentPlaces p = places(), full = places();
   CHECK_FALSE(p.see({0}, 2, false));
   CHECK_FALSE(p.see({999}, 2, false));
@@ -81,14 +81,14 @@ TEST_CASE(
   CHECK(to_1 < moved * 3 / 4);
   CHECK(p.see({5'000}, 2, true));
   CHECK_FALSE(p.see({5'001}, 2, true));
-  CHECK_FALSE(p.see({5'002}, 2, false));  // silent anew
+  CHECK_FALSE(p.see({5'002}, 2, false));  // silent again
   for (int n = 0; n < 300; ++n) {
     const std::string id = "item " + std::to_string(n);
     CHECK(p.nodes_of(id) == full.nodes_of(id));
   }
 }
 
-TEST_CASE("with all nodes away nothing belongs anywhere; without a plan nothing ever does") {
+TEST_CASE("item assignment: with all nodes away, or without a plan, no item belongs to a node") {
   CurrentPlaces p = places({1});
   p.see({0}, 1, false);
   CHECK(p.see({1'000}, 1, false));

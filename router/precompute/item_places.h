@@ -1,6 +1,7 @@
 #pragma once
-// Where the blocks of items belong, for whoever computes them ahead of time: those that a plan lists as it
-// says (`troupe plan`), all others on the node of their shard, so that a catalog may grow without a new plan.
+// Assigns the blocks of items to nodes for precomputing. Items that a plan lists go where it says
+// (`troupe plan`). All others go to the node of their shard, so a catalog may grow without a new
+// plan.
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -13,13 +14,13 @@ namespace troupe::router {
 class ItemPlaces {
  public:
   using Listed =
-      std::unordered_map<std::string, placement::Place>;  // index of the sorted nodes; or everywhere
+      std::unordered_map<std::string, placement::Place>;  // index into the sorted nodes, or all nodes
 
-  // Throws std::invalid_argument as placement::checked_nodes does.
+  // Throws std::invalid_argument like placement::checked_nodes.
   explicit ItemPlaces(std::vector<NodeId> nodes, Listed listed = {});
-  static ItemPlaces replicated(std::vector<NodeId> nodes);  // everything everywhere
+  static ItemPlaces replicated(std::vector<NodeId> nodes);  // assigns every item to every node
 
-  // The same on other nodes: what is listed on one that is not among them falls to its shard.
+  // Returns the assignment for other nodes: items listed on a missing node go to their shard.
   ItemPlaces over(std::vector<NodeId> nodes) const;
 
   std::vector<NodeId> nodes_of(const std::string& item) const;

@@ -10,7 +10,7 @@ namespace {
 
 using Nodes = std::vector<NodeId>;
 
-TEST_CASE("listed items are where the plan says, the others each on one node, evenly") {
+TEST_CASE("item assignment: listed items are where the plan says, the others on one node each, evenly") {
   const ItemPlaces places({9, 3, 5},
                           {{"hot", placement::everywhere}, {"b", 1}, {"cold", placement::nowhere}});
   CHECK(places.nodes_of("hot") == Nodes{3, 5, 9});
@@ -25,7 +25,7 @@ TEST_CASE("listed items are where the plan says, the others each on one node, ev
   for (const NodeId node : {3, 5, 9}) CHECK(count[node] > 800);
 }
 
-TEST_CASE("the same item is in the same place for everybody; nodes that join or leave move few") {
+TEST_CASE("item assignment: it is the same on every router, and nodes that join or leave move few items") {
   const ItemPlaces four({1, 2, 3, 4}), again({4, 3, 2, 1}), five({1, 2, 3, 4, 5});
   int moved = 0;
   for (int i = 0; i < 2000; ++i) {
@@ -36,13 +36,13 @@ TEST_CASE("the same item is in the same place for everybody; nodes that join or 
   CHECK(moved < 600);
 }
 
-TEST_CASE("replicated is everywhere; nodes have to be nodes") {
+TEST_CASE("item assignment: replicated means every node, and the node list is validated") {
   CHECK(ItemPlaces::replicated({2, 1}).nodes_of("x") == Nodes{1, 2});
   CHECK_THROWS_AS(ItemPlaces({}), std::invalid_argument);
   CHECK_THROWS_AS(ItemPlaces({1, 1}), std::invalid_argument);
 }
 
-TEST_CASE("on other nodes listed items are where they were, or at their shard where that is gone") {
+TEST_CASE("item assignment: on other nodes, listed items stay or go to their shard if the node is gone") {
   const ItemPlaces places({3, 5, 9},
                           {{"hot", placement::everywhere}, {"b", 1}, {"c", 2}, {"cold", placement::nowhere}});
   const ItemPlaces more = places.over({3, 5, 9, 12}), fewer = places.over({3, 9});

@@ -7,7 +7,7 @@
 
 namespace troupe::router {
 
-// A node's items side by side, those that are pulled after all that are computed.
+// Sorts by node; items to pull come after all items to compute.
 void MissingItems::add(const std::vector<Seen>& seen, const Fleet& fleet) {
   std::vector<WantedItem> missing;
   for (const Seen& one : seen) find_missing(one, fleet, missing);
@@ -17,8 +17,8 @@ void MissingItems::add(const std::vector<Seen>& seen, const Fleet& fleet) {
   std::ranges::move(missing, std::back_inserter(list_));
 }
 
-// An item for each node where it belongs and is not. One of those computes it unless somebody has it: by
-// turns, as the item's key has it, and one that takes chunks now.
+// Adds an entry for each node where the item belongs and is missing. If no node has it, one of them
+// computes it: the choice follows the item's key, among those that take chunks now.
 void MissingItems::find_missing(const Seen& seen, const Fleet& fleet,
                                 std::vector<WantedItem>& missing) const {
   WantedItem item = seen.wanted;
@@ -91,7 +91,7 @@ void MissingItems::keep_refreshed() {
   std::erase_if(list_, [](const WantedItem& wanted) { return !wanted.refreshed; });
 }
 
-// If there are too many, the first by name are forgotten: they are innocent again until they fail.
+// At the limit the first by name are forgotten: they count as innocent until they fail again.
 void MissingItems::remember(const WantedItem& wanted) {
   blamed_[wanted.item.id] = {wanted.together_max, wanted.blame};
   if (blamed_.size() > blamed_max_) {

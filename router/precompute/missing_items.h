@@ -1,11 +1,11 @@
 #pragma once
-// What belongs where and is not there: the items whose blocks are still to be brought to a node, in the order
-// in which that is done, and what is held against them. With places an item is here once for each node where
-// its block belongs and is not: computed by the first, pulled from there by the others. Without, once, for
+// List of the item blocks that still have to be brought to a node, in order, with the blame of each
+// item. With an assignment, an item has one entry for each node where its block belongs and is
+// missing: the first computes it, the others pull it from there. Without one, it has one entry, for
 // any node.
 //
-// Some item may kill whoever computes it, so each has a blame, by item, that counts wherever it is to be and
-// in later walks; with a blame of `blame_most` it is given up.
+// An item may kill the worker that computes it. So each item has a blame, which counts for all its
+// nodes and in later walks. At a blame of `blame_most` the item is given up.
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -22,11 +22,12 @@ namespace troupe::router {
 
 struct WantedItem {
   Item item;
-  std::uint32_t together_max = 0;  // items of a chunk that this one may be part of; 0: not a suspect
-  std::uint32_t blame = 0;         // for lost workers, and for what it did by itself
-  NodeId node = 0;                 // where it belongs; 0: anywhere
-  NodeId at = 0;                   // who has it; 0: nobody
-  bool refreshed = false;          // not of the walk: it may displace others there
+  // maximum chunk size, in items, that this one may be part of; 0 = not a suspect
+  std::uint32_t together_max = 0;
+  std::uint32_t blame = 0;  // for lost workers, and for failures of the item alone
+  NodeId node = 0;          // where it belongs; 0 = anywhere
+  NodeId at = 0;            // node that has it; 0 = none
+  bool refreshed = false;   // not from the walk: it may evict other blocks there
 };
 
 class MissingItems {
@@ -40,10 +41,10 @@ class MissingItems {
   struct Seen {
     WantedItem wanted;
     std::span<const NodeId> holders;
-    bool somewhere = false;  // somebody has it, named or not
+    bool somewhere = false;  // some node has it, named or not
   };
-  // `takes`: whether a node may have it now; `alive`: whether a holder can be asked for it; `has`: a node at
-  // all; `leaves`: what it has counts for nothing, but that it can be asked for.
+  // Predicates on nodes. `takes`: accepts the block now; `alive`: can be asked for a block; `has`:
+  // is a known node; `leaves`: its blocks do not count as present, but can be pulled.
   struct Fleet {
     std::function<bool(NodeId, bool refreshed)> takes;
     std::function<bool(NodeId)> alive, has, leaves;
@@ -54,14 +55,15 @@ class MissingItems {
   bool empty() const { return list_.empty(); }
   std::size_t size() const { return list_.size(); }
   const WantedItem& front() const { return list_.front(); }
-  // The first of them and what goes with it: for the same node, in the same way, together with as few.
+  // Removes and returns the first entry and those that go with it: same node, same way, equally
+  // small chunk.
   std::vector<WantedItem> take_chunk();
-  void give_back(const std::vector<WantedItem>& items);   // they are missing still, and come first
-  void put_behind(const std::vector<WantedItem>& items);  // they are missing still; others first
-  bool put_node_behind(NodeId node);                      // false: there are no others
+  void give_back(const std::vector<WantedItem>& items);   // still missing, and first again
+  void put_behind(const std::vector<WantedItem>& items);  // still missing, after all others
+  bool put_node_behind(NodeId node);                      // false = no other node's entries exist
   void leave_out(NodeId node, bool refreshed);
   void drop(const std::string& item);
-  void keep_refreshed();  // what the walk wanted is given up
+  void keep_refreshed();  // drops the entries of the walk
   void clear() { list_.clear(); }
 
   // ---- what is held against them ----
@@ -80,7 +82,7 @@ class MissingItems {
   const CurrentPlaces& places_;
   std::uint32_t chunk_tokens_, blamed_max_;
   std::deque<WantedItem> list_;
-  std::map<std::string, Blame> blamed_;  // suspects and what was given up, by item, of this model and catalog
+  std::map<std::string, Blame> blamed_;  // suspects and given-up items, by item, for this model and catalog
 };
 
 }  // namespace troupe::router

@@ -7,8 +7,8 @@
 namespace troupe::router {
 namespace {
 
-// Of an item; half of the most for each worker that was lost with it or refused it. A silence may be that of
-// a lost message, so it weighs less.
+// Blame added to an item. A failure with it (a lost worker or a refusal) adds half of the maximum.
+// A silence adds less, because a message may have been lost.
 constexpr std::uint32_t blame_silent = 1, blame_failed = 3;
 
 }  // namespace
@@ -52,8 +52,8 @@ void Precompute::on_timer(Step step) {
   watch_nodes(step);
   if (stage_ == Stage::walking || !missing_.empty() || !changed_.empty() || !behind_.empty())
     rooms_.ask(step);
-  if (lookup_ &&
-      step.now >= lookup_->deadline) {  // a silent index: ask for all of them, what is there is not rewritten
+  // the index is silent: request all of them; existing blocks are not rewritten
+  if (lookup_ && step.now >= lookup_->deadline) {
     want_all(step.now, lookup_->items);
     lookup_.reset();
   }
@@ -68,7 +68,7 @@ void Precompute::on_timer(Step step) {
 
 void Precompute::add(Step step, Item item) {
   drop(item.id);
-  missing_.absolve(item.id);  // its content is another
+  missing_.absolve(item.id);  // its content is new
   refresh(std::move(item));
   work(step);
 }
@@ -78,7 +78,8 @@ void Precompute::drop(const std::string& item) {
   missing_.drop(item);
 }
 
-// Another model: all blocks have other names, so everything is missing again. Another catalog: other items.
+// With another model all blocks have other names, so all are missing again. Another catalog has
+// other items.
 void Precompute::follow(Step step, const std::string& model_version, const std::string& catalog_version) {
   if (model_version == names_.model_version() && catalog_version == catalog_version_) return;
   renamed_ = renamed_ || model_version != names_.model_version();
@@ -99,7 +100,7 @@ void Precompute::walk_again() {
   last_listed_ = false;
   list_is_stale_ = list_job_ != 0;
   lookup_.reset();
-  changed_.clear();  // the walk finds them
+  changed_.clear();  // the walk will find them
   missing_.clear();
   behind_.clear();
 }
@@ -122,9 +123,9 @@ bool Precompute::fits(const Item& item) const {
   return !item.tokens.empty() && form_.system.size() + item.tokens.size() <= form_.positions_max;
 }
 
-// ---- where there is room ----
+// ---- capacity of nodes ----
 
-// What changed is tried where it was full, too.
+// Changed items are also tried on nodes that were full.
 bool Precompute::takes_chunks(Instant now, NodeId node, bool refreshed) const {
   return rooms_.takes(now, node, names_.model_version(), stage_ == Stage::walking && !refreshed);
 }
@@ -134,8 +135,8 @@ bool Precompute::may_catch_up(Instant now) const {
                              [&](NodeId node) { return rooms_.is_ready(now, node, names_.model_version()); });
 }
 
-// Where the first of the missing ones go that may go somewhere now. A node that is only asked whether it is
-// ready is waited for, behind the others; what belongs to one that takes nothing is left out.
+// Returns the node for the first missing items that can go somewhere now. Items of a node whose
+// readiness is being asked move behind the others. Items of a node that takes nothing are left out.
 NodeId Precompute::next_chunk(Instant now) {
   for (std::size_t i = rooms_.size() + 1; i > 0 && !missing_.empty(); --i) {
     const NodeId node = missing_.front().node;
@@ -155,14 +156,14 @@ void Precompute::leave_out(NodeId node, bool refreshed) {
   behind_.insert(node);
 }
 
-// ---- one thing after the other: compute what is missing, look up what changed, walk on ----
+// ---- order of work: compute missing items, look up changed ones, continue the walk ----
 
 void Precompute::work(Step step) {
   if (stage_ == Stage::off || step.now < paused_until_) return;
   while (may_start()) {
     const NodeId node = next_chunk(step.now);
     if (node == 0 && !missing_.empty()) return;
-    if (node != 0 && !may_start()) return;  // another is in front now
+    if (node != 0 && !may_start()) return;  // other items are in front now
     if (node != 0) compute_chunk(step, node);
   }
   if (!missing_.empty() || lookup_) return;
@@ -190,7 +191,7 @@ void Precompute::work(Step step) {
 
 void Precompute::look_up(Step step, std::vector<Wanted> items) {
   const NodeId leader = leader_.leader(step.now);
-  if (leader == 0) {  // nobody to ask: all of them, what is there is not rewritten
+  if (leader == 0) {  // without a leader request all of them; existing blocks are not rewritten
     want_all(step.now, items);
     return work(step);
   }
@@ -203,8 +204,8 @@ void Precompute::look_up(Step step, std::vector<Wanted> items) {
   step.effects.send({leader, Role::cache_meta}, std::move(lookup));
 }
 
-// Suspects run by themselves: nothing beside them is lost with them, or lost to another and laid to them.
-// What is pulled waits for what is computed: it may be the same.
+// Suspects run alone: a loss then cannot take other chunks with it or be blamed on the wrong one.
+// Pulls wait for computed chunks, which may make the same blocks.
 bool Precompute::may_start() const {
   if (missing_.empty() || running_.size() >= config_.running_max) return false;
   if (running_.empty()) return true;
@@ -213,7 +214,8 @@ bool Precompute::may_start() const {
          std::ranges::all_of(running_, [](const auto& r) { return r.second.pulls; });
 }
 
-// A plan of the system segment and some items, without readouts: only the blocks are wanted.
+// Sends a plan of the system segment and some items. It has no readouts, since only the blocks are
+// needed.
 void Precompute::compute_chunk(Step step, NodeId node) {
   Execute chunk{.id = step.next_id++,
                 .priority = Priority::background,
@@ -241,7 +243,7 @@ void Precompute::compute_chunk(Step step, NodeId node) {
   step.effects.send({node, Role::inference_worker}, std::move(chunk));
 }
 
-// Which of several it was the halves will tell.
+// Halving the chunk finds the guilty one of several items.
 void Precompute::blame(Step step, const Asked& chunk, std::uint32_t blame, std::string_view why) {
   std::vector<Wanted> items = chunk.items;
   const bool by_itself = items.size() == 1;
@@ -251,17 +253,17 @@ void Precompute::blame(Step step, const Asked& chunk, std::uint32_t blame, std::
     missing_.remember(wanted);
   }
   if (!by_itself || items.front().blame < MissingItems::blame_most) return missing_.give_back(items);
-  missing_.drop(items.front().item.id);  // elsewhere
+  missing_.drop(items.front().item.id);  // on the other nodes
   ++items_given_up_;
   step.effects.count(Metric::item_blocks_given_up);
   step.effects.log(LogLevel::warning, "precompute_gives_up",
                    {{"item", items.front().item.id}, {"why", std::string(why)}});
 }
 
-// A lost worker costs more than many small plans, so its items are tried one by one at once: what kills does
-// so twice (promise 12).
+// A lost worker costs more than many small plans, so its items are tried one by one at once: an
+// item that kills does so at most twice (promise 12).
 void Precompute::blame_loss(Step step, const Asked& chunk) {
-  if (chunk.items.size() == 1) return blame(step, chunk, blame_failed, "its worker was lost");
+  if (chunk.items.size() == 1) return blame(step, chunk, blame_failed, "the worker was lost");
   std::vector<Wanted> items = chunk.items;
   for (Wanted& wanted : items) {
     wanted.together_max = 1;
@@ -305,7 +307,7 @@ void Precompute::take_page(Step step, const ItemList& page) {
   if (!items.empty() && !lookup_) {
     look_up(step, std::move(items));
   } else {
-    want_all(step.now, items);  // a put item is being looked up
+    want_all(step.now, items);  // a lookup of a put item is in flight
     work(step);
   }
 }
@@ -330,24 +332,26 @@ bool Precompute::on_executed(Step step, const Executed& executed) {
   if (asked.empty()) return false;
   const Asked& chunk = asked.mapped();
   if (chunk.suspect)
-    for (const Wanted& wanted : chunk.items) missing_.absolve(wanted.item.id);  // it went well
+    for (const Wanted& wanted : chunk.items) missing_.absolve(wanted.item.id);  // it succeeded
   const auto reused = std::count(executed.reused.begin(), executed.reused.end(), 1);
   const bool system_reused = !form_.system.empty() && !executed.reused.empty() && executed.reused[0] != 0;
-  const bool system_written = !form_.system.empty() && !system_reused;  // before any item, if at all
+  // the system block is written before any item, if at all
+  const bool system_written = !form_.system.empty() && !system_reused;
   const std::uint32_t written = executed.blocks_written - (system_written && executed.blocks_written > 0);
   items_precomputed_ += written;
   step.effects.count(Metric::item_blocks_precomputed, written);
   if (executed.blocks_written == 0 && reused - system_reused < std::ssize(chunk.items)) {
     on_fruitless(step, chunk);
-  } else if (!chunk.items.front().refreshed) {  // those make room for themselves
+  } else if (!chunk.items.front().refreshed) {  // refreshed items evict others to fit
     rooms_.keep(chunk.node);
   }
   work(step);
   return true;
 }
 
-// The item area there is full, or the KV-cache worker was silent for a while: the latter is asked before the
-// next try, and then it can only be the former. Nobody was hurt: the items are no suspects.
+// Either the item area is full or the KV-cache worker was silent for a while. The KV-cache worker
+// is asked before the next attempt, after which only the first cause remains. The items are not to
+// blame.
 void Precompute::on_fruitless(Step step, const Asked& chunk) {
   if (stage_ != Stage::walking || chunk.items.front().refreshed) return;
   rooms_.keep_nothing(chunk.node);
@@ -361,7 +365,7 @@ void Precompute::on_fruitless(Step step, const Asked& chunk) {
   step.effects.log(
       LogLevel::warning, "precompute_full",
       {{"items", items_precomputed_},
-       {"why", "the item area of every worker's pool is full; the other items are computed when asked for"},
+       {"why", "the item area of every worker's pool is full; the other items are computed when requested"},
        {"expected", "a larger pool.memory or pool.item_share, or pool.kv_format bf16"}});
 }
 
@@ -379,15 +383,16 @@ void Precompute::want_all(Instant now, const std::vector<Wanted>& items) {
   want(now, seen);
 }
 
-// A worker that is busy says nothing about the items, one that ran out of time that they were too many. A
-// device may fail because of them or for itself, so one item is given up for that only after several times.
+// A busy worker says nothing about the items, and a timeout only says that there were too many. A
+// device may fail because of them or by itself, so an item is given up only after several such
+// failures.
 bool Precompute::on_refused(Step step, const Refused& refused) {
   const auto asked = running_.extract(refused.id);
   if (asked.empty()) return false;
   const Refusal& why = refused.refusal;
   paused_until_ = step.now + config_.pause;
   if (why.status == 503 && !why.code.starts_with("device_")) {
-    if (places_.planned()) {  // others first
+    if (places_.planned()) {  // other items come first
       missing_.put_behind(asked.mapped().items);
     } else {
       missing_.give_back(asked.mapped().items);
@@ -403,7 +408,7 @@ std::string Precompute::check_bounds() const {
   if (running_.size() > config_.running_max) return "precompute: more background plans than running_max";
   if (changed_.size() > config_.changed_max) return "precompute: more put items than changed_max";
   if (missing_.blamed() > config_.blamed_max) return "precompute: more suspects than blamed_max";
-  // What is missing is at most two pages and what was given back.
+  // At most two pages are missing, and what was given back.
   const std::size_t copies = places_.planned() ? std::max<std::size_t>(1, rooms_.size()) : 1;
   const std::size_t most =
       copies * (std::size_t{config_.page_items} * (3 + config_.running_max) + config_.changed_max);

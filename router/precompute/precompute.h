@@ -1,24 +1,26 @@
 #pragma once
-// Computes the item-prefix blocks of the whole catalog ahead of time (BAT §5.2, step 3): waits until a
-// KV-cache worker has loaded what it had on disk, walks the catalog in order, asks the index what is missing,
-// and has that computed as background work, a few chunks at a time, by one live worker after the other. A
-// worker whose KV-cache worker is not ready is passed over. One that kept nothing of two chunks in a row,
-// with a sign of life between them, is full; when all are, the walk ends. Items that are put later are
-// computed the same way, and another model begins the walk anew. Nothing waits for it and nothing is wrong
-// without it. What is missing where is in missing_items.h, who takes chunks in rooms.h; here are the walk and
+// Precomputes the item-prefix blocks of the whole catalog (BAT §5.2, step 3). It waits until a
+// KV-cache worker has loaded its blocks from disk, walks the catalog in order, and asks the index
+// which blocks are missing. Those are computed as background work, a few chunks at a time, on one
+// live worker after the other. A worker whose KV-cache worker is not ready is skipped. A worker
+// that kept nothing of two chunks in a row, with a sign of life between them, is full; when all are
+// full, the walk ends. Items that are put later are computed the same way, and another model
+// restarts the walk. No request waits for it, and answers are right without it. missing_items.h
+// lists what is missing where, rooms.h says which nodes take chunks; this class does the walk and
 // the background jobs.
 //
-// With ItemPlaces each block goes to the nodes where it belongs: computed by one of them, pulled from there
-// by the others. What a node does not take now is left out; once the walk is over and the node takes some,
-// the catalog is walked once more. Where blocks belong changes while requests are served (current_places.h):
-// a hot item is brought to all nodes, a put one to its own, and there they displace what was used longest
-// ago, as the walk may not. When a node is away or back the catalog is walked once more; what is in its place
-// is left alone. Nothing is dropped: what belongs elsewhere leaves a node when that needs the room.
+// With ItemPlaces each block goes to its assigned nodes: one computes it, the others pull it.
+// Blocks that a node does not take now are left out. After the walk, when that node takes blocks,
+// the catalog is walked once more. The assignment changes while requests are served
+// (current_places.h). A hot item is brought to all nodes and a put item to its own; there they
+// evict the least recently used blocks, which the walk may not do. When a node is away or back, the
+// catalog is walked once more; blocks at their node stay untouched. No block is dropped: a block
+// that belongs elsewhere is evicted when its pages are needed.
 //
-// Some item may kill whoever computes it. The items of a chunk that was refused, lost or not answered are
-// suspects: they are tried again in chunks of half as many (one by one after a loss), each alone in its batch
-// and none beside another of ours, so that only what was there is blamed. An item that fails by itself again
-// is given up, wherever else it was to be.
+// An item may kill the worker that computes it. The items of a chunk that was refused, lost or not
+// answered are suspects. They are tried again in chunks of half the size (one by one after a loss),
+// each alone in its batch and without another background chunk beside it, so only the items in that
+// chunk are blamed. An item that fails again by itself is given up on all nodes.
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -42,13 +44,13 @@ namespace troupe::router {
 
 struct PrecomputeConfig {
   bool on = true;
-  std::uint32_t page_items = 256;      // of the catalog, per look
-  std::uint32_t chunk_tokens = 2'000;  // per background plan; at least one item
+  std::uint32_t page_items = 256;      // catalog items per page of the walk
+  std::uint32_t chunk_tokens = 2'000;  // tokens per background plan; it has at least one item
   std::uint32_t running_max = 2;       // background plans at a time
   std::uint32_t blamed_max = 4'096;    // items that are remembered as suspects
-  std::uint32_t changed_max = 4'096;   // put and hot items that wait; more are left to those who ask for them
-  std::uint32_t asked_max = 16;        // KV-cache workers that are asked at a time whether they are ready
-  Duration poll{200'000};              // between two looks at the KV-cache workers, and at what is overdue
+  std::uint32_t changed_max = 4'096;   // waiting put and hot items; more are computed only on request
+  std::uint32_t asked_max = 16;        // KV-cache workers asked for readiness at a time
+  Duration poll{200'000};              // period of asking KV-cache workers and of checking deadlines
   Duration pause{200'000};             // after a refusal
   Duration lookup_wait{1'000'000};
   Duration budget{30'000'000};  // of a background plan
@@ -57,8 +59,8 @@ struct PrecomputeConfig {
 
 class Precompute {
  public:
-  // The two views belong to the router and outlive this.
-  // Without places, one worker after the other takes what is missing everywhere.
+  // The two views belong to the router and must outlive this object. Without an assignment, workers
+  // take turns to compute the blocks that no node has.
   Precompute(PrecomputeConfig config, const WorkerTable& workers, const LeaderView& leader, PromptForm form,
              NameContext names, std::shared_ptr<const ItemPlaces> places = nullptr);
 
@@ -66,28 +68,28 @@ class Precompute {
   Precompute& operator=(const Precompute&) = delete;
 
   void start(Step step);
-  void on_timer(Step step);  // precompute_timer
+  void on_timer(Step step);  // handles precompute_timer
   void add(Step step, Item item);
-  void drop(const std::string& item);  // it was deleted
-  // A request's candidates, of the model and the catalog that are followed.
+  void drop(const std::string& item);  // the item was deleted
+  // Records a request's candidates; they are of the model and catalog that are followed.
   void note_accesses(Step step, std::span<const ItemView> items);
   void follow(Step step, const std::string& model_version, const std::string& catalog_version);
-  void lose(Step step, std::span<const NodeId> nodes);  // what ran there is tried elsewhere
-  // The table has other nodes, and of those some leave: blocks belong to the others, who get them from
-  // wherever they are.
+  void lose(Step step, std::span<const NodeId> nodes);  // retries elsewhere what ran there
+  // The worker table has new nodes, and those in `leaving` leave. Blocks belong to the others,
+  // which pull them from wherever they are.
   void follow_members(Step step, std::set<NodeId> leaving);
-  // No item's block is missing where it belongs, nor was left out for a node that has not begun yet: that one
-  // is waited for until others stand in for it.
+  // Returns true if no item's block is missing at its assigned nodes, and none was left out for a
+  // node that has not started yet. Such a node is awaited until others stand in for it.
   bool is_handed_on() const;
 
-  // False if the answer is to somebody else's question.
+  // Return false if the answer belongs to another question.
   bool on_status(Step step, const StatusReply& reply);
   bool on_listed(Step step, std::uint64_t job, const JobResult& result);
   bool on_found(Step step, const BlocksFound& found);
   bool on_executed(Step step, const Executed& executed);
   bool on_refused(Step step, const Refused& refused);
 
-  bool at_rest() const;            // nothing is left to be computed
+  bool at_rest() const;            // no item is left to compute
   std::string_view state() const;  // off | waiting | running | done | full
   std::uint64_t items_precomputed() const { return items_precomputed_; }
   std::uint64_t items_given_up() const { return items_given_up_; }
@@ -99,11 +101,11 @@ class Precompute {
   using Wanted = WantedItem;
   struct Asked {
     std::uint64_t id = 0;
-    NodeId node = 0;  // of a chunk
+    NodeId node = 0;  // node of a chunk
     std::vector<Wanted> items;
     Instant deadline;
     bool suspect = false;
-    bool pulls = false;  // all of it from other nodes
+    bool pulls = false;  // all items are pulled from other nodes
   };
 
   void work(Step step);
@@ -132,18 +134,18 @@ class Precompute {
   BlockNames names_;
   CurrentPlaces places_;
   Rooms rooms_;
-  MissingItems missing_;  // looked up; not computed yet
+  MissingItems missing_;  // looked up, not computed yet
   std::string catalog_version_;
-  bool renamed_ = false;  // the model is not the port's own: its names of blocks are not ours
+  bool renamed_ = false;  // the model is not the port's own, so the block names in the catalog do not apply
   Stage stage_ = Stage::off;
-  ItemNumber walked_ = 0;  // in the catalog: the walk goes on there
+  ItemNumber walked_ = 0;  // catalog position where the walk continues
   bool last_listed_ = false;
-  bool walk_due_ = false;  // after this one: others stand in for a node that is away
+  bool walk_due_ = false;  // another walk follows this one: others stand in for an away node
   std::uint64_t list_job_ = 0;
-  bool list_is_stale_ = false;  // it was asked before the walk began anew
+  bool list_is_stale_ = false;  // it was asked before the walk restarted
   std::optional<Asked> lookup_;
-  std::deque<Item> changed_;  // put, or hot; not looked up yet
-  std::set<NodeId> behind_;   // that something was left out for
+  std::deque<Item> changed_;  // put or hot items, not looked up yet
+  std::set<NodeId> behind_;   // nodes for which blocks were left out
   std::set<NodeId> leaving_;
   std::map<std::uint64_t, Asked> running_;
   Instant paused_until_;

@@ -1,4 +1,4 @@
-// The walk with places: each block gets to the nodes where it belongs.
+// Tests the walk with an item assignment: each block gets to its assigned nodes.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -22,7 +22,8 @@ Item item(int n) {
   return result;
 }
 
-// Three workers and forty items with places; workers do as they are told, and the index knows at once.
+// Three workers and forty assigned items; workers do as they are asked, and the index knows at
+// once.
 struct Placed {
   WorkerTable workers{{.heartbeat = {1'000'000'000}}, {1, 2, 3}};
   LeaderView leader{{1}, {1'000'000'000}};
@@ -40,13 +41,13 @@ struct Placed {
       places};
   std::uint64_t next_id = 5;
   std::map<BlockName, std::set<NodeId>> index;
-  std::set<NodeId> up, dead;  // dead ones are there again at the next tick
+  std::set<NodeId> up, dead;  // dead nodes return at the next tick
   Incarnation incarnation = 1;
   std::int64_t now = 0;
   int computed = 0, pulled = 0, killed = 0, walks = 0;
   std::set<NodeId> full;     // keep nothing of the walk
-  std::string poison;        // an item
-  ItemNumber listed_to = 0;  // the catalog is slow from this one on
+  std::string poison;        // id of an item that kills
+  ItemNumber listed_to = 0;  // listing is slow from this item on
 
   std::vector<Item> catalog() const {
     std::vector<Item> items;
@@ -153,21 +154,21 @@ struct Placed {
   }
 };
 
-TEST_CASE("with places each block gets where it belongs: computed once, pulled by the others") {
+TEST_CASE("precompute: each block reaches its assigned nodes, computed once and pulled by the others") {
   Placed p;
   p.start();
   p.run();
   p.check({1, 2, 3});
-  CHECK(p.computed == 39);  // one is nowhere
+  CHECK(p.computed == 39);  // one item is assigned to no node
   CHECK(p.pulled == 4);
 }
 
-TEST_CASE("a node that comes late, or comes back, gets what belongs to it") {
+TEST_CASE("precompute: a node that comes late or returns gets its blocks") {
   Placed p;
   p.start({2, 3});
   p.run();
   p.check({2, 3});
-  CHECK(p.pulled == 2);  // what is everywhere is computed by one of those that are there
+  CHECK(p.pulled == 2);  // items of all nodes are computed by one of the present nodes
   p.begin(1);
   p.run();
   p.check({1, 2, 3});
@@ -181,7 +182,7 @@ TEST_CASE("a node that comes late, or comes back, gets what belongs to it") {
   CHECK(p.pulled == 2);
 }
 
-TEST_CASE("a node that is there but lacks the model is made up for when it has it") {
+TEST_CASE("precompute: a node that lacks the model gets its blocks once it has it") {
   Placed p;
   Heartbeat other{.incarnation = 9, .sequence = 1};
   other.models = {"older"};
@@ -197,7 +198,7 @@ TEST_CASE("a node that is there but lacks the model is made up for when it has i
   p.check({1, 2, 3});
 }
 
-TEST_CASE("a node that is full does not keep the others from theirs") {
+TEST_CASE("precompute: a full node does not keep the others from their blocks") {
   Placed p;
   p.full = {2};
   p.start();
@@ -205,7 +206,7 @@ TEST_CASE("a node that is full does not keep the others from theirs") {
   p.check({1, 3});
 }
 
-TEST_CASE("an item that kills whoever computes it does so twice, on one node or on all") {
+TEST_CASE("precompute: an item that kills workers does so twice, on one node or on all") {
   for (const char* poison : {"item 1", "item 5", "item 6", "item 7"}) {
     CAPTURE(poison);
     Placed p;
@@ -221,7 +222,7 @@ TEST_CASE("an item that kills whoever computes it does so twice, on one node or 
 // Hot with ten of the last twenty accesses; away after thirty ticks.
 constexpr RefreshConfig quick{.hot_share = 0.5, .window = 20, .away_after = {300}};
 
-TEST_CASE("a hot item is pulled by the nodes that lack it, at once and nothing else, and not again") {
+TEST_CASE("hot items: they are pulled at once by the nodes that lack them, and only once") {
   Placed p{.refresh = quick};
   p.start();
   p.run();
@@ -234,16 +235,16 @@ TEST_CASE("a hot item is pulled by the nodes that lack it, at once and nothing e
   CHECK(p.computed == 0);
   CHECK(p.precompute.items_hot() == 1);
   p.request(7, 20);
-  p.request(1, 20);  // everywhere by plan
+  p.request(1, 20);  // on all nodes by plan
   CHECK(p.precompute.items_hot() == 0);
   CHECK(p.pulled == 2);
-  p.request(3, 10);  // nowhere by plan: computed once, pulled by the others
+  p.request(3, 10);  // on no node by plan: computed once, pulled by the others
   CHECK(p.holders(3) == std::set<NodeId>{1, 2, 3});
   CHECK(p.computed == 1);
   CHECK(p.pulled == 4);
 }
 
-TEST_CASE("hot and put items displace others on a node that is full, the walk does not") {
+TEST_CASE("hot items: hot and put items evict others on a full node, the walk does not") {
   Placed p{.refresh = quick, .full = {2}};
   p.start();
   p.run();
@@ -256,7 +257,7 @@ TEST_CASE("hot and put items displace others on a node that is full, the walk do
   CHECK(p.holders(put) == std::set<NodeId>{2});
 }
 
-TEST_CASE("a hot item reaches a full node while the walk goes on elsewhere") {
+TEST_CASE("hot items: one reaches a full node while the walk continues elsewhere") {
   Placed p{.refresh = quick, .full = {2}, .listed_to = 10};
   p.start({1, 2});
   p.run(10);
@@ -268,7 +269,7 @@ TEST_CASE("a hot item reaches a full node while the walk goes on elsewhere") {
   CHECK(p.holders(7) == std::set<NodeId>{1, 2});
 }
 
-TEST_CASE("what is hot reaches a full node that comes later, what the walk has for it does not") {
+TEST_CASE("hot items: one reaches a full node that comes later, the walk's blocks do not") {
   Placed p{.refresh = quick, .full = {2}};
   p.start({1, 3});
   p.run();
@@ -281,7 +282,9 @@ TEST_CASE("what is hot reaches a full node that comes later, what the walk has f
     if (n != 7) CHECK_FALSE(p.holders(n).contains(2));
 }
 
-TEST_CASE("a node that comes after others stood in for it gets its own, also if they are all full") {
+TEST_CASE(
+    "precompute: a node that comes after others stood in for it gets its blocks, even if they are "
+    "full") {
   Placed p{.refresh = quick, .full = {1, 2}};
   p.start({1, 2});
   p.run();
@@ -292,12 +295,12 @@ TEST_CASE("a node that comes after others stood in for it gets its own, also if 
   p.check({3});
 }
 
-TEST_CASE("others stand in for a node that is away for long, and it gets its own when it is back") {
+TEST_CASE("precompute: others stand in for a node that is away for long, and it gets its blocks back") {
   Placed p{.refresh = quick};
   p.start();
   p.run();
   const auto before = p.index;
-  std::set<BlockName> its;  // that only node 3 has
+  std::set<BlockName> its;  // blocks that only node 3 has
   for (const auto& [name, holders] : before)
     if (holders == std::set<NodeId>{3}) its.insert(name);
   p.pulled = p.computed = p.walks = 0;
@@ -316,12 +319,12 @@ TEST_CASE("others stand in for a node that is away for long, and it gets its own
   p.begin(3);
   p.run();
   CHECK(p.computed == 0);
-  CHECK(p.pulled == std::ssize(its) + 2);  // and what is everywhere
-  CHECK(p.walks == 2);                     // one more, when it is ready
+  CHECK(p.pulled == std::ssize(its) + 2);  // and the items that belong on all nodes
+  CHECK(p.walks == 2);                     // one more walk, when it is ready
   for (const auto& [name, holders] : before) CHECK(std::ranges::includes(p.index.at(name), holders));
 }
 
-// The places as they are for these nodes.
+// Applies the unchanged assignment to these nodes.
 void follow(Placed& p, std::vector<NodeId> nodes, std::set<NodeId> leaving = {}) {
   std::vector<NodeId> staying = nodes;
   std::erase_if(staying, [&](NodeId node) { return leaving.contains(node); });
@@ -330,15 +333,14 @@ void follow(Placed& p, std::vector<NodeId> nodes, std::set<NodeId> leaving = {})
   p.act([&](Step step) { p.precompute.follow_members(step, leaving); });
 }
 
-TEST_CASE(
-    "a node that joins gets what belongs to it now from those that have it, and nothing is computed again") {
+TEST_CASE("precompute: a joined node pulls its blocks, and none is computed again") {
   Placed p;
   p.start();
   p.run();
   CHECK(p.precompute.is_handed_on());
   p.computed = p.pulled = 0;
   follow(p, {1, 2, 3, 4});
-  p.run();  // it is no member that is heard yet
+  p.run();  // the new member was not heard yet
   CHECK_FALSE(p.precompute.is_handed_on());
   p.begin(4);
   p.run();
@@ -349,7 +351,7 @@ TEST_CASE(
   CHECK(p.precompute.is_handed_on());
 }
 
-TEST_CASE("what a node has that leaves is pulled from it to where it belongs then, before it may go") {
+TEST_CASE("precompute: blocks of a leaving node are pulled to their new nodes before it may go") {
   Placed p;
   p.start();
   p.run();
@@ -366,14 +368,12 @@ TEST_CASE("what a node has that leaves is pulled from it to where it belongs the
   p.end(3);
   follow(p, {1, 2});
   p.run();
-  CHECK(p.computed + p.pulled == 0);  // all was there already
+  CHECK(p.computed + p.pulled == 0);  // all blocks were there already
   for (const Item& one : p.catalog())
     for (const NodeId node : p.places->nodes_of(one.id)) CHECK(p.index[one.block].contains(node));
 }
 
-TEST_CASE(
-    "a node that does not begin is waited for until others stand in for it, one that has no room or another "
-    "model is not") {
+TEST_CASE("precompute: a node that has not started is awaited until others stand in, a full one is not") {
   Placed p;
   p.start();
   p.run();
@@ -395,7 +395,8 @@ TEST_CASE(
   CHECK(p.precompute.is_handed_on());
 }
 
-TEST_CASE("who leaves takes nothing any more, also while he does not drain yet and places are anybody's") {
+TEST_CASE(
+    "precompute: a leaving node takes no more blocks, even before it drains and without an assignment") {
   WorkerTable workers({}, {1, 2, 3});
   Heartbeat ready{.incarnation = 5, .sequence = 1};
   ready.models = {"m"};

@@ -1,4 +1,4 @@
-// What changes in the places of item blocks while requests are served.
+// Handles changes of the item assignment while requests are served.
 #include <algorithm>
 #include <utility>
 
@@ -15,9 +15,10 @@ void Precompute::note_accesses(Step step, std::span<const ItemView> items) {
   if (changed_.size() > waiting_before) work(step);
 }
 
-// Looked up, and brought to where it belongs and is not. The catalog has names of the model that this process
-// began with, whoever puts an item those of the present one, and a request those of the model that its user
-// has: under any but ours, what our model computes would be another's block.
+// Queues an item for lookup and for its assigned nodes, under a name of the followed model. The
+// catalog has names of the model that this process started with, a put has names of the current
+// model, and a request those of its user's model. Under another model's name our blocks would be
+// taken for that model's.
 void Precompute::refresh(Item item) {
   if (stage_ == Stage::off || changed_.size() >= config_.changed_max || !fits(item)) return;
   item.block = names_.item(item.tokens);
@@ -32,7 +33,7 @@ void Precompute::follow_members(Step step, std::set<NodeId> leaving) {
   places_.follow(staying);
   std::erase_if(behind_, [&](NodeId node) { return std::ranges::count(staying, node) == 0; });
   if (stage_ == Stage::off) return;
-  if (stage_ == Stage::walking) walk_again();  // from its beginning: what was passed may belong elsewhere now
+  if (stage_ == Stage::walking) walk_again();  // from the beginning: passed items may belong elsewhere now
   walk_due_ = stage_ != Stage::walking;
   work(step);
 }
@@ -50,7 +51,7 @@ void Precompute::watch_nodes(Step step) {
     const bool alive = workers_.alive(step.now, node);
     if (!places_.see(step.now, node, alive)) continue;
     if (alive) {
-      behind_.insert(node);  // for as soon as it is ready
+      behind_.insert(node);  // served as soon as it is ready
     } else {
       walk_due_ = true;
     }

@@ -22,7 +22,7 @@ Item item(int n, std::size_t tokens = 3) {
   return result;
 }
 
-// Pages of 4 items, chunks of 6 tokens, one at a time; the effects of the last call.
+// Pages of 4 items, chunks of 6 tokens, one at a time; `effects` are those of the last call.
 struct Bench {
   WorkerTable workers{{}, {1}};
   LeaderView leader{{1}, {200'000}};
@@ -64,8 +64,8 @@ struct Bench {
   void find(std::int64_t us, std::vector<std::uint8_t> counts) {
     precompute.on_found(at(us), BlocksFound{sent<LookupBlocks>()->id, std::move(counts)});
   }
-  // The running chunk ends: how many blocks were written, of segments none of which was reused, save the
-  // system's if that is so.
+  // Ends the running chunk with `written` blocks. No segment was reused, except the system's if
+  // `system_reused`.
   void execute(std::int64_t us, std::uint32_t written, bool system_reused = false) {
     const auto chunk = sent<Execute>();
     REQUIRE(chunk.has_value());
@@ -73,7 +73,8 @@ struct Bench {
     reused.at(0) = system_reused;
     precompute.on_executed(at(us), Executed{chunk->id, {}, reused, written});
   }
-  // The running chunk keeps nothing; the KV-cache worker says that it is there, and it is tried again.
+  // The running chunk keeps nothing, the KV-cache worker says that it is ready, and the chunk is
+  // tried again.
   void fruitless(bool system_reused = false) {
     execute(4, 0, system_reused);
     REQUIRE(precompute.state() == "waiting");
@@ -88,7 +89,7 @@ struct Bench {
   }
 };
 
-TEST_CASE("it begins when the KV-cache worker is ready, and asks until then") {
+TEST_CASE("precompute: it starts when the KV-cache worker is ready, and asks until then") {
   Bench b;
   b.precompute.start(b.at(0));
   CHECK(b.sent<StatusRequest>().has_value());
@@ -104,7 +105,7 @@ TEST_CASE("it begins when the KV-cache worker is ready, and asks until then") {
   CHECK_FALSE(b.precompute.at_rest());
 }
 
-TEST_CASE("only what is missing is computed, in chunks, under the names that requests will ask for") {
+TEST_CASE("precompute: only missing blocks are computed, in chunks, under the names that requests use") {
   Bench b;
   b.walk();
   b.list(2, {item(1), item(2), item(3), item(4)}, true);
@@ -134,7 +135,7 @@ TEST_CASE("only what is missing is computed, in chunks, under the names that req
   CHECK(b.precompute.at_rest());
 }
 
-TEST_CASE("the walk goes on where it stood, page by page, over items that do not fit") {
+TEST_CASE("precompute: the walk continues page by page and skips items that do not fit") {
   Bench b;
   b.walk();
   b.list(2, {item(1), item(2, 9)}, false);
@@ -145,7 +146,7 @@ TEST_CASE("the walk goes on where it stood, page by page, over items that do not
   CHECK(b.precompute.state() == "done");
 }
 
-TEST_CASE("a full item area ends the walk, but put items are still tried") {
+TEST_CASE("precompute: a full item area ends the walk, but put items are still tried") {
   Bench b;
   b.walk();
   b.list(2, {item(1), item(2), item(3), item(4)}, false);
@@ -153,14 +154,14 @@ TEST_CASE("a full item area ends the walk, but put items are still tried") {
   b.fruitless();
   b.execute(12, 0, true);
   CHECK(b.precompute.state() == "full");
-  CHECK(b.effects.list.size() == 2);  // the count and the log, nothing else
+  CHECK(b.effects.list.size() == 2);  // only the count and the log
   b.precompute.add(b.at(13), item(9));
   b.find(14, {0});
   b.execute(15, 1, true);
   CHECK(b.precompute.items_precomputed() == 1);
 }
 
-TEST_CASE("a full area is seen by a chunk of one item, whose system prompt is there") {
+TEST_CASE("precompute: a chunk of one item with a held system prompt detects a full area") {
   Bench b;
   b.walk();
   b.list(2, {item(1, 7)}, false);
@@ -170,7 +171,7 @@ TEST_CASE("a full area is seen by a chunk of one item, whose system prompt is th
   CHECK(b.precompute.state() == "full");
 }
 
-TEST_CASE("a KV-cache worker that keeps nothing while it is silent is not a full area") {
+TEST_CASE("precompute: a silent KV-cache worker that keeps nothing does not count as full") {
   Bench b;
   b.walk();
   b.list(2, {item(1), item(2)}, true);
@@ -181,7 +182,7 @@ TEST_CASE("a KV-cache worker that keeps nothing while it is silent is not a full
   CHECK(b.precompute.state() == "done");
 }
 
-TEST_CASE("an overloaded worker is tried again after a pause, a refused item only once") {
+TEST_CASE("precompute: an overloaded worker is tried again after a pause, a refused item only once") {
   Bench b;
   b.walk();
   b.list(2, {item(1)}, true);
@@ -200,7 +201,7 @@ TEST_CASE("an overloaded worker is tried again after a pause, a refused item onl
   CHECK(b.precompute.state() == "done");
 }
 
-TEST_CASE("a silent index and a lost plan are overcome") {
+TEST_CASE("precompute: it recovers from a silent index and a lost plan") {
   Bench b;
   b.walk();
   b.list(2, {item(1)}, true);
@@ -214,7 +215,7 @@ TEST_CASE("a silent index and a lost plan are overcome") {
   CHECK(b.precompute.on_executed(b.at(1'302), Executed{second->id, {}, {0, 0}, 2}));
 }
 
-TEST_CASE("put items wait up to a bound, the newest content counts, and a deleted one is dropped") {
+TEST_CASE("precompute: put items wait up to a bound, with the newest content and without deleted ones") {
   Bench b;
   b.precompute.start(b.at(0));
   b.precompute.add(b.at(1), item(1));
@@ -228,7 +229,7 @@ TEST_CASE("put items wait up to a bound, the newest content counts, and a delete
   CHECK(b.sent<LookupBlocks>()->blocks == std::vector<AskedBlock>{{item(7).block, SegmentKind::item, 3}});
 }
 
-// Three workers, of which those named are ready; chunks of one item.
+// Three workers, of which the named ones are ready; chunks of one item.
 struct Cluster {
   WorkerTable workers{{}, {1, 2, 3}};
   LeaderView leader{{1}, {200'000}};
@@ -242,7 +243,7 @@ struct Cluster {
     return {{us}, next_id, effects};
   }
   void ready(NodeId node) { precompute.on_status(at(1), StatusReply{1, node, Role::kv_worker, true}); }
-  // Where the chunks of the last call went, and their ids.
+  // Returns the nodes and ids of the last call's chunks.
   std::vector<std::pair<NodeId, std::uint64_t>> chunks() const {
     std::vector<std::pair<NodeId, std::uint64_t>> found;
     for (const auto& effect : effects.list)
@@ -264,7 +265,7 @@ struct Cluster {
   }
 };
 
-TEST_CASE("chunks go from worker to worker, past those whose KV-cache worker is not ready") {
+TEST_CASE("precompute: chunks go from worker to worker and skip those that are not ready") {
   Cluster c;
   c.walk({1, 3});
   const auto chunks = c.chunks();
@@ -274,11 +275,11 @@ TEST_CASE("chunks go from worker to worker, past those whose KV-cache worker is 
   CHECK(chunks[2].first == 1);
 }
 
-TEST_CASE("what ran on a lost worker is computed elsewhere, once nothing else runs") {
+TEST_CASE("precompute: the chunks of a lost worker are computed elsewhere, once nothing else runs") {
   Cluster c;
   c.walk({1, 3});
   const auto before = c.chunks();
-  REQUIRE(before.size() == 3);  // the second on node 3
+  REQUIRE(before.size() == 3);  // the second is on node 3
   c.workers.lose(3);
   c.precompute.lose(c.at(4), std::vector<NodeId>{3});
   CHECK(c.chunks().empty());
@@ -289,7 +290,7 @@ TEST_CASE("what ran on a lost worker is computed elsewhere, once nothing else ru
   CHECK(c.chunks()[0].first == 1);
 }
 
-TEST_CASE("the walk ends when every worker that lives is full, not when one is") {
+TEST_CASE("precompute: the walk ends when every live worker is full, not when one is") {
   Cluster c;
   c.workers.lose(2);
   c.walk({1, 3});
@@ -319,7 +320,7 @@ TEST_CASE("the walk ends when every worker that lives is full, not when one is")
   CHECK(tried[3] >= 2);
 }
 
-TEST_CASE("one full worker does not end the walk while another keeps what it computes") {
+TEST_CASE("precompute: one full worker does not end the walk while another keeps blocks") {
   Cluster c;
   c.workers.lose(2);
   c.walk({1, 3});
@@ -336,10 +337,11 @@ TEST_CASE("one full worker does not end the walk while another keeps what it com
   CHECK(c.precompute.items_precomputed() == 4);
 }
 
-// Forty items, some of which are bad, on four workers; every answer may be lost. Says what became of them.
+// Forty items, some of them bad, on four workers; every answer may be lost. Reports the outcome of
+// each item.
 struct BadItems {
   enum class Way { refused, kills };
-  WorkerTable workers{{.heartbeat = {1'000'000'000}}, {1, 2, 3, 4}};  // nobody is silent
+  WorkerTable workers{{.heartbeat = {1'000'000'000}}, {1, 2, 3, 4}};  // no worker falls silent
   LeaderView leader{{}, {200'000}};
   Precompute precompute{{.on = true,
                          .chunk_tokens = 60,
@@ -424,7 +426,7 @@ struct BadItems {
     }
     CHECK(precompute.state() == "done");
   }
-  // What is bad is given up, all else is made.
+  // Checks that bad items are given up and all others are computed.
   void judge() {
     run();
     CHECK(given_up == bad);
@@ -436,13 +438,13 @@ struct BadItems {
   }
 };
 
-TEST_CASE("a bad item is found by halves and given up, the others are made") {
+TEST_CASE("precompute: a bad item is found by halving and given up, the others are computed") {
   BadItems b;
   b.bad = {"item 7", "item 8", "item 39"};
   b.judge();
 }
 
-TEST_CASE("an item that kills whoever computes it does so twice") {
+TEST_CASE("precompute: an item that kills the worker that computes it does so twice") {
   BadItems b;
   b.way = BadItems::Way::kills;
   b.bad = {"item 13"};
@@ -450,7 +452,7 @@ TEST_CASE("an item that kills whoever computes it does so twice") {
   CHECK(b.kills == 2);
 }
 
-TEST_CASE("whatever is bad and whatever is lost on the way, nothing else is given up and the walk ends") {
+TEST_CASE("precompute: with random losses only bad items are given up, and the walk ends") {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
     BadItems b;
@@ -464,7 +466,7 @@ TEST_CASE("whatever is bad and whatever is lost on the way, nothing else is give
   }
 }
 
-TEST_CASE("another model begins the walk anew, under its names") {
+TEST_CASE("precompute: another model restarts the walk under its own names") {
   Bench b;
   b.walk();
   b.list(2, {item(1)}, true);
@@ -481,9 +483,7 @@ TEST_CASE("another model begins the walk anew, under its names") {
   CHECK(b.sent<Execute>()->model_version == "m2");
 }
 
-TEST_CASE(
-    "an item that is put or becomes hot under another model is looked for by that model's name, whatever "
-    "name it comes with") {
+TEST_CASE("precompute: an item put or hot under another model is looked up by that model's name") {
   Bench b;
   b.walk();
   b.list(2, {item(1)}, true);
@@ -500,9 +500,7 @@ TEST_CASE(
   CHECK(b.sent<Execute>()->blocks.at(1).name == own);
 }
 
-TEST_CASE(
-    "an item that becomes hot by requests of users who have another model is looked for by the present one's "
-    "name") {
+TEST_CASE("precompute: an item made hot by users of another model is looked up by the current model's name") {
   Bench b;
   b.walk();
   Item others = item(9);
@@ -511,7 +509,7 @@ TEST_CASE(
   CHECK(b.sent<LookupBlocks>()->blocks == std::vector<AskedBlock>{{item(9).block, SegmentKind::item, 3}});
 }
 
-TEST_CASE("switched off it does nothing") {
+TEST_CASE("precompute: switched off, it does nothing") {
   Bench b;
   Precompute precompute({.on = false}, b.workers, b.leader, form, names);
   std::uint64_t next_id = 1;

@@ -14,7 +14,7 @@ BlockNames::BlockNames(const PromptForm& form, NameContext context, bool names_c
 
 namespace {
 
-// Tenants' names of blocks are never public ones, not even those of the default tenant "".
+// Returns a salt that no public name has, not even for the default tenant "".
 std::string salt_of(std::string_view tenant) {
   std::string salt = "tenant:";
   if (!planted(Bug::no_tenant_salt)) salt += tenant;
@@ -33,8 +33,8 @@ BlockName BlockNames::events(std::string_view tenant, const Tokens& tokens,
   return block_name(context_, salt_of(tenant), {tokens.data(), tokens.size()}, start, before, features);
 }
 
-// The name before stands for all that it sees, and the salt for that: another block that sees it alone has
-// another name.
+// The name before it stands for everything that the part sees, and the salt says so. A block that
+// sees only that one block therefore has another name.
 BlockName BlockNames::user_after(std::string_view tenant, const BlockName& before, const Tokens& tokens,
                                  std::int32_t start) const {
   const std::string salt = "history:" + std::string(tenant);

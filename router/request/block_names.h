@@ -1,6 +1,6 @@
 #pragma once
-// Names of the blocks that plans of one model reuse (runtime/actor/block_name.h). The name of the system
-// prompt, which all others depend on, is computed once.
+// Names the blocks that plans of one model reuse (runtime/actor/block_name.h). The name of the
+// system prompt, on which all others depend, is computed once.
 #include <optional>
 #include <span>
 #include <string>
@@ -13,25 +13,28 @@ namespace troupe::router {
 
 class BlockNames {
  public:
-  // `names_catalog`: the names that items of the catalog carry are of this model.
+  // `names_catalog`: the block names stored with the catalog's items belong to this model.
   BlockNames(const PromptForm& form, NameContext context, bool names_catalog = true);
 
   const NameContext& context() const { return context_; }
   const std::string& model_version() const { return context_.model_version; }
-  const std::optional<BlockName>& system() const { return system_; }  // none without a system prompt
-  // Of what sees the system prompt and begins after it.
+  const std::optional<BlockName>& system() const { return system_; }  // nullopt without a system prompt
+  // Returns the name of an item block that sees the system prompt and begins after it.
   BlockName item(std::span<const Token> tokens) const { return after_system("", tokens); }
   BlockName item(const ItemView& item) const { return names_catalog_ ? item.block : this->item(item.tokens); }
   BlockName user(std::string_view tenant, const Tokens& tokens) const;
-  // Of tokens of a history that see all before them, of which the block named `before` is the last one.
+  // Returns the name of a history part that sees everything before it; `before` names the last
+  // block before it.
   BlockName user_after(std::string_view tenant, const BlockName& before, const Tokens& tokens,
                        std::int32_t start) const;
-  // Of a run of a user's events, with their features, behind other such runs.
+  // Returns the name of a run of a user's events, with their features, after earlier such runs.
   BlockName events(std::string_view tenant, const Tokens& tokens, std::span<const std::int64_t> features,
                    std::int32_t start, std::span<const BlockName> before) const;
-  // Of an event of a history that can stand anywhere: behind the system prompt, or alone at position 0.
+  // Returns the name of a history event that can be reused at any position. It is computed after
+  // the system prompt, or alone at position 0.
   BlockName event(std::string_view tenant, const Tokens& tokens, bool behind_system) const;
-  // Of an item that sees nothing and begins at position 0, so that it can stand anywhere.
+  // Returns the name of an item that sees nothing and begins at position 0, so it can be reused at
+  // any position.
   BlockName item_alone(std::span<const Token> tokens) const {
     return block_name(context_, "", tokens, 0, {});
   }

@@ -10,7 +10,7 @@ namespace {
 const PromptForm form{{1, 10, 11}, {4}, {7}, {5}, 512, 1'000};
 const BlockNames names(form, {"model 1", "layout 1"});
 
-TEST_CASE("names of users are salted by tenant, names of items are not") {
+TEST_CASE("block names: names of users are salted by tenant, names of items are not") {
   const Tokens tokens{4, 20, 21};
   CHECK(names.user("a", tokens) != names.user("b", tokens));
   CHECK(names.user("", tokens) != names.item(tokens));
@@ -18,7 +18,7 @@ TEST_CASE("names of users are salted by tenant, names of items are not") {
   CHECK(owner_of_user("1", "2") != owner_of_user("", "12"));
 }
 
-TEST_CASE("a name changes with the system prompt that the block sees, and with the model") {
+TEST_CASE("block names: a name changes with the system prompt that the block sees and with the model") {
   PromptForm other = form;
   other.system = {1, 10, 99};
   const Tokens tokens{100, 101};
@@ -28,7 +28,7 @@ TEST_CASE("a name changes with the system prompt that the block sees, and with t
   CHECK(names.item_alone(tokens) != names.item(tokens));
 }
 
-TEST_CASE("without a system prompt it has no name, and blocks see nothing") {
+TEST_CASE("block names: without a system prompt there is no system name, and blocks see nothing") {
   PromptForm bare = form;
   bare.system = {};
   const BlockNames none(bare, {"model 1", "layout 1"});

@@ -1,7 +1,7 @@
 #pragma once
-// A plan by which a request could be answered, with the names under which parts of it may be reused. A
-// request has one for each plan that its policy considers; names are computed when it is made, and never
-// again.
+// A candidate is a plan by which a request could be answered, with the names under which its parts
+// may be reused. A request has one for each plan that its policy considers. Names are computed
+// once, when the candidate is built.
 #include <string_view>
 #include <vector>
 
@@ -10,24 +10,24 @@
 namespace troupe::router {
 
 struct Candidate {
-  std::string_view name;  // in the table of plans (plans.h), or of the request's kind
+  std::string_view name;  // name in the table of plans (plans.h), or the request kind's name
   Plan plan;
-  std::vector<SegmentBlock> blocks;  // one for each segment; those without an owner are everybody's
+  std::vector<SegmentBlock> blocks;  // one per segment; blocks without an owner are shared by all
 };
 
-// Whether the index is asked for it: what is everybody's is taken to be there.
+// Returns true if the index is asked for this block; shared blocks are assumed to be present.
 inline bool is_asked_for(const SegmentBlock& block) { return block.name && !block.owner.empty(); }
 
-// Whether a user's tokens, of which there is a name, are kept for requests to come.
+// Returns true if the plan keeps named user tokens for later requests.
 inline bool keeps_user(const Candidate& candidate) {
   for (std::size_t i = 0; i < candidate.blocks.size(); ++i)
     if (candidate.plan.segments[i].kind == SegmentKind::user && candidate.blocks[i].name) return true;
   return false;
 }
 
-// Tokens of the prompt: blocks that have their places in it are no part of it.
+// Returns the tokens of the prompt, without the blocks that fill reused spans.
 std::size_t prompt_tokens(const Plan& plan);
-// Those that are approximate, and their share.
+// Return the number and the share of the prompt's tokens that are approximate.
 std::size_t approximate_tokens(const Plan& plan);
 double approximate_share(const Plan& plan);
 

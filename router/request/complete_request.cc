@@ -1,5 +1,6 @@
-// Completing: the most probable continuations of a prompt that the client gives whole, as tokens. They are as
-// long as was asked for, or identifiers of the catalog. A prompt is nobody's, so no block of it has a name.
+// Implements completion: the most probable continuations of a prompt that the client gives as
+// tokens. They have the requested length, or are identifiers of the catalog. The prompt belongs to
+// no user, so its blocks have no names.
 #include "kernels/base/path_index.h"
 #include "router/fleet/fingerprint.h"
 #include "router/request/request.h"
@@ -85,9 +86,9 @@ std::string Completing::find_beams_fault(std::span<const Beam> beams) const {
   for (std::size_t i = 0; i < beams.size(); ++i) {
     if (!is_completion(beams[i].path))
       return "path " + std::to_string(i) +
-             (paths_ ? " is no identifier" : " has another length than was asked for");
+             (paths_ ? " is not an identifier of the catalog" : " does not have the requested length");
     for (std::size_t before = 0; before < i; ++before)
-      if (beams[before].path == beams[i].path) return "path " + std::to_string(i) + " was found before";
+      if (beams[before].path == beams[i].path) return "path " + std::to_string(i) + " was found twice";
   }
   return "";
 }

@@ -33,7 +33,7 @@ std::optional<Refusal> give_catalog(Request& request, std::vector<Item> items,
   return request.take(prompt_form, {}, {nullptr, all, {}});
 }
 
-TEST_CASE("the plan is the prompt as it was given, and a search of the whole vocabulary behind it") {
+TEST_CASE("completion: the plan is the given prompt and a search of the whole vocabulary after it") {
   const auto request = take_complete(sound(), policy("bat"));
   CHECK_FALSE(request->features().has_value());
   CHECK(request->catalog_version() == "");
@@ -45,13 +45,13 @@ TEST_CASE("the plan is the prompt as it was given, and a search of the whole voc
   CHECK_FALSE(request->candidates(form, names)[0].blocks.at(0).name.has_value());
 }
 
-TEST_CASE("a search may be wider than what is returned of it") {
+TEST_CASE("completion: a search may be wider than what is returned") {
   CompleteRequest wide = sound();
   wide.beam_width = 9;
   CHECK(plan_of(*take_complete(wide, policy("bat"))).search == Search{.width = 9, .results = 3, .steps = 2});
 }
 
-TEST_CASE("of items the catalog is asked, nobody's profile, and its identifiers say how long paths are") {
+TEST_CASE("completion: for items it reads the catalog but no profile, and identifiers fix the path length") {
   const auto request = take_complete(of_items(), policy("bat"));
   const std::optional<FindFeatures> wanted = request->features();
   REQUIRE(wanted.has_value());
@@ -62,7 +62,7 @@ TEST_CASE("of items the catalog is asked, nobody's profile, and its identifiers 
   CHECK(plan_of(*request).search == Search{.width = 3, .results = 3});
 }
 
-TEST_CASE("identifiers have to fit what was asked for and the model's positions") {
+TEST_CASE("completion: identifiers must fit max_tokens and the model's positions") {
   CHECK(give_catalog(*take_complete(of_items(), policy("bat")), {})->code == "empty_catalog");
   CompleteRequest brief = of_items();
   brief.max_tokens = 2;
@@ -76,7 +76,7 @@ TEST_CASE("identifiers have to fit what was asked for and the model's positions"
   CHECK_FALSE(give_catalog(*take_complete(longer, policy("bat")), catalog).has_value());
 }
 
-TEST_CASE("paths of another length, no identifiers and the same one twice are no answers") {
+TEST_CASE("completion: paths of wrong length, unknown identifiers and repeated paths are refused") {
   const auto free = take_complete(sound(), policy("bat"));
   CHECK(free->find_beams_fault(std::vector<Beam>{{{5, 6}, -1}, {{5, 7}, -2}}) == "");
   CHECK(free->find_beams_fault(std::vector<Beam>{{{5}, -1}}) != "");
@@ -88,7 +88,7 @@ TEST_CASE("paths of another length, no identifiers and the same one twice are no
   CHECK(items->find_beams_fault(std::vector<Beam>{{{10, 22, 30}, -1}}) != "");
 }
 
-TEST_CASE("the reply has the paths as they were found, and what was asked of their form") {
+TEST_CASE("completion: the reply has the paths as found, in the requested form") {
   CompleteRequest asked = of_items();
   asked.logprobs = true;
   const auto request = take_complete(asked, policy("bat"));

@@ -1,4 +1,5 @@
-// Generating: items of the whole catalog, by a beam search over their identifiers behind a user's history.
+// Implements generation: items of the whole catalog, found by a beam search over their identifiers
+// after a user's history.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -22,11 +23,11 @@ constexpr std::uint32_t usual_results = 10, usual_width = 128;
 
 Path path_of(const ItemView& item) { return {item.tokens.begin(), item.tokens.end()}; }
 
-// The identifiers in a history. An event that was put as an item is that item's tokens; one that was put as a
-// token may begin an identifier, which goes on in those behind it.
+// Returns the identifiers in a history. An event that was put as an item has that item's tokens. An
+// event that was put as a token may begin an identifier, which continues in the events after it.
 std::set<Path> paths_in(const Profile& profile, const PathIndex& paths) {
   std::set<Path> found;
-  std::size_t at = 0, end = 0;  // of the event, and of the last identifier
+  std::size_t at = 0, end = 0;  // end of the event, and of the last identifier
   for (const std::uint32_t tokens : profile.events) {
     const std::size_t begin = std::exchange(at, at + tokens);
     if (begin < end) continue;
@@ -84,9 +85,10 @@ class Generation final : public Request {
   Policy policy_;
   CatalogPointer catalog_;
   std::shared_ptr<const PathIndex> paths_;
-  std::map<Path, Items> allowed_;  // by identifier; of the request's list, without those that are denied
+  // items by identifier: those of the request's allow list that are not denied
+  std::map<Path, Items> allowed_;
   std::set<ItemNumber> denied_;
-  std::set<Path> denied_paths_;  // all of whose items are denied, or seen
+  std::set<Path> denied_paths_;  // paths whose items are all denied or seen
   FittedHistory history_;
   Search search_;
   std::uint64_t profile_version_ = 0;
@@ -121,12 +123,12 @@ std::optional<Refusal> Generation::take(const PromptForm& form, const RequestLim
   if (auto refusal = take_history(form, limits, *features.user)) return refusal;
   make_search(limits, *features.user);
   if (!request_.allow.empty() && search_.allowed.empty())
-    return Refusal{422, "nothing_allowed", "of the items that are allowed none is left", "allow",
-                   "one that is not denied, too, and not seen where those are excluded"};
+    return Refusal{422, "nothing_allowed", "no item of the allow list is left", "allow",
+                   "an item that is not denied, and not seen where seen items are excluded"};
   return std::nullopt;
 }
 
-// What is denied and unknown is not in the catalog, which is as good.
+// A denied item that is unknown is not in the catalog, so it needs no entry.
 std::optional<Refusal> Generation::take_lists(const Features& features) {
   const std::size_t allowed = request_.allow.size();
   for (std::size_t i = allowed; i < features.items.size(); ++i)
@@ -161,7 +163,8 @@ std::optional<Refusal> Generation::take_history(const PromptForm& form, const Re
   return std::nullopt;
 }
 
-// A path is denied if nothing of it may be returned; so each path that is found gives an item.
+// A path is denied if none of its items may be returned. Each path that is found therefore gives an
+// item.
 void Generation::make_search(const RequestLimits& limits, const Profile& user) {
   search_.results = std::min(request_.top_k > 0 ? request_.top_k : usual_results, limits.width_max);
   if (request_.width > 0) search_.results = std::min(search_.results, request_.width);
@@ -196,7 +199,7 @@ std::vector<Candidate> Generation::candidates(const PromptForm& form, const Bloc
   return made;
 }
 
-// Of the items that have this identifier, those that may be returned.
+// Returns the items of this identifier that may be returned.
 Items Generation::items_of(const Path& path) const {
   if (!request_.allow.empty()) {
     const auto at = allowed_.find(path);
@@ -215,13 +218,13 @@ std::string Generation::find_beams_fault(std::span<const Beam> beams) const {
   for (std::size_t i = 0; i < beams.size(); ++i) {
     const Path& path = beams[i].path;
     if (denied_paths_.contains(path) || items_of(path).empty())
-      return "path " + std::to_string(i) + " is no identifier of an item that may be returned";
-    if (!before.insert(path).second) return "path " + std::to_string(i) + " was found before";
+      return "path " + std::to_string(i) + " is not an identifier of an item that may be returned";
+    if (!before.insert(path).second) return "path " + std::to_string(i) + " was found twice";
   }
   return "";
 }
 
-// The best first; those that share an identifier by their ids.
+// Returns items best first; items that share an identifier are ordered by id.
 std::vector<GeneratedItem> Generation::items_of(std::span<const Beam> beams) const {
   std::vector<GeneratedItem> items;
   for (const Beam& beam : beams) {

@@ -21,7 +21,7 @@ const std::vector<Item> catalog{item_of("b", {10, 20, 30}), item_of("a", {10, 20
                                 item_of("c", {10, 21, 30}), item_of("d", {11, 20, 31}),
                                 item_of("e", {11, 20, 31}), item_of("f", {12, 20, 30})};
 
-// A request with its features; its plan, and what it answers to what was found.
+// A request with its features; gives its plan and its reply to paths that were found.
 struct Asked {
   std::unique_ptr<Request> request;
   std::optional<Refusal> refusal;
@@ -57,7 +57,7 @@ Paths copies(const std::vector<Tokens>& paths) {
   return made;
 }
 
-TEST_CASE("the plan is the system prompt and the user's history, and the search begins behind it") {
+TEST_CASE("generation: the plan is the system prompt and the history, and the search begins after it") {
   const Candidate made = Asked({.top_k = 3, .width = 9}).plan();
   REQUIRE(made.plan.segments.size() == 2);
   CHECK(made.plan.segments[1].tokens == std::vector<Token>{10, 20, 30, 12, 20, 30});
@@ -67,10 +67,10 @@ TEST_CASE("the plan is the system prompt and the user's history, and the search 
   CHECK(made.plan.search == Search{.segment = 1, .width = 9, .results = 3});
   CHECK(made.plan.readouts.empty());
   CHECK(Asked({.among_allowed = true}).search().normalised == Search::Normalised::allowed);
-  CHECK(Asked({}, {}).search().segment == 0);  // of a user without a history
+  CHECK(Asked({}, {}).search().segment == 0);  // a user without a history
 }
 
-TEST_CASE("of a long history the newest events are kept that leave room for a path") {
+TEST_CASE("generation: a long history keeps the newest events that leave space for a path") {
   std::vector<Token> history;
   for (Token event = 0; event < 12; ++event) history.insert(history.end(), {10, 20, 30 + event});
   const Asked asked({}, history);
@@ -78,7 +78,7 @@ TEST_CASE("of a long history the newest events are kept that leave room for a pa
   CHECK(asked.reply({}).history_cut == 3);
 }
 
-TEST_CASE("items that share an identifier are returned by id, and no more than were asked for") {
+TEST_CASE("generation: items that share an identifier are returned by id, up to the requested number") {
   CHECK(Asked({.top_k = 4}).ids({ab, c, de}) == "abcd");
   const GenerateReply whole = Asked({.top_k = 4}).reply({ab, c, de});
   CHECK(whole.reason.empty());
@@ -96,17 +96,17 @@ TEST_CASE("items that share an identifier are returned by id, and no more than w
   CHECK(fewer.reason == "only 6 items of the catalog may be returned; asked for 7");
 }
 
-TEST_CASE("a path is denied only if all its items are") {
+TEST_CASE("generation: a path is denied only if all its items are") {
   const Asked one({.top_k = 5, .deny = {"a", "c", "gone"}});
   CHECK(copies(one.search().denied) == Paths{c.path});
   CHECK(one.ids({ab, de}) == "bde");
   const Asked both({.deny = {"a", "b"}});
   CHECK(copies(both.search().denied) == Paths{ab.path});
   CHECK(both.request->find_beams_fault(std::vector{ab}) ==
-        "path 0 is no identifier of an item that may be returned");
+        "path 0 is not an identifier of an item that may be returned");
 }
 
-TEST_CASE("an allow list is searched alone, without what is denied or seen") {
+TEST_CASE("generation: an allow list is searched alone, without denied or seen items") {
   const Asked asked({.top_k = 5, .allow = {"e", "b", "e", "f"}, .deny = {"d"}});
   CHECK(copies(asked.search().allowed) == Paths{ab.path, de.path, f.path});
   CHECK(asked.search().denied.empty());
@@ -117,22 +117,22 @@ TEST_CASE("an allow list is searched alone, without what is denied or seen") {
   CHECK(Asked({.exclude_seen = true, .allow = {"a", "b"}}).refusal->code == "nothing_allowed");
 }
 
-TEST_CASE("what was seen is found in a history of items and of tokens") {
+TEST_CASE("generation: seen items are found in a history of items and of tokens") {
   CHECK(copies(Asked({.exclude_seen = true}).search().denied) == Paths{ab.path, f.path});
   CHECK(copies(Asked({.exclude_seen = true}, {10, 20, 10, 20, 30, 12}, 1).search().denied) == Paths{ab.path});
   CHECK(Asked({}).search().denied.empty());
 }
 
-TEST_CASE("what a worker says to have found is an identifier of the catalog, once") {
+TEST_CASE("generation: a worker's paths must be identifiers of the catalog, each once") {
   const Asked asked({});
   CHECK(asked.request->find_beams_fault(std::vector{ab, c}).empty());
   CHECK(asked.request->find_beams_fault(std::vector{ab, Beam{{10, 20}, -2}}) ==
-        "path 1 is no identifier of an item that may be returned");
+        "path 1 is not an identifier of an item that may be returned");
   CHECK(asked.request->find_beams_fault(std::vector{Beam{{99}, -2}}) != "");
-  CHECK(asked.request->find_beams_fault(std::vector{ab, c, ab}) == "path 2 was found before");
+  CHECK(asked.request->find_beams_fault(std::vector{ab, c, ab}) == "path 2 was found twice");
 }
 
-TEST_CASE("a search counts in what a request costs") {
+TEST_CASE("generation: the search counts in the request's cost") {
   const placement::UnitCosts costs{.token_operations = 1, .pair_operations = 0.1};
   const auto work = [&](std::uint32_t width) {
     return PlanCost(costs, Asked({.top_k = 1, .width = width}).plan(), 0).nothing_held().operations;

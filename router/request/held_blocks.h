@@ -1,7 +1,7 @@
 #pragma once
-// Where the blocks of one request are, as the index answered: which nodes hold each of those that it was
-// asked for, and what a node would have to do for it. A block that is held elsewhere can be pulled, which
-// costs a share of computing it: what the network makes of it (RouterConfig::pull_share).
+// Holds the index's answer for one request: the nodes that hold each block in question. A block
+// held on another node can be pulled. The pull costs a fraction of computing it, which depends on
+// the network (RouterConfig::pull_share).
 #include <optional>
 #include <span>
 #include <vector>
@@ -12,15 +12,16 @@ namespace troupe::router {
 
 class HeldBlocks {
  public:
-  // Absent if the answer's parts do not fit together, or not the question.
+  // Returns nullopt if the parts of the answer do not match each other or the question.
   static std::optional<HeldBlocks> of(BlocksFound found, std::size_t asked, double pull_share);
 
   std::span<const NodeId> holders(std::size_t block) const;
   bool is_kept(std::size_t block) const { return found_.counts[block] > 0; }
   double uses(std::size_t block) const { return found_.uses[block]; }
-  // What a node would have to do for it, of 0 (it has it) over the share of a pull to 1 (compute it).
+  // Returns the cost of the block at that node: 0 = held there, the pull share = held elsewhere, 1
+  // = computed.
   double missing(std::size_t block, NodeId node) const;
-  // Who holds most of so many blocks; 0: nobody. Ties go to the lower node.
+  // Returns the node that holds most of these blocks; 0 = none. Ties go to the lower node.
   NodeId best_holder(std::size_t first, std::size_t count) const;
   const BlocksFound& found() const { return found_; }
 
@@ -29,7 +30,7 @@ class HeldBlocks {
 
   BlocksFound found_;
   double pull_share_;
-  std::vector<std::uint32_t> begins_;  // of each block's holders; one more at the end
+  std::vector<std::uint32_t> begins_;  // index of each block's first holder, with one more entry at the end
 };
 
 }  // namespace troupe::router

@@ -5,11 +5,11 @@
 namespace troupe::router {
 namespace {
 
-// The first block is at 3 and 4; of four others the first is at 2 and 4, the second at 2, the third nowhere,
-// the last at 4.
+// The first block is at nodes 3 and 4. Of the next four, the first is at 2 and 4, the second at 2,
+// the third nowhere, the last at 4.
 BlocksFound found() { return {1, {2, 2, 1, 0, 1}, {3, 4, 2, 4, 2, 4}, {1, 2, 3, 4, 5}}; }
 
-TEST_CASE("each block has its own holders and uses") {
+TEST_CASE("held blocks: each block has its own holders and uses") {
   const auto held = HeldBlocks::of(found(), 5, 0.25);
   REQUIRE(held.has_value());
   CHECK(held->holders(0).size() == 2);
@@ -22,7 +22,7 @@ TEST_CASE("each block has its own holders and uses") {
   CHECK(held->uses(3) == 4);
 }
 
-TEST_CASE("an answer whose parts do not fit together is none") {
+TEST_CASE("held blocks: an answer whose parts do not match is rejected") {
   CHECK_FALSE(HeldBlocks::of(found(), 4, 0.25).has_value());
   BlocksFound one_holder_less = found(), one_use_less = found();
   one_holder_less.holders.pop_back();
@@ -32,15 +32,15 @@ TEST_CASE("an answer whose parts do not fit together is none") {
   CHECK(HeldBlocks::of({}, 0, 0.25).has_value());
 }
 
-TEST_CASE("the best holder is the one that has most of a plan's blocks") {
+TEST_CASE("held blocks: the best holder has most of a plan's blocks") {
   const auto held = HeldBlocks::of(found(), 5, 0.25);
   CHECK(held->best_holder(0, 1) == 3);
-  CHECK(held->best_holder(1, 4) == 2);  // two, as 4 has, but lower
+  CHECK(held->best_holder(1, 4) == 2);  // two blocks, as many as node 4, but the lower node
   CHECK(held->best_holder(3, 1) == 0);
   CHECK(held->best_holder(5, 0) == 0);
 }
 
-TEST_CASE("what is held here costs nothing, what is held elsewhere a quarter") {
+TEST_CASE("held blocks: a block held here costs nothing, one held elsewhere a quarter") {
   const auto held = HeldBlocks::of(found(), 5, 0.25);
   CHECK(held->missing(1, 4) == 0);
   CHECK(held->missing(1, 3) == 0.25);

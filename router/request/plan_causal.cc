@@ -1,9 +1,10 @@
-// The plain prompt: system → user → items one after the other, each seeing all before it → instruction →
-// discriminant; or each item with its score behind it.
-//   causal: computed as it is, but for the user's block
-//   blocks: items have keys and values of blocks that were computed alone, repaired (RcLLM); with all of
-//   their tokens repaired it is the plain prompt all_blocks: so have the events of the history, or what of it
-//   prototypes stand for
+// Builds the plain prompt: system → user → items one after the other, each seeing everything before
+// it → instruction → discriminant; or each item with its score after it.
+//
+//   causal: computed in full, except for the user's block
+//   blocks: items reuse keys and values of blocks that were computed alone, with a repair (RcLLM);
+//           with all of their tokens repaired it equals the plain prompt
+//   all_blocks: the events of the history do so too, or the parts that prototypes replace
 #include "router/request/plan_writer.h"
 #include "runtime/actor/planted.h"
 #include "runtime/actor/user_home.h"
@@ -13,14 +14,14 @@ namespace {
 
 std::int32_t size32(const Tokens& tokens) { return static_cast<std::int32_t>(tokens.size()); }
 
-// Returns where the items begin.
+// Writes the system prompt and the history; returns where the items begin.
 std::int32_t begin(PlanWriter& plan, const RankPrompt& prompt) {
   const std::int32_t start = size32(prompt.form.system);
   plan.add_user(start);
   return start + size32(prompt.history);
 }
 
-// With what precedes it.
+// Returns the item's tokens with the form's tokens before them.
 Tokens candidate_tokens(const RankPrompt& prompt, const ItemView& item) {
   if (prompt.form.item.empty()) return prompt.tokens_of(item);
   std::vector<Token> tokens = prompt.form.item.copy();
@@ -28,13 +29,13 @@ Tokens candidate_tokens(const RankPrompt& prompt, const ItemView& item) {
   return tokens;
 }
 
-// A run of the history's tokens, with a block or computed.
+// A run of the history's tokens, reused from a block or computed.
 struct HistoryPart {
   Tokens tokens;
   bool has_block = false;
 };
 
-// What precedes the events, and each of them.
+// Splits the history into the tokens before the events, and each event.
 std::vector<HistoryPart> events_of(const RankPrompt& prompt) {
   std::size_t at = prompt.history.size();
   for (const std::uint32_t tokens : prompt.events) at -= tokens;
@@ -47,7 +48,8 @@ std::vector<HistoryPart> events_of(const RankPrompt& prompt) {
   return parts;
 }
 
-// The same, cut where prototypes begin or end to stand for tokens. Another version of the model has none.
+// Splits the history where prototypes begin or end to replace tokens. Another model version has no
+// prototypes.
 std::vector<HistoryPart> stand_ins_of(const RankPrompt& prompt) {
   const StandIns* const stand_ins = prompt.form.stand_ins.get();
   const bool any =
@@ -74,7 +76,7 @@ std::vector<HistoryPart> history_parts(const RankPrompt& prompt) {
   return prompt.repair.prototypes ? stand_ins_of(prompt) : events_of(prompt);
 }
 
-// Which parts of it are blocks.
+// Parts of the prompt that are blocks.
 struct Reused {
   bool history = false, items = false;
 };
@@ -136,7 +138,8 @@ Candidate plain(std::string_view name, const RankPrompt& prompt) {
   return std::move(plan).finish(place);
 }
 
-// What is left of it to blocks: nothing where nothing may be approximate, or all is computed.
+// Returns the parts that stay blocks: none if nothing may be approximate; a part that is computed
+// in full is not one.
 Reused left_of(const RankPrompt& prompt) {
   if (prompt.approximate_max <= 0) return {};
   return {.history = prompt.repair.history_share() < 1, .items = prompt.repair.share < 1};

@@ -1,7 +1,7 @@
 #pragma once
-// What a candidate costs where some of its blocks are missing: the work of its segments by what they see,
-// and of its search (placement/cost/plan_work.h), each block's by the share of it that a node lacks. Worked
-// out once, asked for each node.
+// Computes what a candidate costs when some of its blocks are missing: the work of its segments by
+// what they see, plus its search (placement/cost/plan_work.h). Each block counts by the fraction
+// that a node lacks. The object is built once and queried per node.
 #include <cstddef>
 #include <vector>
 
@@ -13,8 +13,8 @@ namespace troupe::router {
 
 class PlanCost {
  public:
-  // The index is asked for the candidate's blocks one after the other; `first` is the number of its first one
-  // there.
+  // The index is asked for all candidates' blocks in sequence; `first` is the position of this
+  // candidate's first one.
   PlanCost(const placement::UnitCosts& costs, const Candidate& candidate, std::size_t first);
 
   std::size_t first() const { return first_; }
@@ -22,13 +22,13 @@ class PlanCost {
   const placement::Work& nothing_held() const { return nothing_held_; }
   const placement::Work& all_held() const { return all_held_; }
   placement::Work at(NodeId node, const HeldBlocks& held) const;
-  // Of the blocks that the index is asked for, the share that a node has, by the work of computing them; 1 if
-  // there are none.
+  // Returns the fraction of those blocks that a node has, weighted by the work to compute them; 1
+  // if there are none.
   double hit(NodeId node, const HeldBlocks& held) const;
-  // Of each of its user's blocks, what finding it spares a worker of that pace.
+  // Returns, for each of the user's blocks, the time that a hit saves a worker of that pace.
   std::vector<BlockUse> users_blocks(const Candidate& candidate, const placement::Pace& pace) const;
-  // How often, in the mean, blocks of it that nobody keeps yet are expected to be wanted again; 0 if all are
-  // kept.
+  // Returns the expected mean number of later uses of the blocks that no node keeps yet; 0 if all
+  // are kept.
   double uses(const HeldBlocks& held) const;
 
  private:
@@ -37,7 +37,7 @@ class PlanCost {
   };
   std::size_t first_;
   std::vector<Block> asked_;
-  placement::Work rest_;  // what is always computed, and what is everybody's
+  placement::Work rest_;  // work that is always computed, plus the shared blocks
   placement::Work nothing_held_, all_held_;
 };
 

@@ -10,7 +10,7 @@ namespace plan_cost_test {
 const PromptForm form{{1, 2, 3, 4}, {}, {7, 8}, {5}, 4'096, 1'000};
 const BlockNames names(form, {"m", "l"});
 
-// A user of so many tokens and ten items of five each.
+// A user with this many tokens, and ten items of five tokens each.
 struct Request {
   explicit Request(std::size_t user_tokens) : history(user_tokens, 6) {
     for (int i = 0; i < 10; ++i)
@@ -25,7 +25,8 @@ struct Request {
   std::vector<Item> items;
 };
 
-// The user's block at these nodes, then each of the ten items'.
+// The index's answer: nodes that hold the user's block, and nodes that hold each of the ten items'
+// blocks.
 HeldBlocks held(std::vector<NodeId> user, std::vector<NodeId> item) {
   BlocksFound found{.holders = user};
   found.counts.push_back(static_cast<std::uint8_t>(user.size()));
@@ -43,7 +44,7 @@ double tokens(const placement::Work& work) { return work.operations; }
 
 constexpr double tail = 3;  // instruction and discriminant are always computed
 
-TEST_CASE("without reuse all plans cost the same") {
+TEST_CASE("plan cost: without reuse all plans cost the same") {
   const Request request(100);
   const PlanCost user({}, request.plan("user"), 0), item({}, request.plan("item"), 1);
   CHECK(tokens(user.nothing_held()) == 4 + 100 + 50 + tail);
@@ -57,7 +58,9 @@ TEST_CASE("without reuse all plans cost the same") {
         doctest::Approx(157 + 0.001 * (own + last)));
 }
 
-TEST_CASE("what is there costs nothing, what is elsewhere its share, and a plan reuses its own blocks only") {
+TEST_CASE(
+    "plan cost: held blocks cost nothing, remote ones their share, and a plan reuses only its own "
+    "blocks") {
   const Request request(100);
   const PlanCost user({}, request.plan("user"), 0), item({}, request.plan("item"), 1);
   CHECK(user.asked() == 1);
@@ -70,7 +73,7 @@ TEST_CASE("what is there costs nothing, what is elsewhere its share, and a plan 
   CHECK(tokens(item.all_held()) == 100 + tail);
 }
 
-TEST_CASE("what is reused is read") {
+TEST_CASE("plan cost: reused tokens are still read") {
   const placement::UnitCosts costs{.token_bytes = 2, .pass_bytes = 7};
   const PlanCost item(costs, Request(100).plan("item"), 1);
   CHECK(item.at(2, held({}, {2})).bytes == 7 + 2 * (4 + 50));
@@ -78,7 +81,7 @@ TEST_CASE("what is reused is read") {
   CHECK(item.at(2, held({}, {})).passes == 1);
 }
 
-TEST_CASE("uses are those of the blocks that nobody keeps, in the mean") {
+TEST_CASE("plan cost: uses are the mean over the blocks that no node keeps") {
   const Request request(100);
   const PlanCost user({}, request.plan("user"), 0), item({}, request.plan("item"), 1);
   CHECK(user.uses(held({}, {})) == 3);

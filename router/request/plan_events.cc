@@ -1,4 +1,4 @@
-// Prompts of models whose tokens are items: without a frame, in parts of the user's events.
+// Builds prompts of models whose tokens are items: without a frame, in parts of the user's events.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -12,15 +12,17 @@ namespace {
 
 constexpr std::int64_t in_all_towers = -1;
 
-// The prompt of models whose tokens are items (kernels/hstu/hstu.h). It has no frame: the user's events one
-// after the other, and behind them each candidate, which sees all events and itself; the model's tasks are
-// read there.
-//   history: blocks of PromptForm::history_part events as long as another event follows them, the other
-//   events but the last, the
-//            last event, and the candidates, all at the position after the history
-// Where events have times, a token's features are its own time and that of the event after it; the last
-// event's and the candidates' is the request's. So only the last event and the candidates depend on the
-// request's time, and a history that grows keeps all its whole blocks.
+// Builds the prompt of models whose tokens are items (kernels/hstu/hstu.h). It has no frame: the
+// user's events one after the other, then the candidates. Each candidate sees all events and
+// itself, and the model's tasks are read there.
+//
+//   history: blocks of PromptForm::history_part events as long as another event follows them, then the
+//            other events but the last, the last event, and the candidates, all at the position after the
+//            history
+//
+// If events have times, a token's features are its own time and the time of the event after it; for
+// the last event and the candidates that is the request's time. Only those depend on the request's
+// time, and a growing history keeps all its whole blocks.
 class HistoryWriter {
  public:
   explicit HistoryWriter(const RankPrompt& prompt) : prompt_(prompt), events_(prompt.history.size()) {
@@ -77,24 +79,25 @@ class HistoryWriter {
   const RankPrompt& prompt_;
   const std::size_t events_;
   const std::size_t part_ = prompt_.form.history_part > 0 ? prompt_.form.history_part : SIZE_MAX / 2;
-  const bool timed_ = prompt_.form.token_features > 0;  // also of a user without events
+  const bool timed_ = prompt_.form.token_features > 0;  // true also for a user without events
   std::int64_t now_ = prompt_.now;
   std::span<const std::int64_t> times_;
-  std::uint32_t history_ = 0;  // segments of it
+  std::uint32_t history_ = 0;  // segments of the history
   std::vector<BlockName> before_;
   Candidate made_;
 };
 
-// The prompt of models that read a history of items with actions in several towers
+// Builds the prompt of models that read a history of items with actions in several towers
 // (kernels/climber/climber.h). It has no frame:
-//   towers: for each tower blocks of PromptForm::history_part of its events and a rest, each behind those
-//   before it in its tower;
-//           then the candidates, which see the events of all towers; the model's tasks are read there, task
-//           by task
-// A token's features are its action, its tower and the request's scenario; a candidate has no action, and is
-// in all towers. So blocks are of one tower and one scenario, and a tower that has not all the events that it
-// may keeps its whole ones when it grows. Where the oldest event goes as a new one comes, all positions
-// change, and no block is found again.
+//
+//   towers: for each tower, blocks of PromptForm::history_part of its events and a remainder, each after
+//           those before it in its tower; then the candidates, which see the events of all towers;
+//           the model's tasks are read there, task by task
+//
+// A token's features are its action, its tower and the request's scenario. A candidate has no
+// action and is in all towers. Blocks therefore belong to one tower and one scenario. A tower that
+// is not full keeps its whole blocks when it grows. In a full tower a new event drops the oldest
+// one, so all positions change and no block is found again.
 class TowersWriter {
  public:
   explicit TowersWriter(const RankPrompt& prompt) : prompt_(prompt) {

@@ -18,7 +18,7 @@ std::vector<Item> items_of(Token count) {
   return items;
 }
 
-TEST_CASE("events and candidates without a frame: times follow, and all but the last event are blocks") {
+TEST_CASE("history plan: events and candidates have no frame, and all but the last event are blocks") {
   const PromptForm form{.positions_max = 200,
                         .vocabulary = 50'000,
                         .history_plan = "history",
@@ -69,14 +69,14 @@ TEST_CASE("events and candidates without a frame: times follow, and all but the 
   CHECK(made.blocks[0].owner == owner_of_user("t", "ann"));
   CHECK_FALSE(made.blocks[3].name);
 
-  // Names hold all that the rows depend on: not the request's time, and of the history nothing after the next
-  // event.
+  // A name covers everything that its rows depend on: not the request's time, and no event after
+  // the next one.
   const auto names_of = [](const Candidate& candidate) {
     return std::vector{candidate.blocks[0].name, candidate.blocks[1].name, candidate.blocks[2].name};
   };
   CHECK(names_of(build_at(profile, 9'000)) == names_of(made));
   Profile other = profile;
-  other.features[0].values[130] += 7;  // the time of the last event is in the last block only
+  other.features[0].values[130] += 7;  // the time of the last event is only in the last block
   CHECK(build_at(other, 5'000).blocks[1].name == made.blocks[1].name);
   CHECK(build_at(other, 5'000).blocks[2].name != made.blocks[2].name);
   other = profile;
@@ -101,7 +101,7 @@ TEST_CASE("events and candidates without a frame: times follow, and all but the 
   CHECK(cut.features[0].values[0] == 1'032);
 }
 
-TEST_CASE("towers take events by their actions, each in blocks of its own, and candidates see them all") {
+TEST_CASE("towers plan: towers take events by action, each in its own blocks, and candidates see them all") {
   PromptForm form{.positions_max = 7,
                   .vocabulary = 50'000,
                   .history_plan = "towers",
@@ -128,11 +128,11 @@ TEST_CASE("towers take events by their actions, each in blocks of its own, and c
                                        .features = history.features,
                                        .scenario = scenario});
   };
-  CHECK(fit_history(form, profile, 1).cut == 1);  // event 0 was liked, but three were later
+  CHECK(fit_history(form, profile, 1).cut == 1);  // event 0 was liked, but three liked events are newer
   const Candidate made = build_of(profile, 1, &names);
   const auto& s = made.plan.segments;
   REQUIRE(s.size() ==
-          5);  // the newest six in blocks of four and two, the newest three that were liked, two candidates
+          5);  // the newest six in blocks of four and two, the newest three liked ones, two candidates
   CHECK(find_fault(made.plan,
                    {.vocabulary = 50'000, .positions_max = 7, .features = 3, .heads = 2, .moves = false}) ==
         "");
@@ -154,14 +154,16 @@ TEST_CASE("towers take events by their actions, each in blocks of its own, and c
   for (const std::size_t block : {0, 1, 2}) CHECK(made.blocks[block].owner == owner_of_user("t", "ann"));
   CHECK_FALSE(build_of(profile).blocks[0].name);
 
-  // A name holds what the rows depend on: scenario, actions, and what comes before in the same tower only.
+  // A name covers what the rows depend on: scenario, actions, and only what precedes them in the
+  // same tower.
   CHECK(build_of(profile, 0, &names).blocks[0].name != made.blocks[0].name);
   Profile other = profile;
   other.features[0].values[5] = 2;
   CHECK(build_of(other, 1, &names).blocks[0].name != made.blocks[0].name);
   CHECK(build_of(other, 1, &names).blocks[1].name != made.blocks[1].name);
   CHECK(build_of(other, 1, &names).blocks[2].name == made.blocks[2].name);
-  Profile two{1, {20, 21}, {1, 1}, {{"actions", {1, 1}}}};  // nothing was liked: the tower has no segment
+  // nothing was liked, so that tower has no segment
+  Profile two{1, {20, 21}, {1, 1}, {{"actions", {1, 1}}}};
   CHECK(build_of(two, 1, &names).plan.segments.size() == 3);
   const Candidate nobody = build_of(Profile{1}, 1, &names);
   REQUIRE(nobody.plan.segments.size() == 2);

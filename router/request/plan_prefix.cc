@@ -1,7 +1,8 @@
-// The two prefixes of BAT §4.2.
+// Builds the two prefixes of BAT §4.2.
+//
 //   user: system → user → items, all starting after the user → instruction → discriminant
-//   item: system → items, all starting after the system → user, after the longest item → instruction →
-//   discriminant
+//   item: system → items, all starting after the system → user, after the longest item
+//         → instruction → discriminant
 #include "router/request/plan_writer.h"
 #include "runtime/actor/planted.h"
 

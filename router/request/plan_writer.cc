@@ -42,7 +42,7 @@ void PlanWriter::add_block(SegmentKind kind, const Tokens& tokens, std::string o
 void PlanWriter::add_place(std::int32_t start, bool of_prototypes) {
   auto& places = made_.plan.repair.places;
   const auto block = hidden_.begin + static_cast<std::uint32_t>(places.size());
-  TROUPE_CHECK(block < hidden_.end, "a place has a block");
+  TROUPE_CHECK(block < hidden_.end, "a reused span has a block");
   const Segment of = made_.plan.segments[block];
   places.push_back({count(), block, 0, of_prototypes});
   if (of_prototypes) made_.plan.repair.prototypes = prompt_.form.stand_ins->checksum();
@@ -79,8 +79,8 @@ void PlanWriter::add_user(std::int32_t start) {
       owner_of_user(prompt_.tenant, prompt_.user));
 }
 
-// Where parts begin does not depend on what is behind them. What is left at the end is a block of fewer
-// tokens, by which it is forgotten alone when there are new events.
+// The boundaries of the parts do not depend on later tokens. The remainder is a shorter block of
+// its own, so only it is forgotten when new events come.
 void PlanWriter::add_user_in_parts(std::int32_t start) {
   const std::size_t all = prompt_.history.size();
   const std::size_t part = prompt_.form.history_part > 0 ? prompt_.form.history_part : all;
@@ -105,7 +105,8 @@ std::size_t PlanWriter::repaired(const ItemView& item) const {
       std::llround(prompt_.repair.share * static_cast<double>(item.tokens.size())));
 }
 
-// The block that it mends is the segment before it, if there is any of it left.
+// Adds the recomputed first tokens of an item. They replace those of the segment before them, if
+// part of the block is left.
 void PlanWriter::add_repair(const ItemView& item, std::size_t tokens, std::int32_t start) {
   const bool mends = tokens < item.tokens.size();
   Sees before = Sees::all_before(count() - mends);
@@ -128,7 +129,7 @@ Candidate PlanWriter::finish(std::int32_t start) && {
 }
 
 Candidate PlanWriter::finish(Search search) && {
-  TROUPE_CHECK(count() > 0, "a search begins behind a token");
+  TROUPE_CHECK(count() > 0, "a search begins after a token");
   made_.plan.search = std::move(search);
   made_.plan.search.segment = count() - 1;
   return std::move(made_);

@@ -1,5 +1,5 @@
 #pragma once
-// Writes the plan of a prompt down, segment by segment. An empty segment leaves no trace, since a plan has
+// Builds the plan of a prompt segment by segment. Empty segments are skipped, because a plan has
 // none.
 #include <cstdint>
 #include <optional>
@@ -14,40 +14,40 @@ class PlanWriter {
  public:
   PlanWriter(std::string_view name, const RankPrompt& prompt) : prompt_(prompt) { made_.name = name; }
 
-  // What all plans begin with.
+  // Adds the system prompt, with which all plans begin.
   void system();
-  // A segment that sees all before it but blocks that have their places later, or only those.
+  // Adds a segment that sees everything before it, except blocks for reused spans; or only `sees`.
   void add(SegmentKind kind, const Tokens& tokens, std::int32_t start);
   void add(SegmentKind kind, const Tokens& tokens, std::int32_t start, Sees sees);
-  // The user's history, behind the system prompt, where its block serves all plans that have it there.
+  // Adds the user's history after the system prompt. Its block serves all plans that have it there.
   void add_user(std::int32_t start);
-  // The same in the form's parts, each of which sees those before it.
+  // Adds the history in parts of the form's length; each part sees those before it.
   void add_user_in_parts(std::int32_t start);
-  // The last segment may be reused. Without names there is no such thing.
+  // Makes the last segment reusable under a name. Does nothing without names.
   template <class Name>
   void name_last(bool written, const Name& name, std::string owner);
-  // An item that is computed alone, where it sees `context`, from `start` on, and stands `shift` positions
-  // further on; its first tokens are computed again, as far as the prompt is to be repaired. `name` gives its
-  // block's name.
+  // Adds an item that is computed alone at `start`, sees `context`, and is used `shift` positions
+  // further on. The repair recomputes its first tokens. `name` returns its block's name.
   template <class Name>
   void add_item(const ItemView& item, std::int32_t start, std::int32_t shift, const Sees& context,
                 const Name& name);
-  // Blocks of which the prompt has the places: between the two calls, and nothing else. They see the system
-  // prompt and begin behind it, or see nothing and begin at 0.
+  // Add the blocks that fill reused spans: only add_block calls come between these two. The blocks
+  // see the system prompt and begin after it, or see nothing and begin at 0.
   void begin_blocks() { hidden_.begin = count(); }
   void add_block(SegmentKind kind, const Tokens& tokens, std::string owner);
-  // One that is made of prototypes: nobody keeps it.
+  // Adds a block that is made of prototypes; it is never kept.
   void add_block_of_prototypes(const Tokens& tokens) { add(SegmentKind::user, tokens, 0, {}); }
   void end_blocks() { hidden_.end = count(); }
-  // The next block's place.
+  // Adds the reused span that the next block fills.
   void add_place(std::int32_t start, bool of_prototypes = false);
-  // Which tokens of the places are computed, as the prompt asks; before the plan is finished.
+  // Chooses the tokens of the spans that are computed, as the prompt asks. Called before finish.
   void repair();
-  // Where a candidate's score is read, behind its tokens; nothing where there is a discriminant.
+  // Adds the readout of a candidate's score after its tokens; does nothing if the form has a
+  // discriminant.
   void add_score(std::int32_t start);
-  // What plans of rankers end with.
+  // Adds the end of a ranker's plan: instruction and discriminant.
   Candidate finish(std::int32_t start) &&;
-  // Those of generators: the search begins behind the last token so far.
+  // Ends a generator's plan: the search begins after the last token.
   Candidate finish(Search search) &&;
 
   std::uint32_t count() const { return static_cast<std::uint32_t>(made_.plan.segments.size()); }
@@ -60,7 +60,7 @@ class PlanWriter {
 
   const RankPrompt& prompt_;
   Candidate made_;
-  Sees::Range hidden_;  // blocks that have their places later
+  Sees::Range hidden_;  // blocks that fill reused spans later
 };
 
 template <class Name>

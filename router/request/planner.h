@@ -1,22 +1,21 @@
 #pragma once
-// The planner of segments.md: which candidate, given what a node holds. BAT's rule asks which side is longer
-// and how hot the user is; the planner asks what each plan would cost there now, and what it would leave
-// behind for later requests.
+// Implements the planner of segments.md: it chooses a candidate for what a node holds. BAT's rule
+// asks which side is longer and how hot the user is. The planner asks what each plan would cost
+// there now, and what it would leave for later requests.
 //
-//   cost(plan)  = predicted time of what is left to do there (plan_cost.h); a block that another node has
-//   counts
-//                 as its transfer does (held_blocks.h)
+//   cost(plan)  = predicted time of the remaining work there (plan_cost.h);
+//                 a block that another node has counts as its transfer (held_blocks.h)
 //   gain(plan)  = uses · max(0, least cost now − cost if what this plan keeps had been there)
 //   chosen      = the plan with the smallest cost − gain; on a tie the first
 //
-// Approximate plans are weighed like all others, where the request allows any, with as many of their tokens
-// computed as it wants exact.
+// Where the request allows approximate plans, they are weighed like all others. They compute as
+// many of their tokens as the request wants exact.
 //
-// Uses are how often such a request is expected again while the block lives: for a user's block as the index
-// saw such blocks wanted again within what the memory holds (placement/popularity/return_rate.h); for item
-// blocks their earlier uses in the window if there is room. A block that is kept somewhere already gains
-// nothing. What has to go for a block is the KV-cache worker's to say: it keeps by use, not by kind, and
-// copies of what other nodes have go sooner.
+// Uses is how often such a request is expected again while the block lives. For a user's block the
+// index gives it: how often such blocks returned within what the memory holds
+// (placement/popularity/return_rate.h). For item blocks it is their earlier uses in the window, if
+// pages are free. A block that some node already keeps gains nothing. The KV-cache worker decides
+// what is evicted for a block: it keeps by use, not by kind, and evicts replicas first.
 #include <algorithm>
 #include <cstddef>
 #include <span>
@@ -27,12 +26,12 @@ namespace troupe::router {
 
 struct PlanWeight {
   double cost = 0;       // in any unit, the same for all
-  double kept_cost = 0;  // if all its blocks had been there
-  double uses = 0;       // expected of those that are kept nowhere yet
+  double kept_cost = 0;  // cost if all its blocks had been there
+  double uses = 0;       // expected uses of the blocks that no node keeps yet
 };
-// The index of the chosen one, of at least one.
+// Returns the index of the chosen plan; requires at least one.
 inline std::size_t weigh_plans(std::span<const PlanWeight> plans) {
-  TROUPE_CHECK(!plans.empty(), "there is a plan to choose");
+  TROUPE_CHECK(!plans.empty(), "the planner has a plan to choose");
   const double least = std::ranges::min(plans, {}, &PlanWeight::cost).cost;
   std::size_t chosen = 0;
   double lowest = 0;

@@ -9,29 +9,29 @@
 namespace troupe::router {
 namespace {
 
-constexpr std::size_t item = 0, user = 1;  // as the planner considers them
+constexpr std::size_t item = 0, user = 1;  // in the planner's order
 
-TEST_CASE("the plan that leaves less to compute is chosen, on a tie the first") {
+TEST_CASE("planner: the plan with less to compute is chosen, on a tie the first") {
   CHECK(weigh_plans(std::vector<PlanWeight>{{100, 100}, {50, 50}}) == user);
   CHECK(weigh_plans(std::vector<PlanWeight>{{20, 20}, {50, 50}}) == item);
   CHECK(weigh_plans(std::vector<PlanWeight>{{70, 20}, {70, 50}}) == item);
   CHECK(weigh_plans(std::vector<PlanWeight>{{70, 20}}) == 0);
 }
 
-TEST_CASE("a block is worth its cost now if it saves that often enough later") {
-  // Now 500 by items, which are there, and 600 by the user; later 100 instead of 500.
+TEST_CASE("planner: a block is worth its cost now if it saves that often enough later") {
+  // Now 500 with the items, which are held, and 600 with the user; later 100 instead of 500.
   const auto chosen = [](double uses) {
     return weigh_plans(std::vector<PlanWeight>{{500, 500}, {600, 100, uses}});
   };
   CHECK(chosen(0) == item);
   CHECK(chosen(0.24) == item);
   CHECK(chosen(0.26) == user);
-  // Where the items are long and missing, they are what is kept.
+  // If the items are long and missing, they are kept instead.
   CHECK(weigh_plans(std::vector<PlanWeight>{{1'100, 100, 1}, {1'100, 1'000, 1}}) == item);
   CHECK(weigh_plans(std::vector<PlanWeight>{{1'100, 100, 0}, {1'100, 1'000, 1}}) == user);
 }
 
-TEST_CASE("no choice costs more than another would, less what it leaves") {
+TEST_CASE("planner: no choice costs more than another would, less what it leaves") {
   std::mt19937_64 random(3);
   const auto draw = [&](double most) { return std::uniform_real_distribution<>(0, most)(random); };
   for (int i = 0; i < 500; ++i) {

@@ -5,7 +5,7 @@
 namespace troupe::router {
 namespace {
 
-// Those of framed prompts first.
+// Plans of framed prompts come first.
 constexpr PlanKind plans[] = {
     {.name = "user", .build = user_plan, .metric = Metric::plans_user},
     {.name = "item", .build = item_plan, .repairs = true, .metric = Metric::plans_item},

@@ -1,8 +1,9 @@
 #pragma once
-// The plans of a ranking request: the segments of its prompt, where they start, what they see, and which of
-// them are blocks. One table has them all; each is built by a function of its own (plan_prefix.cc: the two
-// prefixes of BAT §4.2; plan_causal.cc: plain prompts; plan_events.cc: events without a frame). A policy
-// (policy.h) says which of them a request considers, and chooses.
+// Plans of a ranking request: the segments of its prompt, where they start, what they see, and
+// which of them are blocks. One table lists all plans. A separate function builds each:
+// plan_prefix.cc (the two prefixes of BAT §4.2), plan_causal.cc (plain prompts), plan_events.cc
+// (events without a frame). A policy (policy.h) says which plans a request considers, and chooses
+// one.
 #include <optional>
 #include <span>
 #include <string>
@@ -18,20 +19,21 @@
 
 namespace troupe::router {
 
-// What a plan is made of. All that it refers to outlives the building.
+// Inputs of a plan. Everything that it refers to must outlive the building.
 struct RankPrompt {
   const PromptForm& form;
-  const BlockNames* names = nullptr;  // none: nothing is reused, nothing kept
+  const BlockNames* names = nullptr;  // null = nothing is reused or kept
   std::string_view tenant, user;
-  Tokens history;  // the newest that fits, behind the form's tokens
+  Tokens history;  // newest part that fits, after the form's tokens
   std::span<const std::uint32_t>
-      events;              // tokens of each of its events, the last ones of `history`; may be empty
-  CatalogPointer catalog;  // whose items they are; plans keep it alive
+      events;              // token counts of its events, the last ones of `history`; may be empty
+  CatalogPointer catalog;  // owner of the items' tokens; plans keep it alive
   std::span<const ItemView> items;
-  RepairChoice
-      repair;  // only in plans whose items are computed alone; by the first tokens in those of a prefix
-  double approximate_max = 1;  // most of the prompt's tokens, as a share, that a repair may leave
-  // Of plans without a frame: what the history's events have beside items, and the request's time and
+  // used by plans whose items are computed alone; prefix plans repair the first tokens of each
+  // item
+  RepairChoice repair;
+  double approximate_max = 1;  // maximum share of the prompt's tokens that a repair may leave approximate
+  // Used by plans without a frame: the history's further features, the request's time and its
   // scenario.
   std::span<const Feature> features = {};
   std::int64_t now = 0;
@@ -43,22 +45,22 @@ struct RankPrompt {
 struct PlanKind {
   std::string_view name;
   Candidate (*build)(const RankPrompt& prompt);
-  bool repairs = false;          // its items are computed alone
-  bool approximate = false;      // it gives another answer than the prompt it stands for
-  bool one_after_other = false;  // items have positions of their own, not all the same ones
+  bool repairs = false;          // its items are computed alone and repaired
+  bool approximate = false;      // its answer differs from that of the plain prompt
+  bool one_after_other = false;  // items have consecutive positions instead of sharing the same ones
   Metric metric = Metric::plans_other;
 };
-std::span<const PlanKind> plan_kinds();            // of framed prompts
-const PlanKind* find_plan(std::string_view name);  // of all; null: there is none
+std::span<const PlanKind> plan_kinds();            // plans of framed prompts
+const PlanKind* find_plan(std::string_view name);  // among all plans; null = not found
 std::string plan_names();                          // "user, item"
 
-// Positions that its items take.
+// Returns the number of positions that its items take.
 std::size_t item_positions(const PlanKind& kind, const PromptForm& form, std::span<const ItemView> items);
 
-// Of a candidate without a frame: a readout of each task.
+// Adds a readout for each task after a candidate without a frame.
 void add_task_readouts(const PromptForm& form, std::uint32_t segment, Plan& plan);
 
-// Of a generator: system → user, part by part, and the search behind it.
+// Builds a generator's plan: system → user in parts, then the search.
 Candidate search_plan(const RankPrompt& prompt, Search search);
 Candidate user_plan(const RankPrompt& prompt);
 Candidate item_plan(const RankPrompt& prompt);

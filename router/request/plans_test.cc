@@ -15,7 +15,7 @@ namespace {
 
 const NameContext context{"model 1", "layout 1"};
 
-// The form of tiny-ranker-games: system of 8 tokens, <user>, three instruction tokens, <disc>.
+// Form of tiny-ranker-games: system prompt of 8 tokens, <user>, three instruction tokens, <disc>.
 PromptForm games() { return {{1, 10, 11, 12, 13, 14, 15, 16}, {4}, {7, 8, 9}, {5}, 512, 17'903}; }
 
 const kernels::PlanLimits limits = [] {
@@ -55,7 +55,7 @@ Candidate build(std::string_view plan, const FittedHistory& history, const std::
                                  .repair = repair});
 }
 
-TEST_CASE("user prefix: positions and sight are those of the model's description") {
+TEST_CASE("user prefix: positions and visibility match the model's description") {
   const FittedHistory history = fit_history(games(), history_of(3), 4);
   const std::vector<Item> items = candidates({4, 4});
   const Candidate plan = build("user", history, items);
@@ -80,7 +80,7 @@ TEST_CASE("user prefix: positions and sight are those of the model's description
   CHECK(plan.plan.readouts[0] == Readout{5, 0, {1'044, 1'045}});
 }
 
-TEST_CASE("item prefix: positions and sight are those of the model's description") {
+TEST_CASE("item prefix: positions and visibility match the model's description") {
   const FittedHistory history = fit_history(games(), history_of(3), 4);
   const std::vector<Item> items = candidates({4, 2});
   const Candidate plan = build("item", history, items);
@@ -110,7 +110,7 @@ Candidate search_behind(const Tokens& history, std::uint32_t part) {
                      Search{.width = 8, .results = 8});
 }
 
-TEST_CASE("a generator's history stands in parts of equal length and a rest, each behind all before it") {
+TEST_CASE("generator history: it has parts of equal length and a remainder, each after all before it") {
   const Tokens history = fit_history(games(), history_of(3), 4).tokens;  // 13 tokens
   const Candidate made = search_behind(history, 5);
   const auto& s = made.plan.segments;
@@ -135,7 +135,7 @@ TEST_CASE("a generator's history stands in parts of equal length and a rest, eac
   CHECK(search_behind({}, 5).plan.segments.size() == 2);
 }
 
-TEST_CASE("a history that has grown has its parts' names, one that differs early has none of them") {
+TEST_CASE("generator history: a grown history keeps its parts' names, an early change loses them") {
   const Tokens history = fit_history(games(), history_of(5), 4).tokens;  // 21 tokens
   const Candidate before = search_behind(history.part(0, 17), 5), after = search_behind(history, 5);
   for (std::size_t part : {1, 2, 3}) CHECK(before.blocks[part].name == after.blocks[part].name);
@@ -144,7 +144,7 @@ TEST_CASE("a history that has grown has its parts' names, one that differs early
   other[0] = 6;
   const Candidate changed = search_behind(other, 5);
   for (std::size_t part : {1, 2, 3, 4, 5}) CHECK(changed.blocks[part].name != after.blocks[part].name);
-  // The same tokens elsewhere, and behind a block of which they see that alone.
+  // The same tokens at another position, and after a block that is all they see.
   const BlockNames names(games(), context);
   const BlockName first = *after.blocks[1].name;
   const Tokens same = history.part(5, 5);
@@ -154,7 +154,7 @@ TEST_CASE("a history that has grown has its parts' names, one that differs early
   CHECK(block_name(context, "tenant:t", {same.data(), same.size()}, 13, {&first, 1}) != after.blocks[2].name);
 }
 
-TEST_CASE("only what the prefix shares has a name, and its owner is known") {
+TEST_CASE("prefix plans: only what the prefix shares has a name, with its owner") {
   const FittedHistory history = fit_history(games(), history_of(2), 4);
   const auto items = candidates({4, 4});
   const BlockNames names(games(), context);
@@ -174,15 +174,16 @@ TEST_CASE("only what the prefix shares has a name, and its owner is known") {
   const Candidate none =
       user_plan({.form = games(), .tenant = "t", .user = "ann", .history = history.tokens, .items = seen});
   for (const SegmentBlock& block : none.blocks) CHECK_FALSE(block.name.has_value());
-  CHECK(none.plan == up.plan);  // otherwise it is the user plan
+  CHECK(none.plan == up.plan);  // otherwise equal to the user plan
 }
 
 TEST_CASE(
-    "a repair recomputes the first tokens of each item, which see all before them and stand for the "
+    "item prefix: a repair recomputes each item's first tokens, which see all before and replace the "
     "block's") {
   const std::vector<Item> items = candidates({4, 2, 3});
   const Candidate made = build("item", fit_history(games(), history_of(1), 4), items, {.share = 0.5});
-  // system; item 0, its first two; item 1, its first; item 2, its first two; user; instruction; discriminant
+  // system; item 0, its first two; item 1, its first; item 2, its first two; user; instruction;
+  // discriminant
   const auto& s = made.plan.segments;
   REQUIRE(s.size() == 10);
   CHECK(s[1].sees == Sees{0});
@@ -195,12 +196,12 @@ TEST_CASE(
   CHECK(s[4].tokens == Tokens{101});
   CHECK(s[4].sees == Sees{0, 1, 2});
   CHECK(s[4].replaces == kernels::Replaced{3, 0});
-  CHECK(s[6].tokens.size() == 2);  // a half of three is two
+  CHECK(s[6].tokens.size() == 2);  // half of three rounds to two
   CHECK(s[7].sees == Sees::all_before(7));
   CHECK(find_fault(made.plan, limits) == "");
 }
 
-TEST_CASE("a repair in full leaves no block") {
+TEST_CASE("repair: a full repair leaves no block") {
   const std::vector<Item> items = candidates({4, 2});
   const Candidate made = build("item", fit_history(games(), history_of(1), 4), items, {.share = 1});
   REQUIRE(made.plan.segments.size() == 6);
@@ -209,7 +210,7 @@ TEST_CASE("a repair in full leaves no block") {
   for (std::size_t i = 1; i < 6; ++i) CHECK_FALSE(made.blocks[i].name.has_value());
 }
 
-TEST_CASE("the plain prompt: items one after the other, each sees all before it") {
+TEST_CASE("plain prompt: items come one after the other, and each sees everything before it") {
   const std::vector<Item> items = candidates({4, 2});
   const Candidate made = build("causal", fit_history(games(), history_of(1), 6), items);
   const auto& s = made.plan.segments;
@@ -224,13 +225,12 @@ TEST_CASE("the plain prompt: items one after the other, each sees all before it"
   CHECK(find_fault(made.plan, limits) == "");
 }
 
-TEST_CASE(
-    "blocks are computed alone at the first position, and have places where the plain prompt has them") {
+TEST_CASE("blocks plan: blocks are computed alone at the first position and fill spans of the plain prompt") {
   const std::vector<Item> items = candidates({4, 2});
   const BlockNames names(games(), context);
   const FittedHistory history = fit_history(games(), history_of(1), 6);
   const Candidate made = build("blocks", history, items, {.share = 0.5});
-  // system; two blocks; user; two places; instruction; discriminant
+  // system; two blocks; user; two spans; instruction; discriminant
   const auto& s = made.plan.segments;
   REQUIRE(s.size() == 8);
   REQUIRE(made.plan.repair.places.size() == 2);
@@ -252,12 +252,12 @@ TEST_CASE(
   CHECK(made.plan.repair.always == std::vector<std::uint32_t>{0, 1, 4});
   CHECK(made.plan.repair.budgets == std::vector<std::uint32_t>{0});
   CHECK(find_fault(made.plan, limits) == "");
-  // Repaired in full it is the plain prompt.
+  // Repaired in full, it equals the plain prompt.
   const Candidate full = build("blocks", history, items, {.share = 1});
   CHECK(full.plan == build("causal", history, items).plan);
 }
 
-TEST_CASE("a repair chooses by what its name says, out of all tokens of the places") {
+TEST_CASE("repair: tokens are chosen by the named rule among all tokens of the spans") {
   using By = RepairChoice::By;
   const auto repair = [](By by, bool mean = false, std::uint32_t layers = 1) {
     const std::vector<Item> items = candidates({4, 3});
@@ -280,8 +280,8 @@ TEST_CASE("a repair chooses by what its name says, out of all tokens of the plac
   CHECK(repair(By::first).always == std::vector<std::uint32_t>{0, 4});
 }
 
-// The form of tiny-ranker-titles: an instruction, <h> before each event, <c> before each candidate and
-// <score> behind.
+// Form of tiny-ranker-titles: an instruction, <h> before each event, <c> before each candidate and
+// <score> after it.
 PromptForm titles() {
   PromptForm form;
   form.system = {1, 9, 10, 11, 12, 13, 14, 15};
@@ -296,7 +296,7 @@ PromptForm titles() {
   return form;
 }
 
-// Two events of four tokens, and items of six and three.
+// Returns the repair for two events of four tokens, and items of six and three.
 kernels::Repair repair_of(const RepairChoice& choice, std::size_t left_max = SIZE_MAX) {
   Plan plan;
   for (const std::size_t tokens : {4, 4, 6, 3})
@@ -311,7 +311,7 @@ kernels::Repair repair_of(const RepairChoice& choice, std::size_t left_max = SIZ
   return plan.repair;
 }
 
-TEST_CASE("history and items have budgets of their own where they are told apart") {
+TEST_CASE("repair: history and items have separate budgets if the choice says so") {
   constexpr auto by = RepairChoice::By::attention;
   using Numbers = std::vector<std::uint32_t>;
   CHECK(repair_of({.share = 0.5, .by = by}).budgets == Numbers{9});
@@ -323,7 +323,7 @@ TEST_CASE("history and items have budgets of their own where they are told apart
   CHECK(repair_of({.share = 0.5, .history = 0.25}).always == Numbers{0, 4, 8, 9, 10, 14, 15});
 }
 
-TEST_CASE("the last tokens are computed beside those that are chosen, and no more are left than may be") {
+TEST_CASE("repair: the window is computed beside the chosen tokens, and left_max is kept") {
   constexpr auto by = RepairChoice::By::attention;
   using Numbers = std::vector<std::uint32_t>;
   const kernels::Repair end = repair_of({.share = 0.5, .by = by, .window = 3});
@@ -333,7 +333,7 @@ TEST_CASE("the last tokens are computed beside those that are chosen, and no mor
   CHECK(repair_of({.share = 0.5, .by = by, .window = 100}).budgets == Numbers{0});
   CHECK(repair_of({.share = 0, .by = by, .history = 0.5, .window = 10}).budgets == Numbers{4, 0});
   CHECK(repair_of({.share = 0.5, .window = 1}).always == Numbers{0, 1, 4, 5, 8, 9, 10, 14, 15, 16});
-  // Where less may be left: the first budget gives first.
+  // If fewer tokens may be left, the first budget grows first.
   CHECK(repair_of({.share = 0.5, .by = by}, 3).budgets == Numbers{14});
   CHECK(repair_of({.share = 1.0 / 3, .by = by, .history = 0.25, .window = 1}, 4).budgets == Numbers{8, 4});
   CHECK(repair_of({.share = 0, .by = by, .history = 0}, 0).budgets == Numbers{8, 9});
@@ -349,7 +349,7 @@ TEST_CASE("the last tokens are computed beside those that are chosen, and no mor
       }
 }
 
-TEST_CASE("what is computed in full has no block: the history, the items, or all") {
+TEST_CASE("repair: a part that is computed in full has no block: history, items, or both") {
   const std::vector<Item> items = candidates({6, 2});
   const FittedHistory history = fit_history(games(), history_of(2), 8);
   const auto places = [&](double share, double of_history) {
@@ -365,7 +365,7 @@ TEST_CASE("what is computed in full has no block: the history, the items, or all
   CHECK(full.segments == build("causal", history, items).plan.segments);
 }
 
-// For even tokens before a position.
+// Prototypes for even tokens that end before a position.
 class EvenTokens final : public StandIns {
  public:
   explicit EvenTokens(std::string model) : model_(std::move(model)) {}
@@ -379,14 +379,12 @@ class EvenTokens final : public StandIns {
   const std::string checksum_ = "even", model_;
 };
 
-TEST_CASE(
-    "where prototypes stand for tokens, the history's blocks are runs of these, and its other tokens are "
-    "computed") {
+TEST_CASE("prototypes: history blocks are runs of replaced tokens, and the other tokens are computed") {
   const std::vector<Item> items = candidates({2});
   PromptForm form = games();
   form.stand_ins = std::make_shared<EvenTokens>(context.model_version);
   Profile profile{1, {20, 22, 23, 25, 26, 28, 30, 32}, {4, 4}};
-  const FittedHistory history = fit_history(form, profile, 2);  // behind a token of the form's, at position 8
+  const FittedHistory history = fit_history(form, profile, 2);  // after a token of the form, at position 8
   const RepairChoice choice{.share = 0.5, .by = RepairChoice::By::tail, .prototypes = true};
   const Candidate made = build("all_blocks", history, items, choice, form);
   kernels::PlanLimits here = limits;
@@ -405,7 +403,7 @@ TEST_CASE(
     places.push_back({segment.start, segment.tokens.size(), place.of_prototypes});
     CHECK(made.blocks[place.block].name.has_value() == !place.of_prototypes);
   }
-  const std::size_t form_tokens = form.user[0] % 2 == 0;  // the form's own token is no part of the rule here
+  const std::size_t form_tokens = form.user[0] % 2 == 0;  // the form's own token follows the rule too
   CHECK(places.size() == 3 + form_tokens);
   CHECK(places[form_tokens] == Place{9, 2, true});
   CHECK(places[form_tokens + 1] == Place{13, 2, true});
@@ -418,8 +416,7 @@ TEST_CASE(
   CHECK(none.repair.prototypes == "");
 }
 
-TEST_CASE(
-    "scores are read behind each candidate, and blocks of events and candidates see the system prompt") {
+TEST_CASE("title form: scores follow each candidate, and blocks see the system prompt") {
   const std::vector<Item> items = candidates({2, 3});
   const BlockNames names(titles(), context);
   const FittedHistory history = fit_history(titles(), history_of(2), 9);
@@ -427,7 +424,7 @@ TEST_CASE(
   CHECK(history.events == std::vector<std::uint32_t>{5, 5});
   const Candidate made =
       build("all_blocks", history, items, {.share = 0.3, .by = RepairChoice::By::attention}, titles());
-  // system; two events, two candidates; their places, a score behind each candidate
+  // system; two events, two candidates; their spans, a score after each candidate
   const auto& s = made.plan.segments;
   REQUIRE(s.size() == 11);
   CHECK(s[1].tokens == Tokens{4, 20, 21, 22, 23});
@@ -449,7 +446,7 @@ TEST_CASE(
   CHECK(made.plan.repair.budgets == std::vector<std::uint32_t>{5});  // of 17
   CHECK(find_fault(made.plan, limits) == "");
   const Candidate plain = build("causal", history, items, {}, titles());
-  REQUIRE(plain.plan.segments.size() == 6);  // system, history; two candidates, a score behind each
+  REQUIRE(plain.plan.segments.size() == 6);  // system, history; two candidates, a score after each
   CHECK(plain.plan.readouts == std::vector<Readout>{{3, 0, {7, 8}}, {5, 0, {7, 8}}});
   CHECK(plain.plan.segments[2].start == 18);
   CHECK(plain.plan.segments[3].tokens == Tokens{6});
@@ -461,9 +458,9 @@ TEST_CASE(
   CHECK(find_fault(some.plan, limits) == "");
 }
 
-TEST_CASE("a long history keeps its newest events and says how many it lost") {
+TEST_CASE("history: a long one keeps its newest events and reports how many were cut") {
   PromptForm form = games();
-  form.positions_max = 8 + 1 + 4 + 3 + 1 + 10;  // room for ten history tokens: two events of four
+  form.positions_max = 8 + 1 + 4 + 3 + 1 + 10;  // space for ten history tokens: two events of four
   const FittedHistory fitted = fit_history(form, history_of(5), 4);
   CHECK(fitted.cut == 3);
   CHECK(fitted.tokens == std::vector<Token>{4, 32, 33, 34, 35, 36, 37, 38, 39});
@@ -473,7 +470,7 @@ TEST_CASE("a long history keeps its newest events and says how many it lost") {
   CHECK(last.start + last.tokens.size() <= form.positions_max);
 }
 
-TEST_CASE("a history that does not fit at all leaves the prompt's own tokens") {
+TEST_CASE("history: one that does not fit at all leaves only the prompt's own tokens") {
   PromptForm form = games();
   form.positions_max = 5;
   const FittedHistory fitted = fit_history(form, history_of(2), 4);
@@ -481,7 +478,7 @@ TEST_CASE("a history that does not fit at all leaves the prompt's own tokens") {
   CHECK(fitted.tokens == form.user);
 }
 
-TEST_CASE("a model without a system prompt and an empty history has no empty segments") {
+TEST_CASE("history: without a system prompt and without events no segment is empty") {
   PromptForm form = games();
   form.system = form.user = {};
   const auto history = fit_history(form, {}, 4);
@@ -495,7 +492,8 @@ TEST_CASE("a model without a system prompt and an empty history has no empty seg
   CHECK(plan.plan.readouts[0].segment == 2);
 }
 
-// The segments that the model's own reference used for one request, against ours from the same features.
+// Compares the segments of the model's own reference for one request with ours from the same
+// features.
 void check_golden(const nlohmann::json& request, const char* plan, const char* name) {
   Profile profile;
   std::vector<Item> items;
@@ -523,7 +521,7 @@ void check_golden(const nlohmann::json& request, const char* plan, const char* n
   CHECK(ours.plan.readouts[0].rows.size() == request["plans"][plan]["logits"].size());
 }
 
-TEST_CASE("the plans of the shipped ranker's golden requests are rebuilt token by token") {
+TEST_CASE("plans: the golden requests of the shipped ranker are rebuilt token by token") {
   std::ifstream file(std::string(TROUPE_ROOT_DIR) + "/../shared/models/tiny-ranker-games/golden.json");
   if (!file) {
     MESSAGE("skipped: ../shared/models/tiny-ranker-games/golden.json is not there");

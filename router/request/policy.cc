@@ -11,7 +11,8 @@ namespace {
 std::string_view larger_rule(const Situation& s) { return s.user_tokens >= s.item_tokens ? "user" : "item"; }
 
 // BAT §5.3: prefix(r) = user  if τ_u(r) ≥ τ_i(r) ∧ f_u(r) > min_{p ∈ C_u} f_p,  else item.
-// Without the index nothing is known of C_u; item blocks serve everybody and need no admission.
+// Without the index C_u is unknown, so the rule takes items: their blocks serve every user and need
+// no admission.
 std::string_view bat_rule(const Situation& s) {
   const bool longer = s.user_tokens >= s.item_tokens;
   const bool hotter = s.hotness && s.hotness->user_frequency > s.hotness->coldest_frequency;
@@ -41,11 +42,11 @@ const std::vector<PolicyKind>& policies() {
   return rows;
 }
 
-// Of approximate plans, where nothing else is said: 0.991 of the NDCG and 0.949 of the ten best of what is
-// computed in full (tests/bench/results/README.md), the most of all that were measured at that share.
+// Default repair of approximate plans: 0.991 of the NDCG and 0.949 of the top ten of the full
+// computation (tests/bench/results/README.md), the best of all that were measured at that share.
 const RepairChoice usual_repair{.share = 0.3, .by = RepairChoice::By::tail, .mean = true, .exact_layers = 2};
 
-// Which of its plans a repair is of.
+// Returns the plans of a policy that a repair applies to.
 std::span<const std::string_view> repaired_plans(const PolicyKind& kind) {
   return kind.approximate_plans.empty() ? kind.plans : kind.approximate_plans;
 }
@@ -55,7 +56,8 @@ bool all_plans(const PolicyKind& kind, bool PlanKind::*what) {
                                             [&](std::string_view plan) { return find_plan(plan)->*what; });
 }
 
-// Of "25" or "30:tail:mean", what such a policy can do; without anything to do it is no repair.
+// Parses "25" or "30:tail:mean"; nullopt if the policy's plans cannot do it, or if it repairs
+// nothing.
 std::optional<RepairChoice> repair_of(std::string_view text, const PolicyKind& kind) {
   const std::optional<RepairChoice> repair = parse_repair(text);
   if (!repair || *repair == RepairChoice{} || !all_plans(kind, &PlanKind::repairs)) return std::nullopt;
@@ -92,7 +94,7 @@ std::optional<Policy> find_policy(std::string_view name) {
 
 Policy policy(std::string_view name) {
   const std::optional<Policy> found = find_policy(name);
-  TROUPE_CHECK(found, "there is such a policy");
+  TROUPE_CHECK(found, "the policy exists");
   return *found;
 }
 

@@ -9,7 +9,7 @@
 namespace troupe::router {
 namespace {
 
-constexpr std::uint64_t long_user = 1'500, short_user = 800, items = 1'000;  // BAT §5.3's own figures
+constexpr std::uint64_t long_user = 1'500, short_user = 800, items = 1'000;  // figures of BAT §5.3
 
 std::string_view chosen(std::string_view name, std::uint64_t user_tokens,
                         const std::optional<Hotness>& hotness) {
@@ -18,29 +18,31 @@ std::string_view chosen(std::string_view name, std::uint64_t user_tokens,
   return policy->rule({user_tokens, items, hotness});
 }
 
-TEST_CASE("BAT puts a long and hot user first") { CHECK(chosen("bat", long_user, Hotness{3, 2}) == "user"); }
+TEST_CASE("BAT rule: a long and hot user comes first") {
+  CHECK(chosen("bat", long_user, Hotness{3, 2}) == "user");
+}
 
-TEST_CASE("BAT puts the items first when the user is short, however hot") {
+TEST_CASE("BAT rule: items come first if the user is short, however hot") {
   CHECK(chosen("bat", short_user, Hotness{100, 0}) == "item");
 }
 
-TEST_CASE("BAT does not let a user in who is no hotter than the coldest one cached") {
+TEST_CASE("BAT rule: a user no hotter than the coldest cached user is not admitted") {
   CHECK(chosen("bat", long_user, Hotness{2, 2}) == "item");
   CHECK(chosen("bat", long_user, Hotness{1, 2}) == "item");
 }
 
-TEST_CASE("BAT lets any longer user in while nobody is cached, and equal lengths count as longer") {
+TEST_CASE("BAT rule: a longer user is admitted while no user is cached, and equal lengths count as longer") {
   CHECK(chosen("bat", long_user, Hotness{1, 0}) == "user");
   CHECK(chosen("bat", items, Hotness{1, 0}) == "user");
   CHECK(chosen("bat", items - 1, Hotness{1, 0}) == "item");
 }
 
-TEST_CASE("BAT puts the items first when the index is silent, and so does the planner") {
+TEST_CASE("BAT rule and planner: items come first if the index is silent") {
   CHECK(chosen("bat", long_user, std::nullopt) == "item");
   CHECK(chosen("planner", long_user, std::nullopt) == "item");
 }
 
-TEST_CASE("the baselines look at nothing") {
+TEST_CASE("baselines: their rules ignore sizes and hotness") {
   for (const auto& hotness : {std::optional<Hotness>{}, std::optional<Hotness>{{9, 0}}}) {
     CHECK(chosen("recompute", long_user, hotness) == "user");
     CHECK(chosen("user", short_user, hotness) == "user");
@@ -51,7 +53,7 @@ TEST_CASE("the baselines look at nothing") {
   CHECK_FALSE(policy("recompute")->reuses);
 }
 
-TEST_CASE("every policy is found by its name and considers plans that there are, and nothing else is found") {
+TEST_CASE("policies: each is found by its name and considers existing plans; other names are not found") {
   for (const PolicyKind& kind : policy_kinds()) {
     CAPTURE(kind.name);
     CHECK(policy(kind.name).name() == kind.name);
@@ -61,14 +63,14 @@ TEST_CASE("every policy is found by its name and considers plans that there are,
   for (const char* name : {"", "BAT", "users", "none"}) CHECK_FALSE(find_policy(name).has_value());
 }
 
-TEST_CASE("errors list the names as one does who speaks") {
+TEST_CASE("policy names: errors list them with a final or") {
   const std::string names = policy_names();
   CHECK(names.starts_with("recompute, user, item, "));
   CHECK(names.ends_with(" or " + std::string(policy_kinds().back().name)));
   CHECK(names.find(" or ") == names.rfind(" or "));
 }
 
-TEST_CASE("a repair is asked for behind the name, where all plans have items that were computed alone") {
+TEST_CASE("repair: a policy name may have one if all its plans have items that were computed alone") {
   REQUIRE(find_policy("item+25").has_value());
   CHECK(policy("item+25").repair().share == 0.25);
   CHECK(policy("item+25").name() == "item+25");
@@ -79,7 +81,7 @@ TEST_CASE("a repair is asked for behind the name, where all plans have items tha
     CHECK_FALSE(find_policy(name).has_value());
 }
 
-TEST_CASE("approximate plans choose tokens in other ways and correct the others, each said once") {
+TEST_CASE("repair: approximate plans accept rules and corrections, each once") {
   for (const char* name : {"blocks+30:tail:mean:layer2", "blocks+30:attention",
                            "all_blocks+40:importance:layer2", "blocks+10:mean", "blocks+5"}) {
     REQUIRE(find_policy(name).has_value());
@@ -103,7 +105,7 @@ TEST_CASE("approximate plans choose tokens in other ways and correct the others,
     CHECK_FALSE(find_policy(name).has_value());
 }
 
-TEST_CASE("the planner repairs approximate plans only, as its name says or as keeps most") {
+TEST_CASE("repair: the planner repairs only approximate plans, as named or by the default") {
   const PlanKind &item = *find_plan("item"), &blocks = *find_plan("blocks");
   CHECK(policy("planner").name() == "planner");
   CHECK(policy("planner").repair_of(blocks) == policy("blocks+30:tail:mean:layer2").repair());

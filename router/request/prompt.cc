@@ -28,7 +28,7 @@ std::vector<std::uint32_t> tower_events(const Tower& tower, std::span<const std:
 
 namespace {
 
-// How many of the newest events any tower looks at.
+// Returns how many of the newest events any tower reads.
 std::size_t events_read(const PromptForm& form, const Profile& profile) {
   const auto actions = std::ranges::find(profile.features, "actions", &Feature::name);
   if (actions == profile.features.end()) return 0;
@@ -46,7 +46,7 @@ FittedHistory fit_history(const PromptForm& form, const Profile& profile, std::s
       std::accumulate(profile.events.begin(), profile.events.end(), std::size_t{0});
   TROUPE_CHECK(events_sum == profile.tokens.size(), "a profile's events add up to its tokens");
   const std::size_t frame = positions_without_history(form, item_positions);
-  // A tower takes some of the events: how many fit is its own affair.
+  // Each tower takes some of the events and limits their number itself.
   const std::size_t room = !form.towers.empty()         ? SIZE_MAX
                            : form.positions_max > frame ? form.positions_max - frame
                                                         : 0;

@@ -1,5 +1,6 @@
 #pragma once
-// What frames every prompt of a model, and how much of a user's history fits into it.
+// Fits a user's history into a prompt: the frame of a model's prompts and how many events fit
+// beside it.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -10,20 +11,20 @@
 
 namespace troupe::router {
 
-// Numbers of a tower's events, ascending; one action for each event.
+// Returns the indices of a tower's events, ascending; `actions` has one action per event.
 std::vector<std::uint32_t> tower_events(const Tower& tower, std::span<const std::int64_t> actions);
 
-std::size_t item_tokens_max(std::span<const ItemView> items);  // 0 if there are none
-// Positions that a prompt takes whose items take so many, without any history.
+std::size_t item_tokens_max(std::span<const ItemView> items);  // 0 if there are no items
+// Returns the positions that a prompt takes without any history, given those of its items.
 std::size_t positions_without_history(const PromptForm& form, std::size_t item_positions);
 
-// The newest events that fit beside such items, or from the oldest on that a tower reads; `cut` counts the
-// dropped ones.
+// Newest events that fit beside the items; for towers, all from the oldest event that a tower
+// reads.
 struct FittedHistory {
   Tokens tokens;                      // form.user + history, form.event before each event
-  std::vector<std::uint32_t> events;  // tokens of each, with what precedes it
+  std::vector<std::uint32_t> events;  // tokens of each event, including form.event
   std::uint32_t cut = 0;
-  std::vector<Feature> features = {};  // of the events that are kept
+  std::vector<Feature> features = {};  // of the kept events
 };
 FittedHistory fit_history(const PromptForm& form, const Profile& profile, std::size_t item_positions);
 

@@ -5,9 +5,9 @@
 namespace troupe::router {
 namespace {
 
-constexpr double start_us = 20'000;      // of computing, that the start value counts for
-constexpr double pull_us_max = 1e6;      // of one answer: a longer one says no more
-constexpr double keep_per_beat = 0.986;  // half after 50 heartbeats: ten seconds of 200 ms
+constexpr double start_us = 20'000;      // weight of the start value, in time of computing
+constexpr double pull_us_max = 1e6;      // limit for one answer, so that an outlier does not dominate
+constexpr double keep_per_beat = 0.986;  // half after 50 heartbeats: ten seconds at 200 ms
 
 }  // namespace
 

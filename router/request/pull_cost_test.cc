@@ -5,25 +5,25 @@
 namespace troupe::router {
 namespace {
 
-TEST_CASE("before a pull was measured the start value holds") {
+TEST_CASE("pull cost: the start value holds until a pull is measured") {
   PullCost cost(0.25);
   CHECK(cost.share() == 0.25);
   cost.beat();
   CHECK(cost.share() == 0.25);
 }
 
-TEST_CASE("what requests see counts more and more, as a ratio of sums") {
+TEST_CASE("pull cost: measurements gain weight, as a ratio of sums") {
   PullCost cost(0.25);
-  cost.note(2'000, 1'000);  // half of what computing takes
+  cost.note(2'000, 1'000);  // half of the computing time
   CHECK(cost.share() > 0.25);
   CHECK(cost.share() < 0.3);
   for (int i = 0; i < 1'000; ++i) cost.note(2'000, 1'000);
   CHECK(cost.share() == doctest::Approx(0.5).epsilon(0.01));
-  for (int i = 0; i < 100'000; ++i) cost.note(200, 2);  // a hundredth
+  for (int i = 0; i < 100'000; ++i) cost.note(200, 2);  // a hundredth of the computing time
   CHECK(cost.share() == doctest::Approx(0.055).epsilon(0.1));
 }
 
-TEST_CASE("pulls that are dearer than computing make the share one, and are tried again after a while") {
+TEST_CASE("pull cost: pulls slower than computing give 1 and are tried again after a while") {
   PullCost cost(0.25);
   for (int i = 0; i < 1'000; ++i) cost.note(2'000, 6'000);
   CHECK(cost.share() == 1);
@@ -35,14 +35,14 @@ TEST_CASE("pulls that are dearer than computing make the share one, and are trie
   CHECK(cost.share() == doctest::Approx(0.25).epsilon(0.01));
 }
 
-TEST_CASE("what says nothing changes nothing") {
+TEST_CASE("pull cost: empty measurements change nothing") {
   PullCost cost(0.25);
   cost.note(0, 1'000);
   cost.note(2'000, 0);
   CHECK(cost.share() == 0.25);
 }
 
-TEST_CASE("a start of one or of nothing is kept as it is") {
+TEST_CASE("pull cost: a start value of one or zero stays") {
   CHECK(PullCost(1).share() == 1);
   CHECK(PullCost(0).share() == 0);
 }

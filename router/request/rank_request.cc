@@ -1,4 +1,5 @@
-// Ranking: a user and candidates of the catalog, scored at a discriminant token.
+// Implements ranking: a user and candidates of the catalog, scored at a discriminant token or one
+// by one.
 #include <algorithm>
 
 #include "kernels/base/check.h"
@@ -63,8 +64,8 @@ class Ranking final : public Request {
 
  private:
   void take_items(const Features& features);
-  // The histories that fit beside the items, one for each plan that the policy considers; those that have no
-  // room even without one are left out.
+  // Histories that fit beside the items, one per considered plan. Plans that do not fit even
+  // without a history are left out.
   std::vector<std::string_view> considered(const PromptForm& form) const;
   struct Fit {
     const PlanKind* plan = nullptr;
@@ -73,26 +74,26 @@ class Ranking final : public Request {
 
   RankRequest request_;
   Policy policy_;
-  CatalogPointer catalog_;  // where the items lie
+  CatalogPointer catalog_;  // owner of the items' tokens
   std::vector<ItemView> items_;
-  std::vector<std::string> skipped_;  // candidates that the catalog does not have
+  std::vector<std::string> skipped_;  // candidates that are not in the catalog
   std::vector<Fit> fits_;
   std::uint64_t user_tokens_ = 0;
   std::uint64_t profile_version_ = 0;
   double approximate_max_ = 1;  // of the prompt's tokens
   bool scores_each_ = false;
-  std::vector<std::string> tasks_;  // as PromptForm::tasks
+  std::vector<std::string> tasks_;  // like PromptForm::tasks
   Features::Of of_ = Features::Of::store;
 };
 
-// Each candidate's own: the logit of yes less that of no.
+// Returns each candidate's score: the logit of yes minus that of no.
 std::vector<double> scores_behind(const std::vector<ScoreRow>& rows) {
   std::vector<double> scores;
   for (const ScoreRow& row : rows) scores.push_back(row.scores.at(0) - row.scores.at(1));
   return scores;
 }
 
-// Candidates come first of what was found, then the history.
+// Checks the features: the found items are the candidates first, then the history.
 std::optional<Refusal> find_unknown(const RankRequest& request, const Features& features) {
   const std::vector<std::string>& candidates = request.candidates;
   TROUPE_CHECK(features.items.size() == candidates.size() + request.history.size(),
@@ -116,7 +117,7 @@ std::optional<Refusal> find_unknown(const RankRequest& request, const Features& 
                                            : "items of the catalog, or unknown: skip, to rank the others"};
 }
 
-// Of somebody who is no user.
+// Builds the profile of a request with its own history and no user.
 Profile profile_of(std::span<const ItemNumber> history, const Catalog& catalog) {
   Profile profile;
   for (const ItemNumber number : history) {
@@ -154,14 +155,14 @@ std::optional<Refusal> Ranking::take(const PromptForm& form, const RequestLimits
   for (const std::string_view name : considered(form)) {
     const PlanKind* plan = find_plan(name);
     if (scores_each_ && !plan->one_after_other)
-      return Refusal{400, "other_policy", "policy " + policy_.name() + " has no score behind each candidate",
+      return Refusal{400, "other_policy", "policy " + policy_.name() + " gives no score after each candidate",
                      "policy",
-                     "causal, blocks, all_blocks or planner, whose candidates stand one after the other"};
+                     "causal, blocks, all_blocks or planner, which put candidates one after the other"};
     const std::size_t positions = positions_without_history(form, item_positions(*plan, form, items_));
     least = std::min(least, positions);
     if (positions > form.positions_max) continue;
     FittedHistory history = fit_history(form, profile, item_positions(*plan, form, items_));
-    // Approximate is what was allowed, not a shorter history than others have.
+    // Approximation is what the request allowed, not a shorter history than the exact plans have.
     if (policy_->weighs && plan->approximate && (fits_.empty() || history.cut > fits_.front().history.cut))
       continue;
     fits_.push_back({plan, std::move(history)});
@@ -185,7 +186,7 @@ std::vector<std::string_view> Ranking::considered(const PromptForm& form) const 
   if (!form.history_plan.empty()) return {form.history_plan};
   std::vector<std::string_view> plans = policy_->plans;
   if (policy_->weighs && form.scores_each())
-    plans = {"causal"};  // those of a prefix have no score behind each
+    plans = {"causal"};  // prefix plans have no score after each candidate
   if (approximate_max_ > 0)
     plans.insert(plans.end(), policy_->approximate_plans.begin(), policy_->approximate_plans.end());
   return plans;
@@ -212,7 +213,7 @@ std::vector<Candidate> Ranking::candidates(const PromptForm& form, const BlockNa
 
 Message Ranking::reply(const Outcome& outcome) {
   RankReply reply{.id = request_.id, .user = request_.user};
-  std::vector<double> scores;  // in one readout, or each in its own
+  std::vector<double> scores;  // in one readout, or one readout per candidate
   if (!scores_each_)
     for (const ScoreRow& row : outcome.rows)
       scores.insert(scores.end(), row.scores.begin(), row.scores.end());

@@ -14,7 +14,7 @@ std::vector<Item> items(std::initializer_list<const char*> ids) {
   return list;
 }
 
-TEST_CASE("items come best first, and ties in the order of the candidates") {
+TEST_CASE("ranking: items come best first, ties in candidate order") {
   const auto list = items({"a", "b", "c", "d"});
   const auto ranked = rank_items(views(list), std::vector<double>{1, 3, 1, 2}, 0);
   REQUIRE(ranked.size() == 4);
@@ -25,7 +25,7 @@ TEST_CASE("items come best first, and ties in the order of the candidates") {
   CHECK(ranked[3].id == "c");
 }
 
-TEST_CASE("of several tasks the one that is asked orders, and all are told") {
+TEST_CASE("ranking: with several tasks the requested one orders, and all scores are returned") {
   const auto list = items({"a", "b"});
   const std::vector<double> scores{1, -3, 2, -4};
   const auto by = [&](std::size_t task) {
@@ -40,7 +40,7 @@ TEST_CASE("of several tasks the one that is asked orders, and all are told") {
   CHECK(rank_items(views(list), std::vector<double>{1, 2}, 0)[0].task_scores.empty());
 }
 
-TEST_CASE("top_k cuts the list but not the probabilities") {
+TEST_CASE("ranking: top_k cuts the list but not the probabilities") {
   const auto list = items({"a", "b", "c"});
   const auto ranked = rank_items(views(list), std::vector<double>{0, 0, std::log(2.0)}, 1);
   REQUIRE(ranked.size() == 1);
@@ -49,14 +49,14 @@ TEST_CASE("top_k cuts the list but not the probabilities") {
   CHECK(rank_items(views(list), std::vector<double>{1, 2, 3}, 9).size() == 3);
 }
 
-TEST_CASE("a softmax of huge scores neither overflows nor vanishes") {
+TEST_CASE("softmax: huge scores neither overflow nor vanish") {
   const auto shares = softmax(std::vector<double>{1e4, 1e4, -1e4});
   CHECK(shares[0] == doctest::Approx(0.5));
   CHECK(shares[2] == 0);
   CHECK(softmax({}).empty());
 }
 
-TEST_CASE("a value that is no number is seen") {
+TEST_CASE("all_finite: a NaN or infinity is detected") {
   CHECK(all_finite(std::vector<double>{0, -1e300}));
   CHECK_FALSE(all_finite(std::vector<double>{0, std::nan("")}));
   CHECK_FALSE(all_finite(std::vector<double>{std::numeric_limits<double>::infinity()}));

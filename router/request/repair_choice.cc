@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view selections[] = {"first", "attention", "tail", "deviation", "importance"};
 constexpr unsigned window_max = 1'000'000;
 
-// None unless it is a number up to so much, and nothing else.
+// Parses a whole number up to `most`; nullopt for any other text.
 std::optional<unsigned> number_in(std::string_view text, unsigned most) {
   unsigned number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -24,7 +24,7 @@ std::optional<unsigned> number_behind(std::string_view word, std::string_view te
   return number_in(text.substr(word.size()), most);
 }
 
-// False if it is none of the parts, or said before.
+// Returns false if the part is unknown or was given before.
 bool add_part(std::string_view part, RepairChoice& repair) {
   const RepairChoice before = repair;
   if (part == "mean")
@@ -46,7 +46,8 @@ std::uint32_t tokens_at(const Plan& plan, const kernels::Repair::Place& place) {
   return static_cast<std::uint32_t>(plan.segments[place.segment].tokens.size());
 }
 
-// Of each budget the share of its tokens that are chosen: one of all places, or the history's and the items'.
+// Splits the spans into budgets, one for all or one each for history and items; returns the share
+// of each that is chosen.
 std::vector<double> divide_budgets(Plan& plan, const RepairChoice& choice) {
   const auto is_item = [&](const kernels::Repair::Place& place) {
     return plan.segments[place.segment].kind == SegmentKind::item;
@@ -58,7 +59,8 @@ std::vector<double> divide_budgets(Plan& plan, const RepairChoice& choice) {
   return {choice.history, choice.share};
 }
 
-// The first of each place: by its share, or so many more that of all tokens at least `least` are marked.
+// Marks the first tokens of each span: its share, raised so that at least `least` of all tokens are
+// marked.
 void mark_first(const Plan& plan, const std::vector<double>& shares, double least,
                 std::vector<bool>& always) {
   std::size_t number = 0;
@@ -71,7 +73,8 @@ void mark_first(const Plan& plan, const std::vector<double>& shares, double leas
   }
 }
 
-// Each budget's by its share, beside those that are marked; then the first ones more, until `missing` are.
+// Sets each budget to its share beside the marked tokens, then raises budgets in order until
+// `least` tokens are chosen.
 void fill_budgets(Plan& plan, const std::vector<double>& shares, std::size_t least,
                   const std::vector<bool>& always) {
   std::vector<std::size_t> tokens(shares.size()), free(shares.size());

@@ -1,7 +1,7 @@
 #pragma once
-// How the tokens of blocks that stand where they were not made are repaired (RcLLM §III-C2): how many are
-// computed all the same, which, and what is done about the others. It has a text form, which stands behind a
-// policy's name; and of a plan it makes the repair that the kernels compute (kernels/base/repair.h).
+// Describes how the tokens of blocks at reused positions are repaired (RcLLM §III-C2): how many are
+// computed again, which ones, and how the others are corrected. It has a text form, which follows a
+// policy's name. For a plan it builds the repair that the kernels compute (kernels/base/repair.h).
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,24 +13,25 @@ namespace troupe::router {
 
 struct RepairChoice {
   enum class By : std::uint8_t {
-    first,      // the first of each block
-    attention,  // those that receive most attention in the first layer
-    tail,       // the same, of what comes behind the last item only
-    deviation,  // those whose keys and values of the second layer are furthest from the block's (CacheBlend)
-    importance  // attention and deviation, each over its mean (RcLLM §III-C)
+    first,      // the first tokens of each block
+    attention,  // tokens with most attention in the first layer
+    tail,       // same, counting only attention from tokens after the last item
+    deviation,  // tokens whose second-layer keys and values differ most from the block's (CacheBlend)
+    importance  // attention and deviation, each divided by its mean (RcLLM §III-C)
   };
   double share = 0;  // 0..1, of the tokens of all reused blocks together
   By by = By::first;
-  bool mean = false;               // the others are corrected by what the chosen ones differ, in the mean
-  std::uint32_t exact_layers = 1;  // whose keys and values are exact for all tokens
-  // 0..1, of the tokens of the history's blocks, where they have a budget of their own and `share` is of the
-  // items' (the paper's r_hist and r_item); negative: there is one budget.
+  bool mean = false;               // the other tokens are corrected by the mean difference of the chosen ones
+  std::uint32_t exact_layers = 1;  // layers whose keys and values are exact for all tokens
+  // 0..1, of the tokens of the history's blocks, if they have their own budget; `share` is then
+  // only for items (the paper's r_hist and r_item). Negative = one common budget.
   double history = -1;
-  // The sliding window: so many of the last reused tokens of the prompt are computed in any case, beside
-  // those that are chosen. The paper does not say of what its window is the end; what is nearest to where
-  // scores are read is ours.
+  // Sliding window: number of last reused tokens of the prompt that are always computed, beside the
+  // chosen ones. The paper does not say where its window ends; ours ends at the tokens nearest to
+  // where scores are read.
   std::uint32_t window = 0;
-  // Of the history blocks are made of prototypes, where these stand for its tokens; the others are computed.
+  // History blocks are made of prototypes where these replace its tokens; other history tokens are
+  // computed.
   bool prototypes = false;
 
   double history_share() const { return history >= 0 ? history : share; }
@@ -40,12 +41,13 @@ std::string_view name_of(RepairChoice::By by);
 std::optional<RepairChoice::By> find_selection(std::string_view name);
 std::string correction_of(const RepairChoice& repair);  // "none", "mean", "layer2", "mean+layer2"
 
-// "30:tail:mean:layer2:history20:window64:prototypes": per cent, then what is not as without a word, in any
-// order.
+// Formats for example "30:tail:mean:layer2:history20:window64:prototypes": per cent, then every
+// part that differs from the default, in any order.
 std::string text_of(const RepairChoice& repair);
 std::optional<RepairChoice> parse_repair(std::string_view text);
 
-// Fills in the repair of a plan that has its places, with at most `left_max` of their tokens left to blocks.
+// Fills in the repair of a plan with reused spans; at most `left_max` of their tokens keep the
+// block's values.
 void write_repair(Plan& plan, const RepairChoice& choice, std::size_t left_max);
 
 }  // namespace troupe::router

@@ -1,7 +1,8 @@
 #pragma once
-// What the life of a request in the router asks of its kind: what is wrong with it, what it needs to know, by
-// which plans it could be answered, and its answer. RouterCore does the rest, and is the same for all. A kind
-// is a file that implements this and a row of the table below.
+// Interface that the router's request life cycle needs from a request kind: its check, the features
+// that it needs, the plans by which it could be answered, and its reply. RouterCore does the rest,
+// which is the same for all kinds. A kind is a file that implements this interface and a row of the
+// table below.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,11 +20,11 @@
 
 namespace troupe::router {
 
-// Of a request that has been run.
+// Result of a request that has been run.
 struct Outcome {
-  std::vector<ScoreRow> rows;  // one per readout of the plan, finite numbers
-  std::vector<Beam> beams;     // of the plan's search, as find_beams_fault below let them pass
-  std::string_view plan;       // that was run
+  std::vector<ScoreRow> rows;  // one per readout of the plan; finite numbers
+  std::vector<Beam> beams;     // of the plan's search, accepted by find_beams_fault below
+  std::string_view plan;       // plan that was run
   std::uint32_t tokens_total = 0, tokens_computed = 0, tokens_reused = 0, blocks_reused = 0,
                 blocks_written = 0;
   Timings timings;
@@ -32,7 +33,7 @@ struct Outcome {
   double approximate = 0;  // share of the prompt's tokens
 };
 
-// What a reply tells of the run, whatever was asked.
+// Fills the reply fields that all kinds share.
 template <class Reply>
 void tell_run(const Outcome& outcome, Reply& reply) {
   reply.tokens_total = outcome.tokens_total;
@@ -49,50 +50,48 @@ class Request {
 
   virtual RequestId id() const = 0;
   virtual std::string_view tenant() const = 0;
-  virtual std::int64_t budget_us() const = 0;  // 0: the configured one
+  virtual std::int64_t budget_us() const = 0;  // 0 = the configured budget
   virtual const TraceContext& trace() const = 0;
-  virtual std::string_view model() const { return ""; }  // the version that it wants; "": whichever is served
-  // Before anything is done for it.
+  virtual std::string_view model() const { return ""; }  // model version that it wants; "" = any served one
+  // Checks the request before anything is done for it.
   virtual std::optional<Refusal> find_fault(const PromptForm& form, const RequestLimits& limits) const = 0;
-  virtual std::uint64_t home()
-      const = 0;  // a hash: equal ones go to the same worker, if nothing speaks against it
-  virtual std::uint64_t fingerprint() const = 0;  // of its content, once it has its features
+  virtual std::uint64_t home() const = 0;         // hash; requests with equal hashes prefer the same worker
+  virtual std::uint64_t fingerprint() const = 0;  // of its content; valid once it has its features
 
   // ---- what it needs to know ----
   virtual std::optional<FindFeatures> features() const {
     return std::nullopt;
-  }  // of no versions; absent: nothing
+  }  // without versions; nullopt = needs no features
   virtual std::optional<Refusal> take(const PromptForm&, const RequestLimits&, const Features&) {
     return std::nullopt;
   }
-  virtual std::string catalog_version() const {
-    return "";
-  }  // of the snapshot that it took; "": it needs none
+  virtual std::string catalog_version() const { return ""; }  // of the snapshot that it took; "" = none
   virtual std::span<const ItemView> items() const {
     return {};
-  }  // that it asks about: what is wanted of the catalog
+  }  // catalog items in question; they count as demand
 
   // ---- its plans ----
-  virtual const Policy* policy() const { return nullptr; }  // that chooses among them; null: there is one
-  virtual std::string user() const { return ""; }           // whose access the index counts; "": nobody's
+  // chooses among its plans; null = there is one plan
+  virtual const Policy* policy() const { return nullptr; }
+  virtual std::string user() const { return ""; }  // user whose accesses the index counts; "" = none
   virtual Situation situation() const { return {}; }
-  // In the order in which the policy has them; at least one. Called once.
+  // Builds the plans in the policy's order; at least one. Called once.
   virtual std::vector<Candidate> candidates(const PromptForm& form, const BlockNames& names) const = 0;
 
-  // Of what a worker found by search: "" if it can be an answer; else what is wrong with it.
+  // Checks the paths that a worker's search found; "" = valid, else what is wrong.
   virtual std::string find_beams_fault(std::span<const Beam>) const { return ""; }
   virtual Message reply(const Outcome& outcome) = 0;  // called once, at the end
 };
 
 struct RequestKind {
   std::string_view name;
-  Metric metric;  // requests of this kind
+  Metric metric;  // counts requests of this kind
   bool (*is)(const Message& message);
   // `usual`: the policy of requests that name none.
   std::unique_ptr<Request> (*take)(const Message& message, const Policy& usual);
 };
 std::span<const RequestKind> request_kinds();
-const RequestKind* find_kind(const Message& message);  // null: it is no request
+const RequestKind* find_kind(const Message& message);  // null = the message is not a request
 
 Candidate score_plan(const ScoreRequest& request);
 std::unique_ptr<Request> take_rank(const Message& message, const Policy& usual);

@@ -39,7 +39,7 @@ Fault bad_count(std::size_t count, std::size_t max, const char* knob, const char
 
 std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes >> 20) + 1) + " MiB"; }
 
-// Of tokens none of which can be in a cache: all of them are computed in one pass.
+// Checks tokens that cannot be in a cache: all of them are computed in one pass.
 Fault too_much_memory(std::uint64_t tokens, const RequestLimits& limits) {
   if (limits.pass_tokens_max == 0 || tokens <= limits.pass_tokens_max) return std::nullopt;
   return Refusal{
@@ -70,14 +70,13 @@ Fault bad_budget(std::int64_t budget_us) {
                  "at least 0; 0 is the configured one"};
 }
 
-// A model either ranks or generates, and its prompt form says which.
+// A model either ranks or generates, as its prompt form says.
 Fault other_model(const PromptForm& form, bool wants_generator) {
   if (form.generates() == wants_generator) return std::nullopt;
   if (wants_generator)
-    return Refusal{422, "not_a_generator",
-                   "the model that is served ranks candidates, it does not generate items", "model",
-                   "/v1/rank, or a model whose prompt form (prompt.json) has no discriminant"};
-  return Refusal{422, "not_a_ranker", "the model that is served generates items, it does not rank candidates",
+    return Refusal{422, "not_a_generator", "the served model ranks candidates and does not generate items",
+                   "model", "/v1/rank, or a model whose prompt form (prompt.json) has no discriminant"};
+  return Refusal{422, "not_a_ranker", "the served model generates items and does not rank candidates",
                  "model", "/v1/generate, or a model whose prompt form (prompt.json) has a discriminant"};
 }
 
@@ -107,7 +106,7 @@ std::string names_of_tasks(const PromptForm& form) {
   return names + "or none: " + (form.tasks.empty() ? "the model's tasks have no names" : "the first of them");
 }
 
-// A user, or the history of somebody who is none.
+// Checks the user, or the history that the request gives instead of one.
 Fault bad_asker(const RankRequest& request, const PromptForm& form, const RequestLimits& limits) {
   if (request.history.empty()) return bad_user(request.tenant, request.user, limits);
   if (Fault fault = bad_id(request.tenant, "tenant", limits, true)) return fault;
@@ -154,18 +153,18 @@ Fault find_fault(const RankRequest& request, const PromptForm& form, const Reque
                    "no prototypes in it, as the server has none (model.prototypes)"};
   if (request.request_timestamp < 0)
     return Refusal{400, "bad_timestamp", "the time is " + std::to_string(request.request_timestamp),
-                   "request_timestamp", "seconds since 1970; 0 or absent is the present"};
+                   "request_timestamp", "seconds since 1970; 0 or absent means now"};
   if (!(request.approximate <= 1) || (request.approximate < 0 && request.approximate != -1))
     return Refusal{400, "bad_approximate", "approximate is " + std::to_string(request.approximate),
                    "approximate",
-                   "0 to 1, the largest share of the prompt's tokens that may be approximate, or -1: any"};
+                   "0 to 1: maximum share of the prompt's tokens that may be approximate; -1: any share"};
   if (Fault fault = bad_freshness(request.features)) return fault;
   if (request.unknown != "" && request.unknown != "refuse" && request.unknown != "skip")
     return Refusal{400, "bad_unknown", "unknown is \"" + request.unknown + "\"", "unknown",
-                   "refuse or skip: what becomes of candidates that the catalog does not have"};
+                   "refuse or skip: how to treat candidates that are not in the catalog"};
   if (request.scenario >= form.scenarios)
     return Refusal{400, "bad_scenario", "scenario is " + std::to_string(request.scenario), "scenario",
-                   "below " + std::to_string(form.scenarios) + ", as many as the model knows"};
+                   "below " + std::to_string(form.scenarios) + ", the number of scenarios of the model"};
   if (!request.task.empty() && std::ranges::find(form.tasks, request.task) == form.tasks.end())
     return Refusal{400, "unknown_task", "task \"" + request.task + "\"", "task", names_of_tasks(form)};
   return repeated(request.candidates);
@@ -216,8 +215,8 @@ Fault find_fault(const CompleteRequest& request, const PromptForm& form, const R
 Fault find_fault(const ScoreRequest& request, const PromptForm& form, const RequestLimits& limits) {
   if (!form.history_plan.empty())
     return Refusal{422, "not_a_scorer",
-                   "the tokens of the model that is served are items with features, and it has no labels",
-                   "model", "/v1/rank, or a model that reads text"};
+                   "the served model's tokens are items with features, and it has no labels", "model",
+                   "/v1/rank, or a model that reads text"};
   if (Fault fault = bad_budget(request.budget_us)) return fault;
   if (Fault fault =
           bad_count(request.items.size(), limits.score_items_max, "router.score_items_max", "items", "items"))
@@ -247,7 +246,7 @@ Fault find_fault(const ScoreRequest& request, const PromptForm& form, const Requ
 
 namespace {
 
-// Of PutUser and AppendEvents, whose members are the same.
+// Checks PutUser and AppendEvents, whose members are the same.
 template <class Write>
 Fault bad_events(const Write& write, const PromptForm& form, const RequestLimits& limits) {
   if (Fault fault = bad_user(write.tenant, write.user, limits)) return fault;

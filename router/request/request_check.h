@@ -1,7 +1,7 @@
 #pragma once
-// What a request has to be before anything is done for it. Each check answers with the refusal that the
-// client gets, or with nothing if the request is sound. Whether users and items exist is the feature port's
-// to say.
+// Validates requests before anything is done for them. Each check returns the refusal for the
+// client, or nothing if the request is valid. The feature port checks whether users and items
+// exist.
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -18,18 +18,18 @@ struct RequestLimits {
   std::uint32_t completion_tokens_max = 256;
   std::uint32_t score_items_max = 1'024;
   std::uint32_t score_labels_max = 256;
-  std::uint32_t request_tokens_max = 262'144;  // of a plan, all segments together
-  std::uint32_t history_max = 10'000;          // events, or tokens, of a profile
+  std::uint32_t request_tokens_max = 262'144;  // of all segments of a plan together
+  std::uint32_t history_max = 10'000;          // events or tokens of a profile
   std::uint32_t id_bytes_max = 512;            // of a tenant, user or item id
-  // Of a prompt's tokens the largest share that a policy which weighs plans may leave approximate where the
-  // request does not say. 0: an approximate answer is for those who ask for one.
+  // Default for requests that do not say: maximum share of a prompt's tokens that a policy which
+  // weighs plans may leave approximate. 0 = approximate answers only on request.
   double approximate = 0;
-  // Of one forward pass on a worker, as it counts itself: computed tokens, and bytes for each. 0: not known
-  // here.
+  // Limits of one forward pass on a worker, in the worker's own counting: computed tokens, and
+  // bytes per token. 0 = unknown here.
   std::uint64_t pass_tokens_max = 0, token_bytes = 0;
 };
 
-// "exact", "wait" or "behind"; "": as configured.
+// Parses "exact", "wait" or "behind"; "" = as configured.
 std::optional<Freshness> find_freshness(std::string_view name);
 
 std::optional<Refusal> find_fault(const RankRequest& request, const PromptForm& form,

@@ -18,7 +18,7 @@ const RequestLimits limits{.candidates_max = 3,
 RankRequest rank() { return {1, "t", "ann", {"a", "b"}}; }
 ScoreRequest score() { return {1, "t", {5, 6}, {{{7}}, {{8, 9}}}, {10, 11}}; }
 
-// Status and code, or "sound".
+// Returns status and code, or "sound".
 template <class Request, class... More>
 std::string verdict(Request request, std::function<void(Request&)> change, const More&... more) {
   change(request);
@@ -26,7 +26,7 @@ std::string verdict(Request request, std::function<void(Request&)> change, const
   return fault ? std::to_string(fault->status) + " " + fault->code : "sound";
 }
 
-TEST_CASE("a ranking request is checked field by field") {
+TEST_CASE("request check: a ranking request is checked field by field") {
   const auto check = [](std::function<void(RankRequest&)> change) { return verdict(rank(), change, form); };
   CHECK(check([](auto&) {}) == "sound");
   CHECK(check([](auto& r) { r.policy = "bat"; }) == "sound");
@@ -46,7 +46,7 @@ TEST_CASE("a ranking request is checked field by field") {
   CHECK(check([](auto& r) { r.task = "click"; }) == "400 unknown_task");
 }
 
-TEST_CASE("a model that reads items in towers knows scenarios and tasks, and scores no labels") {
+TEST_CASE("request check: a towers model has scenarios and tasks, and scores no labels") {
   PromptForm towers{.positions_max = 20, .vocabulary = 100, .history_plan = "towers", .scenarios = 2};
   towers.tasks = {"click", "like"};
   const auto check = [&](std::function<void(RankRequest&)> change) {
@@ -58,7 +58,7 @@ TEST_CASE("a model that reads items in towers knows scenarios and tasks, and sco
   CHECK(verdict(score(), std::function<void(ScoreRequest&)>([](auto&) {}), towers) == "422 not_a_scorer");
 }
 
-TEST_CASE("a search is as wide as is allowed, and wide enough for what is asked for") {
+TEST_CASE("request check: a search is within the limit and at least as wide as its results") {
   const PromptForm generator{{1}, {}, {}, {}, 20, 100};
   RequestLimits narrow = limits;
   narrow.width_max = 8;
@@ -79,7 +79,7 @@ TEST_CASE("a search is as wide as is allowed, and wide enough for what is asked 
   CHECK(check({.user = "ann", .budget_us = -1}) == "400 bad_budget budget_us");
 }
 
-TEST_CASE("a completion fits the model's positions, and is no longer, wider or more than is allowed") {
+TEST_CASE("request check: a completion fits the model's positions and the limits") {
   const PromptForm generator{{1}, {}, {}, {}, 20, 100};
   RequestLimits narrow = limits;
   narrow.width_max = 8;
@@ -104,12 +104,12 @@ TEST_CASE("a completion fits the model's positions, and is no longer, wider or m
   CHECK(check([](auto& r) { r.max_tokens = 19; }) == "413 too_wide max_tokens");
   CHECK(check([](auto& r) { r.beam_width = 7; }) == "400 too_narrow beam_width");
   CHECK(check([](auto& r) { r.beam_width = 9; }) == "413 too_wide beam_width");
-  // How long identifiers are, the catalog says later.
+  // The length of identifiers is known only once the catalog is.
   CHECK(check([](auto& r) { r.prompt.assign(3, 1), r.items = true; }) == "sound");
   CHECK(find_fault(CompleteRequest{.prompt = {1}}, form, narrow)->code == "not_a_generator");
 }
 
-TEST_CASE("a model ranks or generates, and is not asked for the other") {
+TEST_CASE("request check: a model either ranks or generates, and refuses the other") {
   const PromptForm generator{{1}, {}, {}, {}, 20, 100};
   CHECK(find_fault(rank(), generator, limits)->code == "not_a_ranker");
   CHECK_FALSE(find_fault(rank(), form, limits).has_value());
@@ -118,7 +118,7 @@ TEST_CASE("a model ranks or generates, and is not asked for the other") {
   CHECK_FALSE(find_fault(generate, generator, limits).has_value());
 }
 
-TEST_CASE("a score request keeps to the vocabulary, the positions and the counts") {
+TEST_CASE("request check: a score request keeps to the vocabulary, the positions and the limits") {
   const auto check = [](std::function<void(ScoreRequest&)> change) { return verdict(score(), change, form); };
   CHECK(check([](auto&) {}) == "sound");
   CHECK(check([](auto& r) { r.query.clear(); }) == "sound");
@@ -133,7 +133,7 @@ TEST_CASE("a score request keeps to the vocabulary, the positions and the counts
   CHECK(check([](auto& r) { r.items[0].tokens.assign(19, 1); }) == "422 too_long");
 }
 
-TEST_CASE("a score request that no pass has the memory for is refused, with the knob") {
+TEST_CASE("request check: a score request too large for a pass is refused, naming the setting") {
   RequestLimits small = limits;
   small.pass_tokens_max = 5, small.token_bytes = 1 << 20;
   CHECK(find_fault(score(), form, small) == std::nullopt);
@@ -147,7 +147,7 @@ TEST_CASE("a score request that no pass has the memory for is refused, with the 
   CHECK(fault->expected.find("inference.memory_max") != std::string::npos);
 }
 
-TEST_CASE("what is wrong is said with its place and what was expected") {
+TEST_CASE("request check: a refusal says what is wrong, where, and what was expected") {
   ScoreRequest request = score();
   request.items[1].tokens[1] = 100;
   const auto fault = find_fault(request, form, limits);
@@ -157,7 +157,7 @@ TEST_CASE("what is wrong is said with its place and what was expected") {
   CHECK(fault->expected == "0..99");
 }
 
-TEST_CASE("profiles and items are checked before they are stored") {
+TEST_CASE("request check: profiles and items are checked before they are stored") {
   CHECK_FALSE(find_fault(PutUser{1, "", "ann", {"a"}, {}}, form, limits).has_value());
   CHECK_FALSE(find_fault(PutUser{1, "", "ann", {}, {}}, form, limits).has_value());  // a new user
   CHECK(find_fault(PutUser{1, "", "ann", {"a"}, {5}}, form, limits)->code == "ambiguous_history");

@@ -18,7 +18,7 @@ const FairQueue::Row* FairQueue::find(TenantId tenant) const {
 }
 
 FairQueue::Place FairQueue::push(TenantId tenant, double weight, Item item, double work_us) {
-  TROUPE_CHECK(weight > 0 && work_us >= 0, "a tenant has a weight, a request takes no less than nothing");
+  TROUPE_CHECK(weight > 0 && work_us >= 0, "a tenant's weight is positive and its work is not negative");
   auto [at, is_new] = rows_.try_emplace(tenant);
   if (is_new)
     at->second = fresh_.insert(fresh_.end(), Row{.tenant = tenant, .credit_us = quantum_us_ * weight});
@@ -43,7 +43,7 @@ FairQueue::Place FairQueue::push(TenantId tenant, double weight, Item item, doub
 }
 
 FairQueue::Taken FairQueue::take() {
-  TROUPE_CHECK(size_ > 0, "something waits");
+  TROUPE_CHECK(size_ > 0, "a request waits");
   Row& row = next();
   const Waiting first = row.waiting.front();
   const Taken taken{first.item, row.tenant, first.work_us};
@@ -57,10 +57,11 @@ FairQueue::Taken FairQueue::take() {
   return taken;
 }
 
-// A row that is out of credit stays at the front of the round: its turn ends when the next one is looked for.
+// A row without credit stays at the front of the round; its turn ends when the next row is looked
+// for.
 void FairQueue::remove(const Place& place) {
   Row* row = find(place.tenant);
-  TROUPE_CHECK(row && size_ > 0, "what is removed waits");
+  TROUPE_CHECK(row && size_ > 0, "the removed request waits in the queue");
   row->work_us = std::max(0.0, row->work_us - place.at->work_us);
   work_us_ = std::max(0.0, work_us_ - place.at->work_us);
   row->waiting.erase(place.at);
@@ -69,7 +70,7 @@ void FairQueue::remove(const Place& place) {
   if (row->fresh && (row->waiting.empty() || row->credit_us <= 0)) leave_front(*row);
 }
 
-// From those that go first into the round.
+// Moves the row from the rows that go first into the round.
 void FairQueue::leave_front(Row& row) {
   row.fresh = false;
   round_.splice(round_.end(), fresh_, rows_.at(row.tenant));
@@ -83,7 +84,7 @@ void FairQueue::end_busy_time() {
   rows_most_ = 0;
 }
 
-// Whose turn it is; it has something waiting.
+// Returns the row whose turn it is; it has a waiting request.
 FairQueue::Row& FairQueue::next() {
   if (planted(Bug::one_queue_for_all)) {
     Row* oldest = nullptr;
@@ -109,7 +110,8 @@ FairQueue::Row& FairQueue::next() {
   }
 }
 
-// Everybody owes more than a quantum: the rounds in which nothing would happen are one step.
+// Handles the case that every row owes more than a quantum: skips in one step the rounds in which
+// nothing would be sent.
 void FairQueue::spend_lap() {
   double rounds = INFINITY;
   for (const Row& row : round_)
@@ -136,8 +138,9 @@ std::optional<FairQueue::Item> FairQueue::newest(TenantId tenant) const {
   return row->waiting.back().item;
 }
 
-// While a tenant waits to pay what its last request left it owing, and for its turn, each other one has its
-// share of those rounds, one request beyond that, and a quantum as one that goes first.
+// Checks each waiting tenant. While it pays off its last request's debt and waits for its turn,
+// each other tenant may take its share of those rounds, one request beyond that, and a quantum for
+// going first.
 std::string FairQueue::find_unfairness() const {
   for (const Rows* rows : {&fresh_, &round_})
     for (const Row& row : *rows) {

@@ -14,47 +14,47 @@ namespace {
 
 constexpr double quantum = 100;
 
-// Takes everything, and says whose each was.
+// Takes all requests; returns the tenant of each in order.
 std::string order_of(FairQueue& queue) {
   std::string order;
   while (!queue.empty()) order += static_cast<char>('a' + queue.take().tenant);
   return order;
 }
 
-TEST_CASE("one tenant's requests go as they came") {
+TEST_CASE("fair queue: one tenant's requests are taken in order") {
   FairQueue queue(quantum);
   for (FairQueue::Item item = 1; item <= 4; ++item) queue.push(0, 1, item, 70);
   for (FairQueue::Item item = 1; item <= 4; ++item) CHECK(queue.take().item == item);
   CHECK(queue.empty());
 }
 
-TEST_CASE("two tenants take turns by work, not by requests") {
+TEST_CASE("fair queue: two tenants share by work, not by the number of requests") {
   FairQueue queue(quantum);
   for (FairQueue::Item item = 0; item < 6; ++item) queue.push(0, 1, item, 100);
   for (FairQueue::Item item = 6; item < 18; ++item) queue.push(1, 1, item, 50);
   CHECK(order_of(queue) == "abbabbabbabbabbabb");
 }
 
-TEST_CASE("a weight is a share") {
+TEST_CASE("fair queue: a weight is a share") {
   FairQueue queue(quantum);
   for (FairQueue::Item item = 0; item < 12; ++item) queue.push(0, 3, item, 100), queue.push(1, 1, item, 100);
   CHECK(order_of(queue).substr(0, 16) == "aaabaaabaaabaaab");
 }
 
-TEST_CASE("who had nothing waiting goes first, and before its turn only once a round") {
+TEST_CASE("fair queue: a tenant with an empty queue goes first, but only once a round") {
   FairQueue queue(quantum);
   for (FairQueue::Item item = 0; item < 10; ++item) queue.push(0, 1, item, 100);
   CHECK(queue.take().tenant == 0);
   queue.push(1, 1, 100, 60);
   CHECK(queue.take().tenant == 1);
-  queue.push(1, 1, 101, 60);  // it has 40 left, and the other nothing
+  queue.push(1, 1, 101, 60);  // it has a credit of 40, and the other has 0
   CHECK(queue.take().tenant == 1);
   queue.push(1, 1, 102, 60);  // it owes 20, and does not go first again
   CHECK(queue.take().tenant == 0);
   CHECK(queue.take().tenant == 1);
 }
 
-TEST_CASE("what a large request leaves owing is paid by waiting, whatever the quantum") {
+TEST_CASE("fair queue: the debt of a large request is paid by waiting, whatever the quantum") {
   FairQueue queue(quantum);
   queue.push(0, 1, 1, 1'000'000);
   queue.push(0, 1, 2, 10);
@@ -65,7 +65,7 @@ TEST_CASE("what a large request leaves owing is paid by waiting, whatever the qu
   CHECK(rest.find('a') <= 1);
 }
 
-TEST_CASE("what is removed is not taken, and its work does not wait") {
+TEST_CASE("fair queue: a removed request is not taken, and its work no longer counts") {
   FairQueue queue(quantum);
   const auto first = queue.push(0, 1, 1, 30), second = queue.push(0, 1, 2, 40);
   queue.push(1, 1, 3, 5);
@@ -82,7 +82,7 @@ TEST_CASE("what is removed is not taken, and its work does not wait") {
   CHECK(queue.work_us() == 0);
 }
 
-TEST_CASE("ahead of a tenant is what it has itself, and others' share meanwhile") {
+TEST_CASE("fair queue: ahead of a tenant are its own requests and the others' share meanwhile") {
   FairQueue queue(quantum);
   CHECK(queue.ahead_us(0, 1) == 0);
   for (FairQueue::Item item = 0; item < 10; ++item) queue.push(0, 1, item, 100);
@@ -95,8 +95,10 @@ TEST_CASE("ahead of a tenant is what it has itself, and others' share meanwhile"
   CHECK(queue.ahead_us(1, 4) == 250);
 }
 
-// Against a model that knows only what each tenant has waiting and how much it was given.
-TEST_CASE("at random: shares are fair within a quantum and the largest requests, nobody starves") {
+// Compares with a model that knows only each tenant's waiting requests and the work it was given.
+TEST_CASE(
+    "fair queue: at random, shares are fair within a quantum and the largest requests, without "
+    "starvation") {
   const unsigned seed = std::random_device()();
   CAPTURE(seed);
   std::mt19937 random(seed);
@@ -117,14 +119,14 @@ TEST_CASE("at random: shares are fair within a quantum and the largest requests,
       ++last;
       model[t].waiting.emplace_back(last, queue.push(t, model[t].weight, last, work));
     };
-    // Pairs that have both had something waiting since: what each was given by then.
+    // Work given to each of two tenants since both have had waiting requests.
     std::map<std::pair<unsigned, unsigned>, std::pair<double, double>> since;
     for (int step = 0; step < 3'000; ++step) {
       const unsigned t = below(tenants);
       const unsigned what = below(10);
       if (what < 4 || (t == 0 && what < 8)) {
         push(t);
-      } else if (what == 9 && !model[t].waiting.empty()) {  // somebody gives up
+      } else if (what == 9 && !model[t].waiting.empty()) {  // a request is given up
         const auto at = model[t].waiting.begin() + below(static_cast<unsigned>(model[t].waiting.size()));
         queue.remove(at->second);
         model[t].waiting.erase(at);
@@ -147,7 +149,8 @@ TEST_CASE("at random: shares are fair within a quantum and the largest requests,
           if (!both) continue;
           const double of_a = (model[a].given - begun->second.first) / model[a].weight;
           const double of_b = (model[b].given - begun->second.second) / model[b].weight;
-          // One quantum, another for who went first, and the request in which each turn ended, then and now.
+          // Bound: one quantum, another for going first, and the request that ended each turn, then and
+          // now.
           const double bound = 2 * quantum + 2 * largest / std::min(model[a].weight, model[b].weight);
           REQUIRE(std::abs(of_a - of_b) <= bound);
         }

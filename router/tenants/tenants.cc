@@ -52,12 +52,12 @@ TenantId Tenants::id_of(std::string_view name) {
   const std::optional<TenantId> place = place_for_new();
   if (!place) return others;
   at(*place) = {.name = std::string(name), .idle = true};
-  idle_.push_back(*place);  // until its first request is in
+  idle_.push_back(*place);  // until its first request arrives
   ids_.emplace(name, *place);
   return *place;
 }
 
-// One that nobody had, or that of who has had no request for longest.
+// Returns an unused id, or that of the tenant that has had no request for longest.
 std::optional<TenantId> Tenants::place_for_new() {
   if (tenants_.size() < 1 + config_.weights.size() + config_.tenants_max) {
     tenants_.emplace_back();
@@ -76,7 +76,7 @@ std::optional<TenantId> Tenants::place_for_new() {
 
 void Tenants::leave(TenantId tenant) {
   Tenant& gone = at(tenant);
-  TROUPE_CHECK(gone.requests > 0, "who leaves has entered");
+  TROUPE_CHECK(gone.requests > 0, "a tenant that leaves has a request");
   if (--gone.requests > 0 || gone.listed || std::exchange(gone.idle, true)) return;
   idle_.push_back(tenant);
 }
@@ -88,7 +88,7 @@ void Tenants::wait(TenantId tenant, double work_us) {
 
 void Tenants::go_on(TenantId tenant, double work_us) {
   Tenant& waits = at(tenant);
-  TROUPE_CHECK(waits.waiting > 0, "who goes on has waited");
+  TROUPE_CHECK(waits.waiting > 0, "a tenant that continues has a waiting request");
   --waits.waiting;
   waits.work_us = waits.waiting > 0 ? std::max(0.0, waits.work_us - work_us) : 0;
 }

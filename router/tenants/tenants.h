@@ -1,8 +1,9 @@
 #pragma once
-// The tenants that have requests here: who is whose, with which weight, and how much of each there is. Names
-// come from outside, so how many are told apart is bounded: those with a weight of their own always, of
-// others so many at a time. What further ones send counts as one tenant's, "(others)". A name that has no
-// request left makes room for a new one. Work is in microseconds of a lane.
+// Tracks the tenants that have requests here: their ids, weights and load. Names come from outside,
+// so the number of separate tenants is bounded. Tenants with their own weight always count
+// separately; of the others only a limited number at a time. Requests of further tenants count as
+// one tenant, "(others)". A name without requests can be replaced by a new one. Work is in
+// microseconds of one executor slot.
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -18,17 +19,17 @@
 
 namespace troupe::router {
 
-using TenantWeights = std::map<std::string, double, std::less<>>;  // of those that do not have 1
+using TenantWeights = std::map<std::string, double, std::less<>>;  // weights other than 1
 
-// "search=4,ads=0.5": one name and weight for each; "" is none. Throws std::invalid_argument that says what
-// is wrong and what was expected.
+// Parses "search=4,ads=0.5": a name and a weight each; "" = none. Throws std::invalid_argument that
+// says what is wrong and what was expected.
 TenantWeights parse_tenant_weights(std::string_view text);
 
 struct TenantsConfig {
   TenantWeights weights;
-  std::uint32_t tenants_max = 256;        // without a weight of their own, that are told apart
-  std::uint32_t requests_max = 0;         // of one tenant that have no outcome yet; 0: as many as of all
-  std::int64_t work_us_max = 10'000'000;  // of one tenant's that waits, for each lane of a worker
+  std::uint32_t tenants_max = 256;  // separate tenants without their own weight
+  std::uint32_t requests_max = 0;   // requests of one tenant without an outcome; 0 = no limit per tenant
+  std::int64_t work_us_max = 10'000'000;  // waiting work of one tenant, per executor slot of the workers
 };
 
 class Tenants {
@@ -36,17 +37,17 @@ class Tenants {
   struct Tenant {
     std::string name;
     double weight = 1;
-    bool listed = false;       // has a weight of its own, and stays
+    bool listed = false;       // has its own weight, and is never replaced
     std::size_t requests = 0;  // without an outcome
-    std::size_t waiting = 0;   // of those, for their turn
-    double work_us = 0;        // of those that wait
-    bool idle = false;         // in the line of those whose place may be taken
+    std::size_t waiting = 0;   // those of them that wait in a queue
+    double work_us = 0;        // work of the waiting requests
+    bool idle = false;         // is in `idle_`: its id may be reused
   };
   static constexpr TenantId others = 0;
 
   explicit Tenants(TenantsConfig config);
 
-  // Whose a request of that name would be: an id stays the name's while it has a request.
+  // Returns the id for that name: it stays the name's while the tenant has a request.
   TenantId id_of(std::string_view name);
   void enter(TenantId tenant) { ++at(tenant).requests; }
   void leave(TenantId tenant);
@@ -54,9 +55,9 @@ class Tenants {
   void go_on(TenantId tenant, double work_us);
 
   const Tenant& operator[](TenantId tenant) const { return tenants_[tenant]; }
-  // Who has most requests for its weight, of those that have something waiting.
+  // Returns the tenant with most requests for its weight, among those with a waiting request.
   std::optional<TenantId> heaviest() const;
-  // Those with requests, most waiting first, then by name: `most` of them.
+  // Returns at most `most` tenants with requests: most waiting first, then by name.
   std::vector<const Tenant*> busiest(std::size_t most) const;
   std::size_t size() const { return tenants_.size(); }
   const TenantsConfig& config() const { return config_; }
@@ -68,7 +69,7 @@ class Tenants {
   const TenantsConfig config_;
   std::deque<Tenant> tenants_;  // by id
   std::map<std::string, TenantId, std::less<>> ids_;
-  std::deque<TenantId> idle_;  // longest first; some have requests again
+  std::deque<TenantId> idle_;  // longest idle first; some have requests again
 };
 
 }  // namespace troupe::router

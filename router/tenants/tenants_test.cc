@@ -5,7 +5,7 @@
 namespace troupe::router {
 namespace {
 
-TEST_CASE("weights are read, and a bad one is told with what was expected") {
+TEST_CASE("tenant weights: they are parsed, and a bad one is reported with what was expected") {
   CHECK(parse_tenant_weights("").empty());
   const TenantWeights weights = parse_tenant_weights("search=4,a=b=0.5,=2");
   CHECK(weights.at("search") == 4);
@@ -19,14 +19,14 @@ TEST_CASE("weights are read, and a bad one is told with what was expected") {
   }
 }
 
-TEST_CASE("an unknown tenant has weight 1, a listed one its own") {
+TEST_CASE("tenants: an unknown tenant has weight 1, a listed one its own") {
   Tenants tenants({.weights = {{"search", 4.0}}});
   CHECK(tenants[tenants.id_of("search")].weight == 4);
   CHECK(tenants[tenants.id_of("new")].weight == 1);
   CHECK(tenants.id_of("new") == tenants.id_of("new"));
 }
 
-TEST_CASE("names beyond the bound are one tenant; who has no request left makes room") {
+TEST_CASE("tenants: names beyond the bound share one id, and an idle name is replaced") {
   Tenants tenants({.weights = {{"search", 4.0}}, .tenants_max = 2});
   const TenantId a = tenants.id_of("a"), b = tenants.id_of("b");
   tenants.enter(a);
@@ -34,10 +34,10 @@ TEST_CASE("names beyond the bound are one tenant; who has no request left makes 
   CHECK(tenants.id_of("c") == Tenants::others);
   CHECK(tenants.id_of("search") != Tenants::others);
   tenants.leave(a);
-  CHECK(tenants.id_of("a") == a);  // nobody needed its place yet
+  CHECK(tenants.id_of("a") == a);  // its id was not needed yet
   CHECK(tenants.id_of("c") == a);
   CHECK(tenants.id_of("b") == b);
-  tenants.enter(a);  // now c's place: who had it before is one of the others, and not c
+  tenants.enter(a);  // the id is c's now, and the earlier name counts among the others
   CHECK(tenants.id_of("a") == Tenants::others);
   tenants.leave(a);
   for (int i = 0; i < 10'000; ++i) tenants.id_of("invented " + std::to_string(i));
@@ -45,7 +45,7 @@ TEST_CASE("names beyond the bound are one tenant; who has no request left makes 
   CHECK(tenants[b].name == "b");
 }
 
-TEST_CASE("heaviest is who has most for its weight, of those with something to give up") {
+TEST_CASE("tenants: the heaviest has most requests for its weight and one that waits") {
   Tenants tenants({.weights = {{"wide", 4.0}}});
   const TenantId wide = tenants.id_of("wide"), a = tenants.id_of("a"), b = tenants.id_of("b");
   for (int i = 0; i < 8; ++i) tenants.enter(wide);

@@ -1,6 +1,6 @@
 #pragma once
-// For tests of the router: one router, fed by hand, with a request's features, index and workers played by
-// the test.
+// Bench for tests of the router: one RouterCore, where the test plays features, index and workers
+// by hand.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -15,7 +15,7 @@ namespace troupe::router {
 
 inline constexpr Address door{1, Role::door}, meta{1, Role::cache_meta}, worker{1, Role::inference_worker};
 
-// One worker, no Coordination, heartbeats of 1000 us, budgets of as much.
+// Returns the config of one worker without a Coordination; heartbeats and budgets are 1000 us.
 inline RouterConfig small_config() {
   RouterConfig result;
   result.incarnation = 100;
@@ -44,7 +44,7 @@ inline Item test_item(const std::string& id, std::size_t tokens = 4) {
   result.block.bytes[0] = static_cast<std::uint8_t>(id[0]);
   return result;
 }
-// A user with a history of `tokens` tokens and two items of four tokens each.
+// Returns a user with a history of `tokens` tokens and two items of four tokens each.
 inline Features test_features(std::uint32_t tokens = 20) {
   const Profile user{7, std::vector<Token>(tokens, 30), std::vector<std::uint32_t>(tokens, 1)};
   return features_of(std::make_shared<const Profile>(user), {test_item("a"), test_item("b")}, "catalog 1");
@@ -55,7 +55,8 @@ inline Heartbeat beat_of(Incarnation incarnation, std::uint64_t executed = 0) {
   return beat;
 }
 
-// Where the index has the user's block and the items', whichever plans ask for them.
+// Holders that the index reports for the user's block and the items' blocks, for whichever plan
+// asks.
 struct Held {
   std::vector<NodeId> user;
   std::vector<std::uint8_t> item_counts;
@@ -87,10 +88,10 @@ struct RouterBench {
 
   RouterCore core;
   CoreProbe probe;
-  std::uint64_t job = 0;     // of the last request's features
+  std::uint64_t job = 0;     // features job of the last request
   std::uint64_t serial = 0;  // of the last lookup or plan
-  NodeId node = 0;           // where the last plan went
-  LookupBlocks asked;        // the last
+  NodeId node = 0;           // node of the last plan
+  LookupBlocks asked;        // the last lookup
   std::uint64_t beats = 0;
 
   void rank(std::int64_t us, RequestId id, const std::string& policy = "bat", std::int64_t budget = 0,
@@ -109,7 +110,7 @@ struct RouterBench {
     probe.receive(us, meta, answer_of(asked, held));
     look();
   }
-  // A request all the way to a worker, without the index.
+  // Sends a request up to a worker, without the index.
   void send(std::int64_t us, RequestId id, std::int64_t budget = 0, const std::string& user = "ann") {
     rank(us, id, "recompute", budget, user);
     find(us);
