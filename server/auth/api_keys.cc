@@ -35,7 +35,7 @@ template <std::size_t bytes>
 std::string random_hex() {
   std::array<unsigned char, bytes> drawn{};
   if (RAND_bytes(drawn.data(), static_cast<int>(drawn.size())) != 1)
-    throw KeysError("the system gives no random bytes");
+    throw KeysError("the system provides no random bytes");
   return hex_of(drawn);
 }
 
@@ -78,10 +78,10 @@ ApiKey key_of(const KeyLine& line, std::size_t number) {
     else if (name == "made" && value.is_string())
       key.made = value;
     else
-      bad_line(number, printable(name.substr(0, 64)) + " is not known, or has another type");
+      bad_line(number, printable(name.substr(0, 64)) + " is not known, or has the wrong type");
   }
   if (!is_hex(key.id, id_bytes) || !is_hex(key.salt, salt_bytes) || !is_hex(key.hash, 32))
-    bad_line(number, "id, salt or hash has another form");
+    bad_line(number, "id, salt or hash is malformed");
   if (key.tenant.size() > tenant_bytes_max) bad_line(number, "the tenant has more than 256 bytes");
   return key;
 }
@@ -91,9 +91,9 @@ Refusal no_key() {
           "Bearer and a key of this server (troupe keys add)"};
 }
 
-// One answer for all, so that nobody learns which ids there are.
+// Gives the same answer for every fault, so that a client cannot learn which ids exist.
 Refusal bad_key() {
-  return {401, "bad_key", "the key is not one of this server, or was revoked", "authorization",
+  return {401, "bad_key", "the key does not belong to this server, or was revoked", "authorization",
           "Bearer and a key of this server (troupe keys add)"};
 }
 
@@ -107,11 +107,11 @@ ApiKeys ApiKeys::parse(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     if (!find_excess(line, {.values_max = 64, .depth_max = 2}).empty())
-      bad_line(number, "the line is no key");
+      bad_line(number, "the line is not a key");
     const KeyLine parsed = KeyLine::parse(line, nullptr, false);
-    if (!parsed.is_object()) bad_line(number, "the line is no JSON object");
+    if (!parsed.is_object()) bad_line(number, "the line is not a JSON object");
     ApiKey key = key_of(parsed, number);
-    if (keys.keys_.contains(key.id)) bad_line(number, "the id " + key.id + " is there already");
+    if (keys.keys_.contains(key.id)) bad_line(number, "the id " + key.id + " appears twice");
     keys.add(std::move(key));
   }
   return keys;
@@ -151,7 +151,7 @@ std::variant<ApiKeys::Asker, Refusal> ApiKeys::find(std::string_view authorizati
   if (CRYPTO_memcmp(hash.data(), key.hash.data(), hash.size()) != 0 || found == keys_.end()) return bad_key();
   if (key.any_tenant && !tenant_header.empty()) return Asker{&key, std::string(tenant_header)};
   if (!tenant_header.empty() && tenant_header != key.tenant)
-    return Refusal{403, "not_your_tenant", "the key is another tenant's than the header names",
+    return Refusal{403, "not_your_tenant", "the key belongs to another tenant than the header names",
                    "x-troupe-tenant", "the key's own tenant, or no header"};
   return Asker{&key, key.tenant};
 }

@@ -1,9 +1,11 @@
 #pragma once
-// Who may come in: API keys, of which only salted hashes are kept, one JSON object a line:
-//   {"id":"9f86d081884c","tenant":"acme","salt":"…","hash":"…","admin":true,"rate":50,"at_once":8,"made":"2026-11-24"}
-// A key is "tk-ID-SECRET". The secret has 256 random bits, so its SHA-256 behind a salt cannot be guessed,
-// and no slow hash is needed; it is compared in a time that does not depend on where it differs. Pure but for
-// chance in make_key().
+// Authenticates requests by API keys. The file keeps only salted hashes of keys, one JSON object per
+// line (wrapped here):
+//   {"id":"9f86d081884c","tenant":"acme","salt":"…","hash":"…","admin":true,"rate":50,"at_once":8,
+//    "made":"2026-11-24"}
+// A key is "tk-ID-SECRET". The secret has 256 random bits, so its salted SHA-256
+// cannot be guessed and no slow hash is needed. The comparison takes the same time wherever the
+// hashes differ. Pure except for the random numbers in make_key().
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -16,20 +18,20 @@
 
 namespace troupe::server {
 
-// "keys.jsonl:3: …; expected …", without the file's name.
+// Holds "keys.jsonl:3: …; expected …", without the file's name.
 struct KeysError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 struct ApiKey {
-  std::string id;             // is told and logged
-  std::string tenant;         // who asks with it
-  bool any_tenant = false;    // may speak for whichever tenant its header names: a gateway's
-  bool admin = false;         // may change versions, and the catalog
-  double rate = 0;            // requests a second; 0: as many as the door lets a tenant
-  std::uint32_t at_once = 0;  // the same, of requests without an answer
+  std::string id;             // not secret: shown and logged
+  std::string tenant;         // tenant of requests with this key
+  bool any_tenant = false;    // may act for the tenant that the header names, as a gateway does
+  bool admin = false;         // may change versions and the catalog
+  double rate = 0;            // requests per second; 0 = the server's limit per tenant
+  std::uint32_t at_once = 0;  // unanswered requests; 0 = the server's limit per tenant
   std::string salt, hash;     // hexadecimal
-  std::string made;           // the day
+  std::string made;           // day of creation
 };
 
 class ApiKeys {
@@ -42,8 +44,9 @@ class ApiKeys {
   bool revoke(const std::string& id) { return keys_.erase(id) > 0; }
   const std::map<std::string, ApiKey>& all() const { return keys_; }
 
-  // Whose the header `authorization` is ("Bearer tk-…"), and for whom it may ask. 401 no_key, bad_key; 403
-  // not_your_tenant where the header names another tenant. A key outlives this only with the keys.
+  // Finds the key in the header `authorization` ("Bearer tk-…") and the tenant that it may act for.
+  // Refuses with 401 no_key or bad_key, and with 403 not_your_tenant if the header names another
+  // tenant. The returned key lives as long as the keys.
   struct Asker {
     const ApiKey* key = nullptr;
     std::string tenant;
@@ -54,7 +57,7 @@ class ApiKeys {
   std::map<std::string, ApiKey> keys_;
 };
 
-// A new key with a random id, salt and hash, and its whole text, which nobody can tell again.
+// A new key with random id, salt and hash, and its full text, which cannot be recovered later.
 struct MadeKey {
   ApiKey key;
   std::string text;

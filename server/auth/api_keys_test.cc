@@ -23,8 +23,8 @@ std::string parse_fault(const std::string& text) {
   }
 }
 
-TEST_SUITE("api keys") {
-  TEST_CASE("a key opens the door for its tenant, until it is revoked") {
+TEST_SUITE("API keys") {
+  TEST_CASE("API keys: a key is accepted for its tenant until it is revoked") {
     ApiKeys keys;
     const MadeKey acme = make_key({.tenant = "acme"}), other = make_key({.tenant = "b"});
     keys.add(acme.key), keys.add(other.key);
@@ -37,7 +37,7 @@ TEST_SUITE("api keys") {
     CHECK(asked(keys, "Bearer " + acme.text) == "401 bad_key");
   }
 
-  TEST_CASE("whatever is no key is refused, and the tenant's header alone opens nothing") {
+  TEST_CASE("API keys: an invalid key is refused, and the tenant header alone is not enough") {
     ApiKeys keys;
     const MadeKey made = make_key({.tenant = "acme"});
     keys.add(made.key);
@@ -49,11 +49,11 @@ TEST_SUITE("api keys") {
       CHECK(asked(keys, "Bearer " + bad) == "401 bad_key");
     CHECK(asked(keys, made.text) == "401 bad_key");
     CHECK(asked(keys, "Basic " + made.text) == "401 bad_key");
-    // An id that nobody has is no key to the hash that stands for nobody.
+    // An unknown id must not match the hash that stands for unknown ids.
     CHECK(asked(ApiKeys(), "Bearer " + made.text) == "401 bad_key");
   }
 
-  TEST_CASE("a gateway's key speaks for the tenant of the header") {
+  TEST_CASE("API keys: a gateway's key acts for the header's tenant") {
     ApiKeys keys;
     const MadeKey made = make_key({.tenant = "own", .any_tenant = true});
     keys.add(made.key);
@@ -61,7 +61,7 @@ TEST_SUITE("api keys") {
     CHECK(asked(keys, "Bearer " + made.text) == "tenant own");
   }
 
-  TEST_CASE("the file has no secret, and says all of a key") {
+  TEST_CASE("API keys: the file has no secrets, and all fields of a key") {
     ApiKeys keys;
     const MadeKey made =
         make_key({.tenant = "a \"b\"", .admin = true, .rate = 2.5, .at_once = 3, .made = "2026-11-24"});
@@ -79,16 +79,16 @@ TEST_SUITE("api keys") {
     CHECK(parse_fault(text + text).starts_with("2: the id "));
   }
 
-  TEST_CASE("a damaged file is refused by line") {
-    CHECK(parse_fault("{").starts_with("1: the line is no JSON object"));
+  TEST_CASE("API keys: a damaged file is refused, naming the line") {
+    CHECK(parse_fault("{").starts_with("1: the line is not a JSON object"));
     CHECK(parse_fault("\n[]").starts_with("2: "));
-    CHECK(parse_fault(R"({"id":1})").find("id is not known, or has another type") != std::string::npos);
-    CHECK(parse_fault(R"({"id":"a","salt":"b","hash":"c"})").find("another form") != std::string::npos);
-    CHECK(parse_fault("{\"id\":" + std::string(1000, '[')).find("no key") != std::string::npos);
+    CHECK(parse_fault(R"({"id":1})").find("id is not known, or has the wrong type") != std::string::npos);
+    CHECK(parse_fault(R"({"id":"a","salt":"b","hash":"c"})").find("malformed") != std::string::npos);
+    CHECK(parse_fault("{\"id\":" + std::string(1000, '[')).find("not a key") != std::string::npos);
     CHECK(parse_fault(R"({"secret":"x"})").find("secret is not known") != std::string::npos);
   }
 
-  TEST_CASE("two keys are never alike, and neither are the hashes of one secret") {
+  TEST_CASE("API keys: two keys always differ, and so do two hashes of one secret") {
     const MadeKey a = make_key({}), b = make_key({});
     CHECK(a.key.id != b.key.id);
     CHECK(a.text != b.text);

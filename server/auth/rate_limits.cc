@@ -24,7 +24,7 @@ bool RateLimits::Row::is_full(std::int64_t now_us) const {
   return at_once == 0 && tokens + static_cast<double>(now_us - filled_us) / us_of_second * rate >= burst;
 }
 
-// Whoever could not be told from a newcomer makes room for one.
+// A row in its initial state can make way for a new name without any effect.
 const std::string& RateLimits::row_name(const std::string& name, std::int64_t now_us) {
   if (rows_.contains(name) || rows_.size() < rows_max_) return name;
   std::erase_if(rows_, [&](const auto& row) { return row.second.is_full(now_us); });
@@ -51,7 +51,7 @@ std::variant<std::string, Refusal> RateLimits::begin(const std::string& name, co
     const double wait_s = std::ceil((1 - row.tokens) / limit.rate);
     return Refusal{429,
                    "rate_limited",
-                   "there were more requests than may be",
+                   "the request rate is exceeded",
                    "tenant",
                    "at most " + plain(limit.rate) + " a second",
                    static_cast<std::uint16_t>(std::clamp(wait_s, 1.0, 3600.0))};

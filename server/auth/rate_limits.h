@@ -1,7 +1,8 @@
 #pragma once
-// How often and how many at once somebody may ask: a bucket of tokens that fills at a rate, and a count of
-// what has no answer yet. Names may come from outside, so how many are told apart is bounded: who has asked
-// nothing for a while, or nothing yet, shares a bucket while there is no room. Pure: the time is an argument.
+// Limits the request rate and the number of unanswered requests per name: a token bucket, and a
+// count. Names come from outside, so the number of separate names is bounded. While the table is
+// full, new names share one bucket; a name that has been idle long enough makes way. Pure: the time
+// is an argument.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -13,17 +14,17 @@
 namespace troupe::server {
 
 struct RateLimit {
-  double rate = 0;            // requests a second; 0: any
-  std::uint32_t at_once = 0;  // 0: any
-  double burst() const;       // so many at once after a pause: those of a second, one at least
+  double rate = 0;            // requests per second; 0 = unlimited
+  std::uint32_t at_once = 0;  // unanswered requests; 0 = unlimited
+  double burst() const;       // maximum burst: the requests of one second, at least one
 };
 
 class RateLimits {
  public:
   explicit RateLimits(std::size_t rows_max = 4096) : rows_max_(rows_max) {}
 
-  // What `end` is told when it is answered, "" of what is not counted; or 429 rate_limited or
-  // too_many_at_once, with how long to wait.
+  // Returns the name to pass to `end` after the answer ("" = not counted), or the refusal 429
+  // rate_limited or too_many_at_once with the time to wait.
   std::variant<std::string, Refusal> begin(const std::string& name, const RateLimit& limit,
                                            std::int64_t now_us);
   void end(const std::string& begun);
@@ -32,7 +33,7 @@ class RateLimits {
  private:
   struct Row {
     double tokens = 0;
-    std::int64_t filled_us = 0;  // at that time
+    std::int64_t filled_us = 0;  // time at which `tokens` was current
     double rate = 0, burst = 0;
     std::uint32_t at_once = 0;
     bool is_full(std::int64_t now_us) const;

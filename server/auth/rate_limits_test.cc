@@ -20,7 +20,8 @@ std::optional<Refusal> refused(RateLimits& limits, const std::string& name, cons
 
 TEST_SUITE("rate limits") {
   TEST_CASE(
-      "a second's requests may come at once, then as many as the rate says, and the others are told when") {
+      "rate limits: one second's requests pass at once, then the rate applies and refusals say how long to "
+      "wait") {
     RateLimits limits;
     const RateLimit three{.rate = 3};
     for (int i = 0; i < 3; ++i) CHECK_FALSE(refused(limits, "a", three, 0));
@@ -36,7 +37,7 @@ TEST_SUITE("rate limits") {
     CHECK(refused(limits, "slow", {.rate = 0.1}, second)->retry_after_s == 9);
   }
 
-  TEST_CASE("so many may be without an answer") {
+  TEST_CASE("rate limits: the configured number of requests may be unanswered") {
     RateLimits limits;
     const RateLimit two{.at_once = 2};
     CHECK_FALSE(refused(limits, "a", two, 0));
@@ -46,14 +47,14 @@ TEST_SUITE("rate limits") {
     CHECK_FALSE(refused(limits, "a", two, 0));
   }
 
-  TEST_CASE("who is told nothing is counted nowhere") {
+  TEST_CASE("rate limits: a name without limits is not counted") {
     RateLimits limits;
     for (int i = 0; i < 100; ++i) CHECK_FALSE(refused(limits, std::to_string(i), {}, 0));
     limits.end("7");
     CHECK(limits.size() == 0);
   }
 
-  TEST_CASE("what began among others ends there") {
+  TEST_CASE("rate limits: a request that began in the shared row ends there") {
     RateLimits limits(1);
     const RateLimit one{.at_once = 1};
     const std::string a = std::get<std::string>(limits.begin("a", one, 0)),
@@ -65,7 +66,7 @@ TEST_SUITE("rate limits") {
     CHECK_FALSE(refused(limits, "c", one, 0));
   }
 
-  TEST_CASE("names without end take no more rows than may be, and have one share together") {
+  TEST_CASE("rate limits: endless names take a bounded number of rows and share one bucket") {
     RateLimits limits(4);
     const RateLimit one{.rate = 1};
     for (int i = 0; i < 4; ++i) CHECK_FALSE(refused(limits, std::to_string(i), one, 0));
@@ -73,7 +74,7 @@ TEST_SUITE("rate limits") {
     CHECK(refused(limits, "y", one, 0));
     CHECK(limits.size() == 5);
     for (const char* name : {"0", "1", "2", "3", "x"}) limits.end(name);
-    CHECK_FALSE(refused(limits, "y", one, 2 * second));  // those who have rested make room
+    CHECK_FALSE(refused(limits, "y", one, 2 * second));  // idle names make way
     CHECK(limits.size() <= 5);
   }
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What lines of a bulk request are answered with, line for line, and what they are about. Pure.
+// Formats the result lines of a bulk request, and tells which user or item a line is about. Pure.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -8,12 +8,13 @@
 
 namespace troupe::server {
 
-// {"line":3,"status":200,"version":7} of an answer's body {"version":7}.
+// Turns an answer's body {"version":7} into {"line":3,"status":200,"version":7}.
 std::string bulk_result(std::uint64_t line, unsigned status, std::string_view body);
-// {"lines":10,"failed":1}: the last one, by which a client knows that all have come.
+// Returns the last line {"lines":10,"failed":1}, which tells a client that all results have come.
 std::string bulk_end(std::uint64_t lines, std::uint64_t failed);
 
-// Whose state a line changes: two lines about the same are done one after the other. "": it changes nothing.
+// Returns the user or item that a line changes, "" = none. Two lines about the same one are handled
+// in order.
 std::string subject_of(const Message& message);
 
 }  // namespace troupe::server

@@ -32,10 +32,11 @@ std::string infer_fault(const std::string& body) { return fault_in(read_infer(bo
 const RankReply ranked{
     .id = 7, .items = {{"b", "Bee", 2, 0.7}, {"a", "Ay", 1, 0.3}}, .tokens_total = 12, .model_version = "v1"};
 
-TEST_SUITE("dialects") {
-  TEST_CASE("a reranking is a ranking of items for a user, and its results name documents by index") {
-    const Rerank asked = rerank_of(
-        R"({"model":"m","query":"ana","documents":["a",{"id":"b"},{"text":"c"}],"top_n":2,"return_documents":true})");
+TEST_SUITE("foreign formats") {
+  TEST_CASE("rerank: it ranks items for a user, and results name documents by index") {
+    const Rerank asked =
+        rerank_of(R"({"model":"m","query":"ana","documents":["a",{"id":"b"},{"text":"c"}],"top_n":2,)"
+                  R"("return_documents":true})");
     CHECK(asked.request.user == "ana");
     CHECK(asked.request.candidates == std::vector<std::string>{"a", "b", "c"});
     CHECK(asked.request.top_k == 2);
@@ -43,14 +44,15 @@ TEST_SUITE("dialects") {
     const auto body = nlohmann::json::parse(rerank_body(asked, ranked, "m"));
     CHECK(body.at("results") == nlohmann::json::parse(
                                     R"([{"index":1,"relevance_score":0.7,"document":{"id":"b","text":"Bee"}},
-                                        {"index":0,"relevance_score":0.3,"document":{"id":"a","text":"Ay"}}])"));
+                                        {"index":0,"relevance_score":0.3,"document":{)"
+                                    R"("id":"a","text":"Ay"}}])"));
     CHECK(body.at("model") == "m");
     CHECK(body.at("usage").at("total_tokens") == 12);
     CHECK(rerank_body(asked, ranked, "modèle").find("\"modèle\"") !=
-          std::string::npos);  // as it is, not escaped
+          std::string::npos);  // unchanged, not escaped
   }
 
-  TEST_CASE("a history may ask in the place of a user") {
+  TEST_CASE("rerank: a history may replace the user") {
     CHECK(rerank_of(R"({"query":["x","y"],"documents":["a"]})").request.history ==
           std::vector<std::string>{"x", "y"});
     CHECK(rerank_of(R"({"query":{"history":["x"]},"documents":["a"],"top_n":null})").request.history.size() ==
@@ -62,7 +64,7 @@ TEST_SUITE("dialects") {
             .contains("document"));
   }
 
-  TEST_CASE("what is no reranking is refused where it is none") {
+  TEST_CASE("rerank: an invalid request is refused, naming the member") {
     CHECK(rerank_fault("") == "400 malformed_json byte 1");
     CHECK(rerank_fault("[]") == "400 wrong_type body");
     CHECK(rerank_fault("{\"top_n\":1" + std::string(400, '0') + "}") == "400 malformed_json body");
@@ -80,7 +82,7 @@ TEST_SUITE("dialects") {
               .starts_with("413 too_many_values"));
   }
 
-  TEST_CASE("tensors ask for a ranking, and scores come in the order of the candidates or best first") {
+  TEST_CASE("inference protocol: a ranking's scores come in candidate order, or best first with top_k") {
     const std::string inputs =
         R"("inputs":[{"name":"user","shape":[1],"datatype":"BYTES","data":["ana"]},
                      {"name":"candidates","shape":[1,2],"datatype":"BYTES","data":[["a","b"]]})";
@@ -104,16 +106,17 @@ TEST_SUITE("dialects") {
           nlohmann::json::parse(R"([{"name":"items","datatype":"BYTES","shape":[2],"data":["b","a"]}])"));
   }
 
-  TEST_CASE("tensors of a user alone ask for items") {
+  TEST_CASE("inference protocol: inputs with only a user ask for generated items") {
     const Infer asked = infer_of(R"({"inputs":[{"name":"user","shape":[1],"datatype":"BYTES","data":["ana"]},
-                                               {"name":"top_k","shape":[1],"datatype":"INT32","data":[5]}]})");
+                                               {"name":"top_k",)"
+                                 R"("shape":[1],"datatype":"INT32","data":[5]}]})");
     CHECK(std::get<GenerateRequest>(asked.request).top_k == 5);
     const GenerateReply reply{.items = {{"x", "", {1}, -0.5}}, .model_version = "v2"};
     CHECK(nlohmann::json::parse(infer_body(asked, reply, "v2")).at("outputs").at(1).at("data") ==
           nlohmann::json::parse("[-0.5]"));
   }
 
-  TEST_CASE("tensors that are none are refused by input") {
+  TEST_CASE("inference protocol: invalid tensors are refused, naming the input") {
     const auto of = [](const std::string& tensor) { return infer_fault("{\"inputs\":[" + tensor + "]}"); };
     CHECK(infer_fault("{}") == "400 missing_field inputs");
     CHECK(of("7") == "400 wrong_type inputs[0]");
@@ -128,15 +131,14 @@ TEST_SUITE("dialects") {
           "400 unknown_field inputs[0].name");
     CHECK(of(R"({"name":"candidates","shape":[4],"datatype":"BYTES","data":["a","b","c","d"]})") ==
           "413 too_many_candidates inputs[0]");
-    CHECK(
-        of(R"({"name":"user","shape":[1],"datatype":"BYTES","data":["a"]},{"name":"user","shape":[1],"datatype":"BYTES","data":["b"]})") ==
-        "400 malformed_json inputs[1]");
+    CHECK(of(R"({"name":"user","shape":[1],"datatype":"BYTES","data":["a"]},{"name":"user","shape":[1],)"
+             R"("datatype":"BYTES","data":["b"]})") == "400 malformed_json inputs[1]");
     CHECK(infer_fault(R"({"inputs":[],"parameters":{"policy":"item"}})") ==
           "400 unknown_field parameters.policy");
     CHECK(infer_fault(R"({"inputs":[],"output":[]})") == "400 unknown_field output");
   }
 
-  TEST_CASE("a number may be its bounds, and nothing beyond them or beside whole numbers") {
+  TEST_CASE("inference protocol: a number may equal its bounds, but must be whole and within them") {
     for (const std::int64_t fits : {std::int64_t{-3}, std::int64_t{0}, std::int64_t{7}})
       CHECK(tree_number(JsonTree(fits), "n", -3, 7) == fits);
     CHECK(tree_number(JsonTree(INT64_MAX), "n", 0, INT64_MAX) == INT64_MAX);
@@ -147,7 +149,7 @@ TEST_SUITE("dialects") {
     CHECK_THROWS_AS(tree_number(JsonTree::parse("9223372036854775808"), "n", INT64_MIN, INT64_MAX), Refusal);
   }
 
-  TEST_CASE("metadata says what a model takes and gives") {
+  TEST_CASE("inference protocol: metadata lists a model's inputs and outputs") {
     CHECK(nlohmann::json::parse(server_metadata("1.2")) ==
           nlohmann::json::parse(R"({"name":"troupe","version":"1.2","extensions":[]})"));
     const auto ranker = nlohmann::json::parse(model_metadata("m", "v1", "rank, score"));

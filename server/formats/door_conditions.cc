@@ -15,7 +15,7 @@ std::string_view trimmed_tag(std::string_view text) {
 }
 
 Refusal bad_condition(std::string_view text, const char* where, const char* expected) {
-  return {400, "bad_condition", in_quotes(text) + " is no condition that is known here", where, expected};
+  return {400, "bad_condition", in_quotes(text) + " is not a supported condition", where, expected};
 }
 
 }  // namespace
@@ -26,13 +26,13 @@ std::variant<Condition, Refusal> condition_of(std::string_view if_match, std::st
   Condition condition;
   if_match = trimmed_tag(if_match), if_none_match = trimmed_tag(if_none_match);
   if (!if_none_match.empty() && if_none_match != "*")
-    return bad_condition(if_none_match, "if-none-match", "*: nothing is there yet");
+    return bad_condition(if_none_match, "if-none-match", "*: no version exists yet");
   condition.absent = !if_none_match.empty();
   if (if_match.empty()) return condition;
   if (condition.absent) return bad_condition(if_match, "if-match", "one of if-match and if-none-match");
   condition.present = if_match == "*";
   if (condition.present) return condition;
-  constexpr const char* expected = "the version that is to be replaced, in quotes, such as \"7\"; or *";
+  constexpr const char* expected = "the version to replace, in quotes, such as \"7\"; or *";
   if (if_match.size() < 3 || !if_match.starts_with('"') || !if_match.ends_with('"'))
     return bad_condition(if_match, "if-match", expected);
   const std::string_view digits = if_match.substr(1, if_match.size() - 2);

@@ -13,7 +13,7 @@
 namespace troupe::server {
 namespace {
 
-constexpr std::size_t values_of_event = 48;  // with the names of members; most have six
+constexpr std::size_t values_of_event = 48;  // including member names; most events have six
 
 JsonTree parse_events(std::string_view body, std::uint32_t events_max) {
   const JsonBounds bounds{.values_max = values_of_event * (std::size_t{events_max} + 1), .depth_max = 8};
@@ -25,7 +25,7 @@ class EventsReader {
   EventsReader(std::uint32_t events_max, const ModelText& text) : events_max_(events_max), text_(text) {}
 
   AppendEvents take(const JsonTree& body) {
-    if (!body.is_object()) tree_fault("wrong_type", "the body is something else", "body", "an object");
+    if (!body.is_object()) tree_fault("wrong_type", "the body has the wrong type", "body", "an object");
     for (const auto& [name, value] : body.items())
       if (name == "user")
         events_.user = tree_text(value, name);
@@ -45,7 +45,8 @@ class EventsReader {
 
  private:
   void take_events(const JsonTree& list) {
-    if (!list.is_array()) tree_fault("wrong_type", "events is something else", "events", "a list of objects");
+    if (!list.is_array())
+      tree_fault("wrong_type", "events has the wrong type", "events", "a list of objects");
     if (list.size() > events_max_)
       throw Refusal{413, "too_many_events", "there are " + std::to_string(list.size()), "events",
                     "at most " + std::to_string(events_max_) + " (router.history_events_max)"};
@@ -54,7 +55,7 @@ class EventsReader {
   }
 
   void take_event(const JsonTree& event, const std::string& where) {
-    if (!event.is_object()) tree_fault("wrong_type", where + " is something else", where, "an object");
+    if (!event.is_object()) tree_fault("wrong_type", where + " has the wrong type", where, "an object");
     if (!event.contains("item") && !event.contains("tokens"))
       tree_fault("missing_field", where + " has no item", where + ".item", "an item's id");
     std::string id;
@@ -73,23 +74,23 @@ class EventsReader {
     events_.event_ids.push_back(std::move(id));
   }
 
-  // An event that is put as tokens is one token, as in a profile of tokens.
+  // An event put as tokens is a single token, as in a profile of tokens.
   void take_token(const JsonTree& list, const std::string& where) {
     if (!list.is_array() || list.size() != 1)
-      tree_fault("wrong_type", where + " is something else", where,
-                 "a list of one token: an event that is no item is one");
+      tree_fault("wrong_type", where + " has the wrong type", where,
+                 "a list of one token: an event that is not an item is one token");
     const JsonTree& value = list.front();
     if (value.is_number_integer() && value >= 0 && value <= std::numeric_limits<Token>::max())
       return events_.tokens.push_back(value.get<Token>());
     if (!value.is_string())
-      tree_fault("wrong_type", where + "[0] is something else", where + "[0]",
+      tree_fault("wrong_type", where + "[0] has the wrong type", where + "[0]",
                  "a token's number, or its word");
     const auto& word = value.get_ref<const std::string&>();
     auto token = text_.words ? text_.words->find(word) : std::nullopt;
     if (!token && text_.tokenizer) token = text_.tokenizer->find(word);
     if (!token)
-      throw Refusal{422, "unknown_word", in_quotes(word) + " is no word of the model's vocabulary",
-                    where + "[0]", "a word of vocab.json or tokenizer.json, or a token's number"};
+      throw Refusal{422, "unknown_word", in_quotes(word) + " is not in the model's vocabulary", where + "[0]",
+                    "a word of vocab.json or tokenizer.json, or a token's number"};
     events_.tokens.push_back(*token);
   }
 
@@ -100,8 +101,8 @@ class EventsReader {
     if (!value.is_number_integer() || (value.is_number_unsigned() && value > INT64_MAX) || !fits)
       tree_fault(
           fits ? "wrong_type" : "unknown_field",
-          where + (fits ? " is something else" : " is not of every event"), where,
-          "id, item, tokens, or a number of each event that the model knows, such as timestamp or action");
+          where + (fits ? " has the wrong type" : " is not in every event"), where,
+          "id, item, tokens, or a number that the model reads, such as timestamp or action, in every event");
     if (is_new) at = events_.features.insert(at, {std::move(name), {}});
     at->values.push_back(value.get<std::int64_t>());
   }
@@ -118,7 +119,7 @@ class EventsReader {
                    "events", "a number in every one of the " + std::to_string(count_) + " events");
   }
 
-  static constexpr std::size_t features_max = 16;  // as many as any model has
+  static constexpr std::size_t features_max = 16;  // the most of any model
   std::uint32_t events_max_;
   const ModelText& text_;
   AppendEvents events_;

@@ -30,10 +30,11 @@ std::string fault(const std::string& body) {
   return refusal.code + " " + refusal.where;
 }
 
-TEST_SUITE("door events") {
-  TEST_CASE("events come one by one and become columns") {
-    const AppendEvents events = events_of(
-        R"({"events":[{"id":"e1","item":"50","timestamp":7,"action":2},{"item":"9","action":-1,"timestamp":8}]})");
+TEST_SUITE("events") {
+  TEST_CASE("events: a list of events becomes columns") {
+    const AppendEvents events =
+        events_of(R"({"events":[{"id":"e1","item":"50","timestamp":7,"action":2},{"item":"9","action":-1,)"
+                  R"("timestamp":8}]})");
     CHECK(events.history == std::vector<std::string>{"50", "9"});
     CHECK(events.event_ids == std::vector<std::string>{"e1", ""});
     REQUIRE(events.features.size() == 2);
@@ -45,7 +46,7 @@ TEST_SUITE("door events") {
     CHECK(events_of(R"({"events":[],"user":"ana"})").user == "ana");
   }
 
-  TEST_CASE("as many events as there may be have room for all that they may have, and one more is too many") {
+  TEST_CASE("events: the maximum of events with all features fits, and one more is too many") {
     std::string one = R"({"item":"9","id":"e")";
     for (int i = 0; i < 16; ++i) one += ",\"f" + std::to_string(i) + "\":" + std::to_string(i);
     one += "}";
@@ -53,12 +54,12 @@ TEST_SUITE("door events") {
     for (std::uint32_t i = 1; i < events_max; ++i) all += "," + one;
     const AppendEvents events = events_of(R"({"user":"ana","events":[)" + all + "]}");
     CHECK(events.history.size() == events_max);
-    CHECK(events.features.size() == 16);  // as many as any model has
+    CHECK(events.features.size() == 16);  // the most of any model
     CHECK(fault(R"({"events":[)" + all + R"(,{"item":"9"}]})") == "too_many_events events");
     CHECK(events_of(R"({"events":[{"tokens":[0]}]})").tokens == std::vector<Token>{0});
   }
 
-  TEST_CASE("what is no list of events is refused by the place where it is none") {
+  TEST_CASE("events: an invalid list is refused, naming the place") {
     CHECK(fault("[") == "malformed_json byte 2");
     CHECK(fault("[]") == "wrong_type body");
     CHECK(fault("{}") == "missing_field events");
@@ -80,7 +81,7 @@ TEST_SUITE("door events") {
     CHECK(fault("{\"events\":[" + std::string(4000, '[')).starts_with("too_many_values"));
   }
 
-  TEST_CASE("words of the vocabulary stand for tokens") {
+  TEST_CASE("events: words of the vocabulary stand for tokens") {
     const kernels::Vocabulary vocabulary = words();
     const auto read = read_events(R"({"events":[{"tokens":["<a_1>"]}]})", events_max, &vocabulary);
     CHECK(std::get<AppendEvents>(read).tokens == std::vector<Token>{2});
@@ -99,7 +100,7 @@ TEST_SUITE("door events") {
     CHECK(with_words(R"({"a":1})", std::vector<Token>{2}, nullptr) == R"({"a":1})");
   }
 
-  TEST_CASE("versions are entity tags") {
+  TEST_CASE("conditions: versions are entity tags") {
     const auto condition = [](std::string_view match, std::string_view none) {
       return std::get<Condition>(condition_of(match, none));
     };

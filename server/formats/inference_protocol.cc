@@ -11,10 +11,10 @@ namespace {
 
 using OrderedTree = nlohmann::ordered_json;
 
-// One input, and where it stands.
+// An input and its position in the body.
 struct Tensor {
   std::string name, datatype, where;
-  std::vector<JsonTree> data;  // flat
+  std::vector<JsonTree> data;  // flattened
 };
 
 void flatten(const JsonTree& data, const std::string& where, std::vector<JsonTree>& out) {
@@ -24,7 +24,7 @@ void flatten(const JsonTree& data, const std::string& where, std::vector<JsonTre
 
 Tensor tensor_of(const JsonTree& value, const std::string& where) {
   if (!value.is_object())
-    tree_fault("wrong_type", where + " is something else", where, "a tensor: name, shape, datatype, data");
+    tree_fault("wrong_type", where + " has the wrong type", where, "a tensor: name, shape, datatype, data");
   Tensor tensor{.where = where};
   std::uint64_t elements = 1;
   for (const auto& [name, member] : value.items()) {
@@ -39,17 +39,17 @@ Tensor tensor_of(const JsonTree& value, const std::string& where) {
       for (const JsonTree& length : member)
         elements *= static_cast<std::uint64_t>(tree_number(length, at, 0, UINT16_MAX));
     else if (name != "parameters")
-      tree_fault(name == "shape" ? "wrong_type" : "unknown_field", at + " is not known, or something else",
+      tree_fault(name == "shape" ? "wrong_type" : "unknown_field", at + " is unknown, or has the wrong type",
                  at, "name, shape, datatype, data");
   }
   for (const char* needed : {"name", "shape", "datatype", "data"})
     if (!value.contains(needed))
-      tree_fault("missing_field", where + " has no " + needed, where + "." + needed, "a whole tensor");
+      tree_fault("missing_field", where + " has no " + needed, where + "." + needed, "a complete tensor");
   if (elements != tensor.data.size())
     tree_fault("wrong_type",
                "the shape has " + std::to_string(elements) + " elements and the data " +
                    std::to_string(tensor.data.size()),
-               where + ".shape", "as many in both");
+               where + ".shape", "the same number in both");
   return tensor;
 }
 
@@ -69,18 +69,18 @@ std::vector<std::string> texts_of(const Tensor& tensor, std::uint32_t most, cons
 std::int64_t number_of(const Tensor& tensor, std::int64_t most) {
   const bool is_whole = tensor.datatype.starts_with("INT") || tensor.datatype.starts_with("UINT");
   if (!is_whole || tensor.data.size() != 1)
-    tree_fault("wrong_type", tensor.name + " is something else", tensor.where, "one INT64");
+    tree_fault("wrong_type", tensor.name + " has the wrong type", tensor.where, "one INT64");
   return tree_number(tensor.data.front(), tensor.where + ".data[0]", 0, most);
 }
 
 std::string user_of(const Tensor& tensor) {
-  std::vector<std::string> users = texts_of(tensor, 1, "one user a request");
+  std::vector<std::string> users = texts_of(tensor, 1, "one user per request");
   if (users.empty()) tree_fault("wrong_type", "user is empty", tensor.where, "one text");
   return std::move(users.front());
 }
 
 [[noreturn]] void unknown_input(const Tensor& tensor, const char* expected) {
-  tree_fault("unknown_field", "there is no input " + tensor.name, tensor.where + ".name", expected);
+  tree_fault("unknown_field", "unknown input " + tensor.name, tensor.where + ".name", expected);
 }
 
 RankRequest ranking_of(const std::vector<Tensor>& inputs, std::uint32_t candidates_max,
@@ -120,20 +120,20 @@ GenerateRequest generation_of(const std::vector<Tensor>& inputs) {
 
 void take_parameters(const JsonTree& parameters, Infer& out) {
   if (!parameters.is_object())
-    tree_fault("wrong_type", "parameters is something else", "parameters", "an object");
+    tree_fault("wrong_type", "parameters has the wrong type", "parameters", "an object");
   for (const auto& [name, value] : parameters.items()) {
     auto* rank = std::get_if<RankRequest>(&out.request);
     if (name != "policy" || !rank)
-      tree_fault("unknown_field", "there is no such parameter", "parameters." + name, "policy, of a ranker");
+      tree_fault("unknown_field", "the parameter is unknown", "parameters." + name, "policy, for a ranker");
     rank->policy = tree_text(value, "parameters." + name);
   }
 }
 
 Infer infer_of(const JsonTree& tree, std::uint32_t candidates_max, std::uint32_t events_max) {
-  if (!tree.is_object()) tree_fault("wrong_type", "the body is something else", "body", "an object");
+  if (!tree.is_object()) tree_fault("wrong_type", "the body has the wrong type", "body", "an object");
   Infer out;
   if (!tree.contains("inputs") || !tree.at("inputs").is_array())
-    tree_fault("missing_field", "the body has no list inputs", "inputs", "a list of tensors");
+    tree_fault("missing_field", "the body has no list `inputs`", "inputs", "a list of tensors");
   std::vector<Tensor> inputs;
   for (const JsonTree& input : tree.at("inputs")) {
     inputs.push_back(tensor_of(input, "inputs[" + std::to_string(inputs.size()) + "]"));

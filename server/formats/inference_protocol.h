@@ -1,17 +1,17 @@
 #pragma once
-// The Open Inference Protocol (version 2, KServe's): texts and numbers come and go as named tensors. Pure.
+// Reads and writes the Open Inference Protocol (version 2, KServe's), where texts and numbers are
+// named tensors. Pure.
 //
-//   a ranker's inputs      user BYTES [1], or history BYTES [n]; candidates BYTES [n]; top_k INT64 [1],
-//   request_timestamp
-//                          INT64 [1] and scenario INT64 [1] where they are wanted
-//   its outputs            items BYTES, scores FP64, probabilities FP64: of the candidates in their order, or
-//   with top_k of so
-//                          many, best first
+//   a ranker's inputs      user BYTES [1], or history BYTES [n]; candidates BYTES [n]; top_k INT64 [1];
+//                          optional: request_timestamp INT64 [1] and scenario INT64 [1]
+//   its outputs            items BYTES, scores FP64, probabilities FP64, in the order of the candidates;
+//                          with top_k that many, best first
 //   a generator's inputs   user BYTES [1]; top_k, width INT64 [1]
 //   its outputs            items BYTES, log_probabilities FP64, best first
 //
-// Data may be nested as the shape says. Of `parameters` there are policy, of a ranker. `outputs` may name
-// those that are wanted. Refusals are those of json.h with `where` as "inputs[1].data[2]".
+// Data may be nested according to the shape. The only supported `parameters` member is a ranker's
+// policy. `outputs` may name the wanted outputs. Refusals are those of json.h with `where` as
+// "inputs[1].data[2]".
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -24,17 +24,17 @@ namespace troupe::server {
 
 struct Infer {
   std::variant<RankRequest, GenerateRequest> request;  // without tenant
-  std::string id;                                      // the client's; "": none
-  std::vector<std::string> outputs;                    // that are wanted; none: all
+  std::string id;                                      // the client's; "" = none
+  std::vector<std::string> outputs;                    // wanted outputs; empty = all
 };
 std::variant<Infer, Refusal> read_infer(std::string_view body, std::uint32_t candidates_max,
                                         std::uint32_t events_max);
 
-// `model`: as the client knows it.
+// `model`: name that the client uses.
 std::string infer_body(const Infer& asked, const Message& reply, const std::string& model);
 
 std::string server_metadata(std::string_view version);
-// `serves`: as of /v1/models.
+// `serves`: as in /v1/models.
 std::string model_metadata(const std::string& model, const std::string& version, std::string_view serves);
 
 }  // namespace troupe::server

@@ -1,6 +1,6 @@
 #pragma once
-// A body whose form is another's than ours, as a tree: bounded before it is made, and without a key that is
-// given twice. All throw Refusal.
+// Parses bodies of foreign formats into a tree: size and depth are bounded first, and repeated keys
+// are refused. All functions throw Refusal.
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -13,10 +13,11 @@ namespace troupe::server {
 
 using JsonTree = nlohmann::json;
 
-// 415 of a compressed body, 413 too_many_values with `list` as its place, 400 malformed_json.
+// Throws 415 for a compressed body, 413 too_many_values with `list` as its place, 400
+// malformed_json.
 JsonTree parse_tree(std::string_view body, const JsonBounds& bounds, const char* list);
 [[noreturn]] void tree_fault(const char* code, std::string what, std::string where,
-                             std::string expected);  // 400
+                             std::string expected);  // status 400
 std::string tree_text(const JsonTree& value, const std::string& where);
 std::int64_t tree_number(const JsonTree& value, const std::string& where, std::int64_t least,
                          std::int64_t most);

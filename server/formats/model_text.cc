@@ -5,7 +5,7 @@ namespace troupe::server {
 void add_text_tokens(const ModelText& model, std::string_view text, const std::string& where,
                      std::size_t tokens_max, std::vector<Token>& out) {
   if (!model.tokenizer)
-    throw Refusal{422, "no_tokenizer", "the model has no tokenizer.json that makes tokens of text", where,
+    throw Refusal{422, "no_tokenizer", "the model has no tokenizer.json to turn text into tokens", where,
                   "a list of token ids"};
   const Tokenizer::Fault fault = model.tokenizer->encode(text, tokens_max, out);
   if (fault == Tokenizer::Fault::none) return;
@@ -15,8 +15,8 @@ void add_text_tokens(const ModelText& model, std::string_view text, const std::s
                   "at most " + most};
   throw Refusal{422, "unreadable_text",
                 fault == Tokenizer::Fault::no_text
-                    ? "the text is no UTF-8"
-                    : "the text takes the tokenizer too long: its expression, or its combining marks",
+                    ? "the text is not valid UTF-8"
+                    : "the text takes the tokenizer too long, because of its pattern or of combining marks",
                 where, "another text, or a list of token ids"};
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// How a model's tokens are said in text: words of its vocab.json, one each, or any text by its
-// tokenizer.json, which comes first where there are both. Nothing here is owned; it outlives whoever has it.
+// Text form of a model's tokens: single words of its vocab.json, or any text by its tokenizer.json,
+// which is preferred if both exist. The struct owns nothing; what it points to must outlive it.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,16 +22,17 @@ struct ModelText {
   const PromptForm* form;  // of its prompts
 
   bool has_words() const { return words && words->named() > 0; }
-  // Whether texts can be ranked that no catalog has: each is read behind its own tokens.
+  // Returns true if texts outside the catalog can be ranked: each score is read after its own
+  // tokens.
   bool ranks_texts() const { return tokenizer && form && form->scores_each(); }
 };
 
-// Appends the tokens of a text. Throws Refusal: 422 no_tokenizer, 413 too_many_tokens (than `tokens_max`, in
-// `out` as a whole), 422 unreadable_text; `where` says which text it is.
+// Appends the tokens of a text. Throws Refusal: 422 no_tokenizer, 413 too_many_tokens (if `out`
+// would exceed `tokens_max`), 422 unreadable_text. `where` names the text.
 void add_text_tokens(const ModelText& model, std::string_view text, const std::string& where,
                      std::size_t tokens_max, std::vector<Token>& out);
 
-// For an answer: bytes, of which some may be a part of a character.
+// Returns the token's bytes for an answer; they may be part of a character.
 std::string text_of_token(const ModelText& model, Token token);
 
 }  // namespace troupe::server

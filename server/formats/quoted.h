@@ -1,5 +1,5 @@
 #pragma once
-// A client's text as an error repeats it.
+// Quotes a client's text in an error, shortened to a bounded length.
 #include <string>
 #include <string_view>
 

@@ -19,12 +19,12 @@ std::string document_of(const JsonTree& value, const std::string& where) {
   if (!value.is_object()) return tree_text(value, where);
   const auto id = value.find(value.contains("id") ? "id" : "text");
   if (id == value.end() || value.size() != 1)
-    tree_fault("wrong_type", where + " is something else", where,
+    tree_fault("wrong_type", where + " has the wrong type", where,
                "an item's id: a text, or an object with `id` or `text`");
   return tree_text(*id, where);
 }
 
-// Whether query and documents are texts for a model that ranks texts.
+// Returns true if query and documents are texts for a model that ranks texts.
 bool has_texts(const JsonTree& tree) {
   const auto names_item = [](const JsonTree& document) {
     return document.is_object() && document.contains("id");
@@ -37,7 +37,7 @@ void take_query(const JsonTree& value, RankRequest& request) {
   const bool is_object = value.is_object() && value.size() == 1 && value.contains("history");
   const JsonTree& list = is_object ? value.at("history") : value;
   if (!list.is_array())
-    tree_fault("wrong_type", "query is something else", "query",
+    tree_fault("wrong_type", "query has the wrong type", "query",
                "a user's id, or a history: a list of item ids");
   for (const JsonTree& item : list)
     request.history.push_back(tree_text(item, "query[" + std::to_string(request.history.size()) + "]"));
@@ -53,11 +53,11 @@ void take_member(const std::string& name, const JsonTree& value, std::uint32_t c
     return void(out.request.top_k = static_cast<std::uint32_t>(tree_number(value, name, 1, UINT32_MAX)));
   if (name == "budget_us") return void(out.request.budget_us = tree_number(value, name, 0, INT64_MAX));
   if (name == "return_documents") {
-    if (!value.is_boolean()) tree_fault("wrong_type", name + " is something else", name, "true or false");
+    if (!value.is_boolean()) tree_fault("wrong_type", name + " has the wrong type", name, "true or false");
     return void(out.return_documents = value.get<bool>());
   }
   if (name == "documents") {
-    if (!value.is_array()) tree_fault("wrong_type", name + " is something else", name, "a list of item ids");
+    if (!value.is_array()) tree_fault("wrong_type", name + " has the wrong type", name, "a list of item ids");
     if (value.size() > candidates_max)
       throw Refusal{413, "too_many_candidates", "there are " + std::to_string(value.size()), name,
                     "at most " + std::to_string(candidates_max) + " (router.candidates_max)"};
@@ -80,7 +80,7 @@ std::variant<Rerank, Refusal> read_rerank(std::string_view body, std::uint32_t c
   try {
     const std::size_t values = 4 * (std::size_t{candidates_max} + events_max) + 64;
     const JsonTree tree = parse_tree(body, {.values_max = values, .depth_max = 4}, "documents");
-    if (!tree.is_object()) tree_fault("wrong_type", "the body is something else", "body", "an object");
+    if (!tree.is_object()) tree_fault("wrong_type", "the body has the wrong type", "body", "an object");
     Rerank out;
     for (const auto& [name, value] : tree.items()) take_member(name, value, candidates_max, out);
     for (const char* needed : {"query", "documents"})

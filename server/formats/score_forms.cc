@@ -13,11 +13,12 @@ namespace {
 
 using OrderedTree = nlohmann::ordered_json;
 
-// Names of the two lists of texts, in their order.
+// Pairs of member names for the two lists of texts, in order.
 constexpr std::array<std::pair<const char*, const char*>, 4> pair_names{
     {{"text_1", "text_2"}, {"queries", "documents"}, {"queries", "items"}, {"data_1", "data_2"}}};
 
-// Members of those interfaces that change nothing here, with the values that say so; null is always one.
+// Members of those interfaces without effect here, with their accepted default values; null is
+// always accepted.
 const std::map<std::string, std::vector<JsonTree>>& inert_members() {
   static const std::map<std::string, std::vector<JsonTree>> members{
       {"max_tokens_per_query", {0}},
@@ -36,10 +37,10 @@ const std::map<std::string, std::vector<JsonTree>>& inert_members() {
   };
   return members;
 }
-// Texts that are joined are read once for each item: that many bytes of all of them for a token that a
-// request may have.
+// Joined texts are tokenized once per item, so their total size is bounded: this many bytes per
+// token of a request.
 constexpr std::size_t joined_bytes_of_token = 16;
-constexpr std::array passed_over{"user", "request_id", "rid"};  // they change no answer
+constexpr std::array passed_over{"user", "request_id", "rid"};  // ignored: they change no answer
 
 class ScoreReader {
  public:
@@ -53,7 +54,7 @@ class ScoreReader {
     const std::size_t values =
         std::size_t{limits_.tokens_max} + 4 * (std::size_t{limits_.items_max} + limits_.labels_max) + 64;
     tree_ = parse_tree(body, {.values_max = values, .depth_max = 4}, "items");
-    if (!tree_.is_object()) tree_fault("wrong_type", "the body is something else", "body", "an object");
+    if (!tree_.is_object()) tree_fault("wrong_type", "the body has the wrong type", "body", "an object");
     if (asked_.form == ScoreForm::pairs)
       take_pairs();
     else
@@ -81,7 +82,7 @@ class ScoreReader {
     TextList list{name, {}};
     if (value.is_string()) return list.texts.push_back(tree_text(value, name)), list;
     if (!value.is_array())
-      tree_fault("wrong_type", list.name + " is something else", name, "a text, or a list of texts");
+      tree_fault("wrong_type", list.name + " has the wrong type", name, "a text, or a list of texts");
     for (const JsonTree& text : value)
       list.texts.push_back(tree_text(text, list.name + "[" + std::to_string(list.texts.size()) + "]"));
     return list;
@@ -92,7 +93,7 @@ class ScoreReader {
       return tree_.contains(pair.first) && tree_.contains(pair.second);
     });
     if (names == pair_names.end())
-      tree_fault("missing_field", "the body has one list of texts", "body",
+      tree_fault("missing_field", "the body has only one list of texts", "body",
                  "text_1 and text_2, queries and documents, queries and items, or data_1 and data_2");
     for (const auto& [name, value] : tree_.items())
       if (name != names->first && name != names->second && !take_common(name, value))
@@ -134,12 +135,12 @@ class ScoreReader {
   static Part part_of(const JsonTree& value, const std::string& where) {
     if (value.is_string()) return {tree_text(value, where), {}, true, where};
     if (!value.is_array())
-      tree_fault("wrong_type", where + " is something else", where, "a text, or a list of token ids");
+      tree_fault("wrong_type", where + " has the wrong type", where, "a text, or a list of token ids");
     return {"", token_list(value, where), false, where};
   }
 
   bool flag(const std::string& name, const JsonTree& value) const {
-    if (!value.is_boolean()) tree_fault("wrong_type", name + " is something else", name, "true or false");
+    if (!value.is_boolean()) tree_fault("wrong_type", name + " has the wrong type", name, "true or false");
     return value.get<bool>();
   }
 
@@ -165,7 +166,7 @@ class ScoreReader {
 
   void take_items(const JsonTree& value) {
     if (!value.is_array())
-      tree_fault("wrong_type", "items is something else", "items",
+      tree_fault("wrong_type", "items has the wrong type", "items",
                  "a text, or a list of texts or of lists of token ids");
     if (value.size() > limits_.items_max)
       throw Refusal{413, "too_many_items", "there are " + std::to_string(value.size()), "items",
@@ -176,7 +177,7 @@ class ScoreReader {
 
   void take_labels(const JsonTree& value) {
     if (!value.is_array() || value.empty())
-      tree_fault("wrong_type", "label_token_ids is something else", "label_token_ids",
+      tree_fault("wrong_type", "label_token_ids has the wrong type", "label_token_ids",
                  "a list of token ids, at least one");
     if (value.size() > limits_.labels_max)
       throw Refusal{413, "too_many_labels", "there are " + std::to_string(value.size()), "label_token_ids",
@@ -222,7 +223,7 @@ class ScoreReader {
     }
   }
 
-  // By itself it is the same tokens before each item.
+  // The query is tokenized alone, so its tokens are the same before each item.
   void read_query() {
     if (!query_->is_text) return;
     add_special(query_->tokens);
@@ -231,8 +232,9 @@ class ScoreReader {
 
   std::vector<Token> prompt_of(const Part& item) {
     if (query_->is_text != item.is_text && asked_.form == ScoreForm::lists)
-      tree_fault("wrong_type", "of query and " + item.where + " one is a text and one has token ids",
-                 item.where, "as the query is");
+      tree_fault("wrong_type",
+                 "one of query and " + item.where + " is a text and the other a list of token ids",
+                 item.where, "the same type as the query");
     std::vector<Token> prompt;
     const Part &first = item_first_ ? item : *query_, &second = item_first_ ? *query_ : item;
     if (item.is_text && asked_.form == ScoreForm::lists) {
@@ -267,8 +269,8 @@ class ScoreReader {
     add_text_tokens(model_, text, where, limits_.tokens_max, prompt);
   }
 
-  // What all prompts begin with is the query, whatever it was made of: each leaves a token at least that is
-  // its own.
+  // Moves the common beginning of all prompts into the query, whatever texts it came from. Each
+  // prompt keeps at least one token of its own.
   static void share(const std::vector<std::vector<Token>>& prompts, ScoreRequest& request) {
     if (prompts.empty()) return;
     std::size_t same = prompts.front().size();
@@ -292,7 +294,7 @@ class ScoreReader {
   std::vector<Token> labels_;
   bool softmax_ = false, item_first_ = false, special_ = true;
   std::int64_t budget_us_ = 0;
-  std::size_t total_ = 0;  // tokens
+  std::size_t total_ = 0;  // in tokens
 };
 
 OrderedTree data_of(const std::vector<double>& scores) {
@@ -306,7 +308,7 @@ OrderedTree usage_of(std::uint32_t tokens) {
   return {{"prompt_tokens", tokens}, {"total_tokens", tokens}, {"completion_tokens", 0}};
 }
 
-// Of documents in their order; an item comes once.
+// Returns scores in the order of the documents; the reply has each item once.
 std::vector<double> in_order(const RankRequest& asked, const RankReply& reply) {
   std::map<std::string_view, double> by_item;
   for (const RankedItem& item : reply.items) by_item.emplace(item.id, item.probability);
@@ -318,7 +320,7 @@ std::vector<double> in_order(const RankRequest& asked, const RankReply& reply) {
 
 }  // namespace
 
-// Our own form has numbers and true or false only, so a name that stands in it is a member's.
+// In our own form only member names are strings, so a quoted name found in the body is a member's.
 ScoreForm score_form(std::string_view path, std::string_view body) {
   if (path == "/generative_scoring") return ScoreForm::generative;
   if (body.find("\"label_token_ids\"") != body.npos) return ScoreForm::lists;

@@ -11,7 +11,7 @@ using namespace troupe::server;
 
 namespace score_forms_test {
 
-// Every byte is a token with its number; "<s>" is 256, and stands before a text by itself.
+// Tokenizer where every byte is a token with its number. "<s>" is 256 and precedes a separate text.
 const Tokenizer& bytes() {
   static const Tokenizer made = [] {
     TokenizerParts parts;
@@ -60,8 +60,8 @@ Lists items_of(const ScoreRequest& request) {
   return lists;
 }
 
-TEST_SUITE("scores in others' forms") {
-  TEST_CASE("whose form a body has, its members say") {
+TEST_SUITE("score forms") {
+  TEST_CASE("score forms: the members of a body decide its form") {
     CHECK(score_form("/v1/score", R"({"query":[1],"items":[{"tokens":[2]}],"label_tokens":[3]})") ==
           ScoreForm::ours);
     CHECK(score_form("/v1/score", R"({"query":"a","items":["b"],"label_token_ids":[3]})") ==
@@ -71,7 +71,7 @@ TEST_SUITE("scores in others' forms") {
     CHECK(score_form("/generative_scoring", "{}") == ScoreForm::generative);
   }
 
-  TEST_CASE("of two texts, one stands where an event of a history does, and one where a candidate does") {
+  TEST_CASE("score pairs: one text takes the position of a history event, the other that of a candidate") {
     const ScoreRequest one =
         scores(ScoreForm::pairs,
                R"({"text_1":"q","text_2":["a","bb"],"model":"m","use_activation":true,"user":"u"})");
@@ -84,7 +84,7 @@ TEST_SUITE("scores in others' forms") {
     CHECK(items_of(each) == Lists{{3, 'q', 4, 'a', 5}, {3, 'r', 4, 'b', 5}});
   }
 
-  TEST_CASE("a ranker of a catalog takes the two for a user and for items") {
+  TEST_CASE("score pairs: a ranker of a catalog takes them for a user and items") {
     const ForeignScore asked =
         asked_of(ScoreForm::pairs, R"({"text_1":"ana","text_2":["a","b"],"budget_us":9})", catalog);
     const auto& rank = std::get<RankRequest>(asked.request);
@@ -93,11 +93,10 @@ TEST_SUITE("scores in others' forms") {
     CHECK(rank.budget_us == 9);
     const RankReply ranked{.id = 7, .items = {{"b", "", 2, 0.7}, {"a", "", 1, 0.3}}, .tokens_total = 12};
     const auto body = JsonTree::parse(score_body(asked, ranked, "m", 99));
-    CHECK(
-        body ==
-        JsonTree::parse(
-            R"({"id":"score-7","object":"list","created":99,"model":"m","data":[{"index":0,"object":"score","score":0.3},
-      {"index":1,"object":"score","score":0.7}],"usage":{"prompt_tokens":12,"total_tokens":12,"completion_tokens":0}})"));
+    CHECK(body == JsonTree::parse(R"({"id":"score-7","object":"list","created":99,"model":"m",)"
+                                  R"("data":[{"index":0,"object":"score","score":0.3},
+      {"index":1,"object":"score","score":0.7}],"usage":{)"
+                                  R"("prompt_tokens":12,"total_tokens":12,"completion_tokens":0}})"));
     const RankReply one{
         .id = 7, .items = {{"b", "", 2, 1}}, .tokens_total = 12};  // the other is not in the catalog
     CHECK(JsonTree::parse(score_body(asked, one, "m", 99)).dump().find(R"("score":0.0})") !=
@@ -106,14 +105,14 @@ TEST_SUITE("scores in others' forms") {
           "400 several_queries text_1");
   }
 
-  TEST_CASE("what all prompts begin with is computed once, and each keeps a token of its own") {
+  TEST_CASE("score lists: the common beginning is computed once, and each prompt keeps a token") {
     const ScoreRequest joined = scores(
         ScoreForm::lists, R"({"query":"ab","items":["c","cd"],"label_token_ids":[9],"apply_softmax":true})");
     CHECK(joined.query == std::vector<Token>{256, 'a', 'b'});
     CHECK(items_of(joined) == Lists{{'c'}, {'c', 'd'}});
     const ScoreRequest first = scores(
-        ScoreForm::lists,
-        R"({"query":[8],"items":[[1,2],[1,3]],"label_token_ids":[9],"apply_softmax":true,"item_first":true})");
+        ScoreForm::lists, R"({"query":[8],"items":[[1,2],[1,3]],"label_token_ids":[9],"apply_softmax":true,)"
+                          R"("item_first":true})");
     CHECK(first.query == std::vector<Token>{1});
     CHECK(items_of(first) == Lists{{2, 8}, {3, 8}});
     CHECK(scores(ScoreForm::lists,
@@ -125,12 +124,13 @@ TEST_SUITE("scores in others' forms") {
     CHECK(items_of(single) == Lists{{8}});
   }
 
-  TEST_CASE("vLLM's generative scoring makes tokens of each part, and special ones where they are wanted") {
+  TEST_CASE("generative scoring: each part is tokenized, with special tokens if requested") {
     CHECK(scores(ScoreForm::generative, R"({"query":"q","items":["a"],"label_token_ids":[9]})").query ==
           std::vector<Token>{256, 'q'});
-    const ScoreRequest plain = scores(
-        ScoreForm::generative,
-        R"({"query":"q","items":[[5]],"label_token_ids":[9,8],"add_special_tokens":false,"item_first":true})");
+    const ScoreRequest plain =
+        scores(ScoreForm::generative,
+               R"({"query":"q","items":[[5]],"label_token_ids":[9,8],"add_special_tokens":false,)"
+               R"("item_first":true})");
     CHECK(plain.query == std::vector<Token>{5});
     CHECK(items_of(plain) == Lists{{'q'}});
     const ScoreRequest two =
@@ -139,32 +139,31 @@ TEST_SUITE("scores in others' forms") {
     CHECK(items_of(two) == Lists{{'a'}, {'b'}});
   }
 
-  TEST_CASE("texts that are joined are bounded by their bytes, before any is read") {
+  TEST_CASE("score lists: joined texts are bounded by their bytes before any is tokenized") {
     const auto fault = [](std::size_t bytes, const char* items) {
       return fault_of(ScoreForm::lists,
                       R"({"query":")" + std::string(bytes, 'a') + R"(","items":)" + items +
                           R"(,"label_token_ids":[9],"apply_softmax":true})",
-                      catalog);  // where any text is too much
+                      catalog);  // where any text is too large
     };
     CHECK(fault(159, R"(["x","y"])") == "422 no_tokenizer items[0]");
     CHECK(fault(160, R"(["x","y"])") == "413 too_many_tokens items[1]");
     CHECK(fault(160, "[[1],[2]]") == "400 wrong_type items[0]");
   }
 
-  TEST_CASE("replies have their forms") {
+  TEST_CASE("score forms: replies have the form of the request") {
     const ScoreReply reply{.id = 3, .items = {{{0.9, 0.1}}, {{0.2, 0.8}}}, .tokens_total = 5};
     ForeignScore asked{.form = ScoreForm::lists, .request = ScoreRequest{}};
-    CHECK(
-        JsonTree::parse(score_body(asked, reply, "m", 99)) ==
-        JsonTree::parse(
-            R"({"scores":[[0.9,0.1],[0.2,0.8]],"model":"m","object":"scoring","usage":{"prompt_tokens":5,"total_tokens":5,"completion_tokens":0}})"));
+    CHECK(JsonTree::parse(score_body(asked, reply, "m", 99)) ==
+          JsonTree::parse(R"({"scores":[[0.9,0.1],[0.2,0.8]],"model":"m","object":"scoring","usage":{)"
+                          R"("prompt_tokens":5,"total_tokens":5,"completion_tokens":0}})"));
     asked.form = ScoreForm::generative;
     const auto body = JsonTree::parse(score_body(asked, reply, "m", 99));
     CHECK(body.at("id") == "generative-scoring-3");
     CHECK(body.at("data").at(1).at("score") == 0.2);
   }
 
-  TEST_CASE("what does not apply is refused by name") {
+  TEST_CASE("score forms: unsupported members are refused by name") {
     const auto lists = [](const std::string& more) {
       return fault_of(ScoreForm::lists, R"({"query":"q","items":["a"],"label_token_ids":[9])" + more + "}");
     };
@@ -203,7 +202,7 @@ TEST_SUITE("scores in others' forms") {
           "400 unknown_field queries");
   }
 
-  TEST_CASE("a reranking of texts orders them by their probabilities, unless a document names an item") {
+  TEST_CASE("rerank: texts are ordered by their probabilities, unless a document names an item") {
     const auto read = [](const std::string& body) {
       return std::get<Rerank>(read_rerank(body, 3, 5, reads, limits));
     };
@@ -223,7 +222,7 @@ TEST_SUITE("scores in others' forms") {
     CHECK_FALSE(read(R"({"query":["x"],"documents":["a"]})").texts);
   }
 
-  TEST_CASE("tokens in a body may be a text") {
+  TEST_CASE("word tokens: tokens in a body may be a text") {
     CHECK(std::get<std::string>(with_numbers(R"({"title":"ab","tokens":"ab","identifier":"<s>"})", reads,
                                              9)) == R"({"title":"ab","tokens":[97,98],"identifier":256})");
     CHECK(std::get<Refusal>(with_numbers(R"({"tokens":"abc"})", reads, 2)).code == "too_many_tokens");

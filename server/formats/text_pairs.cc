@@ -5,7 +5,7 @@
 namespace troupe::server {
 namespace {
 
-// Takes the texts of a request one after the other, within what all of them may have together.
+// Tokenizes the texts of a request within their common token limit.
 class PairWriter {
  public:
   PairWriter(const ModelText& model, const ScoreLimits& limits) : model_(model), left_(limits.tokens_max) {}

@@ -1,7 +1,7 @@
 #pragma once
-// Texts ranked by a model that reads each candidate behind its own tokens: a query stands where such a prompt
-// has one event of a history, a document where it has a candidate, and the score is the probability of `yes`
-// beside `no`. Pure.
+// Builds score requests for texts, for a model that reads each candidate's score after its own
+// tokens. The query takes the position of a history event, the document that of a candidate. The
+// score is the probability of `yes` against `no`. Pure.
 #include <span>
 #include <string>
 
@@ -16,12 +16,12 @@ struct ScoreLimits {
 };
 
 struct TextList {
-  std::string name;  // of the body's member
+  std::string name;  // name of the body's member
   std::vector<std::string> texts;
 };
 
-// One query for all documents, or as many. Throws Refusal: 400 wrong_count, 413 too_many_items, and those of
-// model_text.h.
+// Takes one query for all documents, or one for each. Throws Refusal: 400 wrong_count, 413
+// too_many_items, and those of model_text.h.
 ScoreRequest score_pairs(const ModelText& model, const TextList& queries, const TextList& documents,
                          const ScoreLimits& limits);
 

@@ -32,7 +32,7 @@ class WordRewriter {
   }
 
  private:
-  // Behind its last quote; npos: it has none.
+  // Returns the position after the closing quote; npos = there is none.
   std::size_t end_of_string() const {
     for (std::size_t i = at_ + 1; i < body_.size(); ++i) {
       if (body_[i] == '\\')
@@ -82,7 +82,7 @@ class WordRewriter {
     const std::string word = text_in(literal);
     if (const auto token = text_.words ? text_.words->find(word) : std::nullopt) return *token;
     if (const auto token = text_.tokenizer ? text_.tokenizer->find(word) : std::nullopt) return *token;
-    throw Refusal{422, "unknown_word", in_quotes(word) + " is no word of the model's vocabulary",
+    throw Refusal{422, "unknown_word", in_quotes(word) + " is not in the model's vocabulary",
                   depth_ == 1 ? "identifier" : "tokens[" + std::to_string(element_) + "]",
                   "a word of vocab.json or tokenizer.json, or a token's number"};
   }
@@ -92,8 +92,8 @@ class WordRewriter {
   const std::size_t tokens_max_;
   std::size_t at_ = 0;
   int depth_ = 0;
-  std::size_t element_ = 0;  // of the list at hand
-  std::string_view key_;     // of the body's member at hand, in quotes
+  std::size_t element_ = 0;  // index in the current list
+  std::string_view key_;     // current member of the body, in quotes
   std::string out_;
 };
 

@@ -1,8 +1,7 @@
 #pragma once
-// A body that names tokens by words of the vocabulary, with the tokens' numbers in their place:
-// {"tokens":["<a_12>","<b_7>"], "identifier":"<c_1>"}. By the model's tokenizer `tokens` may be a text as a
-// whole: {"tokens":"a title"}. Other text stays as it is, so what is no JSON is refused by whoever reads it.
-// Pure.
+// Replaces words of the vocabulary in a body by their token numbers: {"tokens":["<a_12>","<b_7>"],
+// "identifier":"<c_1>"}. With a tokenizer, `tokens` may be one text: {"tokens":"a title"}. All
+// other text stays unchanged, so invalid JSON is refused by its parser. Pure.
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,12 +12,12 @@
 
 namespace troupe::server {
 
-// Refusal: 422 unknown_word; of a text those of model_text.h.
+// Refuses with 422 unknown_word, or for a text with the refusals of model_text.h.
 std::variant<std::string, Refusal> with_numbers(std::string_view body, const ModelText& text,
                                                 std::size_t tokens_max);
 
-// An answer, and behind its members `words`, those of the tokens, "" of one without a word; of a model with a
-// tokenizer `text`, that of all of them. As it is where there are none.
+// Adds `words` to an answer's members, with the word of each token ("" = no word); with a tokenizer
+// also `text`, the text of all tokens. Returns the answer unchanged if the model has neither.
 std::string with_words(std::string json, std::span<const Token> tokens, const ModelText& text);
 
 }  // namespace troupe::server

@@ -1,4 +1,5 @@
-// All that knows of gRPC, with the code that is made of troupe.proto, which takes long to compile.
+// Contains everything that depends on gRPC, with the generated code of troupe.proto, because it
+// compiles slowly.
 #include "server/grpc/grpc_door.h"
 
 #include <grpc/grpc_security.h>
@@ -74,12 +75,12 @@ template <class Field>
 std::size_t count(const Field& field) {
   return static_cast<std::size_t>(field.size());
 }
-// A list of a request, by the name that its limit has.
+// A list of a request, named as in its limit.
 struct ListSize {
   std::string_view list;
   std::size_t elements = 0;
   std::size_t kept_of_one =
-      sizeof(std::string);  // bytes that each takes as it is kept, besides those that it had in the message
+      sizeof(std::string);  // bytes that each element takes when copied, beyond those in the message
 };
 using ListSizes = std::vector<ListSize>;
 ListSizes sizes_of(const v1::RankRequest& asked) {
@@ -97,7 +98,7 @@ ListSizes sizes_of(const v1::GenerateRequest& asked) {
   return {{"allow", count(asked.allow())}, {"deny", count(asked.deny())}};
 }
 
-// As of a body over HTTP.
+// Applies the same list limits as for an HTTP body.
 std::optional<Refusal> find_long_list(const ListSizes& sizes, const std::vector<ListLimit>& limits) {
   for (const ListLimit& limit : limits)
     for (const ListSize& size : sizes)
@@ -123,7 +124,7 @@ void put(const Timings& from, v1::Timings* to) {
   to->set_turn(from.turn);
 }
 
-// What all answers have that come of a prompt.
+// Fills the token counts that all prompt-based answers share.
 template <class From, class To>
 void put_tokens(const From& from, To* to) {
   to->set_tokens_total(from.tokens_total);
@@ -202,7 +203,7 @@ std::optional<Refusal> find_repeated(const grpc::CallbackServerContext& context)
   return std::nullopt;
 }
 
-// No longer than a client takes it, and no part of a character at its end.
+// Cuts the text to the length that clients accept, at the end of a character.
 std::string cut(std::string text, std::size_t bytes_max) {
   if (text.size() <= bytes_max) return text;
   while (bytes_max > 0 && (static_cast<unsigned char>(text[bytes_max]) & 0xc0) == 0x80) --bytes_max;
@@ -234,7 +235,7 @@ grpc::StatusCode code_of(unsigned status) {
   }
 }
 
-// What the refusal says, and where in the trailing metadata, which are ASCII.
+// Turns a reply into a status; error code and place go into the trailing metadata, which are ASCII.
 grpc::Status status_of(const DoorReply& reply, grpc::CallbackServerContext& context) {
   if (reply.status == 200) return grpc::Status::OK;
   const auto body = nlohmann::json::parse(reply.body, nullptr, false);
@@ -249,13 +250,13 @@ grpc::Status status_of(const DoorReply& reply, grpc::CallbackServerContext& cont
   if (plain && !where.empty()) context.AddTrailingMetadata("troupe-where", cut(where, metadata_text_max));
   if (reply.retry_after_s > 0)
     context.AddTrailingMetadata("retry-after-s", std::to_string(reply.retry_after_s));
-  const bool over =
-      std::chrono::system_clock::now() >= context.deadline();  // whatever the reason was, then that is one
+  // an expired deadline wins over every other reason
+  const bool over = std::chrono::system_clock::now() >= context.deadline();
   const std::string words = where + ": " + text("message") + "; expected " + text("expected");
   return {over ? grpc::StatusCode::DEADLINE_EXCEEDED : code_of(reply.status), cut(words, status_text_max)};
 }
 
-// Microseconds until the client gives up; 0: it says no time.
+// Returns the microseconds until the client's deadline; 0 = it has none.
 std::int64_t time_left_us(const grpc::CallbackServerContext& context) {
   const auto deadline = context.deadline();
   const auto now = std::chrono::system_clock::now();
@@ -264,8 +265,8 @@ std::int64_t time_left_us(const grpc::CallbackServerContext& context) {
       1, std::chrono::duration_cast<std::chrono::microseconds>(deadline - now).count());
 }
 
-// Messages come as bytes: what is parsed of them takes up to 50 times as much (a text of no bytes has two),
-// so few are parsed at once, and none is kept.
+// Messages arrive as bytes. Parsed messages take up to 50 times as much memory (an empty string has
+// two bytes), so few are parsed at once and none is kept.
 using RawService = v1::Troupe::WithRawCallbackMethod_Rank<
     v1::Troupe::WithRawCallbackMethod_Score<v1::Troupe::WithRawCallbackMethod_Generate<v1::Troupe::Service>>>;
 
@@ -290,9 +291,9 @@ class Service final : public RawService {
   }
 
  private:
-  static constexpr std::size_t small_bytes_max = 32 << 10;  // of a message that is parsed beside others
+  static constexpr std::size_t small_bytes_max = 32 << 10;  // smaller messages are parsed in parallel
   static constexpr std::uint64_t kept_of_byte =
-      2;  // of a message: gRPC keeps it until the answer, and texts are copied
+      2;  // per byte of a message: gRPC keeps it until the answer, and texts are copied
 
   template <class Mine, class Asked, class Kind, class Reply>
   grpc::ServerUnaryReactor* serve(grpc::CallbackServerContext* context, const char* route, const char* kind,
@@ -304,16 +305,15 @@ class Service final : public RawService {
     call.bytes_in = bytes.Length();
     std::uint64_t kept = kept_of_byte * bytes.Length();
     if (!begin(kept)) {
-      reactor->Finish(
-          {grpc::StatusCode::UNAVAILABLE,
-           "calls without an answer are as many, or take as much memory, as may be; expected fewer "
-           "(http.connections_max, http.memory_max)"});
+      reactor->Finish({grpc::StatusCode::UNAVAILABLE,
+                       "the number or the memory of unanswered calls is at its limit; expected fewer calls "
+                       "(http.connections_max, http.memory_max)"});
       return reactor;
     }
     if (!read<Mine, Asked>(bytes, call, kept)) {
       end(kept);
       reactor->Finish({grpc::StatusCode::INVALID_ARGUMENT,
-                       "message: it cannot be parsed; expected that of troupe.proto"});
+                       "message: it cannot be parsed; expected a message of troupe.proto"});
       return reactor;
     }
     with_budget(call.asked.message, time_left_us(*context));
@@ -335,20 +335,20 @@ class Service final : public RawService {
                           std::int64_t) -> std::variant<std::string, Refusal> {
       const auto* of_kind = std::get_if<Kind>(&answer);
       if (!of_kind)
-        return Refusal{500, "wrong_answer", "the router answered with another kind", "router",
-                       "an answer to what was asked"};
+        return Refusal{500, "wrong_answer", "the router answered with the wrong kind of message", "router",
+                       "an answer to the request"};
       if (auto other = find_other_model(model, known, of_kind->model_version)) return *other;
       Reply made;
       put(*of_kind, &made);
       bool owned = false;
       if (!grpc::SerializationTraits<Reply>::Serialize(made, reply, &owned).ok())
-        return Refusal{500, "wrong_answer", "the answer cannot be written", "router",
-                       "an answer to what was asked"};
+        return Refusal{500, "wrong_answer", "the answer cannot be serialized", "router",
+                       "an answer to the request"};
       return std::string();
     };
   }
 
-  // Of a message with a list that is too long nothing is copied. False: it is none.
+  // Parses a message; returns false if it is invalid. Copies nothing if a list is too long.
   template <class Mine, class Asked>
   bool read(grpc::ByteBuffer bytes, DoorCall& call, std::uint64_t& kept) {
     std::unique_lock lock(parsing_, std::defer_lock);
@@ -370,7 +370,8 @@ class Service final : public RawService {
     return model && *model ? (*model)->limits : config_.limits;
   }
 
-  // One may be, whatever it keeps. What its elements take is known later, and bounded by the limits of lists.
+  // Admits a call; a single call is always admitted. The memory of list elements is known only
+  // later, and bounded by the limits of lists.
   bool begin(std::uint64_t kept) {
     const std::lock_guard lock(mutex_);
     if (calls_ >= config_.calls_max || (calls_ > 0 && kept_ + kept > config_.memory_bytes_max)) return false;
@@ -399,11 +400,11 @@ class Service final : public RawService {
   const GrpcConfig config_;
   GrpcDoor::Ask ask_;
   std::mutex parsing_, mutex_;
-  std::uint32_t calls_ = 0;  // without an answer, and what they keep
+  std::uint32_t calls_ = 0;  // unanswered calls, and the bytes that they keep
   std::uint64_t kept_ = 0;
 };
 
-// The certificate that each new connection is shown. gRPC's threads ask for it at each handshake.
+// Certificate for new connections. gRPC's threads ask for it at each handshake.
 class ShownCertificate {
  public:
   explicit ShownCertificate(DoorCertificate first) : shown_(std::move(first)) {}
@@ -413,14 +414,15 @@ class ShownCertificate {
     shown_ = next;
     is_new_ = true;
   }
-  // For gRPC's core; `self` is one of these.
+  // Callback for gRPC's core; `self` is a ShownCertificate.
   static grpc_ssl_certificate_config_reload_status fetch(void* self,
                                                          grpc_ssl_server_certificate_config** config) {
     auto& shown = *static_cast<ShownCertificate*>(self);
     const std::lock_guard lock(shown.mutex_);
     if (!std::exchange(shown.is_new_, false)) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
     const grpc_ssl_pem_key_cert_pair pair{shown.shown_.key.c_str(), shown.shown_.chain.c_str()};
-    // It wants an authority of clients' certificates, too, which nobody asks for.
+    // The first argument is an authority for clients' certificates; clients need none, so any
+    // certificate will do.
     *config = grpc_ssl_server_certificate_config_create(pair.cert_chain, &pair, 1);
     return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
   }
@@ -431,7 +433,7 @@ class ShownCertificate {
   bool is_new_ = true;
 };
 
-// Those of gRPC's own C++ keep the certificate that they began with.
+// Credentials that reload the certificate; those of gRPC's C++ interface keep the first one.
 class RenewedCredentials final : public grpc::ServerCredentials {
  public:
   explicit RenewedCredentials(ShownCertificate& shown)
@@ -440,7 +442,7 @@ class RenewedCredentials final : public grpc::ServerCredentials {
                              GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE, ShownCertificate::fetch, &shown)),
                      grpc_server_credentials_release) {}
   void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {
-  }  // keys are the door's
+  }  // keys are checked by the server itself
 
  private:
   int AddPortToServer(const std::string& listen, grpc_server* server) override {
@@ -468,13 +470,13 @@ bool has_grpc() { return true; }
 
 namespace {
 
-constexpr std::int64_t connection_age = 60;  // as many times as long as it may be idle
+constexpr std::int64_t connection_age = 60;  // maximum age as a multiple of the idle time
 
 int milliseconds(std::int64_t us) {
   return static_cast<int>(std::clamp<std::int64_t>(us / 1'000, 1'000, INT_MAX));
 }
 
-// As the HTTP door's: at least one request of the longest.
+// Returns gRPC's memory quota, like the HTTP server's: at least one request of maximum size.
 std::size_t quota_bytes(const GrpcConfig& config) {
   const std::size_t one_request =
       std::size_t{2} * (std::size_t{config.metadata_bytes_max} + config.message_bytes_max) + (64 << 10);
@@ -493,7 +495,7 @@ GrpcDoor::GrpcDoor(const GrpcConfig& config, Ask ask)
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(config.metadata_bytes_max));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(config.calls_max));
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION,
-                             0);  // which has no bound; a client is told so
+                             0);  // decompression has no limit; clients are told that it is unsupported
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, milliseconds(config.idle_us_max));
@@ -505,7 +507,7 @@ GrpcDoor::GrpcDoor(const GrpcConfig& config, Ask ask)
   server_->server = builder.BuildAndStart();
   if (!server_->server || server_->port == 0)
     throw DoorError("grpc: cannot listen on " + config.listen +
-                    "; expected HOST:PORT with a free port, and a certificate with its key or none");
+                    "; expected HOST:PORT with a free port, and either no certificate or one with its key");
 }
 
 GrpcDoor::~GrpcDoor() {

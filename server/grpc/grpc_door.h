@@ -1,10 +1,10 @@
 #pragma once
-// Rankings, scores and generations over gRPC (troupe.proto), on a port of its own and from there on the front
-// door's way. A build without gRPC has none (grpc_door_none.cc).
+// gRPC server for rankings, scores and generations (troupe.proto), on its own port. After parsing,
+// a call is handled like an HTTP request. A build without gRPC uses grpc_door_none.cc.
 //
-// Bounds are the front door's: bytes of a message (none is unpacked) and of metadata, elements of lists
-// before they are copied, calls without an answer as many as connections, and their memory: gRPC's own, and
-// as much again of what is kept of them.
+// The limits are those of the HTTP server: bytes of a message (none is decompressed) and of
+// metadata, list elements before they are copied, and as many unanswered calls as connections. The
+// memory limit applies once to gRPC's own buffers and once to what is kept of the calls.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,28 +16,30 @@
 namespace troupe::server {
 
 struct GrpcConfig {
-  std::string listen;  // "127.0.0.1:8081"; port 0: any free one
+  std::string listen;  // e.g. "127.0.0.1:8081"; port 0 = any free port
   DoorCertificate certificate;
   std::uint32_t message_bytes_max = 1 << 20, metadata_bytes_max = 8 << 10, calls_max = 1024;
   std::uint64_t memory_bytes_max = 8 << 20;
-  std::int64_t idle_us_max = 10'000'000;    // of a connection; of its handshake, and a 60th of its age
-  std::int64_t answer_us_max = 10'400'000;  // of calls on a connection that is too old for more
-  DoorLimits limits = {};                   // of the one model, or each has its own
+  // of a connection and its handshake; a connection lives 60 times as long
+  std::int64_t idle_us_max = 10'000'000;
+  // grace period for calls on a connection that has reached its age
+  std::int64_t answer_us_max = 10'400'000;
+  DoorLimits limits = {};  // of the one model; with several models each has its own
   std::vector<DoorModel> models = {};
 };
 
-bool has_grpc();  // whether this program was built with it
+bool has_grpc();  // whether this program was built with gRPC
 
 class GrpcDoor {
  public:
   using Ask = std::function<void(DoorCall call, OnDoorReply then)>;
 
   GrpcDoor(const GrpcConfig& config, Ask ask);  // throws DoorError
-  ~GrpcDoor();  // waits for the last answers; whoever answers has to have stopped, or to answer still
+  ~GrpcDoor();  // waits for the last answers, so the actors must have stopped or still answer
 
   std::uint16_t port() const;
-  // What new connections are shown from now on: a certificate with its key, which the front door has looked
-  // at.
+  // Uses another certificate with its key for new connections; the HTTP server has already
+  // validated it.
   void renew(const DoorCertificate& certificate);
 
  private:

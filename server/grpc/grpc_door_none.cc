@@ -1,4 +1,4 @@
-// In the place of grpc_door.cc where gRPC is not installed.
+// Replaces grpc_door.cc in builds without gRPC.
 #include "server/grpc/grpc_door.h"
 
 namespace troupe::server {
@@ -9,9 +9,8 @@ bool has_grpc() { return false; }
 
 GrpcDoor::GrpcDoor(const GrpcConfig&, Ask) {
   throw DoorError(
-      "grpc.listen is set, and this program was built without gRPC; expected none, or a build with "
-      "libgrpc++-dev, "
-      "libprotobuf-dev and protobuf-compiler-grpc installed");
+      "grpc.listen is set, but this program was built without gRPC; expected no grpc.listen, or a build "
+      "with libgrpc++-dev, libprotobuf-dev and protobuf-compiler-grpc installed");
 }
 GrpcDoor::~GrpcDoor() = default;
 void GrpcDoor::renew(const DoorCertificate&) {}

@@ -15,13 +15,14 @@ namespace {
 using Value = nlohmann::json;
 using OrderedValue = nlohmann::ordered_json;
 
-constexpr std::uint32_t usual_tokens = 16;  // OpenAI's
+constexpr std::uint32_t usual_tokens = 16;  // OpenAI's default
 
 [[noreturn]] void wrong_type(std::string where, const std::string& expected) {
-  throw Refusal{400, "wrong_type", where + " is something else", where, expected};
+  throw Refusal{400, "wrong_type", where + " has the wrong type", where, expected};
 }
 
-// OpenAI's members that have no effect here, with the values that say so; null is always one.
+// OpenAI members that have no effect here, with their accepted default values; null is always
+// accepted.
 struct Inert {
   std::string_view name;
   std::vector<Value> defaults;
@@ -54,13 +55,13 @@ const Inert* find_inert(std::string_view name) {
                 std::string(member.name), expected + "null, or none"};
 }
 
-// Words that stand behind each other, with blanks between or, where they are in angle brackets, with none.
+// Splits a text into words: separated by blanks, or, for words in angle brackets, by nothing.
 class Words {
  public:
   Words(const kernels::Vocabulary& vocabulary, std::string_view text)
       : vocabulary_(vocabulary), left_(text) {}
 
-  // None are left: nothing. Throws Refusal.
+  // Returns the next token, or nullopt at the end. Throws Refusal.
   std::optional<Token> next() {
     left_.remove_prefix(std::min(left_.find_first_not_of(blanks), left_.size()));
     if (left_.empty()) return std::nullopt;
@@ -68,7 +69,7 @@ class Words {
     if (word.front() == '<') word = word.substr(0, std::min(word.find('>'), word.size() - 1) + 1);
     left_.remove_prefix(word.size());
     if (const std::optional<Token> token = vocabulary_.find(word)) return token;
-    throw Refusal{422, "unknown_word", in_quotes(word) + " is no word of the model's vocabulary", "prompt",
+    throw Refusal{422, "unknown_word", in_quotes(word) + " is not in the model's vocabulary", "prompt",
                   "words of vocab.json with blanks between them, or a list of token ids"};
   }
 
@@ -78,7 +79,7 @@ class Words {
   std::string_view left_;
 };
 
-// Takes the parser's events. What the message has no place for is refused where it begins.
+// Receives the JSON parser's events. A member that the message lacks is refused where it begins.
 class Reader {
  public:
   Reader(const ModelText& text, std::uint32_t tokens_max) : text_(text), tokens_max_(tokens_max) {}
@@ -104,7 +105,7 @@ class Reader {
   }
   bool key(std::string& name);
   bool parse_error(std::size_t byte, const std::string&, const nlohmann::detail::exception&) {
-    throw Refusal{400, "malformed_json", "the body is no JSON", "byte " + std::to_string(byte),
+    throw Refusal{400, "malformed_json", "the body is not valid JSON", "byte " + std::to_string(byte),
                   "a JSON object"};
   }
 
@@ -149,20 +150,20 @@ class Reader {
   void logprobs(const Value& value) {
     if (number<std::uint32_t>(value) > 1)
       throw Refusal{400, "unsupported_value",
-                    "logprobs is " + value.dump() + ": no tokens but the chosen ones are told", "logprobs",
-                    "0, 1, null, or none"};
+                    "logprobs is " + value.dump() + ": only the chosen tokens have log-probabilities",
+                    "logprobs", "0, 1, null, or none"};
     request.logprobs = true;
   }
-  void passed_over(const Value&) {}  // it changes no answer: the same request has the same one
+  void passed_over(const Value&) {}  // ignored: the same request always has the same answer
 
   const ModelText& text_;
   const std::uint32_t tokens_max_;
   bool begun_ = false;
-  std::string key_;              // of the member at hand
-  std::set<std::string> given_;  // members
-  std::uint32_t lists_ = 0;      // that are open
-  std::uint32_t prompts_ = 0;    // in a list
-  std::size_t elements_ = 0;     // of the prompt's lists
+  std::string key_;              // current member
+  std::set<std::string> given_;  // members seen so far
+  std::uint32_t lists_ = 0;      // open lists
+  std::uint32_t prompts_ = 0;    // prompts in a list
+  std::size_t elements_ = 0;     // elements in the prompt's lists
 };
 
 const std::vector<Reader::Member>& Reader::members() {
@@ -186,7 +187,7 @@ bool Reader::key(std::string& name) {
                   name.empty() ? "\"\"" : name.substr(0, quoted_bytes_max), names};
   }
   if (!given_.insert(name).second)
-    throw Refusal{400, "malformed_json", "a key is given twice", name, "it once"};
+    throw Refusal{400, "malformed_json", "a key is given twice", name, "each key once"};
   key_ = name;
   return true;
 }
@@ -234,7 +235,7 @@ void Reader::take_element(const Value& value) {
     return add_text(value.get_ref<const std::string&>());
   }
   const bool fits = value.is_number_integer() && value >= 0 && value <= std::numeric_limits<Token>::max();
-  if (!fits || in_list_of_prompts) wrong_type(where, "a token id, as all others are");
+  if (!fits || in_list_of_prompts) wrong_type(where, "a token id, like the other elements");
   add_token(value.get<Token>());
 }
 
@@ -250,8 +251,7 @@ void Reader::add_token(Token token) {
 void Reader::add_text(const std::string& text) {
   if (text_.tokenizer) return add_text_tokens(text_, text, "prompt", tokens_max_, request.prompt);
   if (!text_.has_words())
-    throw Refusal{422, "no_words",
-                  "the model has no tokenizer.json, and no vocab.json that says what words mean", "prompt",
+    throw Refusal{422, "no_words", "the model has no tokenizer.json, and no vocab.json with words", "prompt",
                   "a list of token ids"};
   Words words(*text_.words, text);
   while (const std::optional<Token> token = words.next()) add_token(*token);
@@ -264,12 +264,12 @@ Number Reader::number(const Value& value) const {
   return value.get<Number>();
 }
 
-// ---- The answer ----
+// ---- response ----
 
 struct Text {
   std::string text;
   std::vector<std::string> words;
-  std::vector<std::size_t> offsets;  // in bytes, of each word
+  std::vector<std::size_t> offsets;  // byte offset of each word
 };
 Text text_of(const std::vector<Token>& tokens, const ModelText& text) {
   Text made;
@@ -305,7 +305,7 @@ OrderedValue choice_of(const Beam& beam, std::size_t index, bool logprobs, bool 
 std::variant<CompleteRequest, Refusal> read_completion(std::string_view body, const ModelText& text,
                                                        std::uint32_t prompt_tokens_max) {
   try {
-    // The library takes a NUL for the end of the text and would not look at what follows.
+    // The library treats a NUL as the end of the text and would ignore what follows.
     if (const auto nul = body.find('\0'); nul != body.npos)
       throw Refusal{400, "malformed_json", "the body has a NUL byte", "byte " + std::to_string(nul + 1),
                     "a JSON object"};

@@ -21,7 +21,7 @@ CompleteRequest request_of(const std::string& body) {
     FAIL(body << ": " << refusal->code << " " << refusal->what);
   return std::get<CompleteRequest>(result);
 }
-// Status, code and where.
+// Returns status, code and where.
 std::string refusal_of(const std::string& body) {
   const auto result = read(body);
   const auto* refusal = std::get_if<Refusal>(&result);
@@ -32,7 +32,7 @@ std::vector<Token> prompt_of(const std::string& prompt) {
 }
 std::string with(const std::string& members) { return refusal_of(R"({"prompt":[1],)" + members + "}"); }
 
-TEST_CASE("a completion has OpenAI's defaults, and null is one everywhere") {
+TEST_CASE("completions: members have OpenAI's defaults, and null means the default everywhere") {
   const CompleteRequest usual{.prompt = {1, 2}, .max_tokens = 16, .n = 1};
   CHECK(request_of(R"({"prompt":[1,2]})") == usual);
   CHECK(request_of(R"({"model":null,"prompt":[1,2],"max_tokens":null,"n":null,"logprobs":null,"stop":null,
@@ -45,9 +45,10 @@ TEST_CASE("a completion has OpenAI's defaults, and null is one everywhere") {
   CHECK(request_of(R"({"prompt":[1,2],"temperature":1.0})") == usual);
 }
 
-TEST_CASE("what is asked for is read") {
-  const CompleteRequest asked = request_of(
-      R"({"model":"m","prompt":[1],"max_tokens":3,"n":4,"beam_width":8,"items":true,"logprobs":0,"budget_us":90})");
+TEST_CASE("completions: all supported members are parsed") {
+  const CompleteRequest asked =
+      request_of(R"({"model":"m","prompt":[1],"max_tokens":3,"n":4,"beam_width":8,"items":true,"logprobs":0,)"
+                 R"("budget_us":90})");
   CHECK(asked == CompleteRequest{.model = "m",
                                  .prompt = {1},
                                  .max_tokens = 3,
@@ -58,9 +59,7 @@ TEST_CASE("what is asked for is read") {
                                  .budget_us = 90});
 }
 
-TEST_CASE(
-    "a prompt is token ids, or words with blanks between them, or with none where they are in angle "
-    "brackets") {
+TEST_CASE("completions: a prompt is token ids, or words separated by blanks or in angle brackets") {
   CHECK(prompt_of("[1,4,7]") == std::vector<Token>{1, 4, 7});
   CHECK(prompt_of("[[1,4]]") == std::vector<Token>{1, 4});
   CHECK(prompt_of(R"("<bos> <a_1>\n <b_2> ")") == std::vector<Token>{1, 4, 7});
@@ -71,7 +70,7 @@ TEST_CASE(
   CHECK(prompt_of(R"("")").empty());
 }
 
-TEST_CASE("a word that the model does not have is named") {
+TEST_CASE("completions: a word outside the vocabulary is named") {
   CHECK(refusal_of(R"({"prompt":"<bos> <a_2>"})") == "422 unknown_word prompt");
   CHECK(std::get<Refusal>(read(R"({"prompt":"<bos> <a_2>"})")).what.starts_with("\"<a_2>\" is no word"));
   CHECK(refusal_of(R"({"prompt":"<bos"})") == "422 unknown_word prompt");
@@ -80,7 +79,7 @@ TEST_CASE("a word that the model does not have is named") {
   CHECK(std::get<Refusal>(none).code == "no_words");
 }
 
-TEST_CASE("several prompts are refused, and so is what is no prompt") {
+TEST_CASE("completions: several prompts and invalid prompts are refused") {
   CHECK(refusal_of(R"({"prompt":[[1],[2]]})") == "400 several_prompts prompt");
   CHECK(refusal_of(R"({"prompt":["<bos>","<a_1>"]})") == "400 several_prompts prompt");
   CHECK(refusal_of(R"({"prompt":[[1],2]})") == "400 wrong_type prompt[1]");
@@ -97,13 +96,13 @@ TEST_CASE("several prompts are refused, and so is what is no prompt") {
   CHECK(refusal_of(R"({"n":1})") == "400 missing_field prompt");
 }
 
-TEST_CASE("a prompt is bounded while it is read") {
+TEST_CASE("completions: a prompt is bounded while it is parsed") {
   CHECK(prompt_of("[1,2,3,4,5]").size() == 5);
   CHECK(refusal_of(R"({"prompt":[1,2,3,4,5,6)") == "413 too_many_tokens prompt");
   CHECK(refusal_of(R"({"prompt":"red red red red red red"})") == "413 too_many_tokens prompt");
 }
 
-TEST_CASE("what OpenAI has and we do not is refused by name") {
+TEST_CASE("completions: OpenAI members without support are refused by name") {
   for (const std::string name : {"echo", "stream"})
     CHECK(with("\"" + name + "\":true") == "400 unsupported_value " + name);
   CHECK(with(R"("temperature":0.7)") == "400 unsupported_value temperature");
@@ -119,7 +118,7 @@ TEST_CASE("what OpenAI has and we do not is refused by name") {
   CHECK(with(R"("logprobs":2)") == "400 unsupported_value logprobs");
 }
 
-TEST_CASE("a body that is none is refused") {
+TEST_CASE("completions: an invalid body is refused") {
   CHECK(refusal_of("") == "400 malformed_json byte 1");
   CHECK(refusal_of("[1]") == "400 wrong_type body");
   CHECK(refusal_of("7") == "400 wrong_type body");
@@ -135,19 +134,21 @@ TEST_CASE("a body that is none is refused") {
   CHECK(with(R"("items":1)") == "400 wrong_type items");
 }
 
-TEST_CASE("the answer has OpenAI's form, with tokens and their log-probability beside") {
+TEST_CASE("completions: the response has OpenAI's form, with tokens and their log-probabilities") {
   const CompleteReply reply{
       .id = 9, .completions = {{{4, 7}, -0.5}, {{4, 5}, -1.25}}, .tokens_total = 3, .model_version = "m"};
   const json body = json::parse(completion_body(reply, &words, 1'700'000'000));
   CHECK(body ==
         json::parse(R"({"id":"cmpl-9","object":"text_completion","created":1700000000,"model":"m","choices":[
-    {"index":0,"text":"<a_1> <b_2>","logprobs":null,"finish_reason":"length","tokens":[4,7],"log_probability":-0.5},
-    {"index":1,"text":"<a_1> 5","logprobs":null,"finish_reason":"length","tokens":[4,5],"log_probability":-1.25}],
+    {"index":0,"text":"<a_1> <b_2>","logprobs":null,"finish_reason":"length",)"
+                    R"("tokens":[4,7],"log_probability":-0.5},
+    {"index":1,"text":"<a_1> 5","logprobs":null,"finish_reason":"length",)"
+                    R"("tokens":[4,5],"log_probability":-1.25}],
     "usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}})"));
   CHECK(json::parse(completion_body(reply, nullptr, 0))["choices"][0]["text"] == "4 7");
 }
 
-TEST_CASE("log-probabilities are told token by token") {
+TEST_CASE("completions: log-probabilities are returned token by token") {
   CompleteReply reply{.completions = {{{4}, -0.5, {-0.5}}}, .logprobs = true, .items = true};
   const json one = json::parse(completion_body(reply, &words, 0))["choices"][0];
   CHECK(one["finish_reason"] == "stop");

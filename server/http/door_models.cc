@@ -9,7 +9,7 @@
 namespace troupe::server {
 namespace {
 
-// What a kind is called that a model does not serve.
+// Request kinds, how a message says them, and the refusal code of a model that does not serve one.
 struct Kind {
   std::string_view name, does, code;
 };
@@ -38,13 +38,14 @@ std::string names_of(std::span<const DoorModel> models, std::string_view kind) {
 
 constexpr std::string_view blanks = " \t\r\n";
 
-// Behind the string that begins at `at`; npos: it does not end.
+// Returns the position after the string that begins at `at`; npos = it does not end.
 std::size_t behind_string(std::string_view json, std::size_t at) {
   for (++at; at < json.size() && json[at] != '"'; ++at) at += json[at] == '\\';
   return at < json.size() ? at + 1 : json.npos;
 }
 
-// Behind the value that begins at `at`: at the comma or the bracket after it; npos: it does not end.
+// Returns the position of the comma or bracket after the value that begins at `at`; npos = it does
+// not end.
 std::size_t behind_value(std::string_view json, std::size_t at) {
   for (std::size_t depth = 0; at < json.size();) {
     const char c = json[at];
@@ -61,7 +62,7 @@ std::size_t behind_value(std::string_view json, std::size_t at) {
 }
 
 struct Member {
-  std::size_t begin = 0, end = 0;  // with one comma, if there is one
+  std::size_t begin = 0, end = 0;  // including one comma, if there is one
   std::string_view value;
 };
 struct Members {
@@ -69,7 +70,7 @@ struct Members {
   bool twice = false;
 };
 
-// The outermost members called "model". What is no JSON is left to those who read it.
+// Finds the outermost members called "model". Invalid JSON is left to the parser of the body.
 Members find_model(std::string_view json) {
   Members found;
   std::size_t at = json.find_first_not_of(blanks), comma = json.npos;
@@ -88,7 +89,8 @@ Members find_model(std::string_view json) {
     const bool last = json[end] != ',';
     if (json.substr(begin, key_end - begin) == "\"model\"") {
       const std::size_t next = last ? json.npos : json.find_first_not_of(blanks, end + 1);
-      if (!last && (next == json.npos || json[next] != '"')) return {};  // a comma before nothing has to stay
+      // a comma without a member after it must stay, so that the body stays invalid
+      if (!last && (next == json.npos || json[next] != '"')) return {};
       found.twice = found.model.has_value();
       const std::string_view text = json.substr(value, end - value);
       const bool comma_before = last && comma != json.npos;
@@ -103,7 +105,7 @@ Members find_model(std::string_view json) {
 
 struct Named {
   std::optional<std::string> name;
-  std::string body;  // without it, if it was there
+  std::string body;  // without the member, if it was there
   bool in_body = false;
 };
 std::variant<Named, Refusal> name_in_body(std::string_view body) {
@@ -112,9 +114,9 @@ std::variant<Named, Refusal> name_in_body(std::string_view body) {
   if (!found.model) return Named{};
   const Member& member = *found.model;
   if (member.value.empty() || member.value.front() != '"' || member.value.size() < 2)
-    return Refusal{400, "wrong_type", "model is something else", "model", "the name of a model, as text"};
+    return Refusal{400, "wrong_type", "model has the wrong type", "model", "the name of a model, as text"};
   Named named{std::string(member.value.substr(1, member.value.size() - 2)), std::string(body), true};
-  // An erroneous body is wrong at the same byte as before.
+  // Blanks keep the positions of errors in the rest of the body.
   std::fill(named.body.begin() + static_cast<std::ptrdiff_t>(member.begin),
             named.body.begin() + static_cast<std::ptrdiff_t>(member.end), ' ');
   return named;
@@ -135,9 +137,9 @@ std::optional<std::string> name_in_query(std::string_view target) {
 // ---- the choice ----
 
 Refusal not_served(std::string what, std::string_view kind, std::string others, const Kind& row) {
-  return {
-      422, std::string(row.code), std::move(what), "model",
-      others.empty() ? "a box with a model that serves " + std::string(kind) : "one of " + std::move(others)};
+  return {422, std::string(row.code), std::move(what), "model",
+          others.empty() ? "a node with a model that serves " + std::string(kind)
+                         : "one of " + std::move(others)};
 }
 
 std::variant<const DoorModel*, Refusal> choose(const std::optional<std::string>& name, std::string_view kind,
@@ -147,7 +149,7 @@ std::variant<const DoorModel*, Refusal> choose(const std::optional<std::string>&
   if (name) {
     const auto model = std::ranges::find(models, *name, &DoorModel::name);
     if (model == models.end())
-      return Refusal{404, "unknown_model", "no model here is named " + in_quotes(*name), "model",
+      return Refusal{404, "unknown_model", "no model is named " + in_quotes(*name), "model",
                      "one of " + names_of(models, "")};
     if (serves(*model, kind)) return &*model;
     return not_served(
@@ -156,12 +158,11 @@ std::variant<const DoorModel*, Refusal> choose(const std::optional<std::string>&
   }
   const auto may = [&](const DoorModel& model) { return serves(model, kind); };
   const auto first = std::ranges::find_if(models, may);
-  if (first == models.end())
-    return not_served("no model here does " + std::string(row->does), kind, "", *row);
+  if (first == models.end()) return not_served("no model here can " + std::string(row->does), kind, "", *row);
   if (std::ranges::count_if(models, may) == 1) return &*first;
   return Refusal{
-      400, "which_model", "no model is named, and several could be meant", "model",
-      "one of " + able + (kind.empty() ? ", as ?model=NAME behind the path" : ", as `model` in the body")};
+      400, "which_model", "no model is named, and several are possible", "model",
+      "one of " + able + (kind.empty() ? ", as ?model=NAME after the path" : ", as `model` in the body")};
 }
 
 }  // namespace

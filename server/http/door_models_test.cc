@@ -33,15 +33,15 @@ std::string rest_of(std::string_view body) {
 using namespace door_models_test;
 }  // namespace
 
-TEST_SUITE("door models") {
-  TEST_CASE("a request without a name goes to the one model that serves such") {
+TEST_SUITE("model choice") {
+  TEST_CASE("model choice: a request without a name goes to the one model that serves its kind") {
     CHECK(asked("POST", "/v1/rank", R"({"user":"u"})") == "games");
     CHECK(asked("POST", "/v1/generate", R"({"user":"u"})") == "news");
     CHECK(asked("POST", "/v1/completions", "{}") == "news");
     CHECK(asked("POST", "/v1/rank", "no JSON") == "games");
   }
 
-  TEST_CASE("where several could answer, one has to be named") {
+  TEST_CASE("model choice: a request that several models could serve must name one") {
     CHECK(asked("POST", "/v1/score", "{}") == "400 which_model");
     CHECK(asked("POST", "/v1/score", R"({"model":"news"})") == "news");
     CHECK(asked("PUT", "/v1/users/a") == "400 which_model");
@@ -53,7 +53,8 @@ TEST_SUITE("door models") {
     CHECK(asked("PUT", "/v1/users/a", "", {{"games", "rank"}}) == "games");
   }
 
-  TEST_CASE("the wrong thing asked of a model is told what it serves and who else could") {
+  TEST_CASE(
+      "model choice: a model that does not serve the kind is refused, naming what it and others serve") {
     const Refusal wrong = refusal_of("/v1/generate", R"({"user":"u","model":"games"})");
     CHECK(wrong.status == 422);
     CHECK(wrong.code == "not_a_generator");
@@ -65,16 +66,16 @@ TEST_SUITE("door models") {
     CHECK(asked("POST", "/v1/score", "{}", {{"films", "rank"}}) == "422 not_a_scorer");
   }
 
-  TEST_CASE("a name that no model has is told those that there are") {
+  TEST_CASE("model choice: an unknown name is refused with the known names") {
     const Refusal unknown = refusal_of("/v1/rank", R"({"model":"gmaes"})");
     CHECK(unknown.status == 404);
     CHECK(unknown.code == "unknown_model");
-    CHECK(unknown.what == "no model here is named \"gmaes\"");
+    CHECK(unknown.what == "no model is named \"gmaes\"");
     CHECK(unknown.expected == "one of games, news");
     CHECK(asked("PUT", "/v1/users/a?model=") == "404 unknown_model");
   }
 
-  TEST_CASE("who asks no model is asked for none") {
+  TEST_CASE("model choice: a request that needs no model gets none") {
     CHECK(asked("GET", "/v1/models") == "none");
     CHECK(asked("GET", "/v1/rank") == "none");
     CHECK(asked("POST", "/v1/users/a") == "none");
@@ -82,7 +83,7 @@ TEST_SUITE("door models") {
     CHECK(asked("POST", "/v1/score", "{}", {}) == "none");
   }
 
-  TEST_CASE("what is left of a body is as long as before, and JSON if it was") {
+  TEST_CASE("model choice: removing the member keeps the body's length and its validity") {
     CHECK(rest_of(R"({"model":"news","a":1})") == R"({               "a":1})");
     CHECK(rest_of(R"({"a":1, "model" : "news" })") == R"({"a":1                   })");
     CHECK(rest_of(R"({"model":"news"})") == R"({              })");
@@ -91,7 +92,9 @@ TEST_SUITE("door models") {
     CHECK(rest_of(R"({"a\"":"\\","model":"news"})") == R"({"a\"":"\\"               })");
   }
 
-  TEST_CASE("a name that is no text, or twice there, is refused; what is no JSON is left to its reader") {
+  TEST_CASE(
+      "model choice: a name of the wrong type or given twice is refused, invalid JSON is left to its "
+      "parser") {
     CHECK(asked("POST", "/v1/score", R"({"model":7})") == "400 wrong_type");
     CHECK(asked("POST", "/v1/score", R"({"model":["news"]})") == "400 wrong_type");
     CHECK(asked("POST", "/v1/score", R"({"model":"news","model":"games"})") == "400 malformed_json");

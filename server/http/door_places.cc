@@ -59,7 +59,7 @@ std::optional<DoorPlaces::Guest> DoorPlaces::goes_for_bytes() const {
 
 void DoorPlaces::enter(Guest guest, Origin from) {
   const bool is_new = inside_.emplace(guest, Inside{from, 0, {}}).second;
-  TROUPE_CHECK(is_new, "a guest enters once");
+  TROUPE_CHECK(is_new, "a connection enters once");
   ++houses_[from].guests;
   waits(guest);
 }

@@ -1,8 +1,10 @@
 #pragma once
-// Who is inside the door: how many from where, and how many bytes are kept for them. Says who has to go so
-// that somebody new can come in: nobody whose request the actors have, and of those that wait for their
-// client one of the address with the most, whoever waits longest. So a stranger who takes all places, or all
-// memory, takes them from himself. Pure: time is the order of calls.
+// Limits connections and the memory kept for them: how many there are per address, and how many
+// bytes each keeps. Decides which connection closes so that a new one can come in. A connection
+// whose request is with the actors never closes for this. Among those that wait for their client,
+// it is the longest waiting one of the address with the most connections. A client that takes all
+// connections, or all memory, therefore takes them only from itself. Pure: time is the order of
+// calls.
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -15,12 +17,13 @@ namespace troupe::server {
 struct PlaceLimits {
   std::uint32_t guests_max = 1024;
   std::uint32_t guests_of_one_max = 256;         // from one address
-  std::size_t bytes_max = std::size_t{8} << 20;  // kept for all of them
+  std::size_t bytes_max = std::size_t{8} << 20;  // kept for all connections together
 };
 
-// Where a guest comes from: an IPv4 address, or the /64 of an IPv6 address, for who has one has all of that.
+// Origin of a connection: an IPv4 address, or the /64 of an IPv6 address, because its owner usually
+// controls all of it.
 using Origin = std::uint64_t;
-Origin origin_of(std::span<const unsigned char> address);  // 4 or 16 bytes, as on the network
+Origin origin_of(std::span<const unsigned char> address);  // 4 or 16 bytes in network order
 
 class DoorPlaces {
  public:
@@ -29,15 +32,17 @@ class DoorPlaces {
   explicit DoorPlaces(const PlaceLimits& limits) : limits_(limits) {}
 
   bool has_room(Origin from) const;
-  // Who goes for somebody from there, or for anybody; none if all who could are being served.
+  // Return the connection to close for a new one from there, or from anywhere; nullopt if all are
+  // being served.
   std::optional<Guest> goes_for(Origin from) const;
   std::optional<Guest> goes() const;
-  // Who goes because more bytes are kept than may be; none if they may.
+  // Returns the connection to close because too many bytes are kept; nullopt if they are within the
+  // limit.
   std::optional<Guest> goes_for_bytes() const;
 
-  void enter(Guest guest, Origin from);  // waits for its client
-  void leave(Guest guest);               // who is not inside may leave too
-  void waits(Guest guest);               // for its client, from now on
+  void enter(Guest guest, Origin from);  // adds a connection; it waits for its client
+  void leave(Guest guest);               // does nothing for unknown connections
+  void waits(Guest guest);               // it waits for its client from now on
   void works(Guest guest);               // the actors have its request
   void keeps(Guest guest, std::size_t bytes);
 
@@ -49,9 +54,9 @@ class DoorPlaces {
     Guest guest;
     std::uint64_t since;
   };
-  struct House {  // all from one address
+  struct House {  // all connections from one address
     std::size_t guests = 0, bytes = 0;
-    std::list<Waiting> waiting;  // longest first
+    std::list<Waiting> waiting;  // longest waiting first
   };
   struct Inside {
     Origin from;

@@ -22,8 +22,8 @@ DoorPlaces with(const std::vector<std::pair<Guest, Origin>>& guests, const Place
 
 }  // namespace
 
-TEST_SUITE("door places") {
-  TEST_CASE("who has waited longest goes first, and what was heard of lately stays") {
+TEST_SUITE("connection limits") {
+  TEST_CASE("connection limits: the longest waiting connection closes first, a recently active one stays") {
     DoorPlaces places = with({{1, here}, {2, here}, {3, there}, {4, there}});
     CHECK_FALSE(places.has_room(elsewhere));
     CHECK(places.goes() == Guest{1});
@@ -35,7 +35,7 @@ TEST_SUITE("door places") {
     CHECK(with({{1, there}, {2, here}}).goes() == Guest{1});
   }
 
-  TEST_CASE("whose request is under way does not go") {
+  TEST_CASE("connection limits: a connection with a request in flight never closes") {
     DoorPlaces places = with({{1, here}, {2, there}, {3, there}, {4, elsewhere}});
     places.works(2);
     CHECK(places.goes() == Guest{3});
@@ -45,13 +45,13 @@ TEST_SUITE("door places") {
     CHECK(places.goes() == Guest{4});
   }
 
-  TEST_CASE("an address with the most guests makes room, however long others have waited") {
+  TEST_CASE("connection limits: the address with most connections gives one up, however long others waited") {
     const DoorPlaces places = with({{1, here}, {2, there}, {3, there}, {4, there}});
     CHECK(places.goes_for(elsewhere) == Guest{2});
     CHECK(places.goes_for(here) == Guest{2});
   }
 
-  TEST_CASE("an address that has all it may makes room itself, or gets none") {
+  TEST_CASE("connection limits: an address at its limit gives up its own connection, or gets none") {
     DoorPlaces places =
         with({{1, here}, {2, there}, {3, there}, {4, there}}, {.guests_max = 9, .guests_of_one_max = 3});
     CHECK(places.has_room(here));
@@ -61,7 +61,7 @@ TEST_SUITE("door places") {
     CHECK(places.goes_for(there) == std::nullopt);
   }
 
-  TEST_CASE("the largest of the address that keeps most goes when there are too many bytes") {
+  TEST_CASE("connection limits: the largest connection of the largest address closes at the byte limit") {
     DoorPlaces places = with({{1, here}, {2, there}, {3, there}});
     places.keeps(1, 40);
     places.keeps(2, 20);
@@ -81,7 +81,7 @@ TEST_SUITE("door places") {
     CHECK(places.bytes() == 45);
   }
 
-  TEST_CASE("an origin is an IPv4 address, also inside IPv6, or the /64 of an IPv6 address") {
+  TEST_CASE("connection limits: an origin is an IPv4 address, also mapped into IPv6, or an IPv6 /64") {
     using Bytes = std::vector<unsigned char>;
     const Bytes v4{127, 0, 0, 2}, other{127, 0, 0, 3};
     const Bytes inside{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 2};
@@ -93,7 +93,7 @@ TEST_SUITE("door places") {
     CHECK(origin_of(v6) != origin_of(far));
   }
 
-  TEST_CASE("whatever guests do, the limits hold and everything is given back") {
+  TEST_CASE("connection limits: at random, the limits hold and everything is released") {
     const std::uint64_t seed = 20'251'203;
     CAPTURE(seed);
     std::mt19937_64 chance(seed);

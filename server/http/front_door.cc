@@ -23,10 +23,10 @@ using std::chrono::microseconds;
 
 namespace {
 
-constexpr std::int64_t status_us_max = 1'000'000;   // how long the actors have to say how they are
+constexpr std::int64_t status_us_max = 1'000'000;   // wait for the actors' status
 constexpr std::int64_t accept_pause_us = 100'000;   // after the system had no socket to give
-constexpr std::int64_t accept_log_us = 10'000'000;  // between lines about that
-constexpr std::int64_t farewell_us_max = 300'000;   // for the last responses when the door closes
+constexpr std::int64_t accept_log_us = 10'000'000;  // between log lines about that
+constexpr std::int64_t farewell_us_max = 300'000;   // for the last responses when the server closes
 constexpr PlaceLimits lane_limits{.guests_max = 64, .guests_of_one_max = 16, .bytes_max = 4 << 20};
 
 PlaceLimits place_limits(const DoorConfig& config) {
@@ -46,14 +46,14 @@ std::string field_of(const StatusReply& reply, std::string_view name) {
   return at == reply.fields.end() ? "" : at->value;
 }
 
-// That it serves: the present one, and the next one while a share of the users has it.
+// Returns the served versions: the current one, and the next one while a share of users has it.
 std::vector<std::string> versions_of(const StatusReply& router) {
   std::vector<std::string> versions{field_of(router, "model_version")};
   if (!field_of(router, "next_share").empty()) versions.push_back(field_of(router, "next_model"));
   return versions;
 }
 
-// "router@1 is not ready: the catalog has no items", if it says why.
+// Formats "router@1 is not ready: the catalog has no items"; the reason is optional.
 std::string why_not_ready(const StatusReply& reply) {
   const std::string model = field_of(reply, "model");
   const std::string who = name_of(Address{reply.node, reply.role}) +
@@ -62,7 +62,7 @@ std::string why_not_ready(const StatusReply& reply) {
   return why.empty() ? who : who + ": " + why;
 }
 
-// Which actor said it: of several models' routers all are one node's.
+// Identifies the actor of a status: with several models, all routers are on one node.
 auto actor_of(const StatusReply& reply) {
   return std::tuple(reply.node, reply.role, field_of(reply, "model"));
 }
@@ -97,7 +97,7 @@ SeenRun run_of(const Message& reply) {
   return {};
 }
 
-// Of what a worker computes; other messages have no room for it.
+// Sets the trace of a message to a worker; other messages have no such field.
 void set_trace(Message& message, const TraceContext& trace) {
   std::visit(
       [&](auto& m) {
@@ -106,9 +106,7 @@ void set_trace(Message& message, const TraceContext& trace) {
       message);
 }
 
-Refusal stopping() {
-  return {503, "stopping", "the server is being stopped", "server", "a server that stays"};
-}
+Refusal stopping() { return {503, "stopping", "the server is stopping", "server", "another server"}; }
 
 }  // namespace
 
@@ -136,12 +134,12 @@ FrontDoor::Answer FrontDoor::Answer::of(const Message& message, const ModelText&
     return versioned(with_words(to_json(*m), m->tokens, text), m->version);
   if (const auto* m = std::get_if<Refused>(&message)) return of(m->refusal);
   return of(
-      Refusal{500, "wrong_answer", "an actor answered with another kind of message", "router", "a reply"});
+      Refusal{500, "wrong_answer", "an actor answered with the wrong kind of message", "router", "a reply"});
 }
 
 FrontDoor::Answer FrontDoor::Answer::of_models(std::span<const StatusReply> routers) {
   if (routers.empty())
-    return of(Refusal{503, "not_ready", "the router does not answer", "router", "a router that does"});
+    return of(Refusal{503, "not_ready", "the router does not answer", "router", "a router that answers"});
   std::string text = R"({"object":"list","data":[)";
   const auto add = [&](const StatusReply& router, const std::string& id, const std::string& version) {
     text += text.ends_with('[') ? R"({"id":)" : R"(,{"id":)";
@@ -155,7 +153,7 @@ FrontDoor::Answer FrontDoor::Answer::of_models(std::span<const StatusReply> rout
     const std::string name = field_of(router, "model"), version = field_of(router, "model_version");
     add(router, name.empty() ? version : name, name.empty() ? "" : version);
     if (const std::string share = field_of(router, "next_share");
-        !share.empty()) {  // of two that share the users
+        !share.empty()) {  // two models share the users
       const std::string next = field_of(router, "next_model");
       add(router, name.empty() ? next : name, name.empty() ? "" : next);
       text.insert(text.size() - 1, R"(,"share":)" + share);
@@ -183,7 +181,7 @@ void FrontDoor::Server::bind() {
   beast::error_code error;
   const asio::ip::address address = asio::ip::make_address(config.address, error);
   if (error)
-    throw DoorError("http.address: " + config.address + " is no IP address; expected e.g. 127.0.0.1");
+    throw DoorError("http.address: " + config.address + " is not an IP address; expected e.g. 127.0.0.1");
   const Tcp::endpoint endpoint(address, config.port);
   acceptor.open(endpoint.protocol(), error);
   if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
@@ -191,7 +189,7 @@ void FrontDoor::Server::bind() {
   if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
   if (error)
     throw DoorError("http: cannot listen on " + where + " (" + error.message() + "); expected a free port");
-  config.port = acceptor.local_endpoint().port();  // where 0 asked for any
+  config.port = acceptor.local_endpoint().port();  // the chosen port, if 0 asked for any
 }
 
 void FrontDoor::Server::accept() {
@@ -204,8 +202,8 @@ void FrontDoor::Server::accept() {
   });
 }
 
-// No file descriptors are left, most likely: then the door is as full as it gets, and who waits longest gives
-// his. If that did not help, somebody else took it; the next attempt is after a pause.
+// Most likely no file descriptors are left. The server treats this as full, and the longest waiting
+// connection closes. If another thread took its descriptor, the next attempt follows after a pause.
 void FrontDoor::Server::accept_failed(const beast::error_code& error) {
   metrics.record(Metric::http_accept_failed, 1);
   ++accepts_failed;
@@ -230,7 +228,7 @@ void FrontDoor::Server::accept_failed(const beast::error_code& error) {
 void FrontDoor::Server::take(Tcp::socket socket) {
   beast::error_code error;
   const Tcp::endpoint client = socket.remote_endpoint(error);
-  if (error) return;  // gone already
+  if (error) return;  // the client is gone already
   socket.set_option(Tcp::no_delay(true), error);
   const Origin from = origin_of(client.address());
   DoorPlaces& among = make_room(places, from) ? places : lane;
@@ -255,7 +253,7 @@ void FrontDoor::Server::send_away(DoorPlaces::Guest guest) {
   sessions.at(guest)->end();
 }
 
-// Who waits for the actors is told that they wait in vain. The loop ends with the last session.
+// Answers all waiting requests with a refusal. The loop ends with the last session.
 void FrontDoor::Server::stop() {
   closing = true;
   acceptor.close();
@@ -361,15 +359,15 @@ FrontDoor::Answer FrontDoor::Server::shaped(const Message& answer, std::variant<
   return {.body = std::get<std::string>(std::move(body)), .run = run_of(answer)};
 }
 
-// Another name than that of the version that has answered: the other one's of two that share the users, or
-// nobody's.
+// Called when the answer's version differs from the requested model: it may be the other of two
+// that share the users, or an unknown name.
 void FrontDoor::Server::shape_by_versions(const Message& answer, const decltype(Shaped::body)& shape,
                                           OnAnswer then) {
   ask_status(
       {config.router}, [answer, shape, then = std::move(then)](const std::vector<StatusReply>& replies) {
         if (replies.empty())
           return then(Answer::of(
-              Refusal{503, "not_ready", "the router does not answer", "router", "a router that does"}));
+              Refusal{503, "not_ready", "the router does not answer", "router", "a router that answers"}));
         then(shaped(answer, shape(answer, {.versions = versions_of(replies.front())}, since_1970_s())));
       });
 }
@@ -394,7 +392,7 @@ void FrontDoor::Server::finish_status(RequestId id) {
   node.mapped().on_status(std::move(replies));
 }
 
-// Who was asked and does not answer, and what nodes are called.
+// Adds the actors that did not answer, and the names of nodes.
 std::string FrontDoor::Server::cluster_json(const std::vector<StatusReply>& replies) const {
   std::string text = to_json(replies), names;
   text.pop_back();
@@ -426,7 +424,7 @@ std::uint64_t FrontDoor::Server::draw() {  // splitmix64
   return z ^ (z >> 31);
 }
 
-// Its client's, or a new one; `parent` is its client's span.
+// Uses the client's trace, or a new one; `parent` becomes the client's span.
 TraceContext FrontDoor::Server::new_trace(std::string_view traceparent, std::uint64_t& parent) {
   auto trace = read_traceparent(traceparent);
   parent = trace ? trace->span : 0;
@@ -471,7 +469,7 @@ void FrontDoor::Server::answer_question(DoorQuestion question, std::string_view 
     });
   if (retired)
     return then(
-        Answer::of(Refusal{503, "not_ready", "this node is about to end", "cluster", "another node"}));
+        Answer::of(Refusal{503, "not_ready", "this node is shutting down", "cluster", "another node"}));
   const auto& asked = config.must_be_ready.empty() ? config.actors : config.must_be_ready;
   const std::string obstacle = config.obstacle ? config.obstacle() : "";
   ask_status(asked,
@@ -490,7 +488,7 @@ void FrontDoor::Server::answer_model_question(const ModelQuestion& question, con
                                                           const std::vector<StatusReply>& replies) {
     if (replies.empty())
       return then(Answer::of(
-          Refusal{503, "not_ready", "the router does not answer", "router", "a router that does"}));
+          Refusal{503, "not_ready", "the router does not answer", "router", "a router that answers"}));
     const StatusReply& router = replies.front();
     const std::string name = field_of(router, "model");
     std::string version = field_of(router, "model_version");

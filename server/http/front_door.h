@@ -1,13 +1,14 @@
 #pragma once
-// The HTTP front door (Boost.Beast): turns requests into messages for the router and its answers into
-// responses. One thread owns every socket; answers from the actors are posted to it. No byte from outside is
-// kept before something says how many may come: header, body and what lies between chunks each have a limit,
-// and so has all that is kept for all connections together. Every request gets exactly one response, at the
-// latest `answer_us_max` after its last byte, a reload `reload_us_max`.
+// HTTP server (Boost.Beast): turns requests into messages for the router and its answers into
+// responses. One thread owns every socket; answers from the actors are posted to it. Every kind of
+// input has a limit before any byte is kept: headers, body, the parts between chunks, and the
+// memory for all connections together. Every request gets exactly one response, at the latest
+// `answer_us_max` after its last byte; a reload within `reload_us_max`.
 //
-// Connections are bounded in all and from one address. When there is no room, who has waited longest makes
-// room, of the address with the most (door_places.h): a newcomer is turned away only if the actors have a
-// request of everybody. Even then there are places for questions of health and metrics.
+// Connections are bounded in total and per address. At the limit, the connection that has waited
+// longest closes, of the address with the most (door_places.h). A new connection is refused only if
+// the actors have a request of every other one. Even then some connections are reserved for health
+// and metrics.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -30,84 +31,89 @@
 
 namespace troupe::server {
 
-// The door cannot open: "http: 127.0.0.1:8080 is in use; expected a free port".
+// Thrown if the server cannot listen: "http: 127.0.0.1:8080 is in use; expected a free port".
 struct DoorError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What the door shows its clients over TLS.
+// Certificate that the server presents over TLS.
 struct DoorCertificate {
-  std::string chain, key;  // PEM; empty: the door speaks in the clear
+  std::string chain, key;  // PEM; empty = no TLS
   bool empty() const { return chain.empty(); }
 };
 
 struct DoorConfig {
   std::string address = "127.0.0.1";
-  std::uint16_t port = 8080;  // 0: any free one
+  std::uint16_t port = 8080;  // 0 = any free port
   std::uint32_t connections_max = 1024;
   std::uint32_t connections_per_address_max = 256;
-  std::uint64_t memory_bytes_max = 8 << 20;  // of requests and responses on their way, one of each at least
+  std::uint64_t memory_bytes_max = 8 << 20;  // of requests and responses in flight; at least one of each
   std::uint32_t header_bytes_max = 8 << 10;
   std::uint32_t body_bytes_max = 1 << 20;
-  std::int64_t timeout_us = 10'000'000;      // for a client to send a request or take a response
-  std::int64_t answer_us_max = 10'400'000;   // from the request's last byte to its response
-  std::int64_t reload_us_max = 120'400'000;  // the same, for a reload: the router's own bound, and a little
+  std::int64_t timeout_us = 10'000'000;      // for a client to send a request or read a response
+  std::int64_t answer_us_max = 10'400'000;   // from a request's last byte to its response
+  std::int64_t reload_us_max = 120'400'000;  // same for a reload; the router's own bound and a margin
   DoorCertificate certificate;
-  std::shared_ptr<const ApiKeys> keys;  // whoever asks needs one, but for his health; null: nobody does
-  RateLimit tenant_limit;               // of each tenant, unless its key says another
+  std::shared_ptr<const ApiKeys> keys;  // every request needs a key, except health checks; null = no keys
+  RateLimit tenant_limit;               // of each tenant, unless its key has other limits
   DoorLimits limits;
-  ModelText text = {};                 // the model's
-  std::vector<Address> actors;         // whom /v1/cluster asks
-  std::vector<Address> must_be_ready;  // whom /v2/health/ready asks; none: all of those
+  ModelText text = {};                 // of the model
+  std::vector<Address> actors;         // actors that /v1/cluster asks
+  std::vector<Address> must_be_ready;  // actors that /v2/health/ready asks; empty = all of `actors`
   std::function<std::string()>
-      obstacle;  // why this node is not ready, whatever its actors say; "": it may be
+      obstacle;  // returns why this node is not ready, whatever its actors say; "" = no such reason
   Address router;
-  // Several models, each with its router; none: there is one, and all above is said of it.
+  // Several models, each with its router; empty = one model, described by the fields above.
   std::vector<DoorModel> models;
-  Seats seats;  // of their actors
-  std::function<std::string(MetricForm)>
-      metrics;                          // what /metrics answers; none: what the door's registry has
-  std::string version;                  // of the program, as /v2 tells it
-  std::map<NodeId, std::string> names;  // of the cluster's nodes; one that is not there goes by its number
+  Seats seats;                                     // per-model actor ids
+  std::function<std::string(MetricForm)> metrics;  // text of /metrics; null = the server's own registry
+  std::string version;                             // of the program, shown in /v2
+  // names of the cluster's nodes; a node without one is shown by number
+  std::map<NodeId, std::string> names;
   AccessLog access_log = AccessLog::off;
-  double sampled_share = 0;  // of the requests whose client says nothing of a trace, so many are recorded
-  // What is recorded, once it is answered; from the door's thread, and at once.
+  double sampled_share = 0;  // fraction of requests to record among those whose client sent no trace
+  // Called for each recorded request once it is answered, on the server's thread; it must return
+  // quickly.
   std::function<void(const SeenRequest&)> on_sampled;
-  RequestId last_id = 0;  // its own are larger than this; never used before towards that router
+  // Request ids start after this; larger ids were never used before towards that router.
+  RequestId last_id = 0;
 };
 
 class FrontDoor {
  public:
-  using Post = std::function<void(Address to, Message)>;  // into the actors; safe from the door's thread
+  // sends a message to the actors; called on the server's thread
+  using Post = std::function<void(Address to, Message)>;
 
-  // Binds (throws DoorError); connections wait until `open`.
+  // Binds the port (throws DoorError); connections wait until `open`.
   FrontDoor(DoorConfig config, Post post, MetricRegistry& metrics, LogSink log = {});
   ~FrontDoor();
 
-  void open();    // serves from a thread of its own
-  void retire();  // from now on it says that it is not ready, and serves on
-  // Another certificate for new connections, other keys for new requests. Throws std::runtime_error, and then
-  // all stays as it was.
+  void open();    // serves on a thread of its own
+  void retire();  // reports not ready from now on, and keeps serving
+  // Uses another certificate for new connections and other keys for new requests. Throws
+  // std::runtime_error; then nothing changes.
   void renew(const DoorCertificate& certificate, std::shared_ptr<const ApiKeys> keys);
-  void renew(const DoorCertificate& certificate);  // keys stay as they are
+  void renew(const DoorCertificate& certificate);  // keeps the keys
   void renew(std::shared_ptr<const ApiKeys> keys);
-  // Others are in the cluster from now on. From any thread.
+  // Replaces the actors and names of the cluster. Callable from any thread.
   void follow(std::vector<Address> actors, std::map<NodeId, std::string> names);
-  // Answers who waits with 503, ends every connection and the thread; nothing is posted any more. A second
-  // call does nothing.
+  // Answers waiting clients with 503, closes every connection and ends the thread. Posts nothing
+  // afterwards. A second call does nothing.
   void close();
 
-  // From any thread. It is answered in any case: once the door has closed, that the server stops.
+  // Callable from any thread. The call is always answered: after `close` with the refusal that the
+  // server stops.
   void ask(DoorCall call, OnDoorReply then);
 
   std::uint16_t port() const;
-  void deliver(Message answer);  // from any thread: an actor's answer to a message that the door posted
+  // takes an actor's answer to a message that the server posted; callable from any thread
+  void deliver(Message answer);
 
  private:
-  struct Answer;   // what a response is made of
-  struct Server;   // the state of the door's one thread
+  struct Answer;   // contents of a response
+  struct Server;   // state of the server's one thread
   struct Session;  // one connection
-  class Call;      // a request that came another way
+  class Call;      // a request that came by another protocol
   std::unique_ptr<Server> server_;
 };
 

@@ -1,4 +1,4 @@
-// A connection while it serves a request of many lines.
+// Implements the part of a connection that serves a request of many lines.
 #include "server/http/front_door_bulk.h"
 
 #include <chrono>
@@ -12,7 +12,7 @@ using std::chrono::microseconds;
 
 namespace {
 
-constexpr std::size_t bulk_read_bytes = 16 << 10;  // at a time
+constexpr std::size_t bulk_read_bytes = 16 << 10;  // read at a time
 
 std::string chunk_of(const std::string& text) {
   char size[24];
@@ -28,15 +28,16 @@ void FrontDoor::Session::begin_bulk() {
   next_lines();
 }
 
-// Takes lines that are there, as many as may be at the actors, and none that changes what another of them
-// changes.
+// Sends the available lines to the actors, up to the limit. Stops before a line that changes what
+// another current line changes.
 void FrontDoor::Session::next_lines() {
   const std::string_view bytes(static_cast<const char*>(buffer.data().data()), buffer.size());
   buffer.consume(body->take(bytes));
   bulk->results.clear(), bulk->subjects.clear();
   places.works(guest);
   stream.expires_never();
-  // Answers may come while lines are still taken, as of what is refused at once.
+  // Counts itself as open: answers may come while lines are still read, for example for lines that
+  // are refused at once.
   ++bulk->open;
   while (bulk->results.size() < Bulk::lines_at_once && !server.closing) {
     std::string line = std::exchange(bulk->later, "");
@@ -107,8 +108,8 @@ void FrontDoor::Session::read_lines() {
                    });
 }
 
-// And the end behind the last ones, or behind a body that is broken: then the connection closes, for nobody
-// knows where the next request begins.
+// Writes the results, and the end after the last ones or after a broken body. In the second case
+// the connection closes, because the start of the next request is unknown.
 void FrontDoor::Session::write_results() {
   std::string text;
   for (const std::string& result : bulk->results) text += result;

@@ -1,7 +1,7 @@
 #pragma once
-// Where a request of many lines is: some lines at a time are with the actors; when all have their results,
-// these are written, and the next are read. So it keeps that many lines, however many come, and a client that
-// does not take its results gets no more.
+// State of a request of many lines. A limited number of lines is with the actors at a time. When
+// all of them have results, these are written and the next lines are read. Memory is therefore
+// bounded by that many lines, and a client that does not read its results gets no more.
 #include <cstdint>
 #include <set>
 #include <string>
@@ -15,14 +15,14 @@ struct FrontDoor::Session::Bulk {
   static constexpr std::size_t lines_at_once = 32;
 
   BulkKind kind = BulkKind::users;
-  std::uint64_t lines = 0, failed = 0;  // so far, and of those
-  std::size_t open = 0;                 // of those at hand, without a result
-  std::vector<std::string> results;     // of those at hand
-  std::set<std::string> subjects;       // that those at hand change
-  std::string later;                    // a line that waits for one of those
-  std::string out;                      // being written
-  std::size_t bytes = 0;                // written, and being written
-  bool begun = false, ended = false;    // the answer
+  std::uint64_t lines = 0, failed = 0;  // lines so far, and failed ones among them
+  std::size_t open = 0;                 // current lines without a result
+  std::vector<std::string> results;     // of the current lines
+  std::set<std::string> subjects;       // users or items that the current lines change
+  std::string later;                    // line that waits because it changes one of `subjects`
+  std::string out;                      // bytes being written
+  std::size_t bytes = 0;                // written so far, including `out`
+  bool begun = false, ended = false;    // the response has begun, has ended
 };
 
 }  // namespace troupe::server

@@ -22,8 +22,8 @@ int count(const std::string& text, const std::string& part) {
   return found;
 }
 
-TEST_SUITE("front door, many lines") {
-  TEST_CASE("each line has a result of its own, and a bad one stops nobody") {
+TEST_SUITE("HTTP server, bulk") {
+  TEST_CASE("bulk: each line has its own result, and a bad line does not stop the others") {
     Fixture f;
     const std::string reply =
         f.raw(post("/v1/users",
@@ -41,7 +41,7 @@ TEST_SUITE("front door, many lines") {
     CHECK(f.written == std::vector<std::string>{"acme/ana", "not bob"});
   }
 
-  TEST_CASE("lines about one user are done in their order, however many come at once") {
+  TEST_CASE("bulk: lines about one user are handled in order, however many come at once") {
     Fixture f;
     std::string body;
     for (int i = 0; i < 100; ++i)
@@ -57,7 +57,7 @@ TEST_SUITE("front door, many lines") {
             reply.find("{\"line\":" + std::to_string(line + 1) + ","));
   }
 
-  TEST_CASE("several users are ranked in one call") {
+  TEST_CASE("bulk: several users are ranked in one call") {
     Fixture f;
     const std::string lines =
         "{\"user\":\"ana\",\"candidates\":[\"a\"]}\n{\"user\":\"nobody\",\"candidates\":[\"a\"]}\n";
@@ -65,10 +65,10 @@ TEST_SUITE("front door, many lines") {
         f.raw(post("/v1/rank", lines, "content-type: application/x-ndjson; charset=utf-8\r\n"));
     CHECK(has(reply, R"({"line":1,"status":200,"user":"ana")"));
     CHECK(has(reply, R"({"line":2,"status":404,"error":{)"));
-    CHECK(has(f.raw(post("/v1/rank", lines)), " 400 "));  // one body
+    CHECK(has(f.raw(post("/v1/rank", lines)), " 400 "));  // a single body
   }
 
-  TEST_CASE("a body of lines has no end but its own, and what is kept of it is bounded") {
+  TEST_CASE("bulk: a body of lines has no length limit, and memory for it is bounded") {
     DoorConfig config;
     config.body_bytes_max = 2048;
     Fixture f(config);
@@ -76,7 +76,7 @@ TEST_SUITE("front door, many lines") {
     const std::string line = "{\"user\":\"ana\",\"tokens\":[1]}\n";
     client.send("POST /v1/users HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n");
     std::string reply;
-    for (int i = 0; i < 200; ++i) {  // ten times what one body may have
+    for (int i = 0; i < 200; ++i) {  // ten times the limit of one body
       char size[16];
       std::snprintf(size, sizeof size, "%zx\r\n", line.size());
       client.send(size + line + "\r\n");
@@ -86,14 +86,14 @@ TEST_SUITE("front door, many lines") {
     reply += client.read_until("0\r\n\r\n");
     CHECK(count(reply, "\"status\":200") == 200);
     CHECK(has(reply, R"({"lines":200,"failed":0})"));
-    client.send(live + "connection: close\r\n" + end);  // the connection goes on
+    client.send(live + "connection: close\r\n" + end);  // the connection continues
     CHECK(has(client.read_all(), " 200 "));
     const std::string long_line = f.raw(post("/v1/users", line + std::string(4000, 'x') + "\n" + line));
     CHECK(has(long_line, R"({"line":2,"status":413,"error":{"status":413,"code":"line_too_long")"));
     CHECK(has(long_line, R"({"lines":1,"failed":1})"));
   }
 
-  TEST_CASE("who asks in HTTP/1.0 gets lines and the end of the connection") {
+  TEST_CASE("bulk: an HTTP/1.0 client gets the lines and the end of the connection") {
     Fixture f;
     const std::string reply =
         f.raw(post("/v1/items", R"({"item":"a","tokens":[1],"identifier":2})", "", "1.0"));
@@ -102,7 +102,7 @@ TEST_SUITE("front door, many lines") {
     CHECK(has(reply, "\r\n\r\n{\"line\":1,\"status\":200,\"version\":3}\n{\"lines\":1,\"failed\":0}\n"));
   }
 
-  TEST_CASE("a body that is broken ends the connection, and a catalog that is another's is not changed") {
+  TEST_CASE("bulk: a broken body closes the connection, and a foreign catalog is not changed") {
     Fixture f;
     const std::string reply =
         f.raw("POST /v1/users HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n" + live + end);
@@ -113,7 +113,7 @@ TEST_SUITE("front door, many lines") {
     CHECK(f.written.empty());
   }
 
-  TEST_CASE("a door that ends says of each line that it does") {
+  TEST_CASE("bulk: a closing server refuses each remaining line") {
     Fixture f;
     f.silent = true;
     RawClient client(f.door->port());

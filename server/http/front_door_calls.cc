@@ -14,13 +14,13 @@ namespace troupe::server {
 namespace {
 
 DoorReply stopped_call() {
-  const Refusal refusal{503, "stopping", "the server is being stopped", "server", "a server that stays"};
+  const Refusal refusal{503, "stopping", "the server is stopping", "server", "another server"};
   return {refusal.status, to_json(refusal), refusal.code};
 }
 
 }  // namespace
 
-// Who is let go unanswered is told that the server stops.
+// A call that is destroyed without an answer reports that the server stops.
 class FrontDoor::Call : public std::enable_shared_from_this<Call> {
  public:
   Call(DoorCall asked, OnDoorReply then) : asked_(std::move(asked)), then_(std::move(then)) {}
@@ -97,7 +97,7 @@ class FrontDoor::Call : public std::enable_shared_from_this<Call> {
   }
 
   DoorCall asked_;
-  OnDoorReply then_;  // null: it is answered
+  OnDoorReply then_;  // null = already answered
   SeenRequest seen_;
   std::string counted_;
   std::chrono::steady_clock::time_point began_;

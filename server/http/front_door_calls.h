@@ -1,6 +1,6 @@
 #pragma once
-// A request that came another way than HTTP, and goes the same way from the door on: keys, rates, pauses,
-// models, the router, the access log and spans are those of all requests.
+// A request that came by another protocol than HTTP. From here on it is treated like any other:
+// keys, rate limits, pauses, models, the router, the access log and spans.
 #include <functional>
 #include <optional>
 #include <string>
@@ -10,21 +10,21 @@
 namespace troupe::server {
 
 struct DoorCall {
-  std::string route;                  // as metrics and log lines name it
-  std::string kind;                   // of requests that a model has to serve, in the words of /v1/models
-  std::string model;                  // that is asked; "": whichever serves them
+  std::string route;                  // route name in metrics and log lines
+  std::string kind;                   // request kind that the model has to serve, as in /v1/models
+  std::string model;                  // requested model; "" = any that serves the kind
   Shaped asked;                       // without tenant
-  std::optional<Refusal> fault = {};  // why it is not asked; its key and rate come first
-  std::string authorization, tenant, traceparent, request_id;  // as the headers of those names
+  std::optional<Refusal> fault = {};  // refusal found by the caller; sent after the checks of key and rate
+  std::string authorization, tenant, traceparent, request_id;  // values of the headers of those names
   std::uint64_t bytes_in = 0;
 };
 
 struct DoorReply {
-  unsigned status = 200;  // HTTP's
+  unsigned status = 200;  // HTTP status
   std::string body;       // in the form of `asked`, or a refusal in JSON
-  std::string code;       // of a refusal
+  std::string code;       // error code of a refusal
   unsigned retry_after_s = 0;
 };
-using OnDoorReply = std::function<void(DoorReply)>;  // called once, from the door's thread or the caller's
+using OnDoorReply = std::function<void(DoorReply)>;  // called once, on the server's thread or the caller's
 
 }  // namespace troupe::server

@@ -24,15 +24,15 @@ DoorCall ranking(const std::string& user) {
   return call;
 }
 
-// The one answer. A second would throw.
+// Sends a call; the future holds its one answer. A second answer would throw.
 std::future<DoorReply> ask(FrontDoor& door, DoorCall call) {
   const auto answer = std::make_shared<std::promise<DoorReply>>();
   door.ask(std::move(call), [answer](DoorReply reply) { answer->set_value(std::move(reply)); });
   return answer->get_future();
 }
 
-TEST_SUITE("front door, calls") {
-  TEST_CASE("a call goes to the router with its tenant, and its answer has the call's form") {
+TEST_SUITE("HTTP server, calls") {
+  TEST_CASE("calls: a call reaches the router with its tenant, and the answer has the call's form") {
     Fixture f;
     DoorCall call = ranking("ana");
     call.tenant = "acme";
@@ -41,7 +41,7 @@ TEST_SUITE("front door, calls") {
     CHECK(reply.body == "ana of acme");
   }
 
-  TEST_CASE("a refusal is one, with its code") {
+  TEST_CASE("calls: a refusal is returned with its code") {
     Fixture f;
     const DoorReply reply = ask(*f.door, ranking("nobody")).get();
     CHECK(reply.status == 404);
@@ -49,7 +49,7 @@ TEST_SUITE("front door, calls") {
     CHECK(has(reply.body, "no such user"));
   }
 
-  TEST_CASE("where keys are needed a call needs one, and asks for its tenant") {
+  TEST_CASE("calls: with keys a call needs one, which sets its tenant") {
     DoorConfig config;
     ApiKeys keys;
     const MadeKey made = make_key({.tenant = "acme"});
@@ -69,7 +69,7 @@ TEST_SUITE("front door, calls") {
     CHECK(ask(*f.door, call).get().code == "no_key");
   }
 
-  TEST_CASE("a tenant's limit counts calls as it counts requests") {
+  TEST_CASE("calls: a tenant's limit counts calls like requests") {
     DoorConfig config;
     config.tenant_limit.at_once = 1;
     Fixture f(config);
@@ -81,7 +81,7 @@ TEST_SUITE("front door, calls") {
     CHECK(first.get().status == 200);
   }
 
-  TEST_CASE("a door that closes tells who waits, and who comes") {
+  TEST_CASE("calls: a closing server answers waiting and new calls") {
     Fixture f;
     f.silent = true;
     auto waits = ask(*f.door, ranking("ana"));

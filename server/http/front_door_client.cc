@@ -17,9 +17,9 @@ namespace http = beast::http;
 
 namespace {
 
-constexpr std::uint64_t body_bytes_max = 32 << 20;  // that of a reply of 100,000 items has some 10 MiB
+constexpr std::uint64_t body_bytes_max = 32 << 20;  // a reply of 100,000 items has about 10 MiB
 constexpr std::size_t buffer_bytes_max =
-    128 << 10;  // what is not understood yet; Beast bounds no line of a chunk
+    128 << 10;  // bytes not parsed yet; Beast does not bound the line of a chunk
 constexpr std::size_t read_bytes_max = 64 << 10;
 
 struct Server {
@@ -43,13 +43,12 @@ Server parse_server(std::string server) {
 
 void say(const beast::error_code& error, const Server& server) {
   if (error)
-    throw ClientError(server.url() + ": " + error.message() + "; expected a running troupe server" +
-                      (server.tls
-                           ? ", and a certificate for that name of an authority that is trusted (--authority)"
-                           : ""));
+    throw ClientError(
+        server.url() + ": " + error.message() + "; expected a running troupe server" +
+        (server.tls ? ", and a certificate for that name from a trusted authority (--authority)" : ""));
 }
 
-// Runs the loop until the step that was just begun has ended.
+// Runs the loop until the current operation has ended.
 void finish(asio::io_context& io, const beast::error_code& error, const Server& server) {
   io.restart();
   io.run();
@@ -78,8 +77,8 @@ std::string text_of(const http::request<http::string_body>& request) {
   return std::move(text).str();
 }
 
-// Bytes go to and from the stream as they are: what reads and writes whole messages would be compiled for
-// each kind of it. `keeps`: whether the server lets the connection be used again.
+// Sends and receives bytes directly, because Beast's message functions would be instantiated for
+// each kind of stream. `keeps`: whether the connection may be used again.
 template <class Stream>
 HttpReply exchange(asio::io_context& io, Stream& stream, const HttpCall& call, const Server& server,
                    bool& keeps) {
@@ -158,7 +157,7 @@ class HttpConnection::Open {
                    : exchange(io_, stream_, call, server_, keeps);
   }
 
-  // The server has neither closed it nor said anything that nobody asked for.
+  // Returns true if the server has neither closed the connection nor sent anything unexpected.
   bool is_silent() {
     char byte = 0;
     beast::error_code error;
@@ -183,7 +182,7 @@ HttpReply HttpConnection::call(const HttpCall& call) {
     open_ = std::make_unique<Open>(call);
     ++connects_;
   }
-  std::unique_ptr<Open> used = std::move(open_);  // gone if it throws
+  std::unique_ptr<Open> used = std::move(open_);  // destroyed if the call throws
   bool keeps = false;
   HttpReply reply = used->call(call, keeps);
   if (keeps) open_ = std::move(used);

@@ -1,6 +1,6 @@
 #pragma once
-// A small blocking HTTP client for the command line, benchmarks and the tests: one request, one response, on
-// a connection for it alone or on one that is kept.
+// Small blocking HTTP client for the command line, benchmarks and tests: one request and one
+// response, on a new connection or on one that is kept.
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
@@ -14,31 +14,31 @@ struct HttpReply {
   std::string etag = {};
 };
 
-// The server cannot be reached or does not speak HTTP: "http://127.0.0.1:8080: connection refused; expected
-// …".
+// Thrown if the server cannot be reached or does not speak HTTP: "http://127.0.0.1:8080: connection
+// refused; expected …".
 struct ClientError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 struct HttpCall {
-  std::string server = "127.0.0.1:8080";  // host:port, or http:// or https:// before it
+  std::string server = "127.0.0.1:8080";  // host:port, optionally after http:// or https://
   std::string method = "GET", target = "/", body, tenant;
-  std::string key = {};  // an API key
+  std::string key = {};  // API key
   std::string authority =
-      {};  // over TLS: PEM of who signs the server's certificate; "": those that the system trusts
-  std::string headers = {};  // more: "if-match: \"7\"\r\n"
+      {};  // PEM of the authority that signed the server's certificate; "" = the system's authorities
+  std::string headers = {};  // further headers, e.g. "if-match: \"7\"\r\n"
   std::int64_t timeout_us = 30'000'000;
 };
 HttpReply http_call(const HttpCall& call);  // throws ClientError
 
-// Calls of one server, one after the other. A connection that the server has closed meanwhile is made anew;
-// nothing is sent twice.
+// Makes several calls to one server, one after the other. Reconnects if the server has closed the
+// connection; sends nothing twice.
 class HttpConnection {
  public:
   HttpConnection();
   ~HttpConnection();
-  // The server, the authority and whether it is TLS are those of its first call. Throws ClientError; then the
-  // next call connects.
+  // The server, the authority and TLS are those of the first call. Throws ClientError; the next
+  // call then reconnects.
   HttpReply call(const HttpCall& call);
   std::uint64_t connects() const { return connects_; }
 

@@ -12,12 +12,13 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = beast::http;
 
-constexpr std::ptrdiff_t fields_max = 100;  // lines of a header
+constexpr std::ptrdiff_t fields_max = 100;  // header lines
 constexpr const char* tenant_header = "x-troupe-tenant";
 
 std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
 
-// What goes into a response and into lines of the log: visible, and no longer than such names are.
+// Returns the text if it can appear in a response and in log lines: visible characters, bounded
+// length; else "".
 std::string short_text(std::string_view text) {
   constexpr std::size_t bytes_max = 128;
   const bool fits =
@@ -35,8 +36,7 @@ Refusal refusal_of(const beast::error_code& error, const HeadLimits& limits) {
   return {400, "bad_http", error.message(), "request", "HTTP/1.1"};
 }
 
-// Who serves a request by its Host, as proxies do, and who by its target must not be told different things
-// (RFC 9112 §3.2).
+// A proxy may route by Host and a server by the target, so both must agree (RFC 9112 §3.2).
 std::optional<Refusal> host_fault(const http::request_header<>& header) {
   const std::size_t hosts = header.count(http::field::host);
   if (hosts == 1 || (hosts == 0 && header.version() == 10)) return std::nullopt;
@@ -45,8 +45,8 @@ std::optional<Refusal> host_fault(const http::request_header<>& header) {
                  "one Host, which may be empty"};
 }
 
-// What the parser lets pass and we do not. A coding that we cannot read would leave the body's end unknown,
-// and the bytes behind it would be taken for the next request.
+// Refuses what the parser accepts and this server does not. With an unknown coding the body's end
+// would be unknown, and bytes after it would be taken for the next request.
 std::optional<Refusal> header_fault(const http::request_parser<http::empty_body>& parser) {
   const auto& header = parser.get();
   if (std::distance(header.begin(), header.end()) > fields_max)
@@ -54,29 +54,29 @@ std::optional<Refusal> header_fault(const http::request_parser<http::empty_body>
                    "at most " + std::to_string(fields_max)};
   const bool coded = header.count(http::field::transfer_encoding) > 0;
   if (coded && (!parser.chunked() || header.version() == 10))
-    return Refusal{501, "transfer_encoding", "the body has a coding that is not supported",
+    return Refusal{501, "transfer_encoding", "the body has an unsupported transfer coding",
                    "transfer-encoding", "chunked in HTTP/1.1, or content-length"};
   if (header.count(tenant_header) > 1)
-    return Refusal{400, "repeated_tenant", "the request names several tenants", tenant_header, "one at most"};
+    return Refusal{400, "repeated_tenant", "the request names several tenants", tenant_header, "at most one"};
   if (header.count(http::field::authorization) > 1)
-    return Refusal{400, "repeated_key", "the request has several keys", "authorization", "one at most"};
+    return Refusal{400, "repeated_key", "the request has several keys", "authorization", "at most one"};
   return host_fault(header);
 }
 
 }  // namespace
 
 struct RequestHead::Parser {
-  http::request_parser<http::empty_body> http;  // of headers alone
+  http::request_parser<http::empty_body> http;  // parses only the head
 };
 
 RequestHead::RequestHead(const HeadLimits& limits) : limits_(limits), parser_(std::make_unique<Parser>()) {
   parser_->http.header_limit(limits.header_bytes_max);
-  parser_->http.body_limit(boost::none);  // the body has its own
+  parser_->http.body_limit(boost::none);  // the body has its own parser
 }
 
 RequestHead::~RequestHead() = default;
 
-// An empty line before a request is skipped, once (RFC 9112 §2.2).
+// Skips one empty line before a request (RFC 9112 §2.2).
 std::size_t RequestHead::take(std::string_view bytes) {
   std::size_t taken = 0;
   if (!begun_ && bytes.size() >= 2) {
@@ -87,8 +87,8 @@ std::size_t RequestHead::take(std::string_view bytes) {
   return taken;
 }
 
-// The parser's own limit is for what it has not understood yet: a head whose lines come one at a time would
-// have no end. So it sees no byte beyond ours.
+// The parser's own limit covers only bytes that it has not parsed yet, so a head sent line by line
+// would have no limit. The parser therefore sees no byte beyond our limit.
 void RequestHead::parse(std::string_view bytes, std::size_t& taken) {
   const std::string_view piece = bytes.substr(taken, limits_.header_bytes_max - taken_);
   beast::error_code error;

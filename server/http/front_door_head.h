@@ -1,6 +1,7 @@
 #pragma once
-// The head of an HTTP request as its bytes come: what is asked for, and how its body will come. It bounds the
-// whole head, however many pieces it comes in. Pure, so that hostile bytes are tried without sockets.
+// Parser for the head of an HTTP request, fed as bytes arrive: the request line, the headers that
+// matter, and how the body is sent. It bounds the whole head, in however many pieces it comes.
+// Pure, so hostile bytes are tested without sockets.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -22,24 +23,25 @@ class RequestHead {
   explicit RequestHead(const HeadLimits& limits);
   ~RequestHead();
 
-  // Takes from the front what it has understood: so many bytes. The others have to come again, with more
-  // behind them; once it is done they belong to the body. Takes nothing more once it is done or has a fault.
+  // Consumes bytes from the front and returns how many. The others must be passed again with more
+  // after them; once done they belong to the body. Consumes nothing more once it is done or has a
+  // fault.
   std::size_t take(std::string_view bytes);
 
-  bool is_empty() const { return taken_ == 0; }  // nothing of it has come
+  bool is_empty() const { return taken_ == 0; }  // no byte of it has arrived
   bool done() const { return done_; }
   const std::optional<Refusal>& fault() const { return fault_; }
 
-  // Once it is done; with a fault as far as it was understood.
+  // Complete once done; after a fault, as far as parsed.
   struct Asked {
     std::string method, target, tenant;
     std::string if_match, if_none_match, authorization, content_type;
-    std::string request_id, traceparent, accept;  // as they came; empty where they were not, or are too long
+    std::string request_id, traceparent, accept;  // as received; empty if absent or too long
     unsigned version = 11;
-    bool keep_alive = false, waits = false;  // for "go on", before it sends its body
+    bool keep_alive = false, waits = false;  // the client expects "100 Continue" before it sends the body
   };
   const Asked& asked() const { return asked_; }
-  RequestBody body(bool by_lines = false) const;  // once it is done
+  RequestBody body(bool by_lines = false) const;  // requires done()
 
  private:
   struct Parser;

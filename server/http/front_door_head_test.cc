@@ -11,7 +11,7 @@ namespace {
 constexpr HeadLimits limits{.header_bytes_max = 256, .body = {.body_bytes_max = 100}};
 const std::string get = "GET /x HTTP/1.1\r\n", host = "Host: a\r\n";
 
-// All at once; "" or its fault.
+// Parses all bytes at once; returns the fault, or "".
 std::string fault_of(const std::string& bytes) {
   RequestHead head(limits);
   head.take(bytes);
@@ -19,7 +19,7 @@ std::string fault_of(const std::string& bytes) {
   return head.fault() ? head.fault()->code : "";
 }
 
-// A piece at a time, with what was not taken before it.
+// Feeds the bytes in pieces of `step`, each with the unconsumed bytes before it.
 std::size_t feed(RequestHead& head, const std::string& bytes, std::size_t step) {
   std::size_t taken = 0, come = 0;
   while (come < bytes.size() && !head.done() && !head.fault()) {
@@ -31,8 +31,8 @@ std::size_t feed(RequestHead& head, const std::string& bytes, std::size_t step) 
 
 }  // namespace
 
-TEST_SUITE("the head of a request") {
-  TEST_CASE("is the same in any pieces, and what follows is left to the body") {
+TEST_SUITE("request head") {
+  TEST_CASE("request head: the result is the same in any pieces, and later bytes are left to the body") {
     const std::string bytes =
         "\r\nPOST /v1/rank HTTP/1.1\r\nhost: a\r\nX-Troupe-Tenant: t\r\nexpect: 100-continue\r\n"
         "content-length: 3\r\n\r\n";
@@ -51,8 +51,8 @@ TEST_SUITE("the head of a request") {
     }
   }
 
-  // The parser takes a line once it sees that the next one has begun, and then does not count it any more.
-  TEST_CASE("has its limit as a whole, also if its lines come one at a time and each is short") {
+  // The parser consumes a line when it sees that the next one has begun, and no longer counts it.
+  TEST_CASE("request head: the limit applies to the whole head, even if lines come one at a time") {
     RequestHead head(limits);
     std::string kept = get + host + "a";
     std::size_t come = kept.size();
@@ -67,7 +67,7 @@ TEST_SUITE("the head of a request") {
     CHECK(head.take("a: b\r\n") == 0);
   }
 
-  TEST_CASE("may be as long as its limit, and no byte longer") {
+  TEST_CASE("request head: it may be as long as its limit, and no byte longer") {
     const std::string begin = get + host + "a: ", end = "\r\n\r\n";
     const std::string fits =
         begin + std::string(limits.header_bytes_max - begin.size() - end.size(), 'x') + end;
@@ -75,8 +75,8 @@ TEST_SUITE("the head of a request") {
     CHECK(fault_of(begin + "x" + fits.substr(begin.size())) == "header_too_long");
   }
 
-  TEST_CASE("has a hundred fields at most, and no line more") {
-    const auto fault_with = [](std::size_t fields) {  // the host among them
+  TEST_CASE("request head: it has at most a hundred fields") {
+    const auto fault_with = [](std::size_t fields) {  // including the host
       std::string bytes = get + host;
       for (std::size_t i = 1; i < fields; ++i) bytes += "a:b\r\n";
       RequestHead head({.header_bytes_max = 8192, .body = limits.body});
@@ -88,7 +88,7 @@ TEST_SUITE("the head of a request") {
     CHECK(fault_with(101) == "header_too_long");
   }
 
-  TEST_CASE("names one host, one tenant and a length that can be") {
+  TEST_CASE("request head: it names one host, one tenant and a valid length") {
     CHECK(fault_of(get + host + "\r\n") == "");
     CHECK(fault_of(get + "\r\n") == "bad_host");
     CHECK(fault_of("GET /x HTTP/1.0\r\n\r\n") == "");

@@ -43,8 +43,8 @@ Refusal wrong_method(std::string_view method, std::string_view expected) {
           std::string(expected)};
 }
 
-// A client that takes us for a proxy sends the whole address (RFC 9112 §3.2.2): what stands behind the host
-// is asked for.
+// Strips scheme and host from an absolute target, which a client sends if it takes the server for a
+// proxy (RFC 9112 §3.2.2).
 std::string_view origin_form(std::string_view target) {
   for (const std::string_view scheme : {"http://", "https://"}) {
     const bool same = std::ranges::equal(target.substr(0, scheme.size()), scheme, {},
@@ -72,7 +72,8 @@ std::optional<std::string> percent_decoded(std::string_view text) {
   return out;
 }
 
-// The id that a path ends in. Bodies are UTF-8, so an id that is not could be stored but never asked for.
+// Parses the id at the end of a path. Bodies are UTF-8, so an id that is not UTF-8 could be stored
+// but never requested.
 std::variant<std::string, Refusal> id_in_path(std::string_view text, const DoorLimits& limits) {
   std::optional<std::string> id = percent_decoded(text);
   if (!id || id->empty() || id->size() > limits.id_bytes_max || !is_utf8(*id) || text.find('/') != text.npos)
@@ -81,10 +82,10 @@ std::variant<std::string, Refusal> id_in_path(std::string_view text, const DoorL
   return *std::move(id);
 }
 
-// The id of the path may be repeated in the body.
+// The body may repeat the id of the path.
 std::optional<Refusal> take_id(std::string& in_body, const std::string& in_path) {
   if (!in_body.empty() && in_body != in_path)
-    return Refusal{400, "id_mismatch", "the body names another id than the path", "body",
+    return Refusal{400, "id_mismatch", "the body names a different id than the path", "body",
                    "the id in the path, or none"};
   in_body = in_path;
   return std::nullopt;
@@ -114,7 +115,7 @@ std::vector<ListLimit> list_limits(const DoorLimits& limits) {
     return {{"history", limits.history_events_max, "router.history_events_max", "events"},
             {"tokens", limits.history_events_max, "router.history_events_max", "events"},
             {"event_ids", limits.history_events_max, "router.history_events_max", "events"},
-            {"features", 16, "as many as any model has", "features"},
+            {"features", 16, "16, the most of any model", "features"},
             {"values", 16 * limits.history_events_max, "16 times router.history_events_max", "events"}};
   if constexpr (std::same_as<M, PutItem>) return {of_prompt};
   return {};
@@ -130,7 +131,7 @@ bool names_token(const Refusal& refusal) {
   return refusal.where.starts_with("tokens[") || refusal.where == "tokens" || refusal.where == "identifier";
 }
 
-// Mistakes that are made again and again get an answer of their own.
+// Adds an explanation to frequent mistakes.
 template <class M>
 Refusal explained(Refusal refusal) {
   if constexpr (requires(M m) { m.tenant; })
@@ -140,7 +141,7 @@ Refusal explained(Refusal refusal) {
     if (refusal.code == "wrong_type" && names_token(refusal))
       refusal.expected += "; words and texts are for models with a vocab.json or a tokenizer.json";
     if (refusal.code == "unknown_field" && refusal.where == "id")
-      refusal.expected += "; the id stands in the path, /v1/items/{id}";
+      refusal.expected += "; the id belongs in the path, /v1/items/{id}";
   }
   return refusal;
 }
@@ -169,7 +170,7 @@ DoorRoute route_completion(const DoorRequest& request, const DoorLimits& limits,
   return Message{std::move(message)};
 }
 
-// PUT, GET and DELETE of one user or item. The members are those that the path's id goes to.
+// Routes PUT, GET and DELETE of one user or item. The member pointers say where the path's id goes.
 template <class Put, class Get, class Delete>
 DoorRoute route_entry(const DoorRequest& request, std::string_view path_id, const DoorLimits& limits,
                       const ModelText& text, std::string Put::*put_id, std::string Get::*get_id,
@@ -233,8 +234,8 @@ ScoreLimits score_limits(const DoorLimits& limits) {
 }
 
 Refusal other_answer() {
-  return {500, "wrong_answer", "the router answered with another kind", "router",
-          "an answer to what was asked"};
+  return {500, "wrong_answer", "the router answered with the wrong kind of message", "router",
+          "an answer to the request"};
 }
 
 template <class M>
@@ -265,14 +266,15 @@ DoorRoute route_rerank(const DoorRequest& request, const DoorLimits& limits, con
       }};
 }
 
-// In vLLM's form, or in SGLang's.
+// Routes a score request in vLLM's or SGLang's form.
 DoorRoute route_foreign_score(ScoreForm form, const DoorRequest& request, const DoorLimits& limits,
                               const ModelText& text) {
   auto read = read_score(form, request.body, text, score_limits(limits));
   if (auto* refusal = std::get_if<Refusal>(&read)) return std::move(*refusal);
   auto& asked = std::get<ForeignScore>(read);
   Message message = std::visit([&](auto& m) { return with_tenant(m, request.tenant); }, asked.request);
-  if (auto* scores = std::get_if<ScoreRequest>(&asked.request)) *scores = {};  // its answer says all
+  // its answer needs nothing more of it
+  if (auto* scores = std::get_if<ScoreRequest>(&asked.request)) *scores = {};
   return Shaped{std::move(message),
                 [asked = std::move(asked)](const Message& reply, const KnownModel& model,
                                            std::int64_t now_s) -> std::variant<std::string, Refusal> {
@@ -309,7 +311,7 @@ DoorRoute route_infer(const DoorRequest& request, std::string named, const DoorL
       }};
 }
 
-// /v2/models/{model}[/versions/{version}][/ready|/infer]
+// Matches /v2/models/{model}[/versions/{version}][/ready|/infer]
 struct ModelPath {
   std::string model, what;
 };
@@ -335,18 +337,18 @@ DoorRoute route_model(const DoorRequest& request, ModelPath path, const DoorLimi
   return ModelQuestion{std::move(path.model), path.what == "/ready"};
 }
 
-// Either body may name the other version too: then both change in one step.
+// Either body may also name the other version; then both change in one step.
 DoorRoute route_reload(const DoorRequest& request, const DoorLimits& limits, std::string Reload::*named,
                        const char* field) {
   if (!limits.admin_routes)
-    return Refusal{403, "admin_routes_off", "this door changes no models and catalogs", "path",
+    return Refusal{403, "admin_routes_off", "this server does not change models and catalogs", "path",
                    "http.admin_routes: true"};
   if (request.method != "POST") return wrong_method(request.method, "POST");
   DoorRoute routed = parsed<Reload>(request, limits);
   const auto* message = std::get_if<Message>(&routed);
   if (message && (std::get<Reload>(*message).*named).empty())
     return Refusal{400, "empty_reload", "the body does not name what this path changes", field,
-                   "the version to be served from now on"};
+                   "the version to serve from now on"};
   return routed;
 }
 
@@ -390,7 +392,7 @@ Refusal not_your_catalog() {
           "the tenant of http.catalog_tenant, or http.admin_routes: true"};
 }
 
-// {"user":"ana","delete":true}: none if it is something else.
+// Parses {"user":"ana","delete":true}; nullopt for any other line.
 template <class Delete>
 std::optional<Delete> deletion_in(std::string_view line, std::string Delete::*id, const char* member) {
   if (line.find("\"delete\"") == line.npos || !find_excess(line, {.values_max = 16, .depth_max = 2}).empty())
@@ -437,8 +439,7 @@ std::optional<Refusal> find_other_model(const std::string& asked, const KnownMod
   if (asked.empty() || std::ranges::count(names, asked) > 0) return std::nullopt;
   std::string expected;
   for (const std::string& name : names) expected += name + ", ";
-  return Refusal{404, "unknown_model", "the model that is asked is not served", "model",
-                 expected + "or none"};
+  return Refusal{404, "unknown_model", "the requested model is not served", "model", expected + "or none"};
 }
 
 bool asks_health(std::string_view target) {

@@ -1,6 +1,6 @@
 #pragma once
-// What an HTTP request asks for: method, target and body → a message for the router, a question that the door
-// answers itself, or a refusal. Pure, so that hostile input is tested without sockets.
+// Routes an HTTP request: method, target and body become a message for the router, a question that
+// the server answers itself, or a refusal. Pure, so hostile input is tested without sockets.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -27,20 +27,21 @@ enum class DoorQuestion : std::uint8_t {
   openapi
 };
 
-// What a model is (the Open Inference Protocol's metadata), or whether it is ready.
+// Question for a model's metadata (Open Inference Protocol), or for its readiness.
 struct ModelQuestion {
   std::string model;
   bool ready = false;
 };
 
-// The model that was asked, as clients may name it.
+// The model that was asked, by the names that clients may use.
 struct KnownModel {
-  std::string name;  // "": of a box whose one model has none
-  std::vector<std::string>
-      versions;  // of that one, where they were asked for: the present one, the next one while a share has it
+  std::string name;  // "" = the node's one model has no name
+  // its versions, if they were requested: the current one, and the next one while a share of
+  // users has it
+  std::vector<std::string> versions;
 };
 
-// A message whose answer has another form than its own: what that is, or why there is none. `now_s`: seconds
+// A message whose answer has its own form. `body` writes it, or returns a refusal. `now_s`: seconds
 // since 1970.
 struct Shaped {
   Message message;
@@ -52,61 +53,64 @@ struct Shaped {
 struct DoorRequest {
   std::string_view method, target, body;
   std::string_view tenant;                             // header x-troupe-tenant
-  std::string_view if_match = {}, if_none_match = {};  // headers; "": absent
+  std::string_view if_match = {}, if_none_match = {};  // headers; "" = absent
 };
 
 struct DoorLimits {
-  std::uint32_t candidates_max = 1000;  // these are of lists, and hold while the body is parsed
+  std::uint32_t candidates_max = 1000;  // limits of lists, enforced while the body is parsed
   std::uint32_t history_events_max = 10'000;
   std::uint32_t score_items_max = 1024;
   std::uint32_t score_labels_max = 256;
   std::uint32_t request_tokens_max = 262'144;
-  std::uint32_t prompt_tokens_max = 262'144;  // that a model has positions for
-  std::uint32_t pass_tokens_max = 262'144;    // that a worker has memory for
+  std::uint32_t prompt_tokens_max = 262'144;  // positions of the model
+  std::uint32_t pass_tokens_max = 262'144;    // tokens that a worker has memory for
   std::uint32_t id_bytes_max = 256;
-  bool admin_routes = false;   // whether models and catalogs can be changed through this door
-  std::string catalog_tenant;  // who may change items even without; "": the default tenant
+  bool admin_routes = false;   // true = models and catalogs can be changed here
+  std::string catalog_tenant;  // tenant that may change items without admin routes; "" = the default tenant
 };
 
-// The lists of each body. Of a message that has no limits none is too long.
+// Returns the limits of the lists in each body. A message without limits may have lists of any
+// length.
 template <class M>
 std::vector<ListLimit> list_limits(const DoorLimits& limits);
 
 using DoorRoute = std::variant<Message, DoorQuestion, Refusal, ModelQuestion, Shaped>;
 
-bool asks_health(std::string_view target);  // for everybody, also without a key
-// What is asked for, without what its client chose: "/v1/users/{id}"; "other": nothing is served there.
+bool asks_health(std::string_view target);  // served without a key
+// Returns the route without the parts that the client chose: "/v1/users/{id}"; "other" = no such
+// route.
 std::string_view route_name(std::string_view target);
 
-bool is_ranking(std::string_view method, std::string_view target);  // POST of what is computed
+bool is_ranking(std::string_view method, std::string_view target);  // POST to a route that a model computes
 
-// What a model has to serve that this is asked of, in the words of /v1/models; "": any model has it; none: no
-// model is asked.
+// Returns the request kind that the model has to serve, as in /v1/models; "" = any model; nullopt =
+// no model is involved.
 std::optional<std::string_view> asked_of_model(std::string_view method, std::string_view target);
 
-// The model that a path of the Open Inference Protocol names (/v2/models/{model}/infer); none: it is no such
-// path.
+// Returns the model named in a path of the Open Inference Protocol (/v2/models/{model}/infer);
+// nullopt for other paths.
 std::optional<std::string> model_in_path(std::string_view target);
 
-// The message's id is 0; the door gives it one. `text`: the model's.
+// Routes a request. The message's id is 0; the server assigns it. `text`: of the model.
 DoorRoute route(const DoorRequest& request, const DoorLimits& limits, const ModelText& text = {});
 
-// Requests of many lines, each a JSON object of its own, with a line for each in the answer: users and items
-// to put or delete, events to append, rankings.
+// Kinds of requests of many lines. Each line is a JSON object and has a line in the response: users
+// and items to put or delete, events to append, rankings.
 enum class BulkKind : std::uint8_t { users, items, events, rankings };
 
-// None: it has one body. Rankings come by lines where the content type says so (application/x-ndjson).
+// Returns the kind, or nullopt for a single body. Rankings come by lines if the content type says
+// so (application/x-ndjson).
 std::optional<BulkKind> bulk_kind(std::string_view method, std::string_view target,
                                   std::string_view content_type);
-// Why not one of its lines may be served.
+// Refuses a whole request of many lines: wrong method, or no permission to change items.
 std::optional<Refusal> find_bulk_fault(BulkKind kind, const DoorRequest& request, const DoorLimits& limits);
-// Who is asked must be the model that was named, where the box's one model has no name but its version. Of
-// two versions that share the users either may be named, whichever answers: its user's. `version`: that has
-// answered.
+// Refuses if the answering model is not the one that the request named. If the node's one model has
+// no name, its version is the name. If two versions share the users, both names are accepted.
+// `version`: the one that answered.
 std::optional<Refusal> find_other_model(const std::string& asked, const KnownModel& known,
                                         const std::string& version);
 
-// As route(), of a line in the place of the body.
+// Routes one line like the body of a request.
 DoorRoute route_line(BulkKind kind, const DoorRequest& request, const DoorLimits& limits,
                      const ModelText& text);
 

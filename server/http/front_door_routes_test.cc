@@ -35,8 +35,8 @@ Refusal refusal_of(const DoorRoute& routed) {
 
 }  // namespace
 
-TEST_SUITE("front door routes") {
-  TEST_CASE("a rank request becomes a message that carries the header's tenant") {
+TEST_SUITE("routes") {
+  TEST_CASE("routes: a rank request becomes a message with the header's tenant") {
     const auto m = message_of<RankRequest>(
         ask("POST", "/v1/rank", R"({"user":"ana","candidates":["a","b"],"top_k":1})", "acme"));
     CHECK(m.user == "ana");
@@ -45,7 +45,7 @@ TEST_SUITE("front door routes") {
     CHECK(m.tenant == "acme");
   }
 
-  TEST_CASE("a completion becomes a message that carries the header's tenant") {
+  TEST_CASE("routes: a completion becomes a message with the header's tenant") {
     const auto m =
         message_of<CompleteRequest>(ask("POST", "/v1/completions", R"({"prompt":[1,2],"n":3})", "acme"));
     CHECK(m.prompt == std::vector<Token>{1, 2});
@@ -58,26 +58,25 @@ TEST_SUITE("front door routes") {
     CHECK(is_ranking("POST", "/v1/completions?x"));
   }
 
-  TEST_CASE("what comes in another one's form carries the header's tenant, too") {
+  TEST_CASE("routes: requests in foreign forms carry the header's tenant too") {
     const auto rank_of = [](const char* target, const char* body) {
       const DoorRoute routed = ask("POST", target, body, "acme");
       REQUIRE(std::holds_alternative<Shaped>(routed));
       REQUIRE(std::holds_alternative<RankRequest>(std::get<Shaped>(routed).message));
       return std::get<RankRequest>(std::get<Shaped>(routed).message);
     };
-    for (
-        const RankRequest& rank :
-        {rank_of("/v1/rerank", R"({"query":"ana","documents":["a","b"]})"),
-         rank_of(
-             "/v2/models/troupe/infer",
-             R"({"inputs":[{"name":"user","shape":[1],"datatype":"BYTES","data":["ana"]},{"name":"candidates","shape":[2],"datatype":"BYTES","data":["a","b"]}]})")}) {
+    for (const RankRequest& rank :
+         {rank_of("/v1/rerank", R"({"query":"ana","documents":["a","b"]})"),
+          rank_of("/v2/models/troupe/infer",
+                  R"({"inputs":[{"name":"user","shape":[1],"datatype":"BYTES","data":["ana"]},{)"
+                  R"("name":"candidates","shape":[2],"datatype":"BYTES","data":["a","b"]}]})")}) {
       CHECK(rank.tenant == "acme");
       CHECK(rank.user == "ana");
       CHECK(rank.candidates == std::vector<std::string>{"a", "b"});
     }
   }
 
-  TEST_CASE("a tenant in the body is refused") {
+  TEST_CASE("routes: a tenant in the body is refused") {
     const Refusal in_body =
         refusal_of(ask("POST", "/v1/rank", R"({"user":"u","candidates":["a"],"tenant":"x"})"));
     CHECK(in_body.code == "tenant_in_body");
@@ -85,7 +84,7 @@ TEST_SUITE("front door routes") {
     CHECK(refusal_of(ask("POST", "/v1/rank", R"({"usr":"u"})")).expected.find("tenant") == std::string::npos);
   }
 
-  TEST_CASE("a line of items.jsonl as a body is told what HTTP takes instead") {
+  TEST_CASE("routes: a line of items.jsonl as a body is refused with what HTTP accepts instead") {
     const auto put = [](const char* body) { return refusal_of(ask("PUT", "/v1/items/i1", body)); };
     CHECK(put(R"({"id":"i1","tokens":[1],"identifier":2})").expected.find("/v1/items/{id}") !=
           std::string::npos);
@@ -95,13 +94,13 @@ TEST_SUITE("front door routes") {
     CHECK(put(R"({"tokens":[1],"identifier":"<item_1>"})").expected.find("vocab.json") != std::string::npos);
   }
 
-  TEST_CASE("too many candidates are refused before the body is read") {
+  TEST_CASE("routes: too many candidates are refused before the body is parsed") {
     const Refusal r = refusal_of(ask("POST", "/v1/rank", R"({"user":"u","candidates":["a","b","c","d"]})"));
     CHECK(r.status == 413);
     CHECK(r.code == "too_many_candidates");
   }
 
-  TEST_CASE("ids in the path are percent-decoded, bounded and whole") {
+  TEST_CASE("routes: ids in the path are percent-decoded, bounded and complete") {
     CHECK(message_of<DeleteUser>(ask("DELETE", "/v1/users/a%20b")).user == "a b");
     CHECK(message_of<DeleteUser>(ask("DELETE", "/v1/users/a", "", "acme")).tenant == "acme");
     CHECK(message_of<DeleteItem>(ask("DELETE", "/v1/items/%E2%82%AC")).item == "\xE2\x82\xAC");
@@ -111,7 +110,7 @@ TEST_SUITE("front door routes") {
       CHECK(refusal_of(ask("DELETE", bad)).code == "bad_id");
   }
 
-  TEST_CASE("events are of the user in the path, who is decoded, bounded and the one in the body") {
+  TEST_CASE("routes: events belong to the user in the path, who must match the body") {
     const char* const body = R"({"events":[{"item":"i"}]})";
     const auto m = message_of<AppendEvents>(ask("POST", "/v1/users/a%20b/events", body, "acme"));
     CHECK(m.user == "a b");
@@ -125,14 +124,14 @@ TEST_SUITE("front door routes") {
           "id_mismatch");
   }
 
-  TEST_CASE("the id in the body must be the one in the path") {
+  TEST_CASE("routes: the id in the body must be the one in the path") {
     CHECK(message_of<PutUser>(ask("PUT", "/v1/users/ana", R"({"history":["a"]})")).user == "ana");
     CHECK(refusal_of(ask("PUT", "/v1/users/ana", R"({"user":"bob","history":[]})")).code == "id_mismatch");
     CHECK(refusal_of(ask("PUT", "/v1/items/i1", R"({"item":"i2","tokens":[1],"identifier":1})")).code ==
           "id_mismatch");
   }
 
-  TEST_CASE("a reload names what its path changes, maybe the other too, and only where admin routes are on") {
+  TEST_CASE("routes: a reload names what its path changes, and only where admin routes are on") {
     const auto reload = [](const char* what, const char* body, bool admin = true) {
       return ask("POST", std::string("/v1/") + what + "/reload", body, "", admin);
     };
@@ -148,7 +147,7 @@ TEST_SUITE("front door routes") {
     CHECK(refusal_of(ask("GET", "/v1/models/reload", "", "", true)).status == 405);
   }
 
-  TEST_CASE("unknown paths and methods say what is served") {
+  TEST_CASE("routes: unknown paths and methods are refused with what is served") {
     CHECK(refusal_of(ask("GET", "/nothing")).status == 404);
     CHECK(refusal_of(ask("GET", "/v1/rank")).status == 405);
     CHECK(refusal_of(ask("POST", "/metrics")).status == 405);
@@ -156,14 +155,13 @@ TEST_SUITE("front door routes") {
     CHECK(std::get<DoorQuestion>(ask("GET", "/v2/health/ready?x=1")) == DoorQuestion::ready);
   }
 
-  TEST_CASE("malformed bodies are refused with a type") {
+  TEST_CASE("routes: malformed bodies are refused with an error code") {
     for (const char* bad :
          {"", "{", "[]", "nonsense", R"({"user":1,"candidates":"a"})", R"({"user":"u","unknown":1})"})
       CHECK(refusal_of(ask("POST", "/v1/rank", bad)).status == 400);
   }
 
-  TEST_CASE(
-      "every list of every body has a limit that holds while it is parsed, and is named with its knob") {
+  TEST_CASE("routes: each list has a limit that holds while parsing, and the refusal names its setting") {
     struct Long {
       const char *method, *target, *before, *element, *where, *knob;
     };
@@ -179,7 +177,8 @@ TEST_SUITE("front door routes") {
     for (const Long& list : bodies) {
       CAPTURE(list.before);
       std::string body = list.before;
-      while (body.size() < 900'000) body += list.element;  // and it does not end, which nobody notices
+      // the list does not even end, which must not matter
+      while (body.size() < 900'000) body += list.element;
       const Refusal r = refusal_of(ask(list.method, list.target, body));
       CHECK(r.status == 413);
       CHECK(r.where == list.where);
@@ -187,14 +186,14 @@ TEST_SUITE("front door routes") {
     }
   }
 
-  TEST_CASE("tokens that a worker has no memory for end as early, and name its knob") {
+  TEST_CASE("routes: a list beyond a worker's memory is refused as early, naming its setting") {
     const DoorRequest request{"POST", "/v1/score", R"({"items":[{"tokens":[1,2,3]},{"tokens":[4)", ""};
     const Refusal r = refusal_of(route(request, {.request_tokens_max = 9, .pass_tokens_max = 3}));
     CHECK(r.code == "too_much_memory");
     CHECK(r.expected == "at most 3 (inference.memory_max)");
   }
 
-  TEST_CASE("the whole address is taken for its path") {
+  TEST_CASE("routes: an absolute target is reduced to its path") {
     CHECK(std::get<DoorQuestion>(ask("GET", "http://x:8080/v2/health/live")) == DoorQuestion::live);
     CHECK(message_of<DeleteUser>(ask("DELETE", "HTTPS://x/v1/users/a%20b?y=http://z/")).user == "a b");
     for (const char* target : {"http://", "http:///v1/rank", "http://x?/metrics", "ftp://x/metrics"})
@@ -202,7 +201,7 @@ TEST_SUITE("front door routes") {
     CHECK(std::get<DoorQuestion>(ask("GET", "http://x")) == DoorQuestion::page);
   }
 
-  TEST_CASE("what OpenAPI's file names is served, and by the methods that it names") {
+  TEST_CASE("routes: every path and method in the OpenAPI document is served") {
     for (const ApiPath& path : api_paths()) {
       CAPTURE(path.path);
       std::string method(path.method), target(path.path);
@@ -220,7 +219,7 @@ TEST_SUITE("front door routes") {
     }
   }
 
-  TEST_CASE("what is counted by route has as many names as there are routes, whatever clients ask for") {
+  TEST_CASE("routes: the number of route names is fixed, whatever clients request") {
     CHECK(route_name("/v1/rank?model=a") == "/v1/rank");
     CHECK(route_name("http://x/v1/users/a%20b") == "/v1/users/{id}");
     CHECK(route_name("/v1/items/") == "/v1/items/{id}");
@@ -230,8 +229,7 @@ TEST_SUITE("front door routes") {
       CHECK(route_name(other) == "other");
   }
 
-  TEST_CASE(
-      "items, which all tenants share, are changed by the catalog's tenant or where admin routes are on") {
+  TEST_CASE("routes: only the catalog's tenant changes items, unless admin routes are on") {
     const auto status = [](std::string_view tenant, std::string_view owner, bool admin) {
       const DoorRequest request{"DELETE", "/v1/items/i", "", tenant};
       const DoorRoute routed = route(request, {.admin_routes = admin, .catalog_tenant = std::string(owner)});

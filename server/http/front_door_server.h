@@ -1,5 +1,5 @@
 #pragma once
-// The state of the door's one thread, and of one connection. Seen by front_door*.cc only.
+// State of the server's one thread, and of one connection. Only front_door*.cc include it.
 #include <boost/asio.hpp>
 #include <boost/beast.hpp>
 #include <chrono>
@@ -33,16 +33,17 @@ struct FrontDoor::Answer {
   unsigned status = 200;
   std::string body;
   std::string type = "application/json";
-  std::string allow;           // with 405: the methods that are served
-  unsigned retry_after_s = 0;  // 0: nobody said
-  std::string etag = {};       // of what is stored: its version; "": of nothing that is
-  std::string security;        // the Content-Security-Policy of a page
-  std::string code;            // of a refusal
-  SeenRun run = {};            // of what was computed
+  std::string allow;           // with 405: the supported methods
+  unsigned retry_after_s = 0;  // 0 = not set
+  std::string etag = {};       // version of the stored object as entity tag; "" = none
+  std::string security;        // Content-Security-Policy of a page
+  std::string code;            // error code of a refusal
+  SeenRun run = {};            // facts about the computation
 
   static Answer of(const Refusal& refusal);
   static Answer of(const Message& message, const ModelText& text = {});
-  // In the form of OpenAI's list of models, with what may be asked of each; no list if no router answered.
+  // Writes OpenAI's list of models, with the request kinds of each; a refusal if no router
+  // answered.
   static Answer of_models(std::span<const StatusReply> routers);
 };
 
@@ -50,16 +51,16 @@ struct FrontDoor::Server {
   using OnAnswer = std::function<void(Answer)>;
   using OnStatus = std::function<void(std::vector<StatusReply>)>;
 
-  // A question to the actors that is not answered yet.
+  // A question to the actors without an answer yet.
   struct Waiting {
-    OnAnswer on_answer;                // of the router
-    decltype(Shaped::body) shape;      // of its answer; none: its own
-    std::string tenant;                // who asked it
-    const DoorModel* model = nullptr;  // of several, the one that was asked
-    OnStatus on_status;                // of all actors
+    OnAnswer on_answer;                // called with the router's answer
+    decltype(Shaped::body) shape;      // form of the answer; null = the message's own
+    std::string tenant;                // tenant of the request
+    const DoorModel* model = nullptr;  // the model that was asked, if there are several
+    OnStatus on_status;                // called with the status of all actors
     std::vector<StatusReply> statuses;
-    std::size_t asked = 0;  // for their status
-    std::int64_t us = 0;    // how long it waits
+    std::size_t asked = 0;  // number of actors asked for their status
+    std::int64_t us = 0;    // maximum wait
     std::unique_ptr<asio::steady_timer> timer;
   };
 
@@ -73,10 +74,11 @@ struct FrontDoor::Server {
   void send_away(DoorPlaces::Guest guest);
   void stop();
   Waiting& wait(std::int64_t us);
-  // By its key where that has limits of its own, else by its tenant. What ends it, or why it may not be.
+  // Counts the request by its key if the key has its own limits, else by its tenant. Returns the
+  // name to end it with, or a refusal.
   std::variant<std::string, Refusal> begin_count(const ApiKey* key, const std::string& tenant);
-  void take_calls();  // that came another way
-  void end_calls();   // when nobody takes them any more
+  void take_calls();  // handles requests that came by another protocol
+  void end_calls();   // answers those that are left when the server closes
   void ask_router(Message message, const TraceContext& trace, std::string tenant, const DoorModel* model,
                   OnAnswer then, decltype(Shaped::body) shape = {});
   static std::int64_t now_us();
@@ -99,32 +101,33 @@ struct FrontDoor::Server {
   Post post;
   MetricRegistry& metrics;
   LogSink log;
-  DoorPlaces places;  // for whatever is asked
+  DoorPlaces places;  // for all requests
   TenantPauses pauses{pause_us};
-  std::shared_ptr<asio::ssl::context> security;  // of new connections; null: in the clear
+  std::shared_ptr<asio::ssl::context> security;  // for new connections; null = no TLS
   std::shared_ptr<const ApiKeys> keys;
   RateLimits rates;
-  DoorPlaces lane;  // for health and metrics, when nobody can leave the others
+  DoorPlaces lane;  // reserve for health and metrics, used when no other connection can close
   std::map<DoorPlaces::Guest, Session*> sessions;
   DoorPlaces::Guest last_guest = 0;
   bool closing = false, retired = false;
-  std::uint64_t accepts_failed = 0;  // since one was logged
-  bool accepted_since = true;        // the last failure to accept
+  std::uint64_t accepts_failed = 0;  // since the last log line
+  bool accepted_since = true;        // true = a connection was accepted since the last failure
   std::chrono::steady_clock::time_point failure_logged;
   RequestId last_id;
-  std::uint64_t drawn;  // for names of traces and spans
+  std::uint64_t drawn;  // state of the generator for trace and span ids
   SlowestRequests slowest;
-  asio::io_context io{1};  // holds the sessions; what they use on their way out is declared before it
+  asio::io_context io{1};  // holds the sessions; members that they use while closing are declared before it
   Tcp::acceptor acceptor;
-  asio::steady_timer pause;              // between attempts to accept; then, of the farewell
+  asio::steady_timer pause;              // between attempts to accept; later the deadline of closing
   std::map<RequestId, Waiting> waiting;  // at most one per connection, and one per call
   std::thread thread;
-  std::mutex calls_mutex;  // what follows is every thread's
+  std::mutex calls_mutex;  // protects the members below, which all threads use
   std::vector<std::shared_ptr<Call>> calls;
   bool calls_closed = false;
 };
 
-// Requests on a connection are served one after the other; a pipelined one waits in the socket.
+// Serves the requests of one connection one after the other; a pipelined request waits in the
+// socket.
 struct FrontDoor::Session : std::enable_shared_from_this<Session> {
   Session(Server& server, Tcp::socket socket, DoorPlaces& among, DoorPlaces::Guest guest);
   ~Session();
@@ -140,13 +143,15 @@ struct FrontDoor::Session : std::enable_shared_from_this<Session> {
   bool is_for_health() const;
   bool reads() const { return asked.method == "GET" || asked.method == "HEAD"; }
   void handle();
-  std::optional<Refusal> find_asker();         // whose the request is: its key's
-  std::variant<std::string, Refusal> count();  // by the limits of rates; what ends it, or why it may not be
+  std::optional<Refusal> find_asker();  // finds the tenant by the request's key
+  // counts against the rate limits; returns the name to end it with, or a refusal
+  std::variant<std::string, Refusal> count();
   std::optional<Refusal> begin_count();
   void end_count();
   DoorLimits limits_of(const DoorModel* model) const;
   DoorRoute route_to(const DoorModel*& model) const;
-  const TenantPauses::Told* find_pause();  // what its tenant is told without being heard; null: it is heard
+  // refusal to repeat for a paused tenant without reading the request; null = not paused
+  const TenantPauses::Told* find_pause();
   void refuse_and_close(const Refusal& refusal);
 
   // front_door_bulk.cc: requests of many lines
@@ -165,25 +170,26 @@ struct FrontDoor::Session : std::enable_shared_from_this<Session> {
   void write(Answer answer, bool keep_alive);
   void close();
   void drain();
-  void end();  // at once; its place is free
+  void end();  // closes at once and frees its slot
 
   Server& server;  // outlives every session: it owns the loop that holds them
   DoorPlaces& places;
   const DoorPlaces::Guest guest;
   DoorStream stream;
   beast::flat_buffer buffer;
-  std::optional<RequestHead> head;  // while it is read
+  std::optional<RequestHead> head;  // set while the head is read
   std::optional<RequestBody> body;
   RequestHead::Asked asked;
-  std::optional<ApiKey> key;         // with which it is asked
-  std::vector<std::string> counted;  // where the limits of rates count it
-  SeenRequest seen;                  // filled as it goes its way
+  std::optional<ApiKey> key;         // key of the request
+  std::vector<std::string> counted;  // names under which the rate limits count it
+  SeenRequest seen;                  // filled while the request is handled
   std::chrono::steady_clock::time_point began;
-  std::string out_head, out_body;  // of an answer, until it is written
-  asio::steady_timer turn;         // of a refusal that is not told at once
-  bool awaits_turn = false;        // until that is told: the timer may be over, and its handler not yet begun
+  std::string out_head, out_body;  // of a response until it is written
+  asio::steady_timer turn;         // delays a refusal
+  // true until the delayed refusal is sent: the timer may have expired before its handler runs
+  bool awaits_turn = false;
   bool writing = false;
-  std::unique_ptr<Bulk> bulk;  // while a request of many lines is served
+  std::unique_ptr<Bulk> bulk;  // set while a request of many lines is served
 };
 
 }  // namespace troupe::server

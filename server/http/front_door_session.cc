@@ -1,4 +1,4 @@
-// One connection, from its first byte to its last.
+// Implements one connection, from its first byte to its last.
 #include <algorithm>
 #include <chrono>
 #include <sstream>
@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t drain_us_max = 500'000;
 constexpr std::size_t read_bytes = 16 << 10;  // at a time
 constexpr std::size_t kept_bytes = 4 << 10;   // of an idle connection's buffer
-constexpr unsigned retry_after_s = 1;         // unless somebody knows better
+constexpr unsigned retry_after_s = 1;         // default
 constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
 
 HeadLimits head_limits(const DoorConfig& config) {
@@ -26,11 +26,12 @@ HeadLimits head_limits(const DoorConfig& config) {
 }
 
 Refusal cut_short() {
-  return {400, "bad_http", "the connection ended before the request did", "request", "a whole request"};
+  return {400, "bad_http", "the connection ended before the request was complete", "request",
+          "a complete request"};
 }
 
 Refusal needs_tls() {
-  return {400, "needs_tls", "this door speaks TLS, and the request came in the clear", "connection",
+  return {400, "needs_tls", "this server requires TLS, and the request was not encrypted", "connection",
           "https://"};
 }
 
@@ -42,7 +43,7 @@ Refusal full(const DoorConfig& config) {
 }
 
 Refusal too_much_kept(const DoorConfig& config) {
-  return {503, "overloaded", "the door keeps as many bytes of requests as it may", "body",
+  return {503, "overloaded", "the memory for requests is at its limit", "body",
           "at most " + std::to_string(config.memory_bytes_max) + " bytes of all requests (http.memory_max)"};
 }
 
@@ -83,7 +84,7 @@ void FrontDoor::Session::read() {
   key.reset();
   seen = {};
   body.reset();
-  out_head = std::string(), out_body = std::string();  // = {} would keep their memory
+  out_head = std::string(), out_body = std::string();  // assigning {} would keep their memory
   head.emplace(head_limits(server.config));
   if (buffer.size() == 0 && buffer.capacity() > kept_bytes) buffer.shrink_to_fit();
   places.waits(guest);
@@ -104,7 +105,7 @@ void FrontDoor::Session::read_head() {
                    });
 }
 
-// From here on it is a request, with a name of its own.
+// From here on it counts as a request and has its own name.
 void FrontDoor::Session::begin_request() {
   began = std::chrono::steady_clock::now();
   seen = {.method = asked.method, .route = std::string(route_name(asked.target))};
@@ -163,7 +164,8 @@ void FrontDoor::Session::end_count() {
   counted.clear();
 }
 
-// A question without a body that needs no work of the actors but a word.
+// Returns true for questions without a body that cost the actors little: liveness, readiness and
+// metrics.
 bool FrontDoor::Session::is_for_health() const {
   const DoorRoute routed = route({asked.method, asked.target, "", ""}, server.config.limits);
   const auto* question = std::get_if<DoorQuestion>(&routed);
@@ -187,7 +189,8 @@ void FrontDoor::Session::read_body() {
                    });
 }
 
-// Says how many bytes are kept for it, and sends away who has to go for them. False: that is this one.
+// Updates its number of kept bytes and closes the connections that must make way. Returns false if
+// this connection is the one.
 bool FrontDoor::Session::fits() {
   places.keeps(guest, buffer.capacity() + (body ? body->held_bytes() : 0) + out_body.capacity());
   while (const auto goes = places.goes_for_bytes()) {
@@ -225,11 +228,12 @@ void FrontDoor::Session::handle() {
   }
   seen.bytes_in = body->text().size();
   places.works(guest);
-  stream.expires_never();  // the wait is bounded by the door's own timer
+  stream.expires_never();  // the server's own timer bounds the wait
   const DoorModel* model = nullptr;
   DoorRoute routed = route_to(model);
   body.reset();
-  if (buffer.size() == 0 && buffer.capacity() > kept_bytes) buffer.shrink_to_fit();  // it may take a while
+  // the answer may take a while
+  if (buffer.size() == 0 && buffer.capacity() > kept_bytes) buffer.shrink_to_fit();
   places.keeps(guest, buffer.capacity());
   auto then = [self = shared_from_this()](Answer answer) {
     if (answer.status == 200 && self->reads() && has_already(self->asked.if_none_match, answer.etag))
@@ -248,7 +252,7 @@ void FrontDoor::Session::handle() {
   server.ask_router(std::get<Message>(std::move(routed)), seen.trace, asked.tenant, model, then);
 }
 
-// What is asked for, and of several models by whom: then by that one's limits and words.
+// Routes the request. With several models, it chooses one and uses its limits and text.
 DoorRoute FrontDoor::Session::route_to(const DoorModel*& model) const {
   const DoorConfig& config = server.config;
   DoorRequest request{asked.method, asked.target,   body->text(),
@@ -261,7 +265,7 @@ DoorRoute FrontDoor::Session::route_to(const DoorModel*& model) const {
   return route(request, limits_of(model), model ? model->text : config.text);
 }
 
-// With keys, who may change versions is theirs to say.
+// With keys, the key decides whether versions may be changed.
 DoorLimits FrontDoor::Session::limits_of(const DoorModel* model) const {
   DoorLimits limits = model ? model->limits : server.config.limits;
   if (key) limits.admin_routes = key->admin;
@@ -270,7 +274,7 @@ DoorLimits FrontDoor::Session::limits_of(const DoorModel* model) const {
 
 void FrontDoor::Session::refuse_and_close(const Refusal& refusal) { write(Answer::of(refusal), false); }
 
-// Its place is that of one who waits: it may have to go for somebody else before it is told.
+// The connection counts as waiting: it may be closed for another before the refusal is sent.
 void FrontDoor::Session::write_later(Answer answer, std::int64_t us) {
   if (us == 0) return write(std::move(answer), asked.keep_alive);
   body.reset();
@@ -286,7 +290,7 @@ void FrontDoor::Session::write_later(Answer answer, std::int64_t us) {
 }
 
 void FrontDoor::Session::note(const Answer& answer, std::size_t bytes) {
-  seen.tenant = asked.tenant;  // its key's, where keys say it
+  seen.tenant = asked.tenant;  // the key's tenant, if there are keys
   seen.status = answer.status;
   seen.code = answer.code;
   seen.run = answer.run;
@@ -299,11 +303,11 @@ void FrontDoor::Session::write(Answer answer, bool keep_alive) {
   end_count();
   head.reset();
   body.reset();
-  out_head = std::string(), out_body = std::string();  // = {} would keep their memory
+  out_head = std::string(), out_body = std::string();  // assigning {} would keep their memory
   places.waits(guest);
   std::size_t length = answer.body.size();
   if (asked.method != "HEAD") out_body = std::move(answer.body);
-  if (!fits()) {  // its client does not get it, and knows why
+  if (!fits()) {  // the client gets a refusal that explains why
     answer = Answer::of(too_much_kept(server.config));
     length = answer.body.size();
     out_body = std::move(answer.body);
@@ -347,8 +351,8 @@ void FrontDoor::Session::write(Answer answer, bool keep_alive) {
                });
 }
 
-// What the client still sends is read and dropped for a moment: closing on unread bytes would reset the
-// connection, and the response that explains why would be lost.
+// Reads and drops what the client still sends for a moment. Closing with unread bytes would reset
+// the connection, and the client would lose the response that explains why.
 void FrontDoor::Session::close() {
   if (server.closing || !stream.is_open()) return stream.close();
   stream.expires_after(microseconds(drain_us_max));

@@ -29,7 +29,7 @@ auto DoorStream::Below::async_write_some(const Buffers& buffers, Token&& token) 
 template <class Buffers>
 DoorStream::Error DoorStream::Below::look_at(const Buffers& buffers, std::size_t bytes) {
   if (left == UINT64_MAX) return {};
-  constexpr char handshake = 0x16;  // a record's type
+  constexpr char handshake = 0x16;  // record type of a handshake
   if (left == handshake_bytes_max && bytes > 0) {
     char first = 0;
     asio::buffer_copy(asio::buffer(&first, 1), buffers);

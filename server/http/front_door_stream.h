@@ -1,6 +1,7 @@
 #pragma once
-// A client's connection, in the clear or over TLS, with the same time limits and the same end either way.
-// Until the handshake is over, no more than so many bytes are taken from who has not said who he is.
+// A client's connection, plain or over TLS, with the same time limits and the same closing either
+// way. Until the TLS handshake is over, the number of bytes read from an unauthenticated client is
+// bounded.
 #include <boost/asio.hpp>
 #include <boost/asio/ssl.hpp>
 #include <boost/beast.hpp>
@@ -12,9 +13,8 @@
 
 namespace troupe::server {
 
-// What is called when a step is over is of one type, and so is what is read and written: every other kind of
-// either would compile all of TLS again. One step each way at a time; bytes stay where they are until it is
-// over.
+// Callbacks and buffers each have a single type, because every further type would instantiate all
+// of TLS again. One operation per direction at a time; its bytes must stay valid until it is over.
 class DoorStream {
  public:
   using Tcp = boost::asio::ip::tcp;
@@ -22,19 +22,21 @@ class DoorStream {
   using Error = boost::beast::error_code;
   using Then = std::function<void(Error, std::size_t bytes)>;
 
-  // `security` null: in the clear. A connection keeps the one that it began with.
+  // `security` null = plain. A connection keeps the context that it began with.
   DoorStream(Tcp::socket socket, std::shared_ptr<boost::asio::ssl::context> security);
 
   bool over_tls() const { return tls_.has_value() && !stays_plain_; }
-  bool spoke_plainly() const { return below_.spoke_plainly; }  // its first byte begins no handshake
-  void stay_plain() { stays_plain_ = true; }                   // so that it can be told that
+  bool spoke_plainly() const { return below_.spoke_plainly; }  // the first byte does not begin a handshake
+  void stay_plain() { stays_plain_ = true; }                   // so that the client can be told so
 
   void shake_hands(std::function<void(Error)> then);
   void read_some(boost::asio::mutable_buffer to, Then then);
   void read_some_below(boost::asio::mutable_buffer to,
-                       Then then);  // as it comes from the socket, whatever it is
-  void write(boost::asio::const_buffer head, boost::asio::const_buffer rest, Then then);  // all of both
-  // Over TLS the peer's farewell is waited for, within the time limit; in the clear at once.
+                       Then then);  // reads raw bytes from the socket
+  // writes all of both
+  void write(boost::asio::const_buffer head, boost::asio::const_buffer rest, Then then);
+  // Over TLS waits for the peer's close notification, within the time limit; plain connections end
+  // at once.
   void say_farewell(std::function<void()> then);
 
   void expires_after(std::chrono::microseconds time) { below_.plain.expires_after(time); }
@@ -46,7 +48,7 @@ class DoorStream {
   static constexpr std::uint64_t handshake_bytes_max = 64 << 10;
 
  private:
-  // What TLS reads from, which counts until the handshake is over.
+  // Stream beneath TLS; it counts bytes until the handshake is over.
   struct Below {
     using executor_type = Plain::executor_type;
     using lowest_layer_type = Plain::socket_type::lowest_layer_type;

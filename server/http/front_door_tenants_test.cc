@@ -11,8 +11,8 @@ using namespace troupe;
 using namespace troupe::server;
 using namespace troupe::server::front_door_test;
 
-TEST_SUITE("front door, tenants that flood") {
-  TEST_CASE("a refusal says how long its client should wait") {
+TEST_SUITE("HTTP server, tenant floods") {
+  TEST_CASE("tenant floods: a refusal says how long its client should wait") {
     Fixture f;
     f.silent = true;
     RawClient client(f.door->port());
@@ -25,8 +25,7 @@ TEST_SUITE("front door, tenants that flood") {
   }
 
   TEST_CASE(
-      "a tenant that was refused for what it has at the router is heard when that is answered, others "
-      "before") {
+      "tenant floods: a paused tenant is heard again when one of its requests is answered, others before") {
     Fixture f;
     f.silent = true;
     RawClient first(f.door->port()), flood(f.door->port()), steady(f.door->port());
@@ -39,7 +38,7 @@ TEST_SUITE("front door, tenants that flood") {
     f.door->deliver(Refused{2, {429, "tenant_overloaded", "much", "tenant", "less", 7}});
     CHECK(has(flood.read_until("}}"), " 429 "));
     flood.send(post_rank("x-troupe-tenant: flood\r\n") +
-               std::string(rank_body.size(), 'x'));  // not read as JSON
+               std::string(rank_body.size(), 'x'));  // not parsed as JSON
     const std::string again = flood.read_until("}}");
     CHECK(has(again, " 429 "));
     CHECK(has(again, "Retry-After: 7\r\n"));
@@ -53,7 +52,7 @@ TEST_SUITE("front door, tenants that flood") {
     CHECK(has(flood.read_until("\r\n\r\n"), " 200 "));
   }
 
-  // A tenant that has as much as it may, and what it asks beyond.
+  // A tenant at its limit, and further requests of it.
   struct Flooded : Fixture {
     const std::string request = post_rank("x-troupe-tenant: flood\r\n") + rank_body;
     RawClient first{door->port()}, flood{door->port()};
@@ -73,14 +72,14 @@ TEST_SUITE("front door, tenants that flood") {
     }
   };
 
-  TEST_CASE("who asks on and on is refused no faster than in turn") {
+  TEST_CASE("tenant floods: repeated requests are refused no faster than the configured rate") {
     Flooded f;
     const auto began = std::chrono::steady_clock::now();
-    f.refuse(TenantPauses::turns_at_once + 61);  // of which a few reach the router
+    f.refuse(TenantPauses::turns_at_once + 61);  // a few of them reach the router
     CHECK(std::chrono::steady_clock::now() - began >= std::chrono::microseconds(50 * TenantPauses::turn_us));
   }
 
-  TEST_CASE("a door that ends tells who was to be told later") {
+  TEST_CASE("tenant floods: a closing server sends the delayed refusals") {
     Flooded f;
     f.refuse(TenantPauses::turns_at_once);
     std::deque<RawClient> held;
@@ -94,8 +93,7 @@ TEST_SUITE("front door, tenants that flood") {
     for (RawClient& client : held) CHECK(has(client.read_all(), " 429 "));
   }
 
-  TEST_CASE(
-      "a request that nobody answered in time makes room for its tenant's next one, as an answer does") {
+  TEST_CASE("tenant floods: a timed out request frees a slot for its tenant like an answer") {
     DoorConfig config;
     config.answer_us_max = 500'000;
     Fixture f(config);

@@ -12,8 +12,8 @@ using namespace troupe;
 using namespace troupe::server;
 using namespace troupe::server::front_door_test;
 
-TEST_SUITE("front door") {
-  TEST_CASE("a request goes to the router and its answer comes back") {
+TEST_SUITE("HTTP server") {
+  TEST_CASE("HTTP server: a request goes to the router and its answer comes back") {
     Fixture f;
     const HttpReply reply = f.call("POST", "/v1/rank", R"({"user":"ana","candidates":["a"]})");
     CHECK(reply.status == 200);
@@ -21,8 +21,7 @@ TEST_SUITE("front door") {
     CHECK(f.metrics.value(Metric::http_requests) == 1);
   }
 
-  TEST_CASE(
-      "of two versions that share the users either may be named, and the answer says which one it is from") {
+  TEST_CASE("HTTP server: either of two shared versions may be named, and the answer says which replied") {
     Fixture f;
     f.version = "v1";
     const std::string infer = R"({"inputs":[{"name":"user","shape":[1],"datatype":"BYTES","data":["ana"]},)"
@@ -47,14 +46,14 @@ TEST_SUITE("front door") {
     CHECK(has(unknown.body, "v1, v2, troupe, or none"));
   }
 
-  TEST_CASE("a refusal keeps its status and type") {
+  TEST_CASE("HTTP server: a refusal keeps its status and code") {
     Fixture f;
     const HttpReply reply = f.call("POST", "/v1/rank", R"({"user":"nobody","candidates":["a"]})");
     CHECK(reply.status == 404);
     CHECK(reply.body.find("unknown_user") != std::string::npos);
   }
 
-  TEST_CASE("a silent router costs a typed time-out, not a hung client") {
+  TEST_CASE("HTTP server: a silent router gives a typed time-out, not a hanging client") {
     DoorConfig config;
     config.answer_us_max = 20'000;
     Fixture f(config);
@@ -62,7 +61,7 @@ TEST_SUITE("front door") {
     CHECK(f.call("POST", "/v1/rank", R"({"user":"ana","candidates":["a"]})").status == 504);
   }
 
-  TEST_CASE("a reload is passed on only where admin routes are on, and is waited for in its own time") {
+  TEST_CASE("HTTP server: a reload needs admin routes and has its own time limit") {
     DoorConfig config;
     const std::string body = R"({"model":"m2","catalog":"c2"})";
     {
@@ -80,7 +79,7 @@ TEST_SUITE("front door") {
     CHECK(late.body.find("within 20 ms") != std::string::npos);
   }
 
-  TEST_CASE("health, metrics and the cluster are answered") {
+  TEST_CASE("HTTP server: health, metrics and the cluster are answered") {
     Fixture f;
     CHECK(f.call("GET", "/v2/health/live").status == 200);
     CHECK(f.call("GET", "/v2/health/ready").status == 200);
@@ -88,7 +87,7 @@ TEST_SUITE("front door") {
     CHECK(f.call("GET", "/v1/cluster").body.find("cache_meta") != std::string::npos);
   }
 
-  TEST_CASE("only those that must be are asked whether they are ready, and a door that ends says no") {
+  TEST_CASE("HTTP server: readiness asks only the required actors, and a retired server is not ready") {
     DoorConfig config;
     config.must_be_ready = {{1, Role::router}};
     config.last_id = 1'000;
@@ -101,7 +100,7 @@ TEST_SUITE("front door") {
     CHECK(f.call("POST", "/v1/rank", R"({"user":"ana","candidates":["a"]})").status == 200);
   }
 
-  TEST_CASE("who is not ready says why, whether an actor is not or the node") {
+  TEST_CASE("HTTP server: a not-ready answer gives the reason of the actor or of the node") {
     std::string obstacle;
     DoorConfig config;
     config.obstacle = [&] { return obstacle; };
@@ -118,7 +117,7 @@ TEST_SUITE("front door") {
     CHECK(has(node.body, "no router is connected"));
   }
 
-  TEST_CASE("hostile bytes get a typed answer and the door stays open") {
+  TEST_CASE("HTTP server: hostile bytes get a typed answer and the server keeps serving") {
     DoorConfig config;
     config.header_bytes_max = 1024;
     config.body_bytes_max = 2048;
@@ -136,7 +135,7 @@ TEST_SUITE("front door") {
     CHECK(f.call("GET", "/v2/health/live").status == 200);
   }
 
-  TEST_CASE("a body whose end can be read in two ways is refused, and nothing behind it is served") {
+  TEST_CASE("HTTP server: a body with an ambiguous end is refused, and bytes after it are not served") {
     Fixture f;
     for (const char* headers : {"content-length: 3\r\ntransfer-encoding: chunked\r\n",
                                 "transfer-encoding: chunked\r\ncontent-length: 3\r\n",
@@ -153,14 +152,14 @@ TEST_SUITE("front door") {
     CHECK(f.asked == 0);
   }
 
-  TEST_CASE("a request with two tenants is refused, for who says which of them is true") {
+  TEST_CASE("HTTP server: a request with two tenants is refused") {
     Fixture f;
     CHECK(
         has(f.raw(post_rank("x-troupe-tenant: a\r\nX-Troupe-Tenant: b\r\n") + rank_body), "repeated_tenant"));
     CHECK(has(f.raw(post_rank("x-troupe-tenant: a\r\n") + rank_body), " 200 "));
   }
 
-  TEST_CASE("pipelined requests are answered in order") {
+  TEST_CASE("HTTP server: pipelined requests are answered in order") {
     Fixture f;
     const std::string reply = f.raw(live + end + "GET /nothing HTTP/1.1\r\nhost: x\r\n\r\n" + live + end);
     const std::size_t first = reply.find(" 200 "), second = reply.find(" 404 ");
@@ -168,7 +167,7 @@ TEST_SUITE("front door") {
     CHECK(reply.find(" 200 ", second) != std::string::npos);
   }
 
-  TEST_CASE("a connection is kept or closed as its client wishes, in both versions of HTTP") {
+  TEST_CASE("HTTP server: a connection is kept or closed as its client asks, in both HTTP versions") {
     Fixture f;
     RawClient kept(f.door->port());
     for (int i = 0; i < 3; ++i) {
@@ -188,14 +187,14 @@ TEST_SUITE("front door") {
     }
   }
 
-  TEST_CASE("HEAD is answered with GET's header and no body, a wrong method with those that are served") {
+  TEST_CASE("HTTP server: HEAD gives GET's headers without a body, a wrong method lists the right ones") {
     Fixture f;
     const std::string reply = f.raw("HEAD /v2/health/live HTTP/1.1\r\nhost: x\r\n\r\n" + live + end);
     CHECK(has(reply, "Content-Length: 13\r\n\r\nHTTP/1.1 200"));
     CHECK(has(f.raw("PATCH /v1/users/a HTTP/1.1\r\nhost: x\r\n\r\n"), "Allow: PUT, GET, HEAD, DELETE"));
   }
 
-  TEST_CASE("a client that asks before it sends its body is told to go on, or at once that it need not") {
+  TEST_CASE("HTTP server: an expecting client gets 100 Continue, or its refusal at once") {
     DoorConfig config;
     config.body_bytes_max = 2048;
     Fixture f(config);
@@ -212,7 +211,7 @@ TEST_SUITE("front door") {
     CHECK(has(large.read_until("\r\n\r\n"), " 413 "));
   }
 
-  TEST_CASE("clients that send too slowly, or nothing, lose their connection") {
+  TEST_CASE("HTTP server: slow or silent clients lose their connection") {
     DoorConfig config;
     config.timeout_us = 20'000;
     Fixture f(config);
@@ -224,7 +223,7 @@ TEST_SUITE("front door") {
     }
   }
 
-  TEST_CASE("closing the door answers who waits, and a door that never opened closes too") {
+  TEST_CASE("HTTP server: closing answers waiting requests, and a server that never opened closes too") {
     Fixture f;
     f.silent = true;
     RawClient waiting(f.door->port()), idle(f.door->port());
@@ -239,7 +238,7 @@ TEST_SUITE("front door") {
         {.port = 0}, [](Address, Message) {}, f.metrics);
   }
 
-  TEST_CASE("a port in use is an error that names it") {
+  TEST_CASE("HTTP server: a port in use is an error that names it") {
     Fixture f;
     DoorConfig taken;
     taken.port = f.door->port();
@@ -248,7 +247,7 @@ TEST_SUITE("front door") {
                     DoorError);
   }
 
-  TEST_CASE("bytes that would never end are refused before they are kept") {
+  TEST_CASE("HTTP server: endless input is refused before it is kept") {
     Fixture f;
     const std::string endless(8 << 20, 'x'), chunked = post_chunked("");
     CHECK(has(f.raw("GET /v2/health/live HTTP/1.1\r\nhost: x\r\ny: " + endless), "header_too_long"));
@@ -262,7 +261,7 @@ TEST_SUITE("front door") {
     CHECK(f.call("GET", "/v2/health/live").status == 200);
   }
 
-  TEST_CASE("the tenant is the header's, whatever comes behind the body") {
+  TEST_CASE("HTTP server: the tenant comes from the header, never from a trailer") {
     Fixture f;
     const std::string body = "21\r\n" + rank_body + "\r\n0\r\nx-troupe-tenant: evil\r\n\r\n";
     REQUIRE(rank_body.size() == 0x21);
@@ -274,7 +273,7 @@ TEST_SUITE("front door") {
     }
   }
 
-  TEST_CASE("a request has one host, or none in HTTP/1.0") {
+  TEST_CASE("HTTP server: a request has one host, or none in HTTP/1.0") {
     Fixture f;
     const std::string ask = "GET /v2/health/live HTTP/1.1\r\n";
     CHECK(has(f.raw(ask + end), "bad_host"));
@@ -283,7 +282,7 @@ TEST_SUITE("front door") {
     CHECK(has(f.raw("GET http://y/v2/health/live HTTP/1.1\r\nhost: x\r\n\r\n"), " 200 "));
   }
 
-  TEST_CASE("an empty line before a request is skipped, once") {
+  TEST_CASE("HTTP server: one empty line before a request is skipped") {
     Fixture f;
     RawClient client(f.door->port());
     for (int i = 0; i < 2; ++i) {
@@ -295,7 +294,7 @@ TEST_SUITE("front door") {
     CHECK(has(f.raw("\r"), " 400 "));
   }
 
-  TEST_CASE("a newcomer has the place of who waits longest, of the address with the most") {
+  TEST_CASE("HTTP server: a new connection replaces the longest waiting one of the busiest address") {
     DoorConfig config;
     config.connections_max = 4;
     config.connections_per_address_max = 3;
@@ -315,9 +314,7 @@ TEST_SUITE("front door") {
     CHECK(has(lonely.read_until("true}"), " 200 "));
   }
 
-  TEST_CASE(
-      "where the actors have a request of everybody, others hear when to come again, and health is "
-      "answered") {
+  TEST_CASE("HTTP server: if every connection is in use, new ones get Retry-After and health is answered") {
     DoorConfig config;
     config.connections_max = 1;
     Fixture f(config);
@@ -337,11 +334,11 @@ TEST_SUITE("front door") {
     CHECK(has(f.raw("GET /v1/cluster HTTP/1.1\r\nhost: x\r\n\r\n"), "too_many_connections"));
     f.door->deliver(RankReply{1});
     CHECK(has(held->read_until("\r\n\r\n"), " 200 "));
-    std::string reply;  // until the door has noticed that the first client may make room
+    std::string reply;  // until the server has noticed that the first client may be closed
     while (!has(reply, " 200 ")) reply = f.raw(post_rank("") + rank_body);
   }
 
-  TEST_CASE("bodies that do not end take memory from who sends them, and from nobody else") {
+  TEST_CASE("HTTP server: endless bodies take memory only from their sender") {
     DoorConfig config;
     config.body_bytes_max = 64 << 10;
     config.memory_bytes_max = 1 << 20;
@@ -360,7 +357,7 @@ TEST_SUITE("front door") {
     CHECK(has(honest.read_until("\r\n\r\n"), " 200 "));
   }
 
-  TEST_CASE("an answer that would take more than all may keep is not kept, and its client is told") {
+  TEST_CASE("HTTP server: a response beyond the memory limit is dropped, and its client gets a refusal") {
     DoorConfig config;
     config.body_bytes_max = 16 << 10;
     config.memory_bytes_max = 64 << 10;
@@ -380,7 +377,7 @@ TEST_SUITE("front door") {
     CHECK(has(modest.read_until("\r\n\r\n"), " 200 "));
   }
 
-  TEST_CASE("a door that cannot accept says so, and gives the files of who waits longest to who comes") {
+  TEST_CASE("HTTP server: if it cannot accept, it logs that and closes the longest waiting connection") {
     Fixture f;
     std::deque<RawClient> idle;
     for (int i = 0; i < 4; ++i) {
@@ -388,7 +385,7 @@ TEST_SUITE("front door") {
       idle.back().send(live + end);
       CHECK(has(idle.back().read_until("true}"), " 200 "));
     }
-    RawClient late("127.0.0.3");  // has its own file already
+    RawClient late("127.0.0.3");  // has its own file descriptor already
     rlimit before{};
     REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
     const rlimit none{3, before.rlim_max};
@@ -404,7 +401,7 @@ TEST_SUITE("front door") {
     CHECK(f.logged == std::vector<std::string>{"accept_failed"});
   }
 
-  TEST_CASE("an answer that nobody waits for, or of another kind, harms nobody") {
+  TEST_CASE("HTTP server: a late answer or one of the wrong kind does no harm") {
     Fixture f;
     f.silent = true;
     RawClient client(f.door->port());

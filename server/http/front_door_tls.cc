@@ -11,7 +11,7 @@ namespace asio = boost::asio;
 
 constexpr std::string_view protocol = "http/1.1";
 
-// Clients that would rather speak HTTP/2 learn that here nobody does.
+// Selects HTTP/1.1 by ALPN, so that clients which prefer HTTP/2 learn that it is not spoken here.
 int choose_protocol(SSL*, const unsigned char** out, unsigned char* out_bytes, const unsigned char* offered,
                     unsigned int offered_bytes, void*) {
   for (unsigned at = 0; at < offered_bytes && at + 1 + offered[at] <= offered_bytes; at += 1 + offered[at]) {
@@ -38,15 +38,15 @@ std::shared_ptr<asio::ssl::context> make_door_security(const DoorCertificate& ce
   SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_alpn_select_cb(context, choose_protocol, nullptr);
-  SSL_CTX_set_default_passwd_cb(
-      context, [](char*, int, int, void*) { return 0; });  // else OpenSSL asks on the terminal, and waits
+  // otherwise OpenSSL would ask on the terminal and wait
+  SSL_CTX_set_default_passwd_cb(context, [](char*, int, int, void*) { return 0; });
   boost::system::error_code error;
   security->use_certificate_chain(asio::buffer(certificate.chain), error);
   check(error, "the certificate cannot be read");
   security->use_private_key(asio::buffer(certificate.key), asio::ssl::context::pem, error);
   check(error, "the key is encrypted, cannot be read, or is not the certificate's");
   if (SSL_CTX_check_private_key(context) != 1)
-    throw std::runtime_error("the key is not the certificate's; expected both of one pair");
+    throw std::runtime_error("the key does not belong to the certificate; expected a matching pair");
   return security;
 }
 

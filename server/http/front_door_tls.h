@@ -1,6 +1,6 @@
 #pragma once
-// What the door shows its clients: a certificate chain with its key, for TLS 1.2 and later. Clients show
-// none: they have keys.
+// Creates the TLS context of the server: a certificate chain with its key, for TLS 1.2 and later.
+// Clients present no certificates; they have keys.
 #include <boost/asio/ssl.hpp>
 #include <memory>
 
@@ -8,7 +8,7 @@
 
 namespace troupe::server {
 
-// Throws std::runtime_error that says what is wrong. Null of an empty one.
+// Throws std::runtime_error that says what is wrong. Returns null for an empty certificate.
 std::shared_ptr<boost::asio::ssl::context> make_door_security(const DoorCertificate& certificate);
 
 }  // namespace troupe::server

@@ -40,8 +40,8 @@ std::string failure(const HttpCall& call) {
   }
 }
 
-TEST_SUITE("front door over TLS") {
-  TEST_CASE("requests are served as in the clear, many on a connection and large ones") {
+TEST_SUITE("HTTP server over TLS") {
+  TEST_CASE("TLS: requests are served as without it, many per connection and large ones") {
     Fixture f(tls_config());
     CHECK(http_call(secure_call(f)).body == "{\"live\":true}");
     HttpCall rank = secure_call(f);
@@ -53,7 +53,7 @@ TEST_SUITE("front door over TLS") {
     CHECK(has(http_call(rank).body, "{\"lines\":2,\"failed\":0}"));
   }
 
-  TEST_CASE("a client that trusts another authority, or meant another name, does not go on") {
+  TEST_CASE("TLS: a client that trusts another authority or expects another name stops") {
     Fixture f(tls_config());
     HttpCall stranger = secure_call(f);
     stranger.authority = make_authority("other", 1).certificate;
@@ -66,7 +66,7 @@ TEST_SUITE("front door over TLS") {
     CHECK(has(failure(secure_call(other)), "expected"));
   }
 
-  TEST_CASE("a connection is kept from call to call, and made anew where one of the two has closed it") {
+  TEST_CASE("TLS: a connection is kept between calls, and made anew if either side closed it") {
     for (const bool secure : {false, true}) {
       CAPTURE(secure);
       Fixture f(secure ? tls_config() : DoorConfig());
@@ -85,7 +85,7 @@ TEST_SUITE("front door over TLS") {
     }
   }
 
-  TEST_CASE("who speaks in the clear is told what the door speaks") {
+  TEST_CASE("TLS: a client without TLS is told that TLS is required") {
     Fixture f(tls_config());
     const std::string reply = f.raw(live + end);
     CHECK(has(reply, " 400 "));
@@ -93,8 +93,7 @@ TEST_SUITE("front door over TLS") {
     CHECK(f.asked == 0);
   }
 
-  TEST_CASE(
-      "a handshake that does not end ends by the door's timeout or by its bytes, and others are served") {
+  TEST_CASE("TLS: an endless handshake is cut by time or bytes, while others are served") {
     DoorConfig config = tls_config();
     config.timeout_us = 500'000;
     Fixture f(config);
@@ -102,7 +101,7 @@ TEST_SUITE("front door over TLS") {
     slow.send(std::string("\x16\x03\x01\x02", 4));
     CHECK(silent.read_all() == "");
     slow.read_all();
-    // A hello of one record after the other that never is whole.
+    // A client hello split into record after record that never becomes complete.
     std::string record("\x16\x03\x01\x40\x00", 5);
     record += std::string("\x01\x01\x00\x00", 4) + std::string(0x4000 - 4, 'x');
     for (int i = 0; i < 8; ++i) endless.send(record);
@@ -110,12 +109,12 @@ TEST_SUITE("front door over TLS") {
     CHECK(http_call(secure_call(f)).status == 200);
   }
 
-  TEST_CASE("another certificate serves new connections, and one that is damaged none") {
+  TEST_CASE("TLS: a new certificate serves new connections, and a damaged one is rejected") {
     Fixture f(tls_config());
     CHECK_THROWS_AS(f.door->renew({"nonsense", "nonsense"}, nullptr), std::runtime_error);
     CHECK_THROWS_AS(
         f.door->renew({certificate_for("localhost").chain, certificate_for("localhost").key}, nullptr),
-        std::runtime_error);  // not of one pair
+        std::runtime_error);  // not a matching pair
     CHECK(http_call(secure_call(f)).status == 200);
     f.door->renew(certificate_for("elsewhere"), nullptr);
     CHECK(has(failure(secure_call(f)), "expected"));
@@ -124,7 +123,7 @@ TEST_SUITE("front door over TLS") {
     CHECK_THROWS_AS(FrontDoor({.certificate = {"nonsense", "nonsense"}}, {}, f.metrics), std::runtime_error);
   }
 
-  TEST_CASE("a door that ends closes connections that are between requests") {
+  TEST_CASE("TLS: a closing server closes idle connections") {
     Fixture f(tls_config());
     RawClient begun(f.door->port());
     begun.send(std::string("\x16\x03\x01", 3));
@@ -133,7 +132,7 @@ TEST_SUITE("front door over TLS") {
   }
 }
 
-TEST_SUITE("front door with keys") {
+TEST_SUITE("HTTP server with keys") {
   struct Keyed {
     MadeKey acme = make_key({.tenant = "acme"}), admin = make_key({.admin = true}),
             slow = make_key({.tenant = "slow", .rate = 0.01});
@@ -155,7 +154,7 @@ TEST_SUITE("front door with keys") {
     }
   };
 
-  TEST_CASE("without a key only the health is told, and with one its tenant is asked for") {
+  TEST_CASE("keys: without a key only health is served, and a key sets the tenant") {
     Keyed k;
     CHECK(k.ask(nullptr, "GET", "/v2/health/live").status == 200);
     CHECK(k.ask(nullptr, "GET", "/v2/health/ready").status == 200);
@@ -165,10 +164,10 @@ TEST_SUITE("front door with keys") {
       CHECK(has(reply.body, "no_key"));
     }
     CHECK(k.ask(nullptr, "POST", "/v1/rank", rank_body, "acme").status ==
-          401);  // the header alone opens nothing
+          401);  // the header alone is not enough
     const HttpReply ranked = k.ask(&k.acme, "POST", "/v1/rank", rank_body);
     CHECK(ranked.status == 200);
-    CHECK(has(ranked.body, "\"policy\":\"acme\""));  // the tenant, as the fixture tells it
+    CHECK(has(ranked.body, "\"policy\":\"acme\""));  // the tenant, which the fixture returns as policy
     CHECK(k.ask(&k.acme, "POST", "/v1/rank", rank_body, "acme").status == 200);
     CHECK(k.ask(&k.acme, "POST", "/v1/rank", rank_body, "other").status == 403);
     CHECK(k.ask(&k.acme, "GET", "/metrics").status == 200);
@@ -176,7 +175,7 @@ TEST_SUITE("front door with keys") {
     CHECK(has(k.f.raw(post_rank("authorization: Bearer nonsense\r\n")), "WWW-Authenticate: Bearer"));
   }
 
-  TEST_CASE("an admin's key may do what the others may not") {
+  TEST_CASE("keys: an admin key may do what others may not") {
     Keyed k;
     const std::string reload = R"({"model":"m2"})", item = R"({"tokens":[1],"identifier":2})";
     CHECK(k.ask(&k.acme, "POST", "/v1/models/reload", reload).status == 403);
@@ -185,7 +184,7 @@ TEST_SUITE("front door with keys") {
     CHECK(k.ask(&k.admin, "PUT", "/v1/items/i", item).status == 200);
   }
 
-  TEST_CASE("a key that was revoked opens nothing from the next request on") {
+  TEST_CASE("keys: a revoked key is refused from the next request on") {
     Keyed k;
     CHECK(k.ask(&k.acme, "POST", "/v1/rank", rank_body).status == 200);
     ApiKeys others;
@@ -195,7 +194,7 @@ TEST_SUITE("front door with keys") {
     CHECK(k.ask(&k.admin, "GET", "/metrics").status == 200);
   }
 
-  TEST_CASE("another certificate alone leaves the keys as they are, those that came meanwhile too") {
+  TEST_CASE("keys: renewing only the certificate keeps the keys, including newer ones") {
     Keyed k;
     ApiKeys others;
     others.add(k.admin.key);
@@ -206,7 +205,7 @@ TEST_SUITE("front door with keys") {
     CHECK(k.ask(nullptr, "GET", "/metrics").status == 401);
   }
 
-  TEST_CASE("who asks more often than its key says is refused with a time, and the others are not") {
+  TEST_CASE("keys: a key over its rate is refused with a retry time, others are not") {
     Keyed k;
     CHECK(k.ask(&k.slow, "POST", "/v1/rank", rank_body).status == 200);
     const HttpReply refused = k.ask(&k.slow, "POST", "/v1/rank", rank_body);
@@ -218,7 +217,7 @@ TEST_SUITE("front door with keys") {
     CHECK(k.ask(&k.acme, "POST", "/v1/rank", rank_body).status == 200);
   }
 
-  TEST_CASE("without keys a tenant's limit is that of its header") {
+  TEST_CASE("rate limits: without keys the header's tenant is limited") {
     DoorConfig config;
     config.tenant_limit.at_once = 1;
     Fixture f(config);
@@ -233,7 +232,7 @@ TEST_SUITE("front door with keys") {
     CHECK(has(f.raw(post_rank("x-troupe-tenant: b\r\nconnection: close\r\n") + rank_body), " 200 "));
   }
 
-  TEST_CASE("versions are entity tags, and who has the present one is not sent it again") {
+  TEST_CASE("versions: they are entity tags, and a client with the current one is not sent it again") {
     Fixture f;
     const std::string reply = f.raw("GET /v1/users/ana HTTP/1.1\r\nhost: x\r\n\r\n");
     CHECK(has(reply, "ETag: \"7\""));

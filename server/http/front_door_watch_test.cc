@@ -1,4 +1,5 @@
-// What the door says of requests: their names in and out, the access log, the slowest, the page.
+// Tests what the server records of requests: trace ids in and out, the access log, the slowest
+// requests, the page.
 #include <doctest/doctest.h>
 
 #include <deque>
@@ -24,7 +25,7 @@ std::string header_of(const std::string& reply, const std::string& name) {
   return reply.substr(begin, reply.find("\r\n", begin) - begin);
 }
 
-// A door whose lines and messages are kept.
+// An HTTP server whose log lines and messages are kept.
 struct Watched {
   MetricRegistry metrics;
   std::mutex mutex;
@@ -72,7 +73,7 @@ struct Watched {
     client.send_no_more();
     return client.read_all();
   }
-  std::string field(std::size_t line, const char* name) const {  // with `mutex` held
+  std::string field(std::size_t line, const char* name) const {  // requires `mutex`
     for (const LogField& f : lines[line])
       if (f.name == name) return f.value;
     return "none";
@@ -89,8 +90,8 @@ std::string body_of(const std::string& reply) { return reply.substr(reply.find("
 
 }  // namespace
 
-TEST_SUITE("what the door says of requests") {
-  TEST_CASE("a trace goes in, through the message, and out with a span of the door's own") {
+TEST_SUITE("HTTP server, observability") {
+  TEST_CASE("traces: a client's trace goes through the message and comes back with the server's span") {
     Watched w;
     const std::string reply = w.rank("traceparent: " + parent + "\r\nx-request-id: r-17\r\n");
     CHECK(header_of(reply, "x-request-id") == "r-17");
@@ -105,7 +106,7 @@ TEST_SUITE("what the door says of requests") {
     CHECK(w.recorded == 1);
   }
 
-  TEST_CASE("who names nothing, or nothing that can be a name, gets names, and each request its own") {
+  TEST_CASE("traces: missing or invalid ids are replaced by new ones, different for each request") {
     Watched w;
     const std::string a = w.rank(""), b = w.rank("x-request-id: a b\r\ntraceparent: 00-zz\r\n");
     for (const std::string& reply : {a, b}) {
@@ -119,7 +120,7 @@ TEST_SUITE("what the door says of requests") {
     CHECK(header_of(w.raw("nonsense\r\n\r\n"), "x-request-id").size() == 32);
   }
 
-  TEST_CASE("so many of those without a trace are recorded as was configured") {
+  TEST_CASE("traces: the configured share of untraced requests is recorded") {
     DoorConfig config;
     config.sampled_share = 1;
     Watched w(config);
@@ -128,7 +129,7 @@ TEST_SUITE("what the door says of requests") {
         header_of(w.rank("traceparent: " + parent.substr(0, 53) + "00\r\n"), "traceparent").ends_with("-00"));
   }
 
-  TEST_CASE("the access log has a line for a call that did not come by HTTP, too") {
+  TEST_CASE("access log: a call by another protocol has a line too") {
     DoorConfig config;
     config.access_log = AccessLog::all;
     Watched w(config);
@@ -148,7 +149,7 @@ TEST_SUITE("what the door says of requests") {
     CHECK(w.field(0, "node") == "4");
   }
 
-  TEST_CASE("of a call, too, who asked, as what and how it was refused is in the line") {
+  TEST_CASE("access log: a call's line says who asked, as what, and how it was refused") {
     DoorConfig config;
     config.access_log = AccessLog::all;
     Watched w(config);
@@ -173,7 +174,7 @@ TEST_SUITE("what the door says of requests") {
     CHECK(w.metrics.value(Metric::http_requests) == 1);
   }
 
-  TEST_CASE("the access log has a line for what was asked, with who, what and how long") {
+  TEST_CASE("access log: a request's line says who asked, for what, and how long it took") {
     DoorConfig config;
     config.access_log = AccessLog::all;
     Watched w(config);
@@ -193,7 +194,7 @@ TEST_SUITE("what the door says of requests") {
     CHECK(w.metrics.value(Metric::http_responses, "/v1/users/{id}\t405") == 1);
   }
 
-  TEST_CASE("the page is there with its policy, and what it asks for") {
+  TEST_CASE("page: it is served with its content security policy and what it loads") {
     Watched w;
     const std::string page = w.get("/");
     CHECK(page.starts_with("HTTP/1.1 200"));
@@ -211,7 +212,7 @@ TEST_SUITE("what the door says of requests") {
     CHECK(cluster["names"]["7"] == "<worker>");
   }
 
-  TEST_CASE("of several models, who is silent is told by node and model") {
+  TEST_CASE("cluster: with several models a silent actor is named by node and model") {
     DoorConfig config;
     config.seats = {2};
     config.models = {{.name = "games"}, {.name = "news"}};
@@ -226,7 +227,7 @@ TEST_SUITE("what the door says of requests") {
     CHECK(silent[2] == nlohmann::json({{"node", 7}, {"role", "kv_worker"}}));
   }
 
-  TEST_CASE("who joins is shown, and who has left is not asked any more") {
+  TEST_CASE("cluster: a joined node is shown, and a node that left is not asked") {
     Watched w;
     w.door->follow({router_address, {1, Role::cache_meta}, {9, Role::kv_worker}}, {{9, "joined"}});
     const auto cluster = nlohmann::json::parse(body_of(w.get("/v1/cluster")));
@@ -236,7 +237,7 @@ TEST_SUITE("what the door says of requests") {
     CHECK(cluster["names"] == nlohmann::json({{"9", "joined"}}));
   }
 
-  TEST_CASE("who accepts OpenMetrics gets it") {
+  TEST_CASE("metrics: a client that accepts OpenMetrics gets it") {
     Watched w;
     const std::string reply = w.get("/metrics", "accept: application/openmetrics-text;version=1.0.0\r\n");
     CHECK(header_of(reply, "Content-Type").starts_with("application/openmetrics-text"));

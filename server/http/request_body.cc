@@ -50,8 +50,8 @@ std::size_t RequestBody::take_data(std::string_view bytes) {
   return size;
 }
 
-// At most twice of what came, and little more than may come. A body that is not small gets a large block,
-// which the allocator gives back to the system when it ends.
+// Grows the buffer to at most twice what came and little more than may come. A larger body gets a
+// large block, which the allocator returns to the system afterwards.
 void RequestBody::make_room(std::size_t bytes) {
   constexpr std::size_t small = 16 << 10, large = 128 << 10;
   const std::size_t wanted = text_.size() + bytes;
@@ -60,7 +60,7 @@ void RequestBody::make_room(std::size_t bytes) {
                              : at_ == At::length ? text_.size() + left_
                                                  : limits_.body_bytes_max;
   const std::size_t roomy = std::max({2 * text_.capacity(), wanted, wanted > small ? large : 0});
-  std::string larger;  // a string that holds something may take twice of that for what it is asked to reserve
+  std::string larger;  // a non-empty string may reserve twice what is asked
   larger.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(roomy, most)));
   larger.append(text_);
   text_ = std::move(larger);
@@ -96,7 +96,7 @@ void RequestBody::take_size(char c) {
   if (digit < 0 && digits_ > 0 && c == '\r') return void(at_ = At::size_end);
   if (digit < 0 && digits_ > 0 && c == ';') return void(at_ = At::extension);
   if (digit < 0 || ++digits_ > size_digits_max)
-    return refuse(400, "bad_http", "a chunk's size is no number", "hexadecimal digits, 16 at most");
+    return refuse(400, "bad_http", "a chunk's size is not a number", "at most 16 hexadecimal digits");
   left_ = left_ * 16 + static_cast<std::uint64_t>(digit);
   if (!limits_.by_lines && left_ > limits_.body_bytes_max - text_.size()) refuse_size();
 }
@@ -105,22 +105,22 @@ void RequestBody::take_extension(char c) {
   if (c == '\r') return void(at_ = At::size_end);
   if (!is_text(c)) return refuse(400, "bad_http", "a chunk's extension has a control character", "text");
   if (++extension_ > limits_.extension_bytes_max || ++extensions_ > limits_.extensions_bytes_max)
-    refuse(413, "extension_too_long", "what chunks say beside their size is too long",
+    refuse(413, "extension_too_long", "chunk extensions are too long",
            "at most " + std::to_string(limits_.extension_bytes_max) + " bytes a chunk and " +
                std::to_string(limits_.extensions_bytes_max) + " in all");
 }
 
 void RequestBody::size_is_read() { at_ = left_ > 0 ? At::data : At::line; }
 
-// Behind the last chunk: a trailer, or the end.
+// After the last chunk: a trailer or the end.
 void RequestBody::take_line_start(char c) {
   if (c == '\r') return void(at_ = At::last);
   if (++trailers_ > limits_.trailers_max)
     return refuse(431, "trailer_too_long", "there are too many trailers",
-                  "at most " + std::to_string(limits_.trailers_max) + ", or none: they are dropped");
+                  "at most " + std::to_string(limits_.trailers_max) + ", or none: trailers are dropped");
   has_colon_ = false;
   if (c == ':' || c == ' ' || c == '\t')
-    return refuse(400, "bad_http", "a trailer has no name", "name: value, or none: they are dropped");
+    return refuse(400, "bad_http", "a trailer has no name", "name: value, or no trailers: they are dropped");
   at_ = At::trailer;
   take_trailer(c);
 }
@@ -128,11 +128,13 @@ void RequestBody::take_line_start(char c) {
 void RequestBody::take_trailer(char c) {
   if (c == '\r' && has_colon_) return void(at_ = At::trailer_end);
   if (!is_text(c))
-    return refuse(400, "bad_http", "a trailer is no field", "name: value, or none: they are dropped");
+    return refuse(400, "bad_http", "a trailer is not a field",
+                  "name: value, or no trailers: they are dropped");
   has_colon_ |= c == ':';
   if (++trailer_bytes_ > limits_.trailers_bytes_max)
-    refuse(431, "trailer_too_long", "the trailers are too long",
-           "at most " + std::to_string(limits_.trailers_bytes_max) + " bytes, or none: they are dropped");
+    refuse(
+        431, "trailer_too_long", "the trailers are too long",
+        "at most " + std::to_string(limits_.trailers_bytes_max) + " bytes, or no trailers: they are dropped");
 }
 
 void RequestBody::expect(char c, char wanted, At then) {
@@ -147,7 +149,8 @@ void RequestBody::refuse(unsigned status, std::string code, std::string what, st
   text_ = {};
 }
 
-// What is behind a line moves to the front once for all lines that came together, at most.
+// Moves the bytes after the consumed lines to the front, at most once per batch of lines that came
+// together.
 std::optional<std::string> RequestBody::next_line() {
   while (!fault_) {
     const std::size_t end = text_.find('\n', looked_at_);

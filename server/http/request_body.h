@@ -1,8 +1,8 @@
 #pragma once
-// The body of an HTTP request as its bytes come: so many of them, or chunks (RFC 9112 §7.1). It knows how
-// many bytes may come before it keeps one: of the body, of what a chunk says beside its size, of the
-// trailers. What chunks say and trailers are read over and dropped: a field behind the body is no field of
-// the request. Pure, so that hostile bytes are tried without sockets.
+// Parser for the body of an HTTP request, fed as bytes arrive: a given length, or chunks (RFC 9112
+// §7.1). It knows the limits before it keeps a byte: of the body, of chunk extensions, of trailers.
+// Extensions and trailers are parsed and dropped; a field after the body is not a field of the
+// request. Pure, so hostile bytes are tested without sockets.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,11 +12,11 @@
 
 namespace troupe::server {
 
-int hex_digit(char c);  // -1: it is none
+int hex_digit(char c);  // -1 = not a hex digit
 
 struct BodyLimits {
   std::uint32_t body_bytes_max = 1 << 20;
-  bool by_lines = false;  // it is read line by line: the bound is of a line, and the body has none
+  bool by_lines = false;  // read line by line: the limit applies to a line, and the body has none
   std::uint32_t extension_bytes_max = 256;     // of one chunk
   std::uint32_t extensions_bytes_max = 4096;   // of all chunks
   std::uint32_t trailers_bytes_max = 8 << 10;  // of all lines
@@ -28,15 +28,15 @@ class RequestBody {
   RequestBody(std::uint64_t length, const BodyLimits& limits);  // a length beyond the limit is a fault
   static RequestBody chunked(const BodyLimits& limits);
 
-  // Takes from the front what belongs to the body: so many bytes. What is left belongs to the next request.
-  // Takes nothing more once it is done or has a fault.
+  // Consumes bytes from the front and returns how many belong to the body; the others belong to the
+  // next request. Consumes nothing more once it is done or has a fault.
   std::size_t take(std::string_view bytes);
 
   bool done() const { return at_ == At::done; }
   const std::optional<Refusal>& fault() const { return fault_; }
   const std::string& text() const { return text_; }
-  // Of one that is read by lines: the next that is not empty, without its end; none: more has to come, or
-  // there is none. One that is too long is a fault.
+  // Returns the next non-empty line without its end, for a body read by lines; nullopt = more bytes
+  // are needed, or no line is left. A line that is too long is a fault.
   std::optional<std::string> next_line();
   std::size_t held_bytes() const { return text_.capacity(); }
 
@@ -71,11 +71,11 @@ class RequestBody {
 
   BodyLimits limits_;
   At at_ = At::length;
-  std::uint64_t left_ = 0;  // of the length, or of the chunk
+  std::uint64_t left_ = 0;  // bytes left of the length, or of the chunk
   std::uint32_t digits_ = 0, extension_ = 0, extensions_ = 0, trailer_bytes_ = 0, trailers_ = 0;
-  bool has_colon_ = false;  // the trailer
+  bool has_colon_ = false;  // the trailer has a colon
   std::string text_;
-  std::size_t looked_at_ = 0;  // of the text: no line ends there
+  std::size_t looked_at_ = 0;  // text before this has no line end
   std::optional<Refusal> fault_;
 };
 

@@ -32,7 +32,7 @@ std::string fault_of(std::string_view bytes) {
 }
 
 TEST_SUITE("request body") {
-  TEST_CASE("a body of a length takes so many bytes and leaves the rest") {
+  TEST_CASE("request body: a body with a length takes that many bytes and leaves the others") {
     RequestBody body(5, small);
     CHECK(body.take("abc") == 3);
     CHECK_FALSE(body.done());
@@ -45,7 +45,7 @@ TEST_SUITE("request body") {
     CHECK(RequestBody(21, small).fault()->code == "body_too_long");
   }
 
-  TEST_CASE("chunks are put together, however the bytes are cut") {
+  TEST_CASE("request body: chunks are joined, however the bytes are split") {
     const std::string bytes = "5\r\nabcde\r\n0a;x=\"y\"\r\n0123456789\r\n0\r\n\r\n";
     for (const std::size_t cut : {1u, 2u, 3u, 7u, 1'000u}) {
       const RequestBody body = chunks(bytes, cut);
@@ -60,7 +60,7 @@ TEST_SUITE("request body") {
     CHECK(body.done());
   }
 
-  TEST_CASE("memory follows what came, not what was announced") {
+  TEST_CASE("request body: memory follows what came, not what was announced") {
     const BodyLimits large{.body_bytes_max = 1 << 30};
     RequestBody announced(1 << 30, large), chunk = RequestBody::chunked(large);
     announced.take(std::string(100, 'x'));
@@ -78,14 +78,14 @@ TEST_SUITE("request body") {
     CHECK(uneven.held_bytes() == 1'200);
   }
 
-  TEST_CASE("more bytes than may come are refused when they are announced") {
+  TEST_CASE("request body: too many bytes are refused when they are announced") {
     CHECK(fault_of("15\r\n") == "body_too_long");
     CHECK(fault_of("a\r\n0123456789\r\nb") == "body_too_long");
     CHECK(fault_of("ffffffffffffffff\r\n") == "body_too_long");
     CHECK(fault_of("0000000000000000000") == "bad_http");
   }
 
-  TEST_CASE("what chunks say beside their size is bounded, of each and of all, and kept nowhere") {
+  TEST_CASE("request body: chunk extensions are bounded, each and in total, and not kept") {
     CHECK(chunks("1;12345678\r\nx\r\n0\r\n\r\n").text() == "x");
     CHECK(chunks("1;12345\r\nx\r\n1;12345\r\nx\r\n0\r\n\r\n").text() == "xx");
     CHECK(fault_of("1;123456789") == "extension_too_long");
@@ -93,7 +93,7 @@ TEST_SUITE("request body") {
     CHECK(fault_of("1;a=\"" + std::string(1'000'000, 'x')) == "extension_too_long");
   }
 
-  TEST_CASE("trailers are read over, and bounded in bytes and in number") {
+  TEST_CASE("request body: trailers are dropped, and bounded in bytes and in number") {
     const RequestBody body = chunks("1\r\nx\r\n0\r\nx-troupe-tenant: evil\r\nb:\r\n\r\n");
     CHECK(body.done());
     CHECK(body.text() == "x");
@@ -102,7 +102,7 @@ TEST_SUITE("request body") {
     CHECK(chunks("0\r\na:\r\nb:\r\nc:\r\n\r\n").done());
   }
 
-  TEST_CASE("what is no chunk is refused") {
+  TEST_CASE("request body: an invalid chunk is refused") {
     for (const char* bad : {"\r\n",           "x",           "-1\r\n",      " 1\r\n",
                             "1 \r\n",         "1\n",         "1\r\r",       "1\r\nab",
                             "1\r\nx\n",       "1\r\nx\rx",   ";\r\n",       "1;\n",

@@ -9,7 +9,7 @@ namespace troupe::server {
 
 void TenantPauses::answered(const std::string& tenant) {
   const auto at = rows_.find(tenant);
-  TROUPE_CHECK(at != rows_.end(), "who is answered has asked");
+  TROUPE_CHECK(at != rows_.end(), "an answered request was asked before");
   if (--at->second.asked == 0) rows_.erase(at);
 }
 
@@ -38,7 +38,7 @@ const TenantPauses::Told* TenantPauses::find(const std::string& tenant, std::int
 
 std::int64_t TenantPauses::take_turn(const std::string& tenant, std::int64_t now_us) {
   const auto at = rows_.find(tenant);
-  TROUPE_CHECK(at != rows_.end(), "who is refused has something there");
+  TROUPE_CHECK(at != rows_.end(), "a paused tenant has requests in flight");
   const std::int64_t turn =
       std::clamp(at->second.turn_at_us, now_us - turns_at_once * turn_us, now_us + turn_us_max);
   at->second.turn_at_us = turn + turn_us;

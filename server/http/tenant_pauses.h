@@ -1,14 +1,14 @@
 #pragma once
-// Who floods is refused before his bodies are read as JSON. When the router refuses a request because of what
-// its tenant has there already, then so many as the tenant has there at that moment are as many as it may
-// have for now: the next one goes to the router when one of those is answered, and whatever comes meanwhile
-// gets the refusal again. After a moment one more is let through and, while the router takes them, twice as
-// many each time. So what the tenant may have is used, and the door's one thread, for which everybody waits,
-// reads little more than that.
+// Refuses the requests of a flooding tenant before their bodies are parsed. The router refuses a
+// request because of what its tenant has in flight. That number of requests is then the tenant's
+// limit for now: the next one goes to the router when one of those is answered, and others get the
+// same refusal again. After a pause one more is let through and, while the router accepts them,
+// twice as many each time. The tenant's allowance is thus used, and the server's one thread, which
+// serves everyone, parses little more than that.
 //
-// Beyond a first few, refusals of a tenant leave one after the other, so many a second: a client that asks
-// again as soon as it is refused would otherwise be refused as fast as the door can, on each of its
-// connections, with everybody behind it.
+// After a first burst, a tenant's refusals are sent at a limited rate. Otherwise a client that
+// retries at once would be refused as fast as the server can, on each of its connections, and delay
+// everyone else.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -20,35 +20,36 @@ namespace troupe::server {
 
 class TenantPauses {
  public:
-  // Written out once, and told often.
+  // A refusal, serialized once and sent often.
   struct Told {
     unsigned status = 0, retry_after_s = 0;
     std::string json;
   };
 
-  // Of each tenant's refusals, when they leave. Who is held longest is still told before Retry-After, a
-  // second at least.
+  // Rate at which each tenant's refusals are sent. The longest delay stays below Retry-After, which
+  // is at least a second.
   static constexpr std::int64_t turn_us = 1'000, turn_us_max = 500'000, turns_at_once = 64;
 
-  explicit TenantPauses(std::int64_t pause_us) : pause_us_(pause_us) {}  // the moment
+  explicit TenantPauses(std::int64_t pause_us) : pause_us_(pause_us) {}  // length of the pause
 
-  // A request of this tenant goes to the router; and it is answered, in whatever way.
+  // A request of this tenant goes to the router; `answered` ends it, whatever the answer.
   void asks(const std::string& tenant) { ++rows_[tenant].asked; }
   void answered(const std::string& tenant);
   void refused(const std::string& tenant, const Refusal& refusal,
-               std::int64_t now_us);  // and by that answered
-  // What the tenant is told now; null: it may ask.
+               std::int64_t now_us);  // also counts as answered
+  // Returns the refusal to send now; null = the request may go to the router.
   const Told* find(const std::string& tenant, std::int64_t now_us);
-  // How long until it is told what was just found.
+  // Returns the delay in microseconds before the refusal just found is sent.
   std::int64_t take_turn(const std::string& tenant, std::int64_t now_us);
   std::size_t size() const { return rows_.size(); }
 
  private:
   struct Row {
-    std::size_t asked = 0;                // that are not answered; nobody has a row without
-    std::size_t asked_max = 0, more = 0;  // 0: as many as come; and how many more when the time is over
+    std::size_t asked = 0;  // requests without an answer; a row exists only while there are some
+    // limit on `asked`, 0 = none; number let through after the next pause
+    std::size_t asked_max = 0, more = 0;
     std::int64_t until_us = 0;
-    std::int64_t turn_at_us = INT64_MIN / 2;  // of its next refusal
+    std::int64_t turn_at_us = INT64_MIN / 2;  // when its next refusal may be sent
     Told told;
   };
   const std::int64_t pause_us_;

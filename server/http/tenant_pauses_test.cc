@@ -11,9 +11,9 @@ const Refusal too_much{429, "tenant_overloaded", "it has 9 requests here", "tena
 
 struct Door {
   TenantPauses pauses{20};
-  int asked = 0;  // of "flood", without an answer
+  int asked = 0;  // unanswered requests of "flood"
 
-  // How many of those that come now reach the router.
+  // Returns how many of these new requests reach the router.
   int come(int requests, std::int64_t now_us, const std::string& tenant = "flood") {
     int reached = 0;
     for (; requests > 0; --requests) {
@@ -34,7 +34,7 @@ struct Door {
   }
 };
 
-TEST_CASE("who was refused for what it has there is told so again, and others are not") {
+TEST_CASE("tenant pauses: a tenant refused for its load is refused again, and others are not") {
   Door door;
   CHECK(door.come(10, 100) == 10);
   door.refuse(100);
@@ -46,7 +46,7 @@ TEST_CASE("who was refused for what it has there is told so again, and others ar
   CHECK(door.come(5, 119, "steady") == 5);
 }
 
-TEST_CASE("for each that is answered another one goes to the router") {
+TEST_CASE("tenant pauses: each answered request lets another one through") {
   Door door;
   door.come(10, 100);
   door.refuse(100);
@@ -57,7 +57,7 @@ TEST_CASE("for each that is answered another one goes to the router") {
   CHECK(door.asked == 9);
 }
 
-TEST_CASE("those that were under way when one was refused, and are refused too, are not replaced") {
+TEST_CASE("tenant pauses: requests in flight that are refused as well are not replaced") {
   Door door;
   door.come(10, 100);
   for (int i = 0; i < 4; ++i) door.refuse(100 + i);
@@ -65,7 +65,7 @@ TEST_CASE("those that were under way when one was refused, and are refused too, 
   CHECK(door.asked == 6);
 }
 
-TEST_CASE("after the pause one more is let through, then twice as many each time until one is refused") {
+TEST_CASE("tenant pauses: after the pause one more passes, then twice as many until one is refused") {
   Door door;
   door.come(10, 100);
   door.refuse(100);
@@ -79,7 +79,7 @@ TEST_CASE("after the pause one more is let through, then twice as many each time
   CHECK(door.come(50, 181) == 1);
 }
 
-TEST_CASE("a tenant of which nothing is there is heard, whatever was said") {
+TEST_CASE("tenant pauses: a tenant without requests in flight is never paused") {
   Door door;
   door.come(1, 100);
   door.refuse(100);
@@ -92,16 +92,14 @@ TEST_CASE("a tenant of which nothing is there is heard, whatever was said") {
   CHECK(door.come(50, 103) == 50);
 }
 
-TEST_CASE(
-    "a tenant's first refusals leave at once, the others so many a second, and nobody waits longer than he "
-    "may") {
+TEST_CASE("tenant pauses: the first refusals are sent at once, later ones at a bounded rate and delay") {
   Door door;
   const std::int64_t now = 1'000'000;
   door.come(10, now);
   door.refuse(now);
   for (int i = 0; i <= TenantPauses::turns_at_once; ++i) CHECK(door.pauses.take_turn("flood", now) == 0);
   for (int i = 1; i <= 100; ++i) CHECK(door.pauses.take_turn("flood", now) == i * TenantPauses::turn_us);
-  // 50 turns later half of them are told
+  // after 50 intervals half of them have been sent
   CHECK(door.pauses.take_turn("flood", now + 50 * TenantPauses::turn_us) == 51 * TenantPauses::turn_us);
   for (int i = 0; i < 1000; ++i) CHECK(door.pauses.take_turn("flood", now) <= TenantPauses::turn_us_max);
   CHECK(door.pauses.take_turn("flood", now + 2 * TenantPauses::turn_us_max) == 0);
@@ -109,7 +107,7 @@ TEST_CASE(
   CHECK(door.pauses.take_turn("other", now) == 0);
 }
 
-TEST_CASE("a refusal that says nothing of other requests pauses nobody") {
+TEST_CASE("tenant pauses: a refusal that says nothing of other requests pauses no tenant") {
   Door door;
   door.come(10, 100);
   door.refuse(100, {503, "overloaded", "", "", "", 2});
@@ -117,12 +115,12 @@ TEST_CASE("a refusal that says nothing of other requests pauses nobody") {
   CHECK(door.come(50, 100) == 50);
 }
 
-TEST_CASE("a refusal that says nothing of other requests ends no pause") {
+TEST_CASE("tenant pauses: a refusal that says nothing of other requests ends no pause") {
   Door door;
   door.come(10, 100);
   door.refuse(100);
   door.refuse(101, {503, "worker_lost", "", "", ""});
-  CHECK(door.come(50, 102) == 1);  // in its place
+  CHECK(door.come(50, 102) == 1);  // replaces the refused one
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-// The door's interface as OpenAPI 3.1 has it, at `GET /openapi.json`: bodies come from the schemas by which
-// they are read and written, so only paths and what has a form of others are said by hand.
+// OpenAPI 3.1 document of the HTTP server, at `GET /openapi.json`. Bodies come from the schemas
+// that read and write them. Only paths and foreign formats are described by hand.
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,8 +10,8 @@ namespace troupe::server {
 struct ApiPath {
   std::string_view method, path;  // "/v1/users/{id}"
   std::string_view summary;
-  std::string_view body, answer;               // names of schemas; "" none, or that of `type`
-  std::string_view type = "application/json";  // of the answer
+  std::string_view body, answer;               // names of schemas; "" = none, or text of `type`
+  std::string_view type = "application/json";  // content type of the answer
 };
 std::span<const ApiPath> api_paths();
 

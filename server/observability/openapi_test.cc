@@ -20,8 +20,8 @@ void check_references(const json& of, const json& schemas) {
 
 }  // namespace
 
-TEST_SUITE("the interface in OpenAPI") {
-  TEST_CASE("every schema that is referred to is there") {
+TEST_SUITE("OpenAPI") {
+  TEST_CASE("OpenAPI: every referenced schema exists") {
     const json api = json::parse(openapi());
     CHECK(api["openapi"] == "3.1.0");
     check_references(api, api["components"]["schemas"]);
@@ -29,7 +29,7 @@ TEST_SUITE("the interface in OpenAPI") {
       CHECK_MESSAGE(api["paths"][std::string(path.path)].contains(std::string(path.method)), path.path);
   }
 
-  TEST_CASE("bodies are those of the wire's schemas, without what is internal") {
+  TEST_CASE("OpenAPI: bodies have the wire schemas, without internal members") {
     const json schemas = json::parse(openapi())["components"]["schemas"];
     const json& asked = schemas["RankRequest"]["properties"];
     CHECK(asked.contains("budget_us"));

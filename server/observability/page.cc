@@ -10,7 +10,7 @@ namespace troupe::server {
 
 namespace {
 
-// What stands between `<tag>` and `</tag>`: browsers sum exactly that.
+// Returns the text between `<tag>` and `</tag>`, which is exactly what browsers hash.
 std::string_view inside(std::string_view html, std::string_view tag) {
   const std::string open = "<" + std::string(tag) + ">", close = "</" + std::string(tag) + ">";
   const std::size_t begin = html.find(open) + open.size(), end = html.find(close, begin);
@@ -24,7 +24,7 @@ std::string sum_of(std::string_view text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> sum{};
   unsigned size = 0;
   TROUPE_CHECK(EVP_Digest(text.data(), text.size(), sum.data(), &size, EVP_sha256(), nullptr) == 1,
-               "SHA-256 is there");
+               "SHA-256 is available");
   std::array<unsigned char, 64> words{};
   const int letters = EVP_EncodeBlock(words.data(), sum.data(), static_cast<int>(size));
   return "'sha256-" + std::string(words.begin(), words.begin() + letters) + "'";

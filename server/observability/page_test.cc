@@ -6,27 +6,27 @@
 
 using namespace troupe::server;
 
-TEST_SUITE("the live page") {
-  TEST_CASE("is whole, and small enough to be sent with every question for it") {
+TEST_SUITE("live page") {
+  TEST_CASE("live page: it is complete and small enough to be sent for every request") {
     CHECK(page_text().starts_with("<!doctype html>"));
     CHECK(page_text().ends_with("</html>\n"));
     CHECK(page_text().size() < 100'000);
   }
 
-  TEST_CASE("writes what comes from outside as text: nothing in it makes HTML or code of a string") {
+  TEST_CASE("live page: it writes outside text only as text, never as HTML or code") {
     for (const char* word :
          {"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "DOMParser", "eval(", "Function(",
           "setTimeout('", "setTimeout(\"", "srcdoc", "javascript:", ".href", "createContextualFragment"})
       CHECK_MESSAGE(page_text().find(word) == std::string_view::npos, word);
   }
 
-  TEST_CASE("needs nothing from elsewhere, and has no code in attributes, which its policy would not run") {
+  TEST_CASE("live page: it loads nothing from elsewhere and has no code in attributes") {
     for (const char* word : {"https:", "src=", "@import", "url(", " onclick", " onload", " style="})
       CHECK_MESSAGE(page_text().find(word) == std::string_view::npos, word);
     CHECK(page_text().find("http:") == page_text().find("http://www.w3.org/2000/svg"));
   }
 
-  TEST_CASE("is allowed by its sums alone") {
+  TEST_CASE("live page: the policy allows only its own hashes") {
     const std::string policy = page_security();
     CHECK(policy.starts_with("default-src 'none'; script-src 'sha256-"));
     CHECK(policy.find("unsafe") == std::string::npos);

@@ -15,7 +15,7 @@ struct StageTime {
   std::int64_t us;
 };
 
-// One after the other; pulls are a part of `blocks`.
+// Stages one after the other; pulls are part of `blocks`.
 std::array<StageTime, 6> stages_of(const Timings& t) {
   return {{{"features", t.features},
            {"lookup", t.lookup},
@@ -31,7 +31,7 @@ void append_text(std::string& out, std::string_view key, std::string_view value)
   append_json_string(out += ",\"value\":{\"stringValue\":", value);
   out += "}}";
 }
-// Whole numbers are texts in OTLP's JSON.
+// OTLP's JSON writes integers as strings.
 void append_whole(std::string& out, std::string_view key, std::uint64_t value) {
   out += out.empty() || out.back() == '[' ? "{\"key\":" : ",{\"key\":";
   append_json_string(out, key);
@@ -76,7 +76,7 @@ std::string attributes_of(const SeenRequest& request) {
 AccessLog access_log(std::string_view name) {
   constexpr std::array<std::string_view, 3> names{"off", "errors", "all"};
   const auto at = std::ranges::find(names, name);
-  TROUPE_CHECK(at != names.end(), "an access log that the knob does not have");
+  TROUPE_CHECK(at != names.end(), "http.access_log has a known value");
   return static_cast<AccessLog>(at - names.begin());
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// What the door knows of a request once its response is written: for the access log, the list of the slowest
-// and the spans that a collector gets. It is told to whoever watches, and changes nothing.
+// Facts about a request, known once its response is written: for the access log, the list of the
+// slowest requests, and the spans for a collector. It is for observers only.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -10,34 +10,34 @@
 
 namespace troupe::server {
 
-// How an answer was computed; of what is not computed, nothing.
+// Facts about the computation of an answer; empty if nothing was computed.
 struct SeenRun {
-  std::string kind, plan;  // "rank", "item"
+  std::string kind, plan;  // for example "rank", "item"
   NodeId node = 0;
   Timings timings;
   std::uint32_t tokens_total = 0, tokens_reused = 0;
 };
 
 struct SeenRequest {
-  std::string request_id;    // as its client named it, or else its trace
-  TraceContext trace;        // `span` is the door's
-  std::uint64_t parent = 0;  // the span of its client; 0: none is known
+  std::string request_id;    // the client's, else the trace id
+  TraceContext trace;        // `span` is the server's
+  std::uint64_t parent = 0;  // the client's span; 0 = unknown
   std::string method, route, tenant, model;
   unsigned status = 0;
-  std::string code;                           // of a refusal
-  std::int64_t began_us = 0;                  // since 1970
-  std::int64_t took_us = 0;                   // from its head to its response
+  std::string code;                           // error code of a refusal
+  std::int64_t began_us = 0;                  // microseconds since 1970
+  std::int64_t took_us = 0;                   // from the head to the response
   std::uint64_t bytes_in = 0, bytes_out = 0;  // of bodies
   SeenRun run;
 };
 
 enum class AccessLog : std::uint8_t { off, errors, all };
-AccessLog access_log(std::string_view name);  // of the knob http.access_log; another name is a bug
+AccessLog access_log(std::string_view name);  // values of http.access_log; another name is a bug
 bool is_logged(AccessLog which, const SeenRequest& request);
 std::vector<LogField> access_fields(const SeenRequest& request);
 
-// One request's spans in OTLP's JSON: the door's, and below it one for each stage. Members of a list of
-// spans, with commas between; "" if its client does not record it.
+// Formats a request's spans as OTLP JSON: the server's span, with one child per stage. Returns
+// members of a list of spans, separated by commas; "" if the trace is not sampled.
 std::string spans_of(const SeenRequest& request);
 
 }  // namespace troupe::server

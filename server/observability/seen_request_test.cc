@@ -25,8 +25,8 @@ SeenRequest ranked() {
 
 }  // namespace
 
-TEST_SUITE("a request that was seen") {
-  TEST_CASE("has numbers as numbers in its line of the access log") {
+TEST_SUITE("observed requests") {
+  TEST_CASE("access log: numbers are written as numbers") {
     for (const LogField& field : access_fields(ranked())) {
       CAPTURE(field.name);
       const bool is_text = field.name == "request_id" || field.name == "trace_id" || field.name == "method" ||
@@ -36,15 +36,14 @@ TEST_SUITE("a request that was seen") {
     CHECK(access_fields({.status = 404, .code = "unknown_user"}).back().value == "unknown_user");
   }
 
-  TEST_CASE("is logged as the knob says") {
+  TEST_CASE("access log: the setting decides which requests are logged") {
     CHECK_FALSE(is_logged(AccessLog::off, {.status = 500}));
     CHECK(is_logged(AccessLog::errors, {.status = 404}));
     CHECK_FALSE(is_logged(AccessLog::errors, {.status = 200}));
     CHECK(is_logged(access_log("all"), {.status = 200}));
   }
 
-  TEST_CASE(
-      "has a span of the door's, and below it one for each stage it went through, one after the other") {
+  TEST_CASE("spans: a request has the server's span, with one child for each stage in order") {
     const auto spans = nlohmann::json::parse("[" + spans_of(ranked()) + "]");
     REQUIRE(spans.size() == 4);
     CHECK(spans[0]["name"] == "POST /v1/rank");
@@ -54,7 +53,7 @@ TEST_SUITE("a request that was seen") {
     CHECK(spans[1]["parentSpanId"] == spans[0]["spanId"]);
     CHECK(spans[2]["startTimeUnixNano"] == spans[1]["endTimeUnixNano"]);
     CHECK(spans[3]["endTimeUnixNano"] == "1000350000");
-    CHECK(spans[0]["kind"] == 2);  // a server's
+    CHECK(spans[0]["kind"] == 2);  // server
     for (std::size_t i = 1; i < spans.size(); ++i) CHECK(spans[i]["kind"] == 1);
     CHECK(spans[2]["name"] == "blocks");
     CHECK(spans[3]["name"] == "compute");
@@ -62,7 +61,7 @@ TEST_SUITE("a request that was seen") {
     for (const auto& span : spans) CHECK(span["traceId"] == "00000000000000010000000000000002");
   }
 
-  TEST_CASE("says in its span what it was, what became of it and what it took, each by its name") {
+  TEST_CASE("spans: a span names the request, its outcome and its figures") {
     SeenRequest request = ranked();
     request.model = "m";
     request.status = 500;
@@ -81,7 +80,7 @@ TEST_SUITE("a request that was seen") {
     CHECK(nlohmann::json::parse("[" + spans_of(request) + "]")[0]["status"]["code"] == 0);
   }
 
-  TEST_CASE("has every figure under its name in the line of the access log") {
+  TEST_CASE("access log: every figure has its name") {
     SeenRequest request = ranked();
     request.model = "m";
     request.code = "c";
@@ -98,7 +97,7 @@ TEST_SUITE("a request that was seen") {
           "compute_us=5 ");
   }
 
-  TEST_CASE("has none if its client does not record it") {
+  TEST_CASE("spans: an unsampled request has none") {
     SeenRequest request = ranked();
     request.trace.sampled = false;
     CHECK(spans_of(request) == "");

@@ -1,6 +1,6 @@
 #pragma once
-// The slowest requests of the last five minutes, for the page: a few of each half minute, so that an old
-// outlier makes room in time, and nothing grows.
+// Keeps the slowest requests of the last five minutes for the page. It keeps a few of each half
+// minute, so old outliers disappear in time and memory stays bounded.
 #include <array>
 #include <cstdint>
 #include <string>
@@ -13,7 +13,7 @@ namespace troupe::server {
 class SlowestRequests {
  public:
   void add(std::int64_t now_us, SeenRequest request);
-  // {"requests":[…]}, the slowest first.
+  // Returns {"requests":[…]}, slowest first.
   std::string to_json(std::int64_t now_us) const;
 
  private:
@@ -25,7 +25,7 @@ class SlowestRequests {
   };
   struct Slot {
     std::int64_t number = -1;
-    std::vector<Kept> kept;  // the slowest first
+    std::vector<Kept> kept;  // slowest first
   };
   std::array<Slot, slots> slots_;
 };

@@ -14,8 +14,8 @@ nlohmann::json requests_of(const SlowestRequests& slowest, std::int64_t now_us) 
 
 }  // namespace
 
-TEST_SUITE("the slowest requests") {
-  TEST_CASE("come first, and are as many as are shown whatever came") {
+TEST_SUITE("slowest requests") {
+  TEST_CASE("slowest requests: they come first, and their number is bounded") {
     SlowestRequests slowest;
     for (int i = 0; i < 10'000; ++i)
       slowest.add(std::int64_t{i} * 20'000,
@@ -26,7 +26,7 @@ TEST_SUITE("the slowest requests") {
     for (std::size_t i = 1; i < requests.size(); ++i) CHECK(requests[i - 1]["us"] >= requests[i]["us"]);
   }
 
-  TEST_CASE("are forgotten after five minutes") {
+  TEST_CASE("slowest requests: they are forgotten after five minutes") {
     SlowestRequests slowest;
     slowest.add(10'000'000, {.took_us = 5'000'000});
     slowest.add(200'000'000, {.took_us = 10});
@@ -36,7 +36,7 @@ TEST_SUITE("the slowest requests") {
     CHECK(requests_of(slowest, 610'000'000).size() == 1);
   }
 
-  TEST_CASE("names from outside stay texts") {
+  TEST_CASE("slowest requests: names from outside stay text") {
     SlowestRequests slowest;
     slowest.add(0, {.request_id = "\"},{",
                     .tenant = "</script><img src=x onerror=alert(1)>",

@@ -1,5 +1,5 @@
 #pragma once
-// A door with actors that a test plays, and a client that decides itself which bytes it sends when.
+// An HTTP server with actors that a test plays, and a client with full control over its bytes.
 #include <atomic>
 #include <boost/asio.hpp>
 #include <memory>
@@ -41,18 +41,18 @@ inline bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// A client that decides itself which bytes it sends when.
+// A client with full control over which bytes it sends when.
 class RawClient {
  public:
   explicit RawClient(std::uint16_t port, const char* from = "127.0.0.1") : RawClient(from) { connect(port); }
-  explicit RawClient(const char* from) {  // has its socket, and is not connected
+  explicit RawClient(const char* from) {  // has its socket, but is not connected
     socket_.open(Tcp::v4());
     socket_.bind({boost::asio::ip::make_address(from), 0});
   }
   void connect(std::uint16_t port) { socket_.connect({boost::asio::ip::make_address("127.0.0.1"), port}); }
   void send(const std::string& bytes) { boost::asio::write(socket_, boost::asio::buffer(bytes), error_); }
   void send_no_more() { socket_.shutdown(Tcp::socket::shutdown_send, error_); }
-  // All that came until `text` did, or until the server closed.
+  // Returns everything received up to `text`, or until the server closed.
   std::string read_until(const std::string& text) {
     const std::size_t bytes =
         boost::asio::read_until(socket_, boost::asio::dynamic_buffer(received_), text, error_);
@@ -75,15 +75,15 @@ class RawClient {
   std::string received_;
 };
 
-// A door whose actors answer at once; `silent` ones never do.
+// An HTTP server whose actors answer at once; with `silent` they never answer.
 struct Fixture {
   MetricRegistry metrics;
-  std::atomic<bool> silent = false, full = false;  // no word; no room for what a tenant asks more
+  std::atomic<bool> silent = false, full = false;  // actors never answer; tenants are overloaded
   std::atomic<int> asked = 0;
   std::mutex logging;
   std::vector<std::string> logged;
-  std::string why_not;               // no actor is ready
-  std::string version, next;         // the router's; that a share of the users has
+  std::string why_not;               // if set, no actor is ready
+  std::string version, next;         // the router's version, and the next one of a share of users
   std::vector<std::string> written;  // users and items, in order
   std::unique_ptr<FrontDoor> door;
 
@@ -112,7 +112,7 @@ struct Fixture {
       RankReply reply;
       reply.id = m->id;
       reply.user = m->user;
-      reply.policy = m->tenant;  // so that tests see it
+      reply.policy = m->tenant;  // so that tests can check it
       reply.model_version = version;
       door->deliver(reply);
     } else if (auto* p = std::get_if<PutUser>(&message)) {
@@ -152,7 +152,8 @@ struct Fixture {
     c.body = std::move(body);
     return http_call(c);
   }
-  std::string raw(const std::string& bytes, const char* from = "127.0.0.1") {  // all until the server closes
+  // everything until the server closes
+  std::string raw(const std::string& bytes, const char* from = "127.0.0.1") {
     RawClient client(door->port(), from);
     client.send(bytes);
     client.send_no_more();
