@@ -1,7 +1,7 @@
 #pragma once
-// How far a pass is whose blocks come while it runs: each layer begins when the one before it is computed and
-// its own part has come, so where it stands is a recurrence over the two. Layers take as long as each other,
-// and come evenly.
+// Progress of a batch whose blocks arrive from other nodes while it computes. A layer starts when the layer
+// before it is computed and its own part of the blocks has arrived. Layers take equal time and the bytes
+// arrive at a constant rate.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -10,18 +10,19 @@
 
 namespace troupe::sim {
 
+// Time interval in which the last block arrives.
 struct Coming {
-  Instant begins, ends;  // of the last block
+  Instant begins, ends;
 };
 
 struct Layers {
   Instant begun;
-  Duration compute;  // all of them, without waiting
+  Duration compute;  // of all layers, without waiting
   std::uint32_t count = 1;
   double each_us() const { return static_cast<double>(compute.us) / count; }
 };
 
-// How long of the time until then it computes.
+// Returns how much of the time until `until` the batch has spent computing.
 inline Duration computed_by(Instant until, const Layers& layers, const Coming& coming) {
   const double part = static_cast<double>((coming.ends - coming.begins).us) / layers.count,
                each = layers.each_us();
@@ -36,7 +37,8 @@ inline Duration computed_by(Instant until, const Layers& layers, const Coming& c
   return {static_cast<std::int64_t>(computed)};
 }
 
-// Until the layer ends that runs when so much is computed; a pass in vain ends there.
+// Returns the time until the current layer ends, given the time already computed. A batch whose blocks
+// failed to arrive stops there.
 inline Duration left_of_layer(Duration computed, const Layers& layers) {
   const double of_layer =
       layers.compute.us > 0 ? std::fmod(static_cast<double>(computed.us), layers.each_us()) : 0;

@@ -1,5 +1,5 @@
 #pragma once
-// The value below which a share of others lies, and what share something is.
+// Quantiles and shares of measured values.
 #include <algorithm>
 #include <cstddef>
 #include <limits>
@@ -7,7 +7,7 @@
 
 namespace troupe::sim {
 
-// NaN if there are no values.
+// Returns the value at quantile `q` (0..1); NaN if there are no values.
 inline double quantile(std::vector<float> values, double q) {
   if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
   const auto at =
@@ -16,7 +16,7 @@ inline double quantile(std::vector<float> values, double q) {
   return values[at];
 }
 
-// Of both; 0 of nothing.
+// Returns `part` as a fraction of `part + rest`; 0 if both are 0.
 inline double share(double part, double rest) { return part + rest > 0 ? part / (part + rest) : 0; }
 
 }  // namespace troupe::sim

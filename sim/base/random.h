@@ -1,7 +1,7 @@
 #pragma once
-// Hashing and chance of the simulated physical things. What is computed from numbers (a million items, a toy
-// model's values) goes through `mix`; what is drawn in the course of a run comes from a SimRandom of its own.
-// Both give the same on every run and machine.
+// Hashes and random draws of the simulated world. Values computed from numbers (a million items, a toy
+// model's values) use `mix`; values drawn during a run use a SimRandom stream. Both are the same on every
+// run and machine.
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -11,14 +11,14 @@
 
 namespace troupe::sim {
 
-// SplitMix64's finalizer: every bit of the input reaches every bit of the output, and no two inputs meet.
+// SplitMix64's finalizer: every input bit affects every output bit, and the mapping is one-to-one.
 constexpr std::uint64_t scramble(std::uint64_t z) {
   z += 0x9e3779b97f4a7c15;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
   z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
   return z ^ (z >> 31);
 }
-// Order matters.
+// Combines the arguments into one hash; their order matters.
 constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) { return scramble(scramble(a) ^ b); }
 template <class... More>
 constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b, std::uint64_t c, More... more) {
@@ -28,7 +28,7 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b, std::uint64_t c, M
 std::uint64_t hash_of(std::string_view text);
 std::uint64_t hash_of(std::span<const Token> tokens);
 
-// The upper 53 bits as a number in (0, 1).
+// Maps the upper 53 bits to a number in (0, 1).
 constexpr double to_unit(std::uint64_t bits) { return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53; }
 inline double unit(SimRandom& random) { return to_unit(random.next()); }
 inline bool chance(SimRandom& random, double probability) { return unit(random) < probability; }

@@ -1,7 +1,7 @@
 #pragma once
-// The chance of the simulated world: SplitMix64 generators. Each thing that draws (a node, a network card,
-// the world outside) has a stream of its own, made from the run's seed and its own number, so that a fault in
-// one place leaves the draws of all others as they were.
+// Random number generators of the simulated world (SplitMix64). Each thing that draws (a node, a network
+// card, the world outside) has its own stream, made from the run's seed and a stream number. A fault in one
+// node therefore leaves the draws of all others unchanged.
 #include <cstdint>
 
 #include "runtime/actor/core.h"
@@ -24,7 +24,7 @@ class SimRandom {
   }
   std::uint64_t below(std::uint64_t n) { return next() % n; }
   bool happens(std::uint32_t ppm) { return below(1'000'000) < ppm; }
-  // Both ends included.
+  // Draws uniformly from [min, max].
   Duration between(Duration min, Duration max) {
     return {min.us + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(max.us - min.us) + 1))};
   }

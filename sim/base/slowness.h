@@ -1,6 +1,6 @@
 #pragma once
-// How slow something physical is for a while. What begins then goes on at its usual speed afterwards, so that
-// a fault does not outlast its end.
+// Slowdown of a simulated device for a limited time. Work that is still running at the end of the slowdown
+// continues at its usual speed, so a fault has no effect after its end.
 #include <cstdint>
 #include <limits>
 
@@ -12,7 +12,7 @@ struct Slowness {
   double factor = 1;  // at least 1
   Instant until{std::numeric_limits<std::int64_t>::max()};
 
-  // How long something takes that begins now and usually takes so long.
+  // Returns the duration of work that begins at `now` and usually takes `usual`.
   Duration stretch(Instant now, Duration usual) const {
     const double slow_us = static_cast<double>(usual.us) * factor;
     const auto left_us = static_cast<double>((until - now).us);

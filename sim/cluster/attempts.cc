@@ -10,9 +10,9 @@
 namespace troupe::sim {
 namespace {
 
-constexpr std::size_t requests_max = 20'000;  // of a router; more than are ever in flight
+constexpr std::size_t requests_max = 20'000;  // per router; more than are ever in flight
 constexpr std::size_t paid_max = 2, sends_max = 4;
-constexpr double deadline_stretch = 1.2;  // of a router whose clock is slow
+constexpr double deadline_stretch = 1.2;  // for a router with a slow clock
 
 bool costs_nothing(const Refusal& refusal) {
   return refusal.status == 503 && (refusal.code == "draining" || refusal.code == "wrong_model");
@@ -45,7 +45,7 @@ const Attempts::Router& Attempts::find(NodeId router) const {
   return at != routers_.end() ? at->second : none;
 }
 
-// ---- what is sent ----
+// ---- sent messages ----
 
 void Attempts::on_send(Instant now, Address from, Address to, const Message& message) {
   const auto* plan = std::get_if<Execute>(&message);
@@ -66,7 +66,7 @@ void Attempts::on_plan(Instant now, NodeId router, NodeId node, const Execute& p
   if (sends > std::min(paid_max + free, sends_max))
     violations_.report(10,
                        "router@" + std::to_string(router) + " sends request " + std::to_string(plan.id) +
-                           " the " + std::to_string(sends) + "th time, and " + std::to_string(free) +
+                           " for the " + std::to_string(sends) + "th time, and " + std::to_string(free) +
                            " workers refused it at no cost",
                        now);
   if (sends > 1 + free + request.retries) ++request.retries, ++seen.retries;
@@ -78,8 +78,8 @@ bool Attempts::has_heard_of(const Router& router, NodeId node) {
   return at != router.workers.end() && at->second.incarnation != 0;
 }
 
-// While one runs and is not late, another one is in vain. Of a worker that was never heard of the router
-// alone knows when it took it for lost.
+// A second attempt is in vain while the first one runs and is not late. If a worker never sent a heartbeat,
+// only the router knows when it considered the worker lost.
 void Attempts::judge_haste(Instant now, NodeId router, RequestId id, const Request& request) {
   const Router& seen = routers_[router];
   for (const Attempt& attempt : request.attempts)
@@ -87,11 +87,12 @@ void Attempts::judge_haste(Instant now, NodeId router, RequestId id, const Reque
         !silent_since(now, seen, attempt.node))
       violations_.report(20,
                          "router@" + std::to_string(router) + " sends request " + std::to_string(id) +
-                             " again while node " + std::to_string(attempt.node) + " is at it, and not late",
+                             " again while node " + std::to_string(attempt.node) +
+                             " still runs it and is not late",
                          now);
 }
 
-// ---- what routers hear ----
+// ---- received messages ----
 
 void Attempts::on_event(Instant now, Address to, const Event& event) {
   if (to.role != Role::router) return;
@@ -106,10 +107,10 @@ void Attempts::on_event(Instant now, Address to, const Event& event) {
   }
 }
 
-// Who has left the cluster is lost for good to a router that reads so.
+// A router that reads this member list loses the workers that have left for good.
 void Attempts::on_read(Instant now, NodeId router, const std::string& value) {
   const auto members = parse_members(value);
-  if (!std::holds_alternative<Members>(members)) return;  // another key's
+  if (!std::holds_alternative<Members>(members)) return;  // of another key
   for (const NodeId node : std::get<Members>(members).left) lose(now, router, node);
 }
 
@@ -138,15 +139,15 @@ void Attempts::on_heartbeat(Instant now, NodeId router, NodeId node, const Heart
   if (heartbeat.incarnation < worker.incarnation) return;
   const bool numbered = heartbeat.sequence != 0;
   if (numbered && heartbeat.incarnation == worker.incarnation && heartbeat.sequence <= worker.sequence)
-    return;  // overtaken: it says nothing of now
+    return;  // overtaken: it says nothing about the present
   const bool restarted = worker.incarnation != 0 && heartbeat.incarnation > worker.incarnation;
   const auto silent = silent_since(now, routers_[router], node);
   if (restarted || silent) lose(silent.value_or(now), router, node);
   worker = {now, heartbeat.incarnation, heartbeat.sequence};
 }
 
-// A router takes three silent heartbeats for a loss, by its own clock and at its next beat. None: it has no
-// reason to yet.
+// Returns since when the worker counts as lost: a router waits for three missing heartbeats, by its own
+// clock and at its next beat. nullopt = not lost yet.
 std::optional<Instant> Attempts::silent_since(Instant now, const Router& router, NodeId node) const {
   const auto at = router.workers.find(node);
   if (at == router.workers.end() || at->second.incarnation == 0) return {};

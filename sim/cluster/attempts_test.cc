@@ -41,7 +41,7 @@ struct Bench {
 
 }  // namespace
 
-TEST_CASE("two attempts are right, a third only after a worker that refused at no cost, a fifth never") {
+TEST_CASE("attempts: two are allowed, a third only after a refusal at no cost, a fifth never") {
   Bench b;
   b.send(1, first, 100);
   b.send(2, second, 100);
@@ -51,7 +51,7 @@ TEST_CASE("two attempts are right, a third only after a worker that refused at n
   b.send(1, first, 101);
   for (const NodeId node : {first, second, third, NodeId{8}}) {
     b.refuse(node, 101, node == second ? "wrong_model" : "draining");
-    b.refuse(node, 101, "draining");  // doubled
+    b.refuse(node, 101, "draining");  // duplicated message
     b.send(2, node + 1, 101);
     CHECK(b.violations.count() == (node == 8 ? 2 : 1));
   }
@@ -62,12 +62,12 @@ TEST_CASE("two attempts are right, a third only after a worker that refused at n
   CHECK(b.violations.count() == 3);
 }
 
-TEST_CASE("a plan is sent again when the one that runs is late or was refused, and not before") {
+TEST_CASE("attempts: a plan may be sent again only after the running one is late or refused") {
   Bench b;
   for (const NodeId node : {first, second, third}) b.beat(0, node);
   b.send(1, first, 100);
   b.beat(800'000, first);
-  b.send(840'000, second, 100);  // of two seconds: within the slack of a slow clock
+  b.send(840'000, second, 100);  // of two seconds: within the tolerance for a slow clock
   CHECK(b.violations.count() == 0);
   b.send(1, first, 101);
   b.refuse(first, 101, "overloaded");
@@ -77,13 +77,14 @@ TEST_CASE("a plan is sent again when the one that runs is late or was refused, a
   b.send(2, second, 102);
   CHECK(b.violations.count() == 1);
   CHECK(b.violations.kept()[0].promise == 20);
-  b.send(1, NodeId{9}, 103);  // never heard of: the router alone knows when it took it for lost
+  b.send(1, NodeId{9}, 103);  // without heartbeat: only the router knows when it considered the worker lost
   b.send(2, second, 103);
   CHECK(b.violations.count() == 1);
 }
 
 TEST_CASE(
-    "only what costs something is a retry; a new process begins at zero; background plans do not count") {
+    "attempts: only attempts with a cost are retries; a new process starts at zero; background plans do not "
+    "count") {
   Bench b;
   b.hear(1, Received{{router, Role::door}, RankRequest{}});
   b.send(1, first, 100);
@@ -104,7 +105,7 @@ TEST_CASE(
   CHECK(b.attempts.retries(router) + b.attempts.sent(router) + b.attempts.received(router) == 0);
 }
 
-TEST_CASE("a content is lost twice when two workers were lost with it, one while it ran alone") {
+TEST_CASE("attempts: a content is lost twice if two workers were lost with it, one while it ran alone") {
   Bench b;
   b.send(1, first, 100);
   b.send(1, first, 101);  // the same content: one loss
@@ -123,17 +124,18 @@ TEST_CASE("a content is lost twice when two workers were lost with it, one while
   CHECK_FALSE(b.lost_twice(13, 11));
 }
 
-TEST_CASE("a silence is a loss of the moment when it could be noticed, however late the next word comes") {
+TEST_CASE(
+    "attempts: a silence is a loss at the time it could be noticed, however late the next message comes") {
   Bench b;
   b.beat(0, first);
   b.send(1, first, 100);
-  b.beat(9'000'000, first);  // long after its deadline
+  b.beat(9'000'000, first);  // long after the silence became a loss
   b.send(9'000'001, second, 100, true);
   b.hear(9'000'002, PeerLost{second});
   CHECK(b.lost_twice(9'000'003));
 }
 
-TEST_CASE("a heartbeat that another overtook does not end a silence") {
+TEST_CASE("attempts: an overtaken heartbeat does not end a silence") {
   Bench b;
   b.beat(0, first, 1, 2);
   b.beat(0, second, 1, 1);
@@ -143,31 +145,31 @@ TEST_CASE("a heartbeat that another overtook does not end a silence") {
   CHECK(b.lost_twice(500'001));
 }
 
-TEST_CASE("the news that a silent worker is gone tells nothing new, and may come long after the loss") {
+TEST_CASE("attempts: a late PeerLost of a silent worker is not a second loss") {
   Bench b;
   b.beat(0, first);
   b.send(1, first, 100);
-  b.hear(9'000'000, PeerLost{first});  // long after its deadline
+  b.hear(9'000'000, PeerLost{first});  // long after the silence became a loss
   b.send(9'000'001, second, 100, true);
   b.hear(9'000'002, PeerLost{second});
   CHECK(b.lost_twice(9'000'003));
 }
 
-TEST_CASE("silence and a new process are losses; an answer, or the request's end, ends what can be lost") {
+TEST_CASE("attempts: silence and a new process are losses; an answer or the request's end is none") {
   Bench b;
   for (const NodeId node : {first, second, third}) b.beat(0, node);
   b.send(1, first, 100);
   b.beat(100'000, first, 2);
   b.send(100'001, second, 100, true);
   CHECK_FALSE(b.lost_twice(500'000));
-  CHECK(b.lost_twice(500'001));  // two heartbeats and a half
+  CHECK(b.lost_twice(500'001));  // after two and a half heartbeats
   b.beat(100'000, third);
   b.send(100'001, third, 101, true, 11);
   b.hear_from(100'002, third, Executed{.id = 101});
   b.beat(900'000, third);
   b.send(900'001, third, 102, true, 11);
   for (std::int64_t us = 1'300'000; us < 3'500'000; us += 400'000) b.beat(us, third);
-  b.hear(3'500'000, PeerLost{third});  // long after its deadline
+  b.hear(3'500'000, PeerLost{third});  // long after the silence became a loss
   b.send(3'500'001, first, 103, false, 11);
   b.hear(3'500'002, PeerLost{first});
   CHECK_FALSE(b.lost_twice(3'500'003, 11));

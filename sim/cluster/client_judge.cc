@@ -1,4 +1,4 @@
-// What the clients make of the outcomes that they get, and of those that they do not get.
+// Clients' judgement of outcomes, received and missing.
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t ended_max = 100'000;
 constexpr std::int64_t reload_budget_us = 60'000'000;
 
-// What a refusal may be (promise 1), whoever is to blame; 404 and 422 need a reason of their own.
+// True if a refusal may have this status (promise 1); 404 and 422 also need a reason.
 bool is_promised(std::uint16_t status, Asked::Kind kind) {
   constexpr std::uint16_t of_the_cluster[] = {404, 422, 429, 503, 504},
                           of_the_client[] = {400, 401, 403, 413};
@@ -42,7 +42,7 @@ bool asks_for_scores(const Message& request) {
          std::holds_alternative<GenerateRequest>(request);
 }
 
-// The items that it must not be asked without, and whose user it is asked for.
+// User and items that must exist for a valid request.
 struct Needed {
   std::string_view tenant, user;
   std::span<const std::string> items;
@@ -71,7 +71,7 @@ std::vector<Token> rows_of(const std::vector<Item>& items) {
 
 }  // namespace
 
-// ---- which request it is of ----
+// ---- requests of outcomes ----
 
 Second& Clients::second(Instant at) {
   const auto index = static_cast<std::size_t>(at.us / 1'000'000);
@@ -86,7 +86,7 @@ void Clients::on_answer(NodeId router, Message message) {
   const Asked asked = std::move(at->second);
   open_.erase(at);
   remember(ended_, id);
-  if (asked.router != router) report(1, asked, "is answered at another door");
+  if (asked.router != router) report(1, asked, "is answered by another router");
   if (cluster_.now() > due(asked))
     report(1, asked, "has its outcome " + std::to_string((cluster_.now() - due(asked)).us) + " us too late");
   judge(asked, message);
@@ -101,7 +101,7 @@ void Clients::on_unexpected(NodeId router, RequestId id) {
   if (std::ranges::find(cut_, id) != cut_.end())
     return violations_.report(1, who + " was lost with its router, and has an outcome", cluster_.now());
   if (id == 0 || id >= next_id_)
-    violations_.report(1, who + " was never asked, and has an outcome at node " + std::to_string(router),
+    violations_.report(1, who + " was never asked, but has an outcome at node " + std::to_string(router),
                        cluster_.now());
 }
 
@@ -122,7 +122,7 @@ void Clients::judge(const Asked& asked, const Message& answer) {
     ++(late ? now.expired : now.refused);
     return judge_refusal(asked, refused->refusal);
   }
-  if (asked.kind == Asked::Kind::malformed) report(15, asked, "makes no sense, and is answered");
+  if (asked.kind == Asked::Kind::malformed) report(15, asked, "is malformed but is answered");
   ++tally_.answered;
   ++now.answered;
   tally_.after_kill_ok += asked.since_kill != Asked::SinceKill::unknown;
@@ -151,7 +151,7 @@ void Clients::judge_rank(const Asked& asked, const RankReply& reply) {
   const auto* request = std::get_if<RankRequest>(&asked.request);
   if (!request) return report(1, asked, "gets a ranking");
   if (reply.features_stale + reply.features_missing > (request->features == "behind" ? 1u : 0u))
-    report(4, asked, "is answered with what is stale, or without its profile, and does not allow it");
+    report(4, asked, "is answered from a stale or missing profile but does not allow that");
   const std::string fault =
       oracles_.at(asked.model).find_fault(*request, reply, asked.edition, cluster_.world().edition());
   judge_content(asked, reply, fault);
@@ -186,7 +186,8 @@ void Clients::note_versions() {
   }
 }
 
-// Routers have a few heartbeats to hear of new versions; one that is cut off or stopped may need longer.
+// Routers have a few heartbeats to learn of new versions; a router that is cut off or paused may need
+// longer.
 bool Clients::served_for(const Asked& asked, std::size_t index) const {
   const std::int64_t grace = 4 * cluster_.scenario().heartbeat.us;
   const std::vector<Served>& served = served_[asked.model];
@@ -194,8 +195,8 @@ bool Clients::served_for(const Asked& asked, std::size_t index) const {
          served[index + 1].from.us + grace >= asked.sent.us;
 }
 
-// Of two models that share the users the next one is for those whose place is below its share, and nobody
-// else; they have the present one, too, while no worker has the other.
+// If two models share the users, the next model serves the users whose place is below its share, and no
+// others. Those users may also get the present model while no worker has the next one.
 bool Clients::may_have(const Asked& asked, const Versions& versions, const std::string& model) {
   if (model == versions.model_version) return true;
   if (!versions.is_shared() || model != versions.next_model) return false;
@@ -207,8 +208,8 @@ bool Clients::may_have(const Asked& asked, const Versions& versions, const std::
   return router::share_place(home, model) < versions.next_share;
 }
 
-// Nothing is answered from versions that were replaced before the request was sent, nor from any that were
-// not served.
+// No request may be answered from versions that were replaced before it was sent, or from versions that
+// were never served.
 void Clients::judge_versions(const Asked& asked, const std::string& model, const std::string& catalog) {
   note_versions();
   const std::vector<Served>& served = served_[asked.model];
@@ -222,18 +223,18 @@ void Clients::judge_versions(const Asked& asked, const std::string& model, const
          "is answered by model " + model + " from catalog " + catalog + ", which were not served then");
 }
 
-// A reload that no other disturbs ends as it is wished, unless a fault that is not harmless is in its way.
-// What was to change together has changed in one step.
+// A reload that no other reload disturbs must succeed, unless a harmful fault is in its way. Model and
+// catalog that are changed together must change in one step.
 void Clients::judge_reload(const Asked& asked, const Reload& reload, const Refusal* refusal) {
   if (!asked.alone) return;
   const bool exists =
       reload.model_version.empty() || std::ranges::count(Cluster::models, reload.model_version) > 0;
   if (refusal) {
     if (exists && cluster_.scenario().harmless)
-      report(4, asked, "is refused though nothing is in its way: " + refusal->code + ", " + refusal->what);
+      report(4, asked, "is refused although nothing prevents it: " + refusal->code + ", " + refusal->what);
     return;
   }
-  if (!exists) return report(4, asked, "is answered as done, and there is no such model");
+  if (!exists) return report(4, asked, "is answered as done, but there is no such model");
   note_versions();
   const Versions now = cluster_.versions();
   const bool is_share = reload.share < 1;
@@ -244,7 +245,7 @@ void Clients::judge_reload(const Asked& asked, const Reload& reload, const Refus
   const bool has_other = !now.next_model.empty() && !may_stay;
   const bool has_share = !is_share || now.next_share == std::lround(reload.share * Versions::all_users);
   if (!has_model || !has_catalog || !has_share || has_other)
-    report(4, asked, "is answered as done, and other versions are served or to come");
+    report(4, asked, "is answered as done, but other versions are served or pending");
   if (reload.model_version.empty() || reload.catalog_version.empty()) return;
   for (const Served& served : served_.front())
     if (served.from > asked.sent && (served.versions.model_version == reload.model_version) !=
@@ -258,11 +259,11 @@ void Clients::judge_refusal(const Asked& asked, const Refusal& refusal) {
     return report(1, asked, "gets a refusal that was not promised: " + text);
   if (asked.kind == Asked::Kind::malformed || asked.kind == Asked::Kind::reload || is_excused(asked, refusal))
     return;
-  if (refusal.status == 404) return report(1, asked, "is refused for what is there: " + text);
+  if (refusal.status == 404) return report(1, asked, "is refused as unknown but exists: " + text);
   if (refusal.code == "poison")
-    return report(12, asked, "is refused as poison, and was not lost twice with its workers");
-  if (refusal.status == 422) return report(1, asked, "is sound, and refused as if it were not: " + text);
-  if (asked.must_succeed) report(6, asked, "is refused though the cluster has what it needs: " + text);
+    return report(12, asked, "is refused as poison but was not lost twice with its workers");
+  if (refusal.status == 422) return report(1, asked, "is valid but refused as invalid: " + text);
+  if (asked.must_succeed) report(6, asked, "is refused although the cluster has the resources: " + text);
 }
 
 bool Clients::is_excused(const Asked& asked, const Refusal& refusal) {
@@ -271,7 +272,8 @@ bool Clients::is_excused(const Asked& asked, const Refusal& refusal) {
   return refusal.code == "poison" && refusal.status == 422 && was_lost_twice(asked);
 }
 
-// The user, or an item in a catalog that may have been asked, at some time while the request was under way.
+// True if the user, or an item of a catalog that the request may have used, was missing at some time while
+// the request was in flight.
 bool Clients::may_be_unknown(const Asked& asked) const {
   const auto request = needed_of(asked.request);
   if (!request) return false;
@@ -287,7 +289,7 @@ bool Clients::may_be_unknown(const Asked& asked) const {
   return false;
 }
 
-// Poison that killed was lost twice, too.
+// A poison request that killed workers was lost twice too.
 bool Clients::was_lost_twice(const Asked& asked) {
   if (!attempts_) return true;
   std::set<Content> contents;
@@ -302,8 +304,8 @@ bool Clients::was_lost_twice(const Asked& asked) {
   return attempts_->lost_twice(cluster_.now(), contents);
 }
 
-// With each profile that there was while it was under way. Routers know a content by the items' ids, so that
-// its strikes may be from a time when they had other rows.
+// Adds the contents for each profile that existed while the request was in flight. Routers identify a
+// content by the items' ids, so its losses may date from a time when the items had other rows.
 void Clients::add_contents(const RankRequest& request, std::uint64_t profile_since,
                            const std::function<void(const Tokens&, const std::vector<Token>&)>& add) const {
   const WorldData& world = cluster_.world();
@@ -311,7 +313,7 @@ void Clients::add_contents(const RankRequest& request, std::uint64_t profile_sin
   for (const std::string& catalog : world.options().catalogs)
     for (WorldData::Edition edition = 0; edition <= world.edition(); ++edition) {
       const std::vector<Item> items = items_of(world, request, catalog, edition);
-      // Where they stand one after the other they leave less room for the history.
+      // Items in a row leave fewer positions for the history.
       for (const char* plan : {"item", "causal"})
         states.insert({rows_of(items),
                        router::item_positions(*router::find_plan(plan), cluster_.form(), views(items))});
@@ -326,19 +328,19 @@ void Clients::add_contents(const RankRequest& request, std::uint64_t profile_sin
     add(router::fit_history(cluster_.form(), Profile{}, positions).tokens, rows);
 }
 
-// What was appended once is not appended again, and all of it is there.
+// An event that was appended once must not be appended again, and no event may be missing.
 void Clients::judge_appended(const Asked& asked, const Appended& appended) {
   const auto* events = std::get_if<AppendEvents>(&asked.request);
   if (!events) return report(1, asked, "gets the answer of an append");
   learn_stored(asked, Stored{appended.id, appended.version});
   if (appended.appended + appended.repeated != events->tokens.size())
     report(4, asked,
-           "says that " + std::to_string(appended.appended + appended.repeated) +
+           "reports that " + std::to_string(appended.appended + appended.repeated) +
                " events were appended, of " + std::to_string(events->tokens.size()));
   const std::pair user{events->tenant, events->user};
   if (events->event_ids.empty() || put_.contains(user)) return;
   if (!appended_[user].insert(events->event_ids.front()).second && appended.appended > 0)
-    report(4, asked, "appends again what was appended");
+    report(4, asked, "appends events that were already appended");
 }
 
 void Clients::learn_stored(const Asked& asked, const Stored& stored) {
@@ -360,7 +362,7 @@ void Clients::learn_stored(const Asked& asked, const Stored& stored) {
   }
 }
 
-// What is under way to the process that was killed comes to the next one there.
+// Messages in flight to the killed process reach the next process of that node.
 void Clients::cut_off(NodeId router) {
   for (const Posted& posted : posted_)
     if (posted.router == router && posted.at + cluster_.scenario().link.latency_max >= cluster_.now())
@@ -378,8 +380,8 @@ std::size_t Clients::open_at(NodeId router) const {
       std::ranges::count_if(open_, [&](const auto& entry) { return entry.second.router == router; }));
 }
 
-// When its outcome has to be there. The deadline is kept by the router's own clock, which a fault may have
-// made slow; one that was stopped may have got the request only when it went on.
+// Returns when the outcome must have arrived. The router keeps the deadline by its own clock, which a fault
+// may slow down; a paused router may receive the request only after it resumes.
 Instant Clients::due(const Asked& asked) const {
   const Scenario& s = cluster_.scenario();
   const bool reload = std::holds_alternative<Reload>(asked.request);

@@ -1,6 +1,6 @@
-// The clients' judgement: each check is shown an outcome that it must not accept, and one beside it that it
-// must. The outcomes are made up here: what is asked goes with a process of the router that is stopped when
-// it comes, and then replaced.
+// Tests of the clients' judgement. Each check gets an outcome that it must reject and a similar one that it
+// must accept. The outcomes are made up here: a router is paused when a request arrives and then replaced,
+// so that the request is lost.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using namespace troupe::sim;
 
 namespace client_judge_test {
 
-constexpr std::int64_t way_us = 100;  // of a message from outside
+constexpr std::int64_t way_us = 100;  // latency of a message from outside
 constexpr NodeId first = 1, second = 2;
 
 Scenario calm(bool harmless = false) {
@@ -43,9 +43,9 @@ struct JudgeBench {
   explicit JudgeBench(const Scenario& scenario = calm()) : cluster(scenario, violations) {
     cluster.start();
     run(1'000'000);
-    cluster.coordination().faults().slowness = 1e9;  // what is served is this test's to say
+    cluster.coordination().faults().slowness = 1e9;  // only this test changes the served versions
   }
-  // What was asked just now comes to nobody.
+  // Loses the requests just sent.
   void lose() {
     for (const NodeId router : {first, second}) cluster.host().pause(router);
     run(way_us);
@@ -76,7 +76,7 @@ struct JudgeBench {
   }
   RankRequest ask() { return ask(rank()); }
   NodeId router() { return clients.open_at(first) > 0 ? first : second; }
-  // What a cluster answers that does everything right.
+  // Answer of a correct cluster.
   RankReply right(const RankRequest& request, std::uint64_t version = 0, const std::string& model = "m1",
                   const std::string& catalog = "c1", std::uint32_t of = 0) {
     const WorldData& world = cluster.world();
@@ -108,7 +108,7 @@ struct JudgeBench {
     question.what = WriteKey{"versions", router::versions_text(versions), present.revision};
     REQUIRE(std::get<Coordinated>(cluster.coordination().ask(cluster.now(), first, question)).ok);
   }
-  // What was found since the last call: "4: …"; "" if nothing; of several the first.
+  // Returns the first violation since the last call, as "4: …"; "" if there is none.
   std::string verdict() {
     const std::size_t before = std::exchange(seen, violations.kept().size());
     if (before == seen) return "";
@@ -124,7 +124,7 @@ struct JudgeBench {
 };
 
 TEST_SUITE("client judge") {
-  TEST_CASE("a right answer is accepted, once, at the door where it was asked for") {
+  TEST_CASE("client judge: a correct answer is accepted once, from the router that was asked") {
     JudgeBench b;
     RankRequest asked = b.ask();
     b.answer(b.right(asked));
@@ -134,10 +134,10 @@ TEST_SUITE("client judge") {
     CHECK(b.finds(1, "has two outcomes"));
     asked = b.ask();
     b.answer(b.router() == first ? second : first, b.right(asked));
-    CHECK(b.finds(1, "is answered at another door"));
+    CHECK(b.finds(1, "is answered by another router"));
   }
 
-  TEST_CASE("an outcome of what was never asked is one too many") {
+  TEST_CASE("client judge: an outcome of an unknown request is reported") {
     JudgeBench b;
     const RankRequest asked = b.ask();
     for (const RequestId id : {RequestId{0}, b.last + 1, RequestId{77'000}}) {
@@ -148,7 +148,7 @@ TEST_SUITE("client judge") {
     CHECK(b.verdict() == "");
   }
 
-  TEST_CASE("two heartbeats after its deadline an outcome is in time, a microsecond later it is not") {
+  TEST_CASE("client judge: an outcome is in time until two heartbeats after the deadline") {
     for (const std::int64_t late_us : {0, 1}) {
       CAPTURE(late_us);
       JudgeBench b;
@@ -161,7 +161,7 @@ TEST_SUITE("client judge") {
     }
   }
 
-  TEST_CASE("what has no outcome then is overdue, which is said once; a stopped router has time") {
+  TEST_CASE("client judge: a missing outcome is reported once; a paused router gets more time") {
     JudgeBench b;
     b.ask();
     const NodeId router = b.router();
@@ -173,7 +173,7 @@ TEST_SUITE("client judge") {
     b.clients.check_overdue();
     CHECK(b.verdict() == "");
     b.cluster.resume(router);
-    b.clients.check_overdue();  // it has only got it now
+    b.clients.check_overdue();  // the router has received it only now
     CHECK(b.verdict() == "");
     b.run(b.cluster.scenario().deadline.us + 2 * b.heartbeat() + 1);
     b.clients.check_overdue();
@@ -182,7 +182,7 @@ TEST_SUITE("client judge") {
     CHECK(b.verdict() == "");
   }
 
-  TEST_CASE("a request that was lost with its router has no outcome, but for one that was still on its way") {
+  TEST_CASE("client judge: a request lost with its router has no outcome, unless it was still in flight") {
     JudgeBench b;
     RankRequest asked = b.ask();
     b.run(way_us + 1);
@@ -199,7 +199,7 @@ TEST_SUITE("client judge") {
     CHECK(b.verdict() == "");
   }
 
-  TEST_CASE("an answer is of the kind that was asked for") {
+  TEST_CASE("client judge: an answer of another kind than the request is reported") {
     JudgeBench b;
     const RankRequest asked = b.ask();
     b.answer(Stored{b.last, 2});
@@ -217,7 +217,7 @@ TEST_SUITE("client judge") {
     CHECK(b.verdict() == "");
   }
 
-  TEST_CASE("an answer is what the oracle says") {
+  TEST_CASE("client judge: an answer that differs from the oracle is reported") {
     JudgeBench b;
     RankReply reply = b.right(b.ask());
     reply.items[0].score += 1e-9;
@@ -237,18 +237,17 @@ TEST_SUITE("client judge") {
     }
   }
 
-  TEST_CASE("what makes no sense is refused, and may be for what it is") {
+  TEST_CASE("client judge: a malformed request must be refused, and may be refused as malformed") {
     JudgeBench b;
     b.ask_nonsense();
     b.refuse(400, "bad_request");
     CHECK(b.verdict() == "");
     b.ask_nonsense();
     b.answer(RankReply{.id = b.last});
-    CHECK(b.finds(15, "makes no sense, and is answered"));
+    CHECK(b.finds(15, "is malformed but is answered"));
   }
 
-  TEST_CASE(
-      "who takes older profiles gets none from before the expiry, unless it is said to be stale and may be") {
+  TEST_CASE("client judge: a lenient request gets no expired profile, unless it is marked stale and may be") {
     Scenario scenario = calm();
     scenario.expiry.expiry = scenario.expiry.stale_for = {1'000'000};
     JudgeBench b(scenario);
@@ -273,13 +272,12 @@ TEST_SUITE("client judge") {
     CHECK(is_old(verdict_of("", 0)));
     CHECK(verdict_of("wait", 0) == "");
     CHECK(verdict_of("behind", 1) == "");
-    CHECK(is_old(verdict_of("wait", 0, true)));  // the router knows what it wrote
+    CHECK(is_old(verdict_of("wait", 0, true)));  // the router knows its own writes
     CHECK(is_old(verdict_of("behind", 1, true)));
     for (const char* features : {"wait", ""}) {
       const std::string verdict = verdict_of(features, 1);
       CHECK(verdict.starts_with("4: "));
-      CHECK(
-          verdict.ends_with("is answered with what is stale, or without its profile, and does not allow it"));
+      CHECK(verdict.ends_with("is answered from a stale or missing profile but does not allow that"));
     }
     b.run(1'000'000);
     CHECK(is_old(verdict_of("wait", 0)));
@@ -289,12 +287,12 @@ TEST_SUITE("client judge") {
     CHECK(is_old(verdict_of("behind", 1)));
     request.features = "behind";
     RankReply reply = b.right(b.ask(request), 2);
-    reply.features_missing = 1;  // and yet from a profile
+    reply.features_missing = 1;  // but the answer names a profile
     b.answer(reply);
     CHECK(b.finds(1, "profile_version is 2"));
   }
 
-  TEST_CASE("items are written to the catalog that is served, as the world hears of it") {
+  TEST_CASE("client judge: items are written to the served catalog once the world follows it") {
     JudgeBench b;
     for (const std::string catalog : {"c2", "c1"}) {
       b.serve("m1", catalog);
@@ -304,15 +302,15 @@ TEST_SUITE("client judge") {
     }
   }
 
-  TEST_CASE("nobody is answered from a profile that is older than one that he knows to be stored") {
+  TEST_CASE("client judge: an answer from a profile older than one known to be stored is reported") {
     JudgeBench b;
     const PutUser put{0, "", "u1", {}, {21, 22, 23}};
     RankRequest asked = b.ask();
     b.cluster.world().write({put});
-    b.answer(b.right(asked, 1));  // it was under way before
+    b.answer(b.right(asked, 1));  // it was in flight before
     CHECK(b.verdict() == "");
     asked = b.ask();
-    b.answer(b.right(asked, 1));  // nobody was told that it was stored
+    b.answer(b.right(asked, 1));  // no client knows that it was stored
     CHECK(b.verdict() == "");
     for (const Message& write : {Message(put), Message(DeleteUser{0, "", "u1"})}) {
       b.ask_other(write);
@@ -324,12 +322,12 @@ TEST_SUITE("client judge") {
     asked = b.ask();
     b.answer(b.right(asked, 1));
     CHECK(b.finds(1, "is answered from profile 1, stored before it was 2"));
-    asked = b.ask(b.rank("u2"));  // another user's
+    asked = b.ask(b.rank("u2"));  // another user's profile
     b.answer(b.right(asked, 1));
     CHECK(b.verdict() == "");
   }
 
-  TEST_CASE("where all must succeed, former versions may answer for four heartbeats, and no longer") {
+  TEST_CASE("client judge: former versions may answer for four heartbeats if all must succeed") {
     for (const bool must : {true, false})
       for (const std::int64_t later_us : {0, 1}) {
         CAPTURE(must);
@@ -355,7 +353,7 @@ TEST_SUITE("client judge") {
       }
   }
 
-  TEST_CASE("a refusal has a code and a status that was promised to this kind of request") {
+  TEST_CASE("client judge: a refusal needs a code and a status promised to its kind of request") {
     JudgeBench b;
     for (const std::uint16_t status : {429, 503, 504}) {
       b.ask();
@@ -372,11 +370,11 @@ TEST_SUITE("client judge") {
     CHECK(b.finds(1, "a refusal that was not promised"));
   }
 
-  TEST_CASE("what is there is not unknown; what was away while the request was under way may be") {
+  TEST_CASE("client judge: only what was missing while the request was in flight may be unknown") {
     JudgeBench b;
     b.ask();
     b.refuse(404, "unknown_user");
-    CHECK(b.finds(1, "is refused for what is there"));
+    CHECK(b.finds(1, "is refused as unknown but exists"));
     b.ask();
     b.cluster.world().write({DeleteUser{0, "", "u1"}});
     b.cluster.world().write({PutUser{0, "", "u1", {}, {10}}});
@@ -384,23 +382,24 @@ TEST_SUITE("client judge") {
     CHECK(b.verdict() == "");
     b.ask();
     b.refuse(404, "unknown_user");
-    CHECK(b.finds(1, "is refused for what is there"));
+    CHECK(b.finds(1, "is refused as unknown but exists"));
     const RankRequest asked = b.ask();
     b.cluster.world().write({DeleteItem{0, asked.candidates[0]}});
     b.refuse(404, "unknown_item");
     CHECK(b.verdict() == "");
     b.ask_other(ScoreRequest{.query = {11}, .items = {{{13}}}, .label_tokens = {11}});
     b.refuse(404, "unknown_user");
-    CHECK(b.finds(1, "is refused for what is there"));
+    CHECK(b.finds(1, "is refused as unknown but exists"));
   }
 
-  TEST_CASE("what is sound is refused neither as unsound nor, unless it was lost twice, as poison") {
+  TEST_CASE(
+      "client judge: a valid request is not refused as invalid, or as poison unless it was lost twice") {
     JudgeBench b;
     Attempts attempts({200'000}, b.violations);
     b.clients.judge_convictions_by(attempts);
     b.ask();
     b.refuse(422, "repeated_candidate");
-    CHECK(b.finds(1, "is sound, and refused"));
+    CHECK(b.finds(1, "is valid but refused"));
     b.ask();
     b.refuse(422, "poison");
     CHECK(b.finds(12, "was not lost twice"));
@@ -422,12 +421,12 @@ TEST_SUITE("client judge") {
     }
     b.refuse(422, "poison");
     CHECK(b.verdict() == "");
-    b.ask();  // others
+    b.ask();  // other contents
     b.refuse(422, "poison");
     CHECK(b.finds(12, "was not lost twice"));
   }
 
-  TEST_CASE("where all must succeed nothing else is refused") {
+  TEST_CASE("client judge: no refusal is accepted if all must succeed") {
     JudgeBench b;
     b.ask();
     b.refuse(503, "overloaded");
@@ -435,14 +434,14 @@ TEST_SUITE("client judge") {
     b.clients.set_must_succeed(true);
     b.ask();
     b.refuse(503, "overloaded");
-    CHECK(b.finds(6, "is refused though the cluster has what it needs"));
+    CHECK(b.finds(6, "is refused although the cluster has the resources"));
     b.clients.ask_poison(b.rank());
     b.lose();
     b.refuse(503, "overloaded");
     CHECK(b.verdict() == "");
   }
 
-  TEST_CASE("a reload that nothing disturbs is not refused, but for a model that there is none of") {
+  TEST_CASE("client judge: an undisturbed reload may be refused only for an unknown model") {
     for (const bool harmless : {true, false}) {
       CAPTURE(harmless);
       JudgeBench b(calm(harmless));
@@ -451,18 +450,19 @@ TEST_SUITE("client judge") {
       CHECK(b.verdict() == "");
       b.reload("m2", "");
       b.refuse(503, "busy");
-      if (harmless) CHECK(b.finds(4, "is refused though nothing is in its way"));
+      if (harmless) CHECK(b.finds(4, "is refused although nothing prevents it"));
       CHECK(b.verdict() == "");
       b.reload("m2", "");
       const NodeId at = b.router();
-      b.reload("m3", "");  // one disturbs the other
+      b.reload("m3", "");  // the two disturb each other
       --b.last;
       b.refuse(503, "busy", at);
       CHECK(b.verdict() == "");
     }
   }
 
-  TEST_CASE("a reload that is answered as done is: what it wished for is served, and nothing is to come") {
+  TEST_CASE(
+      "client judge: after a successful reload the requested versions are served and none are pending") {
     JudgeBench b;
     const auto done = [&](const std::string& model, const std::string& catalog) {
       b.reload(model, catalog);
@@ -471,7 +471,7 @@ TEST_SUITE("client judge") {
     done("m9", "")();
     CHECK(b.finds(4, "there is no such model"));
     done("m2", "")();
-    CHECK(b.finds(4, "other versions are served or to come"));
+    CHECK(b.finds(4, "other versions are served or pending"));
     auto end = done("m2", "");
     b.serve("m2", "c1");
     end();
@@ -480,14 +480,14 @@ TEST_SUITE("client judge") {
     end = done("", "c2");
     b.serve("m2", "c1", "m3");
     end();
-    CHECK(b.finds(4, "other versions are served or to come"));
+    CHECK(b.finds(4, "other versions are served or pending"));
     end = done("m3", "");
     b.serve("m3", "c1", "m1");
     end();
-    CHECK(b.finds(4, "other versions are served or to come"));
+    CHECK(b.finds(4, "other versions are served or pending"));
   }
 
-  TEST_CASE("of several models the one that was asked answers, as its family computes") {
+  TEST_CASE("client judge: with several models, only the requested one may answer, as its family computes") {
     Scenario two = calm();
     two.models = 2;
     int of_first = 0, of_other = 0;
@@ -500,7 +500,7 @@ TEST_SUITE("client judge") {
         ++of_other;
         CHECK(b.clients.tally().of_others == 1);
         b.answer(b.right(b.ask(wanted), 0, "m1"));
-        CHECK(b.finds(1, "expected"));  // what its family does not say
+        CHECK(b.finds(1, "expected"));  // not what its family computes
         CHECK(b.violations.kept().back().what.find("which were not served then") != std::string::npos);
         b.answer(b.right(b.ask(wanted), 0, "other1"));
         CHECK(b.finds(1, "expected"));
@@ -517,7 +517,7 @@ TEST_SUITE("client judge") {
   }
 
   TEST_CASE(
-      "of two models that share the users each user has the present one, or the next one if its place is "
+      "client judge: with a shared rollout, users get the present model, or the next one if their place is "
       "below the share") {
     JudgeBench b;
     b.serve("m1", "c1", "m2", 500);
@@ -537,12 +537,12 @@ TEST_SUITE("client judge") {
     CHECK(of_next < users);
   }
 
-  TEST_CASE("a share is answered as done when the next model has it, and stays through another catalog") {
+  TEST_CASE("client judge: a share reload is done when the next model has it, and survives a new catalog") {
     JudgeBench b;
     b.reload("m2", "", 0.5);
     b.serve("m1", "c1", "m2", 250);
     b.answer(Stored{b.last, 5});
-    CHECK(b.finds(4, "other versions are served or to come"));
+    CHECK(b.finds(4, "other versions are served or pending"));
     b.reload("m2", "", 0.25);
     b.answer(Stored{b.last, 5});
     CHECK(b.verdict() == "");
@@ -552,10 +552,10 @@ TEST_SUITE("client judge") {
     CHECK(b.verdict() == "");
     b.reload("m2", "");
     b.answer(Stored{b.last, 5});
-    CHECK(b.finds(4, "other versions are served or to come"));
+    CHECK(b.finds(4, "other versions are served or pending"));
   }
 
-  TEST_CASE("what is to change together changes in one step") {
+  TEST_CASE("client judge: model and catalog of one reload must change in one step") {
     for (const bool in_steps : {false, true}) {
       CAPTURE(in_steps);
       JudgeBench b;
@@ -569,7 +569,7 @@ TEST_SUITE("client judge") {
     }
   }
 
-  TEST_CASE("the shares after kills count each request once, and none that is excused") {
+  TEST_CASE("client judge: shares after kills count each request once, and no excused one") {
     JudgeBench b;
     b.clients.set_since_kill(Asked::SinceKill::long_ago);
     b.answer(b.right(b.ask()));

@@ -9,9 +9,10 @@
 namespace troupe::sim {
 namespace {
 
-constexpr double copied_share = 0.01;  // of the requests, that their clients send twice
+constexpr double copied_share = 0.01;  // share of requests that their clients send twice
 
-// The request for items that stands where generators are asked for this ranking: always the same one.
+// Returns the generate request that replaces this ranking for generators; the same ranking gives the same
+// request.
 GenerateRequest generate_of(const RankRequest& rank) {
   std::uint64_t seed = hash_of(rank.user);
   for (const std::string& candidate : rank.candidates) seed = mix(seed, hash_of(candidate));
@@ -119,7 +120,7 @@ void Clients::arrive_traced() {
 
 void Clients::write_profile(const TracedRequest& t) {
   WorldData& world = cluster_.world();
-  const bool is_new = world.profile_version(t.tenant, t.user) == 1;  // still the profile that the seed made
+  const bool is_new = world.profile_version(t.tenant, t.user) == 1;  // still the generated profile
   if (is_new || !t.events.empty()) world.append(t.tenant, t.user, t.events);
 }
 
@@ -143,7 +144,8 @@ RankRequest Clients::draw_rank() {
   return request;
 }
 
-// One in four, by its content: with a profile as it was read lately, or without waiting for one.
+// Makes one request in four lenient, by its content: with a recently read profile, or without waiting for
+// one.
 void Clients::ask_leniently(RankRequest& request) {
   if (!cluster_.scenario().lenient) return;
   const std::uint64_t drawn = mix(hash_of(request.user), hash_of(request.candidates.back()));
@@ -164,7 +166,7 @@ std::uint64_t Clients::stored_by(NodeId router, const RankRequest& request) cons
   return known != stored_by_.end() ? known->second : 0;
 }
 
-// How old what it is answered from may be, and no older.
+// Sets the lowest allowed profile versions of a lenient request.
 void Clients::note_lenience(const RankRequest& request, Asked& asked) const {
   asked.profile_stale = asked.profile_known;
   if (request.features.empty()) return;
@@ -177,8 +179,9 @@ void Clients::note_lenience(const RankRequest& request, Asked& asked) const {
   asked.profile_since = std::max<std::uint64_t>(1, before({longest_us}));
 }
 
-// One in sixteen, by its content, so that nothing else of a run is drawn differently: plans with blocks, or a
-// planner that may choose them, of which a share of the prompt, none or any may be approximate.
+// Chooses one request in sixteen by its content, so that no other draw of a run changes. Such a request
+// asks for plans with blocks, or for a planner that may choose them; a share of its prompt, none or all may
+// be approximate.
 void Clients::ask_approximately(RankRequest& request) {
   const std::uint64_t drawn = mix(hash_of(request.user), hash_of(request.candidates.front()));
   if (drawn % 16 != 0 || cluster_.scenario().generates) return;
@@ -222,7 +225,8 @@ Message Clients::draw_write() {
   return PutItem{0, item, "new " + item, tokens, static_cast<Token>(10 + random_.below(500))};
 }
 
-// What was kept of a history serves it with new events at its end, too.
+// Appends to an existing profile, or replaces it. Blocks of a history also serve the history with events
+// appended.
 Message Clients::grow_or_put(const std::string& user, std::vector<Token> tokens) {
   constexpr std::size_t grown_max = 200;
   const std::string tenant = draw_tenant();
@@ -233,7 +237,7 @@ Message Clients::grow_or_put(const std::string& user, std::vector<Token> tokens)
   return PutUser{0, tenant, user, {}, std::move(tokens)};
 }
 
-// One in five does not know whether the last one was done, and appends it again.
+// Repeats the last append in one of five cases, like a client that does not know whether it was done.
 AppendEvents Clients::draw_append(const std::string& tenant, const std::string& user,
                                   std::vector<Token> tokens) {
   if (last_append_ && chance(random_, 0.2)) return *last_append_;
@@ -273,9 +277,9 @@ NodeId Clients::draw_router() {
   return alive.empty() ? 0 : alive[random_.below(alive.size())];
 }
 
-// By the request's content, so that nothing else is drawn differently: half of them name a model, the others
-// have that of their user's share. What is written is of all models, and written by the first one's routers,
-// as is what asks for a profile that may be old: each router has its own memory of them.
+// Chooses the model by the request's content, so that no other draw changes: half of the requests name a
+// model, the others get the one of their user's share. Writes apply to all models and go to the first
+// model's routers. So do lenient requests, because each router has its own profile cache.
 std::uint32_t Clients::model_of(const Asked& asked) const {
   const std::uint32_t models = cluster_.scenario().models;
   if (models <= 1 || asked.kind != Asked::Kind::usual) return 0;
@@ -290,7 +294,7 @@ std::uint32_t Clients::model_of(const Asked& asked) const {
 
 void Clients::send(Asked asked) {
   asked.router = draw_router();
-  if (asked.router == 0) {  // nobody listens: a connection refused, and known at once
+  if (asked.router == 0) {  // no router listens: the connection is refused immediately
     ++tally_.unsent;
     return;
   }
@@ -338,7 +342,7 @@ void Clients::post(NodeId router, const Message& request) {
   cluster_.host().post({router, Role::router}, {node, Role::door}, request);
 }
 
-// The same again, before or after its outcome, unless the connection is gone.
+// Sends the request once more, before or after its outcome, unless the connection is gone.
 void Clients::post_again(NodeId router, const Message& request, Duration after) {
   const Incarnation process = cluster_.host().incarnation(router);
   cluster_.host().at(cluster_.now() + after, [this, router, request, process] {

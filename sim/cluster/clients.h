@@ -1,10 +1,9 @@
 #pragma once
-// The clients of the simulated cluster: they ask at the doors of the routers, as many times a second as the
-// scenario says (an open loop: nobody waits for an answer before asking again), change profiles and items now
-// and then, and judge every outcome on the spot: exactly one for each request and in time, the right content
-// for the versions that it names, versions that were served at that time, nothing older than what was known
-// to be stored, refusals of the promised kinds and for a reason, and never an answer to what makes no sense
-// (promises 1, 4, 6, 12, 15).
+// Clients of the simulated cluster. They send requests to the routers at the scenario's rate (an open loop:
+// no client waits for an answer before the next request) and change profiles and items. They judge every
+// outcome immediately: exactly one per request and in time, correct content for the versions that it names,
+// versions that were served at that time, no profile older than one known to be stored, only promised and
+// justified refusals, and no answer to malformed requests (promises 1, 4, 6, 12, 15).
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -22,32 +21,36 @@
 
 namespace troupe::sim {
 
+// Request in flight, with what its outcome is judged by.
 struct Asked {
-  // Malformed on purpose; a content that kills; who changes versions. Only usual ones have to succeed.
+  // malformed: invalid on purpose; poison: its content kills the worker process; reload: changes versions.
+  // Only usual requests have to succeed.
   enum class Kind : std::uint8_t { usual, malformed, poison, reload };
-  enum class SinceKill : std::uint8_t { unknown, a_while, long_ago };  // 5 heartbeats or more, 10 or more
+  // a_while: 5 heartbeats or more since a kill; long_ago: 10 or more
+  enum class SinceKill : std::uint8_t { unknown, a_while, long_ago };
   Message request;
   Kind kind = Kind::usual;
-  std::uint32_t model = 0;  // that is asked, of several
+  std::uint32_t model = 0;  // index of the requested model
   NodeId router = 0;
   Instant sent;
   Duration budget;
-  WorldData::Edition edition = 0;  // of the catalog when it was sent
-  // Its client knows that this was stored before; of one that takes what was read before: by this router, or
-  // an expiry before, and before what is stale may be.
+  WorldData::Edition edition = 0;  // of the catalog when the request was sent
+  // Lowest allowed profile versions. known: stored before, to the client's knowledge. For lenient requests:
+  // written by this router, or stored one expiry earlier; stale: the lowest allowed version of a stale
+  // profile.
   std::uint64_t profile_known = 0, profile_stale = 0;
-  std::uint64_t profile_since =
-      0;  // that there was when it was sent; at the earliest, of one that takes what was read before
+  // Profile version when the request was sent; for lenient requests the earliest allowed one.
+  std::uint64_t profile_since = 0;
   bool must_succeed = false;
-  bool alone = false;                         // a reload: no other one was under way at the same time
-  bool overdue = false;                       // and reported; its outcome may still come
-  SinceKill since_kill = SinceKill::unknown;  // with nothing else wrong
+  bool alone = false;                         // a reload without another one in flight at the same time
+  bool overdue = false;                       // already reported; its outcome may still come
+  SinceKill since_kill = SinceKill::unknown;  // if nothing else is wrong
 };
 
-// One second of virtual time, for plots.
+// Counts of one second of virtual time, for plots.
 struct Second {
   std::uint32_t sent = 0, answered = 0, refused = 0, expired = 0;
-  std::uint32_t failed = 0;       // of the refused and expired ones, those without a good reason
+  std::uint32_t failed = 0;       // refused or expired without a good reason
   std::vector<float> latency_ms;  // of the answered ones
 };
 
@@ -56,13 +59,13 @@ class Clients {
   Clients(Cluster& cluster, Violations& violations);
 
   void start(Instant from, Instant until);
-  // Instead of requests by chance: these, at their times. Users and items are the world's, and events change
-  // the profile as the request comes.
+  // Sends these requests at their times instead of random ones. Users and items are the world's; events
+  // change the profile when the request arrives.
   void follow(TracedRequests requests);
-  // The same in a closed loop: so many are under way at a time, the next one is asked when one has its
-  // outcome, and profiles are those that the world makes, or where that is a served catalog the trace's own.
+  // Sends these requests in a closed loop: `in_flight` at a time, the next one after each outcome. Profiles
+  // are those that the world generates or, for a served catalog, the trace's own.
   void keep_asking(TracedRequests requests, std::size_t in_flight);
-  // The same at their times, counted from now on, whatever became of those before.
+  // Sends these requests at their times, relative to now, without waiting for outcomes.
   void ask_in_time(TracedRequests requests);
   void stop() {
     until_ = {};
@@ -70,26 +73,27 @@ class Clients {
     closed_ = false;
   }
   std::uint64_t sent() const { return tally_.requests; }
-  // From now on: times the scenario's rate; share of writes; whether every request has to be answered.
+  // Settings from now on: factor of the scenario's rate; share of writes; whether every request must be
+  // answered.
   void set_rate(double factor) { rate_factor_ = factor; }
   void set_writes(double share) { writes_share_ = share; }
   void set_must_succeed(bool must) { must_succeed_ = must; }
   void set_since_kill(Asked::SinceKill since) { since_kill_ = since; }
   void set_malformed(double share) { malformed_share_ = share; }
-  // The tenant of that number sends this share of the requests; the rest comes from all alike.
+  // Lets one tenant send this share of the requests; the rest is drawn from all tenants.
   void set_greedy(std::uint32_t tenant, double share) { greedy_ = tenant, greedy_share_ = share; }
 
-  // Without it every refusal as poison is just.
+  // Sets the judge of poison refusals; without it all of them are accepted.
   void judge_convictions_by(Attempts& attempts) { attempts_ = &attempts; }
 
   RankRequest draw_for(const std::string& tenant, const std::string& user);
-  void ask(const Message& request);             // judged as all others
-  void ask_poison(const RankRequest& request);  // it may be refused as such
+  void ask(const Message& request);             // judged like all others
+  void ask_poison(const RankRequest& request);  // may be refused as poison
   void reload(const std::string& model_version, const std::string& catalog_version, double share = 1);
 
-  // Processes that were killed take the connections of their clients with them.
+  // Ends the connections of a router whose process was killed.
   void cut_off(NodeId router);
-  // Every request whose time is over must have had its outcome.
+  // Reports every request without an outcome whose time is over.
   void check_overdue();
   std::size_t open() const { return open_.size(); }
   std::size_t open_at(NodeId router) const;
@@ -98,7 +102,7 @@ class Clients {
   const std::deque<Second>& seconds() const { return seconds_; }
 
  private:
-  // ---- clients.cc: who asks ----
+  // ---- clients.cc: sending requests ----
   void arrive();
   void expect_traced();
   void arrive_traced();
@@ -123,9 +127,9 @@ class Clients {
   std::string draw_tenant();
   NodeId draw_router();
 
-  // ---- client_judge.cc: what the outcomes are worth ----
+  // ---- client_judge.cc: judging outcomes ----
   void on_answer(NodeId router, Message message);
-  Instant due(const Asked& asked) const;  // while its router is not stopped
+  Instant due(const Asked& asked) const;  // while its router is not paused
   void on_unexpected(NodeId router, RequestId id);
   void judge(const Asked& asked, const Message& answer);
   void judge_rank(const Asked& asked, const RankReply& reply);
@@ -151,35 +155,35 @@ class Clients {
 
   Cluster& cluster_;
   Violations& violations_;
-  std::vector<Oracle> oracles_;  // of each model
+  std::vector<Oracle> oracles_;  // one per model
   SimRandom random_;
   RequestId next_id_ = 1;
   std::map<RequestId, Asked> open_;
-  std::deque<RequestId> ended_, cut_;  // lately, so that a second outcome is told from one to nobody
+  std::deque<RequestId> ended_, cut_;  // recent ids, to tell a second outcome from an unknown id
   struct Posted {
     RequestId id = 0;
     NodeId router = 0;
     Instant at;
   };
-  std::deque<Posted> posted_;  // that may still be under way
-  std::set<RequestId> stray_;  // that were when their router was killed
+  std::deque<Posted> posted_;  // messages that may still be in flight
+  std::set<RequestId> stray_;  // ids in flight when their router was killed
   Attempts* attempts_ = nullptr;
-  std::map<std::pair<std::string, std::string>, std::uint64_t>
-      stored_;  // tenant, user → version known to be stored
-  std::map<std::pair<std::string, std::string>, std::vector<std::pair<Instant, std::uint64_t>>>
-      stored_when_;                                                                  // the same, since when
-  std::map<std::tuple<std::string, std::string, NodeId>, std::uint64_t> stored_by_;  // the same, of a router
-  // Of users that nobody has put since: the first event of each append that was answered, and the last one
-  // that was sent.
+  // Profile version known to be stored, by tenant and user.
+  std::map<std::pair<std::string, std::string>, std::uint64_t> stored_;
+  // The same versions with the times since when they are known.
+  std::map<std::pair<std::string, std::string>, std::vector<std::pair<Instant, std::uint64_t>>> stored_when_;
+  std::map<std::tuple<std::string, std::string, NodeId>, std::uint64_t> stored_by_;  // the same, per router
+  // First event of each answered append, of users without a later put; and the last append that was sent.
   std::map<std::pair<std::string, std::string>, std::set<std::string>> appended_;
-  std::set<std::pair<std::string, std::string>> put_;  // or deleted: what was appended may be gone
+  std::set<std::pair<std::string, std::string>> put_;  // users put or deleted: appended events may be gone
   std::optional<AppendEvents> last_append_;
   std::uint64_t events_drawn_ = 0;
   struct Served {
     Versions versions;
     Instant from;
   };
-  std::vector<std::vector<Served>> served_;  // of each model: what the hard state said, since when
+  // Per model: versions in the coordination store, with the time of each change.
+  std::vector<std::vector<Served>> served_;
   Instant until_;
   TracedRequests traced_;
   TracedRequest next_traced_;

@@ -9,14 +9,14 @@
 namespace troupe::sim {
 namespace {
 
-constexpr double refill_bytes = 100'000;  // a second, of rows ahead of passes
+constexpr double refill_bytes = 100'000;  // per second, of rows refilled before batches need them
 constexpr std::uint32_t feature_lanes = 64, coordination_lanes = 2, store_lanes = 9;
 constexpr std::uint64_t page_bytes_per_token = 4'096;
 constexpr std::uint64_t disk_pages = 4'096;
-constexpr std::int64_t members_heartbeats = 5;  // between two looks at who the workers are
-constexpr Duration loss_told_min{16'000},
-    loss_told_max{2'400'000};               // how soon a host learns that a peer is dead
-constexpr double reused_token_cost = 0.03;  // of a new one, on the device
+constexpr std::int64_t members_heartbeats = 5;  // between two reads of the member list
+// Time until a host learns that a peer is dead.
+constexpr Duration loss_told_min{16'000}, loss_told_max{2'400'000};
+constexpr double reused_token_cost = 0.03;  // relative to a new token, on the device
 
 }  // namespace
 
@@ -47,7 +47,8 @@ WorldOptions world_options(const Scenario& s) {
 
 namespace {
 
-constexpr std::uint32_t positions_around = 4'096;  // a profile of a data set: frame and longest item
+// Positions beside a data set's profile: prompt frame and longest item.
+constexpr std::uint32_t positions_around = 4'096;
 
 PromptForm prompt_form(const WorldData& world, const Scenario& scenario) {
   if (scenario.served) return scenario.served->router.form;
@@ -67,7 +68,7 @@ PromptForm prompt_form(const WorldData& world, const Scenario& scenario) {
   return form;
 }
 
-// Low numbers are the popular ones.
+// Low item numbers are the popular ones.
 std::shared_ptr<const router::ItemPlaces> item_places(const Scenario& s, const std::vector<NodeId>& workers) {
   switch (s.placement) {
     case ItemPlacement::any:
@@ -138,7 +139,7 @@ Cluster::Cluster(const Scenario& scenario, Violations& violations)
 
 Cluster::~Cluster() { host_.stop(); }
 
-// As it is served, actors of a node hand on what they have at once, and in order; clients are beside the box.
+// As served: actors of a node exchange messages immediately and in order; clients run on the same machine.
 SimOptions Cluster::sim_options() {
   SimOptions options{.seed = scenario_.seed,
                      .seats = seats(),
@@ -194,7 +195,7 @@ ActorSpec Cluster::make_router(Node& node, Incarnation incarnation, std::uint32_
                          .own_keys = own_keys(model),
                          .expiry = scenario_.expiry,
                          .now = [this] { return host_.now(); }};
-  // As it is served, profiles are in memory, and what finding them costs is the host's work.
+  // As served: profiles are in memory, and the cost of finding them is host work.
   if (scenario_.served) {
     const double wait_us = charge_ ? scenario_.hardware->device.host.wait_us : 0;
     options.latency_min = options.latency_max = {static_cast<std::int64_t>(wait_us)};
@@ -245,8 +246,8 @@ router::RouterConfig Cluster::drawn_router(const Node& node) const {
   c.costs = unit_costs();
   c.pace = pace();
   c.pull_share = scenario_.pull_share;
-  c.measures_pulls = !scenario_.hardware;  // else the share is the experiment's, or the link's
-  const bool refreshes = scenario_.refresh.hot_share > 0;  // by what each router sees
+  c.measures_pulls = !scenario_.hardware;  // otherwise the experiment or the link sets the share
+  const bool refreshes = scenario_.refresh.hot_share > 0;  // by the popularity that each router observes
   c.precompute.on =
       scenario_.precompute && !scenario_.generates && (refreshes || node.id == routers_.front());
   c.precompute.refresh = scenario_.refresh;
@@ -307,8 +308,8 @@ ActorSpec Cluster::make_kv_worker(Node& node, Incarnation incarnation) {
 
 actors::KvWorkerConfig Cluster::drawn_kv_worker() const {
   actors::KvWorkerConfig c;
-  const std::uint32_t page_tokens =
-      scenario_.models > 1 ? 1 : scenario_.page_tokens;  // of several it hears pages
+  // With several models, message sizes are in pages.
+  const std::uint32_t page_tokens = scenario_.models > 1 ? 1 : scenario_.page_tokens;
   c.pool = pool_sizes(scenario_.pages, page_tokens, split_pages(scenario_.pages, shares()));
   c.scrub.interval = scenario_.scrub_interval;
   c.check_reads = scenario_.check_reads;
@@ -346,7 +347,7 @@ ActorSpec Cluster::make_inference(Node& node, Incarnation incarnation, std::uint
     return model == 0 ? std::ranges::count(models, version) > 0 : version == first_version(model);
   };
   options.layers = unit_costs().layers;
-  if (!charge_) options.lanes = scenario_.lanes;  // else processors are shared
+  if (!charge_) options.lanes = scenario_.lanes;  // otherwise processors are shared
   options.batch_time = [this](const placement::Pass& pass, std::uint64_t pulled) {
     return batch_time(pass, pulled);
   };
@@ -416,7 +417,7 @@ ActorSpec Cluster::make_allocator(Node& node) {
   return {{node.id, Role::allocator}, std::make_unique<actors::AllocatorCore>(c)};
 }
 
-// Without a model to speak of, an operation is a new token, and a byte a reused one.
+// Without hardware, an operation is a new token and a byte is a reused token.
 placement::UnitCosts Cluster::unit_costs() const {
   return scenario_.hardware ? placement::unit_costs(scenario_.hardware->shape)
                             : placement::UnitCosts{.token_bytes = 1};
@@ -428,7 +429,7 @@ placement::Pace Cluster::pace() const {
           static_cast<double>(scenario_.batch_overhead.us)};
 }
 
-// Of hardware by the cost model, whose phases wait for the slower of arithmetic and memory.
+// Hardware times come from the cost model, in which each phase takes the slower of arithmetic and memory.
 Duration Cluster::batch_time(const placement::Pass& pass, std::uint64_t pulled_tokens) const {
   if (cost_) {
     const auto reused = static_cast<double>(pass.reused_tokens);
@@ -479,8 +480,8 @@ std::vector<Member> Cluster::file() const {
   return members;
 }
 
-// By an operator, whose way to the hard state is never cut; or by who starts a process, which waits until it
-// is not.
+// Reads the members like an operator, whose connection to the coordination store is never cut, or like a
+// starting process, which waits until it is not.
 ReadMembers Cluster::members() {
   const auto known =
       std::get<Coordinated>(coordination_.state().ask(host_.now().us, {ReadKey{std::string(members_key)}}));
@@ -526,7 +527,7 @@ void Cluster::resume(NodeId id) {
   host_.resume(id);
 }
 
-// ---- what a judge wants to know ----
+// ---- state for judges ----
 
 Versions Cluster::versions(std::uint32_t model) const {
   const auto& keys = const_cast<SimCoordination&>(coordination_).state().keys();

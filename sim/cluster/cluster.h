@@ -1,7 +1,7 @@
 #pragma once
-// The simulated cluster of one scenario: the production cores on their nodes, each process with its ports and
-// pages, and the world around them (network, disks, hard state, profiles and catalogs) that outlives
-// processes. Whoever injects faults or judges reaches everything from here.
+// Simulated cluster of one scenario: the production cores on their nodes, each process with its ports and
+// pages, and the world (network, disks, coordination store, profiles and catalogs) that outlives processes.
+// The fault injector and the judges access everything through this class.
 #include <functional>
 #include <map>
 #include <memory>
@@ -27,7 +27,7 @@
 
 namespace troupe::sim {
 
-// Of one model among several, behind the first, on a node: null without a living process.
+// Ports and cores of one additional model on a node; null without a living process.
 struct Seated {
   std::unique_ptr<ComputePort> compute;
   std::unique_ptr<FeaturePort> feature;
@@ -38,16 +38,16 @@ struct Seated {
 struct Node {
   NodeId id = 0;
   bool is_router = false, is_cache_meta = false, is_worker = false;
-  // Outlives the node's processes.
+  // State that outlives the node's processes.
   std::unique_ptr<SimDisk> disk;
   DeviceFaults device;
   FeatureFaults features;
   TransferFaults transfer;
-  Instant disturbed;  // when its process was last killed, started, stopped or continued
+  Instant disturbed;  // when its process was last killed, started, paused or resumed
   std::uint32_t kills = 0;
-  bool draining = false;  // by an operator: no client is sent there
-  bool gone = false;      // it has left the cluster
-  // Of its living process, else null.
+  bool draining = false;  // by an operator: clients avoid it
+  bool gone = false;      // has left the cluster
+  // State of the living process, else null.
   std::unique_ptr<Pages> pages;
   std::unique_ptr<ComputePort> compute;
   std::unique_ptr<StorePort> store;
@@ -57,13 +57,14 @@ struct Node {
   actors::CacheMetaCore* cache_meta = nullptr;
   actors::KvWorkerCore* kv_worker = nullptr;
   actors::InferenceCore* inference = nullptr;
-  std::vector<Seated> others;  // of the models behind the first
+  std::vector<Seated> others;  // of the additional models
 
-  std::vector<const router::RouterCore*> routers() const;  // of all models; empty: it has none, or no process
+  // Returns the cores of all models; empty if there are none or no process.
+  std::vector<const router::RouterCore*> routers() const;
   std::vector<const actors::InferenceCore*> inferences() const;
 };
 
-// What a scenario says of the world's content.
+// Returns the content options of the scenario's world.
 WorldOptions world_options(const Scenario& scenario);
 
 class Cluster {
@@ -77,52 +78,53 @@ class Cluster {
   SimCoordination& coordination() { return coordination_; }
   MetricRegistry& metrics() { return metrics_; }
   const PromptForm& form() const { return form_; }
-  const ToyFamily& family(std::uint32_t model = 0) const;  // every other one is of another
+  const ToyFamily& family(std::uint32_t model = 0) const;  // every other model belongs to another family
   Seats seats() const { return {scenario_.models}; }
-  const router::ItemPlaces* places() const {
-    return places_.get();
-  }  // of item blocks by plan; null: anywhere
+  // Planned placement of item blocks; null = anywhere.
+  const router::ItemPlaces* places() const { return places_.get(); }
   std::map<NodeId, Node>& nodes() { return nodes_; }
   Node& node(NodeId id) { return nodes_.at(id); }
   std::set<std::uint64_t>& poisons() { return poisons_; }
   const StruckAnswers& struck() const { return struck_; }
-  LogSink on_log;  // what nodes write down; empty: nobody reads it
-  // A bit of a block in that node's memory has flipped: nobody but the inspector hears of it.
+  LogSink on_log;  // receives the nodes' log lines; may be empty
+  // Called when a bit of a block in a node's memory flips; only the inspector uses it.
   std::function<void(NodeId, std::uint64_t generation)> on_bit_flipped;
   Instant now() const { return host_.now(); }
 
   void start() { host_.start(); }
-  void kill(NodeId node);     // the others are told after a while
-  void restart(NodeId node);  // of a dead process
+  void kill(NodeId node);     // other nodes are notified after a while
+  void restart(NodeId node);  // the process must be dead
   void pause(NodeId node);
   void resume(NodeId node);
-  // A worker that no file names is a member from now on, and starts.
+  // Adds a worker that no cluster file names to the members, and starts it.
   void join(NodeId node);
-  // It is to leave: since this revision of the members. Its process goes on, and is an operator's to end.
+  // Marks a worker as leaving and returns the membership revision. Its process continues until an operator
+  // ends it.
   Revision begin_leave(NodeId node);
-  void end_leave(NodeId node);                                     // it is no member, and dead for good
-  ReadMembers members();                                           // as the hard state has them
+  void end_leave(NodeId node);  // removes it from the members and kills it for good
+  ReadMembers members();        // as in the coordination store
   const std::vector<NodeId>& workers() const { return workers_; }  // of the cluster's file
   void wipe(NodeId node) { nodes_.at(node).disk->wipe(); }
-  // A batch with a poisonous request began there: called for each, before the process dies.
+  // Called for each batch with a poisonous request, before the process dies.
   std::function<void(NodeId, std::uint64_t content)> on_poison;
-  // A fault that waits for its job has acted there; see StoreOptions::on_struck.
+  // Called when a fault that waits for a job has acted; see StoreOptions::on_struck.
   std::function<void(NodeId, FaultKind)> on_struck;
 
-  // What the hard state says is served; the initial versions before anybody wrote it.
+  // Returns the served versions from the coordination store; the initial ones before any write.
   Versions versions(std::uint32_t model = 0) const;
   static constexpr const char* models[] = {"m1", "m2", "m3"};
 
-  // The catalog that is served is the one that items are listed from.
+  // Makes the served catalog the one from which the world lists items.
   void follow_catalog();
 
   bool in_phase(Phase phase) const;
   std::uint64_t page_bytes() const;
-  bool precomputing() const;  // blocks of the catalog, ahead of who asks for them
-  const HostCharge* host_charge() const { return charge_ ? &*charge_ : nullptr; }  // null: steps cost nothing
-  // Empty, or which of the bounds of which actor does not hold (promise 10), or which invariant.
+  bool precomputing() const;  // item blocks in the background
+  // null = steps take no time
+  const HostCharge* host_charge() const { return charge_ ? &*charge_ : nullptr; }
+  // Returns "" or the bound (promise 10) or invariant that an actor violates.
   std::string check_bounds() const;
-  // Router lookups go somewhere: the cache-meta that leads, or null.
+  // Returns the leading cache-meta, which answers router lookups; null if there is none.
   const actors::CacheMetaCore* leader() const;
 
  private:
@@ -140,7 +142,8 @@ class Cluster {
   ActorSpec make_kv_worker(Node& node, Incarnation incarnation);
   ActorSpec make_inference(Node& node, Incarnation incarnation, std::uint32_t model = 0);
   std::unique_ptr<Core> seated(std::unique_ptr<Core> core, std::uint32_t model) const;
-  std::vector<NodeId> numbers(const std::vector<NodeId>& nodes) const;  // of all models' actors there
+  // Returns the actor ids of all models on these nodes.
+  std::vector<NodeId> numbers(const std::vector<NodeId>& nodes) const;
   const std::string& first_version(std::uint32_t model) const;
   std::string own_keys(std::uint32_t model) const;
   std::string name_of_model(std::uint32_t model) const {
@@ -158,7 +161,7 @@ class Cluster {
   WorldData world_;
   PromptForm form_;
   NameContext names_;
-  std::vector<std::string> other_versions_;  // of the models behind the first
+  std::vector<std::string> other_versions_;  // of the additional models
   WorldCatalogs catalogs_;
   SimCoordination coordination_;
   PageRegistry registry_;
@@ -170,7 +173,7 @@ class Cluster {
   std::optional<placement::CostModel> cost_;
   std::optional<HostCharge> charge_;
   SimRandom random_;
-  SimHost host_;  // last: its actors name everything above
+  SimHost host_;  // last: its actors refer to everything above
 };
 
 }  // namespace troupe::sim

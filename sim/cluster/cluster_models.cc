@@ -1,5 +1,4 @@
-// Several models in the simulated cluster: which actors are whose, and what stands between them and the
-// others.
+// Several models in the simulated cluster: their actors, and the ModelActors between them and the hosts.
 #include "runtime/host/model_actor.h"
 #include "sim/cluster/cluster.h"
 #include "sim/world/toy_model.h"
@@ -7,7 +6,7 @@
 namespace troupe::sim {
 namespace {
 
-// As the toy decoder, and nothing of the one is of use to the other.
+// Computes like the toy decoder, but the values of one family are useless to the other.
 class OtherToy final : public ToyFamily {
  public:
   SegmentValue value_of(std::uint64_t model_key, std::span<const Token> tokens, std::int32_t start,

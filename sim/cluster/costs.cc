@@ -9,13 +9,13 @@
 namespace troupe::sim {
 namespace {
 
-constexpr double clearly_cheaper = 0.95;  // of computing, a pull
+constexpr double clearly_cheaper = 0.95;  // upper bound of a pull's cost, relative to computing
 constexpr int promise = 20;
-constexpr std::size_t plans_max = 4'096;  // of a node; more than are ever under way
+constexpr std::size_t plans_max = 4'096;  // per node; more than are ever in flight
 constexpr Duration until_quarantined{1'000};
 constexpr std::uint64_t far_away = ~std::uint64_t{0};
-// What placement/popularity/frequency_sketch.h promises, and how far it may be off: a request that comes
-// doubled is counted twice there.
+// Guarantees of placement/popularity/frequency_sketch.h and their tolerance: a duplicated request counts
+// twice there.
 constexpr std::uint64_t sketch_entries_min = 64, sightings_per_entry = 16;
 constexpr std::uint32_t hot_from = 8, hot_share = 4;
 constexpr double dearer_from = 1.5, dearer_tokens = 20;
@@ -35,7 +35,7 @@ bool keeps_user(const Execute& plan) {
 
 }  // namespace
 
-// Blocks whose names collide stand in each other's way, rightly: what that costs is not judged.
+// Blocks with colliding names replace each other; that cost is not judged.
 void Costs::report(const char* role, NodeId node, const std::string& what) {
   if (names_collide()) return;
   violations_.report(promise, std::string(role) + "@" + std::to_string(node) + " " + what, cluster_.now());
@@ -80,7 +80,7 @@ void Costs::look() {
     if (!node.kv_worker) continue;
     if (const std::size_t waits = node.kv_worker->waiting_for_nobody(); waits > 0)
       report("kv_worker", id,
-             "lets " + std::to_string(waits) + " requests wait for blocks that nobody makes");
+             "lets " + std::to_string(waits) + " requests wait for blocks that nobody writes");
     const std::uint64_t granted = worker.granted_pages * cluster_.page_bytes();
     if (node.store->bytes_asked() > granted)
       report("kv_worker", id,
@@ -111,7 +111,7 @@ void Costs::note_wants(NodeId node, Worker& worker, Address from, const AcquireB
   worker.wanted.clear();
   worker.areas_are_one = ask.retention.keep_hotter;
   worker.in_order = ask.retention.evict_first.empty() && !ask.retention.keep_hotter;
-  keep_newest(worker.reads);  // those of other nodes may end without a word
+  keep_newest(worker.reads);  // reads of other nodes may end without a message
   Reads& reads = worker.reads[{from, ask.id}];
   for (const BlockWant& want : ask.wants) {
     reads.wants.push_back(want.name);
@@ -135,7 +135,7 @@ void Costs::count_wants(NodeId node, Worker& worker, const AcquireBlocks& ask) {
     std::uint32_t& count = worker.wants[want.name];
     if (count >= hot_from && core.times_wanted(want.name) * hot_share < std::min(count, 255U))
       report("kv_worker", node,
-             "takes a block that was wanted " + std::to_string(count) + " times for one of " +
+             "undercounts a block requested " + std::to_string(count) + " times: it counts " +
                  std::to_string(core.times_wanted(want.name)));
     ++count;
     if (++worker.sightings < halved_after) continue;
@@ -144,8 +144,8 @@ void Costs::count_wants(NodeId node, Worker& worker, const AcquireBlocks& ask) {
   }
 }
 
-// What a request waited for it may have got, and nobody was told; what another node reads may have ended with
-// its lease, long ago.
+// The end of a read is not always visible: a waiting request may have got its block without a message, and
+// a remote read may have ended with its lease long ago.
 void Costs::note_release(NodeId node, Worker& worker, Address from, const ReleaseBlocks& release) {
   const auto reads = worker.reads.extract({from, release.id});
   if (reads.empty()) return;
@@ -165,34 +165,34 @@ void Costs::note_release(NodeId node, Worker& worker, Address from, const Releas
 void Costs::on_worker_send(NodeId node, Address to, const Message& message) {
   Worker& worker = workers_[node];
   if (const auto* ask = std::get_if<AcquireBlocks>(&message)) {
-    if (ask->read_only) judge_question(node, worker, *ask);  // else it offers what it has
+    if (ask->read_only) judge_question(node, worker, *ask);  // otherwise it offers what it has
   } else if (const auto* acquired = std::get_if<BlocksAcquired>(&message)) {
     Reads& reads = worker.reads[{to, acquired->id}];
     for (const BlockGrant& grant : acquired->grants)
       if (grant.grant == Grant::read) reads.sure.push_back(grant.generation);
   } else if (const auto* changes = std::get_if<CacheChanges>(&message)) {
-    if (changes->sequence <= worker.told) return;  // another cache-meta was told
+    if (changes->sequence <= worker.told) return;  // already reported to another cache-meta
     worker.told = changes->sequence;
     judge_evictions(node, worker, *changes);
   }
 }
 
-// Each block is asked for once: after a failure it is another one, of another generation.
+// Each block may be requested once; after a failure it has another generation.
 void Costs::judge_question(NodeId node, Worker& worker, const AcquireBlocks& ask) {
   for (const BlockWant& want : ask.wants) {
     if (ready(node, want.name, want.kind, want.tokens))
-      report("kv_worker", node, "asks another node for a block that it has");
+      report("kv_worker", node, "requests a block that it has from another node");
     const PoolBlock* block = cluster_.node(node).kv_worker->pool().find(want.name);
     if (block && !worker.asked.insert(block->generation).second)
-      report("kv_worker", node, "asks twice for one block");
+      report("kv_worker", node, "requests one block twice");
   }
 }
 
-// Room is made by one block after the other until there is enough. So what is left over of it is less than
-// the largest that went.
+// A worker evicts one block after the other until there is enough space, so the space left over is smaller
+// than the largest evicted block.
 void Costs::judge_evictions(NodeId node, Worker& worker, const CacheChanges& changes) {
   const PagePool& pool = cluster_.node(node).kv_worker->pool();
-  // A request that has made some parts of a history has read others, at the same time.
+  // A request that wrote some parts of a history has read others at the same time.
   const std::uint64_t earliest = worker.uses_told + 1;
   for (const BlockEntry& added : changes.added)
     worker.blocks[added.generation] = {added.kind, added.tokens, earliest, ++worker.uses};
@@ -209,7 +209,7 @@ void Costs::judge_evictions(NodeId node, Worker& worker, const CacheChanges& cha
     if (worker.acquires) judge_evicted(node, worker, gone, block);
   }
   if (!worker.acquires || areas.empty()) return;
-  const auto is_free = [&](SegmentKind kind) {  // of areas that are one: others keep what they do not lend
+  const auto is_free = [&](SegmentKind kind) {  // of areas that are one; others keep what they do not lend
     const PagePool::Room room = pool.room_anywhere(kind, largest, 1);
     return room.possible && room.displaced.empty();
   };
@@ -219,10 +219,11 @@ void Costs::judge_evictions(NodeId node, Worker& worker, const CacheChanges& cha
           : std::ranges::any_of(areas, [&](PoolArea area) { return pool.room(area) >= pages; }))
     report("kv_worker", node,
            "has evicted blocks of up to " + std::to_string(pages) +
-               " pages, and so many are free for any block");
+               " pages although as many are free for any block");
 }
 
-// By somebody of whose end nobody was told: a lease that ended without a release was the block's last use.
+// True if a reader may still use the block without a visible end. A lease that ends without a release
+// counts as the block's last use.
 bool Costs::is_read(const Worker& worker, const PoolBlock& block) {
   return std::ranges::any_of(worker.reads, [&](const auto& entry) {
     const Reads& reads = entry.second;
@@ -231,10 +232,10 @@ bool Costs::is_read(const Worker& worker, const PoolBlock& block) {
   });
 }
 
-// Users' blocks that were computed here go in order of their last use, which nothing but requests changes.
+// User blocks computed on this node are evicted in order of their last use, which only requests change.
 void Costs::judge_evicted(NodeId node, const Worker& worker, const BlockVersion& gone, const Known& block) {
   if (worker.wanted.contains(gone.name))
-    return report("kv_worker", node, "has evicted a block that the same request wants");
+    return report("kv_worker", node, "has evicted a block that the same request needs");
   const PagePool& pool = cluster_.node(node).kv_worker->pool();
   if (!worker.in_order || block.kind != SegmentKind::user || worker.asked.contains(gone.generation)) return;
   for (const auto& [generation, other] : worker.blocks) {
@@ -244,7 +245,7 @@ void Costs::judge_evicted(NodeId node, const Worker& worker, const BlockVersion&
     const auto there = pool.ready_after(generation - 1, 1);
     if (there.empty() || there[0]->generation != generation || !PagePool::may_go(*there[0])) continue;
     if (is_read(worker, *there[0])) continue;
-    return report("kv_worker", node, "has evicted a user's block that was used after another one that stays");
+    return report("kv_worker", node, "has evicted a user block that was used after one that stays");
   }
 }
 
@@ -264,7 +265,7 @@ void Costs::note_plan(NodeId node, Address from, const Execute& plan) {
   }
 }
 
-// What was damaged is taken out of the pool in the next moment.
+// Damaged blocks are removed from the pool one step later.
 void Costs::judge_reuse(NodeId node, Address to, const Executed& executed) {
   auto known = workers_[node].plans.extract({to.node, executed.id});
   if (known.empty() || executed.blocks_us > known.mapped().patience_us) return;
@@ -277,8 +278,7 @@ void Costs::judge_reuse(NodeId node, Address to, const Executed& executed) {
       const PoolBlock* there = cluster_.node(node).kv_worker->pool().find(block.first);
       if (there && there->generation == block.second && there->state == BlockState::ready)
         report("inference_worker", node,
-               "has computed segment " + std::to_string(segment) +
-                   " of a plan anew, whose block was there all along");
+               "has computed segment " + std::to_string(segment) + " of a plan although its block was ready");
     };
     cluster_.host().at(cluster_.now() + until_quarantined, look);
   }
@@ -288,7 +288,7 @@ void Costs::judge_split(NodeId node, const SetSplit& split) {
   const auto told = splits_.find(node);
   if (told != splits_.end() && told->second.incarnation == split.incarnation &&
       told->second.epoch >= split.epoch)
-    report("allocator", node, "sets a split that the worker has reported already");
+    report("allocator", node, "sets a split that the worker has already reported");
 }
 
 // ---- routers ----
@@ -298,8 +298,8 @@ void Costs::on_router_event(NodeId node, const Event& event) {
   router.bill.reset();
   if (const auto* fired = std::get_if<TimerFired>(&event)) {
     if (fired->timer == start_timer) router = {};
-    // The request goes on without an answer; one that comes while it waits for its turn at a worker is not
-    // for it.
+    // The request continues without an answer of the index; an answer that arrives while it waits in a
+    // worker's queue is ignored.
     const RequestId id = fired->timer / 4;
     if (fired->timer == router::timer_of(id, router::TimerKind::lookup)) router.lookups.erase(id);
   }
@@ -335,7 +335,7 @@ void Costs::on_router_send(NodeId node, Address to, const Message& message) {
   }
 }
 
-// Blocks that have their places in the prompt are no part of it.
+// Blocks that are reused at places in the prompt are not part of the prompt.
 Costs::Billed Costs::billed(const Plan& plan) {
   Billed of{.places = plan.repair.places};
   for (const Segment& segment : plan.segments) of.tokens.push_back(tokens_of(segment));
@@ -369,7 +369,7 @@ void Costs::note_bill(Router& router, const Executed& executed) {
     router.bill->first += plan.tokens[i];
     if (executed.reused[i] != 0) router.bill->second += plan.tokens[i];
   }
-  // Places whose block was there, or is made of prototypes, have their part of what is left to blocks.
+  // Places whose block was ready or is made of prototypes take their part of the tokens left to blocks.
   double all = 0, there = 0;
   for (const kernels::Repair::Place& place : plan.places) {
     all += plan.tokens[place.segment];
@@ -385,13 +385,13 @@ void Costs::judge_bill(NodeId node, Router& router, const Reply& reply) {
   router.bill.reset();
   if (reply.tokens_reused != reused || reply.tokens_computed != total - reused)
     report("router", node,
-           "tells of " + std::to_string(reply.tokens_computed) + " tokens computed and " +
+           "reports " + std::to_string(reply.tokens_computed) + " tokens computed and " +
                std::to_string(reply.tokens_reused) + " reused; of " + std::to_string(total) + " " +
                std::to_string(reused) + " were reused");
 }
 
-// What is not there counts as far as it is computed: all of it, or, if another node has it, as much as the
-// router takes a pull for.
+// Returns the tokens to compute on node `at`. A missing block counts in full or, if another node has it,
+// with the router's estimate of a pull.
 double Costs::tokens_left(const Router& router, RequestId id, NodeId at, const Execute& plan,
                           double pull_share) const {
   const auto& holders = router.found.at(id).holders;
@@ -407,7 +407,8 @@ double Costs::tokens_left(const Router& router, RequestId id, NodeId at, const E
   return tokens;
 }
 
-// The node that holds more of the plan's blocks than any other: the router looks at it in any case. 0: none.
+// Returns the node that holds more of the plan's blocks than any other; the router always considers it. 0 =
+// none.
 NodeId Costs::most_held(const std::map<BlockName, std::set<NodeId>>& holders, const Execute& plan) {
   std::map<NodeId, int> counts;
   for (const SegmentBlock& block : plan.blocks)
@@ -422,8 +423,8 @@ NodeId Costs::most_held(const std::map<BlockName, std::set<NodeId>>& holders, co
   return best;
 }
 
-// A pull is cheaper than computing, unless pulls were measured to be dear; about as dear is no fault either
-// way, for the same step may measure one more. Who is not known to live is not asked.
+// A pull is cheaper than computing unless pulls were measured to be expensive. If they cost about the same,
+// either choice is accepted, since the same step may measure one more. Only nodes known to be alive count.
 void Costs::judge_sources(NodeId node, NodeId to, const std::map<BlockName, std::set<NodeId>>& holders,
                           const Execute& plan) {
   const router::RouterCore& core = *cluster_.node(node).router;
@@ -438,13 +439,13 @@ void Costs::judge_sources(NodeId node, NodeId to, const std::map<BlockName, std:
   }
 }
 
-// First attempts only, whose plan does not depend on the place, and which did not wait for room: those had
-// their place chosen as things were then. Nor those that keep a user's block, which may have to go to the
-// user's home. Whoever is idle begins at once, so he is done first if he has less to compute at the same
-// pace.
+// Judges only first attempts whose plan does not depend on the node and which did not wait in a queue,
+// because those had their node chosen earlier. Plans that keep a user's block are skipped too, since they
+// may have to go to the user's home. An idle worker begins immediately, so it finishes first if it has less
+// to compute at the same pace.
 void Costs::judge_place(NodeId node, Router& router, NodeId to, const Execute& plan) {
   const router::RouterCore* core = cluster_.node(node).router;
-  router.lookups.erase(plan.id);  // an answer that comes now is too late
+  router.lookups.erase(plan.id);  // a later answer of the index is ignored
   const auto found = router.found.find(plan.id);
   if (!core || found == router.found.end()) return;
   const auto& [told, holders] = found->second;
@@ -458,7 +459,7 @@ void Costs::judge_place(NodeId node, Router& router, NodeId to, const Execute& p
   if (const auto at = router.beats.find(other); at != router.beats.end()) {
     const Beat& beat = at->second;
     const bool idle = other != to && beat.is_idle && cluster_.now() - beat.at < cluster_.scenario().heartbeat;
-    // Where plans were lost the router's window is full until their time is over.
+    // After lost plans, the router's window stays full until their time is over.
     const bool as_fast = table.usable(now, other, plan.model_version) && table.has_room(other) &&
                          !table.slow(to) && table.slowness(other) <= table.slowness(to) &&
                          beat.us_per_operation <= router.beats[to].us_per_operation;

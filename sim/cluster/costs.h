@@ -1,11 +1,11 @@
 #pragma once
-// What only costs leaves every answer right (promise 7), so no oracle sees it. This judge keeps books of its
-// own from what actors say to each other, and looks at what they hold: a block that was there all along is
-// not computed again, a reply tells the tokens that were computed, nobody asks elsewhere for what he has or
-// asks twice, pulls no more than he was granted, evicts what he need not or what was used after what stays,
-// forgets what was hot, waits for what nobody makes, moves a boundary that stands, sends a plan to a worker
-// that has to compute much more of it than an idle one, or does not say where its blocks are (promise 20:
-// nothing is paid for in vain). Attempts in vain are the business of `Attempts`.
+// Judge of waste (promise 20), which no oracle sees because every answer stays correct (promise 7). The
+// judge keeps its own records of the messages between actors and reads their state. It reports a block that
+// is computed although it was there, and a reply with wrong token counts. It reports a worker that requests
+// a block it has or requests it twice, pulls more than it was granted, evicts without need or in the wrong
+// order, forgets popular blocks, or lets requests wait for a block nobody writes. It reports a split that
+// is set again, a plan sent to a worker that must compute much more of it than an idle one, and a plan
+// without the location of its blocks. Wasted attempts are judged by `Attempts`.
 #include <cstdint>
 #include <map>
 #include <set>
@@ -22,41 +22,42 @@ class Costs {
  public:
   Costs(Cluster& cluster, Violations& violations) : cluster_(cluster), violations_(violations) {}
 
-  // Every message when its core sends it, and every event before its core's step.
+  // Must get every message when its core sends it, and every event before its core's step.
   void on_send(Address from, Address to, const Message& message);
   void on_event(Address to, const Event& event);
-  void look();  // now and then
+  void look();  // called at intervals
 
  private:
   using Generation = std::uint64_t;
   using Key = std::pair<NodeId, RequestId>;        // a request of that node
-  using Asker = std::pair<Address, RequestId>;     // of a KV-cache worker
-  using TokenCounts = std::vector<std::uint32_t>;  // of a plan's segments
+  using Asker = std::pair<Address, RequestId>;     // requester at a KV-cache worker
+  using TokenCounts = std::vector<std::uint32_t>;  // per segment of a plan
   struct Known {                                   // a ready block
     SegmentKind kind = SegmentKind::item;
     std::uint32_t tokens = 0;
-    // Its last use was at some time between these; while it is read the latter is far away.
+    // Bounds of the time of its last use, in uses; while it is read, `latest` is far_away.
     std::uint64_t earliest = 0, latest = 0;
   };
-  struct Ready {  // of a plan that came to an inference worker
+  struct Ready {  // blocks ready when a plan reached an inference worker
     std::map<std::uint32_t, std::pair<BlockName, Generation>> blocks;  // by segment
-    std::int64_t patience_us = 0;  // for blocks; a worker that stood still as long goes on without them
+    // wait limit for blocks; a worker that stalls that long computes without them
+    std::int64_t patience_us = 0;
   };
   struct Reads {                   // of a request
-    std::vector<Generation> sure;  // were there when it came, or were granted
+    std::vector<Generation> sure;  // ready when it arrived, or granted
     std::vector<BlockName> wants;
   };
   struct Worker {
     std::map<Key, Ready> plans;
     std::map<Generation, Known> blocks;
     std::map<Asker, Reads> reads;
-    std::set<Generation> asked;  // of other nodes
-    std::set<BlockName> wanted;  // by the request of this step, and there before it
+    std::set<Generation> asked;  // requested from other nodes
+    std::set<BlockName> wanted;  // by the request of this step, and ready before it
     bool acquires = false;       // in this step
     bool areas_are_one = false;  // for that request
-    bool in_order = false;       // it makes room in order of use alone
+    bool in_order = false;       // evicts in order of use only
     std::uint64_t uses = 0, uses_told = 0, told = 0, granted_pages = 0;
-    std::map<BlockName, std::uint32_t> wants;  // since counts were last halved, as TinyLFU counts
+    std::map<BlockName, std::uint32_t> wants;  // uses since counts were last halved, as TinyLFU counts
     std::uint64_t sightings = 0;
     bool counts = false;
   };
@@ -64,18 +65,18 @@ class Costs {
     Incarnation incarnation = 0;
     std::uint64_t epoch = 0;
   };
-  struct Beat {  // what a router has heard of a worker
+  struct Beat {  // last heartbeat that a router got from a worker
     Instant at;
     bool is_idle = false;
     double us_per_operation = 0;
     std::vector<std::string> models;
   };
-  struct Billed {  // of a plan that was sent
+  struct Billed {  // token counts of a plan that was sent
     TokenCounts tokens;
     std::vector<kernels::Repair::Place> places;
-    double left = 0;  // tokens of all places that are left to their blocks
+    double left = 0;  // tokens of all places that are taken from their blocks
   };
-  struct Found {  // what a router was told of a plan's blocks
+  struct Found {  // answer of the index for a plan
     Instant at;
     std::map<BlockName, std::set<NodeId>> holders;
   };
@@ -84,8 +85,8 @@ class Costs {
     std::map<RequestId, std::vector<BlockName>> lookups;
     std::map<RequestId, Found> found;
     std::map<NodeId, Beat> beats;
-    std::optional<std::pair<std::uint32_t, std::uint32_t>>
-        bill;  // total and reused, of the answer of this step
+    // Total and reused tokens of the answer in this step.
+    std::optional<std::pair<std::uint32_t, std::uint32_t>> bill;
   };
 
   // ---- KV-cache workers ----
@@ -125,7 +126,7 @@ class Costs {
   Cluster& cluster_;
   Violations& violations_;
   std::map<NodeId, Worker> workers_;
-  std::map<NodeId, Split> splits_;  // that workers have reported to their allocators
+  std::map<NodeId, Split> splits_;  // reported by workers to their allocators
   std::map<NodeId, Router> routers_;
 };
 

@@ -1,6 +1,7 @@
-// The judge of costs: each check is shown what it must not accept, and something beside it that it must. Most
-// of it is made up and shown to the judge alone; the pools and tables that it looks at are those of a real
-// cluster. A request that waits for nobody takes a core with a bug: the mutant drop_waiters.
+// Tests of the judge of costs. Each check gets something that it must reject and something similar that it
+// must accept. Most inputs are made up and shown to the judge alone; the pools and tables are those of a
+// real cluster. Requests that wait for a block nobody writes need a faulty core: see the mutant
+// drop_waiters.
 #include "sim/cluster/costs.h"
 
 #include <doctest/doctest.h>
@@ -66,7 +67,7 @@ struct CostBench {
     costs.on_send(kv, {2, Role::cache_meta},
                   CacheChanges{.sequence = ++sequence, .removed = {{block.name, block.generation}}});
   }
-  // Whether the judge has said this, and forgets it.
+  // True if the judge has reported this; forgets it.
   bool says(const std::string& words) {
     const bool said = std::ranges::any_of(violations.kept(), [&](const Violation& violation) {
       return violation.promise == 20 && violation.what.find(words) != std::string::npos;
@@ -89,12 +90,12 @@ Execute plan_of(RequestId id, const PoolBlock& block) {
 }  // namespace
 
 TEST_SUITE("costs") {
-  TEST_CASE("a healthy cluster pays for nothing in vain, whatever its policy") {
+  TEST_CASE("costs: a healthy cluster wastes nothing, whatever its policy") {
     for (const char* policy : {"recompute", "user", "item", "bat", "planner"})
       CHECK(CostBench(policy, 200).violations.count() == 0);
   }
 
-  TEST_CASE("a reply tells what was computed") {
+  TEST_CASE("costs: a reply with wrong token counts is reported") {
     CostBench b;
     const Execute plan = plan_of(77, *b.blocks(SegmentKind::user)[0]);
     const auto tokens = static_cast<std::uint32_t>(plan.plan.segments[1].tokens.size());
@@ -105,12 +106,13 @@ TEST_SUITE("costs") {
           .tokens_total = 4 + tokens, .tokens_computed = 4 + tokens - reused, .tokens_reused = reused};
       b.costs.on_send(door_keeper, {asker, Role::door}, reply);
       CHECK(b.says("tokens computed and") == (reused != tokens));
-      b.costs.on_send(door_keeper, {asker, Role::door}, RankReply{});  // of something else
+      b.costs.on_send(door_keeper, {asker, Role::door}, RankReply{});  // a reply to another request
       CHECK_FALSE(b.says(""));
     }
   }
 
-  TEST_CASE("a split that was reported is not set again, a later one and another process's are") {
+  TEST_CASE(
+      "costs: setting a reported split again is reported; a later one or another process's is accepted") {
     CostBench b;
     const Address agent{here, Role::allocator};
     b.hear(agent, kv, PoolReport{.incarnation = 5, .epoch = 2});
@@ -118,10 +120,10 @@ TEST_SUITE("costs") {
     b.costs.on_send(agent, kv, SetSplit{.incarnation = 6, .epoch = 2});
     CHECK_FALSE(b.says(""));
     b.costs.on_send(agent, kv, SetSplit{.incarnation = 5, .epoch = 2});
-    CHECK(b.says("sets a split that the worker has reported"));
+    CHECK(b.says("sets a split that the worker has already reported"));
   }
 
-  TEST_CASE("nobody asks another node for what he has, or twice for one block") {
+  TEST_CASE("costs: requesting a block that the worker has, or one block twice, is reported") {
     CostBench b;
     const Address far{there, Role::kv_worker};
     const auto ask_far = [&](const BlockWant& want) {
@@ -130,19 +132,19 @@ TEST_SUITE("costs") {
       b.costs.on_send(kv, far, ask);
     };
     ask_far(want_of(*b.blocks(SegmentKind::user)[0]));
-    CHECK(b.says("asks another node for a block that it has"));
+    CHECK(b.says("requests a block that it has from another node"));
     BlockWant fresh{{}, SegmentKind::user, "somebody", 4};
     fresh.name.bytes[3] = 9;
     b.cluster.host().post_from(compute, kv, AcquireBlocks{9'000'000'000'000, 100'000, {fresh}});
-    for (int i = 0; i < 100 && !b.pool().find(fresh.name); ++i) b.run(1);  // it is given back soon
+    for (int i = 0; i < 100 && !b.pool().find(fresh.name); ++i) b.run(1);  // it is returned soon
     REQUIRE(b.pool().find(fresh.name));
     ask_far(fresh);
     CHECK_FALSE(b.says(""));
     ask_far(fresh);
-    CHECK(b.says("asks twice for one block"));
+    CHECK(b.says("requests one block twice"));
   }
 
-  TEST_CASE("no more is pulled than was granted") {
+  TEST_CASE("costs: pulling more than was granted is reported") {
     CostBench b;
     PullBlocks pull{there, b.cluster.host().incarnation(there), 1'000'000, {}};
     pull.blocks.push_back({.tokens = 8, .from = {0, 1}, .to = {2, 3}});
@@ -157,11 +159,11 @@ TEST_SUITE("costs") {
   }
 
   TEST_CASE(
-      "what is evicted makes room that is needed, in order of use, and is not wanted by the same request") {
+      "costs: evictions without need, out of order, or of blocks that the same request needs are reported") {
     CostBench b;
     auto users = b.blocks(SegmentKind::user);
     const PoolBlock &oldest = *users.front(), &other = *users[1];
-    for (const PoolBlock* block : users) {  // used one after the other
+    for (const PoolBlock* block : users) {  // one after the other
       if (block == &oldest) continue;
       b.ask({want_of(*block)}, 901);
       b.hear(kv, compute, ReleaseBlocks{901, {}});
@@ -172,80 +174,80 @@ TEST_SUITE("costs") {
     CHECK(b.says("are free for any block"));  // the pool is not full
     b.ask({});
     b.evict(*users.back());
-    CHECK(b.says("was used after another one that stays"));
+    CHECK(b.says("was used after one that stays"));
     b.ask({want_of(other)});
     b.evict(other);
-    CHECK(b.says("that the same request wants"));
+    CHECK(b.says("that the same request needs"));
     CostBench forgotten;
-    forgotten.hear(kv, {2, Role::cache_meta}, Forget{});  // what goes then was not evicted
+    forgotten.hear(kv, {2, Role::cache_meta}, Forget{});  // blocks removed by Forget were not evicted
     forgotten.evict(*forgotten.blocks(SegmentKind::user).back());
     CHECK_FALSE(forgotten.says(""));
   }
 
-  TEST_CASE("what another node may read still, or read last when its lease ended, stays rightly") {
+  TEST_CASE("costs: blocks that another node may still read, or read until its lease ended, may stay") {
     for (const bool read_elsewhere : {true, false}) {
       CAPTURE(read_elsewhere);
       CostBench b;
       auto users = b.blocks(SegmentKind::user);
       const PoolBlock& last = *users.back();
       users.pop_back();
-      AcquireBlocks far{950, 0, {}};  // nobody is told of its end
+      AcquireBlocks far{950, 0, {}};  // its end is not reported
       far.read_only = true;
       for (const PoolBlock* block : users) far.wants.push_back(want_of(*block));
       if (read_elsewhere) b.hear(kv, {there, Role::kv_worker}, far);
-      b.ask(far.wants, 901);  // read here, too, and let go
+      b.ask(far.wants, 901);  // read here too, and released
       b.hear(kv, compute, ReleaseBlocks{901, {}});
       b.ask({want_of(last)}, 902);
       b.hear(kv, compute, ReleaseBlocks{902, {}});
       b.says("");
       b.ask({});
       b.evict(last);
-      CHECK(b.says("was used after another one that stays") == !read_elsewhere);
+      CHECK(b.says("was used after one that stays") == !read_elsewhere);
     }
   }
 
-  TEST_CASE("the oldest goes without a word when it has to") {
+  TEST_CASE("costs: a needed eviction of the oldest block is accepted") {
     CostBench b;
     b.ask({}, 900, true);  // all areas are one
     const auto users = b.blocks(SegmentKind::user);
     b.evict(*users.front());
-    CHECK_FALSE(b.says("was used after another one that stays"));
+    CHECK_FALSE(b.says("was used after one that stays"));
   }
 
-  TEST_CASE("what is wanted often is known to be") {
+  TEST_CASE("costs: a popular block with a low estimate is reported") {
     CostBench b;
     BlockWant hot{{}, SegmentKind::item, "hot", 4};
     hot.name.bytes[3] = 9;
     for (int i = 0; i < 8; ++i) b.ask({hot}, 900, true);
     CHECK_FALSE(b.says(""));
-    b.ask({hot}, 900, true);  // the worker itself has heard of none of them
-    CHECK(b.says("takes a block that was wanted 8 times for one of 0"));
+    b.ask({hot}, 900, true);  // the worker itself has not got the requests
+    CHECK(b.says("undercounts a block requested 8 times: it counts 0"));
   }
 
-  TEST_CASE("a block that was there all along is not computed again") {
+  TEST_CASE("costs: computing a block that was ready is reported") {
     CostBench b;
     const PoolBlock& block = *b.blocks(SegmentKind::user)[0];
     for (const std::uint8_t reused : {1, 0}) {
       b.hear(compute, door_keeper, plan_of(77, block));
       b.costs.on_send(compute, door_keeper, Executed{.id = 77, .reused = {0, reused}});
       b.run(2'000);
-      CHECK(b.says("whose block was there all along") == (reused == 0));
+      CHECK(b.says("although its block was ready") == (reused == 0));
     }
     b.hear(compute, door_keeper, plan_of(78, block));
     b.costs.on_send(compute, door_keeper, Executed{.id = 78, .reused = {0, 0}});
     b.cluster.host().post_from({2, Role::cache_meta}, kv, LeaderBeat{90});
     b.cluster.host().post_from({2, Role::cache_meta}, kv, Forget{block.kind, block.owner, 91});
-    b.run(2'000);  // it was not: it has gone meanwhile
+    b.run(2'000);  // the block is gone meanwhile
     CHECK_FALSE(b.says(""));
   }
 
-  TEST_CASE("a plan says where its blocks are, if they are not where it goes") {
+  TEST_CASE("costs: a plan without the location of its blocks is reported") {
     CostBench b;
     const PoolBlock& block = *b.blocks(SegmentKind::user)[0];
     RequestId id = 80;
     struct Row {
       NodeId to, at;
-      bool forgotten, late = false;  // the index answers when the request goes on without it
+      bool forgotten, late = false;  // the index answers after the request went on without it
     };
     for (const Row& row :
          {Row{here, 0, true}, {here, there, false}, {there, 0, false}, {here, 0, false, true}}) {
@@ -263,10 +265,10 @@ TEST_SUITE("costs") {
   }
 
   TEST_CASE(
-      "a plan goes to the idle node that holds its blocks, unless that is busy or draining, or it waited") {
+      "costs: a plan not sent to the idle node with its blocks is reported, unless it is busy or draining") {
     CostBench b;
     PoolBlock block = *b.blocks(SegmentKind::user)[0];
-    block.kind = SegmentKind::item;  // a user's may have to go to the user's home
+    block.kind = SegmentKind::item;  // a user block may have to go to the user's home
     block.tokens = 100;
     RequestId id = 70;
     const router::WorkerTable& table = b.cluster.node(asker).router->workers();

@@ -28,7 +28,7 @@ double HostCharge::charge(HostRoom room, const HostUnits& units) {
   return us;
 }
 
-// Where a request comes in: door, features, the router's own part of it, and what no room counts.
+// Cost of a request's arrival: HTTP server, features, the router's own part, and what no component counts.
 double HostCharge::of_request(const RankRequest& request) {
   const HostUnits units{1, static_cast<double>(request.candidates.size()), 0, 0};
   units_ += units;

@@ -1,8 +1,8 @@
 #pragma once
-// What the host's own work costs the processors of a simulated cluster: steps of cores and what executors do
-// beside passes, by a device's profile (placement/cost/host_work.h). A room's cost is charged to the step
-// that has what it depends on, so that sums are right, and times are where most of the work is. It keeps what
-// was charged, by room, and what for.
+// Processor cost of the host's own work in a simulated cluster: steps of cores, and what executors do
+// beside batches, by a device's profile (placement/cost/host_work.h). Each component's cost is charged to
+// the step that has its inputs, so sums are right, and times are where most of the work is. The class also
+// records what was charged, by component, and for what.
 #include <array>
 #include <map>
 
@@ -15,9 +15,10 @@ class HostCharge {
  public:
   HostCharge(const placement::HostWork& work, double token_bytes) : work_(work), token_bytes_(token_bytes) {}
 
+  // Returns the processor time of a step.
   Duration step(NodeId node, const Event& event);
-  // Beside its passes, on an executor that stood still for so long. What other rooms do about blocks that it
-  // computed is charged where its end is heard of.
+  // Returns the cost beside a batch on an executor that was idle for `still`. Other components' work on the
+  // blocks that the batch computed is charged when its end is reported.
   Duration batch(NodeId node, const RunBatch& batch, Duration still);
 
   const std::array<double, placement::host_rooms>& used_us() const { return used_us_; }
@@ -35,8 +36,8 @@ class HostCharge {
   double token_bytes_;
   std::array<double, placement::host_rooms> used_us_{};
   placement::HostUnits units_;
-  std::map<NodeId, double> kept_;  // blocks, of batches whose end nobody has heard of
-  double rest_us_ = 0;             // below a microsecond, still to be charged
+  std::map<NodeId, double> kept_;  // blocks of batches whose end was not reported yet
+  double rest_us_ = 0;             // below a microsecond, charged later
 };
 
 }  // namespace troupe::sim

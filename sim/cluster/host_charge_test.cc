@@ -14,7 +14,8 @@ Event from_outside(Message message) { return Received{{1, Role::door}, std::move
 
 TEST_SUITE("host charge") {
   TEST_CASE(
-      "each room's cost is charged once a request, with what it depends on; parts of microseconds are kept") {
+      "host charge: each component is charged once per request by its inputs; fractions of microseconds are "
+      "kept") {
     placement::HostWork work;
     work[HostRoom::door] = {10.25, 0, 0, 0};
     work[HostRoom::router] = {5, 1, 0.5, 0};
@@ -34,7 +35,7 @@ TEST_SUITE("host charge") {
   }
 
   TEST_CASE(
-      "a batch costs by its blocks, and by the bytes that are summed up: what is written, and what is "
+      "host charge: a batch costs by its blocks and by the bytes of the checksums, written or "
       "checked") {
     placement::HostWork work;
     work[HostRoom::executor_port] = {0, 0, 2, 0};
@@ -52,8 +53,8 @@ TEST_SUITE("host charge") {
   }
 
   TEST_CASE(
-      "what other rooms do about computed blocks is charged once, where the batch's end is heard of; a batch "
-      "is dearer the longer its executor stood still") {
+      "host charge: other components' work on computed blocks is charged at the batch's end; a batch "
+      "costs more the longer its executor was idle") {
     placement::HostWork work;
     work[HostRoom::kv_worker].kept = 5;
     work[HostRoom::cache_meta].kept = 2;
@@ -68,11 +69,11 @@ TEST_SUITE("host charge") {
     CHECK(charge.batch(1, {{request}}, {1'000}) == Duration{20 + 50});
     CHECK(charge.batch(1, {{request}}, {99'000}) == Duration{20 + 99});
     CHECK(charge.step(1, Done{1, ModelChanged{}}) == Duration{0});
-    CHECK(charge.step(2, Done{1, BatchDone{}}) == Duration{0});  // another node's
+    CHECK(charge.step(2, Done{1, BatchDone{}}) == Duration{0});  // another node's batch
     CHECK(charge.step(1, Done{1, BatchDone{}}) == Duration{6 * 7});
     CHECK(charge.step(1, Done{2, BatchDone{}}) == Duration{0});
     charge.batch(1, {{request}}, {0});
-    CHECK(charge.step(1, Done{3, Refusal{}}) == Duration{0});  // kept nothing
+    CHECK(charge.step(1, Done{3, Refusal{}}) == Duration{0});  // nothing was kept
     CHECK(charge.step(1, Done{4, BatchDone{}}) == Duration{0});
     CHECK(charge.units().kept == 8);
     CHECK(charge.units().cold == doctest::Approx(0.5 + 0.99));

@@ -10,8 +10,8 @@ namespace troupe::sim {
 namespace {
 
 constexpr std::size_t slow_samples_min = 60;
-constexpr std::size_t store_jobs_max = 6;  // loads and pulls: with as many the scrubber may wait
-// Promise 10: what a router may try again, whatever its configuration says.
+constexpr std::size_t store_jobs_max = 6;  // loads and pulls; at this number the scrubber may have to wait
+// Promise 10: limit on a router's retries, whatever its configuration.
 constexpr double retry_share_max = 0.1, retry_burst_max = 50;
 
 }  // namespace
@@ -64,28 +64,28 @@ void Inspector::look() {
         report(14, "router@" + std::to_string(id) + ": " + fault);
 }
 
-// By what was sent; what the router itself counts must agree with that.
+// Judges by the messages sent; the router's own counts must agree.
 void Inspector::judge_retries() {
   for (const auto& [id, node] : cluster_.nodes()) {
-    // Not seen yet: just started, or started and stopped at once.
+    // Not seen yet: the process has just started, or was paused right after its start.
     if (!node.router || node.disturbed == cluster_.now() || cluster_.host().paused(id)) continue;
     const std::uint64_t retries = attempts_.retries(id), sent = attempts_.sent(id);
     const std::uint64_t admitted = std::min(node.router->admitted(), attempts_.received(id));
     const std::string who = "router@" + std::to_string(id);
     if (static_cast<double>(retries) > retry_burst_max + retry_share_max * static_cast<double>(admitted))
-      report(10, who + " has tried again " + std::to_string(retries) + " times for " +
-                     std::to_string(admitted) + " requests");
+      report(10, who + " has retried " + std::to_string(retries) + " times for " + std::to_string(admitted) +
+                     " requests");
     if (sent != node.router->attempts() || retries > node.router->retries())
       report(10, who + " has sent " + std::to_string(sent) + " plans, " + std::to_string(retries) +
-                     " of them again, and counts " + std::to_string(node.router->attempts()) + " and " +
+                     " of them retries, but counts " + std::to_string(node.router->attempts()) + " and " +
                      std::to_string(node.router->retries()));
   }
 }
 
 // ---- flipped bits ----
 
-// A round of the scrubber, and as much again for what was ahead of it; a node that is stopped, or whose jobs
-// all run, cannot look, and by its clock no time passes.
+// The bound is one scrubber round, and as much again for its backlog. A node that is paused or whose jobs
+// all run cannot look; that time does not count.
 void Inspector::judge_flips() {
   const Duration bound{2 * cluster_.scenario().scrub_interval.us + 1'000'000};
   std::erase_if(flips_, [&](Flip& flip) {
@@ -99,12 +99,12 @@ void Inspector::judge_flips() {
     flip.last = now;
     if (flip.exposed <= bound) return false;
     report(2, "a bit of block " + std::to_string(flip.generation) + " of node " + std::to_string(flip.node) +
-                  " has flipped, and was not found in " + std::to_string(flip.exposed.us) + " us");
+                  " has flipped and was not found in " + std::to_string(flip.exposed.us) + " us");
     return true;
   });
 }
 
-// Nobody can use it any more, or it is whole again: a bit that flipped back.
+// True if nobody can use the block any more, or the bit flipped back.
 bool Inspector::is_found(NodeId id, std::uint64_t generation) const {
   const Node& node = cluster_.node(id);
   const auto block = node.kv_worker->pool().ready_after(generation - 1, 1);
@@ -136,11 +136,12 @@ void Inspector::watch_commands(Address to, const Message& message) {
       if (const PoolBlock* block = now->pool().find(name)) left.insert(block->generation);
     for (const std::uint64_t generation : generations)
       if (!left.contains(generation))
-        return report(5, "kv_worker@" + std::to_string(to.node) + " obeyed who does not lead, or may not");
+        return report(
+            5, "kv_worker@" + std::to_string(to.node) + " obeyed a node that does not lead or may not");
   });
 }
 
-// ---- at rest ----
+// ---- end of the run ----
 
 void Inspector::judge_end() {
   clients_.check_overdue();
@@ -152,21 +153,22 @@ void Inspector::judge_end() {
 }
 
 void Inspector::judge_rest() {
-  // A model that has a share of the users has come.
+  // A model that has a share of the users is not pending.
   if (const Versions v = cluster_.versions();
       !v.is_shared() && (!v.next_model.empty() || !v.next_catalog.empty()))
-    report(4, "model " + v.next_model + " is still to come at rest, with catalog \"" + v.next_catalog + "\"");
+    report(4,
+           "model " + v.next_model + " is still pending at the end, with catalog \"" + v.next_catalog + "\"");
   for (const auto& [id, node] : cluster_.nodes()) {
     const auto left = [&, id = id](const char* what, std::size_t count) {
       if (count > 0)
         report(3, std::to_string(count) + " " + what + " of node " + std::to_string(id) +
-                      " are left over at rest");
+                      " are left over at the end");
     };
     for (const auto* router : node.routers())
       left("requests", router->in_features() + router->in_lookup() + router->executing());
     if (!node.kv_worker || !node.inference) continue;
     for (const auto* inference : node.inferences()) left("plans", inference->tasks());
-    left("blocks in the making", node.kv_worker->making());
+    left("blocks being written", node.kv_worker->making());
     left("waiting requests", node.kv_worker->waiting());
     left("remote reads", node.kv_worker->remote_reads());
     std::size_t pinned = 0;
@@ -175,7 +177,7 @@ void Inspector::judge_rest() {
   }
 }
 
-// The leading cache-meta knows every ready block of every worker, and no other. Names that collide share an
+// The leading cache-meta must know exactly the ready blocks of every worker. Colliding names share an
 // entry.
 void Inspector::judge_index() {
 #ifdef TROUPE_PLANTED
@@ -196,8 +198,8 @@ void Inspector::judge_index() {
   }
 }
 
-// Promise 11: after ten heartbeats the latencies are those of a healthy cluster. What fails takes for ever.
-// Rules that do not go by when a worker would be done do not promise it.
+// Promise 11: ten heartbeats after the fault, latencies are those of a healthy cluster. A failed request
+// counts as infinite latency. Routing rules that ignore completion times do not promise this.
 void Inspector::judge_slow_node() {
   const Scenario& s = cluster_.scenario();
   if (!s.drill || s.workers < 3 || s.faults.empty() || s.routing.by != router::Routing::By::earliest) return;

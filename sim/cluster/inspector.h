@@ -1,10 +1,9 @@
 #pragma once
-// Judges what no single answer shows: bounds and invariants of the actors while the run goes on (promises 2,
-// 10), that a bit that flips in memory is found within the time that the configuration states (2), that
-// commands of those who led before have no effect (5), that plans are tried again as seldom as promised (10),
-// that a slow node is shed (11), that no tenant waits while others have more than their shares (14), that
-// nothing is paid for in vain (20: `costs.h`), and, when all is quiet at the end, that nothing is left over
-// and the index agrees with what the workers hold (3, 8).
+// Judge of what no single answer shows: bounds and invariants of the actors during the run (promises 2,
+// 10), detection of flipped bits within the configured time (2), no effect of former leaders' commands (5),
+// the promised limit on retries (10), a slow node that is shed (11), no tenant that waits while others
+// exceed their shares (14), and no waste (20: `costs.h`). At the end, when the cluster is quiet, nothing
+// may be left over and the index must agree with the workers (3, 8).
 #include <map>
 #include <set>
 #include <string>
@@ -21,11 +20,11 @@ class Inspector {
  public:
   Inspector(Cluster& cluster, Clients& clients, Violations& violations);
 
-  // How long after the last request everything has to be at rest.
+  // Returns the time after the last request until everything must be idle.
   Duration quiet() const;
 
-  void look();       // now and then
-  void judge_end();  // when it is quiet
+  void look();       // called at intervals
+  void judge_end();  // when the cluster is quiet
 
  private:
   void watch_commands(Address to, const Message& message);
@@ -43,16 +42,16 @@ class Inspector {
   Attempts attempts_;
   Costs costs_;
   struct Authority {
-    std::uint64_t highest = 0;  // token
-    bool beat = false;          // from a LeaderBeat, one of them
+    std::uint64_t highest = 0;  // highest fencing token
+    bool beat = false;          // at least one came from a LeaderBeat
   };
-  std::map<std::pair<NodeId, Incarnation>, Authority> authorities_;  // that each KV-cache worker has heard of
+  std::map<std::pair<NodeId, Incarnation>, Authority> authorities_;  // received by each KV-cache worker
   struct Flip {                                                      // of a block in memory, not found yet
     NodeId node = 0;
     Incarnation process = 0;
     std::uint64_t generation = 0;
-    Instant last;      // when it was looked at, by the node's clock
-    Duration exposed;  // for so long the node could have found it
+    Instant last;      // time of the last check, by the node's clock
+    Duration exposed;  // time in which the node could have found it
   };
   std::vector<Flip> flips_;
 };

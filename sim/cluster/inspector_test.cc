@@ -1,6 +1,6 @@
-// The inspector's judgement of a real, small cluster: each check is shown a state that it must not accept,
-// and one beside it that it must. What its cores do wrong cannot be made here: bounds, retries and what a
-// worker obeys are shown by mutants (tests/sim), and by events that only the inspector believes.
+// Tests of the inspector on a real, small cluster. Each check gets a state that it must reject and a
+// similar one that it must accept. Faults inside cores cannot be produced here: mutants (tests/sim) cover
+// bounds, retries and obedience, as do events that only the inspector believes.
 #include "sim/cluster/inspector.h"
 
 #include <doctest/doctest.h>
@@ -34,11 +34,11 @@ struct InspectorBench {
     cluster.start();
   }
   void run(std::int64_t us) { cluster.host().run_until(cluster.now() + Duration{us}); }
-  void serve(std::int64_t us) {  // clients ask all along
+  void serve(std::int64_t us) {  // with clients sending requests
     clients.start(cluster.now(), cluster.now() + Duration{us});
     run(us);
   }
-  // Looks as often as a run does.
+  // Checks as often as a run does.
   void watch(std::int64_t us) {
     for (std::int64_t left = us; left > 0; left -= 100'000)
       run(std::min<std::int64_t>(left, 100'000)), inspector.look();
@@ -54,7 +54,7 @@ struct InspectorBench {
     REQUIRE(idle != blocks.end());
     return **idle;
   }
-  void tell(NodeId from, Role role, const Message& message) {  // the KV-cache worker
+  void tell(NodeId from, Role role, const Message& message) {  // sends a message to the KV-cache worker
     cluster.host().post_from({from, role}, {worker_node, Role::kv_worker}, message);
     run(1'000);
   }
@@ -63,7 +63,7 @@ struct InspectorBench {
 }  // namespace
 
 TEST_SUITE("inspector") {
-  TEST_CASE("a healthy cluster keeps all promises, while it serves and at rest") {
+  TEST_CASE("inspector: a healthy cluster keeps all promises, while serving and at the end") {
     InspectorBench b;
     b.clients.start({100'000}, {2'000'000});
     b.watch(2'000'000);
@@ -74,7 +74,7 @@ TEST_SUITE("inspector") {
     CHECK(b.clients.tally().answered > 20);
   }
 
-  TEST_CASE("a bit that flips is found within two rounds and a second, or it is told, once") {
+  TEST_CASE("inspector: a flipped bit not found within two rounds and a second is reported once") {
     for (const bool scrubs : {true, false}) {
       CAPTURE(scrubs);
       Scenario s = small();
@@ -89,21 +89,20 @@ TEST_SUITE("inspector") {
       b.watch(scrubs ? 3'500'000 : 1'000'000);
       CHECK(b.violations.count() == 0);
       b.watch(300'000);
-      CHECK(b.found(2, "has flipped, and was not found") == !scrubs);
+      CHECK(b.found(2, "has flipped and was not found") == !scrubs);
       b.watch(1'000'000);
       CHECK(b.violations.count() == (scrubs ? 0 : 1));
     }
   }
 
-  TEST_CASE(
-      "no time passes for a flipped bit while its node is stopped, and none for one that flipped back") {
+  TEST_CASE("inspector: a flipped bit is not judged while its node is paused, or after it flipped back") {
     Scenario s = small();
     s.scrub_interval = {0};
     InspectorBench b(s);
     b.serve(1'000'000);
     b.run(500'000);
     const PoolBlock& block = b.some_block();
-    b.cluster.on_bit_flipped(worker_node, block.generation);  // and back at once
+    b.cluster.on_bit_flipped(worker_node, block.generation);  // flipped back immediately
     b.watch(2'000'000);
     CHECK(b.violations.count() == 0);
     const std::uint64_t generation = b.some_block().generation;
@@ -117,7 +116,7 @@ TEST_SUITE("inspector") {
     CHECK(b.violations.count() == 0);
   }
 
-  TEST_CASE("who obeys a leader that was succeeded is found; obeying the present one is right") {
+  TEST_CASE("inspector: obeying a former leader is reported; obeying the current one is accepted") {
     for (const bool succeeded : {false, true}) {
       CAPTURE(succeeded);
       InspectorBench b;
@@ -127,16 +126,16 @@ TEST_SUITE("inspector") {
       const std::string owner = block.owner;
       const SegmentKind kind = block.kind;
       b.tell(meta_node, Role::cache_meta, LeaderBeat{50});
-      // A word that the worker rightly ignores, for it is no cache-meta's; the inspector believes it.
+      // The worker ignores this message, which is not from a cache-meta; the inspector believes it.
       if (succeeded) b.tell(router_node, Role::router, LeaderBeat{70});
       b.tell(meta_node, Role::cache_meta, Forget{kind, owner, 60});
       CHECK(b.cluster.node(worker_node).kv_worker->pool().names_of(kind, owner).empty());
-      CHECK(b.found(5, "obeyed who does not lead") == succeeded);
+      CHECK(b.found(5, "obeyed a node that does not lead") == succeeded);
       CHECK(b.violations.count() == succeeded);
     }
   }
 
-  TEST_CASE("a command that was not obeyed breaks nothing") {
+  TEST_CASE("inspector: a command that was not obeyed is accepted") {
     InspectorBench b;
     b.serve(1'000'000);
     b.run(500'000);
@@ -148,7 +147,7 @@ TEST_SUITE("inspector") {
     CHECK(b.violations.count() == 0);
   }
 
-  TEST_CASE("what is under way when all should be at rest is left over") {
+  TEST_CASE("inspector: work in flight at the end is reported as left over") {
     InspectorBench b;
     b.serve(1'000'000);
     for (auto& [id, node] : b.cluster.nodes()) node.device.hung = true;
@@ -161,7 +160,7 @@ TEST_SUITE("inspector") {
     CHECK(b.found(3, "pinned blocks of node"));
   }
 
-  TEST_CASE("pins of another node that are never let go are left over") {
+  TEST_CASE("inspector: remote pins that are never released are reported as left over") {
     InspectorBench b;
     b.serve(1'000'000);
     b.run(b.inspector.quiet().us);
@@ -171,13 +170,13 @@ TEST_SUITE("inspector") {
     b.tell(stranger, Role::kv_worker, ask);
     b.inspector.judge_end();
     CHECK(b.found(3, "1 remote reads of node 3 are left over"));
-    CHECK(b.violations.count() == 2);  // and the pin
+    CHECK(b.violations.count() == 2);  // the pin too
     b.tell(stranger, Role::kv_worker, ReleaseBlocks{77, {}});
     b.inspector.judge_end();
     CHECK(b.violations.count() == 2);
   }
 
-  TEST_CASE("a model that is still to come at rest was forgotten") {
+  TEST_CASE("inspector: a model that is still pending at the end is reported") {
     using Told = std::pair<const char*, std::uint32_t>;
     for (const auto& [next, share] :
          {Told{"", Versions::all_users}, Told{"m2", Versions::all_users}, Told{"m2", 500}}) {
@@ -192,11 +191,11 @@ TEST_SUITE("inspector") {
       REQUIRE(std::get<Coordinated>(b.cluster.coordination().ask(b.cluster.now(), router_node, question)).ok);
       b.inspector.judge_end();
       const bool is_to_come = next[0] != '\0' && share == Versions::all_users;
-      CHECK(b.found(4, "is still to come at rest") == is_to_come);
+      CHECK(b.found(4, "is still pending at the end") == is_to_come);
     }
   }
 
-  TEST_CASE("an index that does not know a block, or knows one too many, does not agree with its worker") {
+  TEST_CASE("inspector: an index with a missing or additional block is reported") {
     InspectorBench cut;
     cut.run(500'000);
     cut.cluster.host().network().cut(worker_node, meta_node);
@@ -219,7 +218,7 @@ TEST_SUITE("inspector") {
     CHECK(more.found(8, "the index knows"));
   }
 
-  TEST_CASE("somebody leads at the end") {
+  TEST_CASE("inspector: a missing leader at the end is reported") {
     InspectorBench b;
     b.run(1'000'000);
     b.cluster.kill(meta_node);
@@ -227,8 +226,7 @@ TEST_SUITE("inspector") {
     CHECK(b.found(8, "no cache-meta leads at the end"));
   }
 
-  TEST_CASE(
-      "with a slow node the answers take no longer than twice as long; where too few came nothing is said") {
+  TEST_CASE("inspector: a slow node that doubles latency is reported, unless there are too few answers") {
     for (const double slower : {1.0, 40.0}) {
       CAPTURE(slower);
       Scenario s = small();
@@ -252,7 +250,7 @@ TEST_SUITE("inspector") {
     }
   }
 
-  TEST_CASE("what a router counts as sent is what it sent") {
+  TEST_CASE("inspector: a router's wrong count of sent plans is reported") {
     InspectorBench b;
     b.serve(1'000'000);
     b.inspector.look();

@@ -28,8 +28,8 @@ void Membership::begin_leave() {
   evicted_before_ = evictions();
   began_ = cluster_.now();
   least_ = began_ + stays_at_least;
-  latest_ = Instant{} + s.warm_up + s.safety +
-            Duration{s.recovery.us / 2};  // nothing is judged by then, but that it is not missed
+  // Nothing is judged by then except that the leaving worker is not missed.
+  latest_ = Instant{} + s.warm_up + s.safety + Duration{s.recovery.us / 2};
   see_to_leave();
 }
 
@@ -56,7 +56,7 @@ bool Membership::is_handed_on() const {
     if (!node.router) continue;
     any = true;
     if (node.router->members_epoch() < since_ || !node.router->is_handed_on()) return false;
-    // It has drained after its last start, and every router has heard so.
+    // The worker has drained after its last start, and every router knows it.
     if (node.router->workers().usable(cluster_.host().local_time(id), leaving_,
                                       node.router->versions().model_version))
       return false;
@@ -73,8 +73,8 @@ std::vector<NodeId> Membership::staying() {
 
 double Membership::evictions() { return cluster_.metrics().value(Metric::blocks_evicted_user); }
 
-// Where nobody was disturbed, every block of a user that a worker says it has handed on is somewhere else, or
-// had to go there for others.
+// In an undisturbed run, every user block that a worker reports as migrated is on another node, or was
+// evicted there for other blocks.
 void Membership::judge_users() {
   const actors::KvWorkerCore& leaver = *cluster_.nodes().at(leaving_).kv_worker;
   const actors::HandOn::Counts& counts = leaver.handing_on().counts();
@@ -94,8 +94,8 @@ void Membership::judge_users() {
   if (static_cast<double>(only_here) > static_cast<double>(counts.left_behind) + evicted)
     violations_.report(20,
                        "worker@" + std::to_string(leaving_) + " leaves with " + std::to_string(only_here) +
-                           " users' blocks that nobody else has, and says " +
-                           std::to_string(counts.left_behind) + "; others gave up " +
+                           " user blocks that no other node has, but reports " +
+                           std::to_string(counts.left_behind) + "; others evicted " +
                            std::to_string(static_cast<std::uint64_t>(evicted)),
                        cluster_.now());
 }

@@ -1,8 +1,8 @@
 #pragma once
-// An operator's doings in a run whose scenario says so: a worker that no file names joins the cluster,
-// another leaves it. What the process of a node does then is played here, as deploy/box plays it: it drains,
-// waits until the routers say that what it has is where it belongs without it, takes itself out of the
-// members, and ends.
+// Operator of a run whose membership changes: a worker that no file names joins the cluster, and another
+// one leaves. This class plays the leaving node's process like deploy/node: it drains, waits until the
+// routers report that its blocks are where they belong without it, removes itself from the members, and
+// ends.
 #include "sim/cluster/cluster.h"
 #include "sim/cluster/tally.h"
 
@@ -13,7 +13,7 @@ class Membership {
   Membership(Cluster& cluster, Violations& violations) : cluster_(cluster), violations_(violations) {}
 
   void arrange();
-  void judge_end();  // promise 8: every router knows who is there, long after the last fault
+  void judge_end();  // promise 8: every router knows the members long after the last fault
   void add_to(Tally& tally) const;
 
  private:
@@ -24,8 +24,8 @@ class Membership {
   bool is_drained() const;
   bool is_handed_on() const;
   std::vector<NodeId> staying();
-  void judge_users();  // promise 20: what is said to be handed on is there
-  double evictions();  // of users' blocks, of all nodes
+  void judge_users();  // promise 20: blocks reported as migrated must exist elsewhere
+  double evictions();  // of user blocks, on all nodes
   void go();
 
   Cluster& cluster_;

@@ -45,12 +45,13 @@ std::string Oracle::find_fault(const RankRequest& request, const RankReply& repl
   if (reply.user != request.user) return differs("user", reply.user, request.user);
   if (!world_.has_catalog(reply.catalog_version))
     return differs("catalog_version", reply.catalog_version, "a catalog of the world");
-  const bool missing = reply.features_missing > 0;  // nothing was known of the user: as one without events
+  const bool missing = reply.features_missing > 0;  // unknown profile: computed as a user without events
   const std::optional<Profile> profile =
       missing ? std::optional<Profile>(Profile{})
               : world_.profile(request.tenant, request.user, reply.profile_version);
   if (!profile || (missing && reply.profile_version != 0))
-    return "profile_version is " + std::to_string(reply.profile_version) + "; no such one ever was";
+    return "profile_version is " + std::to_string(reply.profile_version) +
+           "; expected a version that existed";
   std::string fault;
   for (WorldData::Edition edition = until + 1; edition-- > since;) {
     fault = find_fault_at(request, reply, *profile, edition);
@@ -102,7 +103,8 @@ std::string Oracle::find_fault(const GenerateRequest& request, const GenerateRep
     return differs("catalog_version", reply.catalog_version, "a catalog of the world");
   const auto profile = world_.profile(request.tenant, request.user, reply.profile_version);
   if (!profile)
-    return "profile_version is " + std::to_string(reply.profile_version) + "; no such one ever was";
+    return "profile_version is " + std::to_string(reply.profile_version) +
+           "; expected a version that existed";
   const GenerationByHand truth = generate_by_hand(form_, reply.model_version, *profile,
                                                   items_of(reply.catalog_version), request, family_);
   if (reply.width != truth.width) return differs("width", reply.width, truth.width);
@@ -110,7 +112,8 @@ std::string Oracle::find_fault(const GenerateRequest& request, const GenerateRep
     return differs("history_cut", reply.history_cut, truth.history_cut);
   if (std::string fault = compare_tokens(reply, truth.tokens); !fault.empty()) return fault;
   if (reply.reason.empty() != (truth.items.size() == truth.asked_for))
-    return differs("reason", "\"" + reply.reason + "\"", "one, if there are fewer items than were asked for");
+    return differs("reason", "\"" + reply.reason + "\"",
+                   "a reason exactly if there are fewer items than requested");
   if (reply.items.size() != truth.items.size())
     return differs("the number of items", reply.items.size(), truth.items.size());
   for (std::size_t i = 0; i < truth.items.size(); ++i)
@@ -130,7 +133,7 @@ std::string Oracle::find_fault(const ScoreRequest& request, const ScoreReply& re
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto expected = request.apply_softmax ? router::softmax(rows[i].scores) : rows[i].scores;
     if (reply.items[i].scores != expected)
-      return "items[" + std::to_string(i) + "] has other scores than the model gives";
+      return "items[" + std::to_string(i) + "] has other scores than the model computes";
   }
   return "";
 }

@@ -1,7 +1,7 @@
 #pragma once
-// The truth about a reply: the profile, catalog and model versions that it names, computed by hand on the toy
-// model with nothing cached, and compared with what it says, exactly. It knows nothing of the cluster;
-// whether the versions were the right ones to use is for others to judge.
+// Checks a reply exactly: recomputes it from the profile, catalog and model versions that it names, on the
+// toy model with nothing cached. The oracle does not read cluster state; other judges decide whether these
+// versions were the right ones.
 #include <map>
 #include <string>
 #include <vector>
@@ -15,15 +15,15 @@ namespace troupe::sim {
 
 class Oracle {
  public:
-  // The prompt form of all models; `approximate`: the share of a prompt that planners may leave so where a
-  // request does not say. `world` outlives the oracle.
+  // `form` is the prompt form of all models. `approximate` is the largest share of a prompt that planners
+  // may leave approximate if a request does not say. `world` must outlive the oracle.
   Oracle(const WorldData& world, PromptForm form, const ToyFamily& family = toy_decoder(),
          double approximate = 0)
       : world_(world), form_(std::move(form)), family_(family), approximate_(approximate) {}
 
-  // Empty, or what is not as it has to be. A catalog version's items may be put and deleted while a request
-  // is under way: it is right if it is for one state of the catalog between those of `since` (when it was
-  // sent) and `until`.
+  // Returns "" or the first difference. Items may be put and deleted while a request is in flight: the
+  // reply is correct if it matches one catalog state between `since` (when the request was sent) and
+  // `until`.
   std::string find_fault(const RankRequest& request, const RankReply& reply, WorldData::Edition since,
                          WorldData::Edition until) const;
   std::string find_fault(const RankRequest& request, const RankReply& reply) const {
@@ -39,7 +39,7 @@ class Oracle {
 
   const std::vector<Item>& items_of(const std::string& catalog);
 
-  std::map<std::string, std::vector<Item>> items_;  // of catalogs that replies named
+  std::map<std::string, std::vector<Item>> items_;  // of catalogs named by replies
   const WorldData& world_;
   PromptForm form_;
   const ToyFamily& family_;

@@ -22,7 +22,7 @@ struct Asked {
   RankReply reply;
 };
 
-// What a cluster would answer that does everything right.
+// Answer of a correct cluster.
 Asked answered(const WorldData& world, std::string_view plan, std::string_view user = "u1") {
   Asked asked{{.id = 1, .tenant = "", .user = std::string(user), .candidates = {"i3", "i5", "i7", "i9"}}, {}};
   asked.request.top_k = 3;
@@ -47,7 +47,7 @@ Asked answered(const WorldData& world, std::string_view plan, std::string_view u
 
 WorldOptions options() { return {.items = 100, .users = 10, .absent = 0, .changed = 0.9}; }
 
-// Likewise, of a request for blocks.
+// Answer of a correct cluster to a request for blocks.
 Asked answered_with_blocks(const WorldData& world, const std::string& policy, double approximate,
                            std::string_view user, std::string_view plan = "blocks", double usual = 1,
                            const PromptForm& form = oracle_test::form) {
@@ -80,7 +80,7 @@ Asked answered_with_blocks(const WorldData& world, const std::string& policy, do
   return asked;
 }
 
-TEST_CASE("the truth of an approximate plan is known, and whatever else was left of it is not the truth") {
+TEST_CASE("oracle: an approximate plan has one correct answer, and any other approximation is reported") {
   const WorldData world(options());
   const Oracle oracle(world, form);
   for (const char* policy : {"blocks+30:tail:mean:layer2", "blocks+10:importance", "blocks+50:attention",
@@ -104,7 +104,8 @@ TEST_CASE("the truth of an approximate plan is known, and whatever else was left
   CHECK(oracle.find_fault(right.request, wrong.reply).find("items[0]") == 0);
 }
 
-TEST_CASE("so is that of histories with blocks, of budgets apart and windows, and of what a planner may do") {
+TEST_CASE(
+    "oracle: histories with blocks, separate budgets, windows and planner limits have one correct answer") {
   const WorldData world(options());
   const Oracle oracle(world, form), generous(world, form, toy_decoder(), 0.4);
   for (const char* policy : {"all_blocks+30:tail:mean:history20:window6",
@@ -131,7 +132,8 @@ TEST_CASE("so is that of histories with blocks, of budgets apart and windows, an
 }
 
 TEST_CASE(
-    "so is that of histories that are made of prototypes where the model has some, and computed where not") {
+    "oracle: histories made of prototypes have one correct answer, with and without prototypes of the "
+    "model") {
   const WorldData world(options());
   PromptForm with = form;
   with.stand_ins = std::make_shared<const SimPrototypes>(5, "m1");
@@ -147,14 +149,14 @@ TEST_CASE(
         Asked asked =
             answered_with_blocks(world, policy, approximate, WorldData::user_id(user), "all_blocks", 1, with);
         CHECK(oracle.find_fault(asked.request, asked.reply) == "");
-        asked.reply.model_version = "m2";  // has none
+        asked.reply.model_version = "m2";  // has no prototypes
         if (asked.reply.approximate > 0) CHECK(oracle.find_fault(asked.request, asked.reply) != "");
         made += asked.reply.approximate > 0;
       }
   CHECK(made > 0);
 }
 
-TEST_CASE("the truth is accepted for both plans and all profiles") {
+TEST_CASE("oracle: the correct answer is accepted for both plans and all profiles") {
   const WorldData world(options());
   const Oracle oracle(world, form);
   std::uint32_t cut = 0;
@@ -167,7 +169,7 @@ TEST_CASE("the truth is accepted for both plans and all profiles") {
   CHECK(cut > 0);
 }
 
-TEST_CASE("every single thing that is not true is found") {
+TEST_CASE("oracle: every single wrong field of a ranking is reported") {
   WorldData world(options());
   world.write({PutUser{.tenant = "", .user = "u1", .history = {"i1", "i2"}}});
   const Oracle oracle(world, form);
@@ -199,7 +201,7 @@ TEST_CASE("every single thing that is not true is found") {
   }
 }
 
-TEST_CASE("an answer by a plan that was built wrongly is found, whichever segment is wrong") {
+TEST_CASE("oracle: an answer of a wrong plan is reported, whichever segment is wrong") {
   const WorldData world(options());
   const Oracle oracle(world, form);
   const auto profile = world.profile("", "u1");
@@ -236,7 +238,7 @@ TEST_CASE("an answer by a plan that was built wrongly is found, whichever segmen
   }
 }
 
-TEST_CASE("an answer may be for any state of the catalog while the request was under way, and no other") {
+TEST_CASE("oracle: an answer may match any catalog state during the request, and no other") {
   WorldData world(options());
   const Oracle oracle(world, form);
   const Asked before = answered(world, "user");
@@ -251,7 +253,7 @@ TEST_CASE("an answer may be for any state of the catalog while the request was u
         "item i5 is not in catalog c2; expected a refusal");
 }
 
-TEST_CASE("scores of label tokens are checked as well") {
+TEST_CASE("oracle: wrong scores of label tokens are reported") {
   const WorldData world(options());
   const Oracle oracle(world, form);
   ScoreRequest request{.query = {1, 2, 3}, .items = {{{4, 5}}, {{6}}}, .label_tokens = {10, 11}};
@@ -264,10 +266,10 @@ TEST_CASE("scores of label tokens are checked as well") {
   CHECK(oracle.find_fault(request, reply) == "");
   ScoreReply lie = reply;
   lie.items[1].scores[0] += 1e-12;
-  CHECK(oracle.find_fault(request, lie) == "items[1] has other scores than the model gives");
+  CHECK(oracle.find_fault(request, lie) == "items[1] has other scores than the model computes");
   lie = reply;
   lie.items[0].scores[1] += 1e-12;
-  CHECK(oracle.find_fault(request, lie) == "items[0] has other scores than the model gives");
+  CHECK(oracle.find_fault(request, lie) == "items[0] has other scores than the model computes");
   lie = reply;
   lie.items.pop_back();
   CHECK(oracle.find_fault(request, lie) != "");
@@ -299,7 +301,7 @@ std::vector<Item> items_of(const WorldData& world) {
   return items;
 }
 
-// What a cluster would answer that does everything right: the router's own request, and the device's search.
+// Answer of a correct cluster: the router's own request and the device's search.
 GenerateReply generated(const WorldData& world, const GenerateRequest& request) {
   const auto catalog = std::make_shared<const ListedCatalog>(items_of(world), "c2");
   const auto profile = std::make_shared<const Profile>(*world.profile("", request.user));
@@ -327,7 +329,7 @@ GenerateReply generated(const WorldData& world, const GenerateRequest& request) 
 }  // namespace
 
 TEST_CASE(
-    "a router's request and a device's search give what is found by hand, at all widths and with all lists") {
+    "oracle: the router's request and the device's search match generate_by_hand for all widths and lists") {
   const WorldData world(few_tokens());
   Oracle oracle(world, generator);
   std::size_t shared = 0, fewer = 0;
@@ -355,7 +357,7 @@ TEST_CASE(
   CHECK(fewer > 0);
 }
 
-TEST_CASE("whatever is not true of a generated answer is found") {
+TEST_CASE("oracle: every single wrong field of a generated answer is reported") {
   const WorldData world(few_tokens());
   Oracle oracle(world, generator);
   const GenerateRequest request{.user = "u1", .top_k = 5, .logprobs = true};

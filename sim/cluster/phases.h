@@ -1,6 +1,6 @@
 #pragma once
-// The phases that a cluster can be in, and which fault met which: a run counts both, so that a pair that
-// never happened is seen.
+// Phases of a cluster, and counts of which fault met which phase: a run shows the pairs that never
+// happened.
 #include <array>
 #include <cstdint>
 #include <string_view>
@@ -9,19 +9,19 @@
 
 namespace troupe::sim {
 
-// What the cluster was in the middle of when a fault struck or lasted.
+// Work that the cluster was doing when a fault struck or lasted.
 #define TROUPE_FOR_EACH_PHASE(X)                      \
-  X(idle, "nothing runs")                             \
+  X(idle, "no request is in flight")                  \
   X(features, "profiles and items are being fetched") \
-  X(lookup, "the index is being asked")               \
+  X(lookup, "the index is being queried")             \
   X(blocks, "a plan waits for its blocks")            \
-  X(pull, "pages come from another node")             \
-  X(load, "blocks come from the disk")                \
+  X(pull, "pages are pulled from another node")       \
+  X(load, "blocks are loaded from disk")              \
   X(compute, "a batch runs")                          \
   X(making, "a block is being written")               \
-  X(inventory, "a cache-meta learns what there is")   \
+  X(inventory, "a cache-meta reads an inventory")     \
   X(leaderless, "no cache-meta leads")                \
-  X(retry, "a request is tried again")                \
+  X(retry, "a request is retried")                    \
   X(swap, "a model or catalog is being changed")
 
 enum class Phase : std::uint8_t {
@@ -33,7 +33,7 @@ enum class Phase : std::uint8_t {
 inline constexpr std::size_t phases = static_cast<std::size_t>(Phase::count_);
 std::string_view name_of(Phase phase);
 
-// How often each kind of fault lasted while the cluster was in each phase.
+// Number of faults of each kind that struck or lasted in each phase.
 using Meetings = std::array<std::array<std::uint32_t, phases>, fault_kinds>;
 
 }  // namespace troupe::sim

@@ -1,5 +1,5 @@
-// What a core may rely on is the same in both worlds: every case here runs on the CAF host, also with
-// messages as bytes inside the process, and in the simulation.
+// Tests the guarantees that a core may rely on in both worlds. Every case runs on the CAF host, on the CAF
+// host with messages encoded inside the process, and in the simulation.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -38,7 +38,7 @@ struct SimWorld {
   }
 };
 
-// Looks at a catalog by a job, thinks for a millisecond, then answers.
+// Starts a job that reads a catalog, waits a millisecond, then answers.
 struct MetaCore final : Core {
   void step(Instant now, const Event& event, Effects& effects) override {
     if (auto* received = std::get_if<Received>(&event)) {
@@ -64,7 +64,7 @@ JobResult list_items(const Job& job, std::uint32_t lane) {
   return list;
 }
 
-// Asks `meta` what the door asks it, and tells the door what `meta` tells it.
+// Forwards requests from the client to `meta`, and answers from `meta` to the client.
 FunctionCore::Step relay() {
   return [](Instant, const Event& event, Effects& effects) {
     auto* received = std::get_if<Received>(&event);
@@ -78,9 +78,8 @@ std::vector<std::uint64_t> ids_of(const std::vector<Received>& messages) {
   return ids;
 }
 
-TEST_CASE_TEMPLATE(
-    "a question passes two cores, a job and a timer, and its answer is the same in both worlds", World,
-    CafWorld, CafBytesWorld, SimWorld) {
+TEST_CASE_TEMPLATE("hosts: a request through two cores, a job and a timer has the same answer in every world",
+                   World, CafWorld, CafBytesWorld, SimWorld) {
   FunctionPort catalog(list_items);
   World world;
   Host& host = world.host;
@@ -98,7 +97,7 @@ TEST_CASE_TEMPLATE(
   CHECK(world.metrics.value(Metric::protocol_errors) == 0);
 }
 
-TEST_CASE_TEMPLATE("timers fire in the order of their times, and one in the past at once", World, CafWorld,
+TEST_CASE_TEMPLATE("hosts: timers fire in time order, and one in the past fires immediately", World, CafWorld,
                    CafBytesWorld, SimWorld) {
   World world;
   world.host.add({router, core_of([latest = Instant{}, fired = std::uint64_t{0}](
@@ -119,8 +118,8 @@ TEST_CASE_TEMPLATE("timers fire in the order of their times, and one in the past
   CHECK(ids_of(world.await(1)) == std::vector<std::uint64_t>{123});
 }
 
-TEST_CASE_TEMPLATE("bytes that are no envelope, and messages to nobody, are counted and dropped", World,
-                   CafWorld, CafBytesWorld, SimWorld) {
+TEST_CASE_TEMPLATE("hosts: invalid envelopes and messages to unknown addresses are counted and dropped",
+                   World, CafWorld, CafBytesWorld, SimWorld) {
   World world;
   const Address nobody{9, Role::kv_worker};
   world.host.add({router, core_of([&](Instant, const Event& event, Effects& effects) {
@@ -139,7 +138,7 @@ TEST_CASE_TEMPLATE("bytes that are no envelope, and messages to nobody, are coun
   CHECK(world.metrics.value(Metric::protocol_errors) == 3);
 }
 
-TEST_CASE_TEMPLATE("after stop() a post is dropped and a second stop() does nothing", World, CafWorld,
+TEST_CASE_TEMPLATE("hosts: after stop() a post is dropped and a second stop() does nothing", World, CafWorld,
                    CafBytesWorld, SimWorld) {
   World world;
   int steps = 0;

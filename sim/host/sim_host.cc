@@ -9,10 +9,10 @@
 namespace troupe {
 namespace {
 
-// Streams of the run's seed that belong to no node.
+// Random streams of the run's seed that belong to no node.
 constexpr std::uint64_t network_stream = std::uint64_t{1} << 40, outside_stream = network_stream + 1;
 
-// While a core, a port or a watch is on the stack, no process may go.
+// Marks that a core, a port or a watch is on the stack; no process may be killed meanwhile.
 class Inside {
  public:
   explicit Inside(bool& flag) : flag_(flag), before_(std::exchange(flag, true)) {}
@@ -32,13 +32,13 @@ SimHost::SimHost(MetricRegistry& metrics, LogSink log, SimOptions options)
       outside_(options_.seed, outside_stream) {
   for (auto [min, max] : {std::pair(options_.latency_min, options_.latency_max),
                           std::pair(options_.local_min, options_.local_max)})
-    TROUPE_CHECK(Duration{0} <= min && min <= max, "latencies are a range that starts at 0 or later");
+    TROUPE_CHECK(Duration{0} <= min && min <= max, "a latency range must satisfy 0 <= min <= max");
   if (!options_.job_cost) options_.job_cost = [](auto&&...) { return Duration{100}; };
   if (!options_.step_takes) options_.step_takes = [](auto&&...) { return Duration{0}; };
   network_.set_default({.latency_min = options_.latency_min, .latency_max = options_.latency_max});
 }
 
-// ---- what is put into the queue ----
+// ---- scheduling ----
 
 void SimHost::schedule(Instant at, Item item, Class order) {
   const bool by_chance = (order == Class::start || order == Class::event) && !options_.in_order;
@@ -47,7 +47,7 @@ void SimHost::schedule(Instant at, Item item, Class order) {
 }
 
 void SimHost::post_encoded(Address to, Bytes envelope) {
-  TROUPE_CHECK(state_ != State::building, "messages are posted after start()");
+  TROUPE_CHECK(state_ != State::building, "messages must be posted after start()");
   if (state_ != State::running) return;
   Node* node = find(to.node);
   if (!node) return journal_.nobody_at(to);
@@ -56,11 +56,11 @@ void SimHost::post_encoded(Address to, Bytes envelope) {
 }
 
 void SimHost::post_from(Address from, Address to, Message message) {
-  TROUPE_CHECK(state_ != State::building, "messages are posted after start()");
+  TROUPE_CHECK(state_ != State::building, "messages must be posted after start()");
   if (state_ == State::running) carry(from, to, encode(Envelope{from, std::move(message)}));
 }
 
-// The one way of every message of a core or client.
+// Single path of every message that a core or client sends.
 void SimHost::carry(Address from, Address to, Bytes envelope) {
   Node* node = find(to.node);
   if (!node) return journal_.nobody_at(to);
@@ -92,14 +92,14 @@ void SimHost::announce_lost(NodeId lost) {
 void SimHost::announce_lost(NodeId observer, NodeId lost) { tell(known(observer), lost); }
 
 void SimHost::at(Instant when, std::function<void()> action) {
-  TROUPE_CHECK(action, "an action to run");
+  TROUPE_CHECK(action, "an action must not be empty");
   if (state_ == State::stopped) return;
   Item item;
   item.what = std::make_unique<std::function<void()>>(std::move(action));
   schedule(std::max(now_, when), std::move(item), Class::action);
 }
 
-// ---- what is taken out ----
+// ---- delivery ----
 
 std::uint64_t SimHost::run_until(Instant end) {
   std::uint64_t delivered = 0;
@@ -114,7 +114,7 @@ std::uint64_t SimHost::run_until_idle(std::uint64_t events_max) {
   return delivered;
 }
 
-// False: it was for a process that is gone or stopped.
+// Returns false if the event was meant for a process that is dead or paused.
 bool SimHost::deliver_next() {
   now_ = queue_.next_at();
   Item item = queue_.pop();
@@ -122,7 +122,7 @@ bool SimHost::deliver_next() {
     if (item.life != anybody && item.life != node->life) return false;
     if (node->has_process && !node->alive) return false;
     if (node->paused) {
-      item.life = node->life;  // it has arrived: it lies in the buffers of this process and goes with it
+      item.life = node->life;  // it has arrived in this process's buffers and is lost if the process dies
       node->held.push_back(std::move(item));
       return false;
     }
@@ -135,7 +135,7 @@ bool SimHost::deliver_next() {
   return true;
 }
 
-// For the end of a step: whatever makes the actor step.
+// True if the event must wait until the current step ends, because it would make the actor step.
 bool SimHost::waits(const Item& item) {
   return !std::holds_alternative<std::unique_ptr<StepEnd>>(item.what) &&
          !std::holds_alternative<JobLook>(item.what);
@@ -183,7 +183,7 @@ void SimHost::deliver(Item& item, std::unique_ptr<JobEnd>& end) {
   step(*item.node, actor, Done{end->job, std::move(result)});
 }
 
-// Then what came meanwhile, until one of it takes time again.
+// Applies the step's effects, then delivers events from the mailbox until one takes time again.
 void SimHost::deliver(Item& item, std::unique_ptr<StepEnd>& end) {
   Actor& actor = *actor_of(item);
   actor.stepping = false;
@@ -202,7 +202,7 @@ void SimHost::deliver(Item& item, JobLook& look) {
   if (!node.processors->end(now_, look.job)) return look_at(node, look.job, at->second);
   Computing ended = std::move(at->second);
   node.computing.erase(at);
-  look_at_jobs(node);  // they have more processors now
+  look_at_jobs(node);  // the remaining jobs have more processors now
   schedule(now_, {&node, node.life, ended.slot, std::move(ended.end)});
 }
 
@@ -222,7 +222,7 @@ void SimHost::digest(const Item& item, std::initializer_list<std::uint64_t> cont
   digest_ = XXH3_64bits_withSeed(numbers, sizeof numbers, digest_);
 }
 
-// ---- what a core asks for ----
+// ---- effects of a core ----
 
 void SimHost::step(Node& node, Actor& actor, const Event& event) {
   show(actor.spec.address, event);
@@ -305,7 +305,8 @@ void SimHost::compute(Node& node, Actor& actor, JobEnd end, Duration takes, doub
   look_at(node, job, computing);
 }
 
-// Those that end sooner than they were to be looked at; of others that is found out then.
+// Reschedules the checks of jobs that now end earlier than their next check. Jobs that end later are
+// noticed at that check.
 void SimHost::look_at_jobs(Node& node) {
   for (auto& [job, computing] : node.computing)
     if (node.processors->end_of(job) < computing.looked_at) look_at(node, job, computing);

@@ -1,9 +1,9 @@
 #pragma once
-// The host of the simulated world: any number of nodes with their cores in one thread under virtual time.
-// Everything that varies (latencies, the order of events of the same microsecond, clocks) is drawn from one
-// seed, so a run is replayed by its seed and compared by its digest. Between cores travel encoded envelopes,
-// between nodes through a SimNetwork; a job takes virtual time. Processes can be killed, restarted, stopped
-// and given clocks of their own, and whoever watches sees every delivery.
+// Host of the simulated world: runs any number of nodes with their cores in one thread under virtual time.
+// All variation (latencies, the order of events in one microsecond, clocks) is drawn from one seed, so a
+// run is replayed by its seed and compared by its digest. Cores exchange encoded envelopes, nodes are
+// connected by a SimNetwork, and a job takes virtual time. Processes can be killed, restarted and paused
+// and have their own clocks. Watches see every delivery.
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -27,114 +27,125 @@ namespace troupe {
 
 struct SimOptions {
   std::uint64_t seed = 1;
-  Seats seats;  // of the actors of several models: they are of the node that their number says
-  // Of messages from outside, of news of losses, and of the network's default link; both ends included.
+  Seats seats;  // maps per-model actor ids to the node that they run on
+  // Latency of messages from outside, of loss notices, and of the network's default link. Both ends
+  // included.
   Duration latency_min{50}, latency_max{500};
-  Duration local_min{1}, local_max{20};  // of messages between the cores of one node
-  bool in_order = false;  // events of one microsecond come as they were caused, and not in an order by chance
-  // Virtual time from the start of a job to its end, for ports that are no SimPort; default 100 µs.
+  Duration local_min{1}, local_max{20};  // latency between the cores of one node
+  bool in_order = false;  // deliver events of one microsecond in causal order instead of random order
+  // Virtual time from the start of a job to its end, for ports that are not a SimPort. Default: 100 µs.
   std::function<Duration(const Address&, const Job&, const JobResult&)> job_cost;
-  // Of each node, shared by steps and by jobs that compute (sim_processors.h). 0: steps take no time, and
-  // each job has a processor of its own.
+  // Processors per node, shared by steps and by jobs that compute (sim_processors.h). 0 = steps take no
+  // time and each job has its own processor.
   std::uint32_t processors = 0;
-  // What a step takes of a processor; called once for each, before it. What the core asked for happens at its
-  // end.
+  // Processor time of one step; called once before each step. The step's effects are applied when that time
+  // has passed.
   std::function<Duration(const Address& who, const Event& event)> step_takes;
 };
 
-// A port that knows how long its jobs take in virtual time and does them at their end. Any other Port runs
-// when the job starts, and its answer comes after `job_cost`.
+// Port that defines the virtual duration of its jobs and computes their results at their end. Any other
+// Port runs when the job starts, and its result is delivered after `job_cost`.
 class SimPort : public Port {
  public:
-  // The job starts on this lane at the virtual time `now` (not the node's own). `run` is called after the
-  // duration, for its result; none: never (a device that hangs), and the lane is lost until the process is
-  // killed.
+  // Starts the job on executor slot `lane` at virtual time `now` (not the node's own clock) and returns its
+  // duration. `run` is called after that duration. nullopt = the job never ends (a hung device), and the
+  // slot is lost until the process is killed.
   virtual std::optional<Duration> begin(Instant now, const Job& job, std::uint32_t lane) = 0;
-  // The duration has passed: how long the job goes on, after which this is asked again; none: it ends now,
-  // with `run`.
+  // Called when the duration has passed. Returns how much longer the job runs, after which it is called
+  // again; nullopt = the job ends now with `run`.
   virtual std::optional<Duration> goes_on(Instant, const Job&, std::uint32_t) { return std::nullopt; }
-  // Of a job that spends the duration that was told last on a processor: the part that idle ones may take
-  // over, 0..1. None: it waits, for a device, a disk or others.
+  // Returns the parallel fraction (0..1) of a job that spends its last returned duration on a processor:
+  // idle processors may share that part. nullopt = the job waits for a device, a disk or other nodes.
   virtual std::optional<double> computes(const Job&, std::uint32_t) const { return std::nullopt; }
 };
 
-// `kill`, `restart` and `stop` must not be called from a core's step, a port or a watch; by at(now(), …) they
-// come right after the step.
+// `kill`, `restart` and `stop` must not be called from a core's step, a port or a watch. Schedule them with
+// at(now(), …); they then run right after the step.
 class SimHost final : public Host {
  public:
   SimHost(MetricRegistry& metrics, LogSink log, SimOptions options);
 
-  void add(ActorSpec actor) override;  // to its node; a node made so can be killed, but not restarted
-  // Any time before stop(). Its node may have no process at all: a client.
+  // Adds a core to its node; such a node can be killed but not restarted.
+  void add(ActorSpec actor) override;
+  // Registers a client's message handler. Allowed any time before stop(). The node of `address` needs no
+  // process.
   void set_door(Address address, Door door) override;
   void start() override;
-  // A message from outside: it takes a latency and is never lost.
+  // Delivers a message from outside the cluster. The message takes a latency and is never lost.
   void post_encoded(Address to, Bytes envelope) override;
   void stop() override;
 
   // ---- processes ----
 
-  // The cores of one start of a process. The ports that they name live until the next call of it, or stop().
+  // Creates the cores of one start of a process. Their ports must live until the next call or until stop().
   using Process = std::function<std::vector<ActorSpec>(Incarnation)>;
-  // Started by start(), or at once. One per node.
+  // Adds the process of a node, at most one per node. The process is started by start(), or immediately if
+  // the host already runs.
   void add_process(NodeId node, Process process);
-  // SIGKILL: its cores, timers, jobs and the messages between its own cores are gone. Messages of other nodes
-  // that are under way arrive at whoever lives there then; at a node without a living process they vanish.
-  // Does nothing if it is dead. Nobody is told: announce_lost does that.
+  // Kills the process (SIGKILL). Its cores, timers, jobs and the messages between its own cores are lost.
+  // Messages in flight from other nodes are delivered to the process that lives there on arrival; without a
+  // living process they are dropped. Does nothing if the process is dead. No peer is notified; call
+  // announce_lost for that.
   void kill(NodeId node);
-  void restart(NodeId node);  // kills it first if it lives; the next incarnation, its clock somewhere else
-  // SIGSTOP and SIGCONT: what would be delivered meanwhile is held and comes in its order after resume.
+  void restart(NodeId node);  // kills a living process first; starts the next incarnation with a new clock
+  // Pauses and continues a process (SIGSTOP, SIGCONT). Deliveries are held during the pause and made in
+  // order after resume.
   void pause(NodeId node);
   void resume(NodeId node);
   bool alive(NodeId node) const;
   bool paused(NodeId node) const;
-  // Of its present or last process; rises with every start. 0: none was started, or its cores came by `add`.
+  // Returns the incarnation of the current or last process, which grows with every start. 0 = no process
+  // was started, or its cores came by `add`.
   Incarnation incarnation(NodeId node) const;
 
-  // ---- clocks: cores see their node's; every other time in this interface is the virtual one ----
+  // ---- clocks: a core sees its node's clock; every other time in this interface is virtual ----
 
-  // 0.5 to 2 seconds of the node for each virtual one, from now on without a jump. Stays over restarts.
+  // Sets the node's clock to run at `rate` (0.5..2) times virtual time from now on, without a jump. The
+  // rate survives restarts.
   void set_clock_rate(NodeId node, double rate);
   Instant local_time(NodeId node) const;
 
   // ---- the world around them ----
 
-  // Every core that is not on `lost` is told, each after a latency of its own.
+  // Notifies every core that is not on `lost`, each after its own random latency.
   void announce_lost(NodeId lost);
-  void announce_lost(NodeId observer, NodeId lost);  // the cores of one node
+  void announce_lost(NodeId observer, NodeId lost);  // notifies only the cores of `observer`
   SimNetwork& network() { return network_; }
-  // A message of a client that is no core: over the network, or within the node, as every core's.
+  // Sends a message of a client that is not a core. Within the node or over the network, the message is
+  // treated like a core's.
   void post_from(Address from, Address to, Message message);
-  // Runs an action of the test then (now, if that is past): before all events of its microsecond that are
-  // still to come, in the order in which they were asked for.
+  // Runs a test action at `when` (now, if that is in the past). Actions run before all pending events of
+  // the same microsecond, in the order of these calls.
   void at(Instant when, std::function<void()> action);
 
-  // Both are called before the core's step or the door, with the virtual time. One of each at most.
+  // Both watches are called before the core's step or the client handler, with the virtual time. At most
+  // one of each kind.
   using Watch = std::function<void(Instant, Address from, Address to, const Message&)>;
   void watch_deliveries(Watch watch) { watch_ = std::move(watch); }
   using EventWatch = std::function<void(Instant, Address to, const Event&)>;
   void watch_events(EventWatch watch) { event_watch_ = std::move(watch); }
-  // Called for each message of a core when it is sent, whether it will arrive or not.
+  // Called for each message when a core sends it, whether it arrives or not.
   void watch_sends(Watch watch) { send_watch_ = std::move(watch); }
 
-  // Delivers all events up to `end`, which then is the time. Returns how many (actions count).
+  // Delivers all events up to `end` and sets the time to `end`. Returns the number of events, including
+  // actions.
   std::uint64_t run_until(Instant end);
-  // Delivers events until none is left or `events_max` were delivered. Returns how many. A core whose timer
-  // sets itself again is never idle.
+  // Delivers events until none is left or `events_max` were delivered, and returns their number. A core
+  // that keeps setting timers is never idle.
   std::uint64_t run_until_idle(std::uint64_t events_max);
 
   Instant now() const { return now_; }
-  // Over the time, target and content of every event delivered so far.
+  // Digest of time, target and content of every event delivered so far.
   std::uint64_t digest() const { return digest_; }
   std::uint64_t events() const { return events_; }  // delivered so far
 
  private:
   static constexpr std::uint32_t roles = 6;
-  static constexpr std::uint32_t anybody = 0;  // as a life: whoever lives there when it arrives
+  static constexpr std::uint32_t anybody = 0;  // special `life`: the process that lives there on arrival
   static constexpr std::uint32_t no_lane = 0xffffffff;
 
   enum class State { building, running, stopped };
-  // Which events of one microsecond come first.
+  // Order of the events of one microsecond.
   enum class Class : std::uint64_t { action, start, held, event };
 
   struct Actor;
@@ -145,56 +156,56 @@ class SimHost final : public Host {
   struct JobEnd {
     std::uint32_t lane;
     std::uint64_t job;
-    std::variant<Job, JobResult> what;  // a job that is done at its end, or what came of one
+    std::variant<Job, JobResult> what;  // a SimPort's job, run at its end, or another port's result
   };
   using Action = std::unique_ptr<std::function<void()>>;
-  struct StepEnd {  // of a step that takes time
+  struct StepEnd {  // end of a step that takes time
     Effects effects;
   };
-  struct JobLook {  // whether a job that computes has ended
+  struct JobLook {  // check whether a computing job has ended
     SimProcessors::Job job;
     std::uint64_t number;
   };
   struct Node;
   struct Item {
-    Node* node = nullptr;  // none: an action
+    Node* node = nullptr;  // null = an action
     std::uint32_t life = anybody;
-    std::uint32_t slot = 0;  // of the actor or door in its node
+    std::uint32_t slot = 0;  // of the actor or client handler in its node
     std::variant<Timer, Bytes, PeerLost, std::unique_ptr<JobEnd>, Action, std::unique_ptr<StepEnd>, JobLook>
         what;
   };
   struct Actor {
     ActorSpec spec;
     SimPort* sim_port = nullptr;
-    std::vector<std::uint8_t> busy;  // per lane
+    std::vector<std::uint8_t> busy;  // per executor slot
     std::deque<Effects::Start> waiting;
-    bool stepping = false;  // and what comes meanwhile waits
+    bool stepping = false;  // a step is running; events wait in the mailbox
     std::deque<Item> mailbox;
   };
-  struct Computing {  // a job that is at a processor
+  struct Computing {  // a job on a processor
     std::uint32_t slot = 0;
     std::unique_ptr<JobEnd> end;
-    Instant looked_at;         // next
-    std::uint64_t number = 0;  // of that look: others are stale
+    Instant looked_at;         // time of the next check
+    std::uint64_t number = 0;  // number of that check; other checks are stale
   };
   struct Node {
     NodeId id = 0;
     std::vector<std::unique_ptr<Actor>>
-        actors;  // by slot: those of the first model and of all, then those of the next
+        actors;  // by slot: first model and shared actors, then the other models
     std::vector<Door> doors;
     Process process;
     bool has_process = false, alive = false, paused = false;
-    std::uint32_t life = 1;  // counts its processes
+    std::uint32_t life = 1;  // counts the node's processes
     Incarnation incarnation = 0;
-    std::vector<Item> held;  // while it is paused
+    std::vector<Item> held;  // deliveries held while paused
     double clock_rate = 1;
-    Instant clock_set_at, clock_set_to;  // its clock said `to` at the virtual time `at`
+    Instant clock_set_at, clock_set_to;  // the clock showed `clock_set_to` at virtual time `clock_set_at`
     SimRandom random;
-    std::unique_ptr<SimProcessors> processors;  // null: there are as many as it takes
+    std::unique_ptr<SimProcessors> processors;  // null = unlimited processors
     std::map<SimProcessors::Job, Computing> computing;
   };
 
-  // Numbers that are of no model are clients'.
+  // Returns the model of an actor id; ids that belong to no model are clients' and give 0.
   std::uint32_t model_of(NodeId number) const {
     return options_.seats.model_of(number) < options_.seats.models ? options_.seats.model_of(number) : 0;
   }
@@ -211,7 +222,7 @@ class SimHost final : public Host {
   }
   static Actor* actor_of(const Item& item) { return item.node->actors[item.slot].get(); }
   Node* find(NodeId id) const;
-  Node& node_at(NodeId id);  // made, if there is none
+  Node& node_at(NodeId id);  // creates the node if it does not exist
   Node& known(NodeId id) const;
   void settle(Node& node, ActorSpec spec);
   void begin_process(Node& node);
@@ -254,13 +265,13 @@ class SimHost final : public Host {
   SimNetwork network_;
   SimRandom outside_;
   State state_ = State::building;
-  bool in_core_ = false;                     // a core, a port or a watch is on the stack
-  std::deque<Node> nodes_;                   // in the order in which they became known; they stay in place
+  bool in_core_ = false;                     // true while a core, port or watch is on the stack
+  std::deque<Node> nodes_;                   // in order of creation; addresses are stable
   std::unordered_map<NodeId, Node*> by_id_;  // never iterated
   SimQueue<Item> queue_;
-  std::uint64_t ordered_ = 0;  // actions and held events so far
+  std::uint64_t ordered_ = 0;  // number of actions and held events so far
   std::vector<Instant> arrivals_;
-  Effects effects_;  // of the step under way; kept for its memory
+  Effects effects_;  // of the current step; kept to reuse its memory
   Watch watch_, send_watch_;
   EventWatch event_watch_;
   Instant now_;

@@ -1,4 +1,4 @@
-// The nodes of the simulated world: who lives there, what is done to them, and what their clocks say.
+// Nodes of the simulated host: their processes, faults on them, and their clocks.
 #include <algorithm>
 #include <cmath>
 
@@ -8,8 +8,9 @@
 namespace troupe {
 namespace {
 
-constexpr std::uint64_t boot_span_us = std::uint64_t{1} << 40;  // two weeks: how long a machine has been up
-constexpr std::int64_t far_us = std::int64_t{1} << 60;          // beyond every run
+// Maximum uptime of a machine at start: 12.7 days.
+constexpr std::uint64_t boot_span_us = std::uint64_t{1} << 40;
+constexpr std::int64_t far_us = std::int64_t{1} << 60;  // later than any run
 
 }  // namespace
 
@@ -33,15 +34,15 @@ SimHost::Node& SimHost::node_at(NodeId id) {
 
 SimHost::Node& SimHost::known(NodeId id) const {
   Node* node = find(id);
-  TROUPE_CHECK(node && node->has_process, "a node with a process");
+  TROUPE_CHECK(node && node->has_process, "the node must have a process");
   return *node;
 }
 
 void SimHost::settle(Node& node, ActorSpec spec) {
   const std::uint32_t slot = slot_of(spec.address);
-  TROUPE_CHECK(node_of(spec.address.node) == node.id, "a process has the cores of its own node");
+  TROUPE_CHECK(node_of(spec.address.node) == node.id, "a process may only hold cores of its own node");
   TROUPE_CHECK(spec.core && slot < node.actors.size() && !node.actors[slot] && !node.doors[slot],
-               "one core for each address");
+               "each address must have exactly one core or client handler");
   TROUPE_CHECK(!spec.port || spec.lanes > 0, "a port needs at least one lane");
   if (options_.processors > 0 && !node.processors)
     node.processors = std::make_unique<SimProcessors>(options_.processors);
@@ -53,24 +54,24 @@ void SimHost::settle(Node& node, ActorSpec spec) {
 }
 
 void SimHost::add(ActorSpec actor) {
-  TROUPE_CHECK(state_ == State::building, "actors are added before start()");
+  TROUPE_CHECK(state_ == State::building, "actors must be added before start()");
   Node& node = node_at(actor.address.node);
-  TROUPE_CHECK(!node.process, "a node with a process gets its cores from that");
+  TROUPE_CHECK(!node.process, "a node with a process must get its cores from that process");
   node.has_process = node.alive = true;
   settle(node, std::move(actor));
 }
 
 void SimHost::set_door(Address address, Door door) {
-  TROUPE_CHECK(state_ != State::stopped, "doors are set before stop()");
+  TROUPE_CHECK(state_ != State::stopped, "client handlers must be set before stop()");
   Node& node = node_at(address.node);
   const std::uint32_t slot = slot_of(address);
   TROUPE_CHECK(door && slot < node.doors.size() && !node.actors[slot] && !node.doors[slot],
-               "one door for each address");
+               "each address must have exactly one core or client handler");
   node.doors[slot] = std::move(door);
 }
 
 void SimHost::start() {
-  TROUPE_CHECK(state_ == State::building, "a host starts once");
+  TROUPE_CHECK(state_ == State::building, "a host must be started only once");
   state_ = State::running;
   for (Node& node : nodes_) {
     if (node.process)
@@ -81,7 +82,7 @@ void SimHost::start() {
 }
 
 void SimHost::stop() {
-  TROUPE_CHECK(!in_core_, "a core, port or watch does not stop its host");
+  TROUPE_CHECK(!in_core_, "a core, port or watch must not stop its host");
   state_ = State::stopped;
   queue_.clear();
   for (Node& node : nodes_) {
@@ -94,9 +95,9 @@ void SimHost::stop() {
 // ---- processes ----
 
 void SimHost::add_process(NodeId id, Process process) {
-  TROUPE_CHECK(state_ != State::stopped, "processes are added before stop()");
+  TROUPE_CHECK(state_ != State::stopped, "processes must be added before stop()");
   Node& node = node_at(id);
-  TROUPE_CHECK(process && !node.has_process, "one process for each node");
+  TROUPE_CHECK(process && !node.has_process, "a node must have at most one process");
   node.process = std::move(process);
   node.has_process = true;
   if (state_ == State::running) begin_process(node);
@@ -118,7 +119,7 @@ void SimHost::schedule_starts(Node& node) {
 }
 
 void SimHost::kill(NodeId id) {
-  TROUPE_CHECK(!in_core_, "a core, port or watch does not kill: it asks for it by at(now(), …)");
+  TROUPE_CHECK(!in_core_, "a core, port or watch must not kill a process; schedule it with at(now(), …)");
   Node& node = known(id);
   if (!node.alive) return;
   node.alive = node.paused = false;
@@ -131,7 +132,8 @@ void SimHost::kill(NodeId id) {
 
 void SimHost::restart(NodeId id) {
   Node& node = known(id);
-  TROUPE_CHECK(node.process && state_ == State::running, "a process is started again while the host runs");
+  TROUPE_CHECK(node.process && state_ == State::running,
+               "a process can be restarted only while the host runs");
   kill(id);
   begin_process(node);
 }
@@ -178,7 +180,7 @@ Instant SimHost::clock(const Node& node) const {
   return node.clock_set_to + scaled(now_ - node.clock_set_at, node.clock_rate);
 }
 
-// The first virtual time, now or later, at which the node's clock says `local`.
+// Returns the first virtual time, now or later, at which the node's clock shows `local`.
 Instant SimHost::when(const Node& node, Instant local) const {
   if (local <= clock(node)) return now_;
   const Duration ahead = local - node.clock_set_to;
@@ -190,7 +192,7 @@ Instant SimHost::when(const Node& node, Instant local) const {
 }
 
 void SimHost::set_clock_rate(NodeId id, double rate) {
-  TROUPE_CHECK(0.5 <= rate && rate <= 2, "a clock runs at 0.5 to 2");
+  TROUPE_CHECK(0.5 <= rate && rate <= 2, "a clock rate must be in 0.5..2");
   Node& node = node_at(id);
   node.clock_set_to = clock(node);
   node.clock_set_at = now_;

@@ -1,4 +1,4 @@
-// What happens to the nodes of the simulated world: death, rebirth, stops, clocks, news.
+// Tests of the simulated host's nodes: kill, restart, pause, clocks, loss notices.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ std::uint64_t id_of(const Event& event) {
   return received ? std::get<StatusRequest>(received->message).id : 0;
 }
 
-// A host with a client that keeps the ids it was sent, and nodes whose cores are functions.
+// Host with a client that records the ids of the messages it gets, and nodes whose cores are functions.
 struct World {
   MetricRegistry metrics;
   Ids heard;
@@ -38,7 +38,7 @@ struct World {
       return cores;
     });
   }
-  // Answers every message with its id.
+  // Adds a core that sends every message back.
   void add_echo(NodeId node) {
     add({node, Role::router}, [](Instant, const Event& event, Effects& effects) {
       if (auto* received = std::get_if<Received>(&event)) effects.send(received->from, received->message);
@@ -65,8 +65,8 @@ struct TakesPort final : SimPort {
 }  // namespace
 
 TEST_CASE(
-    "actors of several models are their node's: it hears for them, dies with them, and a client's number is "
-    "nobody's") {
+    "sim host: actors of several models belong to their node and die with it; a client's id belongs to no "
+    "model") {
   World world({.seed = 5, .seats = {2}});
   constexpr NodeId other = Seats{2}.number(1, 1);
   constexpr Address far{0xD0000000, Role::door};
@@ -107,7 +107,7 @@ TEST_CASE(
   CHECK(world.host.alive(other) == world.host.alive(1));
 }
 
-TEST_CASE("a killed node is silent, and answers again as a larger incarnation after its restart") {
+TEST_CASE("sim host: a killed node is silent, and answers with a larger incarnation after restart") {
   World world;
   world.add_echo(1);
   world.host.start();
@@ -131,7 +131,8 @@ TEST_CASE("a killed node is silent, and answers again as a larger incarnation af
   CHECK(world.metrics.value(Metric::protocol_errors) == 0);
 }
 
-TEST_CASE("timers, jobs and inner messages die with a process; the network's find the next one") {
+TEST_CASE(
+    "sim host: timers, jobs and local messages die with a process; network messages reach the next one") {
   World world;
   TakesPort port;
   Ids got;
@@ -159,7 +160,7 @@ TEST_CASE("timers, jobs and inner messages die with a process; the network's fin
   CHECK(got == Ids{5});
 }
 
-TEST_CASE("a stopped process gets what came meanwhile after it goes on, in its order") {
+TEST_CASE("sim host: a paused process gets its held messages in order after resume") {
   World world;
   std::vector<std::pair<std::int64_t, std::uint64_t>> got;
   world.add(router, [&](Instant now, const Event& event, Effects& effects) {
@@ -188,7 +189,7 @@ TEST_CASE("a stopped process gets what came meanwhile after it goes on, in its o
   CHECK(ids == Ids{1, 2, 3, 4, 5, 50, 6, 7, 8, 9});
 }
 
-TEST_CASE("what lies in the buffers of a stopped process is delivered when it goes on, and counted then") {
+TEST_CASE("sim host: messages held for a paused process are delivered and counted at resume") {
   World world;
   world.add_echo(1);
   world.host.start();
@@ -198,11 +199,11 @@ TEST_CASE("what lies in the buffers of a stopped process is delivered when it go
   for (std::uint64_t id = 1; id <= 3; ++id) world.ask(1, id);
   CHECK(delivered() == 0);
   world.host.resume(1);
-  CHECK(delivered() == 6);  // each to the core, and its answer to the client
+  CHECK(delivered() == 6);  // each message to the core, and its answer to the client
   CHECK(world.heard.size() == 3);
 }
 
-TEST_CASE("what a stopped process was to get dies with it") {
+TEST_CASE("sim host: messages held for a paused process die with it") {
   World world;
   world.add_echo(1);
   world.host.start();
@@ -215,7 +216,7 @@ TEST_CASE("what a stopped process was to get dies with it") {
   CHECK(world.heard.empty());
 }
 
-TEST_CASE("what a process found in its buffers when it went on dies with it, if it is killed at once") {
+TEST_CASE("sim host: held messages die with a process that is killed right after resume") {
   World world;
   world.add_echo(1);
   world.host.start();
@@ -228,7 +229,7 @@ TEST_CASE("what a process found in its buffers when it went on dies with it, if 
   CHECK(world.heard.empty());
 }
 
-TEST_CASE("a job of a SimPort is done at its end; one without an end holds its lane until the process dies") {
+TEST_CASE("sim host: a SimPort job runs at its end; an endless one holds its slot until the process dies") {
   World world;
   TakesPort port;
   std::vector<std::pair<std::int64_t, std::uint64_t>> ended;
@@ -254,7 +255,7 @@ TEST_CASE("a job of a SimPort is done at its end; one without an end holds its l
   CHECK(ended.size() == 4);
 }
 
-TEST_CASE("jobs of a killed process are never done") {
+TEST_CASE("sim host: jobs of a killed process never run") {
   World world;
   TakesPort port;
   world.add(
@@ -271,7 +272,7 @@ TEST_CASE("jobs of a killed process are never done") {
   CHECK(port.done == 0);
 }
 
-TEST_CASE("a clock runs at its rate without a jump, and timers fire when it says so") {
+TEST_CASE("sim host: a clock changes its rate without a jump, and timers follow the clock") {
   World world;
   Instant due;
   std::vector<std::int64_t> fired;
@@ -290,7 +291,7 @@ TEST_CASE("a clock runs at its rate without a jump, and timers fire when it says
   world.run(600);
   const Instant before = world.host.local_time(1);
   world.host.set_clock_rate(1, 0.5);
-  CHECK(world.host.local_time(1) == before);  // 800 µs of the timer under way are left
+  CHECK(world.host.local_time(1) == before);  // 800 µs of the pending timer are left
   world.run(1700);
   CHECK(world.host.local_time(1) - before == Duration{850});
   world.host.set_clock_rate(1, 1);
@@ -300,7 +301,7 @@ TEST_CASE("a clock runs at its rate without a jump, and timers fire when it says
   CHECK(std::abs((world.host.local_time(1) - before).us) > 1'000'000);
 }
 
-TEST_CASE("messages within a node are quick and never lost; those between nodes obey the network") {
+TEST_CASE("sim host: messages within a node are fast and never lost; others follow the network's rules") {
   World world;
   std::uint64_t inner = 0, last = 0;
   world.host.add({router, core_of([](Instant, const Event& event, Effects& effects) {
@@ -323,7 +324,7 @@ TEST_CASE("messages within a node are quick and never lost; those between nodes 
   CHECK(world.heard.empty());
 }
 
-TEST_CASE("a doubled message is delivered twice") {
+TEST_CASE("sim host: a duplicated message is delivered twice") {
   World world;
   world.host.network().set_default({.double_ppm = 1'000'000});
   world.add_echo(1);
@@ -333,7 +334,7 @@ TEST_CASE("a doubled message is delivered twice") {
   CHECK(world.heard == Ids{3, 3, 3, 3});
 }
 
-TEST_CASE("the news of a loss reach one node or all others, and nobody twice") {
+TEST_CASE("sim host: a loss notice reaches one node or all others, each once") {
   World world;
   std::vector<NodeId> told;
   for (NodeId node = 1; node <= 3; ++node)
@@ -350,7 +351,7 @@ TEST_CASE("the news of a loss reach one node or all others, and nobody twice") {
   CHECK(told == std::vector<NodeId>{1, 1, 2});
 }
 
-TEST_CASE("actions come at their time, in the order asked for, before the events of their microsecond") {
+TEST_CASE("sim host: actions run at their time, in call order, before the events of that microsecond") {
   World world;
   Ids order;
   world.add(router, [&](Instant now, const Event& event, Effects& effects) {
@@ -367,7 +368,7 @@ TEST_CASE("actions come at their time, in the order asked for, before the events
   CHECK(Ids(order.begin(), order.begin() + 4) == Ids{start_timer, 3, 1, 2});
 }
 
-TEST_CASE("what a core asks to be done to its process comes right after its step") {
+TEST_CASE("sim host: an action scheduled by a core's step runs right after the step") {
   World world;
   int fired = 0;
   world.add(router, [&](Instant now, const Event&, Effects& effects) {
@@ -379,7 +380,7 @@ TEST_CASE("what a core asks to be done to its process comes right after its step
   CHECK(fired == 3);
 }
 
-TEST_CASE("watches see every delivery before the core does") {
+TEST_CASE("sim host: watches see every delivery before the core") {
   World world;
   world.add_echo(1);
   int messages = 0, events = 0, at_client = 0;
@@ -395,14 +396,14 @@ TEST_CASE("watches see every delivery before the core does") {
   world.run(5000);
   CHECK(messages == 2);
   CHECK(at_client == 1);
-  CHECK(events == 3);  // the start too
+  CHECK(events == 3);  // the start timers count too
   CHECK(world.host.events() == 3);
 }
 
-TEST_CASE("a seed with faults replays to the last event, and a fault leaves the chance of others alone") {
+TEST_CASE("sim host: a seed with faults replays exactly, and a fault does not change other nodes' draws") {
   struct Run {
     std::uint64_t digest;
-    std::vector<std::int64_t> elsewhere;  // times of deliveries at nodes that the fault does not touch
+    std::vector<std::int64_t> elsewhere;  // times of deliveries at nodes without the fault
     bool operator==(const Run&) const = default;
   };
   const auto run = [](std::uint64_t seed, bool fault) {

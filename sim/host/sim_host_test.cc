@@ -16,11 +16,11 @@ constexpr Address door{1, Role::door}, router{1, Role::router}, worker{2, Role::
 
 struct Run {
   std::uint64_t digest;
-  std::vector<std::uint64_t> order;  // in which the door saw the ids
+  std::vector<std::uint64_t> order;  // of the ids at the client handler
   bool operator==(const Run&) const = default;
 };
 
-// Four cores that pass every message round once, with a timer each, towards the door.
+// Four cores in a ring that forward every message once, with one timer each, and send it to the client.
 Run run_ring(std::uint64_t seed) {
   MetricRegistry metrics;
   Run run;
@@ -40,7 +40,7 @@ Run run_ring(std::uint64_t seed) {
   return run;
 }
 
-TEST_CASE("a seed replays to the last byte, and another seed is another order") {
+TEST_CASE("sim host: a seed replays exactly, and another seed gives another order") {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
     const Run run = run_ring(seed);
@@ -52,7 +52,7 @@ TEST_CASE("a seed replays to the last byte, and another seed is another order") 
   }
 }
 
-TEST_CASE("where order is asked for, events of the same microsecond come as they were caused") {
+TEST_CASE("sim host: with in_order, events of the same microsecond keep their causal order") {
   MetricRegistry metrics;
   std::vector<std::uint64_t> seen;
   SimHost host(metrics, nullptr, {.latency_min = {0}, .latency_max = {0}, .in_order = true});
@@ -63,7 +63,7 @@ TEST_CASE("where order is asked for, events of the same microsecond come as they
   CHECK(std::ranges::is_sorted(seen));
 }
 
-TEST_CASE("a step that takes time holds back its messages and what comes to its core meanwhile, in order") {
+TEST_CASE("sim host: a step that takes time delays its messages and its core's next events, in order") {
   MetricRegistry metrics;
   std::vector<std::pair<std::uint64_t, std::int64_t>> seen;
   SimOptions options{
@@ -91,7 +91,7 @@ struct ComputingPort final : SimPort {
   JobResult run(const Job&, std::uint32_t) override { return Erased{}; }
 };
 
-TEST_CASE("jobs that compute share the processors of their node, and steps take theirs first") {
+TEST_CASE("sim host: computing jobs share their node's processors, and steps run first") {
   const auto ends = [](std::uint32_t processors, bool steps) {
     MetricRegistry metrics;
     std::vector<std::int64_t> at;
@@ -126,7 +126,7 @@ TEST_CASE("jobs that compute share the processors of their node, and steps take 
   CHECK(ends(1, true).back() == 2'100);
 }
 
-// Waits for 300 µs twice, each but the first as long as it was asked, and then computes for 1,000.
+// Waits for 300 µs twice (and longer after the first job, as asked), then computes for 1,000 µs.
 struct WaitingPort final : SimPort {
   int parts = 0;
   std::vector<std::int64_t> asked_at;
@@ -143,7 +143,7 @@ struct WaitingPort final : SimPort {
   JobResult run(const Job&, std::uint32_t) override { return Erased{}; }
 };
 
-TEST_CASE("a job goes on as long as its port says, and takes of a processor only while it computes") {
+TEST_CASE("sim host: a job lasts as long as its port returns and uses a processor only while it computes") {
   MetricRegistry metrics;
   SimOptions options{.latency_min = {0}, .latency_max = {0}, .in_order = true};
   options.processors = 1;
@@ -166,11 +166,11 @@ TEST_CASE("a job goes on as long as its port says, and takes of a processor only
   host.run_until({10'000});
   host.stop();
   CHECK(waits.asked_at == std::vector<std::int64_t>{300, 600, 2'000});
-  CHECK(ended[static_cast<NodeId>(Role::cache_meta)] == 1'400);  // alone until 600
+  CHECK(ended[static_cast<NodeId>(Role::cache_meta)] == 1'400);  // alone on the processor until 600
   CHECK(ended[static_cast<NodeId>(Role::router)] == 2'000);
 }
 
-TEST_CASE("events of the same microsecond come in an order drawn from the seed") {
+TEST_CASE("sim host: events of the same microsecond come in an order drawn from the seed") {
   auto order = [](std::uint64_t seed) {
     MetricRegistry metrics;
     std::vector<std::uint64_t> seen;
@@ -187,7 +187,7 @@ TEST_CASE("events of the same microsecond come in an order drawn from the seed")
   CHECK(order(1) != order(2));
 }
 
-TEST_CASE("the start timer comes before messages of cores that started earlier, also without latency") {
+TEST_CASE("sim host: start timers come before other cores' messages, even without latency") {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
     MetricRegistry metrics;
@@ -205,7 +205,7 @@ TEST_CASE("the start timer comes before messages of cores that started earlier, 
   }
 }
 
-TEST_CASE("the digest sees the bytes of a message, not only its time") {
+TEST_CASE("sim host: the digest covers the bytes of a message, not only its time") {
   auto digest = [](std::uint64_t id) {
     MetricRegistry metrics;
     SimHost host(metrics, nullptr, {});
@@ -219,7 +219,7 @@ TEST_CASE("the digest sees the bytes of a message, not only its time") {
   CHECK(digest(1) != digest(2));
 }
 
-TEST_CASE("latency stays in its range and reaches both ends") {
+TEST_CASE("sim host: latency of posted messages stays in its range and reaches both ends") {
   MetricRegistry metrics;
   SimHost host(metrics, nullptr, {.latency_min = {3}, .latency_max = {5}});
   std::vector<int> at(10);
@@ -232,7 +232,7 @@ TEST_CASE("latency stays in its range and reaches both ends") {
   CHECK(at[5] > 0);
 }
 
-TEST_CASE("so does the latency between nodes") {
+TEST_CASE("sim host: latency between nodes stays in its range and reaches both ends") {
   MetricRegistry metrics;
   SimHost host(metrics, nullptr, {.latency_min = {3}, .latency_max = {5}});
   std::vector<int> took(10);
@@ -241,7 +241,8 @@ TEST_CASE("so does the latency between nodes") {
               if (!std::get_if<TimerFired>(&event)) return;
               sent = now;
               effects.send(worker, StatusRequest{1});
-              effects.set_timer(1, now + Duration{100});  // one after the other: a card sends one at a time
+              // A card sends one message at a time.
+              effects.set_timer(1, now + Duration{100});
             })});
   host.add({worker, core_of([&](Instant now, const Event& event, Effects&) {
               if (std::get_if<Received>(&event)) ++took.at(static_cast<std::size_t>((now - sent).us));
@@ -253,7 +254,7 @@ TEST_CASE("so does the latency between nodes") {
   CHECK(took[5] > 0);
 }
 
-TEST_CASE("jobs take their cost, at most one for each lane at a time, and start in order") {
+TEST_CASE("sim host: jobs take their cost, run one per executor slot, and start in order") {
   struct Ended {
     std::int64_t at;
     std::uint64_t job;
@@ -275,8 +276,8 @@ TEST_CASE("jobs take their cost, at most one for each lane at a time, and start 
               if (auto* done = std::get_if<Done>(&event)) return ended.push_back({now.us, done->job});
               effects.start(1, ListItems{0, 10});
               effects.start(2, ListItems{0, 25});
-              effects.start(3, ListItems{0, 30});  // lane 0 after job 1
-              effects.start(4, ListItems{0, 5});   // lane 1 after job 2
+              effects.start(3, ListItems{0, 30});  // slot 0 after job 1
+              effects.start(4, ListItems{0, 5});   // slot 1 after job 2
             }),
             &port, 2});
   host.start();
@@ -285,7 +286,7 @@ TEST_CASE("jobs take their cost, at most one for each lane at a time, and start 
   CHECK(lanes == std::vector<std::uint32_t>{0, 1, 0, 1});
 }
 
-TEST_CASE("a job beyond the bound of waiting ones ends at once with a refusal") {
+TEST_CASE("sim host: a job beyond the bound of waiting jobs is refused immediately") {
   std::vector<std::uint64_t> refused;
   FunctionPort port([](const Job&, std::uint32_t) -> JobResult { return ItemList{}; });
   MetricRegistry metrics;
@@ -305,7 +306,7 @@ TEST_CASE("a job beyond the bound of waiting ones ends at once with a refusal") 
   CHECK(refused == std::vector<std::uint64_t>{4});
 }
 
-TEST_CASE("run_until delivers what is due at its end and leaves the rest, and the time is its end") {
+TEST_CASE("sim host: run_until delivers events due by its end, keeps the others and sets the time") {
   std::vector<std::int64_t> fired;
   MetricRegistry metrics;
   SimHost host(metrics, nullptr, {});
@@ -321,7 +322,7 @@ TEST_CASE("run_until delivers what is due at its end and leaves the rest, and th
   CHECK(fired == std::vector<std::int64_t>{0, 100, 200, 300});
 }
 
-TEST_CASE("the loss of a node is told to the cores of all other nodes") {
+TEST_CASE("sim host: announce_lost notifies the cores of all other nodes") {
   std::vector<NodeId> told;
   MetricRegistry metrics;
   SimHost host(metrics, nullptr, {});

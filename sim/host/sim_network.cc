@@ -15,9 +15,9 @@ void count_down(auto& counts, auto key, const char* what) {
 
 void check_link(const SimNetwork::Link& link) {
   TROUPE_CHECK(Duration{0} <= link.latency_min && link.latency_min <= link.latency_max,
-               "a link's latencies are a range that starts at 0 or later");
+               "a link's latency range must satisfy 0 <= min <= max");
   TROUPE_CHECK(link.bytes_per_us > 0 && Duration{0} <= link.reorder_max,
-               "a link moves bytes, forward in time");
+               "a link needs a positive bandwidth and a non-negative reorder delay");
 }
 
 }  // namespace
@@ -42,12 +42,10 @@ const SimNetwork::Link& SimNetwork::link(NodeId from, NodeId to) const {
 
 void SimNetwork::cut(NodeId from, NodeId to) { ++cuts_[pair(from, to)]; }
 void SimNetwork::mend(NodeId from, NodeId to) {
-  count_down(cuts_, pair(from, to), "only what was cut is mended");
+  count_down(cuts_, pair(from, to), "only a direction that was cut can be mended");
 }
 void SimNetwork::isolate(NodeId node) { ++isolated_[node]; }
-void SimNetwork::rejoin(NodeId node) {
-  count_down(isolated_, node, "only a node that was isolated comes back");
-}
+void SimNetwork::rejoin(NodeId node) { count_down(isolated_, node, "only an isolated node can rejoin"); }
 
 bool SimNetwork::is_cut(NodeId from, NodeId to) const {
   if (from == to) return false;
@@ -67,8 +65,8 @@ Instant SimNetwork::leave(Card& card, Instant now, const Link& link, std::uint64
   return {card.free_ns / 1000};
 }
 
-// Every message takes the same number of draws, whatever becomes of it, so that a fault on one link does not
-// turn the luck of the sender's other messages.
+// Every message uses the same number of draws, whatever happens to it. A fault on one link therefore does
+// not change the draws for the sender's other messages.
 void SimNetwork::carry(Instant now, NodeId from, NodeId to, std::uint64_t bytes,
                        std::vector<Instant>& arrivals) {
   arrivals.clear();

@@ -1,8 +1,8 @@
 #pragma once
-// The network between simulated nodes: what becomes of a message or a bulk transfer that leaves one node for
-// another. Links lose, double, delay and reorder; cuts take whole directions away; everything that a node
-// sends passes its one network card, one after the other. Nothing is kept per pair of nodes unless somebody
-// set it, so a thousand nodes cost a thousand cards. It knows no clock: the caller says what time it is.
+// Network between simulated nodes: decides when a message or bulk transfer between two nodes arrives, if at
+// all. Links lose, duplicate, delay and reorder messages; cuts block whole directions. Each node sends
+// through one network card, one message after the other. State per pair of nodes exists only where it was
+// set, so a thousand nodes need a thousand cards. Callers pass the current time.
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
@@ -15,39 +15,40 @@ namespace troupe {
 class SimNetwork {
  public:
   struct Link {
-    Duration latency_min{50}, latency_max{500};  // from the sender's card to the receiver, both ends included
-    double bytes_per_us = 1250;                  // of the sender's card, for what goes this way
-    std::uint32_t lose_ppm = 0, double_ppm = 0, reorder_ppm = 0;  // chances per message
-    Duration reorder_max{20'000};  // a reordered message takes up to this much longer
+    // Latency from the sender's card to the receiver, both ends included.
+    Duration latency_min{50}, latency_max{500};
+    double bytes_per_us = 1250;  // bandwidth of the sender's card towards this receiver
+    std::uint32_t lose_ppm = 0, double_ppm = 0, reorder_ppm = 0;  // probabilities per message
+    Duration reorder_max{20'000};  // maximum extra latency of a reordered message
   };
 
   explicit SimNetwork(std::uint64_t seed) : seed_(seed) {}
 
   void set_default(const Link& link);
   void set_link(NodeId from, NodeId to, const Link& link);
-  void clear_link(NodeId from, NodeId to);  // the default again
+  void clear_link(NodeId from, NodeId to);  // restores the default link
   const Link& link(NodeId from, NodeId to) const;
 
-  // One direction, counted: as many mends as cuts make it whole. What is under way when a cut is made
-  // arrives.
+  // Cuts and mends one direction. Cuts are counted: the direction works again after as many mends. Messages
+  // in flight when a cut is made still arrive.
   void cut(NodeId from, NodeId to);
   void mend(NodeId from, NodeId to);
-  // Both directions between this node and every other one; counted apart from the cuts.
+  // Cuts both directions between this node and every other one; counted apart from `cut`.
   void isolate(NodeId node);
   void rejoin(NodeId node);
-  bool is_cut(NodeId from, NodeId to) const;  // never within a node
+  bool is_cut(NodeId from, NodeId to) const;  // never true within a node
 
-  // Replaces `arrivals` by the times at which the message comes out: none, one or two of them. A message that
-  // is lost or cut off has passed the card all the same.
+  // Sets `arrivals` to the delivery times of the message: none, one or two. A message that is lost or cut
+  // off still occupies the sender's card.
   void carry(Instant now, NodeId from, NodeId to, std::uint64_t bytes, std::vector<Instant>& arrivals);
-  // How long a bulk transfer of bytes that lie at `from` takes, on the same cards; it is neither lost nor
-  // doubled. None if one of the two directions is cut now: whoever cares for a cut on the way asks again at
-  // its end.
+  // Returns the duration of a bulk transfer of bytes stored at `from`, over the same cards. Bulk transfers
+  // are neither lost nor duplicated. nullopt = one of the two directions is cut now. Callers detect a later
+  // cut by asking again at the end.
   std::optional<Duration> transfer(Instant now, NodeId from, NodeId to, std::uint64_t bytes);
 
  private:
   struct Card {
-    std::int64_t free_ns = 0;  // when all that it was given has left it
+    std::int64_t free_ns = 0;  // when all accepted bytes have left the card
     SimRandom random;
   };
   static std::uint64_t pair(NodeId from, NodeId to) { return std::uint64_t{from} << 32 | to; }
@@ -56,7 +57,7 @@ class SimNetwork {
 
   std::uint64_t seed_;
   Link default_;
-  // None of these is ever iterated.
+  // These maps are never iterated.
   std::unordered_map<std::uint64_t, Link> links_;
   std::unordered_map<std::uint64_t, std::uint32_t> cuts_;
   std::unordered_map<NodeId, std::uint32_t> isolated_;

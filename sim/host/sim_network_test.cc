@@ -26,7 +26,7 @@ using Times = std::vector<Instant>;
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Net, "a message waits for those before it at its sender's card, and only there") {
+TEST_CASE_FIXTURE(Net, "sim network: a message waits for earlier ones at its sender's card, and only there") {
   CHECK(carry(1, 2, 1000) == Times{{20}});
   CHECK(carry(1, 3, 500) == Times{{25}});
   CHECK(carry(2, 3, 500) == Times{{15}});
@@ -35,12 +35,12 @@ TEST_CASE_FIXTURE(Net, "a message waits for those before it at its sender's card
   CHECK(carry(1, 2, 100, {500}) == Times{{511}});
 }
 
-TEST_CASE_FIXTURE(Net, "small messages add up at the card though each takes less than a microsecond") {
+TEST_CASE_FIXTURE(Net, "sim network: messages of less than a microsecond add up at the card") {
   for (int i = 0; i < 99; ++i) carry(1, 2, 10);
   CHECK(carry(1, 2, 10) == Times{{20}});
 }
 
-TEST_CASE_FIXTURE(Net, "a link of its own holds for its direction until it is cleared") {
+TEST_CASE_FIXTURE(Net, "sim network: a link set for one direction holds until it is cleared") {
   network.set_link(1, 2, {.latency_min = {500}, .latency_max = {500}});
   CHECK(carry(1, 2) == Times{{500}});
   CHECK(carry(2, 1) == Times{{10}});
@@ -48,7 +48,7 @@ TEST_CASE_FIXTURE(Net, "a link of its own holds for its direction until it is cl
   CHECK(carry(1, 2) == Times{{10}});
 }
 
-TEST_CASE_FIXTURE(Net, "cuts go one way and are counted; a bulk transfer needs both ways") {
+TEST_CASE_FIXTURE(Net, "sim network: cuts are one-way and counted; a bulk transfer needs both ways") {
   network.cut(1, 2);
   network.cut(1, 2);
   CHECK_FALSE(arrives(1, 2));
@@ -62,7 +62,8 @@ TEST_CASE_FIXTURE(Net, "cuts go one way and are counted; a bulk transfer needs b
   CHECK(network.transfer({}, 1, 2, 1));
 }
 
-TEST_CASE_FIXTURE(Net, "an isolated node reaches itself and nobody else, whatever else was cut and mended") {
+TEST_CASE_FIXTURE(Net,
+                  "sim network: an isolated node reaches only itself, whatever else was cut and mended") {
   network.isolate(1);
   network.isolate(1);
   network.cut(1, 2);
@@ -76,7 +77,7 @@ TEST_CASE_FIXTURE(Net, "an isolated node reaches itself and nobody else, whateve
   CHECK(arrives(1, 2));
 }
 
-TEST_CASE_FIXTURE(Net, "loss, doubling and reordering happen as often as the link says") {
+TEST_CASE_FIXTURE(Net, "sim network: loss, duplication and reordering occur at the link's rates") {
   network.set_default({.latency_min = {10},
                        .latency_max = {10},
                        .lose_ppm = 100'000,
@@ -96,7 +97,7 @@ TEST_CASE_FIXTURE(Net, "loss, doubling and reordering happen as often as the lin
   CHECK(std::abs(late - 2700) < 250);
 }
 
-TEST_CASE("a fault on one link leaves the luck of the sender's other messages, and of other senders, alone") {
+TEST_CASE("sim network: a fault on one link does not change the draws of other messages and senders") {
   const auto others = [](bool fault) {
     SimNetwork network(3);
     if (fault) network.cut(1, 2);

@@ -8,15 +8,15 @@
 namespace troupe {
 namespace {
 
-constexpr double nothing_us = 1e-6;  // what sums of rounded times may leave
+constexpr double nothing_us = 1e-6;  // rounding error of summed times
 
 }  // namespace
 
 SimProcessors::SimProcessors(std::uint32_t count) : steps_until_(count) {
-  TROUPE_CHECK(count > 0, "a node has a processor");
+  TROUPE_CHECK(count > 0, "a node must have at least one processor");
 }
 
-// Of as many processors as its share comes to: one does what cannot be shared.
+// Returns the speed of a job that has several processors: only one does the serial part (Amdahl's law).
 double SimProcessors::speed(const Running& job) const {
   const double share = static_cast<double>(steps_until_.size()) / static_cast<double>(jobs_.size());
   if (share <= 1) return share;
@@ -41,14 +41,15 @@ Instant SimProcessors::step(Instant now, Duration takes) {
   return *processor;
 }
 
-// From the one that has lost least so far.
+// Takes the time from the job that has lost the least so far.
 void SimProcessors::take_from_a_job(Duration takes) {
   if (jobs_.empty()) return;
   Running& job =
       std::ranges::min_element(jobs_, {}, [](const auto& entry) { return entry.second.lost_us; })->second;
   const auto us = static_cast<double>(takes.us);
   job.lost_us += us;
-  job.left_us += us * std::max(1.0, speed(job));  // of a share of a processor the others' part goes on
+  // With less than one processor's share the other jobs' progress continues.
+  job.left_us += us * std::max(1.0, speed(job));
 }
 
 SimProcessors::Job SimProcessors::begin(Instant now, Duration takes, double shared) {

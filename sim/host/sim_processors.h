@@ -1,9 +1,8 @@
 #pragma once
-// The processors of one simulated node, shared by the steps of its cores and by jobs that compute. Steps are
-// short and go first: one that finds all processors at work takes its time from a job, as a thread that wakes
-// takes a processor from one that has computed for long. Jobs share what is left alike, and a job alone may
-// have others' idle processors help with a part of it. It knows no clock: the caller says what time it is,
-// which never goes back.
+// Processors of one simulated node, shared by the steps of its cores and by jobs that compute. Steps are
+// short and run first: if all processors are busy, a step takes its time from a job, as a waking thread
+// preempts a long-running one. Jobs share the remaining time equally, and idle processors may help with the
+// parallel fraction of a job. Callers pass the current time, which never decreases.
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -18,28 +17,31 @@ class SimProcessors {
 
   explicit SimProcessors(std::uint32_t count);  // at least 1
 
-  // A step that is ready now and takes so long: when it has ended. It waits only for other steps.
+  // Runs a step that is ready at `now` and takes `takes`. Returns when it ends. A step waits only for other
+  // steps.
   Instant step(Instant now, Duration takes);
 
-  // A job that takes so long on one processor, of which idle ones could do `shared` (0..1) beside it.
+  // Starts a job that takes `takes` on one processor; idle processors can share the fraction `shared`
+  // (0..1) of it.
   Job begin(Instant now, Duration takes, double shared);
-  // When it ends if nothing changes meanwhile; a step may make it later, and the end of another job sooner.
+  // Returns when the job ends if nothing changes. A later step may delay it; the end of another job may
+  // make it earlier.
   Instant end_of(Job job) const;
-  // Whether it has; then it is forgotten.
+  // Returns true and forgets the job if it has ended.
   bool end(Instant now, Job job);
   std::size_t jobs() const { return jobs_.size(); }
 
  private:
   struct Running {
-    double left_us = 0;  // on one processor of its own
+    double left_us = 0;  // work left, in time on one dedicated processor
     double shared = 0;
-    double lost_us = 0;  // to steps
+    double lost_us = 0;  // time lost to steps
   };
   double speed(const Running& job) const;
   void advance(Instant now);
   void take_from_a_job(Duration takes);
 
-  std::vector<Instant> steps_until_;  // of each processor
+  std::vector<Instant> steps_until_;  // end of the last step, per processor
   std::map<Job, Running> jobs_;
   Job last_ = 0;
   Instant now_;

@@ -1,6 +1,6 @@
 #pragma once
-// What will happen in the simulated world, by time. A binary heap of small entries, and the things themselves
-// in slots beside it, so that nothing large moves while the heap is put in order.
+// Queue of future events of the simulated world, ordered by time. A binary heap of small entries points to
+// slots with the payloads, so that nothing large moves when the heap is reordered.
 #include <algorithm>
 #include <cstdint>
 #include <utility>
@@ -17,7 +17,7 @@ class SimQueue {
   std::size_t size() const { return heap_.size(); }
   Instant next_at() const { return heap_.front().at; }
 
-  // Things of the same time come by `order`, smaller first.
+  // Adds a payload. Payloads of the same time are returned by `order`, smaller first.
   void push(Instant at, std::uint64_t order, Thing thing) {
     std::uint32_t slot = static_cast<std::uint32_t>(things_.size());
     if (free_.empty()) {
@@ -39,7 +39,7 @@ class SimQueue {
     return std::exchange(things_[slot], Thing());
   }
 
-  // Moves things to other times: `time_of(thing, at)` says when each happens now. Looks at all of them.
+  // Moves payloads to other times: `time_of(thing, at)` returns the new time of each. Visits all payloads.
   template <class TimeOf>
   void reschedule(TimeOf time_of) {
     for (Entry& entry : heap_) entry.at = time_of(std::as_const(things_[entry.slot]), entry.at);

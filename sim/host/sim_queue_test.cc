@@ -7,7 +7,7 @@
 
 using namespace troupe;
 
-TEST_CASE("random pushes, pops and changes of time come out as from a sorted map") {
+TEST_CASE("sim queue: random pushes, pops and reschedules match a sorted map") {
   const std::uint64_t seed = std::random_device{}();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -23,7 +23,7 @@ TEST_CASE("random pushes, pops and changes of time come out as from a sorted map
       CHECK(queue.pop() == sorted.begin()->second);
       sorted.erase(sorted.begin());
     }
-    if (i % 1000 == 999) {  // odd ones come seven later
+    if (i % 1000 == 999) {  // odd payloads move 7 µs later
       queue.reschedule([](std::uint64_t n, Instant at) { return n % 2 ? at + Duration{7} : at; });
       decltype(sorted) moved;
       for (const auto& [key, n] : sorted)

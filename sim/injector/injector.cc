@@ -28,7 +28,7 @@ Injector::Injector(Cluster& cluster, Clients& clients, Violations& violations)
   });
 }
 
-// ---- when what strikes ----
+// ---- schedule ----
 
 void Injector::arrange() {
   for (std::size_t i = 0; i < faults_.size(); ++i) {
@@ -42,7 +42,7 @@ void Injector::arrange() {
   }
 }
 
-// What a fault draws is its own, whatever others there are.
+// Gives each fault its own random stream, independent of other faults.
 void Injector::seed_draws(const Fault& fault) {
   random_ = SimRandom(mix(cluster_.scenario().seed, static_cast<std::uint64_t>(fault.kind),
                           static_cast<std::uint64_t>(cluster_.now().us)),
@@ -68,7 +68,8 @@ void Injector::end(std::size_t index) {
   if (active_.erase(index) == 0) return;
   const bool acted = acted_.contains(index);
   if (!acted) ++missed_[static_cast<std::size_t>(faults_[index].kind)];
-  if (history) history((acted ? "fault ends: " : "fault ends and did not act: ") + describe(faults_[index]));
+  if (history)
+    history((acted ? "fault ends: " : "fault ends without having acted: ") + describe(faults_[index]));
   seed_draws(faults_[index]);
   apply(index, false);
 }
@@ -95,7 +96,7 @@ bool Injector::apply(std::size_t index, bool on) {
       {index, fault, on, strongest(fault.kind, fault.node)});
 }
 
-// ---- which are active, and what they met ----
+// ---- active faults and coverage ----
 
 std::size_t Injector::active(FaultKind kind, NodeId node) const {
   return static_cast<std::size_t>(std::ranges::count_if(active_, [&](std::size_t index) {

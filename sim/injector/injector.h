@@ -1,9 +1,9 @@
 #pragma once
-// Does to the cluster what the scenario's faults say, and undoes it when their time is over. One rule for
-// faults that overlap: how things stand follows from all faults that are active, the strongest of a kind
-// counting, so a second one neither ends nor outlasts the first. A fault that found nothing to act on (a dead
-// process is killed, an empty disk lies) is counted apart. `heal` ends all that is left and brings every
-// process back.
+// Fault injector: applies the scenario's faults to the cluster and reverts them at their end. The state of
+// the cluster follows from all active faults, and the strongest of each kind counts. A second fault of a
+// kind therefore neither ends nor outlasts the first. Faults that found nothing to act on (a process that
+// is already dead, an empty disk) are counted separately. `heal` ends all remaining faults and restarts
+// every process.
 #include <array>
 #include <bitset>
 #include <cstdint>
@@ -24,12 +24,12 @@ class Injector {
  public:
   Injector(Cluster& cluster, Clients& clients, Violations& violations);
 
-  // Arranges for every fault of the scenario to strike and to end.
+  // Schedules the begin and end of every fault of the scenario.
   void arrange();
-  // Everything is made whole now; what is arranged for later does not strike any more.
+  // Reverts everything now; faults scheduled for later no longer strike.
   void heal();
 
-  // Those that acted; those that ended without having acted.
+  // Number of faults that acted, and of faults that ended without acting, per kind.
   const std::array<std::uint32_t, fault_kinds>& injected() const { return injected_; }
   const std::array<std::uint32_t, fault_kinds>& missed() const { return missed_; }
   const Meetings& meetings() const { return meetings_; }
@@ -42,34 +42,35 @@ class Injector {
   using DiskLie = bool (SimDisk::*)(SimRandom&);
   using UserKey = std::pair<std::string, std::string>;  // tenant, user
 
-  // A fault begins, acts again, or ends.
+  // Beginning, repetition or end of a fault.
   struct Change {
     std::size_t index;
     const Fault& fault;
     bool on;
-    double worst;  // intensity of the strongest of its kind that is active there; 0: none is
+    double worst;  // intensity of the strongest active fault of its kind on that node; 0 = none
   };
-  // Whether it found something to act on; when it ends, anything.
+  // Applies a change. Returns true if the fault found something to act on; the result is ignored at its
+  // end.
   using Effect = bool (Injector::*)(const Change&);
 
-  // ---- injector.cc: when what strikes ----
+  // ---- injector.cc: schedule of faults ----
   void strike(std::size_t index);
-  void act(std::size_t index);  // again and again, for what has no duration
+  void act(std::size_t index);  // repeated for instantaneous faults
   void end(std::size_t index);
   bool apply(std::size_t index, bool on);
   void note_acted(std::size_t index, const PhaseSet& met);
-  void note_phases();  // what lasts meets the phases that the cluster is in
+  void note_phases();  // counts the current phases for lasting faults
   PhaseSet phases_now() const;
   void seed_draws(const Fault& fault);
-  // Of the active faults of this kind (on this node, if one is named).
+  // Returns the number of active faults of this kind, on one node or (0) anywhere.
   std::size_t active(FaultKind kind, NodeId node = 0) const;
-  double strongest(FaultKind kind, NodeId node) const;                  // 0: there is none
-  Instant last_end(FaultKind kind, NodeId node) const;                  // of all of them
-  Slowness slowness(FaultKind kind, NodeId node, double factor) const;  // as long as there is one
+  double strongest(FaultKind kind, NodeId node) const;                  // 0 = none
+  Instant last_end(FaultKind kind, NodeId node) const;                  // end of the last of them
+  Slowness slowness(FaultKind kind, NodeId node, double factor) const;  // while there is one
   const Fault* strongest_fault(FaultKind kind, NodeId node) const;
   bool alive(NodeId node) const { return cluster_.host().alive(node); }
 
-  // Those that take a Change are what the rows of faults.h name.
+  // Functions with a Change argument are named in the rows of faults.h.
   // ---- injector_process.cc ----
   bool die(const Change& change);
   bool die_wiped(const Change& change);
@@ -78,8 +79,8 @@ class Injector {
   bool alarm(const Change& change);
   bool drift(const Change& change);
   bool drain(const Change& change);
-  bool kill(NodeId node);     // false: it is dead
-  void restart(NodeId node);  // unless a fault holds it down
+  bool kill(NodeId node);     // false = already dead
+  void restart(NodeId node);  // unless a fault keeps it down
   void bring_back(NodeId node);
   void poll_drain(NodeId node);
   void judge_drained(const Node& node);
@@ -87,7 +88,7 @@ class Injector {
 
   // ---- injector_network.cc ----
   bool cut_off(const Change& change);
-  void cut(std::size_t index, NodeId from, NodeId to);  // by that fault, until mend_all
+  void cut(std::size_t index, NodeId from, NodeId to);  // by this fault, until mend_all
   bool mend_all(std::size_t index);
   bool cut_one_way(const Change& change);
   bool cut_halves(const Change& change);
@@ -156,31 +157,32 @@ class Injector {
   std::vector<Token> draw_tokens();
 
   struct Draining {
-    std::set<Address> left;   // actors that have not said "drained" yet
-    Incarnation process = 0;  // that was asked; another one has said nothing
-    Instant give_up;          // all that was asked before has its outcome then
+    std::set<Address> left;   // actors that have not reported "drained" yet
+    Incarnation process = 0;  // process that was asked to drain; another one has not reported
+    Instant give_up;          // time by which all earlier requests have their outcome
   };
 
-  // Of two_leaders: who was cut off from the hard state, and how its commands become stale.
+  // State of a two_leaders fault: the leader that was cut off from the coordination store, and how its
+  // commands become stale.
   struct Deposed {
     NodeId leader = 0;
-    NodeId deaf = 0;    // a router that hears of no other leader; 0: none
-    bool late = false;  // what it says to workers takes longer than its lease
+    NodeId deaf = 0;    // router that hears of no other leader; 0 = none
+    bool late = false;  // its messages to workers take longer than its lease
   };
 
   Cluster& cluster_;
   Clients& clients_;
   Violations& violations_;
-  SimRandom random_;  // of the fault that strikes
+  SimRandom random_;  // stream of the fault that strikes
   const std::vector<Fault> faults_;
   std::set<std::size_t> active_, acted_;
   bool healed_ = false;
   std::array<std::uint32_t, fault_kinds> injected_{}, missed_{};
   Meetings meetings_{};
-  std::uint64_t last_token_ = 0;                                       // of the last leader that was seen
-  std::map<std::size_t, Deposed> deposed_;                             // by fault
-  std::map<std::size_t, std::uint64_t> poisons_;                       // contents, by fault
-  std::map<std::uint64_t, std::uint32_t> kills_by_poison_;             // by content
+  std::uint64_t last_token_ = 0;                            // fencing token of the last leader seen
+  std::map<std::size_t, Deposed> deposed_;                  // by fault
+  std::map<std::size_t, std::uint64_t> poisons_;            // contents, by fault
+  std::map<std::uint64_t, std::uint32_t> kills_by_poison_;  // by content
   std::map<std::size_t, std::vector<std::pair<NodeId, NodeId>>> cut_;  // by fault
   std::map<NodeId, Draining> draining_;
   std::set<UserKey> gone_users_;

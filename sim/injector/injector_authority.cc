@@ -1,5 +1,5 @@
-// Faults of authority: the hard state cannot be reached, leaders who have been succeeded still speak,
-// versions change.
+// Faults of authority: an unreachable coordination store, former leaders that still send commands, version
+// changes.
 #include <algorithm>
 #include <iterator>
 
@@ -20,7 +20,7 @@ bool Injector::hide_hard_state(const Change& change) {
   refresh_cut_off();
   if (asker == 0) return true;
   const Node& node = cluster_.node(asker);
-  return alive(asker) && (node.is_router || node.is_cache_meta);  // others never ask
+  return alive(asker) && (node.is_router || node.is_cache_meta);  // other nodes never ask
 }
 
 void Injector::refresh_cut_off() {
@@ -32,7 +32,7 @@ void Injector::refresh_cut_off() {
   for (const auto& [index, deposed] : deposed_) cut_off.insert(deposed.leader);
 }
 
-// ---- leaders who have been succeeded ----
+// ---- former leaders ----
 
 bool Injector::depose(const Change& change) {
   if (change.on) return depose_leader(change.index);
@@ -40,10 +40,10 @@ bool Injector::depose(const Change& change) {
   return true;
 }
 
-// The leader's lease runs out in the hard state, and another leads. Weak faults: its clock is so slow that it
-// goes on leading, and a router hears of no other leader, so that stale commands are given. Strong ones: what
-// it tells workers arrives after its lease. A clock that slow would break the promises of the other actors of
-// its node.
+// Lets the leader's lease run out in the coordination store, so that another node leads. Weak faults: its
+// clock is so slow that it goes on leading, and one router hears of no other leader, so stale commands are
+// given. Strong faults: its messages to workers arrive after its lease. A slow clock there would break the
+// promises of the other actors on its node.
 bool Injector::depose_leader(std::size_t index) {
   const actors::CacheMetaCore* leader = cluster_.leader();
   Deposed deposed;
@@ -78,15 +78,15 @@ void Injector::end_deposed(std::size_t index) {
   refresh_writes();
 }
 
-// To all cache-metas but this one.
+// Cuts or mends the links from all other cache-metas to the router.
 void Injector::deafen(NodeId router, NodeId leader, bool on) {
   SimNetwork& network = cluster_.host().network();
   for (const auto& [id, node] : cluster_.nodes())
     if (node.is_cache_meta && id != leader) on ? network.cut(id, router) : network.mend(id, router);
 }
 
-// From one who led before, also while nobody leads: with a token that is too low, about an owner who has
-// blocks.
+// Sends a command as a former leader, also while nobody leads: with a token that is too low, about an owner
+// that has blocks.
 bool Injector::forge_command(const Change& change) {
   if (!change.on || last_token_ == 0) return false;
   const NodeId meta = cluster_.scenario().cache_meta(
@@ -133,7 +133,7 @@ bool Injector::swap_model(const Change& change) {
   if (!change.on) return false;
   if (chance(random_, 0.1)) return reload("no such model", "");
   const Versions now = cluster_.versions();
-  if (now.is_shared() && chance(random_, 0.7))  // on, or back
+  if (now.is_shared() && chance(random_, 0.7))  // raise the share or cancel the rollout
     return reload(chance(random_, 0.3) ? now.model_version : now.next_model, "");
   if (chance(random_, 0.4)) {
     constexpr double shares[] = {0, 0.05, 0.5, 0.95};
@@ -144,7 +144,8 @@ bool Injector::swap_model(const Change& change) {
   return reload(draw_other(random_, Cluster::models, cluster_.versions().model_version), catalog);
 }
 
-// On its node, and the stronger the fault the likelier on any other; a swap comes with it.
+// Makes model loads fail on the fault's node, and on any other with a probability that grows with the
+// intensity. The fault also starts a model swap.
 bool Injector::stop_model_loads(const Change& change) {
   for (auto& [id, node] : cluster_.nodes()) {
     node.device.load_fails = false;

@@ -1,4 +1,4 @@
-// Faults of the devices and of the memory beside them.
+// Faults of devices and of host memory.
 #include "sim/injector/injector.h"
 
 namespace troupe::sim {
@@ -6,7 +6,8 @@ namespace troupe::sim {
 bool Injector::hang_device(const Change& change) {
   bool& hung = cluster_.node(change.fault.node).device.hung;
   hung = change.worst > 0;
-  if (!change.on && !hung) bring_back(change.fault.node);  // what hangs hangs until then
+  // a hung job never ends, so its process is restarted
+  if (!change.on && !hung) bring_back(change.fault.node);
   return alive(change.fault.node);
 }
 
@@ -26,7 +27,7 @@ bool Injector::slow_device(const Change& change) {
   return alive(fault.node);
 }
 
-// Only blocks that nobody reads now: a flip under a reader is what the checksum cannot see.
+// Flips only blocks that nobody reads now: the checksum cannot detect a flip under a reader.
 bool Injector::flip_pages(const Change& change) {
   Node& node = cluster_.node(change.fault.node);
   if (!change.on || !node.kv_worker) return false;
@@ -49,7 +50,8 @@ bool Injector::squeeze(NodeId node) {
   const Scenario& s = cluster_.scenario();
   const double worst = strongest(FaultKind::memory_pressure, node);
   const auto items = static_cast<std::uint64_t>((worst > 0 ? worst : s.item_share) * s.pages);
-  // Users get what is left, or a half of it; rows theirs, where they have an area, and then a half of that.
+  // Users get the rest or half of it. Rows get their own part, if they have an area, and then at most half
+  // of the rest.
   const std::uint64_t left = s.pages - items;
   const auto rows = std::min(static_cast<std::uint64_t>((worst > 0 ? worst : s.row_share) * s.pages), left);
   std::vector<AreaSplit> areas{{items, 0}, {worst > 0 ? left / 2 : left - (s.page_rows > 0 ? rows : 0), 0}};

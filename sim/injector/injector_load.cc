@@ -1,4 +1,5 @@
-// Faults that clients and the feature store are: too much, too strange, too popular, poisonous, gone, slow.
+// Faults of clients and of the feature store: overload, malformed requests, flash crowds, poison,
+// deletions, a slow or failing store.
 #include <algorithm>
 
 #include "router/request/prompt.h"
@@ -8,7 +9,7 @@ namespace troupe::sim {
 namespace {
 
 constexpr Duration delete_every{40'000};
-constexpr std::size_t gone_users_max = 8;  // at a time, and of items a quarter
+constexpr std::size_t gone_users_max = 8;  // at the same time; a quarter as many items
 
 }  // namespace
 
@@ -25,8 +26,8 @@ bool Injector::trouble_features(const Change& change) {
 bool Injector::flood(const Change& change) {
   const Scenario& s = cluster_.scenario();
   clients_.set_rate(change.worst > 0 ? (2 + 8 * change.worst) * s.capacity_per_s / s.requests_per_s : 1);
-  // Mostly one tenant's, where there are several: which one goes by the seed, and in a third of them
-  // nobody's.
+  // If there are several tenants, mostly one of them floods: the seed selects it, and for a third of the
+  // seeds no tenant does.
   const auto greedy = static_cast<std::uint32_t>(s.seed % s.tenants);
   clients_.set_greedy(greedy, change.worst > 0 && s.tenants > 1 && s.seed % 3 > 0 ? 0.9 : 0);
   return true;
@@ -51,7 +52,7 @@ bool Injector::storm_profiles(const Change&) {
   return true;
 }
 
-// Deposed leaders need something to command.
+// Former leaders send commands only after writes.
 void Injector::refresh_writes() {
   const double usual = cluster_.scenario().writes_share;
   const double storm = active(FaultKind::profile_storm) > 0 ? 0.5 : 0;
@@ -68,7 +69,7 @@ bool Injector::ask_poison(const Change& change) {
   return true;
 }
 
-// The same content is asked for again and again, once the outcome before it must be there.
+// Requests the same content repeatedly, each time after the previous outcome is due.
 bool Injector::start_poison(std::size_t index) {
   const Scenario& s = cluster_.scenario();
   const auto& tenants = cluster_.world().options().tenants;
@@ -76,7 +77,7 @@ bool Injector::start_poison(std::size_t index) {
   const std::uint64_t first = random_.below(s.users);
   std::uint64_t step = 0;
   while (step < s.users && cluster_.world().is_twin((first + step) % s.users)) ++step;
-  if (step == s.users) return false;  // twins are two to routers, and one to the device
+  if (step == s.users) return false;  // twins are two contents for routers, but one for the device
   const std::string user = WorldData::user_id((first + step) % s.users);
   const auto profile = cluster_.world().profile(tenant, user);
   if (!profile) return false;
@@ -91,8 +92,8 @@ bool Injector::start_poison(std::size_t index) {
   return true;
 }
 
-// A content may kill twice; then every router knows it. In a storm routers may lose what they knew, or be cut
-// off from those who know.
+// A content may kill twice; after that every router knows it. In a storm, routers may lose what they knew
+// or be cut off from those who know.
 void Injector::on_poison(NodeId node, std::uint64_t content) {
   if (!alive(node)) return;
   if (history) history("poison kills node " + std::to_string(node));
@@ -126,7 +127,8 @@ void Injector::start_deletes(const Fault& fault) {
     });
 }
 
-// Popular ones, since those are in use. Who is drawn again comes back, and all do at the end.
+// Deletes popular owners, since those are in use. An owner that is drawn again is restored, and all are
+// restored at the end.
 void Injector::delete_one() {
   const WorldData& world = cluster_.world();
   const auto& tenants = world.options().tenants;

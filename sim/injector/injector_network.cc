@@ -1,5 +1,5 @@
-// Faults of the network: nodes and halves that are cut off, links in trouble, bulk transfers that break. Cuts
-// are counted by the network itself; everything else is computed anew from the active faults.
+// Faults of the network: isolated nodes and halves, degraded links, broken bulk transfers. The network
+// itself counts cuts; everything else is recomputed from the active faults.
 #include <algorithm>
 
 #include "sim/injector/injector.h"
@@ -12,7 +12,7 @@ bool Injector::cut_off(const Change& change) {
   return true;
 }
 
-// Nodes that have joined meanwhile were not cut off.
+// Nodes that have joined in the meantime were not cut off.
 bool Injector::mend_all(std::size_t index) {
   for (const auto& [from, to] : cut_[index]) cluster_.host().network().mend(from, to);
   cut_.erase(index);
@@ -66,8 +66,8 @@ bool Injector::trouble_links(const Change&) {
   return cluster_.nodes().size() > 1;
 }
 
-// What all active faults together make of the links: those of everywhere change the default, those of a node
-// its own.
+// Sets the links to the effect of all active faults together: faults on all links change the default,
+// faults on a node change its links.
 void Injector::refresh_links() {
   SimNetwork& network = cluster_.host().network();
   network.set_default(troubled_link(0));
@@ -103,7 +103,7 @@ SimNetwork::Link Injector::troubled_link(NodeId node) const {
   return link;
 }
 
-// Of leaders who were deposed: what they said while they led arrives when another does.
+// Delays the messages of deposed leaders, so that they arrive while another node leads.
 void Injector::slow_commands() {
   SimNetwork& network = cluster_.host().network();
   const std::int64_t lease = 5 * cluster_.scenario().heartbeat.us;

@@ -1,4 +1,4 @@
-// Faults of processes: they die, stop, are reported dead, have clocks of their own, and are drained by
+// Faults of processes: they are killed, paused, reported lost, given drifting clocks, or drained by
 // operators.
 #include <cmath>
 
@@ -80,8 +80,8 @@ void Injector::bring_back(NodeId node) {
   restart(node);
 }
 
-// The clock that is farthest off counts; that of a leader who is to believe in itself beyond its lease is the
-// slowest that there is.
+// The clock with the largest deviation counts. A deposed leader that must trust its expired lease gets the
+// slowest clock.
 void Injector::refresh_clock(NodeId node) {
   double off = 0;
   for (const std::size_t index : active_) {
@@ -97,8 +97,8 @@ void Injector::refresh_clock(NodeId node) {
 
 // ---- drain ----
 
-// An operator's rolling restart: nothing new is sent to the node, it is asked to drain until it says that it
-// has, and then restarted.
+// Rolling restart by an operator: clients avoid the node, it is asked to drain until it reports that it
+// has, and then it is restarted.
 bool Injector::drain(const Change& change) {
   Node& node = cluster_.node(change.fault.node);
   if (!change.on || !alive(node.id) || node.draining) return false;
@@ -120,7 +120,7 @@ bool Injector::drain(const Change& change) {
   return true;
 }
 
-// Promise 13: who says "drained" has nothing left; and in a drill everybody gets there.
+// Promise 13: a node that reports "drained" has nothing left, and in a drill every node gets there.
 void Injector::judge_drained(const Node& node) {
   const auto report = [&](const std::string& what) {
     violations_.report(13, "node " + std::to_string(node.id) + " " + what, cluster_.now());
@@ -132,9 +132,9 @@ void Injector::judge_drained(const Node& node) {
     return;
   }
   if (node.router && clients_.open_at(node.id) > 0)
-    report("says that it is drained, and owes its clients answers");
+    report("reports that it is drained but owes its clients answers");
   if (std::ranges::any_of(node.inferences(), [](const auto* inference) { return inference->tasks() > 0; }))
-    report("says that it is drained, and has plans left");
+    report("reports that it is drained but has plans left");
 }
 
 void Injector::poll_drain(NodeId id) {
@@ -147,7 +147,7 @@ void Injector::poll_drain(NodeId id) {
     if (history) history("node " + std::to_string(id) + " is restarted after its drain");
     return bring_back(id);
   }
-  // A command that is still under way when all is healed would meet the new process.
+  // A command still in flight when all faults are healed would reach the new process.
   const Instant calm = Instant{} + cluster_.scenario().warm_up + cluster_.scenario().safety;
   if (cluster_.now() + Duration{20'000} >= calm) return;
   for (const Address actor : draining.left) cluster_.host().post(actor, operator_, Drain{1, true});

@@ -1,4 +1,4 @@
-// Faults of the disks: they fail, fill, slow down, keep halves of blocks, and lie.
+// Faults of the disks: they fail, fill up, slow down, keep halves of blocks, or return wrong data.
 #include "sim/injector/injector.h"
 
 namespace troupe::sim {
@@ -19,18 +19,18 @@ bool Injector::slow_disk(const Change& change) {
   return has_disk(fault.node);
 }
 
-// Loads are rare while the pool has what is wanted: strong faults begin with a process that has nothing.
+// Loads are rare while the pool has the requested blocks, so strong faults begin with an empty process.
 bool Injector::lose_loads(const Change& change) {
   const auto& [index, fault, on, worst] = change;
   cluster_.node(fault.node).disk->faults().loads_lost = worst;
   if (on && fault.intensity >= 0.5 && kill(fault.node))
     cluster_.host().at(cluster_.now() + Duration{100'000}, [this, node = fault.node] { restart(node); });
-  return false;  // until a load is lost
+  return false;  // acts when a load is lost
 }
 
 bool Injector::tear_saves(const Change& change) {
   refresh_torn(change.fault.node);
-  return false;  // until a save is torn
+  return false;  // acts when a save is torn
 }
 
 bool Injector::swap_blocks(const Change& change) {
@@ -52,8 +52,8 @@ bool Injector::lie(const Fault& fault, std::span<const DiskLie> lies) {
   return any;
 }
 
-// Weak faults: the process dies in the middle of a save, once. Strong ones: the disk is full in the middle of
-// every save.
+// Weak faults: the process dies once in the middle of a save. Strong faults: the disk is full in the middle
+// of every save.
 void Injector::refresh_torn(NodeId node) {
   SimDisk::Faults& faults = cluster_.node(node).disk->faults();
   faults.torn = SimDisk::Torn::none;
@@ -67,7 +67,7 @@ void Injector::refresh_torn(NodeId node) {
   }
 }
 
-// What waits for a job to spoil counts as injected when it has.
+// A fault that waits for a job counts as injected once it has acted.
 void Injector::on_struck(NodeId node, FaultKind kind) {
   const bool dies =
       kind == FaultKind::torn_save && cluster_.node(node).disk->faults().torn == SimDisk::Torn::by_death;

@@ -15,22 +15,23 @@ namespace troupe::sim {
 namespace {
 
 Refusal bad_plan(std::string what) {
-  return {422, "bad_plan", std::move(what), "plan", "a plan that the model allows"};
+  return {422, "bad_plan", std::move(what), "plan", "a plan that the model supports"};
 }
 Refusal device_error(std::string what) {
-  return {503, "device_error", std::move(what), "inference worker", "a device that works"};
+  return {503, "device_error", std::move(what), "inference worker", "a working device"};
 }
 
 bool comes(const BatchSegmentKv& kv) { return kv.grant == Grant::read && kv.coming; }
 
-// Whether a copy runs of which nothing is known yet.
+// Interval for checking a copy whose arrival times are still unknown.
 constexpr Duration look_again{100};
 
-constexpr Duration shard_time{20};  // to read one from its table; and of a pass that ends as it misses some
+// Time to read a shard from its table; also the time of a pass that ends because shards are missing.
+constexpr Duration shard_time{20};
 
 }  // namespace
 
-// A plan that is not sound is refused when it begins; its work is whatever can be seen of it.
+// Invalid plans are refused when they begin; their cost counts whatever is valid.
 placement::Pass pass_of(const BatchRequest& request, std::uint32_t layers) {
   return placement::pass_of(
       request.plan,
@@ -69,7 +70,7 @@ ComputePort::ComputePort(ComputeOptions options, Pages& pages, const DeviceFault
       poisons_(poisons),
       violations_(violations),
       models_{options_.model_version} {
-  TROUPE_CHECK(options_.batch_time && options_.now, "a device has times");
+  TROUPE_CHECK(options_.batch_time && options_.now, "batch_time and now must be set");
   if (options_.page_rows > 0) rows_.emplace(pages_, options_.page_rows);
   if (!rows_ || options_.shard_rows == 0) return;
   shards_.emplace(pages_, options_.page_rows, options_.shard_rows,
@@ -123,8 +124,8 @@ Duration ComputePort::keep_busy(Duration takes) {
   return takes;
 }
 
-// A device is not faster for a batch more than it has lanes: while that runs, all of them are slower by as
-// much as it takes.
+// Shares the device among more batches than it has slots: a device does not get faster. While an additional
+// batch runs, all others are slower by as much as it takes.
 Duration ComputePort::share_device(Duration takes, std::uint32_t lane) {
   if (options_.lanes == 0 || running_.size() <= options_.lanes) return takes;
   const std::int64_t part = takes.us / options_.lanes;
@@ -133,8 +134,8 @@ Duration ComputePort::share_device(Duration takes, std::uint32_t lane) {
   return {takes.us + part};
 }
 
-// What its layers compute while it waits is not charged to processors: nothing that shares them has blocks
-// that come.
+// Layers computed during a wait are not charged to processors: no configuration with shared processors has
+// arriving blocks.
 std::optional<double> ComputePort::computes(const Job& job, std::uint32_t lane) const {
   if (!std::holds_alternative<RunBatch>(job) || running_.at(lane).waits) return std::nullopt;
   return options_.split_share;
@@ -151,8 +152,8 @@ std::optional<Duration> ComputePort::goes_on(Instant now, const Job& job, std::u
   return keep_busy(wait.us > 0 ? wait : end_wait(now, *batch, running));
 }
 
-// Until all copies will have ended; 0: they have, or have been waited for as long as they may be. That one
-// has ended is known in the moment after.
+// Returns the time until all copies have ended; 0 = they have ended or have been waited for as long as
+// allowed. The end of a copy is visible one microsecond later.
 Duration ComputePort::await_copies(Instant now, const RunBatch& batch, Instant begun) const {
   std::int64_t until = now.us;
   for (const BatchRequest& request : batch.requests)
@@ -166,8 +167,8 @@ Duration ComputePort::await_copies(Instant now, const RunBatch& batch, Instant b
   return {until - now.us};
 }
 
-// Returns what is left to compute: of the layers, or, where a block is missing, of the one that runs, and
-// then all again.
+// Returns the remaining compute time: of the remaining layers, or, if a block is missing, of the current
+// layer plus all layers again.
 Duration ComputePort::end_wait(Instant now, const RunBatch& batch, Running& running) {
   const std::optional<Coming> copies = copies_of(batch);
   const Duration computed = copies ? computed_by(now, running.layers, *copies) : Duration{};
@@ -187,7 +188,7 @@ Duration ComputePort::end_wait(Instant now, const RunBatch& batch, Running& runn
   return {left_of_layer(computed, running.layers).us + faults_.slowness.stretch(now, alone).us};
 }
 
-// The latest of the blocks says when a layer is there; none: of one nothing is known.
+// Returns the arrival of the latest block, which decides when a layer can start; nullopt if one is unknown.
 std::optional<Coming> ComputePort::copies_of(const RunBatch& batch) const {
   Coming all{{std::numeric_limits<std::int64_t>::min()}, {std::numeric_limits<std::int64_t>::min()}};
   for (const BatchRequest& request : batch.requests)
@@ -243,28 +244,29 @@ const std::string& ComputePort::model_of(const BatchRequest& request) const {
 std::optional<Refusal> ComputePort::find_request_fault(const BatchRequest& request) const {
   if (!models_.contains(model_of(request)))
     return Refusal{503, "wrong_model", "model \"" + model_of(request) + "\" is not loaded",
-                   "inference worker", "a model that is loaded"};
+                   "inference worker", "a loaded model"};
   if (std::string fault = find_plan_fault(request.plan); !fault.empty()) return bad_plan(std::move(fault));
   const Search& search = request.plan.search;
   const bool has_paths =
       !search.allowed.empty() || (options_.find_catalog && options_.find_catalog(request.catalog_version));
   if (search.width > 0 && (search.segment >= request.plan.segments.size() || !has_paths))
-    return bad_plan("the search begins nowhere, or has no paths");
+    return bad_plan("the search starts outside the plan or has no paths");
   const std::size_t segments = request.plan.segments.size();
   if (request.kv.size() != segments || request.blocks.size() != segments)
-    return bad_plan("kv or blocks have not one entry per segment");
+    return bad_plan("kv and blocks must have one entry per segment");
   for (const Readout& readout : request.plan.readouts)
     if (request.kv[readout.segment].grant == Grant::read)
-      return bad_plan("segment " + std::to_string(readout.segment) + " is reused and read out");
+      return bad_plan("segment " + std::to_string(readout.segment) + " is reused but also read out");
   for (std::size_t i = 0; i < request.kv.size(); ++i)
     if (request.kv[i].grant != Grant::none &&
         !pages_.hold(request.kv[i].pages, request.plan.segments[i].tokens.size()))
-      return bad_plan("segment " + std::to_string(i) + " has pages that do not hold its tokens");
+      return bad_plan("segment " + std::to_string(i) +
+                      " has a number of pages that does not match its tokens");
   return {};
 }
 
-// Pages that do not come are looked at now and when the wait ends: between them they are this request's. So
-// are the rows of what it computes, to its end.
+// Checks the pages that are not arriving now and when the wait ends; in between they belong to this
+// request. The rows of the segments that it computes are held until it ends.
 ComputePort::Begun ComputePort::begin_awaiting(const BatchRequest& request) {
   Begun begun;
   begun.reply.refusal = find_request_fault(request);
@@ -281,17 +283,18 @@ ComputePort::Begun ComputePort::begin_awaiting(const BatchRequest& request) {
 void ComputePort::await_end(const BatchRequest& request, Begun& begun) {
   for (const Reading& reading : begun.readings)
     if (pages_.rewritten(request.kv[reading.segment].pages, std::span(begun.pages).subspan(reading.first)))
-      report(3, request, reading.segment, "changed under its reader or writer, who waited for others");
+      report(3, request, reading.segment,
+             "changed under its reader or writer, which waited for other blocks");
   begun = begin_request(request, std::move(begun.rows));
 }
 
-// Nobody else writes there before its reader ends, also where the copy did not end well.
+// Nobody else may write to these pages before their reader ends, even if the copy failed.
 bool ComputePort::take_coming(const BatchRequest& request, std::uint32_t segment, Begun& begun) {
   const BatchSegmentKv& kv = request.kv[segment];
   const Arrival* const arrival = pages_.arrival(kv.generation);
   if (arrival && arrival->ended && arrival->good) return true;
   if (arrival && arrival->ended && pages_.rewritten(kv.pages, arrival->left))
-    report(3, request, segment, "changed under its reader, who reads it while it comes");
+    report(3, request, segment, "changed under its reader while it was arriving");
   begun.reply.missed.push_back(segment);
   return false;
 }
@@ -318,14 +321,15 @@ ComputePort::Begun ComputePort::begin_request(const BatchRequest& request, std::
     begun.values.push_back(options_.family->value_of(key, segment.tokens, segment.start, seen));
     read_rows(request, i, begun);
     if (request.kv[i].grant != Grant::write) continue;
-    if (begun.struck[i]) report(2, request, i, "is kept, and is computed from bits that have flipped");
+    if (begun.struck[i]) report(2, request, i, "is kept although it was computed from flipped bits");
     write_block(request, i, begun.values.back(), true);
     note(request, i, true, begun);
   }
   return begun;
 }
 
-// Nothing is computed, and nothing cached is seen. A real device refuses those of another model.
+// A block of prototypes is neither computed nor read from a cache. A real device refuses another model's
+// prototypes.
 bool ComputePort::make_of_prototypes(const BatchRequest& request, std::uint32_t segment, Begun& begun) {
   const kernels::Repair::Place* const place = place_of_prototypes(request.plan, segment);
   if (!place) return false;
@@ -334,14 +338,14 @@ bool ComputePort::make_of_prototypes(const BatchRequest& request, std::uint32_t 
   if (!options_.prototypes || options_.prototypes(model) != made_of)
     report(4, request, segment, "is made of prototypes that are not the model's");
   if (request.kv[segment].grant != Grant::none)
-    report(2, request, segment, "is made of prototypes, and kept");
+    report(2, request, segment, "is made of prototypes and must not be kept");
   begun.struck.resize(segment + 1);
   begun.values.push_back(prototypes_value(model_key(model), made_of, request.plan.segments[segment].tokens,
                                           request.plan.segments[place->segment].start));
   return true;
 }
 
-// Since when it waits, if it did.
+// Returns the rows held since the request began to wait, or reads them now.
 const SimRows::Reading& ComputePort::hold_rows(const BatchRequest& request, std::uint32_t segment,
                                                Begun& begun) {
   const auto held = std::ranges::find(begun.rows, segment, &Rows::segment);
@@ -353,7 +357,7 @@ const SimRows::Reading& ComputePort::hold_rows(const BatchRequest& request, std:
   return begun.rows.back().reading;
 }
 
-// What the batch asks for, as it has not asked yet: of all rows that it will miss, each shard once.
+// Returns the shards of all rows that the batch will miss, each once; empty if the batch has asked before.
 std::vector<TableShard> ComputePort::shards_away(const RunBatch& batch) {
   std::set<TableShard> away;
   if (!shards_ || !batch.asks_for_shards) return {};
@@ -374,17 +378,17 @@ RowTotals ComputePort::row_totals() const {
   return totals;
 }
 
-// What is computed of rows that are not the tokens' own is something else.
+// A value computed from wrong rows differs from the right one.
 void ComputePort::read_rows(const BatchRequest& request, std::uint32_t segment, Begun& begun) {
   if (!rows_) return;
   const SimRows::Reading& reading = hold_rows(request, segment, begun);
   begun.values.back().of_layer[0] ^= reading.wrong;
   if (reading.struck) begun.struck[segment] = true;
-  if (reading.other_model) report(4, request, segment, "is computed from a row of another model");
+  if (reading.other_model) report(4, request, segment, "is computed from another model's row");
   if (reading.overwritten) report(3, request, segment, "is computed from a row whose page was written to");
 }
 
-// What a real device has made of that catalog, an index of its items for one, would not be about these items.
+// A real device's index of that catalog would not contain these items.
 void ComputePort::check_catalog(const BatchRequest& request) {
   if (request.catalog_version.empty() || !options_.had_tokens) return;
   for (std::uint32_t i = 0; i < request.plan.segments.size(); ++i) {
@@ -392,7 +396,7 @@ void ComputePort::check_catalog(const BatchRequest& request) {
     const std::string& item = request.blocks[i].owner;
     if (segment.kind != SegmentKind::item || item.empty()) continue;
     if (!options_.had_tokens(item, request.catalog_version, segment.tokens))
-      return report(4, request, i, "is of another catalog than \"" + request.catalog_version + "\"");
+      return report(4, request, i, "is not of catalog  \"" + request.catalog_version + "\"");
   }
 }
 
@@ -407,7 +411,7 @@ std::span<const Page> ComputePort::note(const BatchRequest& request, std::uint32
   return std::span(begun.pages).subspan(first);
 }
 
-// The value of a cached block, unless its pages do not match their checksum.
+// Adds the value of a cached block; false if its pages do not match their checksum.
 bool ComputePort::take_block(const BatchRequest& request, std::uint32_t segment, Begun& begun) {
   const BatchSegmentKv& kv = request.kv[segment];
   if (kv.coming && !take_coming(request, segment, begun)) return false;
@@ -443,7 +447,7 @@ bool ComputePort::find_struck(const BatchRequest& request, std::uint32_t segment
   for (const Page& page : pages) {
     struck = struck || page.struck;
     if (!page.struck || !page.fresh) continue;
-    report(2, request, segment, "is used, and was not compared with its checksum since it was computed");
+    report(2, request, segment, "is used but was never compared with its checksum since it was computed");
     break;
   }
   return struck;
@@ -460,7 +464,7 @@ void ComputePort::check_origin(const BatchRequest& request, std::uint32_t segmen
   }
 }
 
-// All of its pages, or those of the first half only.
+// Writes all of the block's pages, or only the first half.
 void ComputePort::write_block(const BatchRequest& request, std::uint32_t segment, const SegmentValue& value,
                               bool half) {
   const std::vector<std::uint32_t>& ids = request.kv[segment].pages;
@@ -487,9 +491,9 @@ JobResult ComputePort::run(const Job& job, std::uint32_t lane) {
 
 JobResult ComputePort::run_batch(const RunBatch& batch, std::uint32_t lane) {
   auto running = running_.extract(lane);
-  TROUPE_CHECK(!running.empty(), "a job begins before it runs");
+  TROUPE_CHECK(!running.empty(), "begin() must be called before run()");
   ended_[lane] = options_.now();
-  TROUPE_CHECK(!running.mapped().waits, "a batch goes on until it no longer waits");
+  TROUPE_CHECK(!running.mapped().waits, "a batch must not end while it waits for blocks");
   std::vector<BlockOutcome> shards;
   if (shards_) shards = shards_->end(running.mapped().shards);
   for (std::size_t i = 0; rows_ && i < running.mapped().requests.size(); ++i)
@@ -568,10 +572,10 @@ JobResult ComputePort::load(const LoadModel& wanted) {
   if (faults_.broken || faults_.load_fails) return device_error("model \"" + version + "\" cannot be loaded");
   if (options_.model_exists && !options_.model_exists(version))
     return Refusal{404, "unknown_model", "there is no model \"" + version + "\"", "inference worker",
-                   "a model that exists"};
+                   "an existing model"};
   if (models_.contains(version)) return ModelChanged{};
   if (models_.size() >= options_.models_max)
-    return Refusal{503, "no_room", "there is no room for model \"" + version + "\"", "inference worker",
+    return Refusal{503, "no_room", "no free slot for model \"" + version + "\"", "inference worker",
                    "at most " + std::to_string(options_.models_max) + " models"};
   models_.insert(version);
   return ModelChanged{};

@@ -1,18 +1,17 @@
 #pragma once
-// The simulated device of an inference worker: runs batches on the toy model, reading and writing the pages
-// of its process. A batch reads its cached pages at its start and again at its end, and writes half of its
-// pages at the start and all of them at the end; pages that changed between are pages that were given to
-// somebody else under a reader or a writer, which is reported (promise 3). Pages of another block, tenant or
-// model than the plan's are reported as well (promises 2, 14, 4), items that were never so in the catalog
-// that the plan names (4), and pages that were pulled too late (3), since the answer alone may look right. So
-// is what was computed here and is used before anybody compared it with its checksum though a bit of it has
-// flipped, and a block that is computed from such a page (2); answers from pages whose bits flipped later are
-// only noted.
+// Simulated device of an inference worker: runs batches on the toy model, reading and writing the pages of
+// its process. A batch reads its cached pages at its start and again at its end; it writes half of its
+// pages at the start and all of them at the end. Pages that change in between were given to another block
+// under a reader or writer, which breaks promise 3. Since the answer alone may look right, the port also
+// reports pages of another block, tenant or model than the plan's (promises 2, 14, 4), items that never had
+// these tokens in the plan's catalog (4), and pages pulled too late (3). Also reported (2): a page computed
+// here and used before any checksum comparison although a bit has flipped, and a block computed from such a
+// page. Answers from pages whose bits flipped later are only recorded.
 //
-// Blocks that come from another node while a batch runs delay its layers as a real device's
-// (sim/base/overlap.h), which holds its lane meanwhile. When their copies have ended, or it has waited as
-// long as it may, they are taken as the copies left them; where one is missing that pass was in vain, and all
-// is computed by another.
+// Blocks that arrive from another node while a batch runs delay its layers as on a real device
+// (sim/base/overlap.h); the batch keeps its executor slot meanwhile. When the copies have ended, or the
+// batch has waited as long as it may, it takes the blocks as the copies left them. If one is missing, that
+// pass fails and another pass computes everything.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -33,62 +32,66 @@
 
 namespace troupe::sim {
 
-// Whoever injects faults writes these at any time; jobs look at them as they begin and end.
+// Device faults, written by the fault injector at any time. Jobs read them when they begin and end.
 struct DeviceFaults {
-  Slowness slowness;    // of jobs that begin
-  bool hung = false;    // jobs that begin do not end
-  bool broken = false;  // batches end in a refusal, until healed
-  bool nan = false;     // a logit of each request is not a number
+  Slowness slowness;    // of jobs that begin while it is set
+  bool hung = false;    // jobs that begin never end
+  bool broken = false;  // batches end in a refusal until healed
+  bool nan = false;     // one logit of each request is NaN
   bool load_fails = false;
 };
 
 struct ComputeOptions {
   NodeId node = 0;
   const ToyFamily* family = &toy_decoder();
-  std::string model_version;                                           // loaded from the start
-  std::size_t models_max = 3;                                          // room for loaded ones
-  std::function<bool(const std::string& model_version)> model_exists;  // none: all do
-  // Whether the item was ever made of these tokens in that catalog; none: it was.
+  std::string model_version;                                           // loaded at the start
+  std::size_t models_max = 3;                                          // maximum number of loaded models
+  std::function<bool(const std::string& model_version)> model_exists;  // null = all exist
+  // Returns true if the item ever had these tokens in that catalog; null = always true.
   std::function<bool(std::string_view item, std::string_view catalog, std::span<const Token> tokens)>
       had_tokens;
-  // A version of the catalog as plans were made against it; none: searches are refused.
+  // Returns the catalog version that a plan was made against; null = searches are refused.
   std::function<CatalogPointer(const std::string& catalog_version)> find_catalog;
   Duration load_time{2'000'000};
-  bool verify_on_read = true;  // check cached pages before they are used, as the real port's option
-  // The checksum of a model's prototypes; none: there are none.
+  bool verify_on_read = true;  // check cached pages before use, like the real port's option
+  // Returns the checksum of a model's prototypes; null = no prototypes.
   std::function<std::string(const std::string& model_version)> prototypes;
-  std::uint32_t page_rows = 0;   // of the models' embedding tables, in a page; 0: they are in memory
-  std::uint32_t shard_rows = 0;  // of each of these tables, which is spread over nodes' memory; 0: it is not
-  std::uint32_t layers =
-      0;  // of the models, to count those that all tokens of a repair go through; 0: none are counted
+  std::uint32_t page_rows = 0;   // embedding rows per page; 0 = tables are in memory
+  std::uint32_t shard_rows = 0;  // rows of each table that is spread over the nodes' memory; 0 = not spread
+  // Layers of the models, to count those that all tokens of a repair pass through; 0 = not counted.
+  std::uint32_t layers = 0;
   // Undisturbed device time of a batch.
   std::function<Duration(const placement::Pass& pass, std::uint64_t pulled_tokens)> batch_time;
-  // What an executor does beside it, which stood still for so long before; none: nothing.
+  // Returns the extra time of an executor beside the device; `still` is how long it was idle before. Null =
+  // none.
   std::function<Duration(const RunBatch& batch, Duration still)> beside;
-  double split_share = 0;  // of a batch, what idle processors may take over
-  std::uint32_t lanes =
-      0;  // that together are the device: a batch more has its time from theirs; 0: each is a device
+  double split_share = 0;  // fraction of a batch that idle processors may share
+  // Executor slots that share one device: an additional batch takes its time from theirs. 0 = each slot is a
+  // device.
+  std::uint32_t lanes = 0;
   std::function<Instant()> now;     // virtual time
-  StruckAnswers* struck = nullptr;  // where they are noted
-  // A poisonous batch begins: it never ends. Called within begin(): kill the process by SimHost::at.
+  StruckAnswers* struck = nullptr;  // receives scores computed from flipped bits; null = not recorded
+  // Called within begin() when a poisonous batch begins; that batch never ends. Kill the process by
+  // SimHost::at.
   std::function<void(NodeId, std::uint64_t content)> on_poison;
 };
 
-// A user segment of these tokens is poison, if this is among the poisons.
-std::vector<Token> user_tokens(
-    const Plan& plan);  // a history may be in parts, and those in blocks that stand anywhere
+// Returns the tokens of the plan's user segments. The history may be in parts, also in position-independent
+// blocks. The plan is poison if poison_of these tokens is among the poisons.
+std::vector<Token> user_tokens(const Plan& plan);
 std::uint64_t poison_of(std::span<const Token> user_tokens);
-// What its plan computes, given what its grants reuse; and how much of that was on another node.
+// Returns what the plan computes, given what its grants reuse. pulled_tokens returns how many reused tokens
+// came from another node.
 placement::Pass pass_of(const BatchRequest& request, std::uint32_t layers = 0);
 std::uint64_t pulled_tokens(const BatchRequest& request);
-bool awaits(const BatchRequest& request);  // blocks that come while it runs
-// What a request asks for, whatever its prefix. To routers the same items in another order are another
-// request.
+bool awaits(const BatchRequest& request);  // true if blocks arrive while it runs
+// Returns a hash of what the request asks for, independent of its prefix. The same items in another order
+// are another request, as for routers.
 std::uint64_t content_of(const BatchRequest& request);
 
 class ComputePort final : public SimPort {
  public:
-  // All references outlive the port. `poisons` and `faults` may change while it lives.
+  // All references must outlive the port. `poisons` and `faults` may change during its life.
   ComputePort(ComputeOptions options, Pages& pages, const DeviceFaults& faults,
               const std::set<std::uint64_t>& poisons, Violations& violations);
 
@@ -97,46 +100,47 @@ class ComputePort final : public SimPort {
   std::optional<double> computes(const Job& job, std::uint32_t lane) const override;
   JobResult run(const Job& job, std::uint32_t lane) override;
 
-  const std::set<std::string>& models() const { return models_; }  // loaded
+  const std::set<std::string>& models() const { return models_; }  // loaded models
   const SimRows* rows() const { return rows_ ? &*rows_ : nullptr; }
-  Duration busy() const { return busy_; }  // with batches, all lanes together, and also while they wait
-  Duration computed() const { return computed_; }  // of that, the batches themselves; one in vain as a whole
+  Duration busy() const { return busy_; }  // time with batches over all slots, including waits
+  // part of it spent on computing; failed passes count in full
+  Duration computed() const { return computed_; }
 
  private:
-  // A segment's pages lay there like this when the batch began, or when their copy ended: those of
-  // Begun::pages from `first` on.
+  // Pages of a segment as they were when the batch began or when their copy ended; the first is
+  // Begun::pages[first].
   struct Reading {
     std::uint32_t segment = 0, first = 0;
     bool half_written = false;  // and not read
   };
-  struct Rows {  // of a segment that is computed
+  struct Rows {  // of a computed segment
     std::uint32_t segment = 0;
     SimRows::Reading reading;
   };
   struct Begun {
-    bool awaits = false;  // blocks that come: nothing is known of it yet
+    bool awaits = false;  // blocks are arriving and not checked yet
     BatchReply reply;
     std::vector<SegmentValue> values;  // per segment
     std::vector<Reading> readings;
     std::vector<Page> pages;
-    std::vector<bool> struck;  // per segment: what it is computed or taken from
+    std::vector<bool> struck;  // per segment: computed or taken from flipped bits
     std::vector<Rows> rows;
   };
   struct Running {
     std::vector<Begun> requests;
     Layers layers;
     std::set<std::string> models;
-    std::vector<TableShard> away;  // without which it ends
+    std::vector<TableShard> away;  // missing shards with which it ends
     SimShards::Granted shards;
     bool waits = false;     // a request awaits blocks
-    Duration waited, came;  // as BatchDone says
-    Duration owed;          // for what went beside it
+    Duration waited, came;  // as in BatchDone
+    Duration owed;          // added time for other batches on the device
   };
 
   Duration time_of(const RunBatch& batch) const;
   Duration keep_busy(Duration takes);
   Duration share_device(Duration takes, std::uint32_t lane);
-  const BatchRequest* find_poison(const RunBatch& batch) const;  // null: there is none
+  const BatchRequest* find_poison(const RunBatch& batch) const;  // null = none
   Duration await_copies(Instant now, const RunBatch& batch, Instant begun) const;
   Duration end_wait(Instant now, const RunBatch& batch, Running& running);
   std::optional<Coming> copies_of(const RunBatch& batch) const;
@@ -173,12 +177,12 @@ class ComputePort final : public SimPort {
   Violations& violations_;
   std::optional<SimRows> rows_;
   std::optional<SimShards> shards_;
-  SimShards::Granted* granted_ = nullptr;  // of the batch at hand
+  SimShards::Granted* granted_ = nullptr;  // of the current batch
   std::set<std::string> models_;
-  std::map<std::uint32_t, Running> running_;  // per lane
-  std::map<std::uint32_t, Instant> ended_;    // the last batch of each
+  std::map<std::uint32_t, Running> running_;  // per executor slot
+  std::map<std::uint32_t, Instant> ended_;    // end of the last batch, per slot
   Duration busy_{}, computed_{};
-  std::vector<Fingerprint> prints_;  // of the block at hand; kept for its memory
+  std::vector<Fingerprint> prints_;  // of the current block; kept to reuse its memory
 };
 
 }  // namespace troupe::sim

@@ -11,7 +11,7 @@ namespace {
 
 BlockName name(std::uint8_t byte) { return {{byte}}; }
 
-// A device on node 3 with 32 pages of 4 tokens: a user's block, and a readout that sees it.
+// Device on node 3 with 32 pages of 4 tokens; requests have a user block and a readout that sees it.
 struct Device {
   Instant now;
   Pages pages{32, 4};
@@ -37,7 +37,7 @@ struct Device {
   }
   std::optional<Duration> begin(const Job& job, std::uint32_t lane = 0) { return port.begin(now, job, lane); }
   JobResult end(const Job& job, std::uint32_t lane = 0) { return port.run(job, lane); }
-  // Now is after what begin() told. How much longer it takes, in all.
+  // Advances `now` until the job ends; returns how much longer it takes than begin() returned.
   Duration go_on(const Job& job, std::uint32_t lane = 0) {
     const Instant from = now;
     while (const auto more = port.goes_on(now, job, lane)) now = now + *more;
@@ -77,7 +77,8 @@ std::vector<int> promises(const Violations& violations) {
 
 }  // namespace
 
-TEST_CASE("computed, written and reused give the truth, and time follows what is computed") {
+TEST_CASE(
+    "compute port: computed, written and reused blocks give correct results, and time follows computation") {
   Device device;
   CHECK(device.run(request(Grant::none)).readouts == truth(request(Grant::none)));
   const BatchReply written = device.run(request(Grant::write));
@@ -89,13 +90,13 @@ TEST_CASE("computed, written and reused give the truth, and time follows what is
   CHECK(device.begin(RunBatch{{reuse, reuse}}) == Duration{2'220});
   device.faults.slowness = {3};
   CHECK(device.begin(RunBatch{{request(Grant::none)}}) == Duration{6'300});
-  device.faults.slowness = {3, {3'000}};  // a thousand microseconds of it are done then
+  device.faults.slowness = {3, {3'000}};  // 1,000 µs of it are done at the end of the slowdown
   CHECK(device.begin(RunBatch{{request(Grant::none)}}) == Duration{4'100});
   CHECK(device.violations.count() == 0);
 }
 
-TEST_CASE("a batch more than a device has lanes takes its time from the others, whatever was begun first") {
-  const Job job = RunBatch{{request(Grant::none)}};  // 2,100 alone
+TEST_CASE("compute port: a batch beyond the executor slots takes its time from the others, in any order") {
+  const Job job = RunBatch{{request(Grant::none)}};  // 2,100 µs alone
   Device device(true, 0, 2), apart;
   for (std::uint32_t lane = 0; lane < 3; ++lane) {
     CHECK(device.begin(job, lane) == Duration{lane < 2 ? 2'100 : 3'150});
@@ -113,8 +114,7 @@ TEST_CASE("a batch more than a device has lanes takes its time from the others, 
   CHECK(device.go_on(job, 1) == Duration{0});
 }
 
-TEST_CASE(
-    "a page that is given away under a reader or a writer is seen, a bit that turns is not taken for it") {
+TEST_CASE("compute port: a page reassigned under a reader or writer is reported, a flipped bit is not") {
   for (const bool reads : {true, false}) {
     Device device;
     const std::uint64_t checksum = device.run(request(Grant::write)).checksums[0];
@@ -132,7 +132,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a block half written is no block") {
+TEST_CASE("compute port: a half-written block fails its checksum") {
   Device device;
   const std::uint64_t checksum = device.run(request(Grant::write)).checksums[0];
   for (const std::uint32_t page : {4, 9, 5}) device.pages.write(page, {}, {});
@@ -146,7 +146,7 @@ TEST_CASE("a block half written is no block") {
   CHECK(device.pages.checksum(ids) == checksum);
 }
 
-TEST_CASE("a corrupt block is computed instead, and if nobody looks it spoils the answer") {
+TEST_CASE("compute port: a corrupt block is computed again if checked, and changes the answer if not") {
   for (const bool verify : {true, false}) {
     Device device(verify);
     const BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
@@ -157,7 +157,7 @@ TEST_CASE("a corrupt block is computed instead, and if nobody looks it spoils th
   }
 }
 
-TEST_CASE("what nobody may use although its bits flipped is reported: unchecked, or to be computed from") {
+TEST_CASE("compute port: using a flipped block unchecked, or to compute a kept block, is reported") {
   Device device(false);
   BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
   device.pages.strike(5, 70);
@@ -170,17 +170,17 @@ TEST_CASE("what nobody may use although its bits flipped is reported: unchecked,
   CHECK(device.run(reuse).corrupt == std::vector<std::uint32_t>{0});
   reuse.kv[0].check = false;
   device.run(reuse);
-  CHECK(device.violations.count() == 1);  // allowed, for a time
+  CHECK(device.violations.count() == 1);  // allowed for a limited time
 }
 
-TEST_CASE("what is computed from bits that flipped, seen or repaired from, is not kept unreported") {
+TEST_CASE("compute port: keeping a block computed or repaired from flipped bits is reported") {
   for (const char* from : {"nothing", "seen", "place"}) {
     CAPTURE(from);
     const std::string_view way = from;
     Device device(false);
     BatchRequest asked = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
     asked.kv[0].check = true;
-    device.run(asked);  // so its page is not fresh any more
+    device.run(asked);  // marks its page as checked
     asked.kv[0].check = false;
     asked.plan.segments[1].sees = {};
     asked.plan.segments.insert(asked.plan.segments.begin() + 1,
@@ -196,7 +196,7 @@ TEST_CASE("what is computed from bits that flipped, seen or repaired from, is no
   }
 }
 
-TEST_CASE("a plan whose items are not those of the catalog that it names is reported") {
+TEST_CASE("compute port: a plan with items of another catalog than it names is reported") {
   Device device;
   ComputeOptions options = device.options(true);
   options.had_tokens = [](std::string_view item, std::string_view catalog, std::span<const Token> tokens) {
@@ -217,14 +217,14 @@ TEST_CASE("a plan whose items are not those of the catalog that it names is repo
     return device.violations.count();
   };
   CHECK(run({7, 8}, "c1") == 0);
-  CHECK(run({7}, "") == 0);        // it needs nothing of a catalog
-  CHECK(run({7}, "c1", "") == 0);  // nobody says which item it is
+  CHECK(run({7}, "") == 0);        // the plan needs no catalog
+  CHECK(run({7}, "c1", "") == 0);  // the item is unknown
   CHECK(run({7, 8}, "c2") == 1);
   CHECK(run({7}, "c1") == 2);
   CHECK(promises(device.violations) == std::vector<int>{4, 4});
 }
 
-TEST_CASE("pages of another tenant, model or block, and such that came late, are reported") {
+TEST_CASE("compute port: pages of another tenant, model or block, and late pages, are reported") {
   Device device;
   const std::uint64_t checksum = device.run(request(Grant::write)).checksums[0];
   const auto reuse = [&](auto change) {
@@ -242,7 +242,7 @@ TEST_CASE("pages of another tenant, model or block, and such that came late, are
   CHECK(promises(device.violations) == std::vector<int>{14, 4, 2, 3});
 }
 
-TEST_CASE("a request that is wrong fails alone") {
+TEST_CASE("compute port: an invalid request fails alone") {
   Device device;
   std::vector<BatchRequest> wrong(6, request(Grant::none));
   wrong[0].model_version = "m2";
@@ -260,7 +260,7 @@ TEST_CASE("a request that is wrong fails alone") {
   CHECK(done.replies[6].readouts == truth(request(Grant::none)));
 }
 
-TEST_CASE("faults: a device hangs, breaks until it is healed, and gives what is not a number") {
+TEST_CASE("compute port: device faults hang, fail until healed, or compute NaN") {
   Device device;
   const Job job = RunBatch{{request(Grant::none)}};
   device.faults.hung = true;
@@ -276,7 +276,7 @@ TEST_CASE("faults: a device hangs, breaks until it is healed, and gives what is 
   CHECK(device.run(request(Grant::none)).readouts == truth(request(Grant::none)));
 }
 
-TEST_CASE("poison never ends and tells whom it kills") {
+TEST_CASE("compute port: a poisonous batch never ends and calls on_poison") {
   Device device;
   device.poisons = {poison_of(request(Grant::none).plan.segments[0].tokens)};
   BatchRequest harmless = request(Grant::none);
@@ -287,7 +287,7 @@ TEST_CASE("poison never ends and tells whom it kills") {
   CHECK(device.poisoned == std::vector<NodeId>{3});
 }
 
-TEST_CASE("a history in parts is the poison that it is as a whole") {
+TEST_CASE("compute port: a history in parts has the same poison hash as a whole") {
   Device device;
   const Tokens whole = request(Grant::none).plan.segments[0].tokens;
   device.poisons = {poison_of(whole)};
@@ -302,7 +302,7 @@ TEST_CASE("a history in parts is the poison that it is as a whole") {
   CHECK(device.poisoned.size() == 1);
 }
 
-TEST_CASE("models are loaded in time, if there is room, and not dropped while they are in use") {
+TEST_CASE("compute port: models load within their time up to models_max; dropping one in use is reported") {
   Device device;
   device.faults.slowness = {2};
   CHECK(device.begin(LoadModel{"m2"}) == Duration{4'000'000});
@@ -324,7 +324,7 @@ TEST_CASE("models are loaded in time, if there is room, and not dropped while th
   CHECK(device.run(on_two).refusal->code == "wrong_model");
 }
 
-TEST_CASE("a content is the same after any prefix, and another one with its items in another order") {
+TEST_CASE("compute port: content_of is independent of the prefix but not of the items' order") {
   const Segment user{SegmentKind::user, {1, 2}}, first{SegmentKind::item, {3, 4}},
       second{SegmentKind::item, {5}};
   const auto content = [](const std::vector<Segment>& segments) {
@@ -335,8 +335,8 @@ TEST_CASE("a content is the same after any prefix, and another one with its item
   CHECK(content({user, first, second}) != content({user, first}));
 }
 
-TEST_CASE("what a plan computes follows from its grants: pairs by sight, and what came from another node") {
-  BatchRequest plan;  // system 2 → two items of 3, which see it; user of 4, which sees all
+TEST_CASE("compute port: pass_of and pulled_tokens follow from a plan's grants") {
+  BatchRequest plan;  // system of 2 tokens → two items of 3 that see it → user of 4 that sees all
   plan.plan.segments = {{SegmentKind::system, {1, 2}, 0, {}},
                         {SegmentKind::item, {3, 4, 5}, 2, {0}},
                         {SegmentKind::item, {6, 7, 8}, 2, {0}},
@@ -350,12 +350,12 @@ TEST_CASE("what a plan computes follows from its grants: pairs by sight, and wha
   CHECK(pass.reused_tokens == 3);
   CHECK(pass.pairs == (1 + 2) + (3 * 2 + 6) + (4 * 8 + 10));
   CHECK(pass.readouts == 1);
-  CHECK(pulled_tokens(plan) == 3);  // the other was not to be had, and is computed
+  CHECK(pulled_tokens(plan) == 3);  // the other block is not available and is computed
 }
 
 namespace {
 
-// As `reuse`, of a block whose copy into these pages takes from 0 to 400 µs.
+// Returns `reuse` with a block whose copy into these pages takes from 0 to 400 µs.
 BatchRequest coming(Device& device, BatchRequest reuse) {
   reuse.kv[0].coming = true;
   reuse.kv[0].generation = 7;
@@ -366,7 +366,7 @@ BatchRequest coming(Device& device, BatchRequest reuse) {
 
 }  // namespace
 
-TEST_CASE("a block that comes while a batch runs delays its layers, and is taken when it is there") {
+TEST_CASE("compute port: a block that arrives during a batch delays its layers and is used on arrival") {
   Device device;
   const BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
   const Duration alone = *device.begin(RunBatch{{reuse}}, 1);
@@ -375,11 +375,12 @@ TEST_CASE("a block that comes while a batch runs delays its layers, and is taken
   CHECK(device.port.computes(job, 0) == std::nullopt);
   for (const std::uint32_t page : {4, 9, 5}) device.pages.copy(page, device.pages.at(page));
   device.pages.end_arrival(7, true, reuse.kv[0].pages);
-  device.pages.strike(5, 70);  // it was read before that
+  device.pages.strike(5, 70);  // the pages were read before that
   device.now.us = 401;
-  CHECK(device.go_on(job) == Duration{alone.us - 201});  // the first of two layers was there at 200
+  // the part for the first of two layers arrived at 200
+  CHECK(device.go_on(job) == Duration{alone.us - 201});
   CHECK(device.port.computes(job, 0) == 0.0);
-  CHECK(device.port.busy().us == device.port.computed().us + 200);  // it holds its lane
+  CHECK(device.port.busy().us == device.port.computed().us + 200);  // it keeps its executor slot
   const auto done = std::get<BatchDone>(device.end(job));
   CHECK(done.replies.at(0).readouts == truth(reuse));
   CHECK(done.replies[0].missed.empty());
@@ -388,7 +389,7 @@ TEST_CASE("a block that comes while a batch runs delays its layers, and is taken
   CHECK(device.violations.count() == 0);
 }
 
-TEST_CASE("what has not come well is computed by another pass; who writes there meanwhile is seen") {
+TEST_CASE("compute port: a failed copy is computed by another pass; writes during it are reported") {
   for (const bool rewritten : {false, true}) {
     Device device;
     const BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
@@ -400,7 +401,7 @@ TEST_CASE("what has not come well is computed by another pass; who writes there 
     device.pages.end_arrival(7, false, reuse.kv[0].pages);
     if (rewritten) device.pages.write(9, {}, {});
     device.now.us = 401;
-    const Duration first_layer{alone.us / 2 - 201};  // it had begun at 200, and is computed to its end
+    const Duration first_layer{alone.us / 2 - 201};  // it began at 200 and runs to its end
     CHECK(device.go_on(job) == Duration{first_layer.us + all.us});
     const auto done = std::get<BatchDone>(device.end(job));
     CHECK(done.replies.at(0).missed == std::vector<std::uint32_t>{0});
@@ -410,7 +411,7 @@ TEST_CASE("what has not come well is computed by another pass; who writes there 
   }
 }
 
-TEST_CASE("what a request that waits for a block holds of others is its own meanwhile") {
+TEST_CASE("compute port: other pages of a request that waits for a block must not change") {
   Device device;
   BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
   reuse.kv[1] = {Grant::write, 0, {6}};
@@ -422,7 +423,7 @@ TEST_CASE("what a request that waits for a block holds of others is its own mean
   CHECK(promises(device.violations) == std::vector<int>{3});
 }
 
-TEST_CASE("the rows that a request computes with are its own while it waits for a block") {
+TEST_CASE("compute port: rows of a request that waits for a block must not change") {
   Device device(true, 2);
   device.port.run(ChangeRowPages{{20, 21, 22, 23, 24, 25, 26, 27}, 0}, 1);
   const BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
@@ -439,7 +440,7 @@ TEST_CASE("the rows that a request computes with are its own while it waits for 
 }
 
 TEST_CASE(
-    "a copy of which nothing is known, or that takes too long, is waited for as long as it may be, and then "
+    "compute port: an unknown or too slow copy is waited for up to the limit, and the block is then "
     "computed") {
   Device device;
   const BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
@@ -459,7 +460,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a copy that begins behind the batch is waited for as long as it takes, and no longer") {
+TEST_CASE("compute port: a copy that begins after the batch is waited for exactly as long as it takes") {
   Device device;
   BatchRequest reuse = request(Grant::read, device.run(request(Grant::write)).checksums[0]);
   const Duration alone = *device.begin(RunBatch{{reuse}}, 1);
@@ -471,12 +472,12 @@ TEST_CASE("a copy that begins behind the batch is waited for as long as it takes
   device.now.us += device.port.goes_on(device.now, job, 0)->us;
   CHECK(device.now.us == 291);
   device.pages.end_arrival(8, true, reuse.kv[0].pages);
-  CHECK(device.go_on(job) == Duration{alone.us - 101});  // its first layer was there at 190
+  CHECK(device.go_on(job) == Duration{alone.us - 101});  // the part for its first layer arrived at 190
   CHECK(std::get<BatchDone>(device.end(job)).replies.at(0).missed.empty());
 }
 
 TEST_CASE(
-    "a block that is made of prototypes gives what they give at its place, and is nobody's but its model's") {
+    "compute port: a block of prototypes has their value at its place, and another model's is reported") {
   Device device;
   BatchRequest plan;
   plan.plan.segments = {{SegmentKind::user, {1, 2, 3}},
@@ -489,7 +490,7 @@ TEST_CASE(
   plan.blocks.resize(3);
   plan.kv.resize(3);
   const auto scores = device.run(plan).readouts;
-  CHECK(promises(device.violations) == std::vector<int>{4});  // this device has none
+  CHECK(promises(device.violations) == std::vector<int>{4});  // this device has no prototypes
   CHECK(scores == truth(plan));
   plan.plan.segments[1].start = 6;
   CHECK(device.run(plan).readouts != scores);

@@ -12,15 +12,15 @@ namespace troupe::sim {
 namespace {
 
 Refusal away() {
-  return {503, "storage_failed", "the feature store fails", "feature store", "a store that works"};
+  return {503, "storage_failed", "the feature store fails", "feature store", "a working store"};
 }
 Refusal unreadable() {
-  return {503, "features_unavailable", "the row of this user holds something else", "feature store",
-          "a profile, as the store wrote it"};
+  return {503, "features_unavailable", "the row of this user is not a profile", "feature store",
+          "a profile as the store wrote it"};
 }
 constexpr Duration known_latency{20};
 
-// May be answered with what was read before.
+// True if an earlier read may answer the request.
 bool is_lenient(const FindFeatures& wanted) {
   return !wanted.user.empty() &&
          (wanted.freshness == Freshness::wait || wanted.freshness == Freshness::behind);
@@ -45,7 +45,7 @@ FeaturePort::FeaturePort(FeatureOptions options, WorldData& world, WorldCatalogs
       faults_(faults),
       random_(options_.seed, mix(options_.node, 0xfea7)) {}
 
-// As the box's port does it; the workers are the same for all models.
+// Adds the key prefix like the real port; worker keys are shared by all models.
 Coordinate FeaturePort::own(Coordinate question) const {
   std::visit(
       [this](auto& what) {
@@ -102,7 +102,7 @@ JobResult FeaturePort::run(const Job& job, std::uint32_t) {
   return wrong_port("FindFeatures, Write, Read, ListItems or Coordinate");
 }
 
-// What was asked for behind answers, and has come by now. It counts from now, as it is read now.
+// Stores the refreshes that have arrived. They are read now, so their age counts from now.
 void FeaturePort::settle(Instant now) {
   for (auto at = asked_.begin(); at != asked_.end();) {
     if (at->second.ready > now) {
@@ -144,7 +144,7 @@ JobResult FeaturePort::find(const FindFeatures& wanted, ProfilePointer user, Fea
   const std::string& version = wanted.catalog_version.empty() ? world_.present() : wanted.catalog_version;
   if (!world_.has_catalog(version))
     return Refusal{409, "wrong_catalog", "there is no catalog \"" + version + "\"", "feature store",
-                   "a version that was imported"};
+                   "an imported version"};
   const std::string& model = wanted.model_version.empty() ? options_.model_version : wanted.model_version;
   Features features{.user = std::move(user), .catalog = catalogs_.at(version, model), .of = of};
   features.items = features.catalog->find_all(wanted.items);

@@ -1,9 +1,9 @@
 #pragma once
-// The simulated feature store of a router: profiles and items out of the WorldData after a drawn latency, and
-// the questions to the Coordination. All routers share one world: what one writes, all read from then on.
-// Jobs read and write at their end. Requests that allow it are answered from what the router has read before,
-// by the decisions of CachedFeatures (runtime/features/expiring_profiles.h); what is asked for behind answers
-// comes after another such latency.
+// Simulated feature store of a router. Serves profiles and items of the WorldData after a drawn latency,
+// and requests to the coordination store. All routers share one world, so a write is visible to all later
+// reads. Jobs read and write at their end. Requests that allow it are answered from earlier reads, by the
+// decisions of CachedFeatures (runtime/features/expiring_profiles.h). A refresh behind an answer arrives
+// after another such latency.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -20,25 +20,25 @@ namespace troupe::sim {
 
 struct FeatureFaults {
   double slowness = 1;
-  bool failing = false;  // jobs end in refusals 503, nothing is written
-  double unreadable =
-      0;  // the share of users whose rows hold something else: they are refused, the others are not
-  Instant hung_until;  // jobs that begin before end after it
+  bool failing = false;  // jobs end with refusal 503 and write nothing
+  // Share of users whose rows hold something else: they are refused, other users are not.
+  double unreadable = 0;
+  Instant hung_until;  // jobs that begin earlier end after this time
 };
 
 struct FeatureOptions {
   NodeId node = 0;
   std::uint64_t seed = 1;
-  std::string model_version;  // whose names items carry where the job names none
-  std::string own_keys;       // before those of hard state, as a model among several has them
+  std::string model_version;  // model of the block names if the job names none
+  std::string own_keys;       // key prefix in the coordination store, used by one model among several
   Duration latency_min{100}, latency_max{1'000};
-  ExpiryOptions expiry;          // of profiles, for requests that do not want them as they are in the store
+  ExpiryOptions expiry;          // of profiles, for requests that accept older ones
   std::function<Instant()> now;  // virtual time
 };
 
 class FeaturePort final : public SimPort {
  public:
-  // All references outlive the port.
+  // All references must outlive the port.
   FeaturePort(FeatureOptions options, WorldData& world, WorldCatalogs& catalogs,
               SimCoordination& coordination, const FeatureFaults& faults);
 
@@ -46,7 +46,7 @@ class FeaturePort final : public SimPort {
   JobResult run(const Job& job, std::uint32_t lane) override;
 
  private:
-  // What was asked for behind an answer.
+  // Refresh that was requested behind an answer.
   struct Asked {
     std::string tenant, user;
     Instant ready;
@@ -69,7 +69,7 @@ class FeaturePort final : public SimPort {
   SimRandom random_;
 };
 
-// The port of a core that only asks the Coordination: a cache-meta.
+// Port of a core that only uses the coordination store: a cache-meta.
 class CoordinationPort final : public SimPort {
  public:
   CoordinationPort(NodeId node, SimCoordination& coordination, std::function<Instant()> now)

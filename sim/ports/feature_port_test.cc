@@ -33,7 +33,7 @@ struct Store {
 
 }  // namespace
 
-TEST_CASE("features are of the pinned catalog, with names under the pinned model") {
+TEST_CASE("feature port: features come from the pinned catalog, with block names of the pinned model") {
   Store store;
   store.world.write({DeleteItem{.item = "i3"}});
   const auto found =
@@ -53,7 +53,7 @@ TEST_CASE("features are of the pinned catalog, with names under the pinned model
   CHECK(std::get<Refusal>(store.run(FindFeatures{"", "u1", {}, "", "c9"})).code == "wrong_catalog");
 }
 
-TEST_CASE("what is read is what the world has: a user, an item, and that there is none") {
+TEST_CASE("feature port: Read returns the world's user or item, or refuses an unknown one") {
   Store store;
   const auto user = std::get<UserReply>(store.run(Read{GetUser{.user = "u1"}}));
   CHECK(user.user == "u1");
@@ -68,7 +68,7 @@ TEST_CASE("what is read is what the world has: a user, an item, and that there i
   CHECK(std::get<Refusal>(store.run(Read{GetItem{.item = "nothing"}})).code == "unknown_item");
 }
 
-TEST_CASE("a name is computed once, and the names are bounded") {
+TEST_CASE("feature port: each block name is computed once, and their number is bounded") {
   Store store;
   for (int round = 0; round < 3; ++round) store.run(ListItems{0, 100});
   CHECK(store.named == static_cast<int>(store.catalogs.names()));
@@ -78,7 +78,7 @@ TEST_CASE("a name is computed once, and the names are bounded") {
   CHECK(store.catalogs.names() <= 150);
 }
 
-TEST_CASE("a snapshot stays as it was, and makes room for another when it has computed enough") {
+TEST_CASE("world catalog: a snapshot never changes, and is replaced after it has computed enough items") {
   Store store;
   WorldCatalogs few(
       store.world, [](auto&&...) { return BlockName{}; }, 150, 10);
@@ -99,7 +99,7 @@ TEST_CASE("a snapshot stays as it was, and makes room for another when it has co
   CHECK(few.at("c1", "m") != after);
 }
 
-TEST_CASE("writes are seen by all who read after them") {
+TEST_CASE("feature port: writes are visible to all later reads") {
   Store store;
   const auto written = store.run(Write{PutUser{.tenant = "", .user = "u1", .tokens = {1, 2}}});
   CHECK(std::get<Written>(written).version == 2);
@@ -108,7 +108,7 @@ TEST_CASE("writes are seen by all who read after them") {
   CHECK(std::get<Refusal>(refused).code == "unknown_item");
 }
 
-TEST_CASE("profiles that need not be new are answered at once, and read again behind the answer") {
+TEST_CASE("feature port: a lenient request is answered immediately and refreshed behind the answer") {
   using Of = Features::Of;
   Store store;
   Instant now;
@@ -124,10 +124,10 @@ TEST_CASE("profiles that need not be new are answered at once, and read again be
   const Features first = find(Freshness::behind);
   CHECK(first.of == Of::missing);
   CHECK(first.user->events.empty());
-  CHECK(now.us < 100);  // nobody waited
+  CHECK(now.us < 100);  // no request waited
   now.us = 2'000;
   CHECK(find(Freshness::behind).of == Of::cache);
-  store.world.write({PutUser{.tenant = "", .user = "u1", .tokens = {1, 2}}});  // by another router
+  store.world.write({PutUser{.tenant = "", .user = "u1", .tokens = {1, 2}}});  // written by another router
   CHECK(find(Freshness::wait).user->version == 1);
   store.faults.failing = true;
   now.us = 15'000;
@@ -145,10 +145,10 @@ TEST_CASE("profiles that need not be new are answered at once, and read again be
   CHECK(find(Freshness::wait).of == Of::cache);
   CHECK(find(Freshness::wait).user->version == 2);
   port.run(Write{PutUser{.tenant = "", .user = "u1", .tokens = {1}}}, 0);
-  CHECK(find(Freshness::wait).user->version == 3);  // what was written here is seen here
+  CHECK(find(Freshness::wait).user->version == 3);  // this router's own write is visible immediately
 }
 
-TEST_CASE("faults: the store is slow, fails without writing, and hangs, but the coordination goes on") {
+TEST_CASE("feature port: faults slow, fail or hang the store but not the coordination store") {
   Store store;
   const Job find = FindFeatures{"", "u1", {}};
   store.faults.slowness = 1'000;
@@ -171,7 +171,7 @@ TEST_CASE("faults: the store is slow, fails without writing, and hangs, but the 
   CHECK(std::get<Refusal>(store.run(Coordinate{ReadKey{"k"}})).code == "coordination_away");
 }
 
-TEST_CASE("a cache-meta's port only coordinates") {
+TEST_CASE("coordination port: refuses jobs of other kinds") {
   Store store;
   CoordinationPort port(4, store.coordination, [] { return Instant{}; });
   CHECK(port.begin({}, Coordinate{ReadKey{"k"}}, 0) == Duration{100});

@@ -41,7 +41,7 @@ SimRows::Reading SimRows::begin(const std::string& model_version, std::span<cons
   return reading;
 }
 
-// Rows of one page are written one by one: what the page holds is all of them together.
+// Rows of one page are written one by one; the page's content covers all of them.
 void SimRows::write(const RowSlab::Row& row, std::uint32_t model, const RowSource& source) {
   const std::uint64_t content = mix(model, row.row);
   const std::uint32_t before = pages_.at(row.place.page).writing;

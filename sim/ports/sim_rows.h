@@ -1,8 +1,7 @@
 #pragma once
-// Rows of embedding tables on a simulated device: the production slab over the process's pages, in which a
-// row stands for the model and the token that it is the row of. A pass holds what it reads until it ends. A
-// row of another model or token, and one in whose page somebody else has written, changes what is computed
-// with it, and is told.
+// Embedding rows on a simulated device: the production slab over the process's pages. A row stands for its
+// model and token. A pass holds the rows that it reads until it ends. A row of another model or token, or
+// one whose page was overwritten, changes what is computed from it and is reported.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -18,32 +17,32 @@
 
 namespace troupe::sim {
 
-// Of a row that is missed: of a shard whose page is not as it should be, it is another one.
+// Source of a missed row. A row of a shard with a wrong page is a wrong row.
 struct RowSource {
-  std::uint64_t wrong = 0;  // 0: it is right
-  bool struck = false;      // bits of it flipped where it lay
+  std::uint64_t wrong = 0;  // 0 = right
+  bool struck = false;      // bits of it flipped in place
 };
 
 class SimRows {
  public:
-  // `pages` outlives it.
+  // `pages` must outlive this object.
   SimRows(Pages& pages, std::uint32_t page_rows)
       : pages_(pages), slab_(page_rows, evicted_max), savings_(std::uint64_t{pages.count()} * page_rows) {}
 
   struct Reading {
     RowSlab::Batch batch;
     std::uint32_t model = 0;   // model_mark
-    std::uint64_t wrong = 0;   // 0: all rows are right; else what the pass computes differs by it
-    bool other_model = false;  // one is of another model
-    bool overwritten = false;  // somebody else wrote where one was
-    bool struck = false;       // one came from where bits had flipped
+    std::uint64_t wrong = 0;   // 0 = all rows are right; otherwise mixed into the computed value
+    bool other_model = false;  // a row belongs to another model
+    bool overwritten = false;  // another writer changed the page of a row
+    bool struck = false;       // a row came from flipped bits
   };
   using FindRow = std::function<RowSource(std::uint32_t row)>;
-  // `find`: of those that are missed; none: they are right.
+  // `find` returns the source of missed rows; null = all are right.
   Reading begin(const std::string& model_version, std::span<const Token> tokens, const FindRow& find = {});
-  // That would be missed now. Room is made for them as if they were read, and they are not counted.
+  // Returns the rows that would be missed now. Allocates space for them like a read, but counts nothing.
   std::vector<std::uint32_t> missed(const std::string& model_version, std::span<const Token> tokens);
-  // False: somebody wrote in their pages meanwhile.
+  // Returns false if somebody wrote to their pages meanwhile.
   bool end(const Reading& reading, bool good);
   void drop(const std::string& model_version);
   RowPages change(const ChangeRowPages& change);
@@ -54,7 +53,7 @@ class SimRows {
  private:
   static constexpr std::size_t evicted_max = 4'096;
   static constexpr std::uint64_t row_bytes = 64;
-  static constexpr double row_us = 5;  // as what a row saves is weighed
+  static constexpr double row_us = 5;  // weight of a row's savings
   struct Stored {
     std::uint32_t model = 0, token = 0;
     std::uint32_t writing = 0;  // of its page
@@ -68,8 +67,8 @@ class SimRows {
   RowSlab slab_;
   actors::RowSavings savings_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Stored> rows_;  // by page and slot
-  std::map<std::string, std::uint32_t> numbers_;                    // of versions
-  std::map<std::uint32_t, std::uint32_t> models_;                   // of numbers
+  std::map<std::string, std::uint32_t> numbers_;                    // number of each version
+  std::map<std::uint32_t, std::uint32_t> models_;                   // model_mark of each number
   std::uint32_t last_number_ = 0;
   std::uint64_t refilled_ = 0;
 };

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace troupe::sim::sim_rows_test {  // beside the other test benches of this executable
+namespace troupe::sim::sim_rows_test {  // keeps names apart from the other fixtures of this executable
 namespace {
 
 struct Bench {
@@ -16,7 +16,7 @@ struct Bench {
   }
 };
 
-TEST_CASE_FIXTURE(Bench, "rows that are right change nothing, missed or not") {
+TEST_CASE_FIXTURE(Bench, "sim rows: right rows change no result, missed or not") {
   CHECK(read("a", {1, 2, 3, 1}).wrong == 0);
   CHECK(read("a", {1, 2, 3, 4, 5}).wrong == 0);
   CHECK(read("b", {1, 2}).wrong == 0);
@@ -25,7 +25,7 @@ TEST_CASE_FIXTURE(Bench, "rows that are right change nothing, missed or not") {
   CHECK(rows.slab().check_invariants() == "");
 }
 
-TEST_CASE_FIXTURE(Bench, "a row in whose page somebody else has written is wrong, and is told") {
+TEST_CASE_FIXTURE(Bench, "sim rows: a row whose page was overwritten is wrong and is reported") {
   read("a", {1, 2, 3});
   pages.write(3, {}, {});
   const auto reading = read("a", {1, 2, 3});
@@ -33,14 +33,14 @@ TEST_CASE_FIXTURE(Bench, "a row in whose page somebody else has written is wrong
   CHECK(reading.overwritten);
 }
 
-TEST_CASE_FIXTURE(Bench, "a page that is written under a pass that reads it is told at its end") {
+TEST_CASE_FIXTURE(Bench, "sim rows: a page overwritten during a pass is reported at its end") {
   read("a", {1});
   const auto reading = rows.begin("a", std::vector<Token>{1});
   pages.write(3, {}, {});
   CHECK_FALSE(rows.end(reading, true));
 }
 
-TEST_CASE_FIXTURE(Bench, "pages that a pass reads stay, and rows that went come back when there is room") {
+TEST_CASE_FIXTURE(Bench, "sim rows: pages in use stay, and evicted rows are refilled when there is space") {
   read("a", {1, 2, 3, 4});
   const auto held = rows.begin("a", std::vector<Token>{1});
   CHECK(rows.change({{}, 2}).given_back == std::vector<std::uint32_t>{4});

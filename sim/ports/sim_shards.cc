@@ -17,7 +17,7 @@ SimShards::Granted SimShards::granted(const RunBatch& batch) {
   return granted;
 }
 
-// Of another size, or cut otherwise, it is another table.
+// A table with another number of rows or rows per shard has another name.
 const BlockName& SimShards::table_of(const std::string& model_version) const {
   const auto known = names_.find(model_version);
   if (known != names_.end()) return known->second;
@@ -35,7 +35,7 @@ Page SimShards::page_of(const std::string& model_version, const TableShard& shar
   return {{{content, content}}, {block_mark(block_of(shard)), 0, model_mark(model_version)}};
 }
 
-// ---- a batch's ----
+// ---- shards of a batch ----
 
 RowSource SimShards::read(const std::string& model_version, std::uint32_t row, Granted& granted) {
   const TableShard shard = shard_of(model_version, row);
@@ -49,7 +49,7 @@ RowSource SimShards::read(const std::string& model_version, std::uint32_t row, G
   return {one.wrong == 0 ? 0 : mix(one.wrong, row) | 1, one.found.struck != 0};
 }
 
-// At its first use. False: it has nothing that is its own.
+// Fills or checks the shard at its first use. Returns false if it cannot be used.
 bool SimShards::make_ready(const std::string& model_version, const TableShard& shard, One& one) {
   if (one.ready || one.bad) return one.ready;
   const BlockGrant& grant = one.grant;
@@ -101,7 +101,7 @@ void SimShards::add_to(RowTotals& totals) const {
   totals.from_table = from_table_;
 }
 
-// ---- those that belong to the node ----
+// ---- shards that belong to the node ----
 
 ShardsFilled SimShards::fill(const FillShards& fill, std::span<const std::string> models) {
   ShardsFilled filled;

@@ -1,9 +1,8 @@
 #pragma once
-// Shards of embedding tables on a simulated device: blocks of the process's pages, each of which stands for
-// as many consecutive rows of a model's table. A batch's are used as they were granted: filled from the
-// table, compared with their checksum, or taken as they are. What is not the shard that was asked for changes
-// what is computed of its rows, and is told; so is a page that is written to before who holds it is done with
-// it.
+// Shards of embedding tables on a simulated device: blocks of the process's pages, each standing for
+// consecutive rows of a model's table. A batch uses its shards as they were granted: filled from the table,
+// compared with their checksum, or taken as they are. A wrong shard changes what is computed from its rows
+// and is reported, as is a page written before its holder releases it.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -22,24 +21,24 @@ namespace troupe::sim {
 class SimShards {
  public:
   using Report = std::function<void(int promise, const TableShard& shard, std::string_view what)>;
-  // `pages` outlives it. Each model has a table of `rows` rows, `page_rows` of them in a page.
+  // `pages` must outlive this object. Each model has a table of `rows` rows, `page_rows` of them per page.
   SimShards(Pages& pages, std::uint32_t page_rows, std::uint32_t rows, Report report);
 
-  // Those that a batch was granted.
+  // Shard granted to a batch.
   struct One {
     BlockGrant grant;
-    Page found{};  // as it was read, or filled
+    Page found{};  // as it was read or filled
     std::uint64_t wrong = 0;
-    bool ready = false, bad = false;  // neither: nothing was read there yet
+    bool ready = false, bad = false;  // both false = not read yet
     std::optional<BlockOutcome> outcome;
   };
   using Granted = std::map<TableShard, One>;
   static Granted granted(const RunBatch& batch);
 
   TableShard shard_of(const std::string& model_version, std::uint32_t row) const;
-  // Of a shard that is granted and has what it should; else of the table.
+  // Reads a row from its granted shard if that is right, else from the table.
   RowSource read(const std::string& model_version, std::uint32_t row, Granted& granted);
-  // What became of those that were used.
+  // Returns the outcomes of the shards that were used.
   std::vector<BlockOutcome> end(Granted& granted);
   ShardsFilled fill(const FillShards& fill, std::span<const std::string> models);
   void add_to(RowTotals& totals) const;
@@ -53,7 +52,8 @@ class SimShards {
   Pages& pages_;
   std::uint32_t page_rows_, rows_;
   Report report_;
-  mutable std::map<std::string, BlockName, std::less<>> names_;  // of tables: each is asked for at every row
+  // Names of tables, cached because every row needs one.
+  mutable std::map<std::string, BlockName, std::less<>> names_;
   std::uint64_t from_here_ = 0, from_nodes_ = 0, from_table_ = 0;
 };
 

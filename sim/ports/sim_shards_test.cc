@@ -5,7 +5,7 @@
 #include "runtime/actor/table_shard.h"
 #include "sim/ports/compute_port.h"
 
-namespace troupe::sim::sim_shards_test {  // beside the other test benches of this executable
+namespace troupe::sim::sim_shards_test {  // keeps names apart from the other fixtures of this executable
 namespace {
 
 constexpr std::uint32_t page_rows = 4, table_rows = 10;
@@ -21,7 +21,7 @@ struct Bench {
     batch.shards = {{shard, std::move(grant)}};
     return SimShards::granted(batch);
   }
-  // As it was written there: its checksum.
+  // Fills a shard and returns its checksum.
   std::uint64_t fill(const std::string& model, std::uint32_t row, std::uint32_t page) {
     SimShards::Granted granted = this->granted(shards.shard_of(model, row), {Grant::write, 5, 0, {page}});
     shards.read(model, row, granted);
@@ -34,7 +34,7 @@ struct Bench {
   }
 };
 
-TEST_CASE_FIXTURE(Bench, "rows of a shard are right wherever they are from, and are counted by that") {
+TEST_CASE_FIXTURE(Bench, "sim shards: rows are right and counted, whatever their source") {
   const TableShard shard = shards.shard_of("a", 6);
   CHECK(shard.shard == 1);
   CHECK(shards.shard_of("b", 6).table != shard.table);
@@ -44,7 +44,7 @@ TEST_CASE_FIXTURE(Bench, "rows of a shard are right wherever they are from, and 
 
   SimShards::Granted write = granted(shard, {Grant::write, 5, 0, {3}});
   for (const std::uint32_t row : {4, 7}) CHECK(shards.read("a", row, write).wrong == 0);
-  CHECK(shards.read("a", 8, write).wrong == 0);  // of the next one
+  CHECK(shards.read("a", 8, write).wrong == 0);  // a row of the next shard
   CHECK(totals().from_table == 4);
   const std::vector<BlockOutcome> written = shards.end(write);
   REQUIRE(written.size() == 1);
@@ -62,8 +62,8 @@ TEST_CASE_FIXTURE(Bench, "rows of a shard are right wherever they are from, and 
 }
 
 TEST_CASE_FIXTURE(Bench,
-                  "of a shard whose bits flipped: the checksum tells, and the table has the rows; unchecked "
-                  "they are wrong") {
+                  "sim shards: a flipped shard fails its checksum and the table provides the rows; unchecked "
+                  "rows are wrong") {
   const std::uint64_t sum = fill("a", 0, 3);
   pages.strike(3, 7);
   const TableShard shard = shards.shard_of("a", 0);
@@ -82,7 +82,8 @@ TEST_CASE_FIXTURE(Bench,
   CHECK(promises.empty());
 }
 
-TEST_CASE_FIXTURE(Bench, "another shard, one of another model, and one that came too late are told") {
+TEST_CASE_FIXTURE(Bench,
+                  "sim shards: a wrong shard, one of another model, and one pulled too late are reported") {
   const auto read = [&](const std::string& model, std::uint32_t row) {
     SimShards::Granted granted = this->granted(shards.shard_of(model, row), {Grant::read, 5, 0, {3}});
     const bool wrong = shards.read(model, row, granted).wrong != 0;
@@ -97,7 +98,7 @@ TEST_CASE_FIXTURE(Bench, "another shard, one of another model, and one that came
 }
 
 TEST_CASE_FIXTURE(
-    Bench, "a page that is written to while its shard is held is told, of its writer and of its reader") {
+    Bench, "sim shards: a page overwritten while its shard is held is reported, for writers and readers") {
   for (const Grant grant : {Grant::write, Grant::read}) {
     const std::uint64_t sum = fill("a", 0, 3);
     SimShards::Granted granted = this->granted(shards.shard_of("a", 0), {grant, 5, sum, {3}});
@@ -112,8 +113,7 @@ TEST_CASE_FIXTURE(
   CHECK(promises.empty());
 }
 
-TEST_CASE_FIXTURE(
-    Bench, "tables are listed by name with all of their shards, and filled where a page is granted for it") {
+TEST_CASE_FIXTURE(Bench, "sim shards: fill lists tables by name with all shards and fills the granted ones") {
   const std::vector<std::string> models{"a", "b"};
   const ShardsFilled listed = shards.fill({}, models);
   REQUIRE(listed.tables.size() == 2);
@@ -167,11 +167,11 @@ BatchRequest request(Grant grant) {
 
 TEST_CASE_FIXTURE(
     Device,
-    "a batch that misses rows ends with the shards that it wants, each once, and has computed nothing") {
+    "sim shards: a batch that misses rows ends with the shards it wants, each once, without computing") {
   const RunBatch asks{{request(Grant::write)}, true};
   const BatchDone away = run(asks);
   CHECK(now == Instant{20});
-  REQUIRE(away.away.size() == 3);  // of rows 1 and 2, of 6, and of 9
+  REQUIRE(away.away.size() == 3);  // of rows 1 and 2, of row 6, and of row 9
   CHECK(std::ranges::is_sorted(away.away));
   CHECK(away.replies.empty());
   CHECK(pages.at(4) == Page{});
@@ -186,15 +186,15 @@ TEST_CASE_FIXTURE(
   CHECK(done.replies.at(0).readouts == evaluate("m1", granted.requests[0].plan));
   CHECK(done.rows.from_table == 4);
 
-  RunBatch bad = granted;  // nothing is granted: all from the table
+  RunBatch bad = granted;  // nothing is granted: all rows come from the table
   for (GrantedShard& shard : bad.shards) shard.grant = {};
   CHECK(run(bad).replies.at(0).readouts == done.replies[0].readouts);
   CHECK(violations.count() == 0);
 }
 
 TEST_CASE_FIXTURE(Device,
-                  "rows that are in the pool ask for no shard; those of a shard that is wrong make another "
-                  "answer, from the pool as well") {
+                  "sim shards: rows in the pool need no shard; rows of a wrong shard change the "
+                  "answer, also from the pool") {
   port.run(ChangeRowPages{{20, 21, 22}, 0}, 1);
   RunBatch batch{{request(Grant::none)}, true};
   const BatchDone away = run(batch);
@@ -219,8 +219,8 @@ TEST_CASE_FIXTURE(Device,
 }
 
 TEST_CASE_FIXTURE(Device,
-                  "shards are filled in the time that it takes to read them, and a model is not dropped "
-                  "under a batch that asks for some") {
+                  "sim shards: filling takes the time to read the shards; dropping a model under a waiting "
+                  "batch is reported") {
   const FillShards fill{{{{}, {}}, {{}, {}}}};
   CHECK(port.begin(now, fill, 1) == Duration{40});
   CHECK(std::get<ShardsFilled>(port.run(fill, 1)).tables.size() == 1);

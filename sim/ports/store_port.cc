@@ -10,15 +10,15 @@ namespace troupe::sim {
 namespace {
 
 Refusal bad_pages() {
-  return {500, "bad_pages", "a page outside the arena, or not as many as the tokens need", "simulated store",
-          "pages of the arena"};
+  return {500, "bad_pages", "a page is outside the arena, or the number of pages does not match the tokens",
+          "simulated store", "pages of the arena"};
 }
 Refusal storage_failed() {
-  return {503, "storage_failed", "the disk fails", "simulated disk", "a disk that works and has room"};
+  return {503, "storage_failed", "the disk fails", "simulated disk", "a working disk with free space"};
 }
 Refusal unreachable(NodeId node) {
   return {503, "peer_unreachable", "node " + std::to_string(node) + " cannot be read", "simulated transfer",
-          "a peer that lives, in the incarnation that was asked for"};
+          "a living peer with the requested incarnation"};
 }
 
 std::size_t half_of(std::size_t pages) { return (pages + 1) / 2; }
@@ -41,7 +41,7 @@ StorePort::StorePort(StoreOptions options, Pages& pages, SimDisk& disk, SimNetwo
       faults_(faults),
       violations_(violations),
       random_(options_.seed, mix(options_.node, 0x5706)) {
-  TROUPE_CHECK(options_.now, "a store has the time");
+  TROUPE_CHECK(options_.now, "`now` must be set");
 }
 
 // ---- the start of a job ----
@@ -88,7 +88,7 @@ bool StorePort::loses_load() {
   return true;
 }
 
-constexpr Duration copy_ends{300'000};  // after its lease, whatever is still to come
+constexpr Duration copy_ends{300'000};  // time after its lease until a copy ends, whatever is still missing
 
 Duration StorePort::disk_time(Instant now, std::uint64_t pages) const {
   const double bytes = static_cast<double>(pages * options_.page_bytes);
@@ -112,7 +112,7 @@ void StorePort::begin_load(const LoadBlocks& load, Running& running) {
   }
 }
 
-// Takes the first half of each block's pages.
+// Reads the first half of each block's pages.
 Duration StorePort::begin_pull(Instant now, const PullBlocks& pull, Running& running) {
   running.lease_end = local_now() + Duration{pull.budget_us};
   running.may_have_waited = now == last_end_;
@@ -150,7 +150,7 @@ void StorePort::watch(std::span<const std::uint32_t> ids, Running& running) cons
 
 JobResult StorePort::run(const Job& job, std::uint32_t lane) {
   auto running = running_.extract(lane);
-  TROUPE_CHECK(!running.empty(), "a job begins before it runs");
+  TROUPE_CHECK(!running.empty(), "begin() must be called before run()");
   last_end_ = options_.now();
   if (const auto* wanted = std::get_if<PullBlocks>(&job)) {
     JobResult result = pull(*wanted, running.mapped());
@@ -223,7 +223,7 @@ bool StorePort::load_one(const LoadBlocks::One& one) {
     quarantine(one.name);
     return false;
   }
-  if (record->block.tokens != one.tokens) return false;  // sound, but not what was asked for
+  if (record->block.tokens != one.tokens) return false;  // valid, but not the requested size
   for (std::size_t i = 0; i < one.pages.size(); ++i) pages_.copy(one.pages[i], record->pages[i]);
   if (planted(Bug::skip_checksum)) return true;
   if (record->block.checksum != one.checksum) return false;
@@ -275,7 +275,7 @@ JobResult StorePort::pull(const PullBlocks& pull, const Running& running) {
   return pulled;
 }
 
-// As a real transport, which knows the lease: what came after it is not there.
+// Like a real transport, which knows the lease: content that arrives after it is discarded.
 void StorePort::end_arrivals(const PullBlocks& pull, const JobResult& result, const Running& running) {
   const auto* pulled = std::get_if<Pulled>(&result);
   const bool late = local_now() > running.lease_end;
@@ -284,7 +284,7 @@ void StorePort::end_arrivals(const PullBlocks& pull, const JobResult& result, co
       pages_.end_arrival(pull.blocks[b].here, pulled && pulled->ok[b] && !late, pull.blocks[b].to);
 }
 
-// The second half of the pages, and then a look at all of them.
+// Reads the second half of the pages, then checks all of them.
 bool StorePort::pull_one(const PullBlocks::One& one, const Running& running, std::size_t index,
                          const Pages& remote) {
   const std::vector<Page>& before = running.remote[index];

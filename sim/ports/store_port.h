@@ -1,9 +1,9 @@
 #pragma once
-// The simulated physical things of a KV-cache worker: the node's disk, its own pages' bytes, and one-sided
-// reads of other nodes' pages. Reads of another node take half of the pages when the job begins and the rest
-// when it ends, without a word from the owner: pages that the owner has given to somebody else meanwhile show
-// as a checksum that does not match, and if the lease was still running, as a broken promise 3. The same for
-// pages of this process that change while they are saved to disk or loaded into.
+// Simulated storage and transfer of a KV-cache worker: the node's disk, its pages' bytes, and one-sided
+// reads of other nodes' pages. A remote read takes half of the pages when the job begins and the rest when
+// it ends, without involving the owner. Pages that the owner reassigns meanwhile fail the checksum, and if
+// the lease was still valid, promise 3 is broken. The same holds for pages of this process that change
+// while they are saved or loaded into.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -19,41 +19,41 @@
 namespace troupe::sim {
 
 struct TransferFaults {
-  double reset = 0;      // share of the pulls that break off half way
-  double corrupted = 0;  // share of the blocks of which a bit is turned on the way
-  double slowness = 1;   // of the transfers of this node
+  double reset = 0;      // share of pulls that break off half way
+  double corrupted = 0;  // share of blocks with a bit flipped in transfer
+  double slowness = 1;   // of this node's transfers
 };
 
 struct StoreOptions {
   NodeId node = 0;
   std::uint64_t seed = 1;
-  std::uint64_t page_bytes = 65'536;  // of the real page, for times
-  bool counts_pages = false;    // what it is told of blocks are pages, as where several models share the pool
-  bool pulls_take_time = true;  // beside the link's latency
+  std::uint64_t page_bytes = 65'536;  // of the real page, for transfer times
+  bool counts_pages = false;          // sizes in messages are pages, as if several models share the pool
+  bool pulls_take_time = true;        // in addition to the link's latency
   Duration disk_latency{100};
   double disk_bytes_per_us = 2'000;
-  double memory_bytes_per_us = 10'000;  // read and summed up
-  Duration unreachable{
-      1'000'000};  // until a pull from a node that does not answer is given up, budget permitting
+  double memory_bytes_per_us = 10'000;  // to read and sum pages
+  // Time until a pull from a node that does not answer is given up, if the budget permits.
+  Duration unreachable{1'000'000};
   std::function<Instant()> now;        // virtual time
-  std::function<Instant()> local_now;  // the node's own clock, by which it judges leases; none: `now`
-  // The disk's fault of this kind has acted. A torn save by death does not end: kill the process by
-  // SimHost::at, since this may be called within begin().
+  std::function<Instant()> local_now;  // the node's own clock, by which it judges leases; null = `now`
+  // Called when the disk's fault of this kind has acted. A save torn by death never ends: kill the process
+  // by SimHost::at, since the callback may run within begin().
   std::function<void(NodeId, FaultKind)> on_struck;
 };
 
 class StorePort final : public SimPort {
  public:
-  // All references outlive the port.
+  // All references must outlive the port.
   StorePort(StoreOptions options, Pages& pages, SimDisk& disk, SimNetwork& network, const PageRegistry& peers,
             const TransferFaults& faults, Violations& violations);
 
   std::optional<Duration> begin(Instant now, const Job& job, std::uint32_t lane) override;
   JobResult run(const Job& job, std::uint32_t lane) override;
 
-  std::uint64_t quarantined() const { return quarantined_; }      // lies of the disk that were found
+  std::uint64_t quarantined() const { return quarantined_; }      // disk errors that were detected
   std::uint64_t bad_transfers() const { return bad_transfers_; }  // blocks that did not match on arrival
-  std::uint64_t bytes_asked() const { return bytes_asked_; }      // of other nodes
+  std::uint64_t bytes_asked() const { return bytes_asked_; }      // requested from other nodes
 
  private:
   bool hold(const Pages& arena, std::span<const std::uint32_t> pages, std::size_t tokens) const;
@@ -64,12 +64,12 @@ class StorePort final : public SimPort {
   };
   struct Running {
     std::vector<Watched> watched;
-    // Of a pull:
+    // Fields of a pull:
     Instant lease_end;             // on the node's own clock
-    bool may_have_waited = false;  // then the lease began earlier than this job knows
+    bool may_have_waited = false;  // the lease may have begun earlier than this job
     bool reset = false;
     std::vector<std::uint8_t> corrupted;    // per block
-    std::vector<std::vector<Page>> remote;  // per block, as it lay there at the start; empty: no such pages
+    std::vector<std::vector<Page>> remote;  // per block, as read at the start; empty = no such pages
   };
 
   Duration disk_time(Instant now, std::uint64_t pages) const;
@@ -103,7 +103,7 @@ class StorePort final : public SimPort {
   const TransferFaults& faults_;
   Violations& violations_;
   SimRandom random_;
-  std::map<std::uint32_t, Running> running_;  // per lane
+  std::map<std::uint32_t, Running> running_;  // per executor slot
   Instant last_end_{-1};
   std::uint64_t quarantined_ = 0, bad_transfers_ = 0, bytes_asked_ = 0;
 };

@@ -11,7 +11,7 @@ const BlockName name{{7}};
 const std::vector<std::uint32_t> three{1, 2, 3};
 constexpr std::uint32_t tokens = 10;
 
-// Node 1 with the pages `here`; node 2, in its fifth incarnation, has a block of three pages in `there`.
+// Node 1 has the pages `here`. Node 2, in its fifth incarnation, has a block of three pages in `there`.
 struct Node {
   Instant now;
   Pages here{16, 4}, there{16, 4};
@@ -60,7 +60,7 @@ const std::vector<std::uint32_t> target{8, 9, 10};
 
 // ---- other nodes' pages ----
 
-TEST_CASE("a pull brings the pages, the first half at once and the rest at its end") {
+TEST_CASE("store port: a pull reads the first half of the pages at its start and the rest at its end") {
   Node node;
   const Job job = node.pull();
   CHECK(*node.begin(job) > Duration{0});
@@ -71,7 +71,7 @@ TEST_CASE("a pull brings the pages, the first half at once and the rest at its e
   CHECK(node.violations.count() == 0);
 }
 
-TEST_CASE("of a pull in parts it is known how it ends; what came after the lease is not there") {
+TEST_CASE("store port: the end of a partial pull is recorded; content after the lease is discarded") {
   for (const bool late : {false, true}) {
     Node node;
     PullBlocks pull = node.pull(1'000);
@@ -88,7 +88,7 @@ TEST_CASE("of a pull in parts it is known how it ends; what came after the lease
   }
 }
 
-TEST_CASE("pages that change at their owner tear the copy, which breaks a promise while the lease runs") {
+TEST_CASE("store port: pages that change at their owner tear the copy, a violation during the lease") {
   for (const std::int64_t after_us : {1'000, 1'001}) {
     Node node;
     const Job job = node.pull(1'000);
@@ -101,7 +101,7 @@ TEST_CASE("pages that change at their owner tear the copy, which breaks a promis
   }
 }
 
-TEST_CASE("a pull that may have waited for its turn does not know when its lease began") {
+TEST_CASE("store port: a pull that may have waited in a queue does not judge its lease") {
   Node node;
   node.run(ListStored{});
   const Job job = node.pull(1'000);
@@ -111,7 +111,7 @@ TEST_CASE("a pull that may have waited for its turn does not know when its lease
   CHECK(node.violations.count() == 0);
 }
 
-TEST_CASE("local pages that are given away while they are pulled into are seen") {
+TEST_CASE("store port: local pages reassigned during a pull are reported") {
   Node node;
   const Job job = node.pull();
   node.begin(job);
@@ -120,7 +120,7 @@ TEST_CASE("local pages that are given away while they are pulled into are seen")
   CHECK(node.violations.kept().at(0).promise == 3);
 }
 
-TEST_CASE("the dead, another incarnation, a cut and a reset are refusals") {
+TEST_CASE("store port: a dead peer, another incarnation, a cut and a reset are refused") {
   const auto refused = [](Node& node) {
     const Job job = node.pull();
     CHECK(node.begin(job));
@@ -145,7 +145,7 @@ TEST_CASE("the dead, another incarnation, a cut and a reset are refusals") {
   CHECK(std::holds_alternative<Refusal>(cut_on_the_way.end(job)));
 }
 
-TEST_CASE("a bit that turns on the way is found, and so is a block that is not the one asked for") {
+TEST_CASE("store port: a bit flipped in transfer is detected, and so is a wrong block") {
   Node node;
   node.faults.corrupted = 1;
   CHECK_FALSE(node.arrived(node.pull()));
@@ -161,7 +161,7 @@ TEST_CASE("a bit that turns on the way is found, and so is a block that is not t
 
 // ---- the disk ----
 
-TEST_CASE("a block is saved, listed, loaded by another process and erased") {
+TEST_CASE("store port: a block is saved, listed, loaded by another process and erased") {
   Node node;
   const SaveBlock save = node.save();
   CHECK(node.begin(save) == Duration{400});
@@ -181,7 +181,7 @@ TEST_CASE("a block is saved, listed, loaded by another process and erased") {
   CHECK(node.violations.count() == 0);
 }
 
-TEST_CASE("a disk that is full or fails says so, and a slow one takes its time") {
+TEST_CASE("store port: a full or failing disk is reported, and a slow one takes longer") {
   Node node;
   node.disk.faults().full = true;
   const Saved full = std::get<Saved>(node.run(node.save()));
@@ -196,7 +196,7 @@ TEST_CASE("a disk that is full or fails says so, and a slow one takes its time")
   CHECK(node.begin(node.save()) == Duration{1'200});
 }
 
-TEST_CASE("a lie of the disk is a miss, and gone after that") {
+TEST_CASE("store port: damaged data on disk is a miss and is removed") {
   const auto lied = [](auto lie) {
     Node node;
     SimRandom random(3, 3);
@@ -219,7 +219,7 @@ TEST_CASE("a lie of the disk is a miss, and gone after that") {
   }));
 }
 
-TEST_CASE("a record under another's name is not listed") {
+TEST_CASE("store port: a record under another block's name is not listed") {
   Node node;
   node.run(node.save());
   SaveBlock other = node.save();
@@ -231,7 +231,7 @@ TEST_CASE("a record under another's name is not listed") {
   CHECK(node.port.quarantined() == 2);
 }
 
-TEST_CASE("pages that do not match their checksum are not saved, which is not the disk's fault") {
+TEST_CASE("store port: pages that do not match their checksum are not saved, without a disk error") {
   Node node;
   SaveBlock wrong = node.save();
   wrong.block.checksum ^= 1;
@@ -240,7 +240,7 @@ TEST_CASE("pages that do not match their checksum are not saved, which is not th
   CHECK(saved.corrupt);
 }
 
-TEST_CASE("pages that change while they are saved or loaded into are seen") {
+TEST_CASE("store port: pages that change during a save or load are reported") {
   Node node;
   const Job save = node.save();
   node.begin(save);
@@ -254,7 +254,7 @@ TEST_CASE("pages that change while they are saved or loaded into are seen") {
   CHECK(node.violations.count() == 2);
 }
 
-TEST_CASE("pages outside the arena, or too few, are refused") {
+TEST_CASE("store port: pages outside the arena, or too few, are refused") {
   Node node;
   SaveBlock save = node.save();
   save.pages = {1, 2, 16};
@@ -264,7 +264,7 @@ TEST_CASE("pages outside the arena, or too few, are refused") {
   CHECK(std::get<Refusal>(node.run(load)).code == "bad_pages");
 }
 
-TEST_CASE("a load into pages that do not hold the block writes none of them") {
+TEST_CASE("store port: a load into too few pages writes nothing") {
   Node node;
   node.run(node.save());
   const std::vector<Page> before = node.here.read(target);
@@ -274,7 +274,7 @@ TEST_CASE("a load into pages that do not hold the block writes none of them") {
   CHECK_FALSE(node.here.rewritten(target, before));
 }
 
-TEST_CASE("a save that breaks off is on the disk, but not whole: no load takes it") {
+TEST_CASE("store port: a torn save is on the disk, but no load accepts it") {
   for (const auto torn : {SimDisk::Torn::by_full_disk, SimDisk::Torn::by_death}) {
     Node node;
     node.disk.faults().torn = torn;
@@ -287,7 +287,7 @@ TEST_CASE("a save that breaks off is on the disk, but not whole: no load takes i
   }
 }
 
-TEST_CASE("a disk that loses loads refuses single blocks, and keeps them") {
+TEST_CASE("store port: failing loads refuse single blocks and keep them on disk") {
   Node node;
   node.run(node.save());
   node.disk.faults().loads_lost = 1;

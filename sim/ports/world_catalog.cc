@@ -35,7 +35,7 @@ ItemNumber WorldCatalog::find(std::string_view id) const {
 }
 
 ItemView WorldCatalog::item(ItemNumber number) const {
-  TROUPE_CHECK(number < numbers_ && compute(number), "an item of this snapshot");
+  TROUPE_CHECK(number < numbers_ && compute(number), "the item must be in this snapshot");
   return *compute(number);
 }
 

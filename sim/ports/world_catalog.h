@@ -1,8 +1,7 @@
 #pragma once
-// Snapshots of the world's catalogs, with the names of blocks under one model. Their items are computed when
-// somebody asks for them and kept as long as the snapshot, so a hundred million items cost nothing until
-// then; one that has computed too many makes room for another of the same state, and lives as long as
-// requests see it.
+// Snapshots of the world's catalogs, with block names under one model. Items are computed on first use and
+// kept as long as the snapshot, so a hundred million items cost nothing until then. A snapshot that has
+// computed too many items is replaced by a new one of the same state, and lives as long as requests use it.
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -18,8 +17,8 @@
 
 namespace troupe::sim {
 
-// Names of item blocks under a model, each computed once: hashing is the dearest thing here. Shared by all
-// routers.
+// Cache of the names of item blocks under a model. Each name is computed once, since hashing dominates the
+// cost. Shared by all routers.
 class ItemNames {
  public:
   using NameItem = std::function<BlockName(const std::string& model_version, std::span<const Token> tokens)>;
@@ -31,11 +30,11 @@ class ItemNames {
 
  private:
   NameItem name_item_;
-  std::size_t names_max_;                               // more make it start again
+  std::size_t names_max_;                               // the cache is cleared above this number
   std::unordered_map<std::uint64_t, BlockName> names_;  // by hash of model and tokens; never iterated
 };
 
-// A catalog version as it is when this is made. World and names outlive it.
+// Catalog version as of its creation. World and names must outlive it.
 class WorldCatalog final : public Catalog {
  public:
   WorldCatalog(const WorldData& world, ItemNames& names, std::string version, std::string model_version);
@@ -56,11 +55,11 @@ class WorldCatalog final : public Catalog {
   const std::string version_, model_version_;
   const std::uint64_t model_key_;
   const WorldData::Edition edition_;
-  const ItemNumber numbers_;                                           // all are below
-  mutable std::unordered_map<ItemNumber, std::optional<Item>> items_;  // that were asked for; never iterated
+  const ItemNumber numbers_;                                           // all numbers are below this
+  mutable std::unordered_map<ItemNumber, std::optional<Item>> items_;  // items used so far; never iterated
 };
 
-// Those of the world's present state.
+// Catalogs of the world's present state.
 class WorldCatalogs {
  public:
   WorldCatalogs(const WorldData& world, ItemNames::NameItem name_item, std::size_t names_max,
@@ -73,7 +72,7 @@ class WorldCatalogs {
  private:
   const WorldData& world_;
   ItemNames names_;
-  const std::size_t computed_max_;  // items of one snapshot
+  const std::size_t computed_max_;  // items per snapshot
   std::map<std::pair<std::string, std::string>, std::shared_ptr<const WorldCatalog>> catalogs_;
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t shown_max = 4;
 
-// One entry per alternative of Message, in its order.
+// One name per alternative of Message, in its order.
 constexpr const char* message_names[] = {
     "RankRequest",  "RankReply",        "ScoreRequest",  "ScoreReply",      "PutUser",        "DeleteUser",
     "PutItem",      "DeleteItem",       "Reload",        "Stored",          "Refused",        "Execute",

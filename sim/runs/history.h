@@ -1,6 +1,6 @@
 #pragma once
-// The history of a run for people: one line for each message that is delivered, with its fields; long lists
-// are shortened, names of blocks cut.
+// Readable history of a run: one line per delivered message with its fields. Long lists are shortened,
+// block names cut.
 #include <functional>
 #include <string>
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto index_of(FaultKind kind) { return static_cast<std::size_t>(kind); }
 
-// One router, two cache-metas, three workers with disks: nodes 1, 2 and 3, 4 to 6.
+// One router (node 1), two cache-metas (2 and 3), three workers with disks (4 to 6).
 Scenario calm_scenario() {
   Scenario s;
   s.cache_metas = 2;
@@ -54,7 +54,7 @@ struct Bench {
       }
     return text;
   }
-  // How everything stands that faults change for a while.
+  // Text of all state that faults change temporarily.
   std::string state() {
     std::string text = links();
     const auto add = [&](auto value) { text += std::to_string(value) + ' '; };
@@ -128,7 +128,7 @@ constexpr Case lasting[] = {
 
 }  // namespace
 
-TEST_CASE("a second fault of a kind at the same place, that ends earlier, does not end the first") {
+TEST_CASE("injector: a second fault of the same kind and node that ends earlier does not end the first") {
   for (const auto [kind, node] : lasting) {
     CAPTURE(name_of(kind));
     const Fault first{kind, {1'000'000}, {1'500'000}, node, kind == FaultKind::two_leaders ? 1U : 5U, 0.4};
@@ -149,9 +149,9 @@ TEST_CASE("a second fault of a kind at the same place, that ends earlier, does n
   }
 }
 
-TEST_CASE("of two faults of a kind at the same place, the first that ends does not end the second") {
+TEST_CASE("injector: the end of the first of two faults of the same kind and node does not end the second") {
   for (const auto [kind, node] : lasting) {
-    if (kind == FaultKind::two_leaders) continue;  // the second one deposes another leader
+    if (kind == FaultKind::two_leaders) continue;  // the second fault deposes another leader
     CAPTURE(name_of(kind));
     const Fault first{kind, {1'000'000}, {800'000}, node, 5U, 0.4};
     Fault second = first;
@@ -169,7 +169,7 @@ TEST_CASE("of two faults of a kind at the same place, the first that ends does n
   }
 }
 
-TEST_CASE("who is restarted while a pause or a squeeze lasts is stopped and squeezed again") {
+TEST_CASE("injector: a process restarted during a pause or memory pressure is paused and squeezed again") {
   Bench bench(calm_scenario(), {{FaultKind::pause, {1'000'000}, {1'000'000}, 4},
                                 {FaultKind::memory_pressure, {1'000'000}, {2'000'000}, 4, 0, 0.2},
                                 {FaultKind::kill, {1'200'000}, {200'000}, 4}});
@@ -182,7 +182,7 @@ TEST_CASE("who is restarted while a pause or a squeeze lasts is stopped and sque
   CHECK(pool.cap(PoolArea::item) == pool.pages() / 5);
 }
 
-TEST_CASE("nobody comes back while another fault holds him down") {
+TEST_CASE("injector: a process stays down while another fault keeps it down") {
   const Duration at{1'000'000};
   Bench bench(calm_scenario(), {{FaultKind::kill, at, {2'000'000}, 4},
                                 {FaultKind::cold_start, {1'200'000}, {200'000}},
@@ -194,7 +194,7 @@ TEST_CASE("nobody comes back while another fault holds him down") {
   CHECK(bench.cluster.host().alive(4));
 }
 
-TEST_CASE("what found nothing to act on is counted apart, and meets no phase") {
+TEST_CASE("injector: faults that found nothing to act on are counted separately and meet no phase") {
   Bench bench(calm_scenario(), {{FaultKind::kill, {1'000'000}, {1'000'000}, 4},
                                 {FaultKind::kill, {1'200'000}, {100'000}, 4},
                                 {FaultKind::disk_swapped, {1'300'000}, {100'000}, 5},
@@ -213,7 +213,7 @@ TEST_CASE("what found nothing to act on is counted apart, and meets no phase") {
   }
 }
 
-TEST_CASE("corruption of the memory leaves cached blocks whose bytes their checksums do not fit") {
+TEST_CASE("injector: memory corruption leaves cached blocks that do not match their checksums") {
   Bench bench(calm_scenario(), {{FaultKind::memory_corruption, {2'000'000}, {10'000}, 4, 0, 0.9}});
   const auto damaged = [&] {
     const Node& node = bench.cluster.node(4);
@@ -230,7 +230,7 @@ TEST_CASE("corruption of the memory leaves cached blocks whose bytes their check
   CHECK(bench.injected(FaultKind::memory_corruption) == 1);
 }
 
-TEST_CASE("two leaders: workers get commands of one whom they know to be succeeded, in both forms") {
+TEST_CASE("injector: both forms of two_leaders send workers commands of a former leader") {
   for (const double intensity : {0.2, 0.8}) {
     CAPTURE(intensity);
     Scenario s = calm_scenario();
@@ -252,7 +252,7 @@ TEST_CASE("two leaders: workers get commands of one whom they know to be succeed
   }
 }
 
-TEST_CASE("each of the faults that wait for a job or for clients acts, and all promises are kept") {
+TEST_CASE("injector: faults that wait for a job or for clients act, and all promises are kept") {
   const auto act = [](FaultKind kind, NodeId node, double intensity) {
     Scenario s = calm_scenario();
     s.policy = router::policy("item");
@@ -274,14 +274,14 @@ TEST_CASE("each of the faults that wait for a job or for clients acts, and all p
   CHECK(act(FaultKind::deletes, 0, 0.9).tally.refused > 0);
 }
 
-TEST_CASE("a flood, nonsense and a storm of writes end with their faults: clients ask as before") {
+TEST_CASE("injector: overload, malformed requests and write storms end with their faults") {
   struct Counts {
     std::size_t requests = 0, writes = 0, of_greedy = 0;
     std::uint32_t refused = 0;
   };
   const auto count = [](FaultKind kind, std::int64_t from, std::int64_t to) {
     Scenario s = calm_scenario();
-    s.tenants = 2;  // of which the second is greedy, by the seed
+    s.tenants = 2;  // the seed makes the second one greedy
     s.requests_per_s = 100, s.capacity_per_s = 200, s.writes_share = 0;
     Bench bench(s, {{kind, {1'000'000}, {1'000'000}, 0, 0, 0.9}});
     Counts counts;
@@ -303,8 +303,8 @@ TEST_CASE("a flood, nonsense and a storm of writes end with their faults: client
   };
   constexpr std::int64_t begin = 1'000'000, end = 2'000'000, later = 3'000'000, last = 5'000'000;
   const auto usual = [](std::size_t requests) {
-    return requests > 140 && requests < 260;
-  };  // 200 of two seconds
+    return requests > 140 && requests < 260;  // 200 in two seconds
+  };
   const Counts flood = count(FaultKind::overload, begin, end), ebb = count(FaultKind::overload, later, last);
   CHECK(flood.requests > 400);
   CHECK(flood.of_greedy * 10 > flood.requests * 8);
@@ -316,7 +316,7 @@ TEST_CASE("a flood, nonsense and a storm of writes end with their faults: client
   CHECK(count(FaultKind::profile_storm, later, last).writes == 0);
 }
 
-TEST_CASE("who stops asks nothing more, be it by chance, in time or one after the other") {
+TEST_CASE("clients: after stop() no more requests are sent, in any mode") {
   const auto asked = [](const std::function<void(Clients&)>& begin) {
     Bench bench(calm_scenario(), {});
     bench.run_until(500'000);
@@ -341,7 +341,7 @@ TEST_CASE("who stops asks nothing more, be it by chance, in time or one after th
   CHECK(asked([&](Clients& clients) { clients.keep_asking(requests({0}), 3); }) > 6);
 }
 
-TEST_CASE("what was deleted is gone, and comes back when the storm is over") {
+TEST_CASE("injector: deleted users are gone and are restored at the end of the fault") {
   Bench bench(calm_scenario(), {{FaultKind::deletes, {1'000'000}, {1'000'000}, 0, 0, 0.9}});
   const WorldData& world = bench.cluster.world();
   const auto gone = [&] {
@@ -358,7 +358,7 @@ TEST_CASE("what was deleted is gone, and comes back when the storm is over") {
   CHECK(gone() == before);
 }
 
-TEST_CASE("poison is the history of one user only, if there is a user who has no twin") {
+TEST_CASE("injector: poison is the history of one user only, if there is a user without twin") {
   std::uint32_t strikes = 0;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
@@ -381,7 +381,7 @@ TEST_CASE("poison is the history of one user only, if there is a user who has no
   CHECK(strikes < 60);
 }
 
-TEST_CASE("what was poison is none once its fault has ended") {
+TEST_CASE("injector: a content is no longer poison after its fault has ended") {
   Scenario s = calm_scenario();
   s.users = 2;
   for (bool struck = false; !struck; ++s.seed) {

@@ -12,7 +12,8 @@ namespace troupe::sim {
 namespace {
 
 constexpr Duration slice{100'000};
-constexpr std::size_t checked_nodes_max = 32;  // the check walks every block
+// Above this many nodes, bounds are not checked, since the check visits every block.
+constexpr std::size_t checked_nodes_max = 32;
 
 double resident_mb() {
   std::ifstream statm("/proc/self/statm");

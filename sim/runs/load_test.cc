@@ -24,7 +24,7 @@ Scenario small_cluster() {
   return s;
 }
 
-// 40 requests from 2 s on, 50 ms apart; each user's profile grows at every other visit.
+// Returns 40 requests from 2 s on, 50 ms apart; each user's profile grows at every other visit.
 std::vector<TracedRequest> some_requests() {
   std::vector<TracedRequest> requests;
   for (std::uint32_t i = 0; i < 40; ++i) {
@@ -54,7 +54,7 @@ LoadResult replay(const std::vector<TracedRequest>& requests) {
 }  // namespace
 
 TEST_CASE(
-    "traced requests come at their times, to the users and items that they name, and are answered rightly") {
+    "load: traced requests arrive at their times for their users and items, and are answered correctly") {
   const LoadResult result = replay(some_requests());
   for (const Violation& violation : result.violations) {
     CAPTURE(violation.what);
@@ -72,7 +72,7 @@ TEST_CASE(
   CHECK(again.tally.tokens_reused == result.tally.tokens_reused);
 }
 
-TEST_CASE("progress rises to the end, also of a load that ends by its requests long before its time") {
+TEST_CASE("load: progress rises to the end, even if requests_max ends the load early") {
   LoadOptions options;
   options.scenario = small_cluster();
   options.phases = {{"all", {100'000'000}, 20}};
@@ -85,7 +85,7 @@ TEST_CASE("progress rises to the end, also of a load that ends by its requests l
   CHECK(shares.back() >= 1);
 }
 
-TEST_CASE("a profile that grows costs its cached block, one that stays does not") {
+TEST_CASE("load: a growing profile loses its cached block, an unchanged one keeps it") {
   auto requests = some_requests();
   for (TracedRequest& request : requests) {
     request.user = "u1";

@@ -59,7 +59,7 @@ class RefreshLoad {
   Instant next_second() const { return {(cluster_.now().us / second.us + 1) * second.us}; }
   void advance(Instant until) { cluster_.host().run_until(until); }
 
-  // Until the blocks of the catalog are where they belong, and with the worker that will come back gone.
+  // Runs until the catalog's blocks are where they belong; the worker that will return has left by then.
   void prepare() {
     const NodeId last = cluster_.scenario().worker(cluster_.scenario().workers - 1);
     advance(Instant{} + second);
@@ -88,7 +88,8 @@ class RefreshLoad {
     }
   }
 
-  // Items that hardly anybody asks for and that only one worker is to have; or one that is not there yet.
+  // Makes items popular that few requests name and that only one worker has, or an item that does not exist
+  // yet.
   void make_hot() {
     const Scenario& s = cluster_.scenario();
     const bool is_campaign = change_ == PlacesChange::campaign;
@@ -96,7 +97,7 @@ class RefreshLoad {
     first_ = s.items - items_;
     while (first_ > s.items / 2 && !is_candidate(first_)) --first_;
     const double share = is_campaign ? options_.campaign_share : options_.burst_share;
-    const double in_request = std::min(0.999, share * s.candidates);  // once at most
+    const double in_request = std::min(0.999, share * s.candidates);  // at most once per request
     cluster_.world().item_flash = {is_campaign ? share : 1 - std::pow(1 - in_request, 1.0 / s.candidates),
                                    first_, items_};
     if (change_ == PlacesChange::new_item)
@@ -121,7 +122,7 @@ class RefreshLoad {
     return found && found->state == BlockState::ready;
   }
 
-  // What belongs there; if it leaves: there alone.
+  // Collects the blocks that belong on the node; if it leaves, only those that no other node has.
   void note_blocks_of(NodeId node) {
     const std::string catalog = cluster_.versions().catalog_version;
     for (std::uint32_t number = 0; number < cluster_.scenario().items; ++number) {
@@ -145,13 +146,13 @@ class RefreshLoad {
                return std::ranges::all_of(blocks_, [&](const BlockName& name) { return holds(node, name); });
              });
     if (change_ == PlacesChange::worker_returns) workers = {s.worker(s.workers - 1)};
-    while (!blocks_.empty() &&  // those that were there once are not looked at again
+    while (!blocks_.empty() &&  // blocks seen once are not checked again
            std::ranges::any_of(workers, [&](NodeId node) { return holds(node, blocks_.back()); }))
       blocks_.pop_back();
     return blocks_.empty();
   }
 
-  // A new item has none before it is stored.
+  // A new item has no block before it is stored.
   bool knows_blocks() {
     if (!blocks_.empty()) return true;
     const std::string catalog = cluster_.versions().catalog_version;
@@ -161,7 +162,8 @@ class RefreshLoad {
     return !blocks_.empty();
   }
 
-  // What requests want of the items' blocks. (What is wanted in the background belongs, or may not displace.)
+  // Counts the items' blocks that requests need. Background requests do not count: their blocks belong
+  // there or may not displace others.
   void count_wants() {
     const Instant changed = cluster_.now();
     cluster_.host().watch_events([this, changed](Instant now, Address to, const Event& event) {
@@ -211,8 +213,8 @@ class RefreshLoad {
   Violations violations_;
   Cluster cluster_;
   Clients clients_;
-  std::uint32_t first_ = 0, items_ = 0;  // that become hot
-  std::vector<BlockName> blocks_;        // of those; or of a worker, that were not seen yet where they go
+  std::uint32_t first_ = 0, items_ = 0;  // items that become popular
+  std::vector<BlockName> blocks_;        // blocks of those items, or of a worker, that have not arrived yet
   RefreshLoadResult result_;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
-// What happens to the placement of items while a cluster without faults is under load, how soon it is
-// through, and what requests feel of it: an item that becomes hot, many that do at once, a new item that is
-// hot at once, a worker that leaves, and one that comes back. Each change has a run of its own.
+// Load without faults during a change of the item placement: how long the change takes and what requests
+// notice. The changes are: an item that becomes popular, many that do at once, a new popular item, a worker
+// that leaves, and one that returns. Each change is a run of its own.
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -17,9 +17,9 @@ enum class PlacesChange : std::uint8_t { burst, campaign, new_item, worker_leave
 std::string_view name_of(PlacesChange change);
 
 struct RefreshLoadOptions {
-  Scenario scenario;            // has a placement; its faults are ignored
-  double burst_share = 0.05;    // of the item accesses, that the one item gets
-  double campaign_share = 0.3;  // that so many items get together
+  Scenario scenario;            // needs a placement; faults are ignored
+  double burst_share = 0.05;    // share of item accesses that the one item gets
+  double campaign_share = 0.3;  // share of item accesses that the `campaign_items` get together
   std::uint32_t campaign_items = 50;
   Duration warm_up{20'000'000}, before{60'000'000}, during{5'000'000}, after{60'000'000};
 };
@@ -29,15 +29,16 @@ struct RefreshWindow {
 };
 
 struct RefreshLoadResult {
-  // From the change until the items' blocks are on all workers; or until all blocks of the worker that left
-  // are on others, or all of the one that came back are there. NaN: not while the run lasted.
+  // Time from the change until the items' blocks are on all workers, all blocks of the leaving worker are
+  // on others, or all blocks of the returning one are there. NaN = not within the run.
   double through_ms = std::numeric_limits<double>::quiet_NaN();
-  // How often a request wanted a block of the items where it ran, how often it was not there, and when last.
+  // Number of times a request needed a block of these items where it ran, number of times it was missing
+  // there, and time of the last miss.
   double wanted = 0, missed = 0, last_missed_ms = 0;
-  RefreshWindow before, during, after;   // `during` begins with the change
-  double blocks = 0;                     // that had to be made or moved for it
+  RefreshWindow before, during, after;   // starts with the change
+  double blocks = 0;                     // blocks to be computed or moved
   double computed = 0, moved_bytes = 0;  // in the background, from the change on
-  double refreshed = 0, hot = 0;         // items; hot at the end
+  double refreshed = 0, hot = 0;         // number of items; `hot` at the end
   std::vector<Violation> violations;
 };
 

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::uint32_t items = 3'000;
 
-// Two routers, four workers, and item areas that hold `room` times each worker's part of the placement: what
-// requests bring fills them in no time, unless there is room for the whole catalog.
+// Two routers, four workers, and item areas `room` times as large as each worker's part of the placement.
+// Requests fill the areas quickly, unless they hold the whole catalog.
 RefreshLoadOptions small_load(double room, bool refreshes) {
   RefreshLoadOptions load;
   Scenario& s = load.scenario;
@@ -56,7 +56,7 @@ RefreshLoadResult run(PlacesChange change, double room, bool refreshes) {
 
 }  // namespace
 
-TEST_CASE("what becomes hot, or is new and hot, is soon on all workers, and no request waits for that") {
+TEST_CASE("refresh load: items that become popular are soon on all workers, and no request waits for that") {
   for (const PlacesChange change : {PlacesChange::burst, PlacesChange::campaign, PlacesChange::new_item}) {
     CAPTURE(name_of(change));
     const RefreshLoadResult on = run(change, 1, true), off = run(change, 1, false);
@@ -70,10 +70,10 @@ TEST_CASE("what becomes hot, or is new and hot, is soon on all workers, and no r
   }
 }
 
-TEST_CASE("a worker that leaves or returns moves its own blocks and no others") {
+TEST_CASE("refresh load: a worker that leaves or returns moves only its own blocks") {
   const RefreshLoadResult leaves = run(PlacesChange::worker_leaves, 4, true);
   CHECK(leaves.through_ms < 10'000);
-  CHECK(leaves.computed <= leaves.blocks);  // some were made by requests before that
+  CHECK(leaves.computed <= leaves.blocks);  // requests computed some of them earlier
   const RefreshLoadResult returns = run(PlacesChange::worker_returns, 4, true);
   CHECK(returns.through_ms < 5'000);
   CHECK(returns.computed < 0.1 * returns.blocks);

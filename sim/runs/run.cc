@@ -65,8 +65,8 @@ class Run {
     membership_.judge_end();
   }
 
-  // Promise 6 speaks of requests that are sent five heartbeats or more after a kill, when nothing else is
-  // wrong; the swarm judges their share.
+  // Promise 6 covers requests sent five heartbeats or more after a kill while nothing else is wrong; the
+  // swarm judges their share.
   void watch_kills() {
     for (const Fault& fault : scenario_.faults) {
       if (!scenario_.drill || (fault.kind != FaultKind::kill && fault.kind != FaultKind::wipe)) return;
@@ -79,7 +79,7 @@ class Run {
     }
   }
 
-  // False if it was broken off.
+  // Returns false if the run was stopped by a violation.
   bool advance(Instant end) {
     while (cluster_.now() < end) {
       cluster_.host().run_until(std::min(end, cluster_.now() + look_every));
@@ -88,8 +88,8 @@ class Run {
     return true;
   }
 
-  // Nobody waits for the blocks of the whole catalog, so slow devices may be at them long after the last
-  // request. That ends by itself; what is left over then is judged.
+  // No request waits for the blocks of the whole catalog, so slow devices may compute them long after the
+  // last request. That work ends by itself; leftovers are judged after it.
   bool end_precomputing() {
     if (!cluster_.precomputing()) return true;
     const Instant latest = cluster_.now() + precomputing_max;

@@ -1,6 +1,6 @@
 #pragma once
-// Runs one scenario from its start to its verdict: builds the cluster, lets the clients ask and the faults
-// strike, judges every answer and the state in between, and counts what met what.
+// Runs one scenario from start to verdict: builds the cluster, starts clients and faults, judges every
+// answer and the state in between, and counts the coverage of faults and phases.
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -18,17 +18,18 @@ namespace troupe::sim {
 
 struct RunOptions {
   bool first_violation_ends = true;
-  std::function<void(const std::string& line)> history;  // one line for each message and fault; empty: none
+  // Receives one line per message and fault; null = none.
+  std::function<void(const std::string& line)> history;
   bool figures = false;
 };
 
 struct RunResult {
   std::uint64_t seed = 0, digest = 0, events = 0;
-  std::vector<Violation> violations;                            // empty: all promises were kept
-  std::array<std::uint32_t, fault_kinds> injected{}, missed{};  // missed: struck, and found nothing to act on
+  std::vector<Violation> violations;                            // empty = all promises were kept
+  std::array<std::uint32_t, fault_kinds> injected{}, missed{};  // missed: found nothing to act on
   Meetings meetings{};
   Tally tally;
-  // If they were asked for, of all nodes together: samples of metrics that are not 0, and how often each
+  // Filled if `figures` is set, for all nodes together: metric samples that are not 0, and how often each
   // event was logged, with the sum of the whole numbers in its fields.
   std::vector<std::string> figures;
 };

@@ -7,7 +7,7 @@
 using namespace troupe;
 using namespace troupe::sim;
 
-TEST_CASE("a cluster without faults answers every request, and the same seed runs the same twice") {
+TEST_CASE("run: a cluster without faults answers every request, and a seed replays exactly") {
   std::uint64_t approximate = 0;
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     CAPTURE(seed);
@@ -26,7 +26,7 @@ TEST_CASE("a cluster without faults answers every request, and the same seed run
 }
 
 TEST_CASE(
-    "a worker joins, another leaves once what it has is where it belongs, and every request is answered") {
+    "run: every request is answered while a worker joins and another leaves after migrating its blocks") {
   std::uint64_t left = 0, handed_on = 0;
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     CAPTURE(seed);
@@ -47,8 +47,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "several models answer out of one pool, through faults and without, and the same seed runs the same "
-    "twice") {
+    "run: several models share one pool, with and without faults, and a seed replays "
+    "exactly") {
   int drawn = 0;
   for (std::uint64_t seed = 1; seed <= 24; ++seed) {
     CAPTURE(seed);
@@ -67,7 +67,7 @@ TEST_CASE(
   CHECK(drawn >= 2);
 }
 
-TEST_CASE("faults strike, their phases are counted, and the history tells of them") {
+TEST_CASE("run: faults strike, their phases are counted, and the history contains them") {
   Scenario scenario = draw_scenario(3);
   scenario.faults = {{FaultKind::kill, {1'500'000}, {500'000}, scenario.worker(0)}};
   int lines = 0, strikes = 0;
@@ -86,7 +86,7 @@ TEST_CASE("faults strike, their phases are counted, and the history tells of the
   CHECK(met > 0);
 }
 
-TEST_CASE("what metrics and logs of all nodes came to is told where it is asked for, and is the same again") {
+TEST_CASE("run: figures of all metrics and logs are returned on request and are reproducible") {
   Scenario scenario = draw_scenario(3);
   scenario.faults = {{FaultKind::kill, {1'500'000}, {500'000}, scenario.worker(0)}};
   CHECK(run(scenario).figures.empty());
@@ -105,9 +105,10 @@ TEST_CASE("what metrics and logs of all nodes came to is told where it is asked 
   CHECK(static_cast<std::size_t>(logged + counted) == result.figures.size());
 }
 
-TEST_CASE("what is left over is judged when the catalog's blocks have been computed, however slowly") {
+TEST_CASE("run: leftovers are judged after the catalog's blocks are computed, however slowly") {
   Scenario scenario;
-  scenario.us_per_token = 8'000;  // a dozen seconds for 256 items; who is full is seen by trying in vain
+  // a dozen seconds for 256 items; whether a worker is full shows only in failed attempts
+  scenario.us_per_token = 8'000;
   scenario.items = 1'000;
   scenario.requests_per_s = 0.5;
   scenario.deadline = {5'000'000};
@@ -119,7 +120,7 @@ TEST_CASE("what is left over is judged when the catalog's blocks have been compu
   CHECK(result.tally.answered > 0);
 }
 
-TEST_CASE("a swarm gives the same sums on one thread and on two") {
+TEST_CASE("swarm: sums are the same on one thread and on two") {
   SwarmOptions options{.first = 1, .last = 8};
   const SwarmResult one = run_swarm(options);
   options.threads = 2;

@@ -8,9 +8,9 @@
 namespace troupe::sim {
 namespace {
 
-constexpr Duration saturation_slice{20'000},
-    settled{2'000'000};                    // settled: a leader, everybody's first heartbeats
-constexpr Duration given_up{600'000'000};  // without an answer the cluster is stuck
+// settled: time until there is a leader and every node has sent a heartbeat.
+constexpr Duration saturation_slice{20'000}, settled{2'000'000};
+constexpr Duration given_up{600'000'000};  // time without an answer after which the cluster counts as stuck
 
 double seconds(Duration time) { return static_cast<double>(time.us) * 1e-6; }
 

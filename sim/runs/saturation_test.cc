@@ -9,7 +9,7 @@ using namespace troupe::sim;
 
 namespace {
 
-// Two nodes with all roles, 200 items of 10 tokens, users of 300 tokens; each fifth request is of the same
+// Two nodes with all roles, 200 items of 10 tokens, users of 300 tokens. Every fifth request is of the same
 // user.
 SaturationOptions small_options() {
   SaturationOptions options;
@@ -59,11 +59,11 @@ SaturationResult run(SaturationOptions options) {
 
 }  // namespace
 
-TEST_CASE("devices are never idle, and items are there before anybody asks") {
+TEST_CASE("saturation: devices are never idle, and items are precomputed before the first request") {
   SaturationOptions options = small_options();
   options.scenario.policy = router::policy("item");
   const SaturationResult result = run(options);
-  CHECK(result.answered > 260);  // time goes on in steps
+  CHECK(result.answered > 260);  // time advances in slices
   CHECK(result.answered < 340);
   CHECK(result.items_ahead > 0);
   CHECK(result.item_hit_rate == 1);
@@ -77,7 +77,7 @@ TEST_CASE("devices are never idle, and items are there before anybody asks") {
   CHECK(again.requests_per_s == result.requests_per_s);
 }
 
-TEST_CASE("requests that come at their times find the devices idle or busy, as it happens") {
+TEST_CASE("saturation: with timed requests devices are idle or busy depending on the rate") {
   SaturationOptions options = small_options();
   options.scenario.policy = router::policy("item");
   const auto at_rate = [&](std::int64_t gap_us) {
@@ -97,11 +97,11 @@ TEST_CASE("requests that come at their times find the devices idle or busy, as i
   CHECK(calm.p90_ms <= calm.p99_ms);
 }
 
-TEST_CASE("blocks that stand anywhere are what was computed ahead, if that saw what they see") {
+TEST_CASE("saturation: position-independent blocks reuse precomputed ones if those saw the same segments") {
   SaturationOptions options = small_options();
   options.scenario.item_share = 0.5;
   options.scenario.system_tokens = 25;
-  options.warm_up = 0;  // else everything was asked for once
+  options.warm_up = 0;  // otherwise every block was requested once
   options.scenario.profiles = {300, 0.5, 900, 20, 10, 0.9};
   options.scenario.policy = router::policy("causal");
   const SaturationResult plain = run(options);
@@ -116,7 +116,7 @@ TEST_CASE("blocks that stand anywhere are what was computed ahead, if that saw w
   CHECK(run(options).item_hit_rate < 1);
 }
 
-TEST_CASE("without reuse every token is computed, and it takes longer") {
+TEST_CASE("saturation: without reuse every token is computed, which takes longer") {
   SaturationOptions options = small_options();
   options.scenario.policy = router::policy("recompute");
   options.scenario.precompute = false;
@@ -130,11 +130,11 @@ TEST_CASE("without reuse every token is computed, and it takes longer") {
   CHECK(user.requests_per_s > none.requests_per_s);
 }
 
-TEST_CASE("pulls for which batches stand still cost more on a slower link; a slow host link bounds all") {
+TEST_CASE("saturation: stalling pulls cost more on a slower link, and a slow host link bounds throughput") {
   SaturationOptions options = small_options();
   options.scenario.policy = router::policy("item");
   options.scenario.placement = ItemPlacement::hash;
-  options.scenario.item_share = 0.03;  // a shard of a hundred, and little more
+  options.scenario.item_share = 0.03;  // holds a shard of 100 items and little more
   options.scenario.pulls_stall = true;
   options.scenario.link.bytes_per_us = 10'000;
   const SaturationResult fast = run(options);
@@ -143,7 +143,7 @@ TEST_CASE("pulls for which batches stand still cost more on a slower link; a slo
   CHECK(fast.pulled_mb > 0);
   CHECK(slow.requests_per_s < 0.7 * fast.requests_per_s);
   options.scenario.link.bytes_per_us = 10'000;
-  options.scenario.host_bytes_per_us = 20;  // an item of 287 kB in 14 ms
+  options.scenario.host_bytes_per_us = 20;  // an item of 287 kB takes 14 ms
   const SaturationResult host = run(options);
   CHECK(host.requests_per_s < 25);
   CHECK(fast.requests_per_s > 100);

@@ -10,7 +10,7 @@ namespace troupe::sim {
 namespace {
 
 constexpr Duration served_slice{100}, first_heartbeats{2'000'000};
-constexpr Duration stuck_after{600'000'000};  // without an outcome
+constexpr Duration stuck_after{600'000'000};  // time without an outcome
 
 class ServedLoad {
  public:
@@ -32,7 +32,7 @@ class ServedLoad {
   }
 
  private:
-  // Who reuses nothing computes the user's prefix, and his replies say so.
+  // A plan without reuse computes the user's prefix, and its reply reports that.
   static constexpr Metric counted[] = {Metric::plans_user,      Metric::plans_recompute,
                                        Metric::blocks_hit_user, Metric::blocks_computed_user,
                                        Metric::blocks_hit_item, Metric::blocks_computed_item};

@@ -1,7 +1,7 @@
 #pragma once
-// A box or a cluster as it is served (sim/scenario/served.h), asked the requests of a trace as `bench rank
-// --trace` asks a real one: after its item blocks were computed ahead, so many at a time, or each at its
-// time. The figures are those that the benchmark has, so that the two can stand side by side.
+// Simulates a deployment as it is served (sim/scenario/served.h) with the requests of a trace, like `bench
+// rank --trace` on a real one. After item blocks are precomputed, requests come with a fixed number in
+// flight or at their times. The figures are those of the benchmark, so that the two can be compared.
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -14,24 +14,24 @@
 namespace troupe::sim {
 
 struct ServedOptions {
-  Scenario scenario;  // with `served`; its faults are ignored
+  Scenario scenario;  // with `served`; faults are ignored
   TracedRequests requests;
-  std::uint64_t total = 0;            // of them
-  std::size_t in_flight = 1;          // 0: requests come at their times
-  Duration ahead_max{3'600'000'000};  // for what is computed ahead
+  std::uint64_t total = 0;            // number of requests
+  std::size_t in_flight = 1;          // 0 = requests come at their times
+  Duration ahead_max{3'600'000'000};  // limit of the precomputation
   std::function<void(double share_done)> progress;
 };
 
 struct ServedResult {
   std::uint64_t requests = 0, answered = 0, errors = 0;
-  double seconds = 0, p50_ms = 0, p99_ms = 0;  // of virtual time, from the first request to the last outcome
+  double seconds = 0, p50_ms = 0, p99_ms = 0;  // virtual time, from the first request to the last outcome
   std::uint64_t tokens_total = 0, tokens_computed = 0, tokens_reused = 0;
   std::uint64_t plans_user = 0, user_blocks_hit = 0, user_blocks_computed = 0, item_blocks_hit = 0,
                 item_blocks_computed = 0;
-  double kernels_s = 0;                                 // of passes, on one processor
-  std::array<double, placement::host_rooms> host_us{};  // what was charged beside them
-  placement::HostUnits units;                           // and for how much
-  double ahead_s = 0;                                   // until what is computed ahead was there
+  double kernels_s = 0;                                 // of batches, on one processor
+  std::array<double, placement::host_rooms> host_us{};  // charged beside them, by component
+  placement::HostUnits units;                           // work units of that charge
+  double ahead_s = 0;                                   // time until precomputation ended
   std::uint64_t items_ahead = 0, events = 0;
   std::vector<std::uint64_t> plans_per_worker;
   std::vector<Violation> violations;

@@ -66,8 +66,7 @@ ServedOptions small_run(std::shared_ptr<const Served> served, std::uint64_t tota
 }
 
 TEST_SUITE("served run") {
-  TEST_CASE(
-      "requests of users by their own names are answered from a catalog by its own names, and rightly") {
+  TEST_CASE("served run: requests with the data's user and item ids are answered correctly") {
     for (const char* policy : {"recompute", "user", "item", "bat", "planner"}) {
       CAPTURE(policy);
       const ServedResult result = run_served(small_run(small_box(policy), 40));
@@ -79,19 +78,19 @@ TEST_SUITE("served run") {
     }
   }
 
-  TEST_CASE("a profile is the trace's: a user with more events has a longer prompt") {
+  TEST_CASE("served run: profiles come from the trace: a user with more events has a longer prompt") {
     ServedOptions options = small_run(small_box("recompute"), 7);
     const std::uint64_t before = run_served(options).tokens_total;
     const TracedRequests requests = small_run(small_box("recompute"), 7).requests;
     options.requests = [requests](TracedRequest& request) {
       if (!requests(request)) return false;
-      request.events.push_back("item 1");  // of four tokens
+      request.events.push_back("item 1");  // an item of four tokens
       return true;
     };
     CHECK(run_served(options).tokens_total == before + 7 * 4);
   }
 
-  TEST_CASE("the host's work takes time, is counted by room, and is off where nobody says what it costs") {
+  TEST_CASE("served run: host work takes time, is counted by component, and is free without a profile") {
     ServedOptions options = small_run(small_box("item"), 20);
     const ServedResult free = run_served(options);
     for (const double us : free.host_us) CHECK(us == 0);
@@ -106,7 +105,7 @@ TEST_SUITE("served run") {
     CHECK(charged.tokens_computed == free.tokens_computed);
     CHECK(charged.units.requests == 20);
     CHECK(charged.units.parts == 100);
-    CHECK(charged.units.blocks == 20 * 6);  // the items and the system prompt
+    CHECK(charged.units.blocks == 20 * 6);  // the items and the system segment
     CHECK(charged.host_us[static_cast<std::size_t>(placement::HostRoom::router)] == doctest::Approx(20'000));
     CHECK(charged.host_us[static_cast<std::size_t>(placement::HostRoom::executor_port)] ==
           doctest::Approx(1'000));
@@ -115,7 +114,7 @@ TEST_SUITE("served run") {
     CHECK(1e3 * (charged.seconds - free.seconds) / 20 == doctest::Approx(1 + 0.5 + 0.05 + 0.3).epsilon(0.01));
   }
 
-  TEST_CASE("in an open loop latencies grow with the rate, and all is answered") {
+  TEST_CASE("served run: in an open loop latencies grow with the rate, and every request is answered") {
     ServedOptions options = small_run(small_box("recompute"), 30);
     options.in_flight = 0;
     const ServedResult calm = run_served(options);

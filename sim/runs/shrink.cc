@@ -5,7 +5,7 @@
 namespace troupe::sim {
 namespace {
 
-// All but the part [from, to).
+// Returns all faults except those in [from, to).
 std::vector<Fault> without(const std::vector<Fault>& faults, std::size_t from, std::size_t to) {
   std::vector<Fault> rest(faults.begin(), faults.begin() + static_cast<std::ptrdiff_t>(from));
   rest.insert(rest.end(), faults.begin() + static_cast<std::ptrdiff_t>(to), faults.end());

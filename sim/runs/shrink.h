@@ -1,6 +1,6 @@
 #pragma once
-// Shortens a list of faults while the run with it still fails (delta debugging: Zeller and Hildebrandt 2002),
-// so that what a person has to read is the few faults that matter.
+// Shortens a list of faults while the run still fails with it (delta debugging: Zeller and Hildebrandt
+// 2002), so that a person reads only the faults that matter.
 #include <functional>
 #include <vector>
 
@@ -8,9 +8,9 @@
 
 namespace troupe::sim {
 
-// `fails` runs the scenario with these faults; it failed with all of them. At most `runs_max` runs. The
-// result is in the order of `faults`; with runs to spare, leaving out any one of its faults makes the failure
-// go away.
+// `fails` runs the scenario with a list of faults; it must fail with all of them. It is called at most
+// `runs_max` times. The result keeps the order of `faults`. If enough runs are left, removing any one fault
+// from the result makes the failure disappear.
 std::vector<Fault> shrink(const std::vector<Fault>& faults,
                           const std::function<bool(const std::vector<Fault>&)>& fails, int runs_max);
 

@@ -26,7 +26,7 @@ auto needs(std::vector<NodeId> nodes, int& runs) {
 
 }  // namespace
 
-TEST_CASE("of forty faults the two that matter are left, in their order") {
+TEST_CASE("shrink: of forty faults the two that matter are left, in their order") {
   int runs = 0;
   const auto left = shrink(faults(40), needs({33, 7}, runs), 1000);
   REQUIRE(left.size() == 2);
@@ -35,12 +35,12 @@ TEST_CASE("of forty faults the two that matter are left, in their order") {
   CHECK(runs < 120);
 }
 
-TEST_CASE("a run that fails without any fault needs none") {
+TEST_CASE("shrink: a run that fails without faults needs none") {
   int runs = 0;
   CHECK(shrink(faults(5), needs({}, runs), 1000).empty());
 }
 
-TEST_CASE("when the runs are spent the shortest list so far is given") {
+TEST_CASE("shrink: after runs_max runs the shortest list so far is returned") {
   int runs = 0;
   const auto left = shrink(faults(40), needs({1, 40}, runs), 4);
   CHECK(runs <= 4);

@@ -1,7 +1,7 @@
 #pragma once
-// Many seeds: runs each, twice where asked (their digests must agree), adds up what happened, and shortens
-// the fault list of those that fail. Seeds are independent of each other, so they run on several threads; the
-// result does not depend on how many.
+// Runs many seeds: each once, or twice where requested (the digests must agree). Adds up the results and
+// shortens the fault lists of failing seeds. Seeds are independent, so they run on several threads; the
+// result does not depend on the number of threads.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -14,10 +14,10 @@ namespace troupe::sim {
 struct SwarmOptions {
   std::uint64_t first = 1, last = 1;
   DrawLimits limits;
-  double twice_share = 0.01;  // of the seeds, that run twice
+  double twice_share = 0.01;  // share of the seeds that run twice
   unsigned threads = 1;
-  std::vector<int> promises;                         // only what breaks one of these is a failure; empty: all
-  std::uint64_t failures_max = 5;                    // no new seeds are begun after so many
+  std::vector<int> promises;                         // only violations of these are failures; empty = all
+  std::uint64_t failures_max = 5;                    // no new seeds are begun after this many
   int shrink_runs = 150;                             // per failure
   std::function<void(std::uint64_t done)> progress;  // called by one thread at a time
 };
@@ -32,7 +32,7 @@ struct Failure {
 struct ShareCheck {
   int promise = 0;
   std::string what;
-  std::uint64_t count = 0, good = 0, count_min = 0;  // with fewer nothing is said
+  std::uint64_t count = 0, good = 0, count_min = 0;  // with a smaller count the check is not judged
   double share_min = 0;
   bool judged() const { return count >= count_min; }
   bool broken() const {
@@ -47,15 +47,15 @@ struct SwarmResult {
   std::array<std::uint64_t, fault_kinds> injected{}, missed{};
   std::array<std::array<std::uint64_t, phases>, fault_kinds> meetings{};
   std::vector<std::size_t> faults_per_seed;
-  std::vector<Failure> failures;  // in order of seed
+  std::vector<Failure> failures;  // ordered by seed
 
   std::size_t median_faults() const;
-  // Pairs of a drawn fault and a phase that never met, "kill × pull".
+  // Returns the pairs of a drawn fault and a phase that never met, as "kill × pull".
   std::vector<std::string> never_met() const;
-  // What no single seed shows (promise 6): the shares of requests that are answered some time after a kill.
-  // Fails only with enough of them.
+  // Checks that need many seeds (promise 6): the shares of requests answered some time after a kill. A
+  // check with too few requests does not fail.
   std::vector<ShareCheck> share_checks() const;
-  bool kept_all() const;  // promises, in each seed and in sum
+  bool kept_all() const;  // true if every seed and the sums kept all promises
 };
 
 SwarmResult run_swarm(const SwarmOptions& options);

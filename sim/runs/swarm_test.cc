@@ -8,7 +8,7 @@
 using namespace troupe;
 using namespace troupe::sim;
 
-TEST_CASE("a swarm breaks promise 6 by the share of requests answered after a kill, if there are enough") {
+TEST_CASE("swarm: a low share of answered requests after kills breaks promise 6, if there are enough") {
   SwarmResult result;
   CHECK(result.kept_all());
   result.tally.after_kill = 1'000;
@@ -29,7 +29,7 @@ TEST_CASE("a swarm breaks promise 6 by the share of requests answered after a ki
   CHECK_FALSE(result.kept_all());
 }
 
-TEST_CASE("every count of two runs is in their sum") {
+TEST_CASE("tally: a sum contains every count of both runs") {
   using Counts = std::array<std::uint64_t, sizeof(Tally) / sizeof(std::uint64_t)>;
   Counts one, other;
   for (std::size_t i = 0; i < one.size(); ++i) one[i] = i + 1, other[i] = 1'000 * (i + 1);

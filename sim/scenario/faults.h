@@ -1,8 +1,7 @@
 #pragma once
-// The faults that the simulation injects (the promises stand in ARCHITECTURE.md), as data: what, when, how
-// long, where, how bad. A scenario's faults are a list that is drawn before the run, so a run without some of
-// them is the same run otherwise, and a failing list can be shortened. What a fault does to the cluster is in
-// the injector's files.
+// Faults that the simulation injects, as data: kind, time, duration, node and intensity. A scenario's
+// faults are a list drawn before the run. A run with fewer of them is otherwise the same run, so a failing
+// list can be shortened. The injector's files implement the effects.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,36 +10,36 @@
 
 namespace troupe::sim {
 
-// Where it may strike.
+// Where a fault of a kind may strike.
 enum class FaultPlace : std::uint8_t {
-  node,    // any
-  pair,    // any, and any peer
-  links,   // all of the cluster's, or those of any node
-  worker,  // devices, disks and memory are a worker's
+  node,    // any node
+  pair,    // any node and any peer
+  links,   // all links of the cluster, or those of one node
+  worker,  // workers only: they own devices, disks and memory
   router,
-  asker,   // of the hard state: one of the routers and cache-metas, or all of them
-  leader,  // whoever leads; the peer is a router that hears of no other
+  asker,   // a client of the coordination store: one router or cache-meta, or all of them
+  leader,  // the current leader; the peer is a router that does not learn of its successor
   everywhere,
 };
 
-// What the cluster must have for it to make sense.
+// Minimum cluster in which the fault is meaningful.
 enum class FaultNeeds : std::uint8_t { nothing, two_nodes, three_nodes, two_workers, two_cache_metas, disk };
 
-// Whether a cluster with workers to spare answers through it, if its clients are not cut off from it. Poison
-// is not harmless: a popular user whose every request kills two workers leaves no worker to spare.
+// Whether a cluster with spare workers answers all requests in spite of the fault, if clients are not cut
+// off. Poison is not harmless: a popular user whose every request kills two workers leaves no spare worker.
 enum class FaultHarm : std::uint8_t { harmless, at_router, harmful };
 
-// How long: a few milliseconds to seconds, unless it says otherwise.
+// Duration of a fault: milliseconds to seconds, unless stated otherwise.
 enum class FaultLasts : std::uint8_t {
   a_while,
-  again,        // there at once, and nothing ends: it strikes again and again as long as it lasts
-  past_lease,   // longer than a leader's, and until another leads
-  all_along,    // in a drill
-  asked_often,  // in a drill: for several requests, one after the other
+  again,        // instantaneous, and repeated until the fault ends
+  past_lease,   // longer than a leader's lease, and until another node leads
+  all_along,    // in a drill: the whole safety phase
+  asked_often,  // in a drill: long enough for several requests, one after the other
 };
 
-// One row per kind: its name, where it strikes, what it needs, its harm, how long it lasts, the function of
-// the injector that does and undoes it, and what that is in words.
+// One row per kind: name, FaultPlace, FaultNeeds, FaultHarm, FaultLasts, the Injector member that starts
+// and ends it, and a description.
 #define TROUPE_FOR_EACH_FAULT(X)                                                                            \
   X(kill, node, nothing, at_router, a_while, die, "a process dies and comes back with its disk")            \
   X(wipe, node, nothing, at_router, a_while, die_wiped, "a process dies and comes back with an empty disk") \
@@ -49,7 +48,7 @@ enum class FaultLasts : std::uint8_t {
   X(one_way, node, two_nodes, at_router, a_while, cut_one_way,                                              \
     "a node hears the others, but they do not hear it")                                                     \
   X(bridge, pair, three_nodes, harmful, a_while, cut_halves,                                                \
-    "two halves of the cluster that only one node connects")                                                \
+    "two halves of the cluster are connected by one node only")                                             \
   X(delay, node, nothing, harmful, a_while, trouble_links, "all links of a node are slow")                  \
   X(loss, links, nothing, harmful, a_while, trouble_links, "links lose messages")                           \
   X(doubling, links, nothing, harmless, a_while, trouble_links, "links double messages")                    \
@@ -61,14 +60,14 @@ enum class FaultLasts : std::uint8_t {
     "pulled bytes are damaged on the way")                                                                  \
   X(memory_corruption, worker, nothing, harmless, again, flip_pages, "bytes of cached blocks flip")         \
   X(coordination_away, asker, nothing, harmless, a_while, hide_hard_state,                                  \
-    "the hard state cannot be reached, by one node or by all")                                              \
+    "the coordination store is unreachable for one node or for all")                                        \
   X(coordination_slow, everywhere, nothing, harmless, a_while, slow_hard_state,                             \
-    "the hard state answers slowly")                                                                        \
+    "the coordination store answers slowly")                                                                \
   X(two_leaders, leader, two_cache_metas, harmless, past_lease, depose,                                     \
-    "a cache-meta that lost the lead still gives commands, or they arrive late")                            \
+    "a cache-meta that lost the lead still sends commands, or its commands arrive late")                    \
   X(stale_leader, everywhere, nothing, harmless, again, forge_command,                                      \
-    "a command comes from a leader who has been succeeded")                                                 \
-  X(disk_full, worker, disk, harmless, a_while, fill_disk, "nothing more can be saved")                     \
+    "a command arrives from a leader that has a successor")                                                 \
+  X(disk_full, worker, disk, harmless, a_while, fill_disk, "a disk is full")                                \
   X(disk_failing, worker, disk, harmless, a_while, fail_disk, "reads and writes of the disk fail")          \
   X(disk_slow, worker, disk, harmless, a_while, slow_disk, "the disk is slow")                              \
   X(disk_corrupt, worker, disk, harmless, again, damage_blocks, "saved blocks are damaged or truncated")    \
@@ -92,9 +91,9 @@ enum class FaultLasts : std::uint8_t {
   X(device_nan, worker, nothing, harmless, a_while, compute_nan, "the device computes NaN")                 \
   X(slow_node, worker, nothing, harmful, all_along, slow_device, "a device is many times slower")           \
   X(overload, everywhere, nothing, harmful, a_while, flood, "more requests than the cluster can answer")    \
-  X(flash_crowd, everywhere, nothing, harmful, a_while, crowd, "everybody wants the same users and items")  \
+  X(flash_crowd, everywhere, nothing, harmful, a_while, crowd, "requests name the same users and items")    \
   X(malformed, everywhere, nothing, harmless, a_while, send_nonsense,                                       \
-    "requests that make no sense, or are too large")                                                        \
+    "malformed or oversized requests arrive")                                                               \
   X(poison, everywhere, nothing, harmful, asked_often, ask_poison,                                          \
     "a request that kills the process that computes it")                                                    \
   X(profile_storm, everywhere, nothing, harmless, a_while, storm_profiles,                                  \
@@ -129,15 +128,15 @@ inline std::string_view text_of(FaultKind kind) { return traits_of(kind).text; }
 
 struct Fault {
   FaultKind kind = FaultKind::kill;
-  Duration at;             // from the start of the run
-  Duration lasts;          // healed after that; instant faults ignore it
-  NodeId node = 0;         // where; 0: everywhere
-  NodeId peer = 0;         // the second node of a link or a pair, if the kind has one
-  double intensity = 0.5;  // 0..1; what it scales depends on the kind
+  Duration at;             // since the start of the run
+  Duration lasts;          // duration; instantaneous faults ignore it
+  NodeId node = 0;         // 0 = everywhere
+  NodeId peer = 0;         // second node of a link or pair; 0 = none
+  double intensity = 0.5;  // 0..1; its meaning depends on the kind
   bool operator==(const Fault&) const = default;
 };
 
-// "1.203s +0.800s  kill node 5": at, for how long, what, where.
+// Returns "1.203s +0.800s  kill node 5": start, duration, kind, node.
 std::string describe(const Fault& fault);
 
 }  // namespace troupe::sim

@@ -13,20 +13,20 @@ namespace troupe::sim {
 namespace {
 
 double real(SimRandom& random, double low, double high) { return low + (high - low) * unit(random); }
-std::int64_t between(SimRandom& random, std::int64_t low, std::int64_t high) {  // both included
+std::int64_t between(SimRandom& random, std::int64_t low, std::int64_t high) {  // both ends included
   return random.between({low}, {high}).us;
 }
 
-// Log-uniform in [low, high], which must lie inside the knob's own range.
+// Draws log-uniformly from [low, high], which must lie inside the setting's own range.
 std::int64_t draw_knob(SimRandom& random, std::string_view name, std::int64_t low, std::int64_t high) {
   const Knob* knob = find_knob(name);
-  TROUPE_CHECK(knob, "the knob is in the table");
+  TROUPE_CHECK(knob, "the setting must be in the table");
   const double value =
       std::exp(real(random, std::log(static_cast<double>(low)), std::log(static_cast<double>(high) + 0.999)));
   const auto drawn = std::clamp(static_cast<std::int64_t>(value), low, high);
   const std::string unit = knob->kind == KnobKind::duration ? "us" : "";
   TROUPE_CHECK(std::holds_alternative<KnobValue>(parse_knob(*knob, std::to_string(drawn) + unit)),
-               "the simulation draws inside the knob's range");
+               "the simulation must draw inside the setting's range");
   return drawn;
 }
 
@@ -73,7 +73,7 @@ void draw_hardware(SimRandom& random, Scenario& s) {
   s.us_per_token = (cost.prefill_us(200, 0) - cost.prefill_us(1, 0)) / 199;
 }
 
-// The pool holds a part of what the users and items would need, so that something has to leave.
+// The pool holds only a part of all users and items, so that blocks are evicted.
 void draw_load(SimRandom& random, Scenario& s) {
   s.items = 20 + static_cast<std::uint32_t>(random.below(300));
   s.users = 4 + static_cast<std::uint32_t>(random.below(80));
@@ -95,7 +95,7 @@ void draw_load(SimRandom& random, Scenario& s) {
   s.requests_per_s = std::clamp(real(random, 0.05, 0.6) * s.capacity_per_s, 5.0, 120.0);
 }
 
-// From a stream of its own, so that what else a seed draws stays what it was.
+// Draws from its own stream, so that the seed's other draws stay the same.
 void draw_checks(std::uint64_t seed, Scenario& s) {
   SimRandom random(seed, 0xc4ec);
   s.verify_on_read = chance(random, 0.2);
@@ -113,7 +113,7 @@ void draw_shares(std::uint64_t seed, Scenario& s) {
   s.turn = {draw_knob(random, "router.turn", 1'000, 30'000)};
 }
 
-// The others keep their share of what is left.
+// User and item blocks keep their relative shares of the remaining pages.
 void draw_rows(std::uint64_t seed, Scenario& s) {
   SimRandom random(seed, 0x4055);
   if (chance(random, 0.75)) return;
@@ -226,7 +226,7 @@ Fault draw_fault(SimRandom& random, const Scenario& s, FaultKind kind) {
   return fault;
 }
 
-// A cluster that can lose a worker answers every request in spite of these.
+// True if a cluster that can lose a worker answers every request during these faults.
 bool all_harmless(const Scenario& s) {
   if (!s.drill || s.together || s.workers < 3 || s.deadline.us < 1'600'000) return false;
   return std::ranges::all_of(s.faults, [&](const Fault& fault) {
@@ -246,7 +246,7 @@ std::vector<FaultKind> kinds_for(const DrawLimits& limits, const Scenario& s) {
   return kinds;
 }
 
-// Several kinds at once, as they come.
+// Several kinds of faults at the same time.
 void draw_storm(SimRandom& random, const std::vector<FaultKind>& kinds, Scenario& s) {
   std::vector<FaultKind> chosen;
   for (std::uint64_t i = 2 + random.below(6); i > 0; --i) chosen.push_back(kinds[random.below(kinds.size())]);
@@ -258,7 +258,7 @@ void draw_storm(SimRandom& random, const std::vector<FaultKind>& kinds, Scenario
   std::ranges::stable_sort(s.faults, {}, [](const Fault& fault) { return fault.at.us; });
 }
 
-// One kind, one after the other, each with time to recover.
+// One kind of fault, repeated, each with time to recover.
 void draw_drill(SimRandom& random, FaultKind kind, Scenario& s) {
   const std::int64_t rest = 12 * s.heartbeat.us, end = s.warm_up.us + s.safety.us;
   for (std::int64_t at = s.warm_up.us + 1'000; at < end;) {
@@ -284,7 +284,8 @@ bool has(const Scenario& s, FaultKind kind) {
   return std::ranges::any_of(s.faults, [&](const Fault& fault) { return fault.kind == kind; });
 }
 
-// Makes the devices so slow that the cluster can do no more than this, and asks for this share of it.
+// Slows the devices down until the cluster's capacity is at most `capacity_max`, and sets the load to this
+// share of it.
 void slow_down(Scenario& s, double capacity_max, double share) {
   if (s.capacity_per_s > capacity_max) {
     const double slower = s.capacity_per_s / capacity_max;
@@ -294,26 +295,27 @@ void slow_down(Scenario& s, double capacity_max, double share) {
     s.capacity_per_s = capacity_max;
   }
   s.requests_per_s = share * s.capacity_per_s;
-  const double request_us = 1e6 * s.workers * s.lanes / s.capacity_per_s;  // of one, alone
+  const double request_us = 1e6 * s.workers * s.lanes / s.capacity_per_s;  // of one request, alone
   s.deadline.us = std::max(s.deadline.us, static_cast<std::int64_t>(15 * request_us));
 }
 
-// An overload has to be more than the cluster can do, and not more than a run can take; who drains has to
-// have plans that wait.
+// An overload must exceed the cluster's capacity but stay small enough to simulate. A drained process must
+// have waiting plans.
 void fit_load(Scenario& s) {
   if (has(s, FaultKind::overload)) return slow_down(s, 150, 0.4);
   if (s.drill && has(s, FaultKind::drain)) slow_down(s, 150, 0.5);
 }
 
-// Where every request must be answered there is room for what waits, until a process that is gone is known to
-// be, and then for an answer of the index: twice as much, as the load comes by chance.
+// If every request must be answered, routers need capacity for requests that wait until a dead process is
+// detected and then for an answer of the index. Twice the mean, since arrivals are random.
 void fit_bounds(Scenario& s) {
   const std::int64_t wait_us = 3 * s.heartbeat.us + s.deadline.us / 10;
   const double waiting = s.requests_per_s * static_cast<double>(wait_us) * 1e-6;
   s.in_flight_max = std::max(s.in_flight_max, static_cast<std::uint32_t>(2 * waiting));
 }
 
-// Short, so that they end within a run; the memory of few profiles, at times.
+// Expiries are short, so that they pass within a run. Sometimes the profile cache holds only a few
+// profiles.
 void draw_expiry(std::uint64_t seed, Scenario& s) {
   SimRandom random(seed, 0xe8914e5);
   s.lenient = true;
@@ -334,7 +336,7 @@ void draw_kind(std::uint64_t seed, Scenario& s) {
   s.item_tokens = 3;
   if (chance(random, 0.8))
     s.history_part = static_cast<std::uint32_t>(draw_knob(random, "router.history_part", 1, 32));
-  // A prompt, and the rows of a search of middling width, in the place of candidates.
+  // A prompt and the rows of a medium-width beam search replace the candidates.
   const double ranking_us = 1e6 * s.workers * s.lanes / s.capacity_per_s;
   const double request_us = 150 * s.us_per_token + static_cast<double>(s.batch_overhead.us);
   s.capacity_per_s *= ranking_us / request_us;
@@ -343,14 +345,14 @@ void draw_kind(std::uint64_t seed, Scenario& s) {
 
 namespace {
 
-// Not where the first model has what the others have not.
+// Not if the first model has features that the others lack.
 void draw_models(std::uint64_t seed, Scenario& s) {
   SimRandom random(seed, 0x5e7e4a15);
   if (s.generates || s.prototypes || s.page_rows > 0 || chance(random, 0.6)) return;
   s.models = 2 + static_cast<std::uint32_t>(random.below(2));
 }
 
-// A stream of its own, after all else: the same run otherwise.
+// Draws from its own stream, last: the run is otherwise the same.
 void draw_members(std::uint64_t seed, Scenario& s) {
   SimRandom random(seed, 0x3e3b);
   s.joins_at = {s.warm_up.us / 2 + between(random, 0, s.safety.us / 4)};
@@ -398,7 +400,7 @@ std::string describe(const Scenario& s) {
   char text[512];
   std::snprintf(
       text, sizeof text,
-      "seed %llu: %u routers, %u cache-metas, %u workers%s; policy %s, %u pages of %u tokens, %u lanes, "
+      "seed %llu: %u routers, %u cache-metas, %u workers%s; policy %s, %u pages of %u tokens, %u executors, "
       "deadline %.3g s; %u items, %u users of %u tenants (window %lld us), %.0f %s/s of %u candidates; "
       "%zu faults in %.1f s%s%s%s%s%s%s",
       static_cast<unsigned long long>(s.seed), s.routers, s.cache_metas, s.workers,

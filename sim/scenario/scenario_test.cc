@@ -7,15 +7,15 @@
 using namespace troupe;
 using namespace troupe::sim;
 
-TEST_CASE("a scenario is its seed's, and other seeds have others") {
+TEST_CASE("scenario: a seed always gives the same scenario, and other seeds give others") {
   CHECK(describe(draw_scenario(7)) == describe(draw_scenario(7)));
   CHECK(draw_scenario(7).faults == draw_scenario(7).faults);
   CHECK(describe(draw_scenario(7)) != describe(draw_scenario(8)));
 }
 
 TEST_CASE(
-    "every kind of fault is drawn by some seed, and strikes inside the safety phase at a node that there "
-    "is") {
+    "scenario: every kind of fault is drawn by some seed, within the safety phase and at an existing "
+    "node") {
   std::vector<std::size_t> drawn(fault_kinds);
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     CAPTURE(seed);
@@ -33,7 +33,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("limits hold: so many nodes, these kinds only, none at all") {
+TEST_CASE("scenario: limits on nodes and fault kinds hold") {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     CAPTURE(seed);
     for (const std::uint32_t nodes : {1U, 2U, 3U, 7U, 100U}) {
@@ -47,7 +47,7 @@ TEST_CASE("limits hold: so many nodes, these kinds only, none at all") {
   }
 }
 
-TEST_CASE("where every request must be answered, a router holds what comes while a loss is not known yet") {
+TEST_CASE("scenario: harmless drills let a router hold the requests that arrive before a loss is detected") {
   std::size_t harmless = 0, small = 0;
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     CAPTURE(seed);
@@ -58,5 +58,5 @@ TEST_CASE("where every request must be answered, a router holds what comes while
     small += s.in_flight_max < 40;
   }
   CHECK(harmless > 0);
-  CHECK(small > 0);  // and elsewhere it gets full
+  CHECK(small > 0);  // other scenarios do reach their bound
 }

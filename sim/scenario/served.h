@@ -1,8 +1,7 @@
 #pragma once
-// What is not drawn of a scenario that simulates a box or a cluster as it is served: the catalog, item for
-// item, and the actors as their configuration has them. Nodes, peers and incarnations are the simulated
-// cluster's to say. Users have the profiles that the requests of a trace bring (Clients), and ids are those
-// of the data.
+// Fixed data and configuration of a scenario that simulates a deployment as it is served: the catalog, item
+// by item, and each actor's configuration. Nodes, peers and incarnations come from the simulated cluster.
+// Users have the profiles that the requests of a trace bring (Clients), and ids are those of the data.
 #include <cstdint>
 #include <vector>
 
@@ -15,8 +14,8 @@
 namespace troupe::sim {
 
 struct Served {
-  std::vector<Item> items;                    // by number; without the names of their blocks
-  std::uint32_t history_events_max = 10'000;  // of a profile: the newest ones
+  std::vector<Item> items;                    // by item number; without block names
+  std::uint32_t history_events_max = 10'000;  // newest events of a profile that are used
   router::RouterConfig router;
   actors::CacheMetaConfig cache_meta;
   actors::KvWorkerConfig kv_worker;

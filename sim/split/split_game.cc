@@ -64,7 +64,7 @@ std::vector<PlayedNode> play_ahead(std::uint32_t runs, std::uint64_t seed) {
 }
 
 placement::SplitState PlayedGame::begin(std::uint64_t episode) {
-  TROUPE_CHECK(!nodes_.empty(), "something was played ahead");
+  TROUPE_CHECK(!nodes_.empty(), "a game needs recorded nodes");
   const std::uint64_t number = spread(episode);
   node_ = number % nodes_.size();
   window_ = (number >> 20) % nodes_[node_].windows.size();

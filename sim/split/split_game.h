@@ -1,9 +1,9 @@
 #pragma once
-// What split policies are trained against: windows of runs under all data sets, depths and regimes, each with
-// what a node had at every alpha (split_oracle.h). A game walks through the windows of one node, and alpha
-// says which of the hundred and one worlds is looked at; so ten thousands of windows are played for one that
-// is simulated, and what a change of alpha costs until caches have filled again is not seen. The examples of
-// alpha* are from the same windows.
+// Training data for split policies: windows of runs under all data sets, depths and regimes, each with a
+// node's results at every alpha (split_oracle.h). A game walks through the windows of one node; alpha
+// selects which of the 101 precomputed results is seen. Tens of thousands of windows are therefore played
+// per simulated one, but the cost of a change of alpha until caches are filled again is not seen. The
+// examples for alpha* come from the same windows.
 #include <cstdint>
 #include <vector>
 
@@ -13,7 +13,7 @@
 
 namespace troupe::sim {
 
-// Of one node, window by window.
+// Recorded windows of one node.
 struct PlayedNode {
   struct Window {
     SplitOracle::NodeWindow had;
@@ -26,7 +26,7 @@ struct PlayedNode {
   placement::SplitState state_at(std::size_t window, double alpha) const;
 };
 
-// So many runs of two nodes, with settings drawn by the seed.
+// Runs `runs` simulations of two nodes with settings drawn from the seed.
 std::vector<PlayedNode> play_ahead(std::uint32_t runs, std::uint64_t seed);
 
 class PlayedGame final : public placement::SplitGame {
@@ -42,7 +42,7 @@ class PlayedGame final : public placement::SplitGame {
   double alpha_ = 0;
 };
 
-// Of each window at several alphas.
+// Returns examples of each window at several alphas.
 std::vector<placement::BoostedTrees::Example> oracle_examples(const std::vector<PlayedNode>& nodes);
 
 }  // namespace troupe::sim

@@ -62,7 +62,7 @@ double SplitNode::coverage(std::span<const std::uint32_t> shards) const {
   return shards.empty() ? 0 : covered / static_cast<double>(shards.size());
 }
 
-// Answers how many were missing. Each has a place of its own, though two of a history's may be the same one.
+// Returns the number of missing rows. Each row counts, even if two of a history's rows are the same.
 double SplitNode::use_rows(std::span<const std::uint32_t> rows) {
   const RowSlab::Batch batch = rows_.look_up(0, rows);
   for (const RowSlab::Row& row : batch.rows) {
@@ -110,9 +110,10 @@ SplitNode::Served SplitNode::serve(const SplitRequest& request, std::span<const 
   return {latency, worth};
 }
 
-// What a microsecond less is worth. The tail of a queue's waits falls as e^(-theta t), where theta is what
-// makes lambda (E[e^(theta S)] - 1) = theta of service times S (Cramer and Lundberg): a request counts by
-// e^(theta S). That one in a hundred is later than the P99 gives theta.
+// Weights a request by the value of serving it one microsecond sooner. The tail of a queue's waits falls as
+// e^(-theta t), where theta solves lambda (E[e^(theta S)] - 1) = theta for service times S
+// (Cramér-Lundberg), so a request counts e^(theta S). The condition that one in a hundred exceeds the P99
+// gives theta.
 double SplitNode::worth_of(double served_us) const {
   return std::exp(std::log(100) * std::min(1.0, served_us / p99_us_));
 }

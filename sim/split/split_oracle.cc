@@ -33,7 +33,7 @@ void SplitOracle::serve(std::uint32_t node, const SplitRequest& request,
   const SplitSizes& sizes = times_.sizes();
   const std::uint32_t pages = times_.kv_pages(request.length), all_rows = sizes.pages * sizes.rows_per_page;
   const auto kv = n.kv.use(request.user, pages);
-  std::array<std::uint32_t, alphas> found{};  // rows that need at least so much
+  std::array<std::uint32_t, alphas> found{};  // rows that need at least this capacity
   for (const std::uint32_t row : rows)
     if (const auto distance = n.rows.use(row, 1); distance && *distance <= all_rows)
       ++found[(*distance * cells + all_rows - 1) / all_rows];
@@ -55,7 +55,8 @@ void SplitOracle::serve(std::uint32_t node, const SplitRequest& request,
   }
 }
 
-// One draw of arrival times; the first is as it was. Requests keep their order, which is what caches saw.
+// Plays one draw of arrival times; the first draw is the original. Requests keep their order, since the
+// caches saw that order.
 void SplitOracle::play(Node& node, std::uint32_t draw, std::array<double, alphas>& sums) {
   const std::size_t count = node.served.size();
   std::vector<double> at(count);

@@ -1,8 +1,8 @@
 #pragma once
-// alpha*: of each window, the split that would have been best, found by trying all hundredths (HLEM §V-A).
-// Caches that drop what was used longest ago have, at every static alpha, what their recency stacks say
-// (recency_stack.h), so all hundred and one are tried in one pass; each has its own queue. "Mean P99" is the
-// mean over the nodes and over several draws of the window's arrival times, for a P99 of some hundred
+// alpha*: the best split of each window, found by trying all hundredths (HLEM §V-A). LRU caches at a static
+// alpha hold what their recency stacks say (recency_stack.h), so all 101 are tried in one pass; each has
+// its own queue. "Mean P99" is the mean over the nodes and over several draws of the window's arrival
+// times, since a P99 of some hundred requests is mostly chance.
 // requests is mostly chance.
 #include <array>
 #include <cstdint>
@@ -24,21 +24,22 @@ class SplitOracle {
               std::uint64_t seed, double slo_us);
 
   void serve(std::uint32_t node, const SplitRequest& request, std::span<const std::uint32_t> rows);
-  // What a node had at each alpha, with the arrivals as they were.
+  // Results of a node at each alpha, with the original arrivals.
   struct NodeWindow {
     double requests = 0, hot = 0, events = 0, rows = 0;
     std::array<float, alphas> kv_hits{}, row_hits{}, late{}, p99_us{};
   };
   struct Window {
     double best = 0;                       // alpha*
-    double half_apart = 0;                 // how far it is apart between the two halves of the draws
-    std::array<double, alphas> p99_us{};   // the mean, of each alpha
-    std::array<double, alphas> mean_us{};  // of serving alone
-    std::array<double, alphas> late{};     // share of the requests beyond the objective
+    double half_apart = 0;                 // difference of alpha* between the two halves of the draws
+    std::array<double, alphas> p99_us{};   // mean P99 at each alpha
+    std::array<double, alphas> mean_us{};  // of service times without waiting
+    std::array<double, alphas> late{};     // share of requests that miss the objective
     std::vector<NodeWindow> nodes;
   };
   Window end_window();
-  // Of a whole run with a static alpha, and the first draw's arrivals: what a request waits and takes.
+  // Returns latencies (wait and service) of the whole run at a static alpha, with the first draw's
+  // arrivals.
   std::span<const float> latencies(std::size_t alpha) const { return all_[alpha]; }
 
  private:

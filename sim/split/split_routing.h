@@ -1,9 +1,9 @@
 #pragma once
-// Where a request goes, by what nodes hold of its user and of his rows and by how busy they are. `joint` is
-// HLEM's Algorithm 1: a weighted sum of all three, the weights in proportion to what each miss costs, a bonus
-// for the node that the user was sent to last, and the least busy node when the best one is too busy. `kv`
-// and `emb` leave one of the two caches out, `home` goes by the user alone, and `cost` is ours: the node that
-// is done first, in microseconds, as the planner weighs nodes.
+// Routing of a request by what nodes hold of its user's keys and rows and by their load. `joint` is HLEM's
+// Algorithm 1: a weighted sum of all three, with weights proportional to the cost of each miss, a bonus for
+// the user's last node, and the least busy node if the best one is too busy. `kv` and `emb` ignore one of
+// the two caches, and `home` uses only the user. `cost` is ours: the node that finishes first, in
+// microseconds, as the planner weighs nodes.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -18,14 +18,14 @@ inline constexpr std::string_view routing_names[] = {"home", "kv", "emb", "joint
 
 struct NodeView {
   bool has_kv = false;
-  double coverage = 0;  // of the user's shards, those whose rows are there
-  double waits_us = 0;  // until the node is free
+  double coverage = 0;  // share of recently used rows of the user's shards that are in memory
+  double waits_us = 0;  // time until the node is free
 };
 
-struct RoutingCosts {             // microseconds, in the mean
-  double kv_us = 1, rows_us = 1;  // of a history's keys and values that are missing, of all its rows
-  double load_us = 1;             // of one request more that waits
-  double busy_us = 30'000;        // at which a node's load is 1
+struct RoutingCosts {             // mean microseconds
+  double kv_us = 1, rows_us = 1;  // of a history's missing keys and values; of all its rows
+  double load_us = 1;             // of one more waiting request
+  double busy_us = 30'000;        // waiting time at which a node's load is 1
 };
 
 std::uint32_t user_home(std::uint32_t user, std::size_t nodes);
@@ -40,7 +40,8 @@ class SplitRouter {
 
   SplitRouting by_;
   RoutingCosts costs_;
-  std::unordered_map<std::uint32_t, std::uint32_t> last_;  // of each user; looked up only
+  // Node of each user's last request; looked up only.
+  std::unordered_map<std::uint32_t, std::uint32_t> last_;
 };
 
 }  // namespace troupe::sim

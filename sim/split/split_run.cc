@@ -109,7 +109,7 @@ class Cluster {
   }
 
   SplitRunResult sum_up() {
-    TROUPE_CHECK(counted_ > 0, "some windows count");
+    TROUPE_CHECK(counted_ > 0, "at least one window must count");
     result_.requests = all_.size();
     result_.in_time /= static_cast<double>(all_.size());
     result_.served_us /= static_cast<double>(all_.size());

@@ -1,6 +1,6 @@
 #pragma once
-// A run of an experiment about the split: a cluster of nodes under one of the workloads, each with a policy
-// of its own, beside alpha*. Deterministic by its options.
+// One run of a pool-split experiment: a cluster of nodes under one workload, each with its own policy,
+// compared with alpha*. The options determine the result.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,21 +16,21 @@ namespace troupe::sim {
 
 struct SplitRunOptions {
   SplitSizes sizes;
-  SplitWorkloadOptions workload;  // of one node: users and requests a second are for each
+  SplitWorkloadOptions workload;  // of one node: users and requests per second are per node
   std::uint32_t nodes = 4;
   SplitRouting routing = SplitRouting::home;
-  double alpha = 0.5;  // at first
+  double alpha = 0.5;  // initial value
   double slo_us = 30'000;
   std::uint32_t warm_up = 12;  // windows that do not count
   double table_tb = 5;
   double shadow_kept = 0.9;
   bool shadows = false;
-  std::uint32_t oracle_draws = 0;  // of arrival times; 0: alpha* is not searched. With `home` alone
-  std::vector<double>
-      best;  // alpha* of each window, from a run of the same requests: it need not be searched again
-  // A policy for node n; none: alpha stays.
+  std::uint32_t oracle_draws = 0;  // of arrival times; 0 = alpha* is not searched. Needs routing `home`
+  // alpha* of each window from a run of the same requests, so that it is not searched again.
+  std::vector<double> best;
+  // Creates the policy of node n; null = alpha stays.
   std::function<std::unique_ptr<placement::SplitPolicy>(std::uint32_t n)> policy;
-  std::function<void(const SplitOracle::Window&)> told;  // of each window that counts
+  std::function<void(const SplitOracle::Window&)> told;  // called for each window that counts
 };
 
 struct SplitWindow {
@@ -40,12 +40,12 @@ struct SplitWindow {
 
 struct SplitRunResult {
   std::vector<SplitWindow> windows;
-  // Over the windows that count.
+  // Means over the windows that count.
   double p99_us = 0, mean_us = 0, in_time = 0, kv_hits = 0, row_hits = 0, alpha = 0;
-  double served_us = 0;  // the mean of a request alone, which bounds the rate
+  double served_us = 0;  // mean service time of a request alone, which bounds the rate
   std::uint64_t requests = 0;
-  // With an oracle: the mean distance from alpha*, that of alpha*'s two halves, and of each static alpha the
-  // run's P99 and its mean distance.
+  // With an oracle: mean distance from alpha*, that between alpha*'s two halves, and for each static alpha
+  // the run's P99 and its mean distance.
   double gap = 0, oracle_apart = 0, best = 0;
   std::array<double, alphas> static_p99_us{}, static_gap{};
   placement::SplitState state;  // of the first node's last window
@@ -53,9 +53,9 @@ struct SplitRunResult {
 
 SplitRunResult run_split(const SplitRunOptions& options);
 
-// What a routing weighs, measured on the workload: means over its lengths.
+// Returns the costs that a routing weighs, measured on the workload as means over its lengths.
 RoutingCosts routing_costs(const SplitTimes& times, const SplitWorkloadOptions& workload, double slo_us);
-// The workload of all nodes, whose rows are as many as the tables hold.
+// Returns the workload of all nodes, with as many rows as the tables hold.
 SplitWorkloadOptions cluster_workload(const SplitRunOptions& options, const SplitTimes& times);
 
 }  // namespace troupe::sim

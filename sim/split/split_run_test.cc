@@ -22,7 +22,7 @@ SplitRunOptions small(Regime regime = Regime::steady) {
   return options;
 }
 
-TEST_CASE("requests come in order, at the rate and with the hot users that were asked for") {
+TEST_CASE("split workload: requests are ordered, with the given rate and share of hot users") {
   SplitWorkloadOptions options = small().workload;
   options.windows = 40;
   SplitWorkload workload(options);
@@ -38,7 +38,7 @@ TEST_CASE("requests come in order, at the rate and with the hot users that were 
   CHECK(hot / requests == doctest::Approx(0.24).epsilon(0.1));
 }
 
-TEST_CASE("a trend rises, and bursts come and go") {
+TEST_CASE("split workload: a trend rises, and bursts begin and end") {
   for (const Regime regime : {Regime::trend, Regime::burst}) {
     SplitWorkloadOptions options = small(regime).workload;
     options.windows = 60;
@@ -63,7 +63,7 @@ TEST_CASE("a trend rises, and bursts come and go") {
   }
 }
 
-TEST_CASE("a user's rows are the same each time, most of them in his shards") {
+TEST_CASE("split workload: a user's rows are reproducible, most of them in the user's shards") {
   const SplitRunOptions options = small();
   const SplitTimes times(options.sizes);
   SplitWorkload workload(cluster_workload(options, times));
@@ -79,23 +79,23 @@ TEST_CASE("a user's rows are the same each time, most of them in his shards") {
 }
 
 TEST_CASE(
-    "a node covers the share of shards' rows that was there of those that it used; of no shards, and of "
-    "unused ones, none") {
+    "split node: coverage is the hit share of the shards' used rows, and 0 for no shards or "
+    "unused ones") {
   const SplitTimes times(small().sizes);
   SplitNode node(times, {.shards = 4, .rows_per_shard = 8, .shadows = false});
   const std::vector<std::uint32_t> shards{0, 1}, other{3}, none;
   CHECK(node.coverage(shards) == 0);
   const std::vector<std::uint32_t> rows{3};
-  node.serve({.at_us = 0, .user = 1, .length = 10}, rows);  // not there yet
+  node.serve({.at_us = 0, .user = 1, .length = 10}, rows);  // not in memory yet
   CHECK(node.coverage(shards) == 0);
   node.serve({.at_us = 1, .user = 1, .length = 10}, rows);
-  CHECK(node.coverage(shards) == doctest::Approx(0.25));  // one hit of two uses, in one shard of two
+  CHECK(node.coverage(shards) == doctest::Approx(0.25));  // one hit of two uses, in one of two shards
   CHECK(node.coverage(std::vector<std::uint32_t>{0}) == doctest::Approx(0.5));
   CHECK(node.coverage(other) == 0);
   CHECK(node.coverage(none) == 0);
 }
 
-TEST_CASE("a run is the same again, and another seed's is another") {
+TEST_CASE("split run: a run is reproducible, and another seed gives another run") {
   SplitRunOptions options = small();
   options.shadows = true;
   options.policy = [](std::uint32_t) { return std::make_unique<placement::MarginalSplit>(); };
@@ -106,7 +106,7 @@ TEST_CASE("a run is the same again, and another seed's is another") {
   CHECK(run_split(options).p99_us != one.p99_us);
 }
 
-TEST_CASE("the production pool and slab do at a static alpha what their recency stacks say") {
+TEST_CASE("split run: pool and slab at a static alpha match their recency stacks") {
   for (const std::size_t alpha : {20U, 50U, 80U}) {
     SplitRunOptions options = small();
     options.oracle_draws = 2;
@@ -117,7 +117,7 @@ TEST_CASE("the production pool and slab do at a static alpha what their recency 
   }
 }
 
-TEST_CASE("alpha* lies between the ends, where latency is worse") {
+TEST_CASE("split run: alpha* lies between the ends, where latency is worse") {
   SplitRunOptions options = small();
   options.oracle_draws = 4;
   const SplitRunResult run = run_split(options);
@@ -126,7 +126,7 @@ TEST_CASE("alpha* lies between the ends, where latency is worse") {
   CHECK(run.static_p99_us[0] > 1.2 * *std::ranges::min_element(run.static_p99_us));
 }
 
-TEST_CASE("marginal does not run away where users are sent to who has their keys, or anywhere") {
+TEST_CASE("split run: marginal stays stable under routing by keys and under cost routing") {
   const auto run = [](SplitRouting routing) {
     SplitRunOptions options = small();
     options.nodes = 4;
@@ -145,7 +145,7 @@ TEST_CASE("marginal does not run away where users are sent to who has their keys
   }
 }
 
-TEST_CASE("marginal goes to where it is best from either end") {
+TEST_CASE("split run: marginal converges to the best alpha from either end") {
   for (const double from : {0.1, 0.9}) {
     SplitRunOptions options = small();
     options.oracle_draws = 4;
@@ -159,14 +159,15 @@ TEST_CASE("marginal goes to where it is best from either end") {
   }
 }
 
-TEST_CASE("Algorithm 1 weighs all three, gives the last node a bonus, and flees a node that is too busy") {
+TEST_CASE(
+    "split routing: Algorithm 1 weighs all three, favors the last node and avoids one that is too busy") {
   const RoutingCosts costs{.kv_us = 6, .rows_us = 3, .load_us = 1, .busy_us = 100};
   SplitRouter joint(SplitRouting::joint, costs);
   CHECK(joint.choose(1, std::vector<NodeView>{{false, 0.9, 0}, {true, 0, 0}}) ==
         1);  // .27 + .1 against .6 + .1
   CHECK(joint.choose(2, std::vector<NodeView>{{false, 0.9, 0}, {false, 0, 0}}) == 0);
-  CHECK(joint.choose(2, std::vector<NodeView>{{false, 0.1, 0}, {false, 0.2, 0}}) ==
-        0);  // .05 for the last one
+  // The last node has a bonus of .05.
+  CHECK(joint.choose(2, std::vector<NodeView>{{false, 0.1, 0}, {false, 0.2, 0}}) == 0);
   CHECK(joint.choose(1, std::vector<NodeView>{{false, 0, 10}, {true, 1, 90}}) == 0);
   SplitRouter kv(SplitRouting::kv, costs);
   CHECK(kv.choose(1, std::vector<NodeView>{{true, 0, 0}, {false, 1, 0}}) == 0);
@@ -179,18 +180,18 @@ TEST_CASE("Algorithm 1 weighs all three, gives the last node a bonus, and flees 
 }
 
 TEST_CASE(
-    "of nodes that are as good, and of those that are as idle, the first is taken; one that is nearly too "
-    "busy stays") {
+    "split routing: the first of equal nodes is chosen, and a node that is nearly too busy is still "
+    "used") {
   const RoutingCosts costs{.kv_us = 6, .rows_us = 3, .load_us = 1, .busy_us = 100};
   SplitRouter joint(SplitRouting::joint, costs);
   CHECK(joint.choose(1, std::vector<NodeView>{{false, 0.5, 0}, {false, 0.5, 0}, {false, 0.5, 0}}) == 0);
   CHECK(joint.choose(2, std::vector<NodeView>{{true, 1, 95}, {false, 0, 10}, {false, 0, 10}}) == 1);
   CHECK(joint.choose(3, std::vector<NodeView>{{true, 1, 100 * router::too_busy_load}, {false, 0, 10}}) == 0);
-  SplitRouter cost(SplitRouting::cost, costs);  // knows itself what waiting costs
+  SplitRouter cost(SplitRouting::cost, costs);  // includes the cost of waiting itself
   CHECK(cost.choose(1, std::vector<NodeView>{{true, 1, 5'000}, {false, 1, 4'995}}) == 0);
 }
 
-TEST_CASE("a game has the alpha that it was given, and begins again the same") {
+TEST_CASE("split game: a game uses the given alpha and starts the same again") {
   PlayedGame game(play_ahead(1, 3));
   const placement::SplitState begun = game.begin(5);
   CHECK(game.play(0.1).alpha == 0.1);

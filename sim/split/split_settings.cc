@@ -5,7 +5,7 @@
 namespace troupe::sim {
 namespace {
 
-constexpr double devices = 256;  // 32 nodes of eight
+constexpr double devices = 256;  // 32 nodes with eight devices each
 
 constexpr std::array<SplitData, 3> all{
     {{"taobao", 0.98e6, 0.18}, {"games", 2.76e6, 0.24}, {"books", 10.3e6, 0.38}}};

@@ -7,8 +7,8 @@
 namespace troupe::sim {
 namespace {
 
-// HSTU's two products of a layer, width × 4 width and width × width, as a decoder's with a feed-forward so
-// narrow that it has as many parameters; its attention is the decoder's by the number of operations.
+// Models HSTU's two products per layer (width × 4 width and width × width) as a decoder whose feed-forward
+// is so narrow that it has the same number of parameters. Attention has the decoder's number of operations.
 placement::ModelShape shape_of(const SplitSizes& sizes) {
   placement::ModelShape shape;
   shape.name = "hstu-" + std::to_string(sizes.layers);

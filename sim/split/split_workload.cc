@@ -55,7 +55,7 @@ SplitWorkload::SplitWorkload(const SplitWorkloadOptions& options)
   const SplitWorkloadOptions& o = options_;
   hot_count_ = std::max<std::uint32_t>(1, static_cast<std::uint32_t>(o.users * o.hot_users));
   TROUPE_CHECK(o.users > hot_count_ && o.shards > 0 && o.rows >= o.shards,
-               "there are others, and rows in shards");
+               "the workload needs users that are not hot, shards, and at least one row per shard");
   rows_per_shard_ = o.rows / o.shards;
   hot_ = Weights::zipf(hot_count_, o.user_skew);
   others_ = Weights::zipf(o.users - hot_count_, o.user_skew);
@@ -71,7 +71,7 @@ void SplitWorkload::plan_windows() {
   const SplitWorkloadOptions& o = options_;
   SimRandom random(o.schedule, 2);
   windows_.resize(o.windows);
-  std::uint32_t left = 0;  // windows of the burst at hand
+  std::uint32_t left = 0;  // remaining windows of the current burst
   for (std::uint32_t w = 0; w < o.windows; ++w) {
     Window& window = windows_[w];
     const double through = o.windows > 1 ? static_cast<double>(w) / (o.windows - 1) : 0;
@@ -84,7 +84,8 @@ void SplitWorkload::plan_windows() {
     if (left == 0 && unit(random.next()) < 1 / o.burst_every) {
       left = 3 + static_cast<std::uint32_t>(random.below(3));
       window.burst_us = left * o.window_s * 1e6;
-      const double rate = window.others / (1 - std::max(o.burst_to, o.hot_share));  // of all, in the burst
+      // Rate of all requests in the burst.
+      const double rate = window.others / (1 - std::max(o.burst_to, o.hot_share));
       window.burst_users = (rate - o.per_second) * o.return_s * std::exp(o.return_sigma * o.return_sigma / 2);
     }
     if (left == 0) continue;
@@ -113,7 +114,7 @@ void SplitWorkload::ask_hot(const Return& next) {
     returns_.push({again, next.user, next.until_us});
 }
 
-// Its users come at once, and ask until it ends.
+// Users of a burst start at once and send requests until it ends.
 void SplitWorkload::start_burst(double begin_us) {
   const Window& window = windows_[window_];
   for (double n = 0; n < window.burst_users; ++n)
@@ -122,7 +123,7 @@ void SplitWorkload::start_burst(double begin_us) {
 }
 
 std::span<const SplitRequest> SplitWorkload::next_window() {
-  TROUPE_CHECK(window_ < options_.windows, "there is another window");
+  TROUPE_CHECK(window_ < options_.windows, "there must be another window");
   const double begin = window_ * options_.window_s * 1e6, end = begin + options_.window_s * 1e6;
   const Window& window = windows_[window_];
   requests_.clear();

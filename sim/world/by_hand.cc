@@ -13,13 +13,13 @@ namespace {
 
 using TokenRun = std::span<const Token>;
 
-// Of segments that are computed, or made of prototypes, one after the other.
+// Computes the values of segments, one after the other: computed ones or those made of prototypes.
 class Values {
  public:
   Values(std::string_view model_version, const ToyFamily& family)
       : key_(model_key(model_version)), family_(family) {}
 
-  // Its value joins `to`; an empty segment has none.
+  // Appends the segment's value to `to`; an empty segment has none.
   void add(TokenRun tokens, std::size_t start, std::vector<SegmentValue> seen,
            std::vector<SegmentValue>& to) {
     tokens_ += static_cast<std::uint32_t>(tokens.size());
@@ -43,11 +43,11 @@ struct Prompt {
   std::span<const Item> items;
   std::size_t longest_item = 0;
   std::size_t item_tokens = 0;             // of all items together
-  std::vector<std::uint32_t> events = {};  // tokens of each that is kept
+  std::vector<std::uint32_t> events = {};  // tokens of each kept event
 };
 
-// The oldest events go until the rest fits into the model's positions; items take those of the longest, or
-// one after the other all of theirs.
+// Drops the oldest events until the prompt fits into the model's positions. Items take the positions of the
+// longest item, or those of all items if they are in a row.
 Prompt prompt_of(const PromptForm& form, const Profile& profile, std::span<const Item> items, bool in_a_row,
                  std::uint32_t& cut) {
   Prompt prompt{form, {form.user.begin(), form.user.end()}, items};
@@ -69,7 +69,8 @@ Prompt prompt_of(const PromptForm& form, const Profile& profile, std::span<const
   return prompt;
 }
 
-// system → user → items, each behind the user → instruction → discriminant, behind the longest item.
+// Order: system → user → items, each starting after the user → instruction, discriminant, starting after
+// the longest item.
 std::vector<SegmentValue> by_user_plan(const Prompt& p, Values& values) {
   std::vector<SegmentValue> seen;
   values.add(p.form.system, 0, {}, seen);
@@ -80,7 +81,8 @@ std::vector<SegmentValue> by_user_plan(const Prompt& p, Values& values) {
   return seen;
 }
 
-// system → items, each behind the system → user, behind the longest item → instruction → discriminant.
+// Order: system → items, each starting after the system → user, starting after the longest item →
+// instruction, discriminant.
 std::vector<SegmentValue> by_item_plan(const Prompt& p, Values& values) {
   std::vector<SegmentValue> seen;
   values.add(p.form.system, 0, {}, seen);
@@ -90,14 +92,14 @@ std::vector<SegmentValue> by_item_plan(const Prompt& p, Values& values) {
   return seen;
 }
 
-// A run of a prompt's tokens, and whether a block has its place.
+// Run of prompt tokens; `is_place` = its keys and values are reused from a block.
 struct Part {
   TokenRun tokens;
   bool is_place = false;
 };
 
-// What precedes the events, if there is anything, and each of them; cut wherever prototypes of the model
-// begin or end to stand for tokens, if plans are made with some.
+// Splits the history: the tokens before the first event, if any, then each event. If plans use prototypes,
+// parts are also split where the model's prototypes begin or end to replace tokens.
 std::vector<Part> history_parts(const Prompt& p, const router::RepairChoice& choice,
                                 std::string_view model_version) {
   const StandIns* const stand_ins = p.form.stand_ins.get();
@@ -126,11 +128,11 @@ std::vector<Part> history_parts(const Prompt& p, const router::RepairChoice& cho
   return parts;
 }
 
-// What of a prompt has blocks, and how they are repaired.
+// The parts of a prompt that have blocks, and how they are repaired.
 struct Blocks {
-  std::vector<Part> history;  // none: it is computed as a whole
+  std::vector<Part> history;  // empty = the history is computed as a whole
   std::size_t history_tokens = 0, item_tokens = 0;
-  kernels::Repair repair;  // but for its places
+  kernels::Repair repair;  // without its places
   std::size_t left() const {
     std::size_t computed = repair.always.size();
     for (const std::uint32_t budget : repair.budgets) computed += budget;
@@ -150,7 +152,7 @@ Blocks blocks_of(const Prompt& p, const RepairAsked& asked, std::string_view mod
     if (part.is_place) blocks.history_tokens += part.tokens.size();
   const std::size_t history = blocks.history_tokens, items = blocks.item_tokens;
   if (history + items == 0) return blocks;
-  // The window is the end of both, the items' end first.
+  // The window is the end of history and items; it covers the items' end first.
   const std::size_t window = std::min<std::size_t>(choice.window, history + items);
   const std::size_t of_items = std::min(window, items), of_history = window - of_items;
   for (std::size_t i = history + items - window; i < history + items; ++i)
@@ -178,9 +180,9 @@ Blocks blocks_of(const Prompt& p, const RepairAsked& asked, std::string_view mod
   return blocks;
 }
 
-// system → user → items one after the other, each as the repair leaves it between itself, with all before it
-// in sight, and its block, computed alone from position 0 or behind the system prompt; so the events of a
-// history that has blocks. What has none is computed.
+// Order: system → user → items one after the other. Each item sees all before it; its value is repaired from
+// its own value and its block's, which is computed alone from position 0 or behind the system prompt. Events
+// of a history that has blocks are treated the same. Parts without a block are computed.
 std::vector<SegmentValue> by_blocks_plan(const Prompt& p, Values& values, const RepairAsked& asked,
                                          const Blocks& of) {
   std::vector<SegmentValue> seen, blocks;
@@ -201,7 +203,8 @@ std::vector<SegmentValue> by_blocks_plan(const Prompt& p, Values& values, const 
   }
   kernels::Repair repair = of.repair;
   if (asked.choice.by == router::RepairChoice::By::tail && !blocks.empty()) {
-    const std::size_t before = (p.form.system.empty() ? 0 : 1) + blocks.size();  // segments
+    // Number of segments before it.
+    const std::size_t before = (p.form.system.empty() ? 0 : 1) + blocks.size();
     repair.attending = static_cast<std::uint32_t>(before + last_place + 1);
   }
   std::size_t next = 0;
@@ -249,8 +252,8 @@ std::optional<RankingByHand> rank_by_hand(const PromptForm& form, std::string_vi
 namespace {
 
 using Path = std::vector<Token>;
-// By identifier, the items that may be returned; an identifier of none may follow all the same, and leads
-// nowhere.
+// Items that may be returned, by identifier. An identifier without items may be followed in the search but
+// leads to no result.
 using Paths = std::map<Path, std::vector<const Item*>>;
 
 bool begins(const Path& path, TokenRun with) {
@@ -269,7 +272,7 @@ Paths paths_of(std::span<const Item> items, const GenerateRequest& request) {
   return paths;
 }
 
-// An identifier begins where an event does, outside those before it.
+// An identifier starts at the beginning of an event, outside the identifiers before it.
 void exclude_seen(const Profile& profile, std::span<const Item> items, bool listed, Paths& paths) {
   const std::size_t length = items.empty() ? 0 : items.front().tokens.size();
   std::size_t begin = 0, end = 0;
@@ -288,7 +291,7 @@ void exclude_seen(const Profile& profile, std::span<const Item> items, bool list
   }
 }
 
-// The tokens that may follow `path`, ascending, and whether anything that may be returned is behind each.
+// Returns the tokens that may follow `path`, ascending; true = an item that may be returned is behind it.
 std::map<Token, bool> next_of(const Paths& paths, const Path& path) {
   std::map<Token, bool> next;
   for (auto at = paths.lower_bound(path); at != paths.end() && begins(at->first, path); ++at)
@@ -302,7 +305,7 @@ struct Best {
   bool by_token;
 };
 
-// The best paths, level by level.
+// Returns the best paths, searched level by level.
 std::vector<Beam> best_paths(const Paths& paths, const Best& best,
                              const std::function<std::vector<double>(const Path&, TokenRun)>& values_of) {
   const std::size_t length = paths.empty() ? 0 : paths.begin()->first.size();

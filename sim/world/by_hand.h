@@ -1,8 +1,7 @@
 #pragma once
-// What a model has to make of a request, written down once more for each kind of plan: value by value on the
-// toy model, with nothing cached and nothing shared with who builds plans in the cluster. A mistake there (a
-// segment that starts at the wrong place, sees too much or is read at the wrong token) gives other numbers
-// here.
+// Expected results of requests, computed independently for each kind of plan: value by value on the toy
+// model, without a cache and without code of the cluster's plan builders. A plan error there (a wrong
+// start, too much visible, a wrong readout token) gives different numbers here.
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -19,15 +18,16 @@ namespace troupe::sim {
 struct RankingByHand {
   std::vector<double> scores;     // of the items, in their order
   std::uint32_t tokens = 0;       // of the whole prompt
-  std::uint32_t history_cut = 0;  // events that had no room, oldest first
-  double approximate = 0;         // share of the prompt's tokens
+  std::uint32_t history_cut = 0;  // events that did not fit, oldest first
+  double approximate = 0;         // approximate share of the prompt's tokens
 };
-// How much of a plan with blocks is repaired: what the policy says, and most of the prompt that may be left.
+// Amount of repair in a plan with blocks: the policy's choice, and the largest approximate share of the
+// prompt.
 struct RepairAsked {
-  router::RepairChoice choice;  // not by the first tokens
+  router::RepairChoice choice;  // any choice except by first tokens
   double approximate_max = 1;
 };
-// Nothing if the plan is neither "user" nor "item" (BAT §4.2) nor "causal", "blocks" or "all_blocks".
+// Returns nullopt unless the plan is "user", "item" (BAT §4.2), "causal", "blocks" or "all_blocks".
 std::optional<RankingByHand> rank_by_hand(const PromptForm& form, std::string_view model_version,
                                           std::string_view plan, const Profile& profile,
                                           std::span<const Item> items, const ToyFamily& family,
@@ -40,12 +40,12 @@ struct ScoresByHand {
 
 struct GenerationByHand {
   std::vector<GeneratedItem> items;
-  std::uint32_t width = 0;        // that was searched with
-  std::uint32_t asked_for = 0;    // items
+  std::uint32_t width = 0;        // width of the search
+  std::uint32_t asked_for = 0;    // requested number of items
   std::uint32_t tokens = 0;       // of the whole prompt
-  std::uint32_t history_cut = 0;  // events that had no room, oldest first
+  std::uint32_t history_cut = 0;  // events that did not fit, oldest first
 };
-// `items`: all of the catalog, whose identifiers are all of one length.
+// `items`: the whole catalog; all identifiers must have the same length.
 GenerationByHand generate_by_hand(const PromptForm& form, std::string_view model_version,
                                   const Profile& profile, std::span<const Item> items,
                                   const GenerateRequest& request, const ToyFamily& family);

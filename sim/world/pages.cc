@@ -9,7 +9,7 @@
 namespace troupe::sim {
 namespace {
 
-// Never 0, which is "none".
+// Never 0, which means none.
 std::uint32_t mark(std::uint64_t hash) { return static_cast<std::uint32_t>(hash) | 1; }
 
 std::uint64_t take(std::uint64_t sum, const Fingerprint& print) {
@@ -22,7 +22,7 @@ std::uint32_t block_mark(const BlockName& name) {
   return mark(hash_of({reinterpret_cast<const char*>(name.bytes.data()), name.bytes.size()}));
 }
 
-// The owner of a user's block is "<length of the tenant>:<tenant><user>".
+// Returns the tenant's mark; the owner of a user's block is "<length of the tenant>:<tenant><user>".
 std::uint32_t tenant_mark(SegmentKind kind, std::string_view owner) {
   if (kind != SegmentKind::user) return 0;
   const std::size_t colon = owner.find(':');
@@ -35,7 +35,7 @@ std::uint32_t tenant_mark(SegmentKind kind, std::string_view owner) {
 std::uint32_t model_mark(std::string_view model_version) { return mark(hash_of(model_version)); }
 
 Pages::Pages(std::uint32_t count, std::uint32_t page_tokens) : page_tokens_(page_tokens), pages_(count) {
-  TROUPE_CHECK(page_tokens > 0, "a page holds tokens");
+  TROUPE_CHECK(page_tokens > 0, "a page must hold at least one token");
 }
 
 bool Pages::hold(std::span<const std::uint32_t> ids, std::size_t tokens) const {

@@ -1,7 +1,7 @@
 #pragma once
-// The page arena of one simulated process: a fingerprint for each page in the place of its bytes, and beside
-// it where that came from, which only checkers look at. Pages die with their process; a new one has new
-// Pages. The registry says whose pages a one-sided reader finds at a node.
+// Page arena of one simulated process. A page holds a fingerprint instead of bytes, and its provenance,
+// which only judges read. Pages die with their process; the next process has new Pages. The registry tells
+// a one-sided reader whose pages are at a node.
 #include <cstdint>
 #include <map>
 #include <span>
@@ -13,10 +13,11 @@
 
 namespace troupe::sim {
 
-// Of what a page holds. Travels with the content through transfers and disks; no core can see it.
+// Origin of a page's content. Provenance travels with the content through transfers and disks; no core can
+// see it.
 struct Provenance {
-  std::uint32_t block = 0;   // block_mark of the name under which it was written
-  std::uint32_t tenant = 0;  // tenant_mark of a user's block; 0: public
+  std::uint32_t block = 0;   // block_mark of the name under which the page was written
+  std::uint32_t tenant = 0;  // tenant_mark of a user's block; 0 = public
   std::uint32_t model = 0;   // model_mark
   bool operator==(const Provenance&) const = default;
 };
@@ -27,16 +28,16 @@ std::uint32_t model_mark(std::string_view model_version);
 struct Page {
   Fingerprint print;
   Provenance from;
-  std::uint32_t writing : 29 = 0;  // which write of its arena made it: another one even for equal content
-  std::uint32_t late : 1 = 0;      // it was pulled after the lease had ended
-  std::uint32_t fresh : 1 = 0;     // computed here, and not compared with its checksum since
-  std::uint32_t struck : 1 = 0;    // bits of it flipped where it lies
+  // Number of the arena's write that made it; differs even for equal content.
+  std::uint32_t writing : 29 = 0;
+  std::uint32_t late : 1 = 0;    // pulled after the lease had ended
+  std::uint32_t fresh : 1 = 0;   // computed here and not yet compared with its checksum
+  std::uint32_t struck : 1 = 0;  // bits of it flipped in place
   bool operator==(const Page&) const = default;
 };
 static_assert(sizeof(Page) == 32);
 
-// A block that is being copied into pages while somebody may read them: when its copy begins and is to end,
-// and how it did.
+// Copy of a block into pages that may be read meanwhile: when the copy begins and ends, and its result.
 struct Arrival {
   std::int64_t begins_us = 0, ends_us = 0;
   bool ended = false, good = false;
@@ -49,31 +50,33 @@ class Pages {
 
   std::uint32_t count() const { return static_cast<std::uint32_t>(pages_.size()); }
   std::uint32_t page_tokens() const { return page_tokens_; }
-  // Of the arena, and as many as the tokens need.
+  // True if the ids are pages of the arena and there are as many as the tokens need.
   bool hold(std::span<const std::uint32_t> ids, std::size_t tokens) const;
   const Page& at(std::uint32_t id) const { return pages_[id]; }
 
   void write(std::uint32_t id, const Fingerprint& print, const Provenance& from);
-  void copy(std::uint32_t id, const Page& content, bool late = false);  // keeps its provenance
+  void copy(std::uint32_t id, const Page& content, bool late = false);  // keeps the content's provenance
   void set_checked(std::span<const std::uint32_t> ids);
 
-  // As the real arena's: over all bytes in order, whatever they are.
+  // Covers all contents in order, like the real arena's checksum.
   std::uint64_t checksum(std::span<const std::uint32_t> ids) const;
-  // What a reader finds; copies, to be compared later.
+  // Returns copies of the pages as a reader sees them, to be compared later.
   std::vector<Page> read(std::span<const std::uint32_t> ids) const;
 
-  // Somebody has written to one of them since they were read; a bit that turned is no writing.
+  // True if one of them was written since it was read; a flipped bit is not a write.
   bool rewritten(std::span<const std::uint32_t> ids, std::span<const Page> since) const;
 
-  // By the generation of the reservation, as the real arena's PageArrivals; the latest few.
+  // Arrivals are keyed by the reservation's generation, like the real arena's PageArrivals. Only the latest
+  // few are kept.
   void begin_arrival(std::uint64_t generation, Arrival arrival);
   void end_arrival(std::uint64_t generation, bool good, std::span<const std::uint32_t> ids);
   const Arrival* arrival(std::uint64_t generation) const;
 
   // Faults. `bit` is taken modulo the bits of a page's content.
   void flip(std::uint32_t id, std::uint64_t bit);
-  void strike(std::uint32_t id, std::uint64_t bit);  // the same, and remembered until it is written again
-  // Half of the page's content is from another page.
+  // Flips a bit like `flip`; the page remembers it until the next write.
+  void strike(std::uint32_t id, std::uint64_t bit);
+  // Replaces half of the page's content by that of another page.
   void tear(std::uint32_t id, std::uint32_t other);
 
  private:
@@ -86,8 +89,8 @@ class Pages {
 std::uint64_t checksum_of(std::span<const Page> pages);
 void flip(Page& page, std::uint64_t bit);
 
-// The processes that live now. A one-sided reader finds memory, not a process: it needs no answer of the
-// owner.
+// Registry of the living processes. A one-sided reader accesses memory, not a process: it needs no answer
+// of the owner.
 class PageRegistry {
  public:
   struct Entry {

@@ -17,7 +17,7 @@ Pages three_pages() {
 
 }  // namespace
 
-TEST_CASE("the checksum follows every bit, the order and the number of pages, and nothing else") {
+TEST_CASE("sim pages: the checksum depends on every bit, the order and the number of pages only") {
   Pages pages = three_pages();
   const std::vector<std::uint32_t> ids{0, 1, 2};
   const std::uint64_t sum = pages.checksum(ids);
@@ -35,7 +35,7 @@ TEST_CASE("the checksum follows every bit, the order and the number of pages, an
   CHECK(elsewhere.checksum(ids) == sum);
 }
 
-TEST_CASE("writing shows, even of the same content; a bit that turns is no writing") {
+TEST_CASE("sim pages: a write is detected even with the same content; a flipped bit is not a write") {
   Pages pages = three_pages();
   const std::vector<std::uint32_t> ids{0, 1};
   const std::vector<Page> before = pages.read(ids);
@@ -50,7 +50,7 @@ TEST_CASE("writing shows, even of the same content; a bit that turns is no writi
   }
 }
 
-TEST_CASE("a torn page is half another one") {
+TEST_CASE("sim pages: a torn page is half of another one") {
   Pages pages = three_pages();
   const std::uint64_t sum = pages.checksum(std::vector<std::uint32_t>{0});
   pages.tear(0, 1);
@@ -59,7 +59,7 @@ TEST_CASE("a torn page is half another one") {
   CHECK(pages.at(0).print.of_layer[1] == pages.at(1).print.of_layer[1]);
 }
 
-TEST_CASE("a copy keeps where its content came from, and whether it came late") {
+TEST_CASE("sim pages: a copy keeps the provenance of its content and whether it came late") {
   Pages pages = three_pages();
   pages.copy(4, pages.at(1), true);
   CHECK(pages.at(4).from == somewhere);
@@ -68,7 +68,7 @@ TEST_CASE("a copy keeps where its content came from, and whether it came late") 
   CHECK_FALSE(pages.at(4).late);
 }
 
-TEST_CASE("pages hold as many tokens as they should, inside the arena") {
+TEST_CASE("sim pages: hold() checks the number of tokens and that ids are in the arena") {
   const Pages pages(5, 4);
   CHECK(pages.hold(std::vector<std::uint32_t>{0, 4}, 8));
   CHECK(pages.hold(std::vector<std::uint32_t>{0, 4}, 5));
@@ -77,7 +77,7 @@ TEST_CASE("pages hold as many tokens as they should, inside the arena") {
   CHECK_FALSE(pages.hold(std::vector<std::uint32_t>{0, 5}, 8));
 }
 
-TEST_CASE("marks tell tenants of users' blocks apart, and public blocks from them") {
+TEST_CASE("sim pages: marks distinguish the tenants of user blocks, and public blocks from them") {
   CHECK(tenant_mark(SegmentKind::item, "i1") == 0);
   CHECK(tenant_mark(SegmentKind::user, "1:au1") == tenant_mark(SegmentKind::user, "1:au2"));
   CHECK(tenant_mark(SegmentKind::user, "1:au1") != tenant_mark(SegmentKind::user, "1:bu1"));
@@ -85,7 +85,7 @@ TEST_CASE("marks tell tenants of users' blocks apart, and public blocks from the
   CHECK(tenant_mark(SegmentKind::user, "0:u1") != 0);
 }
 
-TEST_CASE("the registry forgets the dead") {
+TEST_CASE("page registry: dead processes are forgotten") {
   Pages pages(1, 4);
   PageRegistry registry;
   CHECK(registry.find(3) == nullptr);

@@ -1,7 +1,7 @@
 #pragma once
-// The hard state of the simulated cluster: one CoordinationState under virtual time, asked by the router's
-// and the cache-meta's ports over a way that may be slow, cut or gone. A question is answered as of the end
-// of its job. A watch that is not answered at once takes its whole wait.
+// Coordination store of the simulated cluster: one CoordinationState under virtual time. The ports of
+// routers and cache-metas reach it over a connection that may be slow, cut or gone. A request is answered
+// with the state at the end of its job. A watch without an immediate answer takes its whole wait.
 #include <cstdint>
 #include <functional>
 #include <set>
@@ -16,21 +16,22 @@ namespace troupe::sim {
 class SimCoordination {
  public:
   struct Faults {
-    bool away = false;         // for everybody: refusals 503 after `timeout`
-    std::set<NodeId> cut_off;  // for these nodes
+    bool away = false;         // for all nodes: refusal 503 after `timeout`
+    std::set<NodeId> cut_off;  // the same for these nodes
     double slowness = 1;
-    double answers_lost = 0;  // share of the questions that are refused although they took effect
+    double answers_lost = 0;  // share of the requests that are refused although they took effect
   };
 
   SimCoordination(std::uint64_t seed, Duration latency_min, Duration latency_max, Duration timeout);
 
   Faults& faults() { return faults_; }
-  // How long this question takes if it is asked now.
+  // Returns how long this request takes if it is sent now.
   Duration time_of(Instant now, NodeId asker, const Coordinate& question);
   std::variant<Coordinated, Refusal> ask(Instant now, NodeId asker, const Coordinate& question);
 
-  CoordinationState& state() { return state_; }  // for the world's own setup and for checkers
-  // Called after each question that changed something: some states last less than a checker's looks.
+  CoordinationState& state() { return state_; }  // for the world's own setup and for judges
+  // Called after each request that changed something, since some states last less than the interval of a
+  // judge's checks.
   std::function<void()> on_change;
 
  private:

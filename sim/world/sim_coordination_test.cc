@@ -14,7 +14,7 @@ SimCoordination coordination() { return {1, Duration{100}, Duration{100}, Durati
 
 }  // namespace
 
-TEST_CASE("questions are answered as of their end, and watches wait if there is nothing new") {
+TEST_CASE("sim coordination: requests see the state at their end, and watches wait for a change") {
   SimCoordination all = coordination();
   CHECK(all.time_of({0}, 1, write_once) == Duration{100});
   const auto written = std::get<Coordinated>(all.ask({100}, 1, write_once));
@@ -26,7 +26,9 @@ TEST_CASE("questions are answered as of their end, and watches wait if there is 
   CHECK(all.time_of({0}, 1, ask_key) == Duration{400});
 }
 
-TEST_CASE("who is cut off, and everybody while it is away, is refused after the timeout") {
+TEST_CASE(
+    "sim coordination: a node that is cut off is refused after the timeout, as are all nodes while it is "
+    "away") {
   SimCoordination all = coordination();
   all.faults().cut_off = {2};
   CHECK(all.time_of({0}, 2, ask_key) == Duration{5'000});
@@ -36,7 +38,7 @@ TEST_CASE("who is cut off, and everybody while it is away, is refused after the 
   CHECK(std::get<Refusal>(all.ask({0}, 1, ask_key)).code == "coordination_away");
 }
 
-TEST_CASE("an answer may be lost after the change took place") {
+TEST_CASE("sim coordination: an answer may be lost after the change took effect") {
   SimCoordination all = coordination();
   all.faults().answers_lost = 1;
   CHECK(std::holds_alternative<Refusal>(all.ask({0}, 1, write_once)));
@@ -44,14 +46,15 @@ TEST_CASE("an answer may be lost after the change took place") {
   CHECK(std::get<Coordinated>(all.ask({0}, 1, ask_key)).value == "v");
 }
 
-TEST_CASE("every change is told, also one whose answer is lost, and no question that changes nothing") {
+TEST_CASE(
+    "sim coordination: on_change is called for every change, even with a lost answer, and for nothing else") {
   SimCoordination all = coordination();
   std::vector<std::string> seen;
   all.on_change = [&] { seen.push_back(all.state().keys().at("k").value); };
   all.faults().answers_lost = 1;
   all.ask({0}, 1, write_once);
   all.faults() = {};
-  all.ask({1}, 1, write_once);  // the key is there
+  all.ask({1}, 1, write_once);  // the key exists already
   all.ask({2}, 1, ask_key);
   all.ask({3}, 1, {WriteKey{"k", "w", all.state().last(), 0}});
   CHECK(seen == std::vector<std::string>{"v", "w"});

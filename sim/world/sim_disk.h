@@ -1,7 +1,8 @@
 #pragma once
-// The disk of one simulated node: what it was given, under names; it outlives the processes that use it. It
-// may fail, be full or slow, and it may lie: flip bits, give one block's record for another's name, bring
-// back what was erased or replaced, or forget everything. Its users find out by looking at what they read.
+// Disk of one simulated node: stored blocks by name. The disk outlives the processes that use it. It may
+// fail, be full or be slow, and it may lie: flip bits, return one block's record under another's name,
+// bring back erased or replaced records, or lose everything. Its users detect that by checking what they
+// read.
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -16,20 +17,20 @@ namespace troupe::sim {
 
 class SimDisk {
  public:
-  // What becomes of a save that breaks off in its middle; a part of the block is on the disk.
+  // Cause of a save that breaks off; a part of the block is on the disk.
   enum class Torn { none, by_full_disk, by_death };
   struct Faults {
-    bool full = false;     // takes nothing more
-    bool failing = false;  // neither takes nor gives
+    bool full = false;     // saves fail
+    bool failing = false;  // saves and loads fail
     Slowness slowness;
     Torn torn = Torn::none;
     double loads_lost = 0;  // share of the blocks that cannot be read
   };
   struct Record {
-    StoredBlock block;  // as its writer called it
+    StoredBlock block;  // as the writer described it
     std::vector<Page> pages;
   };
-  // By whole names, also where containers of the planted build see only a few bits of them.
+  // Orders by whole names, even in mutant builds whose containers see only a few bits of a name.
   struct ByBytes {
     bool operator()(const BlockName& a, const BlockName& b) const { return a.bytes < b.bytes; }
   };
@@ -40,20 +41,20 @@ class SimDisk {
   Faults& faults() { return faults_; }
   const Faults& faults() const { return faults_; }
 
-  bool put(const Record& record);  // false: no room
-  // A first part of its pages, and either nothing or pages of zeros after them.
+  bool put(const Record& record);  // false = the disk is full
+  // Saves a first part of the block's pages, followed by nothing or by pages of zeros.
   void put_torn(Record record, SimRandom& random);
   const Record* find(const BlockName& name) const;
   bool erase(const BlockName& name);
   const Records& records() const { return records_; }
   std::uint64_t pages() const { return pages_; }
 
-  // Each needs something to lie about; false if there is nothing.
-  bool flip_one(SimRandom& random);      // a bit of a page
-  bool forge_one(SimRandom& random);     // a bit of what a record says about itself: its checksum
-  bool swap_two(SimRandom& random);      // two names with each other's record, or with its pages
-  bool truncate_one(SimRandom& random);  // the last page is gone
-  bool revive_one(SimRandom& random);    // a record that was erased or replaced lately is back under its name
+  // Each function needs a record to damage and returns false if there is none.
+  bool flip_one(SimRandom& random);      // flips a bit of a page
+  bool forge_one(SimRandom& random);     // flips a bit of a record's checksum
+  bool swap_two(SimRandom& random);      // exchanges two names' records, or only their pages
+  bool truncate_one(SimRandom& random);  // drops the last page
+  bool revive_one(SimRandom& random);    // restores a recently erased or replaced record under its name
   void wipe();
 
  private:
@@ -63,7 +64,7 @@ class SimDisk {
 
   std::uint64_t pages_max_, pages_ = 0;
   Records records_;
-  std::deque<Record> lost_;  // erased or replaced, newest last
+  std::deque<Record> lost_;  // erased or replaced records, newest last
   Faults faults_;
 };
 

@@ -22,7 +22,7 @@ bool sound(const SimDisk& disk, std::uint8_t byte) {
 
 }  // namespace
 
-TEST_CASE("a disk counts its pages and takes no more than it has room for") {
+TEST_CASE("sim disk: counts its pages and refuses a block that does not fit") {
   SimDisk disk(4);
   CHECK(disk.put(record(1)));
   CHECK(disk.put(record(2)));
@@ -36,7 +36,7 @@ TEST_CASE("a disk counts its pages and takes no more than it has room for") {
   CHECK_FALSE(disk.put(record(1, 1)));
 }
 
-TEST_CASE("every lie shows to whoever looks") {
+TEST_CASE("sim disk: every kind of damage is detected by a reader's checks") {
   using Lie = bool (SimDisk::*)(SimRandom&);
   for (const Lie lie : {&SimDisk::flip_one, &SimDisk::forge_one, &SimDisk::truncate_one, &SimDisk::swap_two})
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -49,7 +49,7 @@ TEST_CASE("every lie shows to whoever looks") {
     }
 }
 
-TEST_CASE("a torn save leaves a first part of the block, which shows to whoever looks") {
+TEST_CASE("sim disk: a torn save leaves a first part of the block, which a reader's checks detect") {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     SimRandom random(seed, 0);
     SimDisk disk(100);
@@ -60,7 +60,7 @@ TEST_CASE("a torn save leaves a first part of the block, which shows to whoever 
   }
 }
 
-TEST_CASE("what was erased comes back, until everything is wiped") {
+TEST_CASE("sim disk: erased records can come back until the disk is wiped") {
   SimRandom random(1, 0);
   SimDisk disk(100);
   CHECK_FALSE(disk.revive_one(random));

@@ -1,6 +1,6 @@
 #pragma once
-// What stands for tokens of histories in a simulated cluster: an asset of one version of the model, the same
-// on all nodes (kernels/decoder/prototypes.h). It has something for two of three places of a token.
+// Prototypes of a simulated cluster: an asset of one model version, the same on all nodes
+// (kernels/decoder/prototypes.h). Prototypes exist for two thirds of a token's positions.
 #include <string>
 #include <utility>
 

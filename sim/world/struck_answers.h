@@ -1,7 +1,7 @@
 #pragma once
-// What was computed from pages whose bits had flipped where they lay, and that nobody had found yet: promise
-// 2 allows it for as long as the scrubber needs. A logit of the toy model depends on every bit that it was
-// computed from, so a wrong answer whose scores are all among these is wrong for that reason and no other.
+// Scores computed from pages with flipped bits that nobody had found yet. Promise 2 allows such answers for
+// as long as the scrubber needs. A logit of the toy model depends on every bit that it was computed from. A
+// wrong answer whose scores are all recorded here therefore has no other cause.
 #include <cstdint>
 #include <set>
 

@@ -7,7 +7,7 @@
 namespace troupe::sim {
 namespace {
 
-// What page `page` of a block adds to each layer of its value.
+// Returns what page `page` of a block adds to each layer of its value.
 std::uint64_t page_salt(std::size_t layer, std::uint32_t page, std::size_t tokens_in_page) {
   return mix(layer + 1, (std::uint64_t{page} << 32) | tokens_in_page);
 }
@@ -16,7 +16,7 @@ std::size_t tokens_in_page(std::uint32_t page, std::size_t tokens, std::uint32_t
   return std::min<std::size_t>(page_tokens, tokens - std::size_t{page} * page_tokens);
 }
 
-// Of a set: the same for every order, and a value counts once.
+// Hashes a set: independent of order, duplicates count once.
 std::uint64_t hash_set(std::vector<SegmentValue>& values) {
   std::sort(values.begin(), values.end());
   std::uint64_t hash = 0;
@@ -55,7 +55,7 @@ Fingerprint fingerprint(const SegmentValue& value, std::uint32_t page, std::size
   return print;
 }
 
-// Each page without its salt is the value, in every layer; the first one that is not makes it another value.
+// In every layer, each page without its salt must be the value; the first that differs gives another value.
 SegmentValue seen_through(std::span<const Fingerprint> pages, std::size_t tokens, std::uint32_t page_tokens) {
   SegmentValue value;
   for (std::size_t layer = 0; layer < layers; ++layer) {
@@ -91,8 +91,8 @@ std::string segment_fault(const Plan& plan, std::size_t index) {
   std::uint32_t least = 0;
   for (const Sees::Range range : segment.sees.ranges()) {
     if (range.begin < least || range.begin >= range.end || range.end > index)
-      return where + " sees " + std::to_string(range.begin) + " to before " + std::to_string(range.end) +
-             "; expected earlier segments, ascending";
+      return where + " sees segments " + std::to_string(range.begin) + " to before " +
+             std::to_string(range.end) + "; expected earlier segments, ascending";
     least = range.end;
   }
   const kernels::Replaced replaced = segment.replaces;
@@ -100,7 +100,7 @@ std::string segment_fault(const Plan& plan, std::size_t index) {
   if (replaced.segment >= index || segment.sees.contains(replaced.segment) ||
       std::uint64_t{replaced.offset} + segment.tokens.size() > plan.segments[replaced.segment].tokens.size())
     return where + " replaces tokens from " + std::to_string(replaced.offset) + " of segment " +
-           std::to_string(replaced.segment) + "; expected some of an earlier one that it does not see";
+           std::to_string(replaced.segment) + "; expected tokens of an earlier segment that it does not see";
   return "";
 }
 
@@ -112,8 +112,8 @@ std::string find_plan_fault(const Plan& plan) {
   for (const kernels::Repair::Place& place : plan.repair.places)
     if (place.segment >= plan.segments.size() || place.block >= place.segment ||
         plan.segments[place.block].tokens != plan.segments[place.segment].tokens)
-      return "segment " + std::to_string(place.segment) + " is the place of " + std::to_string(place.block) +
-             "; expected an earlier one with the same tokens";
+      return "segment " + std::to_string(place.segment) + " is repaired from segment " +
+             std::to_string(place.block) + "; expected an earlier segment with the same tokens";
   for (const Readout& readout : plan.readouts)
     if (readout.segment >= plan.segments.size() ||
         readout.offset >= plan.segments[readout.segment].tokens.size())
@@ -139,7 +139,7 @@ const ToyFamily& toy_decoder() {
 
 namespace {
 
-// What of a repair all its places depend on.
+// Hash of the repair's parameters that all its places depend on.
 std::uint64_t hash_of(const kernels::Repair& repair) {
   std::uint64_t hash = mix(repair.exact_layers, repair.mean, repair.attending);
   for (const float weight : {repair.attention, repair.divergence})
@@ -183,7 +183,7 @@ void gather_seen(const Plan& plan, std::size_t segment, std::span<const SegmentV
   const auto change = [](SegmentValue& value, std::uint64_t a, std::uint64_t b) {
     for (std::uint64_t& layer : value.of_layer) layer = mix(layer, a, b);
   };
-  std::vector<std::size_t> place(segment);  // in `seen`
+  std::vector<std::size_t> place(segment);  // index in `seen`
   const auto& places = plan.repair.places;
   for (const std::uint32_t s : sees) {
     place[s] = seen.size();

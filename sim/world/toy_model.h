@@ -1,13 +1,12 @@
 #pragma once
-// A model that cannot be right by accident: 64-bit mixes in the place of a transformer, two layers of them.
-// The value of a segment depends on the model's version, each of its tokens and their order, its start, and
-// the values of all that it sees (as a set, as in a block's name); a logit depends on the value of the
-// segment where it is read, on the token inside it and on the vocabulary row. Whatever wrong, stale, torn,
-// foreign or mixed block gets into a computation changes its answer, and equal names mean equal values.
+// Toy model whose answers cannot be right by accident: two layers of 64-bit mixes instead of a transformer.
+// The value of a segment depends on the model version, its tokens and their order, its start, and the
+// values of all that it sees (as a set, as in a block's name). A logit depends on the value of the segment
+// where it is read, the token inside it and the vocabulary row. Any wrong, stale, torn, foreign or mixed
+// block changes the answer, and equal block names mean equal values.
 //
-// The pages of a cached block hold fingerprints of its value, one per layer. Whoever sees the block sees it
-// through these only: pages that are all right give the value again, any other set of pages gives another
-// one.
+// The pages of a cached block hold fingerprints of its value, one per layer. Readers see the block only
+// through these: intact pages give the value back, any other set of pages gives another value.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -25,7 +24,7 @@ struct SegmentValue {
   std::array<std::uint64_t, layers> of_layer{};
   auto operator<=>(const SegmentValue&) const = default;
 };
-// What a page holds.
+// Content of a page.
 struct Fingerprint {
   std::array<std::uint64_t, layers> of_layer{};
   bool operator==(const Fingerprint&) const = default;
@@ -33,44 +32,44 @@ struct Fingerprint {
 
 std::uint64_t model_key(std::string_view model_version);
 
-// `seen` in any order and with repetitions; it is sorted.
+// `seen` may be in any order and contain repetitions; the function sorts it.
 SegmentValue segment_value(std::uint64_t model_key, std::span<const Token> tokens, std::int32_t start,
                            std::vector<SegmentValue>& seen);
 
 std::uint32_t pages_for(std::size_t tokens, std::uint32_t page_tokens);
-// Of the page with this index in its block of `tokens` tokens.
+// Returns the fingerprint of page `page` of a block of `tokens` tokens.
 Fingerprint fingerprint(const SegmentValue& value, std::uint32_t page, std::size_t tokens,
                         std::uint32_t page_tokens);
-// The value that readers of these pages see: the block's own if all are as `fingerprint` says, in their
-// order.
+// Returns the value that readers of these pages see. The value is the block's own if every page is as
+// `fingerprint` computes it, in order.
 SegmentValue seen_through(std::span<const Fingerprint> pages, std::size_t tokens, std::uint32_t page_tokens);
 
-// In (-8, 8), one per row.
+// Returns one logit per row, in (-8, 8).
 ScoreRow logits(const SegmentValue& value, std::uint32_t offset, std::span<const Token> rows);
 
-// Empty if the plan is sound: no empty segment, `sees` ascending and earlier, what is replaced inside an
-// earlier segment, readouts inside their segment.
+// Returns "" if the plan is valid, else the reason: segments must not be empty, `sees` must be ascending
+// and earlier, replaced tokens must lie inside an earlier segment, and readouts inside their segment.
 std::string find_plan_fault(const Plan& plan);
 
-// What this segment of a sound plan sees of those before it, whose own values are given: each as far as it
-// was moved, and without the tokens in whose place others stand that are seen, too. A place of a repair is
-// seen as made of itself, its block, and how the repair chooses and corrects.
+// Collects into `seen` the values that this segment of a valid plan sees, given the values of earlier
+// segments. Each value includes how far the segment was moved, and excludes tokens whose replacements are
+// seen too. A place of a repair counts as its own value, its block, and how the repair selects and
+// corrects.
 void gather_seen(const Plan& plan, std::size_t segment, std::span<const SegmentValue> values,
                  std::vector<SegmentValue>& seen);
 
-// A place of that repair as it is seen: its own value, and its block's.
+// Returns the value under which a repaired place is seen, from its own value and its block's.
 SegmentValue repaired_value(const SegmentValue& own, const SegmentValue& block,
                             const kernels::Repair& repair);
 
-// A block that is made of prototypes: of which file, of which tokens, and of where the place is that has
-// them. Nothing is seen.
+// Returns the value of a block made of prototypes: it depends on the prototypes' file, the tokens, and the
+// position of the place that uses it. Such a block sees nothing.
 SegmentValue prototypes_value(std::uint64_t model_key, std::string_view checksum,
                               std::span<const Token> tokens, std::int32_t place);
-// The place whose block that segment is, if it is made so; else null.
+// Returns the place that uses this block of prototypes; null if the segment is not one.
 const kernels::Repair::Place* place_of_prototypes(const Plan& plan, std::size_t block);
 
-// How the models of a run compute. Whatever a family makes of a segment has to follow from what a block's
-// name covers.
+// Computation of a run's models. A family's values may depend only on what a block's name covers.
 class ToyFamily {
  public:
   virtual ~ToyFamily() = default;
@@ -81,7 +80,7 @@ class ToyFamily {
 };
 const ToyFamily& toy_decoder();  // segment_value and logits
 
-// The truth: everything computed, nothing cached. The plan must be sound.
+// Reference result: everything is computed, nothing cached. The plan must be valid.
 std::vector<ScoreRow> evaluate(std::string_view model_version, const Plan& plan,
                                const ToyFamily& family = toy_decoder());
 

@@ -27,7 +27,7 @@ std::vector<double> scores(const Plan& plan, std::string_view model = "m1") {
   return evaluate(model, plan).at(0).scores;
 }
 
-// As a device computes it: each segment that `cached` names is seen through its pages only.
+// Computes like a device: each segment in `cached` is seen only through its pages.
 std::vector<double> scores_with_cache(const Plan& plan, const std::vector<bool>& cached) {
   std::vector<SegmentValue> values, seen;
   for (std::size_t i = 0; i < plan.segments.size(); ++i) {
@@ -61,7 +61,7 @@ Plan random_plan(SimRandom& random) {
 
 }  // namespace
 
-TEST_CASE("every token, start, seen segment, row, offset and the model changes the logits") {
+TEST_CASE("toy model: every token, start, seen segment, row, offset and the model change the logits") {
   const Plan plan = item_prefix_plan();
   const std::vector<double> truth = scores(plan);
   CHECK(scores(plan) == truth);
@@ -96,8 +96,7 @@ TEST_CASE("every token, start, seen segment, row, offset and the model changes t
   CHECK(truth[0] != truth[1]);
 }
 
-TEST_CASE(
-    "where a block is seen, and what stands in for its tokens, changes the logits of those who see it") {
+TEST_CASE("toy model: the position of a seen block and the replacements of its tokens change the logits") {
   Plan plan = item_prefix_plan();
   plan.segments.insert(plan.segments.begin() + 3, segment({40}, 6, {0}));
   plan.segments[3].replaces = {2, 1};
@@ -112,18 +111,18 @@ TEST_CASE(
   other.segments[3].replaces.offset = 0;
   for (const Plan& changed : {shifted, none, other}) CHECK(scores(changed) != truth);
   unseen.segments[3].replaces = none.segments[3].replaces;
-  for (Plan* one : {&plan, &unseen}) {  // nobody sees the replaced segment
+  for (Plan* one : {&plan, &unseen}) {  // no segment sees the replaced one
     one->segments[4].sees = {0, 1, 3};
     one->segments[5].sees = {0, 1, 3, 4};
   }
   CHECK(scores(plan) == scores(unseen));
   plan.segments[3].replaces.offset = 3;
-  CHECK(
-      find_plan_fault(plan) ==
-      "segment 3 replaces tokens from 3 of segment 2; expected some of an earlier one that it does not see");
+  CHECK(find_plan_fault(plan) ==
+        "segment 3 replaces tokens from 3 of segment 2; expected tokens of an earlier segment that it does "
+        "not see");
 }
 
-TEST_CASE("what is seen is a set: order and repetition do not matter, as in a block's name") {
+TEST_CASE("toy model: seen segments are a set, independent of order and repetition, as in a block's name") {
   const std::vector<Token> tokens{1, 2, 3};
   const SegmentValue a{{1, 2}}, b{{3, 4}};
   std::vector<SegmentValue> ab{a, b}, baab{b, a, a, b}, only_a{a}, none;
@@ -133,7 +132,7 @@ TEST_CASE("what is seen is a set: order and repetition do not matter, as in a bl
   CHECK(segment_value(1, tokens, 0, none) != value);
 }
 
-TEST_CASE("pages that are right give the value back, any other pages another one") {
+TEST_CASE("toy model: intact pages give the value back, any other pages another value") {
   const SegmentValue value{{11, 22}}, other{{11, 23}};
   const std::size_t tokens = 10;
   std::vector<Fingerprint> pages;
@@ -155,7 +154,7 @@ TEST_CASE("pages that are right give the value back, any other pages another one
   CHECK(seen_through(pages, tokens + 1, page_tokens) != value);
 }
 
-TEST_CASE("cached and computed runs of random plans agree") {
+TEST_CASE("toy model: cached and computed runs of random plans agree") {
   const std::uint64_t seed = 4711;
   INFO("seed ", seed);
   SimRandom random(seed, 0);
@@ -167,7 +166,7 @@ TEST_CASE("cached and computed runs of random plans agree") {
   }
 }
 
-TEST_CASE("logits lie in (-8, 8)") {
+TEST_CASE("toy model: logits lie in (-8, 8)") {
   std::vector<Token> rows(10'000);
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<Token>(i);
   const ScoreRow row = logits({{5, 6}}, 0, rows);
@@ -178,13 +177,15 @@ TEST_CASE("logits lie in (-8, 8)") {
   CHECK(*high > 7.9);
 }
 
-TEST_CASE("a plan that is none is told from one that is") {
+TEST_CASE("toy model: find_plan_fault names what is wrong in an invalid plan") {
   Plan plan = item_prefix_plan();
   CHECK(find_plan_fault(plan) == "");
   plan.segments[3].sees = {0, 2, 1};
-  CHECK(find_plan_fault(plan) == "segment 3 sees 1 to before 2; expected earlier segments, ascending");
+  CHECK(find_plan_fault(plan) ==
+        "segment 3 sees segments 1 to before 2; expected earlier segments, ascending");
   plan.segments[3].sees = {3};
-  CHECK(find_plan_fault(plan) == "segment 3 sees 3 to before 4; expected earlier segments, ascending");
+  CHECK(find_plan_fault(plan) ==
+        "segment 3 sees segments 3 to before 4; expected earlier segments, ascending");
   plan = item_prefix_plan();
   plan.segments[1].tokens = {};
   CHECK(find_plan_fault(plan) == "segment 1 is empty");

@@ -18,7 +18,7 @@ PathIndex index_of(const std::vector<Tokens>& paths) {
   return PathIndex(runs);
 }
 
-// The nodes below which every path is denied.
+// Returns the nodes below which every path is denied.
 std::set<Node> dead_ends(const PathIndex& paths, const std::vector<Tokens>& denied) {
   std::set<Node> dead;
   for (const Tokens& path : denied) {
@@ -52,7 +52,7 @@ std::vector<double> log_probabilities(const ToyFamily& family, std::uint64_t mod
                                       const SegmentValue& value, std::uint32_t offset,
                                       std::span<const Token> path, std::span<const Token> next,
                                       Search::Normalised normalised) {
-  constexpr double most = 8;  // logits are below
+  constexpr double most = 8;  // logits are below this
   std::vector<SegmentValue> seen{value};
   const SegmentValue here = path.empty() ? value : family.value_of(model_key, path, 0, seen);
   const std::uint32_t at = path.empty() ? offset : static_cast<std::uint32_t>(path.size() - 1);
@@ -68,7 +68,7 @@ std::vector<Beam> search_paths(const ToyFamily& family, std::uint64_t model_key,
                                std::uint32_t offset, const Search& search, const PathIndex* paths) {
   const PathIndex own = index_of(search.allowed);
   if (!search.allowed.empty()) paths = &own;
-  TROUPE_CHECK(paths, "a search has paths");
+  TROUPE_CHECK(paths, "a search must have paths");
   const std::set<Node> dead = dead_ends(*paths, search.denied);
   std::vector<Open> open;
   if (!paths->empty() && !dead.contains(PathIndex::root)) open.emplace_back();

@@ -1,6 +1,6 @@
 #pragma once
-// Beam search on the toy model: as a device does it, with an index of paths. by_hand.h has it once more,
-// written down from lists of items alone.
+// Beam search on the toy model with an index of paths, as a device does it. by_hand.h computes the same
+// independently, from lists of items.
 #include <span>
 #include <vector>
 
@@ -9,18 +9,19 @@
 
 namespace troupe::sim {
 
-// Of each of `next`, which are ascending, behind a path that follows token `offset` of a segment with this
-// value. Over the whole vocabulary the toy's sum is a constant; among those that may follow it is theirs.
+// Returns the log-probability of each token of `next` (ascending) behind `path`, which follows token
+// `offset` of a segment with this value. Normalised over the whole vocabulary, the toy's sum is a constant;
+// over the allowed tokens, it is their sum.
 std::vector<double> log_probabilities(const ToyFamily& family, std::uint64_t model_key,
                                       const SegmentValue& value, std::uint32_t offset,
                                       std::span<const Token> path, std::span<const Token> next,
                                       Search::Normalised normalised);
 
-// The best first. `paths` is not looked at where the search brings its own.
+// Returns the best paths first. `paths` is ignored if the search brings its own.
 std::vector<Beam> search_paths(const ToyFamily& family, std::uint64_t model_key, const SegmentValue& value,
                                std::uint32_t offset, const Search& search, const kernels::PathIndex* paths);
 
-// What orders paths: the more probable one, and of equal ones the one with the smaller tokens.
+// Orders paths by higher probability; equal ones by smaller tokens.
 bool is_better(const Beam& a, const Beam& b);
 
 }  // namespace troupe::sim

@@ -20,14 +20,14 @@ Refusal unknown_item(const std::string& id, std::size_t index) {
 
 double below(double normal) { return std::erfc(-normal / std::numbers::sqrt2) / 2; }  // Φ
 
-// Of log-normal numbers with this median that are cut at `most`.
+// Mean of log-normal numbers with this median, cut at `most`.
 double cut_mean(double median, double sigma, double most) {
   if (sigma <= 0) return std::min(median, most);
   const double cut = std::log(most / median) / sigma;
   return median * std::exp(sigma * sigma / 2) * below(cut - sigma) + most * (1 - below(cut));
 }
 
-// Whose mean, cut at `most`, is this one.
+// Returns the median of log-normal numbers whose mean, cut at `most`, is `mean`.
 double median_of(double mean, double sigma, double most) {
   double low = mean * std::exp(-sigma * sigma / 2), high = low;
   while (cut_mean(high, sigma, most) < mean && high < most) high *= 2;
@@ -46,10 +46,12 @@ WorldData::WorldData(WorldOptions options)
       user_popularity_(options_.users, options_.user_exponent) {
   if (options_.history_mean > 0)
     history_median_ = median_of(options_.history_mean, options_.history_sigma, options_.history_max);
-  TROUPE_CHECK(!options_.catalogs.empty() && !options_.tenants.empty(), "a world has a catalog and a tenant");
-  TROUPE_CHECK(options_.item_tokens_min > 0 && options_.event_tokens_min > 0, "items and events have tokens");
+  TROUPE_CHECK(!options_.catalogs.empty() && !options_.tenants.empty(),
+               "a world must have a catalog and a tenant");
+  TROUPE_CHECK(options_.item_tokens_min > 0 && options_.event_tokens_min > 0,
+               "items and events must have tokens");
   if (!options_.catalog) return;
-  TROUPE_CHECK(options_.catalog->size() == options_.items, "as many items as the catalog has");
+  TROUPE_CHECK(options_.catalog->size() == options_.items, "the number of items must be the catalog's");
   for (std::uint32_t i = 0; i < options_.items; ++i) catalog_numbers_.emplace((*options_.catalog)[i].id, i);
 }
 
@@ -65,11 +67,11 @@ std::optional<std::size_t> WorldData::find_catalog(std::string_view catalog) con
 
 void WorldData::set_present(std::string_view catalog) {
   const auto at = find_catalog(catalog);
-  TROUPE_CHECK(at, "a catalog of the world");
+  TROUPE_CHECK(at, "the catalog must be one of the world's");
   present_ = *at;
 }
 
-// The number in "i12", if there is one and it is written as item_id does.
+// Returns the number in "i12" if it is written as item_id writes it.
 std::optional<std::uint32_t> WorldData::number_of(std::string_view id, char letter,
                                                   std::uint32_t count) const {
   if (id.size() < 2 || id[0] != letter || (id[1] == '0' && id.size() > 2)) return {};
@@ -96,7 +98,7 @@ std::optional<Item> WorldData::made_item(std::uint32_t number, std::size_t catal
   if (options_.catalog) return (*options_.catalog)[number];
   const std::uint64_t key = mix(options_.seed, of_item, number);
   if (to_unit(mix(key, of_absence, catalog)) < options_.absent) return {};
-  std::size_t made = catalog;  // the last version that changed it
+  std::size_t made = catalog;  // the last version that changed the item
   while (made > 0 && to_unit(mix(key, of_change, made)) >= options_.changed) --made;
   Item item;
   item.id = item_id(number);
@@ -172,7 +174,7 @@ std::uint64_t WorldData::profile_key(std::uint64_t user, std::string_view tenant
   return mix(options_.seed, of_user, user, is_twin(user) ? 0 : hash_of(tenant));
 }
 
-// Two uniform numbers make a standard normal one (Box and Muller).
+// Draws a standard normal number from two uniform ones (Box-Muller).
 std::uint32_t WorldData::long_length(std::uint64_t key) const {
   const double normal =
       std::sqrt(-2 * std::log(to_unit(mix(key, 1)))) * std::cos(2 * std::numbers::pi * to_unit(mix(key, 2)));
@@ -194,7 +196,7 @@ Profile WorldData::long_profile(std::uint64_t key) const {
   return profile;
 }
 
-// As many events as come nearest to the length, at least one.
+// Returns as many events as come nearest to the length, at least one.
 Profile WorldData::known_profile(std::uint64_t key, std::uint32_t length) const {
   const std::uint32_t each = options_.event_tokens_max;
   Profile profile{.version = 1};
@@ -276,7 +278,7 @@ Written WorldData::append(const std::string& tenant, const std::string& user,
   std::vector<std::uint32_t>& history = grown_[{tenant, user}];
   for (const std::string& id : items) {
     const auto number = made_number(id);
-    TROUPE_CHECK(number, "an item of the catalog");
+    TROUPE_CHECK(number, "the item must be in the catalog");
     history.push_back(*number);
   }
   const Written written = change(tenant, user, std::nullopt);
@@ -316,8 +318,7 @@ std::variant<Written, Refusal> WorldData::apply(const PutUser& put) {
   return change(put.tenant, put.user, std::move(profile));
 }
 
-// The same rules as those of the real stores (runtime/features/append_events.h), of worlds that know no
-// features of events.
+// Follows the rules of the real stores (runtime/features/append_events.h) for data without event features.
 std::variant<Written, Refusal> WorldData::apply(const AppendEvents& events) {
   const UserKey key{events.tenant, events.user};
   std::optional<Profile> before = profile(events.tenant, events.user);

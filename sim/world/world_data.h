@@ -1,12 +1,12 @@
 #pragma once
-// The content of the world: catalogs by version and users with their profiles. An item is computed from the
-// seed, its number and the catalog's version, so a hundred million of them cost nothing; only what was put or
-// deleted in the course of a run is kept, with its history, so that the oracle can look up every state that a
-// reply may speak of.
+// Content of the simulated world: catalogs by version, and users with their profiles. An item is computed
+// from the seed, its number and the catalog's version, so a hundred million items need no memory. Only
+// items put or deleted during a run are stored, with their history, so that the oracle can look up every
+// state that a reply may refer to.
 //
-// Items are "i0" … with the identifier row of their number. A catalog version lacks some of them, and changes
-// the tokens of some others for itself and later versions. Users are "u0" … in every tenant: the same id is
-// somebody else in another tenant, and for some ids (`twins`) somebody with the very same history.
+// Item ids are "i0" …; an item's identifier row is its number. A catalog version lacks some items and
+// changes the tokens of others for itself and later versions. User ids are "u0" … in every tenant. The same
+// id is a different user in each tenant, except that some ids (`twins`) have the same history in all.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -24,7 +24,7 @@
 
 namespace troupe::sim {
 
-// Ranks 0 … n-1 with probability ~ 1 / (rank + 1)^exponent, in constant time and memory
+// Draws ranks 0 … n-1 with probability ~ 1 / (rank + 1)^exponent in constant time and memory
 // (rejection-inversion).
 class Zipf {
  public:
@@ -41,32 +41,33 @@ class Zipf {
 
 struct WorldOptions {
   std::uint64_t seed = 1;
-  std::vector<std::string> catalogs{"c1", "c2",
-                                    "c3"};  // versions that can be served, in the order of their making
+  // Versions that can be served, in the order of their creation.
+  std::vector<std::string> catalogs{"c1", "c2", "c3"};
   std::vector<std::string> tenants{""};
-  std::uint32_t items = 1'000, users = 1'000;  // users: of each tenant
-  Token vocabulary = 5'000;                    // tokens of items and histories are below it
+  std::uint32_t items = 1'000, users = 1'000;  // `users` per tenant
+  Token vocabulary = 5'000;                    // upper bound of the tokens of items and histories
   std::uint32_t item_tokens_min = 2, item_tokens_max = 12;
-  std::uint32_t events_min = 2, events_max = 20;  // of a history
+  std::uint32_t events_min = 2, events_max = 20;  // per history
   std::uint32_t event_tokens_min = 1, event_tokens_max = 4;
-  // Where the mean is not 0, histories are log-normal in tokens instead, of events of `event_tokens_max`; the
-  // mean is that of what is left when all are cut at `history_max`.
+  // Mean not 0: history lengths are log-normal in tokens instead, in events of `event_tokens_max`. The mean
+  // is that of the lengths after all are cut at `history_max`.
   double history_mean = 0, history_sigma = 0;
   std::uint32_t history_max = 0;
-  // Then also: whole events, of which this share is drawn from so many that all histories have in common.
+  // Not 0: histories consist of whole events, and the fraction `known_share` is drawn from this many events
+  // that occur in all histories.
   std::uint32_t known_events = 0;
   double known_share = 0;
-  // Instead of made items and users: these, in every catalog version; a user has a profile once it is
-  // written.
+  // Not null: these items, in every catalog version, instead of generated items and users. A user has a
+  // profile once it is written.
   std::shared_ptr<const std::vector<Item>> catalog;
-  std::size_t history_events_max = 1'000;  // of a profile that grows; the newest ones
+  std::size_t history_events_max = 1'000;  // newest events of a growing profile that are kept
   double absent = 0.02;                    // share of the items that a catalog version lacks
   double changed = 0.1;                    // share of the items that a catalog version changes
   double twins = 0.2;                      // share of the user ids with the same history in all tenants
   double item_exponent = 0.9, user_exponent = 0.8;
 };
 
-// A flash crowd: this share of all draws goes to `count` numbers from `first` on.
+// Sends this share of all draws to `count` numbers starting at `first`, like a flash crowd.
 struct Flash {
   double share = 0;
   std::uint32_t first = 0, count = 1;
@@ -74,54 +75,55 @@ struct Flash {
 
 class WorldData {
  public:
-  // The number of changes to the catalog so far: a state of it.
+  // Number of catalog changes so far, which identifies a state of the catalog.
   using Edition = std::uint64_t;
 
   explicit WorldData(WorldOptions options);
 
   const WorldOptions& options() const { return options_; }
-  // More than every token and identifier row: what the prompt form should say.
+  // Returns a number above every token and identifier row, for the prompt form.
   Token rows() const;
   static std::string item_id(std::uint64_t number) { return "i" + std::to_string(number); }
   static std::string user_id(std::uint64_t number) { return "u" + std::to_string(number); }
 
   // ---- catalog ----
 
-  // The version that is meant where none is named; the first one until somebody sets it.
+  // Returns the version used if a request names none; the first version until set_present.
   const std::string& present() const { return options_.catalogs[present_]; }
   void set_present(std::string_view catalog);
   bool has_catalog(std::string_view catalog) const { return find_catalog(catalog).has_value(); }
   Edition edition() const { return edition_; }
-  // Without the name of its block. None: not in that catalog (or there is no such catalog).
+  // Returns the item without its block's name; nullopt if that catalog lacks it or does not exist.
   std::optional<Item> item(std::string_view id, std::string_view catalog) const;
   std::optional<Item> item(std::string_view id, std::string_view catalog, Edition edition) const;
-  // Whether it was made of these tokens in that catalog, now or at any earlier edition.
+  // True if the item had these tokens in that catalog, now or at any earlier edition.
   bool had_tokens(std::string_view id, std::string_view catalog, std::span<const Token> tokens) const;
-  // An id's number and back, whether any catalog has the item or not; those that were put under ids of their
-  // own come after the others. Absent: it was never put.
+  // Converts between ids and numbers, whether or not a catalog has the item. Items put under other ids come
+  // after the generated ones. nullopt = never put.
   std::optional<ItemNumber> item_number(std::string_view id) const;
   std::string id_of(ItemNumber number) const;
-  ItemNumber item_numbers() const;  // all are below
+  ItemNumber item_numbers() const;  // all numbers are below this
 
   // ---- users ----
 
   std::optional<Profile> profile(std::string_view tenant, std::string_view user) const;  // now
-  // None: that version never was.
+  // Returns nullopt if that version never existed.
   std::optional<Profile> profile(std::string_view tenant, std::string_view user, std::uint64_t version) const;
-  std::uint64_t profile_version(std::string_view tenant, std::string_view user) const;  // of the last change
-  // At some time since that version was the last one.
+  // Returns the version of the last change.
+  std::uint64_t profile_version(std::string_view tenant, std::string_view user) const;
+  // True if the user had no profile at some time since `since` was the latest version.
   bool was_absent(std::string_view tenant, std::string_view user, std::uint64_t since) const;
   bool is_twin(std::uint64_t user) const;
-  // Of the history that the seed makes for that user without a tenant, in tokens; where histories are
-  // log-normal.
+  // Returns the length in tokens of the history generated for that user without a tenant; only for
+  // log-normal histories.
   std::uint32_t history_length(std::uint64_t user) const;
 
-  // ---- changes: profiles at once; items in every catalog version from now on ----
+  // ---- changes: to profiles immediately, to items in every catalog version from now on ----
 
   std::variant<Written, Refusal> write(const Write& what);
-  JobResult read(const Read& what) const;  // as it is now; profiles as tokens
-  // The user's profile gets these items, which must be in the first catalog version as it was made; the first
-  // time they take the place of the profile that the seed made. Long histories grow cheaply: no version is
+  JobResult read(const Read& what) const;  // in the present state; profiles as tokens
+  // Appends these items to the user's profile; they must be in the first catalog version as it was
+  // generated. The first call replaces the generated profile. Long histories grow cheaply: versions are not
   // kept as tokens.
   Written append(const std::string& tenant, const std::string& user, const std::vector<std::string>& items);
 
@@ -129,7 +131,7 @@ class WorldData {
 
   std::uint32_t draw_item(SimRandom& random) const;
   std::uint32_t draw_user(SimRandom& random) const;
-  // Different items of that catalog as it is now, at most `count`; fewer if it has fewer.
+  // Returns at most `count` different items of that catalog as it is now, fewer if it has fewer.
   std::vector<std::string> draw_candidates(SimRandom& random, std::size_t count,
                                            std::string_view catalog) const;
   Flash item_flash, user_flash;
@@ -137,12 +139,12 @@ class WorldData {
  private:
   struct ItemChange {
     Edition edition = 0;
-    std::optional<PutItem> put;  // none: deleted
+    std::optional<PutItem> put;  // none = deleted
   };
   struct ProfileChange {
     std::uint64_t version = 0;
-    std::optional<Profile> profile;  // none: deleted, or grown
-    std::uint32_t grown = 0;         // so many items of grown_
+    std::optional<Profile> profile;  // none = deleted or grown
+    std::uint32_t grown = 0;         // number of items of grown_
     bool deleted() const { return !profile && grown == 0; }
   };
   using UserKey = std::pair<std::string, std::string>;
@@ -170,19 +172,20 @@ class WorldData {
 
   WorldOptions options_;
   Zipf item_popularity_, user_popularity_;
-  double history_median_ = 0;  // of log-normal ones
+  double history_median_ = 0;  // of log-normal lengths
   std::size_t present_ = 0;
   Edition edition_ = 0;
-  std::uint64_t profiles_written_ = 1;  // versions of changed profiles follow that of the derived ones
-  std::unordered_map<std::string_view, std::uint32_t>
-      catalog_numbers_;  // of options_.catalog; looked up only
+  // The generated profile is version 1; changed ones continue from there.
+  std::uint64_t profiles_written_ = 1;
+  // Number of each item of options_.catalog; looked up only, never iterated.
+  std::unordered_map<std::string_view, std::uint32_t> catalog_numbers_;
   std::map<std::string, std::vector<ItemChange>, std::less<>> item_changes_;
-  std::map<std::string, ItemNumber, std::less<>>
-      added_;  // ids of their own, by number in the order of their coming
+  // Numbers of items put under other ids, in the order of their creation.
+  std::map<std::string, ItemNumber, std::less<>> added_;
   std::vector<std::string> added_ids_;
   std::map<UserKey, std::vector<ProfileChange>> profile_changes_;
-  std::map<UserKey, std::set<std::string>> event_ids_;   // that were appended
-  std::map<UserKey, std::vector<std::uint32_t>> grown_;  // items that were appended, oldest first
+  std::map<UserKey, std::set<std::string>> event_ids_;   // of appended events
+  std::map<UserKey, std::vector<std::uint32_t>> grown_;  // appended items, oldest first
 };
 
 }  // namespace troupe::sim

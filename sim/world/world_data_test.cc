@@ -24,7 +24,7 @@ WorldOptions small() {
 
 }  // namespace
 
-TEST_CASE("items are the same each time, with rows of their own, and differ between catalog versions") {
+TEST_CASE("world data: items are reproducible, have their own rows and differ between catalog versions") {
   const WorldData world(small()), again(small());
   std::size_t absent = 0, changed = 0;
   std::set<std::size_t> lengths;
@@ -52,7 +52,7 @@ TEST_CASE("items are the same each time, with rows of their own, and differ betw
   CHECK_FALSE(world.item("i1", "c9"));
 }
 
-TEST_CASE("a change of an item holds in every version from its edition on, and the past stays") {
+TEST_CASE("world data: an item change holds in every version from its edition on; earlier editions stay") {
   WorldData world(small());
   const auto before = world.item("i7", "c2");
   const auto put = world.write({PutItem{.item = "i7", .title = "t", .tokens = {1, 2}, .identifier = 9}});
@@ -65,7 +65,7 @@ TEST_CASE("a change of an item holds in every version from its edition on, and t
   CHECK(world.item("i7", "c2", 1)->identifier == 9);
 }
 
-TEST_CASE("every id has its number, those that were put under ids of their own after the others") {
+TEST_CASE("world data: every id has a number; items put under other ids come after the generated ones") {
   WorldData world(small());
   const std::uint32_t made = world.options().items;
   CHECK(world.item_numbers() == made);
@@ -80,7 +80,7 @@ TEST_CASE("every id has its number, those that were put under ids of their own a
   for (ItemNumber n = 0; n < world.item_numbers(); ++n) CHECK(world.item_number(world.id_of(n)) == n);
 }
 
-TEST_CASE("the same user id is somebody else in another tenant, except for twins") {
+TEST_CASE("world data: the same user id is a different user in another tenant, except for twins") {
   const WorldData world(small());
   std::size_t twins = 0;
   for (std::uint32_t n = 0; n < 200; ++n) {
@@ -97,8 +97,8 @@ TEST_CASE("the same user id is somebody else in another tenant, except for twins
 }
 
 TEST_CASE(
-    "histories have from the fewest to the most events, each from the fewest to the most tokens, and all "
-    "their tokens") {
+    "world data: histories stay in the ranges of events and of tokens per event, and events cover all "
+    "tokens") {
   WorldOptions asked = small();
   asked.events_min = 3, asked.events_max = 5, asked.event_tokens_min = 2, asked.event_tokens_max = 3;
   const WorldData world(asked);
@@ -115,7 +115,7 @@ TEST_CASE(
   CHECK(tokens == std::set<std::uint32_t>{2, 3});
 }
 
-TEST_CASE("profiles have a history of versions, the derived one first") {
+TEST_CASE("world data: profiles keep all versions, the generated one first") {
   WorldData world(small());
   const auto first = world.profile("a", "u1");
   CHECK(world.profile_version("a", "u1") == 1);
@@ -135,7 +135,7 @@ TEST_CASE("profiles have a history of versions, the derived one first") {
   CHECK(world.profile("b", "u1")->version == 1);
 }
 
-TEST_CASE("a history of items takes their tokens, and refuses one that names an unknown item") {
+TEST_CASE("world data: a history takes its items' tokens, and one with an unknown item is refused") {
   WorldData world(small());
   world.write({PutItem{.item = "i1", .title = "", .tokens = {1, 2, 3}, .identifier = 1}});
   world.write({PutItem{.item = "i2", .title = "", .tokens = {4}, .identifier = 2}});
@@ -148,7 +148,7 @@ TEST_CASE("a history of items takes their tokens, and refuses one that names an 
   CHECK(world.profile_version("", "new") == 2);
 }
 
-TEST_CASE("a profile that grows has a version for each step, and takes the tokens of its items") {
+TEST_CASE("world data: a growing profile has a version per step and takes its items' tokens") {
   WorldOptions options = small();
   options.absent = 0;
   WorldData world(options);
@@ -171,7 +171,7 @@ TEST_CASE("a profile that grows has a version for each step, and takes the token
   CHECK(world.profile("a", "u1")->version == two.version);
   CHECK_FALSE(world.was_absent("a", "u1", 1));
   CHECK(world.was_absent("a", "stranger", 1));
-  CHECK_FALSE(world.was_absent("a", "stranger", 2));  // since then nothing took him away
+  CHECK_FALSE(world.was_absent("a", "stranger", 2));  // no deletion since then
   CHECK(world.profile("b", "u1")->version == 1);
   const Written empty = world.append("b", "u1", {});
   CHECK(world.profile("b", "u1")->version == empty.version);
@@ -180,7 +180,7 @@ TEST_CASE("a profile that grows has a version for each step, and takes the token
   CHECK(world.profile("a", "u1")->events.size() == 1'000);
 }
 
-TEST_CASE("ranks are drawn as often as Zipf says") {
+TEST_CASE("world data: ranks follow the Zipf distribution") {
   const std::uint64_t seed = 99;
   INFO("seed ", seed);
   for (const double exponent : {0.0, 0.8, 1.0, 1.3}) {
@@ -200,7 +200,7 @@ TEST_CASE("ranks are drawn as often as Zipf says") {
   CHECK(Zipf(1, 0.9).draw(random) == 0);
 }
 
-TEST_CASE("candidates are different items that exist, and a flash crowd wants the same ones") {
+TEST_CASE("world data: candidates are different existing items, and a flash crowd draws the same ones") {
   WorldData world(small());
   SimRandom random(5, 5);
   for (int round = 0; round < 50; ++round) {
@@ -215,7 +215,7 @@ TEST_CASE("candidates are different items that exist, and a flash crowd wants th
   for (int round = 0; round < 50; ++round) CHECK(world.draw_user(random) / 2 == 75);
 }
 
-TEST_CASE("profiles of a data set have its mean length, none above the most") {
+TEST_CASE("world data: log-normal profiles have the given mean length and none exceeds the maximum") {
   WorldOptions options;
   options.users = 20'000;
   options.history_mean = 150;
@@ -238,7 +238,8 @@ TEST_CASE("profiles of a data set have its mean length, none above the most") {
   CHECK(world.profile("", "u7")->tokens == WorldData(options).profile("", "u7")->tokens);
 }
 
-TEST_CASE("the mean length is kept where many histories are cut, and each length is that of its profile") {
+TEST_CASE(
+    "world data: the mean length holds if many histories are cut, and history_length matches the profile") {
   WorldOptions options;
   options.users = 20'000;
   options.history_mean = 500;
@@ -256,7 +257,7 @@ TEST_CASE("the mean length is kept where many histories are cut, and each length
   CHECK(world.profile("", "u9")->tokens.size() == world.history_length(9));
 }
 
-TEST_CASE("histories may share events: whole ones, of which most are among a few") {
+TEST_CASE("world data: histories may share whole events from a small common set") {
   WorldOptions options;
   options.users = 500;
   options.history_mean = 60;
@@ -284,7 +285,7 @@ TEST_CASE("histories may share events: whole ones, of which most are among a few
   CHECK(static_cast<double>(repeated) / events == doctest::Approx(0.9).epsilon(0.03));
 }
 
-TEST_CASE("tokens that an item ever had in a catalog are known, and no others") {
+TEST_CASE("world data: had_tokens knows exactly the tokens that an item ever had in a catalog") {
   WorldData world(small());
   std::size_t told_apart = 0;
   for (std::uint32_t n = 0; n < 230; ++n) {

@@ -1,4 +1,4 @@
-// What is popular in the world.
+// Random draws of items and users by popularity.
 #include <cmath>
 #include <unordered_set>
 
@@ -21,13 +21,14 @@ std::uint32_t draw(SimRandom& random, const Zipf& popularity, const Flash& flash
 // W. Hörmann, G. Derflinger: Rejection-inversion to generate variates from monotone discrete distributions
 // (1996).
 Zipf::Zipf(std::uint64_t n, double exponent) : n_(n), exponent_(exponent) {
-  TROUPE_CHECK(n > 0 && exponent >= 0, "a Zipf distribution over at least one rank");
+  TROUPE_CHECK(n > 0 && exponent >= 0,
+               "a Zipf distribution needs at least one rank and a non-negative exponent");
   first_ = integral(1.5) - 1;
   last_ = integral(static_cast<double>(n) + 0.5);
   shortcut_ = 2 - inverse(integral(2.5) - std::pow(2, -exponent));
 }
 
-// Of x^-exponent, up to a constant.
+// Integral of x^-exponent, up to a constant.
 double Zipf::integral(double x) const {
   const double log_x = std::log(x), power = (1 - exponent_) * log_x;
   return std::abs(power) > 1e-8 ? std::expm1(power) / power * log_x : log_x;
@@ -70,7 +71,7 @@ std::vector<std::string> WorldData::draw_candidates(SimRandom& random, std::size
   };
   for (std::size_t tries = count * draws_per_candidate; ids.size() < count && tries > 0; --tries)
     take(draw_item(random));
-  // The head of a steep distribution is soon used up: the rest is whatever is left.
+  // A steep distribution's head is soon exhausted: the remaining ids are taken in order.
   for (std::uint32_t number = 0; ids.size() < count && number < options_.items; ++number) take(number);
   return ids;
 }

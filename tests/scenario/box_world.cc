@@ -150,7 +150,8 @@ void RunningBox::wait_until_precomputed() {
   FAIL("the item blocks were not precomputed");
 }
 
-// A question to one actor after the other, in the order in which they tell each other: mail is read in order.
+// Sends a status request to each actor in the order in which they report to each other. An actor reads its
+// messages in order, so an answer means that earlier messages were handled.
 void RunningBox::settle() {
   for (const Role role : {Role::inference_worker, Role::kv_worker, Role::cache_meta}) {
     const RequestId id = ++status_id_;

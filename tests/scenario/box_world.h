@@ -1,6 +1,6 @@
 #pragma once
-// A box on the demo world, in either world: the production actors, codec and kernels, and one question at a
-// time.
+// Single node on the demo world, on the real host or in the simulation: the production actors, codec and
+// kernels, driven one request at a time.
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -19,33 +19,32 @@ struct DemoWorld {
 };
 const DemoWorld& demo_world();
 
-// A configuration of a small box on the demo model; `settings` are knobs as name=value.
+// Returns the configuration of a small node on the demo model; `settings` are name=value.
 Config box_config(const TestFolder& folder, const std::vector<std::string>& settings = {});
 
-// Reads the demo catalog and users into the box's store.
+// Imports the demo catalog and users into the node's store.
 void import_demo(deploy::Box& box);
 
 enum class World : std::uint8_t { caf, caf_bytes, simulation };  // caf_bytes: every message is encoded
 
-// A running box. `ask` posts one message from the door and returns its answer; several may be posted before.
+// Running node. `ask` posts one message as a client and returns its answer; several may be posted before.
 class RunningBox {
  public:
   RunningBox(World world, const Config& config, bool import, std::uint64_t seed = 1);
   ~RunningBox();
 
   void post(Message message);    // its id must be unique
-  Message answer(RequestId id);  // waits; fails the test after a long time
+  Message answer(RequestId id);  // waits; fails the test after a timeout
   Message ask(Message message);
-  Message ask_worker(Message message);                                // the inference worker, not the router
-  void set_split(std::uint64_t epoch, std::vector<AreaSplit> areas);  // as its allocator agent would
-  void run_for(Duration virtual_time);                                // in the simulation
+  Message ask_worker(Message message);  // sent to the inference worker instead of the router
+  void set_split(std::uint64_t epoch, std::vector<AreaSplit> areas);  // as the allocator agent would
+  void run_for(Duration virtual_time);                                // simulation only
   RankReply rank(RequestId id, const std::string& user, const std::vector<std::string>& candidates,
                  const std::string& policy);
-  void wait_until_precomputed();  // or until it stops
-  // Returns when what the last answer has left to do is done: blocks are committed and the index knows of
-  // them.
+  void wait_until_precomputed();  // or until precomputation stops
+  // Waits until the work behind the last answer is done: blocks are committed and the index knows them.
   void settle();
-  void flip_bit_of_each_page();  // of the pool, while no request is under way
+  void flip_bit_of_each_page();  // of the pool; only while no request is in flight
   double metric(Metric metric) const { return metrics_.value(metric); }
 
  private:

@@ -1,5 +1,5 @@
-// A box loads a second model beside its first, serves it, and gives the first up, while it is asked all the
-// time.
+// Tests of a model reload under load: a node loads a second model beside its first, serves it, and drops
+// the first.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 using Scores = std::map<std::string, double>;  // by item
 
-// Two models of one shape: the box's own is the first.
+// Two models of the same shape; the first is the node's own.
 struct TwoModels {
   TestFolder folder;
   std::string first, second;
@@ -54,7 +54,7 @@ bool close(const Scores& a, const Scores& b) {
          });
 }
 
-// By prefix: the two plans of a request are not the same mathematics.
+// Returns a model's scores per plan, since the two plans of a request compute different results.
 std::map<std::string, Scores> truth_of(std::uint64_t seed) {
   const fuzz::ServedBox box({{"pool.precompute_items", "false"}}, {}, {[seed](const auto& directory) {
                               fuzz::write_tiny_model(directory, fuzz::tiny_shape(), seed);
@@ -81,7 +81,7 @@ std::string models_of(const StatusReply& status) {
 
 TEST_SUITE("reload") {
   TEST_CASE(
-      "under load every request is answered by the one model or by the other, and then by the new one") {
+      "reload: under load every request is answered by one of the two models, and then by the new one") {
     const TwoModels models;
     const std::map<std::string, std::map<std::string, Scores>> truth{{models.first, truth_of(1)},
                                                                      {models.second, truth_of(2)}};
@@ -127,7 +127,7 @@ TEST_SUITE("reload") {
     CHECK(answered.size() == 2);
   }
 
-  TEST_CASE("what is no version of the folder is refused, and the first model goes on") {
+  TEST_CASE("reload: an unknown version is refused, and the first model stays") {
     const TwoModels models;
     std::filesystem::rename(models.folder.path() / models.second, models.folder.path() / "misnamed");
     const fuzz::ServedBox box(
@@ -143,7 +143,7 @@ TEST_SUITE("reload") {
     box.check_steady();
   }
 
-  TEST_CASE("the former model is dropped some time after, and what was chosen outlives a restart") {
+  TEST_CASE("reload: the former model is dropped later, and the chosen one survives a restart") {
     const TwoModels models;
     const TestFolder data;
     const auto config = [&] {

@@ -1,5 +1,5 @@
-// A box whose model has its embedding table apart, with few of its rows in the pool, while the boundary
-// between them and keys and values moves under requests.
+// Tests of a node whose embedding table stays in its file, with few rows in the pool, while the boundary
+// between rows and keys and values moves during requests.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include "tests/hstu/hstu_golden.h"
 #include "tests/scenario/box_world.h"
 
-namespace troupe::scenario::rows_test {  // beside the helpers of the other tests of this executable
+namespace troupe::scenario::rows_test {  // keeps names apart from other tests of this executable
 namespace {
 
 std::vector<std::string> names_of(const std::vector<Token>& items) {
@@ -28,7 +28,7 @@ struct Asked {
   std::string user;
 };
 
-// Its items and users put, as a client would.
+// Puts the model's items and users like a client.
 std::vector<Asked> put_all(RunningBox& box, const std::filesystem::path& model, RequestId& id) {
   std::vector<Asked> all;
   std::set<Token> items;
@@ -58,14 +58,14 @@ double gap_of(const Message& answer, const hstu::GoldenCase& golden) {
 }
 
 TEST_CASE(
-    "answers stay the golden ones while the boundary between rows and blocks moves under them, and no block "
+    "mapped tables: answers stay golden while the boundary between rows and blocks moves, and no block "
     "moves") {
   const auto model = hstu::shared_model("tiny-hstu-movielens");
   if (!model) {
     MESSAGE("skipped: no ../shared/models/tiny-hstu-movielens");
     return;
   }
-  const TestFolder folder;  // 170 pages of 24 rows: all rows would take 71
+  const TestFolder folder;  // 170 pages of 24 rows; all rows would take 71 pages
   RunningBox box(
       World::caf,
       box_config(folder, {"model.directory=" + model->string(), "model.tables=mapped", "pool.memory=1MiB",
@@ -94,14 +94,13 @@ TEST_CASE(
   CHECK(most < 1e-4);
   box.settle();
   CHECK(box.metric(Metric::rows_hit) > 0);
-  CHECK(box.metric(Metric::rows_missed) > 84);  // a twentieth is not all
+  CHECK(box.metric(Metric::rows_missed) > 84);  // a twentieth of the pool does not hold all rows
   CHECK(box.metric(Metric::boundary_bytes_copied) == 0);
   CHECK(box.metric(Metric::rows_corrupt) == 0);
   CHECK(box.metric(Metric::protocol_errors) == 0);
 }
 
-TEST_CASE(
-    "a box that splits by what pages save gives users the pages that rows hardly need, and copies nothing") {
+TEST_CASE("mapped tables: the marginal split gives users the pages that rows hardly need, without copying") {
   const auto model = hstu::shared_model("tiny-hstu-movielens");
   if (!model) {
     MESSAGE("skipped: no ../shared/models/tiny-hstu-movielens");
@@ -128,7 +127,7 @@ TEST_CASE(
           box.metric(Metric::row_pages), "; saved ", box.metric(Metric::user_saved), " s and ",
           box.metric(Metric::row_saved), " s by ", box.metric(Metric::rows_hit), " rows");
   CHECK(most < 1e-4);
-  CHECK(box.metric(Metric::user_pages) > 25);  // of nine
+  CHECK(box.metric(Metric::user_pages) > 25);  // at first nine
   CHECK(box.metric(Metric::row_pages) < 144);
   CHECK(box.metric(Metric::user_saved) > 0);
   CHECK(box.metric(Metric::row_saved) > 0);

@@ -1,4 +1,4 @@
-// The production actors with the production kernels, in both worlds.
+// Tests of the production actors with the production kernels, on the real host and in the simulation.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -18,7 +18,8 @@ struct Seen {
   std::vector<RankedItem> items;
 };
 
-// One history of requests: repeat visits under every policy, a changed profile, a changed item, bad requests.
+// Runs a fixed history of requests: repeat visits under every policy, a changed profile, a changed item,
+// bad requests.
 std::vector<Seen> run_history(World world, std::uint64_t seed) {
   const TestFolder folder;
   RunningBox box(world, box_config(folder), true, seed);
@@ -46,8 +47,8 @@ std::vector<Seen> run_history(World world, std::uint64_t seed) {
   return outcomes;
 }
 
-// Any mixture of rankings, scores, writes, deletions and bad requests, drawn from a seed; each outcome whole,
-// but for what only clocks decide.
+// Runs a mixture of rankings, scores, writes, deletions and bad requests drawn from a seed. Returns
+// complete outcomes, without what depends on clocks.
 std::vector<Message> run_drawn_history(World world, unsigned history, std::uint64_t seed) {
   const TestFolder folder;
   RunningBox box(world, box_config(folder), true, seed);
@@ -88,7 +89,7 @@ std::vector<Message> run_drawn_history(World world, unsigned history, std::uint6
       }
     }
     outcomes.push_back(box.ask(std::move(request)));
-    box.wait_until_precomputed();  // what was put is computed ahead, sooner or later
+    box.wait_until_precomputed();  // new items are precomputed eventually
     box.settle();
   }
   return outcomes;
@@ -133,15 +134,14 @@ void check_same(const std::vector<Seen>& a, const std::vector<Seen>& b) {
 }  // namespace
 
 TEST_SUITE("scenario") {
-  TEST_CASE("both worlds give the same replies to the same history, messages as structs or as bytes") {
+  TEST_CASE("scenario: both worlds give the same replies, with messages as structs or as bytes") {
     const std::vector<Seen> real = run_history(World::caf, 1);
     check_same(real, run_history(World::caf_bytes, 1));
     check_same(real, run_history(World::simulation, 1));
     check_same(real, run_history(World::simulation, 2));
   }
 
-  TEST_CASE(
-      "drawn histories of writes, rankings and mistakes get the same plans and replies in both worlds") {
+  TEST_CASE("scenario: random histories get the same plans and replies in both worlds") {
     for (const unsigned history : {1U, 2U}) {
       CAPTURE(history);
       const std::vector<Message> real = run_drawn_history(World::caf, history, 1);
@@ -154,7 +154,7 @@ TEST_SUITE("scenario") {
     }
   }
 
-  TEST_CASE("a repeat visit reuses the user's block, and any request with known items reuses theirs") {
+  TEST_CASE("scenario: a repeat visit reuses the user's block, and known items reuse theirs") {
     const TestFolder folder;
     RunningBox box(World::caf, box_config(folder), true);
     box.wait_until_precomputed();
@@ -172,7 +172,7 @@ TEST_SUITE("scenario") {
     }
   }
 
-  TEST_CASE("a new process takes item blocks from the store and computes none again") {
+  TEST_CASE("scenario: a new process loads item blocks from the store and computes none again") {
     const TestFolder folder;
     double saved = 0;
     RankReply before;
@@ -181,7 +181,7 @@ TEST_SUITE("scenario") {
       RunningBox box(World::caf, box_config(folder), true);
       box.wait_until_precomputed();
       before = box.rank(1, row.user, row.candidates, "item");
-      RequestId id = 100;  // every block is saved behind the answers; the store is asked until all are
+      RequestId id = 100;  // blocks are saved behind the answers; requests continue until all are saved
       while (box.metric(Metric::item_blocks_saved) < box.metric(Metric::blocks_computed_item))
         box.ask(StatusRequest{++id});
       saved = box.metric(Metric::item_blocks_saved);
@@ -197,7 +197,7 @@ TEST_SUITE("scenario") {
       CHECK(std::abs(after.items[i].score - before.items[i].score) < 1e-4);
   }
 
-  TEST_CASE("requests that need the same missing block compute it once") {
+  TEST_CASE("scenario: requests that need the same missing block compute it once") {
     const TestFolder folder;
     RunningBox box(World::simulation, box_config(folder, {"pool.precompute_items=false"}), true);
     const auto& row = demo_world().requests[2];
@@ -215,8 +215,8 @@ TEST_SUITE("scenario") {
   }
 
   TEST_CASE(
-      "bits that flip in memory are found within a round of the scrubber, or at every use where that is "
-      "asked for") {
+      "scenario: flipped bits are found within a scrubber round, or at every use if that is "
+      "configured") {
     for (const World world : {World::caf, World::simulation}) {
       for (const std::string setting : {"pool.scrub_interval=1s", "pool.verify_on_read=true"}) {
         CAPTURE(setting);
@@ -228,7 +228,7 @@ TEST_SUITE("scenario") {
         box.settle();
         box.flip_bit_of_each_page();
         const double blocks = box.metric(Metric::item_blocks_precomputed);
-        RequestId id = 100;  // time passes
+        RequestId id = 100;  // let time pass
         for (int round = 0; setting.starts_with("pool.scrub") && round < 100'000; ++round) {
           if (box.metric(Metric::blocks_corrupt) >= blocks) break;
           if (world == World::simulation) box.run_for({10'000});
@@ -244,13 +244,13 @@ TEST_SUITE("scenario") {
     }
   }
 
-  TEST_CASE("a pool too small for one request still answers, and keeps nothing") {
+  TEST_CASE("scenario: a pool too small for one request still answers, and keeps nothing") {
     const TestFolder folder;
     RunningBox box(World::caf, box_config(folder, {"pool.memory=1MiB", "pool.item_share=1"}), true);
     const auto& row = demo_world().requests[0];
     const RankReply reply = box.rank(1, row.user, row.candidates, "user");
     CHECK(reply.items.size() == row.candidates.size());
-    CHECK(box.rank(2, row.user, row.candidates, "user").tokens_reused ==
-          8);  // of the system block, which fits
+    // The system block, which fits.
+    CHECK(box.rank(2, row.user, row.candidates, "user").tokens_reused == 8);
   }
 }

@@ -1,10 +1,9 @@
-// Shows that the checks bite (promise 18): plants one bug after the other and runs the swarm until it has
-// found it, through a violation of the bug's own promise or of one that its row names beside it; prints the
-// seed, the shortest fault list and what was seen, and what is broken instead if it is not found.
-// First the same seeds without a bug, and once with block names cut to 8 bits, must be clean. A file of seeds
-// says where each was found last: it is sought there first, and from seed 1 on where that seed does not find
-// it any more.
-//   mutants [--seeds N] [--bug NAME] [--shrink] [--found FILE [--write]]
+// Checks that the judges find bugs (promise 18). Switches on one mutant after the other and runs the swarm
+// until a violation of the mutant's own promise, or of one that its row allows, is found. Prints the seed,
+// the shortest fault list and the violation, or what else is broken if the mutant is not found. Before
+// that, the same seeds must be clean without a mutant, and again with block names cut to 8 bits. A file of
+// seeds records which seed found each mutant last: that seed is tried first, then all seeds from 1 on.
+// mutants [--seeds N] [--bug NAME] [--shrink] [--found FILE [--write]]
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,8 +36,8 @@ constexpr BugRow bugs[] = {
 #undef TROUPE_X
 };
 
-// Bugs that show only where one kind of fault strikes, which few of all draws have: they are sought where
-// nothing else does.
+// Mutants that show only under one kind of fault, which few seeds draw; they are searched with that fault
+// alone.
 struct Sought {
   Bug bug;
   sim::FaultKind kind;
@@ -55,11 +54,11 @@ constexpr Sought sought[] = {{Bug::forget_suspects, sim::FaultKind::poison},
                              {Bug::wait_for_index, sim::FaultKind::isolate},
                              {Bug::drop_on_drain, sim::FaultKind::drain}};
 
-// That show only where workers join and leave.
+// Mutants that show only while workers join and leave.
 constexpr Bug of_members[] = {Bug::read_members_once, Bug::keep_users_blocks};
 
 struct Where {
-  std::vector<sim::FaultKind> kinds = {};  // of faults; none: all
+  std::vector<sim::FaultKind> kinds = {};  // kinds of faults; none = all
   bool members = false;
   sim::DrawLimits limits() const { return {.kinds = kinds, .members = members}; }
 };
@@ -68,10 +67,10 @@ struct Options {
   std::uint64_t seeds = 2'000, clean_seeds = 40;
   std::string only;
   bool shrink = false;
-  std::vector<sim::FaultKind> kinds;  // of faults; empty: all
-  std::string found_file;             // a line for each bug: its name and the seed that found it last
+  std::vector<sim::FaultKind> kinds;  // kinds of faults; empty = all
+  std::string found_file;             // one line per mutant: its name and the seed that found it last
   bool write = false;
-  std::map<std::string, std::uint64_t> found;  // what that file says
+  std::map<std::string, std::uint64_t> found;  // contents of that file
 };
 
 struct Seeds {
@@ -114,7 +113,7 @@ std::vector<int> promises_of(const BugRow& row) {
   return promises;
 }
 
-// Of the options' kinds if they name any.
+// Returns the options' kinds of faults if there are any, else the mutant's.
 Where where_for(const BugRow& row, const Options& options) {
   Where where{options.kinds, std::ranges::count(of_members, row.bug) > 0};
   const auto* at = std::ranges::find(sought, row.bug, &Sought::bug);
@@ -122,7 +121,7 @@ Where where_for(const BugRow& row, const Options& options) {
   return where;
 }
 
-// The bug is on. What else is broken by it, if anything.
+// Prints which other promises the mutant breaks, while it is switched on.
 void tell_other_promises(const BugRow& row, const Options& options, const Where& where) {
   const sim::SwarmResult result = swarm({1, std::min<std::uint64_t>(options.seeds, 200)}, 0, 0, where);
   for (const sim::Failure& failure : result.failures)
@@ -131,7 +130,7 @@ void tell_other_promises(const BugRow& row, const Options& options, const Where&
                 failure.violation.what.c_str());
 }
 
-// Where it was found last, else from the first seed on.
+// Tries the seed that found the mutant last, then all seeds from the first on.
 sim::SwarmResult seek(const BugRow& row, const Options& options, const Where& where) {
   const double twice_share = row.bug == Bug::unseeded_choice ? 1.0 : 0.01;
   const int shrink_runs = options.shrink ? 100 : 0;
@@ -146,7 +145,7 @@ sim::SwarmResult seek(const BugRow& row, const Options& options, const Where& wh
 
 bool find(const BugRow& row, const Options& options) {
   planting::bug = row.bug;
-  // Names that collide are what an identity check is for.
+  // An identity check only matters if names collide.
   planting::name_bits = row.bug == Bug::skip_identity_check ? 8 : 256;
   const Where where = where_for(row, options);
   const sim::SwarmResult result = seek(row, options, where);
@@ -161,7 +160,7 @@ bool find(const BugRow& row, const Options& options) {
   const sim::Failure& failure = result.failures.front();
   planting::name_bits = row.bug == Bug::skip_identity_check ? 8 : 256;
   if (!sim::run(sim::draw_scenario(failure.seed, where.limits())).violations.empty()) {
-    std::printf("%-26s promise %2d  seed %llu fails without the bug, too\n", row.name, row.promise,
+    std::printf("%-26s promise %2d  seed %llu also fails without the mutant\n", row.name, row.promise,
                 static_cast<unsigned long long>(failure.seed));
     return false;
   }
@@ -176,7 +175,8 @@ bool find(const BugRow& row, const Options& options) {
   return true;
 }
 
-// In a process of its own: a bug may also be found by a check of the code itself, which stops the process.
+// Runs the search in a child process, because a mutant may also be found by a TROUPE_CHECK, which stops the
+// process.
 bool find_in_child(const BugRow& row, const Options& options) {
   const pid_t child = fork();
   if (child == 0) {
@@ -187,7 +187,7 @@ bool find_in_child(const BugRow& row, const Options& options) {
   int status = 0;
   if (child < 0 || waitpid(child, &status, 0) != child) return false;
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT) {
-    std::printf("%-26s promise %2d  found by a check of the code, above\n", row.name, row.promise);
+    std::printf("%-26s promise %2d  found by a TROUPE_CHECK, see above\n", row.name, row.promise);
     std::fflush(stdout);
     return true;
   }
@@ -204,7 +204,7 @@ bool read_found(Options& options) {
 int run_all(const Options& options) {
   bool good = true;
   if (options.only.empty()) {
-    good = check_clean("no bug", options.clean_seeds);
+    good = check_clean("no mutant", options.clean_seeds);
     planting::name_bits = 8;
     good = check_clean("names of 8 bits", options.clean_seeds) && good;
     planting::name_bits = 256;
@@ -216,7 +216,7 @@ int run_all(const Options& options) {
     ++asked;
     found += find_in_child(row, options);
   }
-  std::printf("%d of %d planted bugs found\n", found, asked);
+  std::printf("%d of %d mutants found\n", found, asked);
   return good && asked > 0 && found == asked ? 0 : 1;
 }
 
@@ -225,13 +225,14 @@ int run_all(const Options& options) {
 
 int main(int argc, char** argv) {
   troupe::Options options;
-  CLI::App app("Runs the swarm against planted bugs: each must be found.");
-  app.add_option("--seeds", options.seeds, "Most seeds for one bug");
-  app.add_option("--clean-seeds", options.clean_seeds, "Seeds that must pass without a bug");
-  app.add_option("--bug", options.only, "Only this one");
+  CLI::App app("Runs the swarm against mutants: each must be found.");
+  app.add_option("--seeds", options.seeds, "Maximum number of seeds per mutant");
+  app.add_option("--clean-seeds", options.clean_seeds, "Seeds that must pass without a mutant");
+  app.add_option("--bug", options.only, "Only this mutant");
   app.add_flag("--shrink", options.shrink, "Also shorten the fault list");
-  auto* file = app.add_option("--found", options.found_file, "Seeds that found each bug last, sought first");
-  app.add_flag("--write", options.write, "Seek all from the first seed on and write that file anew")
+  auto* file = app.add_option("--found", options.found_file,
+                              "File with the seed that found each mutant last; tried first");
+  app.add_flag("--write", options.write, "Search all mutants from the first seed on and rewrite that file")
       ->needs(file);
   std::vector<std::string> faults;
   app.add_option("--faults", faults, "Only faults of these kinds")->delimiter(',');
@@ -239,13 +240,13 @@ int main(int argc, char** argv) {
   for (std::size_t kind = 0; kind < troupe::sim::fault_kinds; ++kind)
     if (std::ranges::count(faults, name_of(static_cast<troupe::sim::FaultKind>(kind))) > 0)
       options.kinds.push_back(static_cast<troupe::sim::FaultKind>(kind));
-  if (options.kinds.size() != faults.size()) return std::fputs("--faults: no such kind\n", stderr), 2;
+  if (options.kinds.size() != faults.size()) return std::fputs("--faults: unknown kind\n", stderr), 2;
   if (options.write && !options.only.empty())
-    return std::fputs("--write seeks all bugs; expected no --bug beside it\n", stderr), 2;
+    return std::fputs("--write searches all mutants; expected no --bug\n", stderr), 2;
   if (options.write)
     std::ofstream{options.found_file};  // empty
   else if (!options.found_file.empty() && !troupe::read_found(options))
-    return std::fprintf(stderr, "--found %s: lines of a bug's name and a seed are expected\n",
+    return std::fprintf(stderr, "--found %s: expected lines with a mutant's name and a seed\n",
                         options.found_file.c_str()),
            2;
   return troupe::run_all(options);
